@@ -1,0 +1,21 @@
+# Tools that make builds quicker where they are installed, and the warnings and sanitizers of every target of ours.
+find_program(GPUX_CCACHE ccache)
+if(GPUX_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${GPUX_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${GPUX_CCACHE})
+endif()
+find_program(GPUX_MOLD mold)
+if(GPUX_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+add_library(gpux_compile_options INTERFACE)
+target_compile_options(gpux_compile_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
+if(GPUX_WARNINGS_AS_ERRORS)
+  target_compile_options(gpux_compile_options INTERFACE -Werror)
+endif()
+if(GPUX_SANITIZE)
+  # Set for everything, so that no two objects of one program disagree.
+  add_compile_options(-fsanitize=${GPUX_SANITIZE} -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${GPUX_SANITIZE})
+endif()

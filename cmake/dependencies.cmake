@@ -1,0 +1,22 @@
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(ZLIB REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(FastFloat REQUIRED)
+find_package(simdjson REQUIRED)
+
+add_library(gpux_protozero INTERFACE)
+find_path(GPUX_PROTOZERO_INCLUDE protozero/pbf_reader.hpp REQUIRED)
+target_include_directories(gpux_protozero SYSTEM INTERFACE ${GPUX_PROTOZERO_INCLUDE})
+
+# ONNX Runtime's headers only: the library itself is opened at run time.
+add_library(gpux_onnxruntime_headers INTERFACE)
+find_path(GPUX_ONNXRUNTIME_INCLUDE onnxruntime_cxx_api.h
+          HINTS ${GPUX_DEPS_DIR}/onnxruntime/include PATH_SUFFIXES onnxruntime onnxruntime/core/session REQUIRED)
+target_include_directories(gpux_onnxruntime_headers SYSTEM INTERFACE ${GPUX_ONNXRUNTIME_INCLUDE})
+target_compile_definitions(gpux_onnxruntime_headers INTERFACE ORT_API_MANUAL_INIT)

@@ -1,0 +1,12 @@
+# gpux_module(NAME SOURCES … DEPENDS lower modules … LIBRARIES third-party targets …)
+# A folder of src/ as one static library, gpux_NAME, that sees only what it names.
+function(gpux_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  add_library(gpux_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(gpux_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(gpux_${name} PRIVATE gpux_compile_options ${ARG_LIBRARIES})
+  target_compile_definitions(gpux_${name} PRIVATE GPUX_BUILDING)
+  foreach(lower ${ARG_DEPENDS})
+    target_link_libraries(gpux_${name} PUBLIC gpux_${lower})
+  endforeach()
+endfunction()

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "gpux/export.h"
+
+namespace gpux {
+
+/// What the caller can do about a failure. The number is the exit code of the command line.
+enum class ErrorCode : int {
+  internal = 1,              ///< A defect of gpux: report it.
+  usage = 2,                 ///< The call or command line is wrong: correct it.
+  invalid_config = 3,        ///< gpux.yml is wrong: edit it.
+  invalid_model = 4,         ///< The model file cannot be used: get another.
+  provider_unavailable = 5,  ///< What was insisted on cannot run here: install it or ask for less.
+  invalid_input = 6,         ///< The data does not fit the model: correct the data.
+  not_found = 7,             ///< No such model, name or file.
+  resource_exhausted = 8,    ///< Memory or a queue is full: try later or with less.
+  deadline_exceeded = 9,     ///< It took longer than was allowed.
+  network = 10,              ///< A registry did not answer as it should.
+  permission = 11,           ///< Not allowed.
+  storage = 13,              ///< Disk full, read-only or unreadable.
+  interrupted = 130,         ///< Stopped from outside.
+};
+
+/// The code's name as it stands in JSON and documents ("invalid_input").
+GPUX_API std::string_view to_string(ErrorCode code) noexcept;
+
+/// The one error of gpux: a value that can be thrown, stored for one request of a batch, or shown.
+/// The message is one line that says what was attempted, what was met and what would be accepted.
+class GPUX_API Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+
+  [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+
+  [[nodiscard]] std::string message() const { return what(); }
+
+  [[nodiscard]] int exit_code() const noexcept { return static_cast<int>(code_); }
+
+  /// The same error told from one step further out: "context: message".
+  [[nodiscard]] Error within(std::string_view context) const;
+
+ private:
+  ErrorCode code_;
+};
+
+}  // namespace gpux

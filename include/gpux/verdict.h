@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gpux/export.h"
+
+namespace gpux {
+
+/// A device a provider can use.
+struct Device {
+  std::string kind;  ///< "gpu", "npu" or "cpu"
+  std::string name;  ///< as the vendor spells it; may be empty
+  std::string vendor;
+  std::uint32_t index = 0;  ///< among the provider's devices: what `device` in the options counts
+};
+
+/// What became of one provider of the request.
+struct ProviderAttempt {
+  enum class Outcome : std::uint8_t {
+    active,       ///< at least one node runs on it
+    no_nodes,     ///< in the session, but the session gave it nothing
+    unavailable,  ///< could not be used here
+    failed,       ///< was available, but no session came to be with it
+    not_needed,   ///< another one was chosen first
+  };
+  std::string id;        ///< gpux's name ("cuda")
+  std::string ort_name;  ///< ONNX Runtime's name, as the library spells it
+  Outcome outcome = Outcome::unavailable;
+  std::string reason;  ///< one sentence; empty where active
+  std::string remedy;  ///< what to do, as a command where there is one; may be empty
+  std::vector<Device> devices;
+  std::vector<std::pair<std::string, std::string>> options;  ///< passed to the provider
+  std::uint64_t node_count = 0;
+  double node_share = 0;  ///< of all nodes of the session, 0 to 1
+};
+
+GPUX_API const char* to_string(ProviderAttempt::Outcome outcome) noexcept;
+
+/// The truth about where a model runs: what was asked, what was tried, what the session reports.
+struct Verdict {
+  std::string requested;               ///< "auto", "cuda", "tensorrt,cuda,cpu", …
+  std::string requested_from;          ///< "--provider", "GPUX_PROVIDER", "gpux.yml", "package", "default"
+  std::vector<ProviderAttempt> tried;  ///< in order
+  std::vector<std::string> active;     ///< ids of the providers that hold nodes, most nodes first
+  std::uint64_t node_count = 0;        ///< nodes of the session after basic optimization
+  bool placement_known = false;        ///< false: the runtime could not be asked; active is then what was appended
+  bool fell_back = false;              ///< the first requested provider is not active
+  std::vector<std::string> notes;      ///< settings translated or not enforced, and the like
+  std::string runtime_version;         ///< of ONNX Runtime
+  std::string runtime_path;
+};
+
+/// One line for people: "ran on cpu (12 of 12 nodes); cuda: … ; remedy: …"
+GPUX_API std::string to_line(const Verdict& verdict);
+
+/// The whole verdict as one JSON object.
+GPUX_API std::string to_json(const Verdict& verdict);
+
+}  // namespace gpux

@@ -1,0 +1,41 @@
+#include "gpux/error.h"
+
+namespace gpux {
+
+std::string_view to_string(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::internal:
+      return "internal";
+    case ErrorCode::usage:
+      return "usage";
+    case ErrorCode::invalid_config:
+      return "invalid_config";
+    case ErrorCode::invalid_model:
+      return "invalid_model";
+    case ErrorCode::provider_unavailable:
+      return "provider_unavailable";
+    case ErrorCode::invalid_input:
+      return "invalid_input";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::resource_exhausted:
+      return "resource_exhausted";
+    case ErrorCode::deadline_exceeded:
+      return "deadline_exceeded";
+    case ErrorCode::network:
+      return "network";
+    case ErrorCode::permission:
+      return "permission";
+    case ErrorCode::storage:
+      return "storage";
+    case ErrorCode::interrupted:
+      return "interrupted";
+  }
+  return "internal";
+}
+
+Error Error::within(std::string_view context) const {
+  return {code_, std::string(context) + ": " + what()};
+}
+
+}  // namespace gpux

@@ -1,0 +1,137 @@
+#include "base/files.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gpux/error.h"
+
+namespace gpux {
+namespace {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int value) : value_(value) {}
+
+  ~FileDescriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+  [[nodiscard]] int get() const { return value_; }
+
+  int release() { return std::exchange(value_, -1); }
+
+ private:
+  int value_;
+};
+
+struct OpenFile {
+  FileDescriptor descriptor;
+  std::size_t size;
+};
+
+OpenFile open_for_reading(const std::filesystem::path& path) {
+  // Non-blocking, so that a named pipe without a writer is refused below instead of waited for.
+  FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (descriptor.get() < 0) throw_file_error("open", path, errno);
+
+  struct stat status {};
+
+  if (::fstat(descriptor.get(), &status) != 0) throw_file_error("read", path, errno);
+  if (S_ISDIR(status.st_mode)) {
+    throw Error(ErrorCode::invalid_input, "'" + path.string() + "' is a directory, not a file");
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(ErrorCode::invalid_input, "'" + path.string() + "' is not a regular file");
+  }
+  return {FileDescriptor(descriptor.release()), static_cast<std::size_t>(status.st_size)};
+}
+
+}  // namespace
+
+void throw_file_error(std::string_view action, const std::filesystem::path& path, int error_number) {
+  ErrorCode code = ErrorCode::storage;
+  if (error_number == ENOENT || error_number == ENOTDIR) code = ErrorCode::not_found;
+  throw Error(code, "cannot " + std::string(action) + " '" + path.string() + "': " + std::strerror(error_number));
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  OpenFile file = open_for_reading(path);
+  size_ = file.size;
+  if (size_ == 0) return;
+  void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor.get(), 0);
+  if (mapped == MAP_FAILED) throw_file_error("map", path, errno);
+  data_ = static_cast<const std::byte*>(mapped);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+std::string read_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
+  OpenFile file = open_for_reading(path);
+  if (file.size > limit_bytes) {
+    throw Error(ErrorCode::invalid_input, "'" + path.string() + "' has " + std::to_string(file.size) +
+                                              " bytes, more than the " + std::to_string(limit_bytes) + " allowed");
+  }
+  std::string content(file.size, '\0');
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t count = ::read(file.descriptor.get(), content.data() + done, content.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_file_error("read", path, errno);
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  content.resize(done);
+  return content;
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content) {
+  std::error_code error;
+  if (path.has_parent_path()) {
+    std::filesystem::create_directories(path.parent_path(), error);
+    if (error) throw_file_error("make the folder", path.parent_path(), error.value());
+  }
+  std::string temporary = path.string() + ".part.XXXXXX";
+  FileDescriptor descriptor(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (descriptor.get() < 0) throw_file_error("write", path, errno);
+  const auto fail = [&](int error_number) {
+    ::unlink(temporary.c_str());
+    throw_file_error("write", path, error_number);
+  };
+  ::fchmod(descriptor.get(), 0644);
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t count = ::write(descriptor.get(), content.data() + done, content.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(errno);
+    done += static_cast<std::size_t>(count);
+  }
+  if (::fsync(descriptor.get()) != 0) fail(errno);
+  if (::close(descriptor.release()) != 0) fail(errno);
+  if (::rename(temporary.c_str(), path.c_str()) != 0) fail(errno);
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  write_file_atomically(path, std::as_bytes(std::span(content)));
+}
+
+}  // namespace gpux

@@ -1,0 +1,113 @@
+#include "base/process.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpux/error.h"
+
+extern char** environ;
+
+namespace gpux {
+namespace {
+
+struct Pipe {
+  int read_end = -1;
+  int write_end = -1;
+
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+      throw Error(ErrorCode::internal, std::string("cannot make a pipe: ") + std::strerror(errno));
+    }
+    read_end = ends[0];
+    write_end = ends[1];
+  }
+
+  ~Pipe() {
+    close_end(read_end);
+    close_end(write_end);
+  }
+
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  static void close_end(int& end) {
+    if (end >= 0) ::close(end);
+    end = -1;
+  }
+};
+
+}  // namespace
+
+ProcessResult run_process(const std::vector<std::string>& arguments, std::optional<std::chrono::milliseconds> limit,
+                          const std::vector<std::string>& environment) {
+  using Clock = std::chrono::steady_clock;
+  Pipe out, err;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, out.write_end, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
+
+  std::vector<char*> argument_pointers, environment_pointers;
+  for (const std::string& argument : arguments) argument_pointers.push_back(const_cast<char*>(argument.c_str()));
+  argument_pointers.push_back(nullptr);
+  // The first occurrence of a variable counts.
+  for (const std::string& entry : environment) environment_pointers.push_back(const_cast<char*>(entry.c_str()));
+  for (char** entry = environ; *entry != nullptr; ++entry) environment_pointers.push_back(*entry);
+  environment_pointers.push_back(nullptr);
+
+  pid_t child = 0;
+  const int failure = ::posix_spawnp(&child, argument_pointers[0], &actions, nullptr, argument_pointers.data(),
+                                     environment_pointers.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (failure != 0) {
+    throw Error(ErrorCode::internal, "cannot start '" + arguments[0] + "': " + std::strerror(failure));
+  }
+  Pipe::close_end(out.write_end);
+  Pipe::close_end(err.write_end);
+
+  ProcessResult result;
+  const auto deadline = limit ? std::optional(Clock::now() + *limit) : std::nullopt;
+  std::array<pollfd, 2> watched{{{out.read_end, POLLIN, 0}, {err.read_end, POLLIN, 0}}};
+  std::array<std::string*, 2> sinks{&result.standard_output, &result.standard_error};
+  int open_ends = 2;
+  while (open_ends > 0) {
+    int wait_ms = -1;
+    if (deadline) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - Clock::now()).count();
+      if (left <= 0 && !result.timed_out) {
+        result.timed_out = true;
+        ::kill(child, SIGKILL);
+      }
+      wait_ms = result.timed_out ? -1 : static_cast<int>(left) + 1;
+    }
+    if (::poll(watched.data(), watched.size(), wait_ms) < 0 && errno != EINTR) break;
+    for (std::size_t i = 0; i < watched.size(); ++i) {
+      if (watched[i].fd < 0 || watched[i].revents == 0) continue;
+      std::array<char, 65536> buffer{};
+      const ssize_t count = ::read(watched[i].fd, buffer.data(), buffer.size());
+      if (count > 0) {
+        sinks[i]->append(buffer.data(), static_cast<std::size_t>(count));
+      } else if (count == 0 || errno != EINTR) {
+        watched[i].fd = -1;
+        --open_ends;
+      }
+    }
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+}  // namespace gpux

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpux {
+
+struct ProcessResult {
+  int exit_code = -1;      ///< 128 + signal where one ended it
+  bool timed_out = false;  ///< it was killed at the time limit
+  std::string standard_output;
+  std::string standard_error;
+};
+
+/// Runs `arguments[0]` with the rest as its arguments, standard input closed, and waits for it.
+/// `environment` is added to this process's own ("NAME=value"). Error internal where it cannot be started.
+ProcessResult run_process(const std::vector<std::string>& arguments,
+                          std::optional<std::chrono::milliseconds> limit = std::nullopt,
+                          const std::vector<std::string>& environment = {});
+
+}  // namespace gpux

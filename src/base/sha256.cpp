@@ -1,0 +1,61 @@
+#include "base/sha256.h"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include "base/files.h"
+#include "gpux/error.h"
+
+namespace gpux {
+
+struct Sha256::State {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+
+  State() {
+    if (context == nullptr || EVP_DigestInit_ex(context, EVP_sha256(), nullptr) != 1) {
+      throw Error(ErrorCode::internal, "OpenSSL has no SHA-256");
+    }
+  }
+
+  ~State() { EVP_MD_CTX_free(context); }
+
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {}
+
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  EVP_DigestUpdate(state_->context, bytes.data(), bytes.size());
+}
+
+std::string Sha256::hex() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  EVP_DigestFinal_ex(state_->context, digest.data(), &length);
+  std::string text;
+  text.reserve(std::size_t{2} * length);
+  for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
+  return text;
+}
+
+std::string sha256_of(std::string_view bytes) {
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(bytes)));
+  return hash.hex();
+}
+
+std::string sha256_of_file(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  Sha256 hash;
+  hash.update(file.bytes());
+  return hash.hex();
+}
+
+}  // namespace gpux

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace gpux {
+
+/// SHA-256 (FIPS 180-4) of bytes given piece by piece.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
+
+  void update(std::span<const std::byte> bytes);
+  /// 64 lower-case hexadecimal digits. Ends the computation.
+  [[nodiscard]] std::string hex();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::string sha256_of(std::string_view bytes);
+std::string sha256_of_file(const std::filesystem::path& path);
+
+}  // namespace gpux

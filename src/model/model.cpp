@@ -1,0 +1,1 @@
+// Grows with the store and the configuration.
