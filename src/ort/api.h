@@ -1,0 +1,29 @@
+#pragma once
+
+// The only door to ONNX Runtime's C++ wrapper. Nothing of it may be called before Core::open().
+#include <onnxruntime_cxx_api.h>
+
+#include "gpux/error.h"
+#include "gpux/tensor.h"
+
+namespace gpux::ort {
+
+/// The process's environment. Only after Core::open().
+Ort::Env& environment();
+
+/// What ONNX Runtime's codes mean for the caller: a model it cannot read or run is invalid_model, a wrong argument of a
+/// run invalid_input, a stopped run interrupted, the rest internal. The text is cut to one line.
+Error translate(const Ort::Exception& exception);
+
+/// ONNX Runtime's numbers follow TensorProto's only up to 23.
+ONNXTensorElementDataType to_ort(ElementType type);
+ElementType from_ort(ONNXTensorElementDataType type);
+
+/// A value that uses the tensor's memory: it must outlive the result. Strings are copied.
+Ort::Value wrap(const Value& value);
+
+/// Takes the value over; numeric tensors keep its memory and copy nothing when it lies in host memory.
+/// Error invalid_input for types gpux does not know.
+Value unwrap(Ort::Value&& value);
+
+}  // namespace gpux::ort

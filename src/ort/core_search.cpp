@@ -1,0 +1,140 @@
+#include "ort/core_search.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+
+#include "base/home.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+
+namespace gpux::ort {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view core_stem = "libonnxruntime.so";
+constexpr std::string_view bridge_stem = "libonnxruntime_providers_";
+
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    found.push_back(entry->path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::string version_in(const fs::path& library) {
+  const std::string name = library.filename();
+  if (name.size() <= core_stem.size() + 1) return {};
+  const std::string version = name.substr(core_stem.size() + 1);
+  return std::count(version.begin(), version.end(), '.') >= 1 ? version : std::string();
+}
+
+void add_core(const fs::path& library, const std::string& origin, std::vector<CoreFile>& cores) {
+  std::error_code error;
+  const fs::path file = fs::canonical(library, error);
+  if (error) return;
+  if (std::any_of(cores.begin(), cores.end(), [&](const CoreFile& core) { return core.library == file; })) return;
+  CoreFile core{.library = file, .version = version_in(file), .origin = origin, .bridges = {}};
+  for (const fs::path& entry : entries(file.parent_path())) {
+    const std::string name = entry.filename();
+    if (!name.starts_with(bridge_stem) || !name.ends_with(".so")) continue;
+    const std::string bridge = name.substr(bridge_stem.size(), name.size() - bridge_stem.size() - 3);
+    if (bridge != "shared") core.bridges.push_back(bridge);
+  }
+  cores.push_back(std::move(core));
+}
+
+void add_cores_in(const fs::path& folder, const std::string& origin, std::vector<CoreFile>& cores) {
+  for (const fs::path& entry : entries(folder)) {
+    if (entry.filename().string().starts_with(core_stem)) add_core(entry, origin, cores);
+  }
+}
+
+}  // namespace
+
+std::vector<fs::path> own_library_folders() {
+  std::vector<fs::path> folders;
+  for (const fs::path& own : {own_library_path(), executable_path()}) {
+    const fs::path folder = own.parent_path();
+    for (const fs::path& candidate : {folder / "gpux", folder.parent_path() / "lib" / "gpux"}) {
+      std::error_code error;
+      if (fs::is_directory(candidate, error) && std::find(folders.begin(), folders.end(), candidate) == folders.end()) {
+        folders.push_back(candidate);
+      }
+    }
+  }
+  return folders;
+}
+
+std::vector<fs::path> python_package_folders() {
+  std::vector<fs::path> prefixes;
+  if (const std::string active = environment_variable("VIRTUAL_ENV"); !active.empty()) prefixes.emplace_back(active);
+  for (const std::string& folder : split(environment_variable("PATH"), ':')) {
+    std::error_code error;
+    const fs::path python = fs::path(folder) / "python3";
+    if (!folder.empty() && fs::exists(python, error)) prefixes.push_back(fs::path(folder).parent_path());
+  }
+  if (const std::string home = environment_variable("HOME"); !home.empty()) {
+    prefixes.push_back(fs::path(home) / ".local");
+  }
+  prefixes.emplace_back("/usr/local");
+  prefixes.emplace_back("/usr");
+
+  std::vector<fs::path> folders;
+  for (const fs::path& prefix : prefixes) {
+    for (const fs::path& entry : entries(prefix / "lib")) {
+      if (!entry.filename().string().starts_with("python3")) continue;
+      for (const char* kind : {"site-packages", "dist-packages"}) {
+        std::error_code error;
+        const fs::path folder = entry / kind;
+        if (fs::is_directory(folder, error) && std::find(folders.begin(), folders.end(), folder) == folders.end()) {
+          folders.push_back(folder);
+        }
+      }
+    }
+  }
+  return folders;
+}
+
+std::vector<CoreFile> find_cores() {
+  std::vector<CoreFile> cores;
+  if (const std::string given = environment_variable("GPUX_ONNXRUNTIME"); !given.empty()) {
+    std::error_code error;
+    if (fs::is_directory(given, error)) {
+      add_cores_in(given, "GPUX_ONNXRUNTIME", cores);
+    } else {
+      add_core(given, "GPUX_ONNXRUNTIME", cores);
+    }
+    if (cores.empty()) {
+      throw Error(
+          ErrorCode::provider_unavailable,
+          "GPUX_ONNXRUNTIME is '" + given + "', which is neither an ONNX Runtime library nor a folder with one");
+    }
+    return cores;
+  }
+  for (const fs::path& folder : own_library_folders()) {
+    add_cores_in(folder, "beside gpux", cores);
+    for (const fs::path& core : entries(folder / "cores")) add_cores_in(core, "beside gpux", cores);
+  }
+  const fs::path home = home_folder();
+  add_cores_in(home / "lib", "GPUX_HOME", cores);
+  for (const fs::path& core : entries(home / "cores")) add_cores_in(core, "GPUX_HOME", cores);
+  for (const fs::path& folder : python_package_folders()) {
+    add_cores_in(folder / "onnxruntime" / "capi", "Python package", cores);
+  }
+  for (const std::string& folder : split(environment_variable("LD_LIBRARY_PATH"), ':')) {
+    if (!folder.empty()) add_cores_in(folder, "system", cores);
+  }
+  static constexpr std::array<const char*, 6> system_folders{
+      "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
+      "/usr/lib",       "/opt/onnxruntime/lib"};
+  for (const char* folder : system_folders) add_cores_in(folder, "system", cores);
+  return cores;
+}
+
+}  // namespace gpux::ort

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace gpux::ort {
+
+/// An ONNX Runtime library found on this machine, not opened.
+struct CoreFile {
+  std::filesystem::path library;
+  std::string version;               ///< "1.31.1" from the file's name; empty where that does not say
+  std::string origin;                ///< "GPUX_ONNXRUNTIME", "beside gpux", "GPUX_HOME", "Python package", "system"
+  std::vector<std::string> bridges;  ///< providers that lie beside it and need just this core: "cuda", "openvino", …
+};
+
+/// All of them, in the order in which they are considered: $GPUX_ONNXRUNTIME (a library or its folder; where it is set
+/// nothing else is searched), beside gpux, in $GPUX_HOME, in Python's packages, on the system.
+std::vector<CoreFile> find_cores();
+
+/// Folders in which installed Python packages lie, those of an active virtual environment first.
+std::vector<std::filesystem::path> python_package_folders();
+
+/// Folders that hold what is installed with gpux: lib/gpux beside the program or libgpux.
+std::vector<std::filesystem::path> own_library_folders();
+
+}  // namespace gpux::ort

@@ -1,0 +1,65 @@
+#include "ort/plugins.h"
+
+#include <map>
+#include <mutex>
+
+#include "base/log.h"
+#include "ort/api.h"
+
+namespace gpux::ort {
+namespace {
+
+std::string device_kind(OrtHardwareDeviceType type) {
+  switch (type) {
+    case OrtHardwareDeviceType_GPU:
+      return "gpu";
+    case OrtHardwareDeviceType_NPU:
+      return "npu";
+    default:
+      return "cpu";
+  }
+}
+
+std::string text(const char* words) {
+  return words == nullptr ? std::string() : std::string(words);
+}
+
+}  // namespace
+
+void register_provider_library(const std::string& name, const std::filesystem::path& library) {
+  static std::mutex mutex;
+  static std::map<std::filesystem::path, std::string> registered;
+  const std::lock_guard lock(mutex);
+  // ONNX Runtime takes a relative path as relative to its own folder.
+  const std::filesystem::path file = std::filesystem::absolute(library);
+  if (registered.contains(file)) return;
+  try {
+    environment().RegisterExecutionProviderLibrary(name.c_str(), file.native());
+  } catch (const Ort::Exception& exception) {
+    throw Error(ErrorCode::provider_unavailable,
+                "'" + file.string() + "' does not load: " + translate(exception).message());
+  }
+  registered.emplace(file, name);
+  log::debug("registered provider library {} from {}", name, file.string());
+}
+
+std::vector<ProviderDevice> provider_devices() {
+  std::vector<ProviderDevice> devices;
+  for (const Ort::ConstEpDevice& device : environment().GetEpDevices()) {
+    const Ort::ConstHardwareDevice hardware = device.Device();
+    ProviderDevice entry;
+    entry.provider = text(device.EpName());
+    entry.provider_vendor = text(device.EpVendor());
+    entry.kind = device_kind(hardware.Type());
+    entry.vendor = text(hardware.Vendor());
+    entry.vendor_id = hardware.VendorId();
+    entry.device_id = hardware.DeviceId();
+    for (const auto& [key, value] : hardware.Metadata().GetKeyValuePairs()) entry.metadata.emplace_back(key, value);
+    for (const auto& [key, value] : device.EpMetadata().GetKeyValuePairs()) entry.metadata.emplace_back(key, value);
+    entry.index = devices.size();
+    devices.push_back(std::move(entry));
+  }
+  return devices;
+}
+
+}  // namespace gpux::ort

@@ -1,0 +1,288 @@
+#include "ort/session.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "ort/api.h"
+
+namespace gpux::ort {
+
+std::vector<AssignedNode> read_assignment(const OrtSession* session);
+
+namespace {
+
+GraphOptimizationLevel to_ort(OptimizationLevel level) {
+  switch (level) {
+    case OptimizationLevel::disabled:
+      return ORT_DISABLE_ALL;
+    case OptimizationLevel::basic:
+      return ORT_ENABLE_BASIC;
+    case OptimizationLevel::extended:
+      return ORT_ENABLE_EXTENDED;
+    case OptimizationLevel::layout:
+      return ORT_ENABLE_LAYOUT;
+    case OptimizationLevel::all:
+      return ORT_ENABLE_ALL;
+  }
+  return ORT_ENABLE_ALL;
+}
+
+using OptionMap = std::unordered_map<std::string, std::string>;
+
+struct CStrings {
+  std::vector<const char*> keys, values;
+
+  explicit CStrings(const std::vector<std::pair<std::string, std::string>>& options) {
+    for (const auto& [key, value] : options) {
+      keys.push_back(key.c_str());
+      values.push_back(value.c_str());
+    }
+  }
+};
+
+// CUDA, TensorRT, DNNL and CANN: an options object is made, updated with texts, appended and released.
+template <typename Options>
+void append_bridge(Ort::SessionOptions& session, const ProviderAppend& provider,
+                   OrtStatus*(ORT_API_CALL* create)(Options**),
+                   OrtStatus*(ORT_API_CALL* update)(Options*, const char* const*, const char* const*, std::size_t),
+                   void(ORT_API_CALL* release)(Options*),
+                   OrtStatus*(ORT_API_CALL* append)(OrtSessionOptions*, const Options*)) {
+  Options* raw = nullptr;
+  Ort::ThrowOnError(create(&raw));
+  const std::unique_ptr<Options, void(ORT_API_CALL*)(Options*)> options(raw, release);
+  const CStrings texts(provider.options);
+  Ort::ThrowOnError(update(options.get(), texts.keys.data(), texts.values.data(), texts.keys.size()));
+  Ort::ThrowOnError(append(session, options.get()));
+}
+
+void append(Ort::SessionOptions& session, const ProviderAppend& provider) {
+  const OrtApi& api = Ort::GetApi();
+  using Way = ProviderAppend::Way;
+  switch (provider.way) {
+    case Way::by_name:
+      session.AppendExecutionProvider(provider.name, OptionMap(provider.options.begin(), provider.options.end()));
+      return;
+    case Way::cuda:
+      append_bridge<OrtCUDAProviderOptionsV2>(session, provider, api.CreateCUDAProviderOptions,
+                                              api.UpdateCUDAProviderOptions, api.ReleaseCUDAProviderOptions,
+                                              api.SessionOptionsAppendExecutionProvider_CUDA_V2);
+      return;
+    case Way::tensorrt:
+      append_bridge<OrtTensorRTProviderOptionsV2>(session, provider, api.CreateTensorRTProviderOptions,
+                                                  api.UpdateTensorRTProviderOptions, api.ReleaseTensorRTProviderOptions,
+                                                  api.SessionOptionsAppendExecutionProvider_TensorRT_V2);
+      return;
+    case Way::dnnl:
+      append_bridge<OrtDnnlProviderOptions>(session, provider, api.CreateDnnlProviderOptions,
+                                            api.UpdateDnnlProviderOptions, api.ReleaseDnnlProviderOptions,
+                                            api.SessionOptionsAppendExecutionProvider_Dnnl);
+      return;
+    case Way::cann:
+      append_bridge<OrtCANNProviderOptions>(session, provider, api.CreateCANNProviderOptions,
+                                            api.UpdateCANNProviderOptions, api.ReleaseCANNProviderOptions,
+                                            api.SessionOptionsAppendExecutionProvider_CANN);
+      return;
+    case Way::openvino:
+      session.AppendExecutionProvider_OpenVINO_V2(OptionMap(provider.options.begin(), provider.options.end()));
+      return;
+    case Way::by_device: {
+      const std::vector<Ort::ConstEpDevice> all = environment().GetEpDevices();
+      std::vector<Ort::ConstEpDevice> chosen;
+      for (const std::size_t index : provider.devices) chosen.push_back(all.at(index));
+      session.AppendExecutionProvider_V2(environment(), chosen,
+                                         OptionMap(provider.options.begin(), provider.options.end()));
+      return;
+    }
+  }
+}
+
+Ort::SessionOptions to_ort(const SessionSettings& settings) {
+  Ort::SessionOptions options;
+  options.SetIntraOpNumThreads(static_cast<int>(settings.intra_threads));
+  options.SetInterOpNumThreads(static_cast<int>(settings.inter_threads));
+  options.SetExecutionMode(settings.inter_threads > 1 ? ORT_PARALLEL : ORT_SEQUENTIAL);
+  options.SetGraphOptimizationLevel(to_ort(settings.optimization));
+  options.AddConfigEntry("session.record_ep_graph_assignment_info", "1");
+  if (!settings.spinning) options.AddConfigEntry("session.intra_op.allow_spinning", "0");
+  if (!settings.cpu_fallback) options.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
+  if (!settings.profile_prefix.empty()) options.EnableProfiling(settings.profile_prefix.c_str());
+  if (!settings.optimized_model.empty()) options.SetOptimizedModelFilePath(settings.optimized_model.c_str());
+  for (const auto& [key, value] : settings.config) options.AddConfigEntry(key.c_str(), value.c_str());
+  for (std::size_t i = 0; i < settings.providers.size(); ++i) {
+    try {
+      append(options, settings.providers[i]);
+    } catch (const Ort::Exception& exception) {
+      throw AppendError(i, translate(exception).message());
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+struct RunHandle::Options {
+  Ort::RunOptions options;
+};
+
+RunHandle::RunHandle() : options_(std::make_unique<Options>()) {}
+
+RunHandle::~RunHandle() = default;
+
+void RunHandle::stop() {
+  options_->options.SetTerminate();
+}
+
+struct Session::State {
+  Ort::Session session;
+  std::vector<std::string> input_names;
+  std::vector<std::string> output_names;
+  Ort::RunOptions run_options;  // for runs that nobody stops; ONNX Runtime only reads it
+
+  explicit State(Ort::Session&& created)
+      : session(std::move(created)), input_names(session.GetInputNames()), output_names(session.GetOutputNames()) {}
+};
+
+Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+Session Session::from_file(const std::filesystem::path& model, const SessionSettings& settings) {
+  try {
+    const Ort::SessionOptions options = to_ort(settings);
+    return Session(std::make_unique<State>(Ort::Session(environment(), model.c_str(), options)));
+  } catch (const Ort::Exception& exception) {
+    throw translate(exception);
+  }
+}
+
+Session Session::from_memory(std::span<const std::byte> model, const std::filesystem::path& folder,
+                             const SessionSettings& settings) {
+  try {
+    Ort::SessionOptions options = to_ort(settings);
+    if (!folder.empty()) {
+      options.AddConfigEntry("session.model_external_initializers_file_folder_path", folder.c_str());
+    }
+    return Session(std::make_unique<State>(Ort::Session(environment(), model.data(), model.size(), options)));
+  } catch (const Ort::Exception& exception) {
+    throw translate(exception);
+  }
+}
+
+const std::vector<std::string>& Session::input_names() const noexcept {
+  return state_->input_names;
+}
+
+const std::vector<std::string>& Session::output_names() const noexcept {
+  return state_->output_names;
+}
+
+std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                RunHandle* handle) const {
+  std::vector<const char*> input_names, output_names;
+  std::vector<Ort::Value> input_values;
+  input_names.reserve(inputs.size());
+  input_values.reserve(inputs.size());
+  output_names.reserve(outputs.size());
+  for (const std::size_t output : outputs) output_names.push_back(state_->output_names.at(output).c_str());
+  try {
+    for (const auto& [name, value] : inputs) {
+      input_names.push_back(name.c_str());
+      input_values.push_back(wrap(value));
+    }
+    const Ort::RunOptions& options = handle == nullptr ? state_->run_options : handle->options_->options;
+    std::vector<Ort::Value> results =
+        state_->session.Run(options, input_names.data(), input_values.data(), input_values.size(), output_names.data(),
+                            output_names.size());
+    std::vector<Value> values;
+    values.reserve(results.size());
+    for (Ort::Value& result : results) values.push_back(unwrap(std::move(result)));
+    return values;
+  } catch (const Ort::Exception& exception) {
+    throw translate(exception);
+  }
+}
+
+std::vector<AssignedNode> Session::assignment() const {
+  try {
+    return read_assignment(state_->session);
+  } catch (const Ort::Exception& exception) {
+    throw translate(exception);
+  }
+}
+
+std::filesystem::path Session::end_profiling() {
+  Ort::AllocatorWithDefaultOptions allocator;
+  try {
+    return state_->session.EndProfilingAllocated(allocator).get();
+  } catch (const Ort::Exception& exception) {
+    throw translate(exception);
+  }
+}
+
+struct Binding::State {
+  const Session::State* session;
+  Ort::IoBinding binding;
+  std::vector<Ort::Value> inputs;
+  NamedValues held;  // the inputs' memory
+};
+
+Binding::Binding(const Session& session, const NamedValues& inputs) {
+  try {
+    auto& state = *session.state_;
+    state_ = std::make_unique<State>(State{&state, Ort::IoBinding(state.session), {}, inputs});
+    for (const auto& [name, value] : state_->held) {
+      state_->inputs.push_back(wrap(value));
+      state_->binding.BindInput(name.c_str(), state_->inputs.back());
+    }
+    const std::vector<Ort::ConstMemoryInfo> places = state.session.GetMemoryInfoForOutputs();
+    for (std::size_t i = 0; i < state.output_names.size(); ++i) {
+      Ort::ThrowOnError(Ort::GetApi().BindOutputToDevice(state_->binding, state.output_names[i].c_str(), places[i]));
+    }
+    state_->binding.SynchronizeInputs();
+  } catch (const Ort::Exception& exception) {
+    throw translate(exception);
+  }
+}
+
+Binding::~Binding() = default;
+Binding::Binding(Binding&&) noexcept = default;
+Binding& Binding::operator=(Binding&&) noexcept = default;
+
+void Binding::run() {
+  try {
+    auto& session = const_cast<Ort::Session&>(state_->session->session);
+    session.Run(state_->session->run_options, state_->binding);
+    state_->binding.SynchronizeOutputs();
+  } catch (const Ort::Exception& exception) {
+    throw translate(exception);
+  }
+}
+
+std::vector<Value> Binding::outputs() const {
+  std::vector<Value> values;
+  try {
+    for (Ort::Value& value : state_->binding.GetOutputValues()) {
+      const auto place = value.GetTensorMemoryInfo();
+      if (place.GetDeviceType() == OrtMemoryInfoDeviceType_CPU) {
+        values.push_back(unwrap(std::move(value)));
+        continue;
+      }
+      const auto info = value.GetTensorTypeAndShapeInfo();
+      Tensor host = Tensor::allocate(from_ort(info.GetElementType()), info.GetShape());
+      const Ort::Value target = wrap(host);
+      const std::array<const OrtValue*, 1> from{value};
+      const std::array<OrtValue*, 1> to{const_cast<OrtValue*>(static_cast<const OrtValue*>(target))};
+      Ort::ThrowOnError(Ort::GetApi().CopyTensors(environment(), from.data(), to.data(), nullptr, 1));
+      values.emplace_back(std::move(host));
+    }
+  } catch (const Ort::Exception& exception) {
+    throw translate(exception);
+  }
+  return values;
+}
+
+}  // namespace gpux::ort

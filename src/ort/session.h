@@ -1,0 +1,132 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpux/error.h"
+#include "gpux/tensor.h"
+#include "ort/assignment.h"
+
+namespace gpux::ort {
+
+/// How one provider joins a session.
+struct ProviderAppend {
+  enum class Way : unsigned char {
+    by_name,  ///< built in: SessionOptionsAppendExecutionProvider
+    cuda,     ///< the bridges with calls of their own
+    tensorrt,
+    openvino,
+    dnnl,
+    cann,
+    by_device,  ///< plugin: SessionOptionsAppendExecutionProvider_V2
+  };
+  Way way = Way::by_name;
+  std::string name;                  ///< what by_name wants ("WebGPU"); elsewhere for messages
+  std::vector<std::size_t> devices;  ///< by_device: ProviderDevice::index
+  std::vector<std::pair<std::string, std::string>> options;
+};
+
+enum class OptimizationLevel : unsigned char { disabled, basic, extended, layout, all };
+
+struct SessionSettings {
+  std::vector<ProviderAppend> providers;  ///< in order; the CPU provider is always last and not listed
+  bool cpu_fallback = true;               ///< false: creation fails where a node would stay on the CPU provider
+  unsigned intra_threads = 1;             ///< 0: ONNX Runtime decides, from the host's processors
+  unsigned inter_threads = 1;
+  bool spinning = true;  ///< false: waiting threads sleep
+  OptimizationLevel optimization = OptimizationLevel::all;
+  std::filesystem::path profile_prefix;                     ///< empty: no profile
+  std::filesystem::path optimized_model;                    ///< where the optimized graph is written; empty: nowhere
+  std::vector<std::pair<std::string, std::string>> config;  ///< ONNX Runtime's session configuration entries
+};
+
+/// A provider could not be appended to the session's options.
+class AppendError : public Error {
+ public:
+  AppendError(std::size_t provider, const std::string& message)
+      : Error(ErrorCode::provider_unavailable, message), provider_(provider) {}
+
+  /// Index into SessionSettings::providers.
+  [[nodiscard]] std::size_t provider() const noexcept { return provider_; }
+
+ private:
+  std::size_t provider_;
+};
+
+/// Lets another thread stop a run. One per run at a time.
+class RunHandle {
+ public:
+  RunHandle();
+  ~RunHandle();
+  RunHandle(const RunHandle&) = delete;
+  RunHandle& operator=(const RunHandle&) = delete;
+
+  /// The run ends with Error interrupted after the node it is in. Thread-safe.
+  void stop();
+
+ private:
+  friend class Session;
+  struct Options;
+  std::unique_ptr<Options> options_;
+};
+
+class Binding;
+
+/// A loaded model in the open core. Runs may happen on several threads at once.
+class Session {
+ public:
+  /// Errors invalid_model, AppendError, and what the provider's creation says (internal).
+  static Session from_file(const std::filesystem::path& model, const SessionSettings& settings);
+  /// The model in memory; external data is looked for in `folder`. The bytes may go when this returns.
+  static Session from_memory(std::span<const std::byte> model, const std::filesystem::path& folder,
+                             const SessionSettings& settings);
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  [[nodiscard]] const std::vector<std::string>& input_names() const noexcept;
+  [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
+
+  /// Runs the model. `outputs`: indices into output_names(). Results in that order; their memory is their own.
+  /// Errors invalid_input, interrupted, resource_exhausted, internal.
+  [[nodiscard]] std::vector<Value> run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                       RunHandle* handle = nullptr) const;
+
+  /// Which provider got which node.
+  [[nodiscard]] std::vector<AssignedNode> assignment() const;
+
+  /// Stops profiling and returns the file it wrote.
+  [[nodiscard]] std::filesystem::path end_profiling();
+
+ private:
+  friend class Binding;
+  struct State;
+  explicit Session(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Inputs and outputs laid where the providers want them, once, for many runs. Not for several threads at once.
+class Binding {
+ public:
+  /// Copies the inputs to the devices that read them; outputs stay on the devices that write them until read.
+  /// The session must outlive the binding.
+  Binding(const Session& session, const NamedValues& inputs);
+  ~Binding();
+  Binding(Binding&&) noexcept;
+  Binding& operator=(Binding&&) noexcept;
+
+  void run();
+  /// The last run's outputs in host memory, in the session's order.
+  [[nodiscard]] std::vector<Value> outputs() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpux::ort

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "ort/api.h"
+
+namespace gpux::ort {
+namespace {
+
+// Numbers ONNX Runtime 1.24 and later use beyond the enumeration of older headers.
+constexpr int ort_float4e2m1 = 23;
+constexpr int ort_uint2 = 24;
+constexpr int ort_int2 = 25;
+constexpr int ort_float8e8m0 = 26;
+
+const Ort::MemoryInfo& host_memory() {
+  static const Ort::MemoryInfo info = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
+  return info;
+}
+
+Ort::Value wrap_tensor(const Tensor& tensor) {
+  if (tensor.type() == ElementType::string) {
+    Ort::AllocatorWithDefaultOptions allocator;
+    Ort::Value value = Ort::Value::CreateTensor(allocator, tensor.shape().data(), tensor.shape().size(),
+                                                ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING);
+    std::vector<const char*> pointers;
+    pointers.reserve(tensor.strings().size());
+    for (const std::string& text : tensor.strings()) pointers.push_back(text.c_str());
+    value.FillStringTensor(pointers.data(), pointers.size());
+    return value;
+  }
+  return Ort::Value::CreateTensor(host_memory(), const_cast<std::byte*>(tensor.bytes().data()), tensor.byte_size(),
+                                  tensor.shape().data(), tensor.shape().size(), to_ort(tensor.type()));
+}
+
+Tensor unwrap_strings(const Ort::Value& value, Shape shape) {
+  const auto count = static_cast<std::size_t>(element_count(shape));
+  std::vector<std::string> strings;
+  strings.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) strings.push_back(value.GetStringTensorElement(i));
+  return Tensor::of_strings(std::move(shape), std::move(strings));
+}
+
+Tensor unwrap_tensor(Ort::Value&& value) {
+  const Ort::TensorTypeAndShapeInfo info = value.GetTensorTypeAndShapeInfo();
+  const ElementType type = from_ort(info.GetElementType());
+  Shape shape = info.GetShape();
+  if (type == ElementType::string) return unwrap_strings(value, std::move(shape));
+  if (type == ElementType::complex64 || type == ElementType::complex128) {
+    throw Error(ErrorCode::invalid_input, fmt::format("{} tensors are not supported", to_string(type)));
+  }
+  const auto* data = static_cast<const std::byte*>(value.GetTensorRawData());
+  const std::size_t size = (static_cast<std::size_t>(element_count(shape)) * bits_of(type) + 7) / 8;
+  auto owner = std::make_shared<Ort::Value>(std::move(value));
+  return Tensor::borrow(type, std::move(shape), {data, size}, std::move(owner));
+}
+
+Ort::Value none_value() {
+  return Ort::Value(nullptr);
+}
+
+}  // namespace
+
+ONNXTensorElementDataType to_ort(ElementType type) {
+  switch (type) {
+    case ElementType::uint2:
+      return static_cast<ONNXTensorElementDataType>(ort_uint2);
+    case ElementType::int2:
+      return static_cast<ONNXTensorElementDataType>(ort_int2);
+    case ElementType::float8e8m0:
+      return static_cast<ONNXTensorElementDataType>(ort_float8e8m0);
+    case ElementType::complex64:
+    case ElementType::complex128:
+      throw Error(ErrorCode::invalid_input, fmt::format("{} tensors are not supported", to_string(type)));
+    default:
+      return static_cast<ONNXTensorElementDataType>(type);
+  }
+}
+
+ElementType from_ort(ONNXTensorElementDataType type) {
+  const int number = type;
+  if (number <= ort_float4e2m1) return static_cast<ElementType>(number);
+  if (number == ort_uint2) return ElementType::uint2;
+  if (number == ort_int2) return ElementType::int2;
+  if (number == ort_float8e8m0) return ElementType::float8e8m0;
+  return ElementType::undefined;
+}
+
+Ort::Value wrap(const Value& value) {
+  if (const Tensor* tensor = value.tensor()) return wrap_tensor(*tensor);
+  if (const Sequence* sequence = value.sequence()) {
+    std::vector<Ort::Value> elements;
+    elements.reserve(sequence->values.size());
+    for (const Value& element : sequence->values) elements.push_back(wrap(element));
+    if (elements.empty()) throw Error(ErrorCode::invalid_input, "ONNX Runtime takes no empty sequence as an input");
+    return Ort::Value::CreateSequence(elements);
+  }
+  if (const Map* map = value.map()) return Ort::Value::CreateMap(wrap_tensor(map->keys), wrap_tensor(map->values));
+  return none_value();
+}
+
+Value unwrap(Ort::Value&& value) {
+  if (!value || !value.HasValue()) return std::monostate{};
+  const ONNXType type = value.GetTypeInfo().GetONNXType();
+  Ort::AllocatorWithDefaultOptions allocator;
+  switch (type) {
+    case ONNX_TYPE_TENSOR:
+      return unwrap_tensor(std::move(value));
+    case ONNX_TYPE_SEQUENCE: {
+      Sequence sequence;
+      const std::size_t count = value.GetCount();
+      sequence.values.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        sequence.values.push_back(unwrap(value.GetValue(static_cast<int>(i), allocator)));
+      }
+      return sequence;
+    }
+    case ONNX_TYPE_MAP: {
+      Value keys = unwrap(value.GetValue(0, allocator));
+      Value values = unwrap(value.GetValue(1, allocator));
+      return Map{std::get<Tensor>(std::move(keys)), std::get<Tensor>(std::move(values))};
+    }
+    case ONNX_TYPE_SPARSETENSOR:
+      throw Error(ErrorCode::invalid_input, "sparse tensors are not supported");
+    default:
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("values of ONNX Runtime's type {} are not supported", static_cast<int>(type)));
+  }
+}
+
+Error translate(const Ort::Exception& exception) {
+  std::string text = exception.what();
+  for (char& c : text) {
+    if (c == '\n' || c == '\r' || c == '\t') c = ' ';
+  }
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  ErrorCode code = ErrorCode::internal;
+  switch (exception.GetOrtErrorCode()) {
+    case ORT_INVALID_ARGUMENT:
+      code = ErrorCode::invalid_input;
+      break;
+    case ORT_NO_SUCHFILE:
+      code = ErrorCode::not_found;
+      break;
+    case ORT_NO_MODEL:
+    case ORT_INVALID_PROTOBUF:
+    case ORT_INVALID_GRAPH:
+    case ORT_NOT_IMPLEMENTED:
+      code = ErrorCode::invalid_model;
+      break;
+    case ORT_FAIL:
+    case ORT_EP_FAIL:
+    case ORT_RUNTIME_EXCEPTION:
+    case ORT_ENGINE_ERROR:
+    case ORT_MODEL_LOADED:
+    case ORT_OK:
+    default:
+      break;
+  }
+  if (text.find("Exiting due to terminate flag") != std::string::npos) code = ErrorCode::interrupted;
+  if (text.find("Failed to allocate memory") != std::string::npos || text.find("std::bad_alloc") != std::string::npos) {
+    code = ErrorCode::resource_exhausted;
+  }
+  return {code, text};
+}
+
+}  // namespace gpux::ort

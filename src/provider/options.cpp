@@ -1,0 +1,363 @@
+#include "provider/options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "base/memory_size.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+
+namespace gpux::provider {
+namespace {
+
+[[noreturn]] void refuse(const ProviderRow& row, const std::string& name, const std::string& why) {
+  throw Error(ErrorCode::usage, fmt::format("provider {}: option '{}' {}", row.id, name, why));
+}
+
+std::vector<std::string> names_of(const ProviderRow& row) {
+  std::vector<std::string> names;
+  for (const OptionRow& option : row.options) names.emplace_back(option.name);
+  return names;
+}
+
+const OptionRow* find_option(const ProviderRow& row, std::string_view name) {
+  const auto found = std::find_if(row.options.begin(), row.options.end(),
+                                  [&](const OptionRow& option) { return option.name == name; });
+  return found == row.options.end() ? nullptr : &*found;
+}
+
+std::optional<bool> parse_boolean(std::string_view text) {
+  const std::string word = lower(text);
+  if (word == "1" || word == "true" || word == "yes" || word == "on") return true;
+  if (word == "0" || word == "false" || word == "no" || word == "off") return false;
+  return std::nullopt;
+}
+
+std::string checked_value(const ProviderRow& row, const OptionRow& option, const std::string& name,
+                          const std::string& value) {
+  switch (option.type) {
+    case OptionType::boolean: {
+      const auto truth = parse_boolean(value);
+      if (!truth) refuse(row, name, fmt::format("is '{}'; accepted: true, false", value));
+      // What ONNX Runtime writes itself; DirectML, OpenVINO and CoreML read words or digits.
+      if (row.id == "openvino" || row.id == "directml") return *truth ? "true" : "false";
+      return *truth ? "1" : "0";
+    }
+    case OptionType::integer: {
+      long long number = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      if (error != std::errc() || end != value.data() + value.size()) {
+        refuse(row, name, fmt::format("is '{}'; accepted: an integer", value));
+      }
+      return value;
+    }
+    case OptionType::size: {
+      const auto bytes = parse_memory_size(value);
+      if (!bytes) refuse(row, name, fmt::format("is '{}'; accepted: a number of bytes, or a size like 2GB", value));
+      return std::to_string(*bytes);
+    }
+    case OptionType::choice: {
+      for (const std::string_view choice : option.choices) {
+        if (lower(choice) == lower(value)) return std::string(choice);
+      }
+      std::vector<std::string> choices(option.choices.begin(), option.choices.end());
+      refuse(row, name, fmt::format("is '{}'; accepted: {}", value, join(choices)));
+    }
+    case OptionType::text:
+      return value;
+  }
+  return value;
+}
+
+void put(ResolvedOptions& options, std::string name, std::string value) {
+  for (auto& [key, old] : options.passed) {
+    if (key == name) {
+      old = std::move(value);
+      return;
+    }
+  }
+  options.passed.emplace_back(std::move(name), std::move(value));
+}
+
+bool has(const ResolvedOptions& options, std::string_view name) {
+  return std::any_of(options.passed.begin(), options.passed.end(),
+                     [&](const auto& option) { return option.first == name; });
+}
+
+void note(ResolvedOptions& options, const ProviderRow& row, const std::string& from, const std::string& to) {
+  options.notes.push_back(fmt::format("{}: {} became {}", row.id, from, to));
+}
+
+// CoreML's flags before 1.20 (coreml_provider_factory.h), bit by bit.
+void translate_coreml_flags(ResolvedOptions& options, const ProviderRow& row, const std::string& value) {
+  char* end = nullptr;
+  const unsigned long flags = std::strtoul(value.c_str(), &end, 0);
+  if (value.empty() || *end != '\0' || flags > 0x3f) {
+    refuse(row, "coreml_flags", fmt::format("is '{}'; accepted: a sum of the flags 1, 2, 4, 8, 16, 32", value));
+  }
+
+  struct Flag {
+    unsigned long bit;
+    const char* name;
+    const char* value;
+  };
+
+  static constexpr std::array<Flag, 6> table{{{0x01, "MLComputeUnits", "CPUOnly"},
+                                              {0x02, "EnableOnSubgraphs", "1"},
+                                              {0x04, "MLComputeUnits", "CPUAndNeuralEngine"},
+                                              {0x08, "RequireStaticInputShapes", "1"},
+                                              {0x10, "ModelFormat", "MLProgram"},
+                                              {0x20, "MLComputeUnits", "CPUAndGPU"}}};
+  std::string became;
+  for (const Flag& flag : table) {
+    if ((flags & flag.bit) == 0) continue;
+    put(options, flag.name, flag.value);
+    became += fmt::format("{}{}={}", became.empty() ? "" : ", ", flag.name, flag.value);
+  }
+  note(options, row, "coreml_flags=" + value, became.empty() ? "nothing (no flag is set)" : became);
+}
+
+// OpenVINO's device types with a precision in them ("CPU_FP32") ended with its 2024 releases.
+bool translate_device_type(ResolvedOptions& options, const ProviderRow& row, const std::string& value) {
+  for (const char* precision : {"FP32", "FP16"}) {
+    const std::string suffix = std::string("_") + precision;
+    if (!value.ends_with(suffix)) continue;
+    const std::string device = value.substr(0, value.size() - suffix.size());
+    put(options, "device_type", device);
+    put(options, "precision", precision);
+    note(options, row, "device_type=" + value, fmt::format("device_type={}, precision={}", device, precision));
+    return true;
+  }
+  return false;
+}
+
+// Names of other versions and of other people's documents.
+bool translate(ResolvedOptions& options, const ProviderRow& row, const std::string& name, const std::string& value) {
+  if (row.id == "tensorrt" && name == "trt_strict_type_constraints") {
+    refuse(
+        row, name,
+        "was removed from TensorRT and ONNX Runtime; use trt_layer_norm_fp32_fallback to keep layer norms in fp32, or "
+        "leave trt_fp16_enable off");
+  }
+  if (row.id == "coreml" && name == "coreml_flags") {
+    translate_coreml_flags(options, row, value);
+    return true;
+  }
+  if (row.id == "coreml" && name == "MLComputeUnits") {
+    static constexpr std::array<std::pair<const char*, const char*>, 3> spellings{
+        {{"CPU_AND_GPU", "CPUAndGPU"}, {"CPU_ONLY", "CPUOnly"}, {"CPU_AND_NE", "CPUAndNeuralEngine"}}};
+    for (const auto& [spelling, real] : spellings) {
+      if (value != spelling) continue;
+      put(options, name, real);
+      note(options, row, name + "=" + value, name + "=" + real);
+      return true;
+    }
+  }
+  if (row.id == "openvino" && name == "device_type") return translate_device_type(options, row, value);
+  if (row.id == "openvino" && name == "device_id") {
+    refuse(row, name, "was removed from ONNX Runtime; use device_type, as in device_type=GPU.1");
+  }
+  if (row.id == "migraphx" && name == "gpu_mem_limit") {
+    put(options, "migraphx_mem_limit", value);
+    note(options, row, name, "migraphx_mem_limit");
+    return true;
+  }
+  return false;
+}
+
+// OpenVINO as a plugin takes its settings in one JSON text (load_config), by OpenVINO's own property names.
+void to_load_config(ResolvedOptions& options, const ProviderRow& row) {
+  static constexpr std::array<std::pair<const char*, const char*>, 4> properties{
+      {{"cache_dir", "CACHE_DIR"},
+       {"precision", "INFERENCE_PRECISION_HINT"},
+       {"num_streams", "NUM_STREAMS"},
+       {"num_of_threads", "INFERENCE_NUM_THREADS"}}};
+  std::string device = "CPU";
+  std::string members;
+  OptionList kept;
+  for (const auto& [name, value] : options.passed) {
+    if (name == "device_type") {
+      device = value.substr(0, value.find('.'));
+      continue;
+    }
+    const auto property =
+        std::find_if(properties.begin(), properties.end(), [&](const auto& p) { return name == p.first; });
+    if (property == properties.end()) {
+      kept.emplace_back(name, value);
+      continue;
+    }
+    const std::string translated = name == "precision" ? (value == "FP16"   ? "f16"
+                                                          : value == "FP32" ? "f32"
+                                                                            : "dynamic")
+                                                       : value;
+    members += fmt::format("{}\"{}\":\"{}\"", members.empty() ? "" : ",", property->second, translated);
+    note(options, row, name, fmt::format("{} in load_config", property->second));
+  }
+  if (!members.empty()) {
+    if (std::any_of(kept.begin(), kept.end(), [](const auto& option) { return option.first == "load_config"; })) {
+      refuse(row, "load_config", "cannot be combined with cache_dir, precision, num_streams or num_of_threads");
+    }
+    kept.emplace_back("load_config", fmt::format("{{\"{}\":{{{}}}}}", device, members));
+  }
+  options.passed = std::move(kept);
+}
+
+void apply_device(const ProviderRow& row, unsigned device, ResolvedOptions& options) {
+  const std::string text = std::to_string(device);
+  if (row.id == "webgpu") {
+    options.device = device;
+    if (!has(options, "adapterIndex") && device != 0) put(options, "adapterIndex", text);
+  } else if (row.id == "openvino") {
+    options.device = device;
+    if (!has(options, "device_type") && device != 0) put(options, "device_type", "GPU." + text);
+  } else if (find_option(row, "device_id") != nullptr) {
+    if (!has(options, "device_id")) put(options, "device_id", text);
+  } else {
+    options.device = device;
+  }
+}
+
+bool apply_memory(const ProviderRow& row, std::uint64_t bytes, ResolvedOptions& options) {
+  for (const char* name : {"gpu_mem_limit", "migraphx_mem_limit", "npu_mem_limit"}) {
+    if (find_option(row, name) == nullptr) continue;
+    if (!has(options, name)) put(options, name, std::to_string(bytes));
+    options.memory_limited = true;
+    return true;
+  }
+  return false;
+}
+
+bool apply_precision(const ProviderRow& row, const std::string& precision, ResolvedOptions& options) {
+  if (precision == "fp32") {
+    if (row.id == "openvino" && !has(options, "precision")) put(options, "precision", "FP32");
+    return true;  // everybody's default
+  }
+  if (row.id == "openvino" && precision == "bf16") {
+    if (has(options, "load_config")) return false;
+    put(options, "load_config", R"({"CPU":{"INFERENCE_PRECISION_HINT":"bf16"}})");
+    return true;
+  }
+  if (row.id == "openvino" && precision == "fp16") {
+    put(options, "precision", "FP16");
+    return true;
+  }
+  for (const char* prefix : {"trt_", "migraphx_"}) {
+    const std::string name = std::string(prefix) + precision + "_enable";
+    if (find_option(row, name) == nullptr) continue;
+    put(options, name, "1");
+    return true;
+  }
+  if (row.id == "qnn" && precision == "fp16") {
+    put(options, "enable_htp_fp16_precision", "1");
+    return true;
+  }
+  return false;
+}
+
+bool apply_cache(const ProviderRow& row, const std::string& folder, ResolvedOptions& options) {
+  if (row.id == "tensorrt") {
+    put(options, "trt_engine_cache_enable", "1");
+    put(options, "trt_engine_cache_path", folder);
+    return true;
+  }
+  for (const char* name : {"nv_runtime_cache_path", "migraphx_model_cache_dir", "ModelCacheDirectory", "cache_dir"}) {
+    if (find_option(row, name) == nullptr) continue;
+    put(options, name, folder);
+    return true;
+  }
+  return false;
+}
+
+bool apply_threads(const ProviderRow& row, unsigned threads, ResolvedOptions& options) {
+  if (row.id == "cpu") return true;  // the session's own threads
+  for (const char* name : {"num_of_threads", "intra_op_num_threads"}) {
+    if (find_option(row, name) == nullptr) continue;
+    if (!has(options, name)) put(options, name, std::to_string(threads));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool read_common_option(const std::string& name, const std::string& value, CommonOptions& common) {
+  const auto fail = [&](const char* accepted) -> void {
+    throw Error(ErrorCode::usage, fmt::format("option '{}' is '{}'; accepted: {}", name, value, accepted));
+  };
+  const auto number = [&]() -> unsigned {
+    unsigned parsed = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+    if (error != std::errc() || end != value.data() + value.size()) fail("a number");
+    return parsed;
+  };
+  if (name == "device") {
+    common.device = number();
+  } else if (name == "threads") {
+    common.threads = number();
+  } else if (name == "memory") {
+    common.memory_bytes = parse_memory_size(value);
+    if (!common.memory_bytes) fail("a number of bytes, or a size like 2GB");
+  } else if (name == "precision") {
+    common.precision = lower(value);
+    static constexpr std::array<std::string_view, 4> known{"fp32", "fp16", "bf16", "int8"};
+    if (std::find(known.begin(), known.end(), common.precision) == known.end()) fail("fp32, fp16, bf16, int8");
+  } else if (name == "cache_directory") {
+    common.cache_directory = value;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given, const CommonOptions& common,
+                                bool as_plugin) {
+  ResolvedOptions options;
+  CommonOptions own;
+  for (const auto& [name, value] : given) {
+    if (read_common_option(name, value, own)) continue;
+    if (translate(options, row, name, value)) continue;
+    const OptionRow* option = find_option(row, name);
+    if (option == nullptr) {
+      const std::vector<std::string> names = names_of(row);
+      const std::string_view near = nearest(name, names);
+      refuse(row, name,
+             fmt::format("is not known{}; {}", near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
+                         names.empty() ? "it has none" : "accepted: " + join(names)));
+    }
+    put(options, name, checked_value(row, *option, name, value));
+  }
+  // An option of the user's for just this provider must have a counterpart; one for all providers may lack it.
+  const auto apply = [&](const char* name, bool own_given, bool common_given, auto&& action) {
+    if (!own_given && !common_given) return;
+    if (action()) return;
+    if (own_given) refuse(row, name, "has no counterpart there");
+    options.notes.push_back(fmt::format("{}: {} has no counterpart there and is not enforced by it", row.id, name));
+  };
+  const auto device = own.device ? own.device : common.device;
+  apply("device", own.device.has_value(), common.device.has_value(), [&] {
+    if (row.id == "cpu") return *device == 0;
+    apply_device(row, *device, options);
+    return true;
+  });
+  const auto memory = own.memory_bytes ? own.memory_bytes : common.memory_bytes;
+  if (memory && !apply_memory(row, *memory, options) && own.memory_bytes) {
+    refuse(row, "memory", "has no counterpart there; set gpu.memory, which is measured after loading");
+  }
+  const std::string& precision = own.precision.empty() ? common.precision : own.precision;
+  apply("precision", !own.precision.empty(), !common.precision.empty(),
+        [&] { return apply_precision(row, precision, options); });
+  const std::string& cache = own.cache_directory.empty() ? common.cache_directory : own.cache_directory;
+  apply("cache_directory", !own.cache_directory.empty(), !common.cache_directory.empty(),
+        [&] { return apply_cache(row, cache, options); });
+  const auto threads = own.threads ? own.threads : common.threads;
+  apply("threads", own.threads.has_value(), common.threads.has_value(),
+        [&] { return apply_threads(row, *threads, options); });
+  if (as_plugin && row.id == "openvino") to_load_config(options, row);
+  return options;
+}
+
+}  // namespace gpux::provider

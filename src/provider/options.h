@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "provider/table.h"
+
+namespace gpux::provider {
+
+using OptionList = std::vector<std::pair<std::string, std::string>>;
+
+/// What a user can ask of any provider, translated for each.
+struct CommonOptions {
+  std::optional<unsigned> device;             ///< index among the provider's devices
+  std::optional<std::uint64_t> memory_bytes;  ///< limit on device memory
+  std::string precision;                      ///< "fp32", "fp16", "bf16", "int8"; empty: the provider's own
+  std::string cache_directory;                ///< for compiled engines; empty: none
+  std::optional<unsigned> threads;            ///< of the provider's own pool
+};
+
+/// Options ready to be passed.
+struct ResolvedOptions {
+  OptionList passed;               ///< by ONNX Runtime's names
+  std::vector<std::string> notes;  ///< translated: old name → new name
+  bool memory_limited = false;     ///< the provider enforces memory_bytes itself
+  std::optional<unsigned> device;  ///< plugins: which device, counted among the provider's
+};
+
+/// Checks and translates the options of one provider. `given` are by ONNX Runtime's or the common names (device,
+/// memory, precision, cache_directory, threads); they win over `common`. `as_plugin`: the provider comes as a plugin.
+/// Error usage that names the option, and what would be accepted, where it is not known or has no meaning there.
+/// A common option that a provider has no counterpart for is refused where `given` names it, and becomes a note where
+/// `common` does.
+ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given, const CommonOptions& common,
+                                bool as_plugin);
+
+/// Reads one of the common options into `common`. False where `name` is none of them.
+/// Error usage where the value is not valid.
+bool read_common_option(const std::string& name, const std::string& value, CommonOptions& common);
+
+}  // namespace gpux::provider

@@ -1,0 +1,316 @@
+#include "provider/probe.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/dynamic_library.h"
+#include "base/home.h"
+#include "base/machine.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "ort/core.h"
+#include "provider/request.h"
+
+namespace gpux::provider {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string_view system_name() {
+  switch (this_system()) {
+    case System::macos:
+      return "macos";
+    case System::windows:
+      return "windows";
+    case System::linux_:
+      break;
+  }
+  return "linux";
+}
+
+bool has_hardware(const ProviderRow& row) {
+  std::error_code error;
+  if (row.vendor_ids.empty()) return true;
+  for (const PciDevice& device : pci_accelerators()) {
+    if (std::find(row.vendor_ids.begin(), row.vendor_ids.end(), device.vendor_id) != row.vendor_ids.end()) return true;
+  }
+  // Without a PCI bus to read: containers, and the Windows subsystem for Linux.
+  const bool wants_nvidia = std::find(row.vendor_ids.begin(), row.vendor_ids.end(), 0x10de) != row.vendor_ids.end();
+  return wants_nvidia && (fs::exists("/dev/nvidiactl", error) || fs::exists("/dev/dxg", error));
+}
+
+bool has_intel_gpu() {
+  std::error_code error;
+  const std::vector<PciDevice> devices = pci_accelerators();
+  return fs::exists("/dev/dri", error) && std::any_of(devices.begin(), devices.end(), [](const PciDevice& device) {
+           return device.vendor_id == 0x8086 && device.class_code >> 16 == 0x03;
+         });
+}
+
+const PluginFile* plugin_of(const ProviderRow& row, std::span<const PluginFile> plugins) {
+  for (const PluginFile& plugin : plugins) {
+    const std::string stem = plugin.library.stem();
+    if (std::find(row.plugins.begin(), row.plugins.end(), stem) != row.plugins.end()) return &plugin;
+  }
+  return nullptr;
+}
+
+ProviderReport describe(const ProviderRow& row) {
+  ProviderReport report;
+  report.id = row.id;
+  report.aliases.assign(row.aliases.begin(), row.aliases.end());
+  report.ort_name = row.built_in_name.empty() ? row.plugin_name : row.built_in_name;
+  report.kind = row.kind;
+  report.description = row.description;
+  report.systems.assign(row.systems.begin(), row.systems.end());
+  for (const OptionRow& option : row.options) report.option_names.emplace_back(option.name);
+  return report;
+}
+
+std::string missing_sentence(const fs::path& library, const std::vector<std::string>& missing) {
+  return fmt::format("{}: not found ({} needs {})", join(missing), library.filename().string(),
+                     missing.size() == 1 ? "it" : "them");
+}
+
+void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, ProviderReport& report) {
+  report.source = "bridge";
+  report.core = core.library;
+  report.library = core.library.parent_path() / fmt::format("libonnxruntime_providers_{}.so", row.bridge);
+  if (!has_hardware(row)) {
+    report.reason = fmt::format("no {} on this machine", row.hardware);
+    return;
+  }
+  const std::vector<std::string> later(row.opened_later.begin(), row.opened_later.end());
+  if (const auto missing = missing_libraries(report.library, later); !missing.empty()) {
+    report.reason = missing_sentence(report.library, missing);
+    report.remedy = row.remedy;
+    return;
+  }
+  report.available = true;
+  if (row.id != "openvino") {
+    report.accelerated = true;
+    report.devices.push_back({.kind = report.kind, .name = {}, .vendor = {}, .index = 0});
+    return;
+  }
+  if (has_intel_gpu()) {
+    report.accelerated = true;
+    report.devices.push_back({.kind = "gpu", .name = "GPU", .vendor = "Intel", .index = 0});
+  }
+  report.devices.push_back({.kind = "cpu",
+                            .name = processor_name(),
+                            .vendor = {},
+                            .index = static_cast<std::uint32_t>(report.devices.size())});
+}
+
+void survey_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderReport& report) {
+  report.source = "plugin";
+  report.library = plugin.library;
+  std::vector<std::string> later;
+  if (row != nullptr) later.assign(row->opened_later.begin(), row->opened_later.end());
+  if (const auto missing = missing_libraries(plugin.library, later); !missing.empty()) {
+    report.reason = missing_sentence(plugin.library, missing);
+    report.remedy = "install the package that brings " + missing.front();
+    return;
+  }
+  report.available = true;
+  report.accelerated = true;  // until its devices are known
+}
+
+ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile> cores,
+                          std::span<const PluginFile> plugins) {
+  ProviderReport report = describe(row);
+  if (row.id == "cpu") {
+    report.source = "built in";
+    report.available = !cores.empty();
+    if (cores.empty()) {
+      report.reason = "no ONNX Runtime found";
+      report.remedy = row.remedy;
+    }
+    report.devices.push_back({.kind = "cpu", .name = processor_name(), .vendor = {}, .index = 0});
+    return report;
+  }
+  for (const ort::CoreFile& core : cores) {
+    if (row.bridge.empty() || std::find(core.bridges.begin(), core.bridges.end(), row.bridge) == core.bridges.end()) {
+      continue;
+    }
+    survey_bridge(row, core, report);
+    if (report.available) return report;
+  }
+  if (const PluginFile* plugin = plugin_of(row, plugins)) {
+    survey_plugin(&row, *plugin, report);
+    return report;
+  }
+  if (!report.source.empty()) return report;  // a bridge that does not work
+  if (std::find(row.systems.begin(), row.systems.end(), system_name()) == row.systems.end()) {
+    std::vector<std::string> systems(row.systems.begin(), row.systems.end());
+    report.reason = fmt::format("runs on {} only", join(systems));
+    return report;
+  }
+  report.reason = "not installed";
+  report.remedy = row.remedy;
+  if (!has_hardware(row)) {
+    report.reason = fmt::format("no {} on this machine", row.hardware);
+    report.remedy.clear();
+  }
+  return report;
+}
+
+std::string device_name(const ort::ProviderDevice& device) {
+  for (const auto& [key, value] : device.metadata) {
+    if (key == "Description" || key == "ov_device" || key == "name") return value;
+  }
+  return {};
+}
+
+void take_devices(const std::vector<ort::ProviderDevice>& devices, const std::string& ort_name,
+                  ProviderReport& report) {
+  report.ort_name = ort_name;
+  report.devices.clear();
+  report.accelerated = false;
+  for (const ort::ProviderDevice& device : devices) {
+    if (device.provider != ort_name) continue;
+    const std::string vendor = device.vendor.empty() ? device.provider_vendor : device.vendor;
+    report.devices.push_back({.kind = device.kind,
+                              .name = device_name(device),
+                              .vendor = vendor,
+                              .index = static_cast<std::uint32_t>(report.devices.size())});
+    if (device.kind != "cpu") report.accelerated = true;
+  }
+}
+
+void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderReport& report) {
+  const auto refuse = [&](const std::string& reason, const std::string& remedy) {
+    report.available = report.accelerated = false;
+    report.reason = reason;
+    report.remedy = remedy;
+  };
+  std::vector<ort::ProviderDevice> before, devices;
+  try {
+    before = ort::provider_devices();
+    ort::register_provider_library(plugin.name, plugin.library);
+    devices = ort::provider_devices();
+  } catch (const Error& error) {
+    refuse(error.message(), row == nullptr ? "ask its vendor" : fmt::format("reinstall it: {}", row->remedy));
+    return;
+  }
+  std::string ort_name = row == nullptr ? std::string() : std::string(row->plugin_name);
+  if (ort_name.empty()) {
+    // A library of the user's own: its provider is whoever appeared with it, or carries the registered name.
+    for (const ort::ProviderDevice& device : devices) {
+      const bool known = std::any_of(before.begin(), before.end(),
+                                     [&](const ort::ProviderDevice& old) { return old.provider == device.provider; });
+      if (!known || device.provider == plugin.name) ort_name = device.provider;
+    }
+  }
+  take_devices(devices, ort_name, report);
+  if (!report.devices.empty()) return;
+  std::string remedy = "check the driver of the hardware it is made for";
+  if (row != nullptr && row->id == "webgpu") {
+    remedy = "install a Vulkan driver; for a software adapter set ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1";
+  }
+  refuse("its library loads, but lists no device on this machine", remedy);
+}
+
+}  // namespace
+
+std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given) {
+  std::vector<PluginFile> plugins;
+  const auto add = [&](const std::string& name, const fs::path& library, const char* origin) {
+    std::error_code error;
+    const fs::path file = fs::canonical(library, error);
+    if (error) return;
+    const bool known =
+        std::any_of(plugins.begin(), plugins.end(), [&](const PluginFile& plugin) { return plugin.library == file; });
+    if (!known) plugins.push_back({name, file, origin});
+  };
+  const auto add_folder = [&](const fs::path& folder, const char* origin, bool recursive) {
+    std::error_code error;
+    std::vector<fs::path> files;
+    for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      if (!recursive || entry.depth() >= 3) entry.disable_recursion_pending();
+      if (entry->path().extension() == ".so") files.push_back(entry->path());
+    }
+    std::sort(files.begin(), files.end());
+    for (const fs::path& file : files) {
+      // Beside its provider a package may carry the provider's own dependencies.
+      const std::string name = file.filename();
+      if (recursive && !name.starts_with("libonnxruntime_providers_")) continue;
+      add(file.stem(), file, origin);
+    }
+  };
+  for (const ProviderLibrary& library : given) {
+    std::error_code error;
+    if (!fs::is_regular_file(library.path, error)) {
+      throw Error(ErrorCode::not_found,
+                  fmt::format("provider library {}: '{}' is not there", library.name, library.path.string()));
+    }
+    add(library.name, library.path, "given");
+  }
+  add_folder(home_folder() / "providers", "GPUX_HOME", false);
+  for (const fs::path& folder : ort::own_library_folders()) add_folder(folder / "providers", "beside gpux", false);
+  for (const fs::path& packages : ort::python_package_folders()) {
+    std::error_code error;
+    for (fs::directory_iterator entry(packages, error), end; !error && entry != end; entry.increment(error)) {
+      const std::string name = entry->path().filename();
+      if (name.starts_with("onnxruntime_ep_") && entry->is_directory(error)) {
+        add_folder(entry->path(), "Python package", true);
+      }
+    }
+  }
+  return plugins;
+}
+
+std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,
+                                   std::span<const PluginFile> plugins) {
+  std::vector<ProviderReport> reports;
+  for (const std::string& id : ids) {
+    if (const ProviderRow* row = find_row(id); row != nullptr && row->id == id) {
+      reports.push_back(survey_row(*row, cores, plugins));
+      continue;
+    }
+    ProviderReport report;
+    report.id = report.ort_name = id;
+    report.kind = "cpu";
+    report.description = "a provider library of your own";
+    report.reason = "its library is not there";
+    for (const PluginFile& plugin : plugins) {
+      if (plugin.name == id) survey_plugin(nullptr, plugin, report);
+    }
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> plugins) {
+  const ort::Core* core = ort::Core::current();
+  if (core == nullptr) throw Error(ErrorCode::internal, "providers are confirmed before ONNX Runtime is open");
+  const std::vector<std::string> built_in = core->built_in_providers();
+  const auto is_built_in = [&](std::string_view name) {
+    return !name.empty() && std::find(built_in.begin(), built_in.end(), name) != built_in.end();
+  };
+  for (ProviderReport& report : reports) {
+    const ProviderRow* row = find_row(report.id);
+    if (row != nullptr && row->id != report.id) row = nullptr;
+    if (report.source == "plugin" && report.available) {
+      const auto plugin = std::find_if(plugins.begin(), plugins.end(),
+                                       [&](const PluginFile& file) { return file.library == report.library; });
+      if (plugin != plugins.end()) confirm_plugin(row, *plugin, report);
+    } else if (report.source == "bridge" && report.available && report.core == core->library()) {
+      if (!is_built_in(row->built_in_name)) {
+        report.available = report.accelerated = false;
+        report.reason = fmt::format("ONNX Runtime {} does not know it", core->version());
+        report.remedy = row->remedy;
+      }
+    } else if (report.source.empty() && row != nullptr && is_built_in(row->built_in_name)) {
+      report.source = "built in";
+      report.available = true;
+      report.accelerated = row->kind != "cpu";
+      report.reason.clear();
+      report.remedy.clear();
+      report.devices.push_back({.kind = report.kind, .name = {}, .vendor = {}, .index = 0});
+    }
+  }
+}
+
+}  // namespace gpux::provider

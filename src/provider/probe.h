@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpux/provider_manager.h"
+#include "ort/core_search.h"
+#include "ort/plugins.h"
+#include "provider/table.h"
+
+namespace gpux::provider {
+
+/// A plugin library found on the machine, or named by the user.
+struct PluginFile {
+  std::string name;  ///< the name it is registered under
+  std::filesystem::path library;
+  std::string origin;  ///< "given", "GPUX_HOME", "beside gpux", "Python package"
+};
+
+/// The user's own first, then $GPUX_HOME/providers, what is installed with gpux, and Python's packages
+/// (onnxruntime_ep_*). A library is listed once. Error not_found where one of `given` is not there.
+std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given);
+
+/// What can be said before ONNX Runtime is opened: libraries present or missing, hardware present or not.
+/// One report for each id, plugins provisionally available. `ids` may hold names of `plugins`.
+std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,
+                                   std::span<const PluginFile> plugins);
+
+/// Completes the reports with what the open core says: registers the plugins that the reports name, lists their
+/// devices, checks which providers are built in. Reports bound to another core are left as they are.
+void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> plugins);
+
+}  // namespace gpux::provider

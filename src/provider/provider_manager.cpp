@@ -1,0 +1,69 @@
+#include "gpux/provider_manager.h"
+
+#include <algorithm>
+
+#include "gpux/error.h"
+#include "ort/core.h"
+#include "provider/probe.h"
+#include "provider/select.h"
+
+namespace gpux {
+
+namespace {
+
+// Without a request that needs another, the first core that is nobody's bridge, so that looking does not tie the
+// process to a vendor's build; a bridge's core where there is no other.
+std::vector<ort::CoreFile> plain_first(std::vector<ort::CoreFile> cores) {
+  std::stable_partition(cores.begin(), cores.end(), [](const ort::CoreFile& core) { return core.bridges.empty(); });
+  return cores;
+}
+
+std::vector<std::string> names_of(const std::vector<ProviderLibrary>& libraries) {
+  std::vector<std::string> names;
+  for (const ProviderLibrary& library : libraries) names.push_back(library.name);
+  return names;
+}
+
+}  // namespace
+
+ProviderManager::ProviderManager(std::vector<ProviderLibrary> libraries) : libraries_(std::move(libraries)) {}
+
+std::vector<ProviderReport> ProviderManager::providers() const {
+  const std::vector<ort::CoreFile> cores = ort::find_cores();
+  const std::vector<provider::PluginFile> plugins = provider::find_plugins(libraries_);
+  std::vector<std::string> ids;
+  for (const provider::ProviderRow& row : provider::table()) ids.emplace_back(row.id);
+  for (const provider::PluginFile& plugin : plugins) {
+    const bool known = std::any_of(provider::table().begin(), provider::table().end(), [&](const auto& row) {
+      return std::find(row.plugins.begin(), row.plugins.end(), plugin.library.stem().string()) != row.plugins.end();
+    });
+    if (!known) ids.push_back(plugin.name);
+  }
+  std::vector<ProviderReport> reports = provider::survey(ids, cores, plugins);
+  ort::Core::open(plain_first(cores));
+  provider::confirm(reports, plugins);
+  return reports;
+}
+
+std::vector<std::string> ProviderManager::select(std::string_view request_text) const {
+  const provider::Request request = provider::parse_request(request_text, names_of(libraries_));
+  const std::vector<ProviderReport> reports = providers();
+  return provider::select(request, reports, provider::this_system()).chosen();
+}
+
+std::string ProviderManager::best_provider(std::string_view request) const {
+  const std::vector<std::string> ids = select(request);
+  if (ids.empty()) {
+    throw Error(ErrorCode::provider_unavailable,
+                "nothing of '" + std::string(request) + "' is available; 'gpux providers' says why");
+  }
+  return ids.front();
+}
+
+RuntimeLibrary runtime_library() {
+  const ort::Core* core = ort::Core::current();
+  if (core == nullptr) core = &ort::Core::open(plain_first(ort::find_cores()));
+  return {core->version(), core->library(), core->origin(), core->api_version()};
+}
+
+}  // namespace gpux

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpux::provider {
+
+/// Systems whose habits differ.
+enum class System : unsigned char { linux_, macos, windows };
+System this_system() noexcept;
+
+/// What somebody asked for, understood.
+struct Request {
+  enum class Form : unsigned char { automatic, kind, single, list, fastest };
+  Form form = Form::automatic;
+  std::vector<std::string> ids;      ///< kind: "gpu" or "npu"; single: one id; list: ids in order
+  std::string text = "auto";         ///< as asked for
+  std::vector<std::string> remarks;  ///< said once: "rocm: …"
+};
+
+/// Reads "auto", "fastest", "gpu", "npu", a provider, or a list "tensorrt,cuda,cpu". Providers are known by id, alias,
+/// ONNX Runtime's name, or one of `own_names` (the user's own libraries).
+/// Error usage, with what would be accepted and the nearest name.
+Request parse_request(std::string_view text, const std::vector<std::string>& own_names = {});
+
+/// The ids that the request may use, in order. A single name goes on with its chain and the CPU; a list is just
+/// itself; auto and gpu are every accelerator of the system's order, then the CPU.
+std::vector<std::string> order_of(const Request& request, System system);
+
+}  // namespace gpux::provider

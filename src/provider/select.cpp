@@ -1,0 +1,83 @@
+#include "provider/select.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "provider/table.h"
+
+namespace gpux::provider {
+namespace {
+
+using Outcome = ProviderAttempt::Outcome;
+using Form = Request::Form;
+
+const ProviderReport* report_of(std::span<const ProviderReport> reports, const std::string& id) {
+  const auto found = std::find_if(reports.begin(), reports.end(), [&](const auto& report) { return report.id == id; });
+  return found == reports.end() ? nullptr : &*found;
+}
+
+// auto and gpu pass over what is there only as software.
+bool wants_hardware(const Request& request) {
+  return request.form == Form::automatic || (request.form == Form::kind && request.ids[0] == "gpu");
+}
+
+bool in_chain_of(const std::string& first, const std::string& id) {
+  const ProviderRow* row = find_row(first);
+  return row != nullptr && std::find(row->chain.begin(), row->chain.end(), id) != row->chain.end();
+}
+
+bool bound_elsewhere(const ProviderReport& report, const std::filesystem::path& core) {
+  return !core.empty() && !report.core.empty() && report.core != core;
+}
+
+}  // namespace
+
+std::vector<std::string> Selection::chosen() const {
+  std::vector<std::string> ids;
+  for (const Step& step : steps) {
+    if (step.outcome == Outcome::active) ids.push_back(step.id);
+  }
+  return ids;
+}
+
+Selection select(const Request& request, std::span<const ProviderReport> reports, System system,
+                 const std::filesystem::path& core) {
+  Selection selection;
+  const bool one_accelerator = wants_hardware(request) || request.form == Form::kind;
+  std::string first;
+  for (const std::string& id : order_of(request, system)) {
+    Selection::Step step{.id = id, .outcome = Outcome::unavailable, .reason = {}, .remedy = {}};
+    const ProviderReport* report = report_of(reports, id);
+    if (report == nullptr) {
+      step.reason = "not known on this machine";
+    } else if (!report->available) {
+      step.reason = report->reason;
+      step.remedy = report->remedy;
+    } else if (id != "cpu" && wants_hardware(request) && !report->accelerated) {
+      step.outcome = Outcome::not_needed;
+      step.reason = "only on a processor or software adapter here";
+      step.remedy = fmt::format("ask for it by name: --provider {}", id);
+    } else if (id != "cpu" && one_accelerator && !first.empty() && !in_chain_of(first, id)) {
+      step.outcome = Outcome::not_needed;
+      step.reason = fmt::format("{} came first", first);
+    } else if (bound_elsewhere(*report, core)) {
+      step.reason = fmt::format("not with this core: it needs '{}'", report->core.string());
+      step.remedy = fmt::format("ask for it first: --provider {}", id);
+    } else {
+      step.outcome = Outcome::active;
+      if (first.empty() && id != "cpu") first = id;
+    }
+    selection.steps.push_back(std::move(step));
+  }
+  return selection;
+}
+
+std::filesystem::path core_for(const Request& request, std::span<const ProviderReport> reports, System system) {
+  const std::vector<std::string> chosen = select(request, reports, system).chosen();
+  if (chosen.empty() || request.form == Form::fastest) return {};
+  const ProviderReport* report = report_of(reports, chosen.front());
+  return report == nullptr ? std::filesystem::path() : report->core;
+}
+
+}  // namespace gpux::provider

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ort/session.h"
+
+namespace gpux::provider {
+
+enum class OptionType : std::uint8_t { boolean, integer, size, text, choice };
+
+/// One option of a provider, by ONNX Runtime's name.
+struct OptionRow {
+  std::string_view name;
+  OptionType type = OptionType::text;
+  std::vector<std::string_view> choices = {};
+};
+
+/// All that gpux knows of an execution provider before it looks at the machine.
+struct ProviderRow {
+  std::string_view id;
+  std::string_view description;
+  std::string_view kind;  ///< "gpu", "npu", "cpu"
+  std::vector<std::string_view> aliases = {};
+  std::vector<std::string_view> systems = {};
+  std::string_view built_in_name = {};  ///< ONNX Runtime's name where it is compiled in or reached by a bridge
+  std::string_view plugin_name = {};    ///< its name as a plugin
+  ort::ProviderAppend::Way way = ort::ProviderAppend::Way::by_name;
+  std::string_view append_name = {};                ///< what ProviderAppend::Way::by_name wants
+  std::string_view bridge = {};                     ///< libonnxruntime_providers_<bridge>.so
+  std::vector<std::string_view> plugins = {};       ///< file names of plugin libraries without ".so"
+  std::vector<std::string_view> opened_later = {};  ///< libraries the provider opens by name when it is used
+  std::vector<std::uint16_t> vendor_ids = {};       ///< PCI vendors one of which must be there; empty: any
+  std::string_view hardware = {};                   ///< that hardware, for people
+  std::string_view remedy = {};                     ///< how to get it
+  std::vector<std::string_view> chain = {};         ///< what a request for it alone goes on with, before the CPU
+  std::vector<OptionRow> options = {};
+};
+
+/// Every provider, in the default order; the CPU last.
+std::span<const ProviderRow> table();
+
+/// By id, alias or ONNX Runtime's name, in any case of letters; null where none answers to it.
+const ProviderRow* find_row(std::string_view name);
+
+/// What one would accept as a provider, for messages: ids, kinds and words.
+std::vector<std::string> accepted_names();
+
+}  // namespace gpux::provider

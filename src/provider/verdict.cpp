@@ -1,0 +1,88 @@
+#include "gpux/verdict.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/spelling.h"
+
+namespace gpux {
+
+using Outcome = ProviderAttempt::Outcome;
+
+const char* to_string(Outcome outcome) noexcept {
+  switch (outcome) {
+    case Outcome::active:
+      return "active";
+    case Outcome::no_nodes:
+      return "no_nodes";
+    case Outcome::unavailable:
+      return "unavailable";
+    case Outcome::failed:
+      return "failed";
+    case Outcome::not_needed:
+      return "not_needed";
+  }
+  return "unavailable";
+}
+
+std::string to_line(const Verdict& verdict) {
+  std::string line;
+  for (const std::string& id : verdict.active) {
+    for (const ProviderAttempt& attempt : verdict.tried) {
+      if (attempt.id != id) continue;
+      line += line.empty() ? "ran on " : ", ";
+      line += id;
+      if (verdict.placement_known && verdict.node_count != 0) {
+        line += fmt::format(" ({} of {} nodes)", attempt.node_count, verdict.node_count);
+      }
+    }
+  }
+  if (line.empty()) line = "ran nowhere";
+  line += fmt::format("; asked for {}", verdict.requested);
+  if (!verdict.requested_from.empty()) line += fmt::format(" ({})", verdict.requested_from);
+  // What nobody asked for by name, and is not here, would only be noise.
+  const bool by_name = verdict.requested != "auto" && verdict.requested != "gpu" && verdict.requested != "fastest";
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    const bool worth_saying = attempt.outcome == Outcome::failed || attempt.outcome == Outcome::no_nodes ||
+                              (attempt.outcome == Outcome::unavailable && by_name);
+    if (!worth_saying || attempt.id == "cpu") continue;
+    line += fmt::format("; not {}: {}", attempt.id, attempt.reason);
+    if (!attempt.remedy.empty()) line += fmt::format(" (remedy: {})", attempt.remedy);
+  }
+  for (const std::string& note : verdict.notes) line += "; " + note;
+  return line;
+}
+
+std::string to_json(const Verdict& verdict) {
+  nlohmann::ordered_json json;
+  json["requested"] = verdict.requested;
+  json["requested_from"] = verdict.requested_from;
+  json["active"] = verdict.active;
+  json["fell_back"] = verdict.fell_back;
+  json["node_count"] = verdict.node_count;
+  json["placement_known"] = verdict.placement_known;
+  auto& tried = json["tried"] = nlohmann::ordered_json::array();
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    nlohmann::ordered_json entry;
+    entry["provider"] = attempt.id;
+    entry["ort_name"] = attempt.ort_name;
+    entry["outcome"] = to_string(attempt.outcome);
+    if (!attempt.reason.empty()) entry["reason"] = attempt.reason;
+    if (!attempt.remedy.empty()) entry["remedy"] = attempt.remedy;
+    entry["nodes"] = attempt.node_count;
+    entry["share"] = attempt.node_share;
+    auto& devices = entry["devices"] = nlohmann::ordered_json::array();
+    for (const Device& device : attempt.devices) {
+      devices.push_back(
+          {{"index", device.index}, {"kind", device.kind}, {"name", device.name}, {"vendor", device.vendor}});
+    }
+    auto& options = entry["options"] = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : attempt.options) options[name] = value;
+    tried.push_back(std::move(entry));
+  }
+  json["notes"] = verdict.notes;
+  json["onnxruntime"] = {{"version", verdict.runtime_version}, {"path", verdict.runtime_path}};
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace gpux
