@@ -1,0 +1,146 @@
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <onnxruntime_cxx_api.h>
+
+#include "boundary.h"
+#include "failure.h"
+#include "provider.h"
+
+namespace gpux_example {
+namespace {
+
+/// Session configuration holds the provider's options under its name in lower case.
+constexpr std::string_view option_prefix = "ep.gpuxexampleexecutionprovider.";
+constexpr const char* fail_option = "fail";
+
+/// The failure that the session's options ask for, or else the environment. Throws Ort::Exception for an option that
+/// this provider does not know, or a failure that lies before any option is read.
+Failure failure_of_session(const OrtSessionOptions* options) {
+  OrtKeyValuePairs* entries = nullptr;
+  Ort::ThrowOnError(Ort::GetApi().GetSessionOptionsConfigEntries(options, &entries));
+  std::string command;
+  for (const auto& [key, value] : Ort::KeyValuePairs(entries).GetKeyValuePairs()) {
+    if (!key.starts_with(option_prefix)) continue;
+    const std::string option = key.substr(option_prefix.size());
+    if (option != fail_option) {
+      throw Ort::Exception(std::string(provider_name) + " knows no option '" + option + "'; accepted: fail",
+                           ORT_INVALID_ARGUMENT);
+    }
+    command = value;
+  }
+  if (command.empty()) return failure_from_environment();
+  const Failure failure = parse_failure(command, "option 'fail'");
+  if (failure.kind == Failure::Kind::load || failure.kind == Failure::Kind::no_device) {
+    throw Ort::Exception(
+        "option 'fail': '" + command +
+            "' happens before options are read; set GPUX_EXAMPLE_FAIL before the library is registered",
+        ORT_INVALID_ARGUMENT);
+  }
+  return failure;
+}
+
+std::string release_file_from_environment() {
+  const char* file = std::getenv("GPUX_EXAMPLE_RELEASE");
+  return file == nullptr ? "" : file;
+}
+
+class Factory : public OrtEpFactory {
+ public:
+  Factory() : OrtEpFactory{} {
+    ort_version_supported = ORT_API_VERSION;
+    GetName = get_name;
+    GetVendor = get_vendor;
+    GetVersion = get_version;
+    GetSupportedDevices = get_supported_devices;
+    CreateEp = create_provider;
+    ReleaseEp = release_provider;
+    CreateDataTransfer = create_data_transfer;
+  }
+
+ private:
+  static const char* ORT_API_CALL get_name(const OrtEpFactory* /*self*/) noexcept { return provider_name; }
+
+  static const char* ORT_API_CALL get_vendor(const OrtEpFactory* /*self*/) noexcept { return "gpux"; }
+
+  static const char* ORT_API_CALL get_version(const OrtEpFactory* /*self*/) noexcept { return EXAMPLE_VERSION; }
+
+  static OrtStatus* ORT_API_CALL get_supported_devices(OrtEpFactory* self, const OrtHardwareDevice* const* devices,
+                                                       std::size_t device_count, OrtEpDevice** supported,
+                                                       std::size_t room, std::size_t* supported_count) noexcept {
+    return as_status([=] {
+      *supported_count = 0;
+      if (failure_from_environment().kind == Failure::Kind::no_device) return;
+      Ort::KeyValuePairs options;
+      options.Add(fail_option, "");
+      for (std::size_t index = 0; index < device_count && *supported_count == 0 && room > 0; ++index) {
+        Ort::ConstHardwareDevice device(devices[index]);
+        if (device.Type() != OrtHardwareDeviceType_CPU) continue;
+        supported[0] = Ort::EpDevice(*self, device, {}, options.GetConst()).release();
+        *supported_count = 1;
+      }
+    });
+  }
+
+  static OrtStatus* ORT_API_CALL create_provider(OrtEpFactory* /*self*/, const OrtHardwareDevice* const* /*devices*/,
+                                                 const OrtKeyValuePairs* const* /*metadata*/, std::size_t device_count,
+                                                 const OrtSessionOptions* options, const OrtLogger* /*logger*/,
+                                                 OrtEp** provider) noexcept {
+    return as_status([=] {
+      *provider = nullptr;
+      if (device_count != 1) throw Ort::Exception("expected one device", ORT_INVALID_ARGUMENT);
+      const Failure failure = failure_of_session(options);
+      if (failure.kind == Failure::Kind::create) fail_on_command("create");
+      *provider = std::make_unique<Provider>(failure, release_file_from_environment()).release();
+    });
+  }
+
+  static void ORT_API_CALL release_provider(OrtEpFactory* /*self*/, OrtEp* provider) noexcept {
+    delete static_cast<Provider*>(provider);
+  }
+
+  static OrtStatus* ORT_API_CALL create_data_transfer(OrtEpFactory* /*self*/, OrtDataTransferImpl** transfer) noexcept {
+    // Works in the host's own memory: there is nothing to copy.
+    *transfer = nullptr;
+    return nullptr;
+  }
+};
+
+}  // namespace
+}  // namespace gpux_example
+
+extern "C" {
+
+__attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char* /*registered_name*/,
+                                                                    const OrtApiBase* api_base,
+                                                                    const OrtLogger* /*logger*/,
+                                                                    OrtEpFactory** factories, std::size_t room,
+                                                                    std::size_t* factory_count) noexcept {
+  const OrtApi* api = api_base->GetApi(ORT_API_VERSION);
+  if (api == nullptr) {
+    // The first version of the interface is in every ONNX Runtime and can at least carry the message.
+    return api_base->GetApi(1)->CreateStatus(
+        ORT_FAIL, "GpuxExampleExecutionProvider needs ONNX Runtime 1.23 or newer (its interface is too old)");
+  }
+  Ort::InitApi(api);
+  return gpux_example::as_status([=] {
+    *factory_count = 0;
+    if (gpux_example::failure_from_environment().kind == gpux_example::Failure::Kind::load) {
+      gpux_example::fail_on_command("load");
+    }
+    if (room < 1) throw Ort::Exception("no room for a factory", ORT_INVALID_ARGUMENT);
+    factories[0] = std::make_unique<gpux_example::Factory>().release();
+    *factory_count = 1;
+  });
+}
+
+__attribute__((visibility("default"))) OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) noexcept {
+  delete static_cast<gpux_example::Factory*>(factory);
+  return nullptr;
+}
+
+}  // extern "C"

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gpux_example {
+
+/// What the provider was told to do wrong.
+struct Failure {
+  enum class Kind { none, load, no_device, create, capability, claim_nothing, compile, run, hang, slow };
+
+  Kind kind = Kind::none;
+  /// The computation that fails, counted from 1 in each session, for `run`; milliseconds for `slow`.
+  std::uint64_t number = 0;
+};
+
+/// Reads a command: empty for none, or one of load, no-device, create, capability, claim-nothing, compile, run:N, hang,
+/// slow:MS. Throws Ort::Exception, naming `source`, for anything else.
+Failure parse_failure(std::string_view command, std::string_view source);
+
+/// The command in the environment variable GPUX_EXAMPLE_FAIL, read anew at each call.
+Failure failure_from_environment();
+
+/// Throws Ort::Exception with the code a vendor's provider would give, saying at which step it was told to fail.
+[[noreturn]] void fail_on_command(const std::string& step);
+
+}  // namespace gpux_example
