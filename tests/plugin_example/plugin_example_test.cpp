@@ -1,0 +1,379 @@
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "multiply_model.h"
+#include "runtime_child.h"
+
+namespace gpux::plugin_example {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+
+const std::string on_example = "placed CPUExecutionProvider: plus; GpuxExampleExecutionProvider: times";
+const std::string on_cpu = "placed CPUExecutionProvider: times plus";
+const std::string told = "GpuxExampleExecutionProvider was told to fail at: ";
+
+const MultiplyModel two_inputs{{{{2, 3}}, {}}, {{{2, 3}}, {}}};
+const std::map<std::string, Feed> two_feeds{{"left", {{2, 3}, {1, 2, 3, 4, 5, 6}}},
+                                            {"right", {{2, 3}, {0.5F, -1, 2, 0, 10, 1e-3F}}}};
+const std::vector<float> two_feeds_sum{0.5F * 1 + 1, -1.0F * 2 + 1, 7, 1, 51, 6 * 1e-3F + 1};
+
+Environment fail(const std::string& command) {
+  return {{"GPUX_EXAMPLE_FAIL", command}};
+}
+
+void expect_lines(const ChildOutcome& outcome, const std::vector<std::string>& parts) {
+  std::vector<testing::Matcher<std::string>> lines;
+  for (const std::string& part : parts) lines.push_back(HasSubstr(part));
+  EXPECT_THAT(outcome.lines, ElementsAreArray(lines));
+  EXPECT_EQ(outcome.exit_code, 0);
+}
+
+void report_runs(const Report& report, Ort::Session& session, int count) {
+  for (int number = 1; number <= count; ++number) {
+    const std::string line = "run " + std::to_string(number) + " ";
+    try {
+      const Feed sum = run(session, two_feeds);
+      report(line + (sum.values == two_feeds_sum ? "right" : "wrong"));
+    } catch (const Ort::Exception& error) {
+      report(line + text_of(error));
+    }
+  }
+}
+
+/// A host that does what each step of ONNX Runtime allows, and says how the step went.
+void whole_life(const Report& report, const std::map<std::string, std::string>& provider_options,
+                const std::map<std::string, std::string>& configuration) {
+  Runtime runtime;
+  try {
+    runtime.register_plugin();
+  } catch (const Ort::Exception& error) {
+    report("register " + text_of(error));
+    return;
+  }
+  const auto devices = runtime.devices();
+  report("devices " + std::to_string(devices.size()));
+  try {
+    Ort::Session session = runtime.create_session(serialize(two_inputs), devices, provider_options, configuration);
+    report("placed " + placement(session));
+    report_runs(report, session, 3);
+  } catch (const Ort::Exception& error) {
+    report("session " + text_of(error));
+  }
+}
+
+struct FailureCase {
+  std::string name;
+  Environment environment;
+  std::map<std::string, std::string> provider_options;
+  std::map<std::string, std::string> configuration;
+  std::vector<std::string> lines;
+};
+
+void PrintTo(const FailureCase& failure, std::ostream* stream) {
+  *stream << failure.name;
+}
+
+class FailureOnCommand : public testing::TestWithParam<FailureCase> {};
+
+TEST_P(FailureOnCommand, IsSeenByTheHostWhereItHappens) {
+  const FailureCase& failure = GetParam();
+  expect_lines(run_in_child(failure.environment,
+                            [&failure](const Report& report) {
+                              whole_life(report, failure.provider_options, failure.configuration);
+                            }),
+               failure.lines);
+}
+
+const std::map<std::string, std::string> no_fallback{{"session.disable_cpu_ep_fallback", "1"}};
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, FailureOnCommand,
+    testing::Values(
+        FailureCase{"none", {}, {}, {}, {"devices 1", on_example, "run 1 right", "run 2 right", "run 3 right"}},
+        FailureCase{"load", fail("load"), {}, {}, {"register failed 11: " + told + "load"}},
+        FailureCase{
+            "no_device", fail("no-device"), {}, {}, {"devices 0", on_cpu, "run 1 right", "run 2 right", "run 3 right"}},
+        FailureCase{"create", fail("create"), {}, {}, {"devices 1", "session failed 1: "}},
+        FailureCase{"create_by_option", {}, {{"fail", "create"}}, {}, {"devices 1", "session failed 1: "}},
+        FailureCase{"capability",
+                    fail("capability"),
+                    {},
+                    {},
+                    {"devices 1", on_cpu, "run 1 right", "run 2 right", "run 3 right"}},
+        FailureCase{"capability_by_option",
+                    {},
+                    {{"fail", "capability"}},
+                    {},
+                    {"devices 1", on_cpu, "run 1 right", "run 2 right", "run 3 right"}},
+        FailureCase{
+            "capability_without_fallback", fail("capability"), {}, no_fallback, {"devices 1", "session failed 1: "}},
+        FailureCase{"claim_nothing",
+                    fail("claim-nothing"),
+                    {},
+                    {},
+                    {"devices 1", on_cpu, "run 1 right", "run 2 right", "run 3 right"}},
+        FailureCase{"compile", fail("compile"), {}, {}, {"devices 1", "session failed 11: "}},
+        FailureCase{"compile_by_option", {}, {{"fail", "compile"}}, {}, {"devices 1", "session failed 11: "}},
+        FailureCase{
+            "run", fail("run:2"), {}, {}, {"devices 1", on_example, "run 1 right", "run 2 failed 11: ", "run 3 right"}},
+        FailureCase{"run_by_option",
+                    {},
+                    {{"fail", "run:1"}},
+                    {},
+                    {"devices 1", on_example, "run 1 failed 11: ", "run 2 right", "run 3 right"}},
+        FailureCase{"option_before_environment",
+                    fail("compile"),
+                    {{"fail", "run:3"}},
+                    {},
+                    {"devices 1", on_example, "run 1 right", "run 2 right", "run 3 failed 11: "}},
+        FailureCase{"load_by_option", {}, {{"fail", "load"}}, {}, {"devices 1", "happens before options are read"}},
+        FailureCase{
+            "unknown_option", {}, {{"speed", "high"}}, {}, {"devices 1", "knows no option 'speed'; accepted: fail"}},
+        FailureCase{"unknown_command_by_option",
+                    {},
+                    {{"fail", "loudly"}},
+                    {},
+                    {"devices 1", "option 'fail': 'loudly' is no failure to command; accepted: load, no-device"}},
+        FailureCase{
+            "unknown_command", fail("run"), {}, {}, {"GPUX_EXAMPLE_FAIL: 'run' is no failure to command; accepted"}},
+        FailureCase{
+            "no_number", fail("run:0"), {}, {}, {"GPUX_EXAMPLE_FAIL: 'run:0' is no failure to command; accepted"}},
+        FailureCase{"huge_number",
+                    fail("slow:99999999999999999999"),
+                    {},
+                    {},
+                    {"'slow:99999999999999999999' is no failure to command; accepted"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(ExampleProvider, SaysWhoMadeIt) {
+  expect_lines(run_in_child({},
+                            [](const Report& report) {
+                              Runtime runtime;
+                              runtime.register_plugin();
+                              const Ort::ConstEpDevice device = runtime.devices().at(0);
+                              report(std::string("vendor ") + device.EpVendor());
+                              report("on cpu " + std::to_string(device.Device().Type() == OrtHardwareDeviceType_CPU));
+                              report(std::string("version ") + device.EpMetadata().GetValue("version"));
+                              report(std::string("knows fail: ") + device.EpOptions().GetValue("fail") + ".");
+                            }),
+               {"vendor gpux", "on cpu 1", "version 0.1.0", "knows fail: ."});
+}
+
+TEST(ExampleProvider, GivesSessionsFailuresOfTheirOwn) {
+  expect_lines(
+      run_in_child({},
+                   [](const Report& report) {
+                     Runtime runtime;
+                     runtime.register_plugin();
+                     const std::string model = serialize(two_inputs);
+                     Ort::Session sound = runtime.create_session(model, runtime.devices());
+                     Ort::Session failing = runtime.create_session(model, runtime.devices(), {{"fail", "run:1"}});
+                     report_runs(report, sound, 2);
+                     report_runs(report, failing, 2);
+                   }),
+      {"run 1 right", "run 2 right", "run 1 failed 11: ", "run 2 right"});
+}
+
+// --- what it claims -----------------------------------------------------------------------------------------------
+
+struct ClaimCase {
+  std::string name;
+  MultiplyModel model;
+  std::map<std::string, Feed> feeds;
+  bool claimed;
+};
+
+void PrintTo(const ClaimCase& claim, std::ostream* stream) {
+  *stream << claim.name;
+}
+
+class Claim : public testing::TestWithParam<ClaimCase> {};
+
+TEST_P(Claim, IsWhatItComputesAsCpuDoes) {
+  const ClaimCase& claim = GetParam();
+  expect_lines(
+      run_in_child({},
+                   [&claim](const Report& report) {
+                     Runtime runtime;
+                     runtime.register_plugin();
+                     const std::string model = serialize(claim.model);
+                     Ort::Session session = runtime.create_session(model, runtime.devices());
+                     Ort::Session reference = runtime.create_session(model, {});
+                     report("placed " + placement(session));
+                     if (claim.model.element_type != 1) return;
+                     const Feed got = run(session, claim.feeds);
+                     const Feed wanted = run(reference, claim.feeds);
+                     report(got.shape == wanted.shape && got.values == wanted.values ? "as CPU" : "not as CPU");
+                   }),
+      [&claim] {
+        std::vector<std::string> lines{claim.claimed ? on_example : on_cpu};
+        if (claim.model.element_type == 1) lines.emplace_back("as CPU");
+        return lines;
+      }());
+}
+
+const Feed six{{2, 3}, {1, -2, 3, 4, 5, 6}};
+const Feed other_six{{2, 3}, {0.5F, 1, 2, 0, -10, 3}};
+const Feed three{{3}, {2, 3, 4}};
+const Feed one{{1}, {2.5F}};
+const Feed rank_zero{{}, {2.5F}};
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, Claim,
+    testing::Values(
+        ClaimCase{"equal", two_inputs, {{"left", six}, {"right", other_six}}, true},
+        ClaimCase{
+            "same_names", {{{{"rows", 3}}, {}}, {{{"rows", 3}}, {}}}, {{"left", six}, {"right", other_six}}, true},
+        ClaimCase{
+            "other_names", {{{{"rows", 3}}, {}}, {{{"lines", 3}}, {}}}, {{"left", six}, {"right", other_six}}, false},
+        ClaimCase{"square", {{{{"rows", 3}}, {}}, {}, true}, {{"left", six}}, true},
+        ClaimCase{"constant", {{{{2, 3}}, {}}, {{{2, 3}}, {1, 2, 3, 4, 5, 6}}}, {{"left", six}}, true},
+        ClaimCase{"left_constant", {{{{2, 3}}, {1, 2, 3, 4, 5, 6}}, {{{2, 3}}, {}}}, {{"right", six}}, true},
+        ClaimCase{"scalar_constant", {{{{"rows", 3}}, {}}, {{std::vector<Dimension>{}}, {4}}}, {{"left", six}}, true},
+        ClaimCase{
+            "left_scalar_constant", {{{std::vector<Dimension>{}}, {4}}, {{{"rows", 3}}, {}}}, {{"right", six}}, true},
+        ClaimCase{"one_element", {{{{2, 3}}, {}}, {{{1}}, {}}}, {{"left", six}, {"right", one}}, true},
+        ClaimCase{"left_one_element", {{{{1}}, {}}, {{{2, 3}}, {}}}, {{"left", one}, {"right", six}}, true},
+        ClaimCase{"empty", {{{{"rows", 3}}, {}}, {{{1}}, {}}}, {{"left", {{0, 3}, {}}}, {"right", one}}, true},
+        ClaimCase{"rank_zero_input",
+                  {{{{2, 3}}, {}}, {{std::vector<Dimension>{}}, {}}},
+                  {{"left", six}, {"right", rank_zero}},
+                  false},
+        ClaimCase{"unknown_rank", {{{{2, 3}}, {}}, {std::nullopt, {}}}, {{"left", six}, {"right", three}}, false},
+        ClaimCase{
+            "both_unknown_rank", {{std::nullopt, {}}, {std::nullopt, {}}}, {{"left", six}, {"right", three}}, false},
+        ClaimCase{"broadcast", {{{{2, 3}}, {}}, {{{3}}, {}}}, {{"left", six}, {"right", three}}, false},
+        ClaimCase{"two_sided_broadcast",
+                  {{{{2, 1}}, {}}, {{{1, 3}}, {}}},
+                  {{"left", {{2, 1}, {1, 2}}}, {"right", {{1, 3}, {1, 2, 3}}}},
+                  false},
+        ClaimCase{"double_precision", {{{{2, 3}}, {}}, {{{2, 3}}, {}}, false, 11}, {}, false}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(ExampleProvider, RefusesTwoSizesForOneName) {
+  const MultiplyModel model{{{{"rows", 3}}, {}}, {{{"rows", 3}}, {}}};
+  expect_lines(run_in_child({},
+                            [&model](const Report& report) {
+                              Runtime runtime;
+                              runtime.register_plugin();
+                              Ort::Session session = runtime.create_session(serialize(model), runtime.devices());
+                              try {
+                                run(session, {{"left", six}, {"right", {{4, 3}, std::vector<float>(12)}}});
+                                report("ran");
+                              } catch (const Ort::Exception& error) {
+                                report(text_of(error));
+                              }
+                            }),
+               {"multiplies equal shapes, or one by a scalar; got [2,3] and [4,3]"});
+}
+
+// --- what waits ---------------------------------------------------------------------------------------------------
+
+std::string how_it_ended(std::future<Feed>& running) {
+  try {
+    return running.get().values == two_feeds_sum ? "right" : "wrong";
+  } catch (const Ort::Exception& error) {
+    return text_of(error);
+  }
+}
+
+void cancel(Ort::Session& session, const char* value) {
+  const char* key = "cancel";
+  session.SetEpDynamicOptions(&key, &value, 1);
+}
+
+/// Starts a run that waits, reports that it does, lets `release` end it and reports how it ended.
+void report_waiting(const Report& report, Ort::Session& session, const Ort::RunOptions& options,
+                    const std::function<void()>& release) {
+  auto running = std::async(std::launch::async, [&] { return run(session, two_feeds, options); });
+  report(running.wait_for(milliseconds(100)) == std::future_status::timeout ? "waits" : "does not wait");
+  release();
+  report("ended " + how_it_ended(running));
+}
+
+TEST(Waiting, HangEndsWellOnceTheFileIsThere) {
+  const auto file = std::filesystem::path(testing::TempDir()) / ("gpux_release_" + std::to_string(getpid()));
+  expect_lines(run_in_child({{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", file}},
+                            [&file](const Report& report) {
+                              Runtime runtime;
+                              runtime.register_plugin();
+                              Ort::Session session = runtime.create_session(serialize(two_inputs), runtime.devices());
+                              report_waiting(report, session, Ort::RunOptions{}, [&file] { std::ofstream{file}; });
+                              report_runs(report, session, 1);
+                            }),
+               {"waits", "ended right", "run 1 right"});
+  std::filesystem::remove(file);
+}
+
+TEST(Waiting, CancelEndsEveryWaitUntilItIsTakenBack) {
+  expect_lines(
+      run_in_child(
+          {},
+          [](const Report& report) {
+            Runtime runtime;
+            runtime.register_plugin();
+            Ort::Session session = runtime.create_session(serialize(two_inputs), runtime.devices(), {{"fail", "hang"}});
+            const auto stop = [&session] { cancel(session, "1"); };
+            report_waiting(report, session, Ort::RunOptions{}, stop);
+            report_runs(report, session, 1);
+            cancel(session, "0");
+            report_waiting(report, session, Ort::RunOptions{}, stop);
+            try {
+              cancel(session, "please");
+            } catch (const Ort::Exception& error) {
+              report(text_of(error));
+            }
+          }),
+      {"waits", "computation cancelled", "computation cancelled", "waits", "computation cancelled",
+       "dynamic option 'cancel' is 'please'; accepted: 0, 1"});
+}
+
+TEST(Waiting, RunOptionsCannotEndAComputation) {
+  expect_lines(
+      run_in_child(
+          {},
+          [](const Report& report) {
+            Runtime runtime;
+            runtime.register_plugin();
+            Ort::Session session = runtime.create_session(serialize(two_inputs), runtime.devices(), {{"fail", "hang"}});
+            Ort::RunOptions options;
+            report_waiting(report, session, options, [&] {
+              options.SetTerminate();
+              std::this_thread::sleep_for(milliseconds(100));
+              cancel(session, "1");
+            });
+          }),
+      {"waits", "computation cancelled"});
+}
+
+TEST(Waiting, SlowTakesItsTimeAndCanBeCancelled) {
+  expect_lines(run_in_child({{"GPUX_EXAMPLE_FAIL", "slow:150"}},
+                            [](const Report& report) {
+                              Runtime runtime;
+                              runtime.register_plugin();
+                              Ort::Session session = runtime.create_session(serialize(two_inputs), runtime.devices());
+                              const auto start = std::chrono::steady_clock::now();
+                              report_runs(report, session, 1);
+                              const auto taken = std::chrono::steady_clock::now() - start;
+                              report(taken >= milliseconds(150) ? "slow" : "too quick");
+                              Ort::Session slower = runtime.create_session(serialize(two_inputs), runtime.devices(),
+                                                                           {{"fail", "slow:60000"}});
+                              report_waiting(report, slower, Ort::RunOptions{}, [&] { cancel(slower, "1"); });
+                            }),
+               {"run 1 right", "slow", "waits", "computation cancelled"});
+}
+
+}  // namespace
+}  // namespace gpux::plugin_example
