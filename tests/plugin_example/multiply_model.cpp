@@ -41,7 +41,7 @@ std::string node(const std::string& type, const std::string& name, const std::ve
 std::string constant(const std::string& name, const Operand& operand, int element_type) {
   std::string bytes;
   protozero::pbf_writer tensor(bytes);
-  for (const Dimension& dimension : *operand.shape) tensor.add_int64(1, std::get<std::int64_t>(dimension));
+  for (const Dimension& dimension : operand.shape.value()) tensor.add_int64(1, std::get<std::int64_t>(dimension));
   tensor.add_int32(2, element_type);
   if (element_type == 1) {
     tensor.add_packed_float(4, operand.constant.begin(), operand.constant.end());

@@ -35,6 +35,7 @@ Environment fail(const std::string& command) {
 
 void expect_lines(const ChildOutcome& outcome, const std::vector<std::string>& parts) {
   std::vector<testing::Matcher<std::string>> lines;
+  lines.reserve(parts.size());
   for (const std::string& part : parts) lines.push_back(HasSubstr(part));
   EXPECT_THAT(outcome.lines, ElementsAreArray(lines));
   EXPECT_EQ(outcome.exit_code, 0);

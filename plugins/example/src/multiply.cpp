@@ -31,6 +31,7 @@ std::vector<Dimension> stated_dimensions(const Ort::ConstValueInfo& value) {
   const std::vector<std::int64_t> sizes = shape.GetShape();
   const std::vector<const char*> names = shape.GetSymbolicDimensions();
   std::vector<Dimension> dimensions;
+  dimensions.reserve(sizes.size());
   for (std::size_t axis = 0; axis < sizes.size(); ++axis) dimensions.push_back({sizes[axis], names[axis]});
   return dimensions;
 }

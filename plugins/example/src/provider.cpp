@@ -107,6 +107,7 @@ OrtStatus* Provider::compile(OrtEp* self, const OrtGraph** graphs, const OrtNode
     auto& provider = *static_cast<Provider*>(self);
     if (provider.failure_.kind == Failure::Kind::compile) fail_on_command("compile");
     std::vector<std::unique_ptr<FusedMultiply>> fused;
+    fused.reserve(count);
     for (std::size_t index = 0; index < count; ++index) {
       fused.push_back(fuse(provider, graphs[index], fused_nodes[index]));
     }
