@@ -1,8 +1,9 @@
 # Tools that make builds quicker where they are installed, and the warnings and sanitizers of every target of ours.
 find_program(GPUX_CCACHE ccache)
 if(GPUX_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER ${GPUX_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${GPUX_CCACHE})
+  # Paths relative to the tree, so that two clones share what ccache holds.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${GPUX_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 find_program(GPUX_MOLD mold)
 if(GPUX_MOLD)
