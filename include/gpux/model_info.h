@@ -52,7 +52,7 @@ struct Signature {
 struct ExternalFile {
   std::string location;     ///< as written in the model, relative to its folder
   std::uint64_t bytes = 0;  ///< size of what the model refers to
-  bool present = false;
+  bool present = false;     ///< there, and at least that long
 };
 
 /// What stands in an ONNX file, read without making a session.

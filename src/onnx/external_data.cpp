@@ -1,0 +1,94 @@
+#include "onnx/external_data.h"
+
+#include <algorithm>
+#include <limits>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "gpux/error.h"
+#include "onnx/limits.h"
+#include "onnx/text.h"
+
+namespace gpux::onnx {
+namespace fs = std::filesystem;
+
+namespace {
+
+/// ONNX Runtime takes what follows as an address in its own memory.
+constexpr std::string_view memory_address_mark = "*/_ORT_MEM_ADDR_/*";
+
+[[noreturn]] void refuse(const TensorHeader& tensor, std::string_view why) {
+  throw Error(ErrorCode::invalid_model, fmt::format("tensor {} has external data at {}, {}", quote(tensor.name),
+                                                    quote(tensor.external->path), why));
+}
+
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+/// Empty where the path cannot be resolved, as with a circle of links.
+fs::path resolved(const fs::path& path) {
+  std::error_code error;
+  fs::path result = fs::weakly_canonical(path, error);
+  return error ? fs::path() : result;
+}
+
+bool has_prefix(const fs::path& path, const fs::path& prefix) {
+  return std::mismatch(prefix.begin(), prefix.end(), path.begin(), path.end()).first == prefix.end();
+}
+
+bool leaves_folder(const fs::path& location) {
+  const fs::path normal = location.lexically_normal();
+  return normal.begin() != normal.end() && *normal.begin() == "..";
+}
+
+}  // namespace
+
+ExternalFiles::ExternalFiles(const fs::path& model) : model_(model) {
+  // Download caches keep model and data as links into one folder of content: beside the link's target is inside too.
+  for (const fs::path& folder : {resolved(folder_of(model)), folder_of(resolved(model))}) {
+    if (!folder.empty()) folders_.push_back(folder);
+  }
+}
+
+bool ExternalFiles::is_inside(const fs::path& file) const {
+  const fs::path target = resolved(file);
+  return !target.empty() && std::ranges::any_of(folders_, [&](const fs::path& f) { return has_prefix(target, f); });
+}
+
+ExternalFile& ExternalFiles::file_at(const TensorHeader& tensor) {
+  const std::string_view location = tensor.external->path;
+  if (const auto known = index_.find(location); known != index_.end()) return files_[known->second];
+  if (location.empty()) refuse(tensor, "which names no file");
+  if (location.starts_with(memory_address_mark)) refuse(tensor, "which is an address in memory, not a file");
+  if (!is_utf8(location) || location.find('\0') != std::string_view::npos) refuse(tensor, "which is no file name");
+  const fs::path relative{std::string(location)};
+  if (relative.is_absolute()) refuse(tensor, "an absolute path; only files beside the model are read");
+  const fs::path file = folder_of(model_) / relative;
+  if (leaves_folder(relative) || !is_inside(file)) {
+    refuse(tensor, "outside the model's folder; only files beside the model are read");
+  }
+  if (files_.size() == most_distinct_names) refuse(tensor, fmt::format("the file after {} others", files_.size()));
+
+  std::error_code error;
+  const bool is_file = fs::is_regular_file(file, error);
+  const std::uintmax_t size = is_file ? fs::file_size(file, error) : 0;
+  index_.emplace(location, files_.size());
+  sizes_.push_back(error ? 0 : size);
+  files_.push_back({.location = std::string(location), .present = is_file && !error});
+  return files_.back();
+}
+
+void ExternalFiles::add(const TensorHeader& tensor) {
+  ExternalFile& file = file_at(tensor);
+  const std::uint64_t offset = tensor.external->offset;
+  if (offset > std::numeric_limits<std::uint64_t>::max() - tensor.byte_size) {
+    refuse(tensor, fmt::format("from byte {}, which no file has", offset));
+  }
+  file.bytes = std::max(file.bytes, offset + tensor.byte_size);
+  const std::uint64_t size = sizes_[static_cast<std::size_t>(&file - files_.data())];
+  if (file.bytes > size) file.present = false;
+}
+
+}  // namespace gpux::onnx
