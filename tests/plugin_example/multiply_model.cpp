@@ -5,17 +5,19 @@
 namespace gpux::plugin_example {
 namespace {
 
+const Operand unknown_rank{{}, {}, false};
+
 // The numbers are the field numbers of onnx.proto.
-std::string value_info(const std::string& name, const Shape& shape, int element_type) {
+std::string value_info(const std::string& name, const Operand& operand, int element_type) {
   std::string bytes;
   protozero::pbf_writer value(bytes);
   value.add_string(1, name);
   protozero::pbf_writer type(value, 2);
   protozero::pbf_writer tensor(type, 1);
   tensor.add_int32(1, element_type);
-  if (shape) {
+  if (operand.rank_known) {
     protozero::pbf_writer dimensions(tensor, 2);
-    for (const Dimension& dimension : *shape) {
+    for (const Dimension& dimension : operand.shape) {
       protozero::pbf_writer entry(dimensions, 1);
       if (std::holds_alternative<std::string>(dimension)) {
         entry.add_string(2, std::get<std::string>(dimension));
@@ -41,7 +43,7 @@ std::string node(const std::string& type, const std::string& name, const std::ve
 std::string constant(const std::string& name, const Operand& operand, int element_type) {
   std::string bytes;
   protozero::pbf_writer tensor(bytes);
-  for (const Dimension& dimension : operand.shape.value()) tensor.add_int64(1, std::get<std::int64_t>(dimension));
+  for (const Dimension& dimension : operand.shape) tensor.add_int64(1, std::get<std::int64_t>(dimension));
   tensor.add_int32(2, element_type);
   if (element_type == 1) {
     tensor.add_packed_float(4, operand.constant.begin(), operand.constant.end());
@@ -54,7 +56,7 @@ std::string constant(const std::string& name, const Operand& operand, int elemen
 
 void add_operand(protozero::pbf_writer& graph, const std::string& name, const Operand& operand, int element_type) {
   if (operand.constant.empty()) {
-    graph.add_message(11, value_info(name, operand.shape, element_type));
+    graph.add_message(11, value_info(name, operand, element_type));
   } else {
     graph.add_message(5, constant(name, operand, element_type));
   }
@@ -73,8 +75,8 @@ std::string serialize(const MultiplyModel& model) {
     graph.add_string(2, "multiply");
     add_operand(graph, "left", model.left, model.element_type);
     if (!model.same_operand) add_operand(graph, "right", model.right, model.element_type);
-    add_operand(graph, "one", {std::vector<Dimension>{}, {1.0F}}, model.element_type);
-    graph.add_message(12, value_info("sum", std::nullopt, model.element_type));
+    add_operand(graph, "one", {{}, {1.0F}}, model.element_type);
+    graph.add_message(12, value_info("sum", unknown_rank, model.element_type));
   }
   protozero::pbf_writer opset(writer, 8);
   opset.add_string(1, "");

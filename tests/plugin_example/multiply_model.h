@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,13 +10,13 @@ namespace gpux::plugin_example {
 /// A size, or a name for one that is only known when the model runs.
 using Dimension = std::variant<std::int64_t, std::string>;
 
-/// No value: a tensor of unknown rank.
-using Shape = std::optional<std::vector<Dimension>>;
+using Shape = std::vector<Dimension>;
 
 /// A float32 value of the model below: a graph input, or a constant if it holds data.
 struct Operand {
   Shape shape;
-  std::vector<float> constant;
+  std::vector<float> constant = {};
+  bool rank_known = true;
 };
 
 /// The bytes of an ONNX model that computes product = Mul(left, right) in a node "times" and sum = Add(product, one) in

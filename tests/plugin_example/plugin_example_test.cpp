@@ -24,9 +24,10 @@ const std::string on_example = "placed CPUExecutionProvider: plus; GpuxExampleEx
 const std::string on_cpu = "placed CPUExecutionProvider: times plus";
 const std::string told = "GpuxExampleExecutionProvider was told to fail at: ";
 
-const MultiplyModel two_inputs{{{{2, 3}}, {}}, {{{2, 3}}, {}}};
+const MultiplyModel two_inputs{{{2, 3}, {}}, {{2, 3}, {}}};
 const std::map<std::string, Feed> two_feeds{{"left", {{2, 3}, {1, 2, 3, 4, 5, 6}}},
                                             {"right", {{2, 3}, {0.5F, -1, 2, 0, 10, 1e-3F}}}};
+const Operand unknown_rank{{}, {}, false};
 const std::vector<float> two_feeds_sum{0.5F * 1 + 1, -1.0F * 2 + 1, 7, 1, 51, 6 * 1e-3F + 1};
 
 Environment fail(const std::string& command) {
@@ -235,36 +236,29 @@ INSTANTIATE_TEST_SUITE_P(
     Table, Claim,
     testing::Values(
         ClaimCase{"equal", two_inputs, {{"left", six}, {"right", other_six}}, true},
-        ClaimCase{
-            "same_names", {{{{"rows", 3}}, {}}, {{{"rows", 3}}, {}}}, {{"left", six}, {"right", other_six}}, true},
-        ClaimCase{
-            "other_names", {{{{"rows", 3}}, {}}, {{{"lines", 3}}, {}}}, {{"left", six}, {"right", other_six}}, false},
-        ClaimCase{"square", {{{{"rows", 3}}, {}}, {}, true}, {{"left", six}}, true},
-        ClaimCase{"constant", {{{{2, 3}}, {}}, {{{2, 3}}, {1, 2, 3, 4, 5, 6}}}, {{"left", six}}, true},
-        ClaimCase{"left_constant", {{{{2, 3}}, {1, 2, 3, 4, 5, 6}}, {{{2, 3}}, {}}}, {{"right", six}}, true},
-        ClaimCase{"scalar_constant", {{{{"rows", 3}}, {}}, {{std::vector<Dimension>{}}, {4}}}, {{"left", six}}, true},
-        ClaimCase{
-            "left_scalar_constant", {{{std::vector<Dimension>{}}, {4}}, {{{"rows", 3}}, {}}}, {{"right", six}}, true},
-        ClaimCase{"one_element", {{{{2, 3}}, {}}, {{{1}}, {}}}, {{"left", six}, {"right", one}}, true},
-        ClaimCase{"left_one_element", {{{{1}}, {}}, {{{2, 3}}, {}}}, {{"left", one}, {"right", six}}, true},
-        ClaimCase{"empty", {{{{"rows", 3}}, {}}, {{{1}}, {}}}, {{"left", {{0, 3}, {}}}, {"right", one}}, true},
-        ClaimCase{"rank_zero_input",
-                  {{{{2, 3}}, {}}, {{std::vector<Dimension>{}}, {}}},
-                  {{"left", six}, {"right", rank_zero}},
-                  false},
-        ClaimCase{"unknown_rank", {{{{2, 3}}, {}}, {std::nullopt, {}}}, {{"left", six}, {"right", three}}, false},
-        ClaimCase{
-            "both_unknown_rank", {{std::nullopt, {}}, {std::nullopt, {}}}, {{"left", six}, {"right", three}}, false},
-        ClaimCase{"broadcast", {{{{2, 3}}, {}}, {{{3}}, {}}}, {{"left", six}, {"right", three}}, false},
+        ClaimCase{"same_names", {{{"rows", 3}, {}}, {{"rows", 3}, {}}}, {{"left", six}, {"right", other_six}}, true},
+        ClaimCase{"other_names", {{{"rows", 3}, {}}, {{"lines", 3}, {}}}, {{"left", six}, {"right", other_six}}, false},
+        ClaimCase{"square", {{{"rows", 3}, {}}, {}, true}, {{"left", six}}, true},
+        ClaimCase{"constant", {{{2, 3}, {}}, {{2, 3}, {1, 2, 3, 4, 5, 6}}}, {{"left", six}}, true},
+        ClaimCase{"left_constant", {{{2, 3}, {1, 2, 3, 4, 5, 6}}, {{2, 3}, {}}}, {{"right", six}}, true},
+        ClaimCase{"scalar_constant", {{{"rows", 3}, {}}, {{}, {4}}}, {{"left", six}}, true},
+        ClaimCase{"left_scalar_constant", {{{}, {4}}, {{"rows", 3}, {}}}, {{"right", six}}, true},
+        ClaimCase{"one_element", {{{2, 3}, {}}, {{1}, {}}}, {{"left", six}, {"right", one}}, true},
+        ClaimCase{"left_one_element", {{{1}, {}}, {{2, 3}, {}}}, {{"left", one}, {"right", six}}, true},
+        ClaimCase{"empty", {{{"rows", 3}, {}}, {{1}, {}}}, {{"left", {{0, 3}, {}}}, {"right", one}}, true},
+        ClaimCase{"rank_zero_input", {{{2, 3}, {}}, {{}, {}}}, {{"left", six}, {"right", rank_zero}}, false},
+        ClaimCase{"unknown_rank", {{{2, 3}, {}}, unknown_rank}, {{"left", six}, {"right", three}}, false},
+        ClaimCase{"both_unknown_rank", {unknown_rank, unknown_rank}, {{"left", six}, {"right", three}}, false},
+        ClaimCase{"broadcast", {{{2, 3}, {}}, {{3}, {}}}, {{"left", six}, {"right", three}}, false},
         ClaimCase{"two_sided_broadcast",
-                  {{{{2, 1}}, {}}, {{{1, 3}}, {}}},
+                  {{{2, 1}, {}}, {{1, 3}, {}}},
                   {{"left", {{2, 1}, {1, 2}}}, {"right", {{1, 3}, {1, 2, 3}}}},
                   false},
-        ClaimCase{"double_precision", {{{{2, 3}}, {}}, {{{2, 3}}, {}}, false, 11}, {}, false}),
+        ClaimCase{"double_precision", {{{2, 3}, {}}, {{2, 3}, {}}, false, 11}, {}, false}),
     [](const auto& info) { return info.param.name; });
 
 TEST(ExampleProvider, RefusesTwoSizesForOneName) {
-  const MultiplyModel model{{{{"rows", 3}}, {}}, {{{"rows", 3}}, {}}};
+  const MultiplyModel model{{{"rows", 3}, {}}, {{"rows", 3}, {}}};
   expect_lines(run_in_child({},
                             [&model](const Report& report) {
                               Runtime runtime;
