@@ -172,6 +172,9 @@ class GPUX_API Tensor {
   [[nodiscard]] std::span<const std::string> strings() const;
   [[nodiscard]] std::span<std::string> mutable_strings();
 
+  /// Whether it keeps its memory alive itself; false for memory that the caller has to keep.
+  [[nodiscard]] bool has_owner() const noexcept { return owner_ != nullptr || strings_ != nullptr; }
+
   /// The same data under another shape with the same number of elements.
   [[nodiscard]] Tensor reshaped(Shape shape) const;
 

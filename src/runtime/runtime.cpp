@@ -1,1 +1,256 @@
-// Comes next.
+#include "gpux/runtime.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/memory_size.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "gpux/model_inspector.h"
+#include "ort/session.h"
+#include "runtime/check_inputs.h"
+#include "runtime/load.h"
+
+namespace gpux {
+
+struct Runtime::State {
+  ModelInfo info;
+  runtime::Loaded loaded;
+  std::filesystem::path profile;
+  std::chrono::duration<double, std::milli> load_time{};
+  std::vector<std::size_t> all_outputs;
+
+  // Runs whose callers have left after a deadline and that have not returned yet.
+  std::mutex mutex;
+  std::condition_variable returned;
+  int abandoned_runs = 0;
+
+  State(ModelInfo model_info, runtime::Loaded&& session) : info(std::move(model_info)), loaded(std::move(session)) {
+    for (std::size_t i = 0; i < loaded.session.output_names().size(); ++i) all_outputs.push_back(i);
+  }
+
+  [[nodiscard]] std::vector<std::size_t> output_indices(const std::vector<std::string>& names) const {
+    const std::vector<std::string>& known = loaded.session.output_names();
+    std::vector<std::size_t> indices;
+    for (const std::string& name : names) {
+      const auto found = std::find(known.begin(), known.end(), name);
+      if (found == known.end()) {
+        throw Error(ErrorCode::invalid_input, fmt::format("there is no output '{}'; outputs: {}", name, join(known)));
+      }
+      indices.push_back(static_cast<std::size_t>(found - known.begin()));
+    }
+    return indices;
+  }
+
+  [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                ort::RunHandle* handle) const {
+    std::vector<Value> values = loaded.session.run(inputs, outputs, handle);
+    NamedValues results;
+    results.reserve(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      results.emplace_back(loaded.session.output_names()[outputs[i]], std::move(values[i]));
+    }
+    return results;
+  }
+
+  [[nodiscard]] std::string busy_sentence() const {
+    return fmt::format("the model ({}) has not stopped yet after an earlier deadline", join(loaded.verdict.active));
+  }
+
+  void wait_until_free(std::optional<std::chrono::steady_clock::time_point> deadline) {
+    std::unique_lock lock(mutex);
+    const auto is_free = [&] { return abandoned_runs == 0; };
+    if (!deadline) {
+      returned.wait(lock, is_free);
+    } else if (!returned.wait_until(lock, *deadline, is_free)) {
+      throw Error(ErrorCode::deadline_exceeded, busy_sentence());
+    }
+  }
+};
+
+namespace {
+
+void enforce_memory_limit(const Runtime& runtime, const runtime::Loaded& loaded, std::uint64_t limit_bytes,
+                          Verdict& verdict) {
+  try {
+    (void)runtime.infer(synthetic_inputs(runtime.info().signature));
+  } catch (const Error& error) {
+    verdict.notes.push_back("the memory limit was checked without a warm-up run: " + error.message());
+  }
+  const std::uint64_t now = resident_bytes();
+  const std::uint64_t used = now > loaded.resident_before_bytes ? now - loaded.resident_before_bytes : 0;
+  if (used > limit_bytes) {
+    throw Error(ErrorCode::resource_exhausted,
+                fmt::format("the model takes {} of memory after loading and one run, more than the {} allowed",
+                            format_bytes(used), format_bytes(limit_bytes)));
+  }
+}
+
+bool runs_on_an_accelerator(const Verdict& verdict) {
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    if (attempt.outcome != ProviderAttempt::Outcome::active || attempt.id == "cpu") continue;
+    for (const Device& device : attempt.devices) {
+      if (device.kind != "cpu") return true;
+    }
+  }
+  return false;
+}
+
+// Borrowed memory without an owner must not be read after the caller was told that the deadline has passed.
+NamedValues owned(const NamedValues& inputs) {
+  NamedValues copies = inputs;
+  for (auto& [name, value] : copies) {
+    const Tensor* tensor = value.tensor();
+    if (tensor == nullptr || tensor->type() == ElementType::string || tensor->has_owner()) continue;
+    Tensor copy = Tensor::allocate(tensor->type(), tensor->shape());
+    std::copy(tensor->bytes().begin(), tensor->bytes().end(), copy.mutable_bytes().begin());
+    value = std::move(copy);
+  }
+  return copies;
+}
+
+}  // namespace
+
+Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  ModelInfo info = ModelInspector::inspect(model);
+  runtime::Loaded loaded = runtime::load(model, info, options);
+  state_ = std::make_shared<State>(std::move(info), std::move(loaded));
+  state_->profile = options.profile;
+  state_->load_time = std::chrono::steady_clock::now() - start;
+  if (!options.memory_bytes || state_->loaded.memory_limited_by_provider) return;
+  Verdict& verdict = state_->loaded.verdict;
+  if (runs_on_an_accelerator(verdict)) {
+    const std::string note = fmt::format(
+        "memory limit not enforced: {} has none of its own, and its memory cannot be measured", join(verdict.active));
+    if (options.strict != Strictness::off) throw Error(ErrorCode::provider_unavailable, "strict: " + note);
+    verdict.notes.push_back(note);
+  } else {
+    enforce_memory_limit(*this, state_->loaded, *options.memory_bytes, verdict);
+  }
+}
+
+Runtime::~Runtime() {
+  if (!state_) return;
+  try {
+    finish_profile();
+  } catch (const std::exception& exception) {
+    log::warning("the profile was not written: {}", exception.what());
+  }
+}
+
+Runtime::Runtime(Runtime&&) noexcept = default;
+Runtime& Runtime::operator=(Runtime&&) noexcept = default;
+
+NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& options) const {
+  State& state = *state_;
+  runtime::check_inputs(state.info.signature, inputs);
+  const std::vector<std::size_t> chosen =
+      options.outputs.empty() ? std::vector<std::size_t>() : state.output_indices(options.outputs);
+  const std::vector<std::size_t>& outputs = options.outputs.empty() ? state.all_outputs : chosen;
+  if (!options.timeout) {
+    state.wait_until_free(std::nullopt);
+    return state.run(inputs, outputs, nullptr);
+  }
+
+  struct Outcome {
+    std::mutex mutex;
+    std::condition_variable done;
+    std::optional<NamedValues> results;
+    std::optional<Error> error;
+    bool abandoned = false;
+    ort::RunHandle handle;
+  };
+
+  const auto deadline = std::chrono::steady_clock::now() + *options.timeout;
+  state.wait_until_free(deadline);
+  auto outcome = std::make_shared<Outcome>();
+  std::thread([shared = state_, outcome, held = owned(inputs), outputs] {
+    std::optional<NamedValues> results;
+    std::optional<Error> error;
+    try {
+      results = shared->run(held, outputs, &outcome->handle);
+    } catch (const Error& failure) {
+      error = failure;
+    } catch (const std::exception& failure) {
+      error = Error(ErrorCode::internal, failure.what());
+    }
+    {
+      const std::lock_guard lock(outcome->mutex);
+      outcome->results = std::move(results);
+      outcome->error = std::move(error);
+      if (outcome->abandoned) {
+        const std::lock_guard state_lock(shared->mutex);
+        --shared->abandoned_runs;
+        shared->returned.notify_all();
+      }
+    }
+    outcome->done.notify_all();
+  }).detach();
+
+  std::unique_lock lock(outcome->mutex);
+  const auto finished = [&] { return outcome->results.has_value() || outcome->error.has_value(); };
+  if (!outcome->done.wait_until(lock, deadline, finished)) {
+    outcome->abandoned = true;
+    {
+      const std::lock_guard state_lock(state.mutex);
+      ++state.abandoned_runs;
+    }
+    outcome->handle.stop();
+    throw Error(
+        ErrorCode::deadline_exceeded,
+        fmt::format("no answer within {} s; the run on {} was told to stop and ends after the node it is in",
+                    std::chrono::duration<double>(*options.timeout).count(), join(state.loaded.verdict.active)));
+  }
+  if (outcome->error) throw Error(*outcome->error);
+  return std::move(*outcome->results);
+}
+
+NamedValues Runtime::infer(const Tensor& input, const InferOptions& options) const {
+  const auto& inputs = info().signature.inputs;
+  if (inputs.empty()) throw Error(ErrorCode::invalid_input, "the model has no input");
+  return infer(NamedValues{{inputs.front().name, input}}, options);
+}
+
+const ModelInfo& Runtime::info() const noexcept {
+  return state_->info;
+}
+
+const Verdict& Runtime::verdict() const noexcept {
+  return state_->loaded.verdict;
+}
+
+std::chrono::duration<double, std::milli> Runtime::load_time() const noexcept {
+  return state_->load_time;
+}
+
+std::vector<Runtime::PlacedNode> Runtime::placement() const {
+  std::vector<PlacedNode> nodes;
+  for (ort::AssignedNode& node : state_->loaded.session.assignment()) {
+    std::string id = node.provider;
+    for (const ProviderAttempt& attempt : state_->loaded.verdict.tried) {
+      if (attempt.ort_name == node.provider) id = attempt.id;
+    }
+    nodes.push_back({std::move(id), std::move(node.name), std::move(node.domain), std::move(node.operator_type)});
+  }
+  return nodes;
+}
+
+void Runtime::finish_profile() {
+  if (state_->loaded.profile_prefix.empty()) return;
+  state_->loaded.profile_prefix.clear();
+  const std::filesystem::path written = state_->loaded.session.end_profiling();
+  std::error_code error;
+  std::filesystem::rename(written, state_->profile, error);
+  if (error) {
+    throw Error(ErrorCode::storage,
+                fmt::format("cannot write the profile '{}': {}", state_->profile.string(), error.message()));
+  }
+}
+
+}  // namespace gpux

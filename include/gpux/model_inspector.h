@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "gpux/export.h"
+#include "gpux/model_info.h"
+
+namespace gpux {
+
+/// Reads ONNX files without making a session.
+class GPUX_API ModelInspector {
+ public:
+  /// What stands in the file; tensors are not read, so the size does not matter.
+  /// Errors not_found, permission, invalid_model.
+  [[nodiscard]] static ModelInfo inspect(const std::filesystem::path& model);
+
+  /// The same as a JSON object.
+  [[nodiscard]] static std::string to_json(const ModelInfo& info);
+};
+
+}  // namespace gpux

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpux/provider_manager.h"
+
+namespace gpux {
+
+/// What happens where the requested provider does not hold the model.
+enum class Strictness : std::uint8_t {
+  off,       ///< fall back, and say so
+  provider,  ///< the first requested provider must be available and hold at least one node
+  nodes,     ///< besides, no node may run outside the requested providers
+};
+
+/// How hard ONNX Runtime rewrites the graph before running it.
+enum class Optimization : std::uint8_t { disabled, basic, extended, layout, all };
+
+/// Options of one provider: ONNX Runtime's names, or device, memory, precision, cache_directory, threads.
+struct ProviderOptions {
+  std::string provider;
+  std::vector<std::pair<std::string, std::string>> values;
+  std::string where;  ///< where they were given, for messages ("gpux.yml:12"); may be empty
+};
+
+/// How a model is loaded. Every field has a default and can be left alone.
+struct LoadOptions {
+  /// "auto", "fastest", "gpu", "npu", a provider, or a list "tensorrt,cuda,cpu". A single name goes on with its
+  /// documented chain and the CPU; a list is exactly itself, and a trailing comma makes a single name a list.
+  std::string provider = "auto";
+  std::string provider_from = "default";  ///< who said so, for the verdict: "--provider", "GPUX_PROVIDER", "gpux.yml"
+  std::vector<ProviderLibrary> provider_libraries;  ///< plugin providers beyond those found on the machine
+  std::vector<ProviderOptions> provider_options;
+  Strictness strict = Strictness::off;
+
+  std::optional<unsigned> device;             ///< index among the provider's devices
+  std::optional<std::uint64_t> memory_bytes;  ///< limit on the model's memory: on the device where the provider has one
+  std::string precision;                      ///< "fp32", "fp16", "bf16", "int8"; empty: the provider's own
+  std::filesystem::path cache_directory;      ///< for compiled engines; empty: none
+
+  std::optional<unsigned> intra_threads;  ///< inside an operator; default: the processors this process may use
+  std::optional<unsigned> inter_threads;  ///< between operators; default 1
+  Optimization optimization = Optimization::all;
+  std::filesystem::path profile;          ///< ONNX Runtime's profile goes to this file at the end; empty: none
+  std::filesystem::path optimized_model;  ///< the optimized graph is written here; empty: nowhere
+  std::vector<std::pair<std::string, std::string>> session_config;  ///< ONNX Runtime's configuration entries
+};
+
+/// How one inference runs.
+struct InferOptions {
+  /// Past it the caller gets deadline_exceeded at once. The run is told to stop, and the model takes no other until it
+  /// has. Empty: as long as it takes.
+  std::optional<std::chrono::milliseconds> timeout;
+  std::vector<std::string> outputs;  ///< only these; empty: all
+};
+
+}  // namespace gpux

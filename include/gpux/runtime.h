@@ -1,0 +1,74 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpux/benchmark.h"
+#include "gpux/export.h"
+#include "gpux/model_info.h"
+#include "gpux/options.h"
+#include "gpux/tensor.h"
+#include "gpux/verdict.h"
+
+namespace gpux {
+
+/// A loaded model: one session, on the providers that the verdict names. Movable.
+/// infer() may be called from several threads at once.
+class GPUX_API Runtime {
+ public:
+  /// Loads an .onnx file. Errors not_found, invalid_model, usage (an unknown provider or option),
+  /// provider_unavailable (strict, or nothing of a list is there), resource_exhausted (memory limit).
+  explicit Runtime(const std::filesystem::path& model, const LoadOptions& options = {});
+  ~Runtime();
+  Runtime(Runtime&&) noexcept;
+  Runtime& operator=(Runtime&&) noexcept;
+
+  /// Runs the model once. Inputs with a default may be left out. Results in the order of the signature, or of
+  /// options.outputs; they own their memory.
+  /// Errors invalid_input (names, types, ranks, sizes), deadline_exceeded, resource_exhausted, internal.
+  [[nodiscard]] NamedValues infer(const NamedValues& inputs, const InferOptions& options = {}) const;
+
+  /// For models with a single input.
+  [[nodiscard]] NamedValues infer(const Tensor& input, const InferOptions& options = {}) const;
+
+  /// Each item has a leading dimension of its own; results come in the same order. Items whose shapes agree beyond it
+  /// share a run, up to `batch_limit` rows at a time (0: no limit), where the model's first dimension is free
+  /// everywhere; else they run one by one.
+  [[nodiscard]] std::vector<NamedValues> batch_infer(std::span<const NamedValues> items,
+                                                     const InferOptions& options = {},
+                                                     std::uint64_t batch_limit = 0) const;
+
+  /// Repeats infer() on one thread and measures it.
+  [[nodiscard]] BenchmarkResult benchmark(const NamedValues& inputs, const BenchmarkOptions& options = {}) const;
+
+  [[nodiscard]] const ModelInfo& info() const noexcept;
+  [[nodiscard]] const Verdict& verdict() const noexcept;
+  [[nodiscard]] std::chrono::duration<double, std::milli> load_time() const noexcept;
+
+  /// Which node runs where: one entry a node, as the session reports it.
+  struct PlacedNode {
+    std::string provider;  ///< gpux's id
+    std::string name, domain, operator_type;
+  };
+
+  [[nodiscard]] std::vector<PlacedNode> placement() const;
+
+  /// Ends profiling, where it was asked for, and writes the file. Called by the destructor otherwise.
+  void finish_profile();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// Inputs made up from a signature: free dimensions are 1, or what `sizes` says by dimension name or "input.index";
+/// values are reproducible from `seed`: floats in [0, 1), integers and bools 0 or 1, strings "a".
+/// Error usage where `sizes` names a dimension that no input has; invalid_input for types that cannot be made up.
+GPUX_API NamedValues synthetic_inputs(const Signature& signature,
+                                      const std::vector<std::pair<std::string, std::int64_t>>& sizes = {},
+                                      std::uint64_t seed = 0);
+
+}  // namespace gpux

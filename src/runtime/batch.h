@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpux/model_info.h"
+#include "gpux/tensor.h"
+
+namespace gpux::runtime {
+
+/// Items that share a run: indices in order, and how many rows each has.
+struct BatchGroup {
+  std::vector<std::size_t> items;
+  std::vector<std::int64_t> rows;
+};
+
+/// Whether several items can share a run: every input and output is a tensor whose first dimension is free, and all
+/// those dimensions carry the same name, or none does.
+bool can_share_runs(const Signature& signature);
+
+/// Cuts items into runs. Items share one where names, types and all sizes but the first agree, neighbours first, up to
+/// `row_limit` rows (0: no limit). Pure. Each item's inputs must all have the same first size, else it goes alone.
+std::vector<BatchGroup> plan_batches(std::span<const NamedValues> items, std::uint64_t row_limit);
+
+/// The items of a group, one after another along the first dimension.
+NamedValues concatenate(std::span<const NamedValues> items, const BatchGroup& group);
+
+/// The results of a group's run, cut back; numeric tensors share its memory.
+/// Empty where an output's first dimension is not the group's rows: the model's batch is not what its signature says.
+std::vector<NamedValues> split(const NamedValues& results, const BatchGroup& group);
+
+}  // namespace gpux::runtime

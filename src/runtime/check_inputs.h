@@ -1,0 +1,12 @@
+#pragma once
+
+#include "gpux/model_info.h"
+#include "gpux/tensor.h"
+
+namespace gpux::runtime {
+
+/// Compares inputs with the signature before ONNX Runtime sees them: unknown, missing and doubled names, types, ranks,
+/// fixed sizes. Error invalid_input that says what is wrong with all of them.
+void check_inputs(const Signature& signature, const NamedValues& inputs);
+
+}  // namespace gpux::runtime
