@@ -32,6 +32,8 @@ class Message {
   /// The current field's number.
   [[nodiscard]] std::uint32_t field() const noexcept { return field_; }
 
+  [[nodiscard]] bool is_integer() const noexcept { return wire_type_ == WireType::varint; }
+
   /// Values of the current field. A field of another wire type is malformed.
   [[nodiscard]] std::string_view bytes() const;
 

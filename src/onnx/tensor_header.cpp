@@ -64,7 +64,7 @@ void hold_against_data(const Message& message, const TensorHeader& header, std::
   }
   if (header.raw_data) {
     if (header.raw_data->size() != header.byte_size) complain("raw data has length", header.raw_data->size());
-    return;
+    if (header.type != ElementType::string) return;
   }
   const std::uint64_t bits = bits_of(header.type);
   auto needed = static_cast<std::uint64_t>(header.element_count);
