@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,12 @@ enum class Strictness : std::uint8_t {
 
 /// How hard ONNX Runtime rewrites the graph before running it.
 enum class Optimization : std::uint8_t { disabled, basic, extended, layout, all };
+
+/// "disabled", "basic", …
+GPUX_API std::string_view to_string(Optimization level) noexcept;
+
+/// Reads those names; empty where the name is none of them.
+GPUX_API std::optional<Optimization> optimization_from(std::string_view name) noexcept;
 
 /// Options of one provider: ONNX Runtime's names, or device, memory, precision, cache_directory, threads.
 struct ProviderOptions {

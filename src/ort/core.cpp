@@ -1,7 +1,7 @@
 #include "ort/core.h"
 
 #include <atomic>
-#include <cstdlib>
+#include <cstdio>
 #include <mutex>
 
 #include <dlfcn.h>
@@ -45,11 +45,13 @@ std::string Core::try_open(const CoreFile& candidate, Core& core) {
   const auto get_base = reinterpret_cast<GetApiBase>(library->symbol("OrtGetApiBase"));
   const OrtApiBase* base = get_base == nullptr ? nullptr : get_base();
   if (base == nullptr) return "has no OrtGetApiBase";
-  if (base->GetApi(api_floor) == nullptr) {
+  // Release 1.N offers the interfaces 1 to N. Asking for one that is not there prints to stderr.
+  unsigned minor = 0;
+  std::sscanf(base->GetVersionString(), "1.%u", &minor);
+  if (minor < api_floor || base->GetApi(api_floor) == nullptr) {
     return fmt::format("is ONNX Runtime {}, older than the 1.{} that gpux needs", base->GetVersionString(), api_floor);
   }
-  core.api_version_ = api_floor;
-  while (base->GetApi(core.api_version_ + 1) != nullptr) ++core.api_version_;
+  core.api_version_ = minor;
   const std::uint32_t wanted = ORT_API_VERSION;
   Ort::InitApi(base->GetApi(std::min(wanted, core.api_version_)));
   core.library_ = candidate.library;

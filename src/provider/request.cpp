@@ -71,8 +71,10 @@ System this_system() noexcept {
 Request parse_request(std::string_view text, const std::vector<std::string>& own_names) {
   Request request;
   request.text = text;
-  const std::vector<std::string> words = split(text, ',');
-  if (words.size() == 1) {
+  std::vector<std::string> words = split(text, ',');
+  if (words.size() > 1 && words.back().empty()) {
+    words.pop_back();  // "cuda,": a list of one
+  } else if (words.size() == 1) {
     const std::string word = lower(words[0]);
     if (word == "auto") return request;
     if (word == "fastest") {

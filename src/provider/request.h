@@ -20,7 +20,7 @@ struct Request {
 };
 
 /// Reads "auto", "fastest", "gpu", "npu", a provider, or a list "tensorrt,cuda,cpu". Providers are known by id, alias,
-/// ONNX Runtime's name, or one of `own_names` (the user's own libraries).
+/// ONNX Runtime's name, or one of `own_names` (the user's own libraries). A trailing comma makes a list of one name.
 /// Error usage, with what would be accepted and the nearest name.
 Request parse_request(std::string_view text, const std::vector<std::string>& own_names = {});
 

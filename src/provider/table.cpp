@@ -374,6 +374,7 @@ std::span<const ProviderRow> table() {
 }
 
 const ProviderRow* find_row(std::string_view name) {
+  if (name.empty()) return nullptr;
   std::string wanted = lower(name);
   for (const Spelling& spelling : spellings) {
     if (spelling.spelling == wanted) wanted = spelling.id;
