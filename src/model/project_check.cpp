@@ -1,0 +1,308 @@
+#include "model/project_check.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/memory_size.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "model/declared_type.h"
+#include "model/in_quotes.h"
+
+namespace gpux {
+namespace {
+
+using yaml::Node;
+
+constexpr std::size_t limit_shown = 20;
+
+std::string described(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::null:
+      return "empty";
+    case Node::Kind::scalar:
+      return in_quotes(node.text);
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::map:
+      return "a map";
+  }
+  return {};
+}
+
+std::vector<std::string> names_of(std::span<const SchemaKey> keys) {
+  std::vector<std::string> names;
+  for (const SchemaKey& key : keys) {
+    if (key.refused.empty()) names.emplace_back(key.name);
+  }
+  return names;
+}
+
+std::string joined(std::span<const std::string_view> words) {
+  return join(std::vector<std::string>(words.begin(), words.end()));
+}
+
+bool is_named_provider(const Node& node) {
+  return node.find("name") != nullptr;
+}
+
+class Checker {
+ public:
+  Checker(ProblemList& problems, Positions& positions) : problems_(problems), positions_(positions) {}
+
+  void check(const Node& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind == Node::Kind::null) return;  // not given: the object says so where it is required
+    switch (key.kind) {
+      case KeyKind::shape:
+        return check_shape(node, path);
+      case KeyKind::text_list:
+        return check_text_list(node, path);
+      case KeyKind::text_map:
+        return check_text_map(node, path, true);
+      case KeyKind::path_map:
+        return check_path_map(node, path);
+      case KeyKind::named_objects:
+        return check_named_objects(node, key, path);
+      case KeyKind::provider_list:
+        return check_provider_list(node, key, path);
+      case KeyKind::object:
+        return check_object(node, key.keys, path, true);
+      default:
+        return check_scalar(node, key, path);
+    }
+  }
+
+  void check_object(const Node& node, std::span<const SchemaKey> keys, const std::string& path, bool with_name) {
+    if (node.kind != Node::Kind::map) {
+      const std::string what = path.empty() ? std::string("the file") : in_quotes(path);
+      problems_.add(node.position,
+                    fmt::format("{} is {}; a map with {} is accepted", what, described(node), join(names_of(keys))));
+      return;
+    }
+    for (const yaml::Entry& entry : node.entries) check_entry(entry, keys, path, with_name);
+    for (const SchemaKey& key : keys) {
+      if (!key.required || (!with_name && key.name == "name")) continue;
+      const Node* value = node.find(key.name);
+      if (value != nullptr && value->kind != Node::Kind::null) continue;
+      problems_.add(node.position, fmt::format("{} is missing", in_quotes(child(path, key.name))));
+    }
+  }
+
+ private:
+  static std::string child(const std::string& path, std::string_view name) {
+    return path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
+  }
+
+  void refuse(const Node& node, const std::string& path, std::string_view accepted) {
+    problems_.add(node.position, fmt::format("{} is {}; {}", in_quotes(path), described(node), accepted));
+  }
+
+  void check_entry(const yaml::Entry& entry, std::span<const SchemaKey> keys, const std::string& path, bool with_name) {
+    const std::string full = child(path, entry.key);
+    const auto known = std::find_if(keys.begin(), keys.end(), [&](const SchemaKey& k) { return k.name == entry.key; });
+    if (known == keys.end()) {
+      const std::vector<std::string> names = names_of(keys);
+      const std::string_view near = nearest(entry.key, names);
+      const std::string hint =
+          near.empty() ? fmt::format("known here: {}", join(names)) : fmt::format("did you mean '{}'?", near);
+      problems_.add(entry.key_position, fmt::format("unknown key {}; {}", in_quotes(full), hint));
+    } else if (!known->refused.empty()) {
+      problems_.add(entry.key_position, fmt::format("the key {} is refused: {}", in_quotes(full), known->refused));
+    } else if (!with_name && entry.key == "name") {
+      problems_.add(entry.key_position, fmt::format("{}: the name stands before the colon already", in_quotes(full)));
+    } else {
+      positions_.emplace(full, entry.key_position);
+      check(*entry.value, *known, full);
+    }
+  }
+
+  static bool fits(const std::string& text, const SchemaKey& key) {
+    switch (key.kind) {
+      case KeyKind::choice:
+        return std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
+      case KeyKind::boolean:
+        return boolean_from(text).has_value();
+      case KeyKind::strictness:
+        return text == "nodes" || boolean_from(text).has_value();
+      case KeyKind::integer:
+        return integer_from(text).value_or(-1) >= key.minimum && *integer_from(text) <= INT32_MAX;
+      case KeyKind::duration:
+        return duration_from(text).has_value();
+      case KeyKind::memory_size:
+        return parse_memory_size(text).value_or(0) > 0;
+      case KeyKind::value_type:
+        return value_type_from(text).has_value();
+      default:
+        return true;
+    }
+  }
+
+  static std::string accepted_by(const SchemaKey& key) {
+    switch (key.kind) {
+      case KeyKind::choice:
+        return joined(key.choices) + (key.choices.size() == 1 ? " is accepted" : " are accepted");
+      case KeyKind::boolean:
+        return "true or false is accepted";
+      case KeyKind::strictness:
+        return "true, false or nodes is accepted";
+      case KeyKind::integer:
+        return fmt::format("a whole number from {} to {} is accepted", key.minimum, INT32_MAX);
+      case KeyKind::duration:
+        return "seconds, or a text such as 500ms, 5s, 2m is accepted";
+      case KeyKind::memory_size:
+        return "bytes, or a text such as 512MiB, 2GB is accepted";
+      case KeyKind::value_type:
+        return "ONNX's types are accepted: float32, float16, int64, bool, string, seq(tensor(float)), …";
+      default:
+        return "a text is accepted";
+    }
+  }
+
+  void check_scalar(const Node& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind != Node::Kind::scalar || !fits(node.text, key)) refuse(node, path, accepted_by(key));
+  }
+
+  void check_shape(const Node& node, const std::string& path) {
+    if (node.kind != Node::Kind::list) {
+      return refuse(node, path, "a list of sizes, names, null and -1 is accepted");
+    }
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      if (dimension_from(*node.items[i])) continue;
+      refuse(*node.items[i], fmt::format("{}[{}]", path, i), "a size from 0, a name, null or -1 is accepted");
+    }
+  }
+
+  void check_text_list(const Node& node, const std::string& path) {
+    if (node.kind != Node::Kind::list) return refuse(node, path, "a list of texts is accepted");
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      if (node.items[i]->kind == Node::Kind::scalar) continue;
+      refuse(*node.items[i], fmt::format("{}[{}]", path, i), "a text is accepted (in quotes where it is 'null')");
+    }
+  }
+
+  void check_text_map(const Node& node, const std::string& path, bool null_accepted) {
+    if (node.kind != Node::Kind::map) return refuse(node, path, "a map of names to texts is accepted");
+    for (const yaml::Entry& entry : node.entries) {
+      const Node::Kind kind = entry.value->kind;
+      if (kind == Node::Kind::scalar || (kind == Node::Kind::null && null_accepted)) continue;
+      refuse(*entry.value, child(path, entry.key), "a text is accepted");
+    }
+  }
+
+  void check_path_map(const Node& node, const std::string& path) {
+    if (node.kind == Node::Kind::map) return check_text_map(node, path, false);
+    if (node.kind != Node::Kind::list) return refuse(node, path, "a map of names to paths is accepted");
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      check_text_map(*node.items[i], fmt::format("{}[{}]", path, i), false);
+    }
+  }
+
+  void check_named_objects(const Node& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind == Node::Kind::list) {
+      for (std::size_t i = 0; i < node.items.size(); ++i) {
+        check_object(*node.items[i], key.keys, fmt::format("{}[{}]", path, i), true);
+      }
+      return;
+    }
+    if (node.kind != Node::Kind::map) {
+      return refuse(node, path, "a list of objects with name and type, or a map of names to types is accepted");
+    }
+    const auto type =
+        std::find_if(key.keys.begin(), key.keys.end(), [](const SchemaKey& k) { return k.name == "type"; });
+    for (const yaml::Entry& entry : node.entries) {
+      const std::string full = child(path, entry.key);
+      if (entry.value->kind == Node::Kind::scalar) {
+        check_scalar(*entry.value, *type, full);
+      } else {
+        check_object(*entry.value, key.keys, full, false);
+      }
+    }
+  }
+
+  void check_provider_list(const Node& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind == Node::Kind::scalar) return;
+    if (node.kind != Node::Kind::list) return refuse(node, path, "a list of provider names is accepted");
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      check_provider(*node.items[i], key, fmt::format("{}[{}]", path, i));
+    }
+  }
+
+  void check_provider(const Node& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind == Node::Kind::scalar) return;
+    if (node.kind == Node::Kind::map && is_named_provider(node)) return check_object(node, key.keys, path, true);
+    if (node.kind != Node::Kind::map || node.entries.size() != 1) {
+      return refuse(node, path, "a name, one name with its options, or a map with name, options, library is accepted");
+    }
+    const yaml::Entry& only = node.entries.front();
+    if (only.value->kind != Node::Kind::null) check_text_map(*only.value, child(path, only.key), true);
+  }
+
+  ProblemList& problems_;
+  Positions& positions_;
+};
+
+}  // namespace
+
+void ProblemList::add(yaml::Position position, std::string_view message) {
+  ++count_;
+  if (count_ > limit_shown) return;
+  shown_.push_back(fmt::format("{}:{}:{}: {}", file_, position.line, position.column, message));
+}
+
+void ProblemList::throw_if_any() const {
+  if (empty()) return;
+  std::string message = join(shown_, "; ");
+  if (count_ > limit_shown) message += fmt::format("; and {} more", count_ - limit_shown);
+  throw Error(ErrorCode::invalid_config, message);
+}
+
+void check_against_schema(const Node& node, const SchemaKey& schema, ProblemList& problems, Positions& positions) {
+  Checker(problems, positions).check_object(node, schema.keys, "", true);
+}
+
+std::optional<bool> boolean_from(std::string_view text) noexcept {
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> integer_from(std::string_view text) noexcept {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::chrono::milliseconds> duration_from(std::string_view text) noexcept {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc()) return std::nullopt;
+  std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  static constexpr std::array<std::pair<std::string_view, double>, 6> units{
+      {{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"min", 60e3}, {"h", 3600e3}}};
+  const auto* known = std::find_if(units.begin(), units.end(), [&](const auto& u) { return u.first == unit; });
+  if (known == units.end()) return std::nullopt;
+  const double milliseconds = number * known->second;
+  if (!(milliseconds > 0) || milliseconds > 10 * 366 * 86400e3) return std::nullopt;
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(milliseconds)));
+}
+
+std::optional<Dimension> dimension_from(const Node& node) {
+  if (node.kind == Node::Kind::null) return Dimension{};
+  if (node.kind != Node::Kind::scalar || node.text.empty()) return std::nullopt;
+  if (const std::optional<std::int64_t> size = integer_from(node.text)) {
+    if (*size < -1) return std::nullopt;
+    return *size == -1 ? Dimension{} : Dimension{*size, {}};
+  }
+  const char first = node.text.front();
+  if ((first >= '0' && first <= '9') || first == '-' || first == '+' || first == '.') return std::nullopt;
+  return Dimension{std::nullopt, node.text};
+}
+
+}  // namespace gpux

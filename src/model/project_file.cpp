@@ -1,0 +1,349 @@
+#include "model/project_file.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/home.h"
+#include "base/memory_size.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "model/declared_type.h"
+#include "model/in_quotes.h"
+#include "model/project_check.h"
+#include "model/project_schema.h"
+#include "model/variables.h"
+
+namespace gpux {
+namespace {
+
+using yaml::Node;
+
+constexpr std::uint64_t limit_file_bytes = std::uint64_t{1} << 20;
+constexpr std::size_t limit_expanded_bytes = std::size_t{8} << 20;
+
+constexpr std::array<std::pair<std::string_view, GraphOptimization>, 5> optimization_names{{
+    {"disabled", GraphOptimization::disabled},
+    {"basic", GraphOptimization::basic},
+    {"extended", GraphOptimization::extended},
+    {"layout", GraphOptimization::layout},
+    {"all", GraphOptimization::all},
+}};
+
+/// The value under a path of keys, or null where it is not given.
+const Node* at(const Node& node, std::initializer_list<std::string_view> path) {
+  const Node* found = &node;
+  for (const std::string_view key : path) {
+    found = found->find(key);
+    if (found == nullptr || found->kind == Node::Kind::null) return nullptr;
+  }
+  return found;
+}
+
+std::string text_at(const Node& node, std::initializer_list<std::string_view> path, std::string_view otherwise = {}) {
+  const Node* found = at(node, path);
+  return found == nullptr ? std::string(otherwise) : found->text;
+}
+
+std::optional<std::int64_t> integer_at(const Node& node, std::initializer_list<std::string_view> path) {
+  const Node* found = at(node, path);
+  return found == nullptr ? std::nullopt : integer_from(found->text);
+}
+
+std::optional<std::uint32_t> count_at(const Node& node, std::initializer_list<std::string_view> path) {
+  const std::optional<std::int64_t> value = integer_at(node, path);
+  if (!value) return std::nullopt;
+  return static_cast<std::uint32_t>(*value);
+}
+
+std::vector<std::pair<std::string, std::string>> text_map(const Node* node) {
+  std::vector<std::pair<std::string, std::string>> map;
+  if (node == nullptr) return map;
+  for (const yaml::Entry& entry : node->entries) map.emplace_back(entry.key, entry.value->text);
+  return map;
+}
+
+/// Fills a ProjectFile from a tree that agrees with the schema, and adds what the schema cannot say to the problems.
+class Binder {
+ public:
+  Binder(const Node& root, ProjectFile& project, ProblemList& problems)
+      : root_(root),
+        project_(project),
+        problems_(problems),
+        folder_(std::filesystem::absolute(project.file).lexically_normal().parent_path()) {}
+
+  void bind() {
+    project_.name = text_at(root_, {"name"});
+    if (project_.name.empty()) problems_.add(project_.positions["name"], "'name' is empty; a name is accepted");
+    project_.version = text_at(root_, {"version"}, project_.version);
+    project_.description = text_at(root_, {"description"});
+    project_.model_version = text_at(root_, {"model", "version"});
+    project_.metadata = text_map(at(root_, {"metadata"}));
+    bind_source();
+    project_.inputs = declared_values("inputs");
+    project_.outputs = declared_values("outputs");
+    bind_runtime();
+  }
+
+ private:
+  std::filesystem::path absolute(const std::string& path) const { return (folder_ / path).lexically_normal(); }
+
+  void bind_source() {
+    const Node& source = *at(root_, {"model", "source"});
+    if (source.text.find("://") != std::string::npos) {
+      problems_.add(source.position, fmt::format("'model.source' is {}; fetching a model is not supported here: "
+                                                 "download it and name the file",
+                                                 in_quotes(source.text)));
+    } else if (source.text.empty()) {
+      problems_.add(source.position, "'model.source' is ''; the path of an ONNX file is accepted");
+    }
+    project_.source = absolute(source.text);
+  }
+
+  std::optional<std::vector<DeclaredValue>> declared_values(std::string_view key) {
+    const Node* node = at(root_, {key});
+    if (node == nullptr) return std::nullopt;
+    std::vector<DeclaredValue> values;
+    for (const auto& item : node->items)
+      values.push_back(declared_value(*item, text_at(*item, {"name"}), item->position));
+    for (const yaml::Entry& entry : node->entries) {
+      values.push_back(declared_value(*entry.value, entry.key, entry.key_position));
+    }
+    std::unordered_set<std::string_view> names;
+    for (const DeclaredValue& value : values) {
+      if (value.name.empty()) problems_.add(value.position, fmt::format("a name in '{}' is empty", key));
+      if (names.insert(value.name).second) continue;
+      problems_.add(value.position, fmt::format("{} stands in '{}' a second time", in_quotes(value.name), key));
+    }
+    return values;
+  }
+
+  DeclaredValue declared_value(const Node& node, std::string name, yaml::Position position) {
+    DeclaredValue value;
+    value.name = std::move(name);
+    value.position = position;
+    if (node.kind == Node::Kind::scalar) {
+      value.type = *value_type_from(node.text);
+      return value;
+    }
+    value.type = *value_type_from(text_at(node, {"type"}));
+    bind_shape(node, value);
+    if (const Node* required = at(node, {"required"})) value.required = boolean_from(required->text);
+    value.description = text_at(node, {"description"});
+    bind_labels(node, value);
+    return value;
+  }
+
+  void bind_shape(const Node& node, DeclaredValue& value) {
+    const Node* shape = at(node, {"shape"});
+    if (shape == nullptr) return;
+    if (value.type.kind != ValueKind::tensor && value.type.kind != ValueKind::sparse_tensor) {
+      problems_.add(shape->position, fmt::format("{} has a shape, but is declared {}; only tensors have shapes",
+                                                 in_quotes(value.name), to_string(value.type)));
+      return;
+    }
+    value.type.dimensions.emplace();
+    for (const auto& item : shape->items) value.type.dimensions->push_back(*dimension_from(*item));
+  }
+
+  void bind_labels(const Node& node, DeclaredValue& value) {
+    if (const Node* labels = at(node, {"labels"})) {
+      for (const auto& item : labels->items) value.labels.push_back(item->text);
+    }
+    const std::string activation = text_at(node, {"activation"});
+    if (activation == "softmax") value.activation = Activation::softmax;
+    if (activation == "sigmoid") value.activation = Activation::sigmoid;
+    value.top_k = integer_at(node, {"top_k"});
+    for (const std::string_view key : {"activation", "top_k"}) {
+      const Node* given = at(node, {key});
+      if (given == nullptr || !value.labels.empty()) continue;
+      problems_.add(given->position,
+                    fmt::format("{} has '{}' without labels, which it would apply to", in_quotes(value.name), key));
+    }
+  }
+
+  void bind_runtime() {
+    RuntimeSettings& runtime = project_.runtime;
+    if (const Node* backend = at(root_, {"runtime", "gpu", "backend"})) runtime.backend = backend->text;
+    if (const Node* memory = at(root_, {"runtime", "gpu", "memory"})) {
+      runtime.memory_limit_bytes = parse_memory_size(memory->text);
+    }
+    runtime.device = count_at(root_, {"runtime", "gpu", "device"});
+    bind_providers();
+    bind_libraries();
+    if (const Node* strict = at(root_, {"runtime", "strict"})) {
+      runtime.strict = strict->text == "nodes"       ? Strictness::nodes
+                       : *boolean_from(strict->text) ? Strictness::yes
+                                                     : Strictness::no;
+    }
+    if (const Node* timeout = at(root_, {"runtime", "timeout"})) runtime.timeout = duration_from(timeout->text);
+    runtime.intra_threads = count_at(root_, {"runtime", "threads", "intra"});
+    runtime.inter_threads = count_at(root_, {"runtime", "threads", "inter"});
+    if (const Node* level = at(root_, {"runtime", "optimization_level"})) {
+      runtime.optimization = graph_optimization_from(level->text);
+    }
+    runtime.batch_size = integer_at(root_, {"runtime", "batch_size"});
+    bind_profile();
+  }
+
+  void bind_providers() {
+    const Node* node = at(root_, {"runtime", "providers"});
+    if (node == nullptr) return;
+    std::vector<DeclaredProvider>& providers = project_.runtime.providers;
+    if (node->kind == Node::Kind::scalar) {
+      for (const std::string& name : split(node->text, ',')) providers.push_back({name, {}, {}, node->position});
+    }
+    for (const auto& item : node->items) providers.push_back(declared_provider(*item));
+    if (providers.empty()) problems_.add(node->position, "'runtime.providers' is an empty list; name a provider");
+    for (const DeclaredProvider& provider : providers) {
+      if (provider.name.empty()) problems_.add(provider.position, "a name in 'runtime.providers' is empty");
+    }
+    if (const Node* backend = at(root_, {"runtime", "gpu", "backend"})) {
+      problems_.add(backend->position, "'runtime.gpu.backend' and 'runtime.providers' both say where to run; keep one");
+    }
+  }
+
+  DeclaredProvider declared_provider(const Node& node) const {
+    if (node.kind == Node::Kind::scalar) return {node.text, {}, {}, node.position};
+    if (node.find("name") == nullptr) {
+      const yaml::Entry& only = node.entries.front();
+      return {only.key, text_map(only.value.get()), {}, only.key_position};
+    }
+    DeclaredProvider provider{text_at(node, {"name"}), text_map(at(node, {"options"})), {}, node.position};
+    if (const Node* library = at(node, {"library"})) provider.library = absolute(library->text);
+    return provider;
+  }
+
+  void bind_libraries() {
+    const Node* node = at(root_, {"runtime", "provider_libraries"});
+    if (node == nullptr) return;
+    const auto add = [&](const Node& map) {
+      for (const yaml::Entry& entry : map.entries) {
+        project_.runtime.provider_libraries.push_back({entry.key, absolute(entry.value->text), entry.key_position});
+      }
+    };
+    add(*node);
+    for (const auto& item : node->items) add(*item);
+  }
+
+  void bind_profile() {
+    const Node* profile = at(root_, {"runtime", "profile"});
+    const Node* enabled = at(root_, {"runtime", "enable_profiling"});
+    const bool wanted = enabled != nullptr && *boolean_from(enabled->text);
+    if (profile != nullptr) {
+      project_.runtime.profile = absolute(profile->text);
+      if (profile->text.empty()) problems_.add(profile->position, "'runtime.profile' is ''; a path is accepted");
+      if (enabled != nullptr && !wanted) {
+        problems_.add(enabled->position,
+                      "'runtime.enable_profiling' is false, but 'runtime.profile' names a file; keep one");
+      }
+    } else if (wanted) {
+      project_.runtime.profile = home_folder() / "profiles" / ("gpux-profile-" + file_name_of(project_.name));
+    }
+  }
+
+  // A name may hold slashes; the profile must stay in its folder.
+  static std::string file_name_of(std::string name) {
+    const auto plain = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+    };
+    std::replace_if(
+        name.begin(), name.end(), [&](char c) { return !plain(c); }, '_');
+    return name.substr(0, 100);
+  }
+
+  const Node& root_;
+  ProjectFile& project_;
+  ProblemList& problems_;
+  std::filesystem::path folder_;
+};
+
+std::shared_ptr<const Node> parse_expanded(std::string_view text, const std::string& name, ProblemList& problems) {
+  std::size_t expanded_bytes = 0;
+  return yaml::parse(text, name, [&](const std::string& scalar, yaml::Position position) {
+    std::vector<std::string> wrong;
+    std::string expanded = expand_variables(scalar, wrong);
+    for (const std::string& message : wrong) problems.add(position, message);
+    expanded_bytes += expanded.size();
+    if (expanded_bytes > limit_expanded_bytes) {
+      problems.add(position, fmt::format("variables make more than {} bytes of the file", limit_expanded_bytes));
+      problems.throw_if_any();
+    }
+    return expanded;
+  });
+}
+
+}  // namespace
+
+std::string_view to_string(GraphOptimization level) noexcept {
+  for (const auto& [name, value] : optimization_names) {
+    if (value == level) return name;
+  }
+  return {};
+}
+
+std::optional<GraphOptimization> graph_optimization_from(std::string_view name) noexcept {
+  for (const auto& [known, value] : optimization_names) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<ProjectFile::Request> ProjectFile::provider_request() const {
+  if (runtime.backend) return Request{*runtime.backend, "runtime.gpu.backend"};
+  if (runtime.providers.empty()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const DeclaredProvider& provider : runtime.providers) names.push_back(provider.name);
+  return Request{join(names, ","), "runtime.providers"};
+}
+
+std::string ProjectFile::where(std::string_view key) const {
+  const auto found = positions.find(key);
+  return found == positions.end() ? file.string() : where(found->second);
+}
+
+std::string ProjectFile::where(yaml::Position position) const {
+  return fmt::format("{}:{}:{}", file.string(), position.line, position.column);
+}
+
+ProjectFile read_project_file(const std::filesystem::path& file) {
+  return parse_project_file(read_file(file, limit_file_bytes), file);
+}
+
+ProjectFile parse_project_file(std::string_view text, const std::filesystem::path& file) {
+  ProjectFile project;
+  project.file = file;
+  ProblemList problems(file.string());
+  const std::shared_ptr<const Node> root = parse_expanded(text, file.string(), problems);
+  check_against_schema(*root, project_schema(), problems, project.positions);
+  problems.throw_if_any();
+  Binder(*root, project, problems).bind();
+  problems.throw_if_any();
+  return project;
+}
+
+void require_portable(const ProjectFile& project) {
+  ProblemList problems(project.file.string());
+  const auto refuse_library = [&](yaml::Position position) {
+    problems.add(position,
+                 "a package cannot bring a plugin library along; put it into $GPUX_HOME/providers or name it "
+                 "with --provider-library NAME=PATH");
+  };
+  for (const DeclaredLibrary& library : project.runtime.provider_libraries) refuse_library(library.position);
+  for (const DeclaredProvider& provider : project.runtime.providers) {
+    if (!provider.library.empty()) refuse_library(provider.position);
+  }
+  const auto profile = project.positions.find("runtime.profile");
+  if (profile != project.positions.end() && project.runtime.profile) {
+    problems.add(profile->second,
+                 "a package cannot say where to write; use 'enable_profiling: true', which writes into "
+                 "$GPUX_HOME/profiles, or --profile FILE");
+  }
+  problems.throw_if_any();
+}
+
+}  // namespace gpux

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpux/model_info.h"
+#include "model/yaml_document.h"
+
+namespace gpux {
+
+enum class Activation : std::uint8_t { none, softmax, sigmoid };
+
+/// What may not happen silently: nothing is asked (no); the first requested provider must hold a node (yes); no node
+/// may run outside the requested ones (nodes).
+enum class Strictness : std::uint8_t { no, yes, nodes };
+
+enum class GraphOptimization : std::uint8_t { disabled, basic, extended, layout, all };
+
+std::string_view to_string(GraphOptimization level) noexcept;
+std::optional<GraphOptimization> graph_optimization_from(std::string_view name) noexcept;
+
+/// An input or output as gpux.yml declares it.
+struct DeclaredValue {
+  std::string name;
+  ValueType type;                ///< `dimensions` is empty where no shape is declared
+  std::optional<bool> required;  ///< inputs
+  std::string description;
+  std::vector<std::string> labels;           ///< outputs: names of the last dimension's positions
+  Activation activation = Activation::none;  ///< outputs with labels
+  std::optional<std::int64_t> top_k;         ///< outputs with labels: how many; all where empty
+  yaml::Position position;
+};
+
+/// One provider of `runtime.providers`. Names and options are not judged here: the provider table does that.
+struct DeclaredProvider {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> options;
+  std::filesystem::path library;  ///< absolute; empty where none is given
+  yaml::Position position;
+};
+
+struct DeclaredLibrary {
+  std::string name;
+  std::filesystem::path path;  ///< absolute
+  yaml::Position position;
+};
+
+struct RuntimeSettings {
+  std::optional<std::string> backend;               ///< runtime.gpu.backend
+  std::optional<std::uint64_t> memory_limit_bytes;  ///< runtime.gpu.memory
+  std::optional<std::uint32_t> device;              ///< runtime.gpu.device
+  std::vector<DeclaredProvider> providers;
+  std::vector<DeclaredLibrary> provider_libraries;
+  std::optional<Strictness> strict;
+  std::optional<std::chrono::milliseconds> timeout;  ///< of one run
+  std::optional<std::uint32_t> intra_threads, inter_threads;
+  std::optional<GraphOptimization> optimization;
+  std::optional<std::filesystem::path> profile;  ///< absolute: where the runtime's profile goes
+  std::optional<std::int64_t> batch_size;        ///< the most objects of a list that one run takes
+};
+
+/// A gpux.yml, checked. Texts have their variables expanded.
+struct ProjectFile {
+  std::filesystem::path file;  ///< as it was given
+  std::string name;
+  std::string version = "1.0.0";
+  std::string description;
+  std::filesystem::path source;  ///< absolute; not looked at
+  std::string model_version;
+  std::optional<std::vector<DeclaredValue>> inputs, outputs;  ///< empty: not declared
+  RuntimeSettings runtime;
+  std::vector<std::pair<std::string, std::string>> metadata;
+
+  std::map<std::string, yaml::Position, std::less<>> positions;  ///< of each key given, "runtime.gpu.memory"
+
+  /// The provider request the file makes ("cuda", "tensorrt,cuda,cpu"), with the key that makes it.
+  struct Request {
+    std::string providers;
+    std::string key;
+  };
+
+  [[nodiscard]] std::optional<Request> provider_request() const;
+
+  /// "FILE:LINE:COLUMN" of a key, or of the file alone where the key is not given.
+  [[nodiscard]] std::string where(std::string_view key) const;
+  [[nodiscard]] std::string where(yaml::Position position) const;
+};
+
+/// Reads gpux.yml. Errors not_found, storage, and invalid_config that lists all that is wrong in one line,
+/// "FILE:LINE:COLUMN: what; FILE:LINE:COLUMN: what".
+ProjectFile read_project_file(const std::filesystem::path& file);
+
+/// The same for a text that is already there; paths in it are relative to the folder of `file`.
+ProjectFile parse_project_file(std::string_view text, const std::filesystem::path& file);
+
+/// Error invalid_config where the file names code or places of this machine that a package may not bring along:
+/// plugin libraries, and profiles outside gpux's home.
+void require_portable(const ProjectFile& project);
+
+}  // namespace gpux

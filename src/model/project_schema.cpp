@@ -1,0 +1,258 @@
+#include "model/project_schema.h"
+
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "gpux/tensor.h"
+
+namespace gpux {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using enum KeyKind;
+
+constexpr std::int64_t no_minimum = 0;
+constexpr std::span<const SchemaKey> no_keys;
+constexpr std::span<const std::string_view> no_choices;
+
+constexpr std::string_view later = "not supported yet by this version of gpux";
+constexpr std::string_view text_preprocessing_later =
+    "it belongs to text preprocessing, which is not supported yet by this version of gpux";
+
+constexpr std::array<std::string_view, 1> formats{"onnx"};
+constexpr std::array<std::string_view, 2> activations{"softmax", "sigmoid"};
+constexpr std::array<std::string_view, 5> optimization_levels{"disabled", "basic", "extended", "layout", "all"};
+
+constexpr std::array<SchemaKey, 3> model_keys{{
+    {"source", text, "The ONNX file, relative to this file's folder.", true},
+    {"format", choice, "The model file's format.", false, no_keys, formats},
+    {"version", text, "The model's own version, for people."},
+}};
+
+constexpr std::array<SchemaKey, 6> input_keys{{
+    {"name", text, "The input's name in the model.", true},
+    {"type", value_type, "Its element type, by ONNX's names.", true},
+    {"shape", shape, "Its dimensions: sizes, names, null or -1 where any size will do."},
+    {"required", boolean, "Whether callers must give it."},
+    {"description", text, "For people."},
+    {"max_length", integer, "", false, no_keys, no_choices, no_minimum, text_preprocessing_later},
+}};
+
+constexpr std::array<SchemaKey, 7> output_keys{{
+    {"name", text, "The output's name in the model.", true},
+    {"type", value_type, "Its element type, by ONNX's names.", true},
+    {"shape", shape, "Its dimensions: sizes, names, null or -1 where any size will do."},
+    {"description", text, "For people."},
+    {"labels", text_list, "Names of the positions of the last dimension; answers then carry labels with scores."},
+    {"activation", choice, "What turns raw values into the labels' scores.", false, no_keys, activations},
+    {"top_k", integer, "How many labels to answer, best first; all without it.", false, no_keys, no_choices, 1},
+}};
+
+constexpr std::array<SchemaKey, 3> gpu_keys{{
+    {"backend", text, "A provider, an alias, gpu, npu, auto or fastest."},
+    {"memory", memory_size, "The most device memory the model may take."},
+    {"device", integer, "Which of the provider's devices, counted from 0."},
+}};
+
+constexpr std::array<SchemaKey, 2> thread_keys{{
+    {"intra", integer, "Threads inside an operator.", false, no_keys, no_choices, 1},
+    {"inter", integer, "Operators run side by side.", false, no_keys, no_choices, 1},
+}};
+
+constexpr std::array<SchemaKey, 3> provider_keys{{
+    {"name", text, "The provider's name.", true},
+    {"options", text_map, "Its options."},
+    {"library", text, "The plugin library that brings it, relative to this file's folder."},
+}};
+
+constexpr std::array<SchemaKey, 10> runtime_keys{{
+    {"gpu", object, "The device to run on.", false, gpu_keys},
+    {"providers", provider_list, "The providers to try, in order, with their options.", false, provider_keys},
+    {"provider_libraries", path_map, "Plugin libraries by the name to register them under."},
+    {"strict", strictness, "Refuse to fall back; 'nodes': not for a single node."},
+    {"timeout", duration, "The longest a run may take."},
+    {"threads", object, "Threads; as many as the process may use without it.", false, thread_keys},
+    {"optimization_level", choice, "How far the graph is optimized.", false, no_keys, optimization_levels},
+    {"profile", text, "Where the runtime's profile is written, relative to this file's folder."},
+    {"enable_profiling", boolean, "Write a profile into gpux's home folder."},
+    {"batch_size", integer, "The most objects of a list that one run takes.", false, no_keys, no_choices, 1},
+}};
+
+constexpr std::array<SchemaKey, 10> root_keys{{
+    {"name", text, "The model's name.", true},
+    {"version", text, "Its version; 1.0.0 without it."},
+    {"description", text, "For people."},
+    {"model", object, "The model file.", true, model_keys},
+    {"inputs", named_objects, "What the model takes; compared with the model.", false, input_keys},
+    {"outputs", named_objects, "What the model gives; compared with the model.", false, output_keys},
+    {"runtime", object, "How it runs.", false, runtime_keys},
+    {"serving", object, "", false, no_keys, no_choices, no_minimum, later},
+    {"preprocessing", object, "", false, no_keys, no_choices, no_minimum, later},
+    {"metadata", text_map, "Free notes, kept with the package."},
+}};
+
+constexpr SchemaKey root{"gpux.yml", object, "A model and how gpux runs it.", true, root_keys};
+
+Json reference(std::string_view definition) {
+  return {{"$ref", "#/$defs/" + std::string(definition)}};
+}
+
+/// The kind with what else stands for it: null for "not given", and a variable that is expanded first.
+Json alternatives(Json accepted, bool required) {
+  Json any = Json::array();
+  any.push_back(std::move(accepted));
+  any.push_back(reference("variable"));
+  if (!required) any.push_back({{"type", "null"}});
+  return {{"anyOf", any}};
+}
+
+Json nullable(Json accepted, bool required) {
+  if (required) return accepted;
+  return {{"anyOf", Json::array({std::move(accepted), {{"type", "null"}}})}};
+}
+
+Json schema_of(const SchemaKey& key);
+
+Json object_schema(std::span<const SchemaKey> keys, bool with_name = true) {
+  Json properties = Json::object();
+  Json required = Json::array();
+  for (const SchemaKey& key : keys) {
+    if (!key.refused.empty() || (!with_name && key.name == "name")) continue;
+    properties[std::string(key.name)] = schema_of(key);
+    if (key.required) required.push_back(key.name);
+  }
+  Json schema{{"type", "object"}, {"properties", properties}};
+  if (!required.empty()) schema["required"] = required;
+  schema["additionalProperties"] = false;
+  return schema;
+}
+
+Json choice_schema(std::span<const std::string_view> choices) {
+  Json names = Json::array();
+  for (const std::string_view name : choices) names.push_back(name);
+  return {{"enum", names}};
+}
+
+Json map_of(Json value) {
+  return {{"type", "object"}, {"additionalProperties", std::move(value)}};
+}
+
+Json list_of(Json item) {
+  return {{"type", "array"}, {"items", std::move(item)}};
+}
+
+Json any_of(std::initializer_list<Json> accepted) {
+  Json any = Json::array();
+  for (const Json& one : accepted) any.push_back(one);
+  return {{"anyOf", any}};
+}
+
+Json named_objects_schema(const SchemaKey& key) {
+  return any_of({list_of(object_schema(key.keys)),
+                 map_of(any_of({reference("value_type"), reference("variable"), object_schema(key.keys, false)}))});
+}
+
+Json provider_list_schema(const SchemaKey& key) {
+  Json short_form = map_of(any_of({reference("text_map"), {{"type", "null"}}}));
+  short_form["not"] = {{"required", Json::array({"name"})}};
+  short_form["minProperties"] = 1;
+  short_form["maxProperties"] = 1;
+  return any_of({reference("text"), list_of(any_of({reference("text"), object_schema(key.keys), short_form}))});
+}
+
+Json integer_schema(std::int64_t minimum) {
+  return any_of({{{"type", "integer"}, {"minimum", minimum}}, {{"type", "string"}, {"pattern", "^[0-9]+$"}}});
+}
+
+Json kind_schema(const SchemaKey& key) {
+  switch (key.kind) {
+    case text:
+      return nullable(reference("text"), key.required);
+    case boolean:
+      return nullable(reference("boolean"), key.required);
+    case strictness:
+      return nullable(reference("strictness"), key.required);
+    case duration:
+      return nullable(reference("duration"), key.required);
+    case memory_size:
+      return nullable(reference("memory_size"), key.required);
+    case value_type:
+      return nullable(reference("value_type"), key.required);
+    case text_map:
+      return nullable(reference("text_map"), key.required);
+    case choice:
+      return alternatives(choice_schema(key.choices), key.required);
+    case integer:
+      return alternatives(integer_schema(key.minimum), key.required);
+    case shape:
+      return nullable(list_of(reference("dimension")), key.required);
+    case text_list:
+      return nullable(list_of(reference("text")), key.required);
+    case named_objects:
+      return nullable(named_objects_schema(key), key.required);
+    case provider_list:
+      return nullable(provider_list_schema(key), key.required);
+    case path_map:
+      return nullable(any_of({map_of(reference("text")), list_of(map_of(reference("text")))}), key.required);
+    case object:
+      return nullable(object_schema(key.keys), key.required);
+  }
+  return false;
+}
+
+Json schema_of(const SchemaKey& key) {
+  Json schema = kind_schema(key);
+  if (!key.description.empty()) schema["description"] = key.description;
+  return schema;
+}
+
+Json value_type_schema() {
+  Json names = Json::array();
+  for (int number = 1; number <= static_cast<int>(ElementType::int2); ++number) {
+    names.push_back(to_string(static_cast<ElementType>(number)));
+  }
+  names.push_back("float");
+  names.push_back("double");
+  return any_of({{{"enum", names}},
+                 {{"type", "string"}, {"pattern", "^(tensor|sparse_tensor|seq|sequence|map|optional)\\(.+\\)$"}},
+                 reference("variable")});
+}
+
+Json definitions() {
+  Json definitions = Json::object();
+  definitions["variable"] = {{"type", "string"}, {"pattern", "\\$\\{"}};
+  definitions["text"] = {{"type", Json::array({"string", "number", "boolean"})}};
+  definitions["boolean"] =
+      any_of({{{"type", "boolean"}}, {{"enum", Json::array({"true", "false"})}}, reference("variable")});
+  definitions["strictness"] =
+      any_of({{{"type", "boolean"}}, {{"enum", Json::array({"true", "false", "nodes"})}}, reference("variable")});
+  definitions["duration"] = any_of({{{"type", "number"}, {"exclusiveMinimum", 0}},
+                                    {{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? *(ms|s|m|min|h)?$"}},
+                                    reference("variable")});
+  definitions["memory_size"] = any_of({{{"type", "number"}, {"minimum", 1}},
+                                       {{"type", "string"}, {"pattern", "^ *[0-9.]+ *([kKmMgGtT][iI]?)?[bB]? *$"}},
+                                       reference("variable")});
+  definitions["value_type"] = value_type_schema();
+  definitions["dimension"] =
+      any_of({{{"type", "integer"}, {"minimum", -1}}, {{"type", "string"}, {"minLength", 1}}, {{"type", "null"}}});
+  definitions["text_map"] = map_of(any_of({reference("text"), {{"type", "null"}}}));
+  return definitions;
+}
+
+}  // namespace
+
+const SchemaKey& project_schema() noexcept {
+  return root;
+}
+
+std::string json_schema() {
+  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+              {"title", root.name},
+              {"description", root.description}};
+  schema.update(object_schema(root.keys));
+  schema["$defs"] = definitions();
+  return schema.dump(2) + "\n";
+}
+
+}  // namespace gpux

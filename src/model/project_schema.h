@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace gpux {
+
+/// What a key of gpux.yml takes.
+enum class KeyKind : std::uint8_t {
+  text,           ///< any scalar, as it is written
+  choice,         ///< one of `choices`
+  boolean,        ///< true or false
+  strictness,     ///< true, false or nodes
+  integer,        ///< a whole number from `minimum`
+  duration,       ///< seconds, or a text with a unit
+  memory_size,    ///< bytes, or a text with a unit
+  value_type,     ///< ONNX's types
+  shape,          ///< list of sizes, names, null and -1
+  text_list,      ///< list of texts
+  text_map,       ///< names with texts
+  named_objects,  ///< list of objects with `name`, or map of names to objects or to their `type`
+  provider_list,  ///< names, or names with options
+  path_map,       ///< names with paths, or a list of such maps
+  object,         ///< `keys`
+};
+
+/// One key of gpux.yml: what the reader checks and the published JSON schema says, both from this one table.
+struct SchemaKey {
+  std::string_view name;
+  KeyKind kind = KeyKind::text;
+  std::string_view description;
+  bool required = false;
+  std::span<const SchemaKey> keys;            ///< object, named_objects, provider_list
+  std::span<const std::string_view> choices;  ///< choice
+  std::int64_t minimum = 0;                   ///< integer
+  std::string_view refused;                   ///< not empty: the key is known, but refused, and this says why
+};
+
+/// The root: an object whose keys are gpux.yml's.
+const SchemaKey& project_schema() noexcept;
+
+/// The same as a JSON schema (draft 2020-12), indented, ending with a line feed.
+std::string json_schema();
+
+}  // namespace gpux
