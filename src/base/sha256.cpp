@@ -1,6 +1,9 @@
 #include "base/sha256.h"
 
 #include <array>
+#include <cerrno>
+#include <fstream>
+#include <vector>
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -52,9 +55,17 @@ std::string sha256_of(std::string_view bytes) {
 }
 
 std::string sha256_of_file(const std::filesystem::path& path) {
-  const MappedFile file(path);
+  // Mapped only to be refused with the right words: the content is read, since a file that shrinks meanwhile would
+  // kill whoever touches its mapping.
+  static_cast<void>(MappedFile(path));
+  std::ifstream stream(path, std::ios::binary);
+  std::vector<char> piece(std::size_t{1} << 20);
   Sha256 hash;
-  hash.update(file.bytes());
+  do {
+    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    hash.update(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(stream.gcount()))));
+  } while (stream);
+  if (!stream.eof()) throw_file_error("read", path, EIO);
   return hash.hex();
 }
 

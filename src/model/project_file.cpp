@@ -14,6 +14,7 @@
 #include "gpux/error.h"
 #include "model/declared_type.h"
 #include "model/in_quotes.h"
+#include "model/package_manifest.h"
 #include "model/project_check.h"
 #include "model/project_schema.h"
 #include "model/variables.h"
@@ -71,10 +72,7 @@ std::vector<std::pair<std::string, std::string>> text_map(const Node* node) {
 class Binder {
  public:
   Binder(const Node& root, ProjectFile& project, ProblemList& problems)
-      : root_(root),
-        project_(project),
-        problems_(problems),
-        folder_(std::filesystem::absolute(project.file).lexically_normal().parent_path()) {}
+      : root_(root), project_(project), problems_(problems), folder_(project.folder()) {}
 
   void bind() {
     project_.name = text_at(root_, {"name"});
@@ -102,6 +100,19 @@ class Binder {
       problems_.add(source.position, "'model.source' is ''; the path of an ONNX file is accepted");
     }
     project_.source = absolute(source.text);
+    if (const Node* files = at(root_, {"model", "files"})) bind_files(*files);
+  }
+
+  void bind_files(const Node& files) {
+    for (const auto& item : files.items) {
+      const std::string name = std::filesystem::path(item->text).lexically_normal().generic_string();
+      if (is_inside_package(name)) {
+        project_.files.push_back(name);
+      } else {
+        problems_.add(item->position,
+                      fmt::format("{} in 'model.files' is not inside this file's folder", in_quotes(item->text)));
+      }
+    }
   }
 
   std::optional<std::vector<DeclaredValue>> declared_values(std::string_view key) {
@@ -291,6 +302,10 @@ std::optional<GraphOptimization> graph_optimization_from(std::string_view name) 
     if (known == name) return value;
   }
   return std::nullopt;
+}
+
+std::filesystem::path ProjectFile::folder() const {
+  return std::filesystem::absolute(file).lexically_normal().parent_path();
 }
 
 std::optional<ProjectFile::Request> ProjectFile::provider_request() const {

@@ -74,11 +74,15 @@ struct ProjectFile {
   std::string description;
   std::filesystem::path source;  ///< absolute; not looked at
   std::string model_version;
+  std::vector<std::string> files;                             ///< model.files: names inside folder()
   std::optional<std::vector<DeclaredValue>> inputs, outputs;  ///< empty: not declared
   RuntimeSettings runtime;
   std::vector<std::pair<std::string, std::string>> metadata;
 
   std::map<std::string, yaml::Position, std::less<>> positions;  ///< of each key given, "runtime.gpu.memory"
+
+  /// The file's folder, absolute.
+  [[nodiscard]] std::filesystem::path folder() const;
 
   /// The provider request the file makes ("cuda", "tensorrt,cuda,cpu"), with the key that makes it.
   struct Request {

@@ -24,10 +24,11 @@ constexpr std::array<std::string_view, 1> formats{"onnx"};
 constexpr std::array<std::string_view, 2> activations{"softmax", "sigmoid"};
 constexpr std::array<std::string_view, 5> optimization_levels{"disabled", "basic", "extended", "layout", "all"};
 
-constexpr std::array<SchemaKey, 3> model_keys{{
+constexpr std::array<SchemaKey, 4> model_keys{{
     {"source", text, "The ONNX file, relative to this file's folder.", true},
     {"format", choice, "The model file's format.", false, no_keys, formats},
     {"version", text, "The model's own version, for people."},
+    {"files", text_list, "Further files that a package of the model keeps, inside this file's folder."},
 }};
 
 constexpr std::array<SchemaKey, 6> input_keys{{

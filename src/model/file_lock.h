@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+namespace gpux {
+
+/// A lock between processes and threads on a file made for it, held until the object goes. The system drops it when
+/// its process ends, however it ends.
+class FileLock {
+ public:
+  enum class Mode : unsigned char { shared, exclusive };
+
+  /// Waits for the lock. Error storage where the file cannot be made.
+  FileLock(const std::filesystem::path& file, Mode mode);
+  ~FileLock();
+  FileLock(FileLock&& other) noexcept;
+  FileLock& operator=(FileLock&&) = delete;
+
+  /// Empty where another holds it.
+  static std::optional<FileLock> try_exclusive(const std::filesystem::path& file);
+
+ private:
+  explicit FileLock(int descriptor) noexcept : descriptor_(descriptor) {}
+
+  int descriptor_;
+};
+
+}  // namespace gpux

@@ -1,0 +1,165 @@
+#include "model/locate.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "model/in_quotes.h"
+#include "model/storage_error.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_project_file(const fs::path& path) {
+  return path.extension() == ".yml" || path.extension() == ".yaml";
+}
+
+bool looks_like_a_path(std::string_view argument) {
+  return argument == "." || argument == ".." || argument.starts_with("./") || argument.starts_with("../") ||
+         argument.starts_with('/') || argument.starts_with('~') || argument.ends_with('/') ||
+         argument.find('\\') != std::string_view::npos || argument.ends_with(".onnx") || argument.ends_with(".yml") ||
+         argument.ends_with(".yaml");
+}
+
+bool exists(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none) throw_storage_error("look at", path, error.value());
+  return fs::exists(status);
+}
+
+LocatedModel located(ProjectFile project, fs::path onnx_file) {
+  LocatedModel model;
+  model.onnx_file = std::move(onnx_file);
+  model.name = project.name;
+  model.version = project.version;
+  model.project = std::move(project);
+  return model;
+}
+
+LocatedModel from_project_file(const fs::path& file) {
+  ProjectFile project = read_project_file(file);
+  if (!exists(project.source)) {
+    throw Error(ErrorCode::not_found, fmt::format("{}: 'model.source' names {}, which is not there",
+                                                  project.where("model.source"), in_quotes(project.source.string())));
+  }
+  fs::path source = project.source;
+  return located(std::move(project), std::move(source));
+}
+
+LocatedModel from_onnx_file(const fs::path& file, const std::optional<fs::path>& config) {
+  if (config) return located(read_project_file(*config), file);
+  LocatedModel model;
+  model.onnx_file = file;
+  model.name = file.stem().string();
+  model.version = "1.0.0";
+  return model;
+}
+
+std::vector<fs::path> onnx_files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    if (i->path().extension() == ".onnx") files.push_back(i->path());
+  }
+  if (error) throw_storage_error("read the folder", folder, error.value());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Ends a message about a path where a stored model has the same name, which the path hides.
+std::string stored_hint(const fs::path& path, const Store& store) {
+  try {
+    const Reference name = parse_reference(path.string());
+    if (store.find(name)) return fmt::format("; to run the stored model write '{}'", name.text());
+  } catch (const Error&) {
+    return {};
+  }
+  return {};
+}
+
+LocatedModel from_folder(const fs::path& folder, const Store& store, const std::optional<fs::path>& config) {
+  if (config) return from_project_file(config->is_relative() && exists(folder / *config) ? folder / *config : *config);
+  const fs::path project_file = folder / project_file_name;
+  if (exists(project_file)) return from_project_file(project_file);
+  const std::vector<fs::path> files = onnx_files_in(folder);
+  if (files.size() != 1) {
+    const std::string found =
+        files.empty() ? "no ONNX file" : fmt::format("{} ONNX files: name one of them", files.size());
+    throw Error(ErrorCode::not_found, fmt::format("the folder {} has no gpux.yml and {}{}", in_quotes(folder.string()),
+                                                  found, stored_hint(folder, store)));
+  }
+  LocatedModel model = from_onnx_file(files.front(), std::nullopt);
+  model.note = fmt::format("no gpux.yml in {}: using its only ONNX file, {}", in_quotes(folder.string()),
+                           in_quotes(files.front().filename().string()));
+  return model;
+}
+
+LocatedModel from_store(const Reference& name, const Store& store, const std::optional<fs::path>& config) {
+  StoredModel stored = find_stored(name, store);
+  const fs::path folder = store.materialize(stored);
+  LocatedModel model;
+  const bool has_project = stored.package.find(project_file_name) != nullptr;
+  if (config) {
+    model = located(read_project_file(*config), {});
+  } else if (has_project) {
+    model = located(read_project_file(folder / project_file_name), {});
+    require_portable(*model.project);
+  }
+  model.onnx_file = folder / stored.package.model_file;
+  model.name = stored.package.name;
+  model.version = stored.package.version;
+  model.stored = std::move(stored);
+  return model;
+}
+
+}  // namespace
+
+StoredModel find_stored(const Reference& name, const Store& store) {
+  if (std::optional<StoredModel> found = store.find(name)) return *std::move(found);
+  constexpr std::size_t limit_listed = 10;
+  std::vector<std::string> names;
+  for (const StoredModel& model : store.list()) names.push_back(model.reference.text());
+  std::string message = fmt::format("no model '{}' is stored here", name.text());
+  const std::string_view near = nearest(name.text(), names);
+  if (!near.empty()) message += fmt::format("; did you mean '{}'?", near);
+  const std::size_t count = names.size();
+  names.resize(std::min(count, limit_listed));
+  if (count == 0) {
+    message += "; the store is empty: 'gpux build' puts a model there";
+  } else {
+    message += fmt::format("; there are {}", join(names));
+    if (count > limit_listed) message += fmt::format(" and {} more ('gpux images' lists all)", count - limit_listed);
+  }
+  throw Error(ErrorCode::not_found, message);
+}
+
+LocatedModel locate(std::string_view argument, const Store& store, const std::optional<fs::path>& config) {
+  if (argument.empty()) throw Error(ErrorCode::usage, "the model is ''; an ONNX file, a folder or a name is accepted");
+  if (argument.find("://") != std::string_view::npos) {
+    throw Error(ErrorCode::usage, fmt::format("{} is an address; download it and name the file", in_quotes(argument)));
+  }
+  const fs::path path(argument);
+  if (argument.find('\0') == std::string_view::npos && argument.size() < 4096 && exists(path)) {
+    if (fs::is_directory(path)) return from_folder(path, store, config);
+    if (is_project_file(path)) return from_project_file(path);
+    return from_onnx_file(path, config);
+  }
+  if (looks_like_a_path(argument)) {
+    throw Error(ErrorCode::not_found, fmt::format("there is no file or folder {}", in_quotes(argument)));
+  }
+  Reference name;
+  try {
+    name = parse_reference(argument);
+  } catch (const Error& error) {
+    throw error.within(fmt::format("there is no file or folder {}", in_quotes(argument)));
+  }
+  return from_store(name, store, config);
+}
+
+}  // namespace gpux

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/project_file.h"
+#include "model/store.h"
+
+namespace gpux {
+
+/// The model that a MODEL argument means.
+struct LocatedModel {
+  std::filesystem::path onnx_file;
+  std::string name;                    ///< gpux.yml's, the package's, or the file's stem
+  std::string version;                 ///< "1.0.0" where nothing says one
+  std::optional<ProjectFile> project;  ///< empty: the ONNX file alone
+  std::optional<StoredModel> stored;   ///< where it came from the store
+  std::string note;                    ///< what was chosen without being said, for people; may be empty
+};
+
+/// Finds what `argument` means. A path that exists, with or without "./", is that path:
+/// - an ONNX file is that file alone, whatever gpux.yml lies beside it;
+/// - a .yml or .yaml file is a gpux.yml;
+/// - a folder is its gpux.yml, or its only .onnx file where it has no gpux.yml.
+/// Anything else is a name in the store, NAME[:TAG], and only ever that model.
+/// `config` names the gpux.yml to use instead: a path, or for a folder one inside it.
+/// Errors: not_found, which says what is there instead; usage where the argument can be neither; invalid_config;
+/// storage.
+LocatedModel locate(std::string_view argument, const Store& store,
+                    const std::optional<std::filesystem::path>& config = std::nullopt);
+
+/// Finds a stored model by its name. Error not_found that names the nearest and what is there.
+StoredModel find_stored(const Reference& name, const Store& store);
+
+}  // namespace gpux

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "model/locate.h"
+#include "model/store.h"
+
+namespace gpux {
+
+/// What `gpux build` stores of a model: its ONNX file with the external data that it and further ONNX files name, the
+/// files of model.files, and gpux.yml. `provider` is kept as the request it was built for; may be empty.
+/// Errors: invalid_config where gpux.yml cannot go into a package; invalid_model where a file is no ONNX file or
+/// external data is missing; not_found.
+PackageContent package_content(const LocatedModel& model, const std::string& provider);
+
+}  // namespace gpux
