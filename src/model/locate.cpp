@@ -26,7 +26,7 @@ bool looks_like_a_path(std::string_view argument) {
          argument.ends_with(".yaml");
 }
 
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::none) throw_storage_error("look at", path, error.value());
@@ -44,7 +44,7 @@ LocatedModel located(ProjectFile project, fs::path onnx_file) {
 
 LocatedModel from_project_file(const fs::path& file) {
   ProjectFile project = read_project_file(file);
-  if (!exists(project.source)) {
+  if (!is_there(project.source)) {
     throw Error(ErrorCode::not_found, fmt::format("{}: 'model.source' names {}, which is not there",
                                                   project.where("model.source"), in_quotes(project.source.string())));
   }
@@ -84,9 +84,10 @@ std::string stored_hint(const fs::path& path, const Store& store) {
 }
 
 LocatedModel from_folder(const fs::path& folder, const Store& store, const std::optional<fs::path>& config) {
-  if (config) return from_project_file(config->is_relative() && exists(folder / *config) ? folder / *config : *config);
+  if (config)
+    return from_project_file(config->is_relative() && is_there(folder / *config) ? folder / *config : *config);
   const fs::path project_file = folder / project_file_name;
-  if (exists(project_file)) return from_project_file(project_file);
+  if (is_there(project_file)) return from_project_file(project_file);
   const std::vector<fs::path> files = onnx_files_in(folder);
   if (files.size() != 1) {
     const std::string found =
@@ -145,7 +146,7 @@ LocatedModel locate(std::string_view argument, const Store& store, const std::op
     throw Error(ErrorCode::usage, fmt::format("{} is an address; download it and name the file", in_quotes(argument)));
   }
   const fs::path path(argument);
-  if (argument.find('\0') == std::string_view::npos && argument.size() < 4096 && exists(path)) {
+  if (argument.find('\0') == std::string_view::npos && argument.size() < 4096 && is_there(path)) {
     if (fs::is_directory(path)) return from_folder(path, store, config);
     if (is_project_file(path)) return from_project_file(path);
     return from_onnx_file(path, config);

@@ -27,14 +27,6 @@ using yaml::Node;
 constexpr std::uint64_t limit_file_bytes = std::uint64_t{1} << 20;
 constexpr std::size_t limit_expanded_bytes = std::size_t{8} << 20;
 
-constexpr std::array<std::pair<std::string_view, GraphOptimization>, 5> optimization_names{{
-    {"disabled", GraphOptimization::disabled},
-    {"basic", GraphOptimization::basic},
-    {"extended", GraphOptimization::extended},
-    {"layout", GraphOptimization::layout},
-    {"all", GraphOptimization::all},
-}};
-
 /// The value under a path of keys, or null where it is not given.
 const Node* at(const Node& node, std::initializer_list<std::string_view> path) {
   const Node* found = &node;
@@ -188,14 +180,14 @@ class Binder {
     bind_libraries();
     if (const Node* strict = at(root_, {"runtime", "strict"})) {
       runtime.strict = strict->text == "nodes"       ? Strictness::nodes
-                       : *boolean_from(strict->text) ? Strictness::yes
-                                                     : Strictness::no;
+                       : *boolean_from(strict->text) ? Strictness::provider
+                                                     : Strictness::off;
     }
     if (const Node* timeout = at(root_, {"runtime", "timeout"})) runtime.timeout = duration_from(timeout->text);
     runtime.intra_threads = count_at(root_, {"runtime", "threads", "intra"});
     runtime.inter_threads = count_at(root_, {"runtime", "threads", "inter"});
     if (const Node* level = at(root_, {"runtime", "optimization_level"})) {
-      runtime.optimization = graph_optimization_from(level->text);
+      runtime.optimization = optimization_from(level->text);
     }
     runtime.batch_size = integer_at(root_, {"runtime", "batch_size"});
     bind_profile();
@@ -289,20 +281,6 @@ std::shared_ptr<const Node> parse_expanded(std::string_view text, const std::str
 }
 
 }  // namespace
-
-std::string_view to_string(GraphOptimization level) noexcept {
-  for (const auto& [name, value] : optimization_names) {
-    if (value == level) return name;
-  }
-  return {};
-}
-
-std::optional<GraphOptimization> graph_optimization_from(std::string_view name) noexcept {
-  for (const auto& [known, value] : optimization_names) {
-    if (known == name) return value;
-  }
-  return std::nullopt;
-}
 
 std::filesystem::path ProjectFile::folder() const {
   return std::filesystem::absolute(file).lexically_normal().parent_path();

@@ -11,20 +11,12 @@
 #include <vector>
 
 #include "gpux/model_info.h"
+#include "gpux/options.h"
 #include "model/yaml_document.h"
 
 namespace gpux {
 
 enum class Activation : std::uint8_t { none, softmax, sigmoid };
-
-/// What may not happen silently: nothing is asked (no); the first requested provider must hold a node (yes); no node
-/// may run outside the requested ones (nodes).
-enum class Strictness : std::uint8_t { no, yes, nodes };
-
-enum class GraphOptimization : std::uint8_t { disabled, basic, extended, layout, all };
-
-std::string_view to_string(GraphOptimization level) noexcept;
-std::optional<GraphOptimization> graph_optimization_from(std::string_view name) noexcept;
 
 /// An input or output as gpux.yml declares it.
 struct DeclaredValue {
@@ -61,7 +53,7 @@ struct RuntimeSettings {
   std::optional<Strictness> strict;
   std::optional<std::chrono::milliseconds> timeout;  ///< of one run
   std::optional<std::uint32_t> intra_threads, inter_threads;
-  std::optional<GraphOptimization> optimization;
+  std::optional<Optimization> optimization;
   std::optional<std::filesystem::path> profile;  ///< absolute: where the runtime's profile goes
   std::optional<std::int64_t> batch_size;        ///< the most objects of a list that one run takes
 };

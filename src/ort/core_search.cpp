@@ -61,7 +61,8 @@ std::vector<fs::path> own_library_folders() {
   std::vector<fs::path> folders;
   for (const fs::path& own : {own_library_path(), executable_path()}) {
     const fs::path folder = own.parent_path();
-    for (const fs::path& candidate : {folder / "gpux", folder.parent_path() / "lib" / "gpux"}) {
+    for (const fs::path& candidate :
+         {folder / "gpux", folder.parent_path() / "gpux", folder.parent_path() / "lib" / "gpux"}) {
       std::error_code error;
       if (fs::is_directory(candidate, error) && std::find(folders.begin(), folders.end(), candidate) == folders.end()) {
         folders.push_back(candidate);

@@ -102,7 +102,7 @@ metadata: {author: me, year: 2024}
   EXPECT_EQ(runtime.timeout, std::chrono::milliseconds(1500));
   EXPECT_EQ(runtime.intra_threads, 2U);
   EXPECT_EQ(runtime.inter_threads, 4U);
-  EXPECT_EQ(runtime.optimization, GraphOptimization::layout);
+  EXPECT_EQ(runtime.optimization, Optimization::layout);
   EXPECT_EQ(runtime.profile, "/project/out/profile");
   EXPECT_EQ(runtime.batch_size, 7);
   EXPECT_EQ(project.metadata.at(1).second, "2024");

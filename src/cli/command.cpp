@@ -1,0 +1,38 @@
+#include "cli/command.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "gpux/error.h"
+
+namespace gpux::cli {
+
+bool Context::wants_json() const {
+  return json || (!table && ::isatty(STDOUT_FILENO) == 0);
+}
+
+void print_data(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
+                       std::fputc('\n', stdout) != EOF && std::fflush(stdout) == 0;
+  if (!written) {
+    throw Error(ErrorCode::storage, fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  }
+}
+
+void say(const Context& context, std::string_view line) {
+  if (context.quiet) return;
+  fmt::print(stderr, "gpux: {}\n", line);
+}
+
+CLI::App* add_verb(CLI::App& program, Context& context, const std::string& name, const std::string& description) {
+  CLI::App* verb = program.add_subcommand(name, description);
+  verb->add_flag("--json", context.json, "JSON on standard output (the default where that is no terminal)");
+  verb->add_flag("--table", context.table, "a table for people, even where standard output is no terminal");
+  return verb;
+}
+
+}  // namespace gpux::cli

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <CLI/App.hpp>
+
+namespace gpux::cli {
+
+/// What every verb is given: the flags before all others, and a place for its exit code.
+struct Context {
+  bool json = false;   ///< --json
+  bool table = false;  ///< --table
+  bool quiet = false;  ///< -q: no messages on stderr but errors
+  int verbosity = 0;   ///< -v, -vv
+  int exit_code = 0;
+
+  /// Whether a table is to be printed as JSON: asked for, or standard output is not a terminal.
+  [[nodiscard]] bool wants_json() const;
+};
+
+/// Writes data to standard output, a newline behind it. Error storage where it cannot be written.
+void print_data(std::string_view text);
+
+/// One line for people on stderr, unless -q.
+void say(const Context& context, std::string_view line);
+
+/// Each adds its verb to the program; the verb runs when it is parsed.
+void add_build(CLI::App& program, Context& context);
+void add_run(CLI::App& program, Context& context);
+void add_inspect(CLI::App& program, Context& context);
+void add_bench(CLI::App& program, Context& context);
+void add_verify(CLI::App& program, Context& context);
+void add_providers(CLI::App& program, Context& context);
+void add_doctor(CLI::App& program, Context& context);
+void add_images(CLI::App& program, Context& context);
+void add_tag(CLI::App& program, Context& context);
+void add_rm(CLI::App& program, Context& context);
+void add_prune(CLI::App& program, Context& context);
+void add_schema(CLI::App& program, Context& context);
+void add_version(CLI::App& program, Context& context);
+void add_completion(CLI::App& program, Context& context);
+
+/// A verb that takes --json and --table beside its own flags.
+CLI::App* add_verb(CLI::App& program, Context& context, const std::string& name, const std::string& description);
+
+}  // namespace gpux::cli

@@ -1,0 +1,235 @@
+#include "cli/inputs.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "onnx/tensor_file.h"
+#include "tensor/json_envelope.h"
+#include "tensor/json_reader.h"
+#include "tensor/npy.h"
+#include "tensor/npz.h"
+
+namespace gpux::cli {
+namespace {
+
+constexpr std::size_t standard_input_limit = std::size_t{4} << 30;
+
+std::vector<std::string> names_of(const Signature& signature) {
+  std::vector<std::string> names;
+  for (const SignatureEntry& entry : signature.inputs) names.push_back(entry.name);
+  return names;
+}
+
+const SignatureEntry& entry_of(const Signature& signature, std::string_view name) {
+  for (const SignatureEntry& entry : signature.inputs) {
+    if (entry.name == name) return entry;
+  }
+  const std::vector<std::string> names = names_of(signature);
+  const std::string_view near = nearest(name, names);
+  throw Error(ErrorCode::invalid_input,
+              fmt::format("there is no input '{}'{}; inputs: {}", name.substr(0, 80),
+                          near.empty() ? "" : fmt::format(", did you mean '{}'?", near), join(names)));
+}
+
+// The input that a value without a name is for.
+const SignatureEntry& only_entry(const Signature& signature, const std::string& what) {
+  const SignatureEntry* only = nullptr;
+  for (const SignatureEntry& entry : signature.inputs) {
+    if (!entry.required) continue;
+    if (only != nullptr) {
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("{} has no input's name, and the model has several: give NAME=… with {}", what,
+                              join(names_of(signature))));
+    }
+    only = &entry;
+  }
+  if (only == nullptr && signature.inputs.size() == 1) only = &signature.inputs.front();
+  if (only == nullptr)
+    throw Error(ErrorCode::invalid_input, fmt::format("{} was given, but the model needs no input", what));
+  return *only;
+}
+
+std::optional<ElementType> tensor_type(const SignatureEntry& entry) {
+  const ValueType* type = &entry.type;
+  if (type->kind == ValueKind::optional && !type->inner.empty()) type = &type->inner.front();
+  if (type->kind != ValueKind::tensor) return std::nullopt;
+  return type->element;
+}
+
+std::string read_standard_input() {
+  std::string text;
+  std::array<char, 65536> buffer{};
+  for (std::size_t count = 0; (count = std::fread(buffer.data(), 1, buffer.size(), stdin)) > 0;) {
+    text.append(buffer.data(), count);
+    if (text.size() > standard_input_limit) {
+      throw Error(ErrorCode::invalid_input, "standard input is longer than 4 GiB: use a file");
+    }
+  }
+  if (std::ferror(stdin) != 0) throw_file_error("read", "standard input", errno);
+  return text;
+}
+
+std::string where_of(const std::filesystem::path& file) {
+  return file.string();
+}
+
+NamedValues read_object(std::string_view text, const Signature& signature) {
+  NamedValues item;
+  for (const JsonInput& member : split_object(text)) {
+    const SignatureEntry& entry = entry_of(signature, member.name);
+    item.emplace_back(entry.name, read_json_value(member.raw, entry.type, entry.name));
+  }
+  return item;
+}
+
+// An object, a list of objects, JSON lines of objects, or the one value of a model with a single input.
+Inputs read_json(std::string_view text, const Signature& signature) {
+  Inputs inputs;
+  if (is_object(text)) {
+    const std::vector<std::string_view> lines = split_lines(text);
+    inputs.is_list = lines.size() > 1;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      try {
+        inputs.items.push_back(read_object(lines[i], signature));
+      } catch (const Error& error) {
+        throw inputs.is_list ? error.within(fmt::format("item {}", i)) : error;
+      }
+    }
+    return inputs;
+  }
+  if (is_array(text)) {
+    const std::vector<std::string_view> elements = split_array(text);
+    if (elements.empty() || is_object(elements.front())) {
+      inputs.is_list = true;
+      for (std::size_t i = 0; i < elements.size(); ++i) {
+        try {
+          inputs.items.push_back(read_object(elements[i], signature));
+        } catch (const Error& error) {
+          throw error.within(fmt::format("item {}", i));
+        }
+      }
+      return inputs;
+    }
+  }
+  const SignatureEntry& entry = only_entry(signature, "a JSON value");
+  inputs.items.push_back({{entry.name, read_json_value(text, entry.type, entry.name)}});
+  return inputs;
+}
+
+NamedValues read_npz_file(const std::filesystem::path& file, const Signature& signature) {
+  const auto mapped = std::make_shared<MappedFile>(file);
+  NpzReading reading;
+  reading.owner = mapped;
+  reading.declared = [&](std::string_view name) { return tensor_type(entry_of(signature, name)); };
+  NamedValues item;
+  for (auto& [name, tensor] : read_npz(mapped->bytes(), reading)) item.emplace_back(name, std::move(tensor));
+  return item;
+}
+
+Value read_value_file(const std::filesystem::path& file, const SignatureEntry& entry) {
+  const std::string extension = lower(file.extension().string());
+  if (extension == ".npy") {
+    const auto mapped = std::make_shared<MappedFile>(file);
+    return read_npy(mapped->bytes(), tensor_type(entry), mapped);
+  }
+  if (extension == ".pb") return onnx::read_value_file(file, entry.type);
+  if (extension == ".json") {
+    const MappedFile mapped(file);
+    return read_json_value(mapped.text(), entry.type, entry.name);
+  }
+  throw Error(ErrorCode::invalid_input,
+              fmt::format("'{}': of files for one input, .npy, .pb and .json are read", file.string()));
+}
+
+Inputs read_file_input(const std::filesystem::path& file, const Signature& signature) {
+  const std::string extension = lower(file.extension().string());
+  try {
+    if (extension == ".json" || extension == ".jsonl" || extension == ".ndjson") {
+      const MappedFile mapped(file);
+      return read_json(mapped.text(), signature);
+    }
+    if (extension == ".npz") return {{read_npz_file(file, signature)}, false};
+    if (extension == ".npy" || extension == ".pb") {
+      const SignatureEntry& entry = only_entry(signature, file.string());
+      return {{{{entry.name, read_value_file(file, entry)}}}, false};
+    }
+  } catch (const Error& error) {
+    throw error.code() == ErrorCode::invalid_input ? error.within(where_of(file)) : error;
+  }
+  const MappedFile mapped(file);
+  if (is_object(mapped.text()) || is_array(mapped.text())) return read_json(mapped.text(), signature);
+  throw Error(ErrorCode::invalid_input, fmt::format("'{}': .json, .jsonl, .npz, .npy and .pb are read", file.string()));
+}
+
+// "x=[1,2]", "x=@x.npy": the longest input's name that fits, as names may hold '='.
+const SignatureEntry* named_entry(const std::string& text, const Signature& signature) {
+  const SignatureEntry* found = nullptr;
+  for (const SignatureEntry& entry : signature.inputs) {
+    if (text.size() > entry.name.size() && text.starts_with(entry.name) && text[entry.name.size()] == '=' &&
+        (found == nullptr || found->name.size() < entry.name.size())) {
+      found = &entry;
+    }
+  }
+  return found;
+}
+
+NamedValue read_named(const std::string& text, const Signature& signature) {
+  const SignatureEntry* entry = named_entry(text, signature);
+  if (entry == nullptr) entry = &entry_of(signature, text.substr(0, text.find('=')));
+  const std::string value = text.substr(entry->name.size() + 1);
+  if (value.starts_with("@")) return {entry->name, read_value_file(value.substr(1), *entry)};
+  return {entry->name, read_json_value(value, entry->type, entry->name)};
+}
+
+Inputs read_one(const std::string& text, const Signature& signature) {
+  if (text == "-") return read_json(read_standard_input(), signature);
+  if (text.starts_with("@")) {
+    if (text == "@-") return read_json(read_standard_input(), signature);
+    return read_file_input(text.substr(1), signature);
+  }
+  const bool looks_like_json = is_object(text) || is_array(text);
+  if (named_entry(text, signature) != nullptr || (!looks_like_json && text.find('=') != std::string::npos)) {
+    return {{{read_named(text, signature)}}, false};
+  }
+  if (looks_like_json || !std::filesystem::exists(text)) return read_json(text, signature);
+  throw Error(ErrorCode::usage, fmt::format("--input {} is a file: write --input @{}", text, text));
+}
+
+}  // namespace
+
+void add_input_flags(CLI::App& verb, InputFlags& flags) {
+  verb.add_option(
+      "-i,--input", flags.inputs,
+      "JSON, @FILE (.json .jsonl .npz .npy .pb), - for standard input, or NAME=JSON, NAME=@FILE; repeatable");
+  verb.add_option("-f,--file", flags.file, "the same as --input @FILE");
+}
+
+bool given(const InputFlags& flags) {
+  return !flags.inputs.empty() || !flags.file.empty();
+}
+
+Inputs read_inputs(const InputFlags& flags, const Signature& signature) {
+  std::vector<std::string> texts = flags.inputs;
+  if (!flags.file.empty()) texts.push_back(flags.file == "-" ? "-" : "@" + flags.file);
+  if (texts.empty()) return {{NamedValues{}}, false};
+  Inputs inputs;
+  for (const std::string& text : texts) {
+    Inputs part = read_one(text, signature);
+    if (texts.size() == 1) return part;
+    if (part.is_list) throw Error(ErrorCode::usage, "a list of objects cannot be joined with other --input");
+    if (inputs.items.empty()) inputs.items.emplace_back();
+    NamedValues& item = inputs.items.front();
+    item.insert(item.end(), part.items.front().begin(), part.items.front().end());
+  }
+  return inputs;
+}
+
+}  // namespace gpux::cli

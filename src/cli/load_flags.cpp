@@ -1,0 +1,238 @@
+#include "cli/load_flags.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/home.h"
+#include "base/memory_size.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "model/project_check.h"
+#include "provider/probe.h"
+#include "provider/request.h"
+#include "provider/table.h"
+
+namespace gpux::cli {
+namespace {
+
+/// A setting's text and who said it.
+struct Said {
+  std::string text;
+  std::string by;
+
+  explicit operator bool() const { return !by.empty(); }
+};
+
+Said flag_or_variable(const std::string& flag_value, const char* flag, const char* variable) {
+  if (!flag_value.empty()) return {flag_value, flag};
+  if (variable != nullptr) {
+    if (std::string value = environment_variable(variable); !value.empty()) return {value, variable};
+  }
+  return {};
+}
+
+[[noreturn]] void refuse(const Said& said, const char* accepted) {
+  throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: {}", said.by, said.text, accepted));
+}
+
+std::optional<unsigned> number(const Said& said) {
+  if (!said) return std::nullopt;
+  unsigned value = 0;
+  const char* end = said.text.data() + said.text.size();
+  const auto [stopped, error] = std::from_chars(said.text.data(), end, value);
+  if (error != std::errc() || stopped != end) refuse(said, "a number");
+  return value;
+}
+
+std::optional<unsigned> threads(const Said& said) {
+  const auto value = number(said);
+  if (value && (*value == 0 || *value > 1024)) refuse(said, "1 to 1024");
+  return value;
+}
+
+Strictness strictness(const Said& said) {
+  const std::string word = lower(said.text);
+  if (word == "true" || word == "1" || word == "yes" || word == "provider") return Strictness::provider;
+  if (word == "false" || word == "0" || word == "no" || word == "off") return Strictness::off;
+  if (word == "nodes") return Strictness::nodes;
+  refuse(said, "true, nodes, false");
+}
+
+Optimization optimization(const Said& said) {
+  const auto level = optimization_from(lower(said.text));
+  if (!level) refuse(said, "disabled, basic, extended, layout, all");
+  return *level;
+}
+
+std::pair<std::string, std::string> key_and_value(const std::string& text, const char* flag, const char* form) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) refuse({text, flag}, form);
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+void add_provider_option(LoadOptions& options, const std::string& provider, const std::string& name,
+                         const std::string& value, const std::string& where) {
+  for (ProviderOptions& entry : options.provider_options) {
+    if (entry.provider != provider) continue;
+    // Flags are read before gpux.yml, and the first to speak counts.
+    for (const auto& [known, old] : entry.values) {
+      if (known == name) return;
+    }
+    entry.values.emplace_back(name, value);
+    return;
+  }
+  options.provider_options.push_back({provider, {{name, value}}, where});
+}
+
+// --provider-option KEY=VALUE belongs to the provider that is asked for, PROVIDER.KEY=VALUE to that one.
+void read_provider_options(const LoadFlags& flags, LoadOptions& options) {
+  for (const std::string& text : flags.provider_options) {
+    auto [key, value] = key_and_value(text, "--provider-option", "[PROVIDER.]KEY=VALUE");
+    std::string provider;
+    if (const std::size_t dot = key.find('.'); dot != std::string::npos) {
+      provider = key.substr(0, dot);
+      key = key.substr(dot + 1);
+    } else {
+      provider = split(options.provider, ',').front();
+      const std::string word = lower(provider);
+      if (word == "auto" || word == "fastest" || word == "gpu" || word == "npu") {
+        throw Error(ErrorCode::usage,
+                    fmt::format("--provider-option {}: say for which provider, as in cuda.{}={}", text, key, value));
+      }
+    }
+    add_provider_option(options, provider, key, value, "--provider-option");
+  }
+}
+
+// An unknown name is a mistake of whoever wrote it: 2 for a flag or variable, 3 for gpux.yml.
+void check_request(const LoadOptions& options, const std::string& place) {
+  std::vector<std::string> own;
+  for (const provider::PluginFile& plugin : provider::find_plugins(options.provider_libraries)) {
+    own.push_back(plugin.name);
+  }
+  try {
+    (void)provider::parse_request(options.provider, own);
+  } catch (const Error& error) {
+    if (place.empty()) throw error.within(options.provider_from);
+    throw Error(ErrorCode::invalid_config, place + ": " + error.message());
+  }
+}
+
+void read_project(const ProjectFile& project, LoadOptions& options) {
+  for (const DeclaredProvider& declared : project.runtime.providers) {
+    for (const auto& [name, value] : declared.options) {
+      add_provider_option(options, declared.name, name, value, project.where(declared.position));
+    }
+    if (!declared.library.empty()) options.provider_libraries.push_back({declared.name, declared.library});
+  }
+  for (const DeclaredLibrary& library : project.runtime.provider_libraries) {
+    options.provider_libraries.push_back({library.name, library.path});
+  }
+  if (!options.device) options.device = project.runtime.device;
+  if (!options.memory_bytes) options.memory_bytes = project.runtime.memory_limit_bytes;
+  if (!options.intra_threads) options.intra_threads = project.runtime.intra_threads;
+  if (!options.inter_threads) options.inter_threads = project.runtime.inter_threads;
+  if (options.profile.empty() && project.runtime.profile) options.profile = *project.runtime.profile;
+}
+
+}  // namespace
+
+void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
+  const char* group = "How the model is loaded";
+  if (with_provider) {
+    verb.add_option("-p,--provider", flags.provider,
+                    "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)")
+        ->group(group);
+  }
+  verb.add_option("--provider-library", flags.provider_libraries, "a plugin provider's library: NAME=PATH")
+      ->group(group);
+  verb.add_option("--provider-option", flags.provider_options, "an option of a provider: [PROVIDER.]KEY=VALUE")
+      ->group(group);
+  verb.add_flag("--strict{true}", flags.strict,
+                "fail unless the first provider asked for holds a node; --strict=nodes: and no other one does")
+      ->group(group);
+  verb.add_option("--device", flags.device, "which of the provider's devices, from 0")->group(group);
+  verb.add_option("--memory", flags.memory, "limit of the model's memory: 2GB")->group(group);
+  verb.add_option("--precision", flags.precision, "fp32, fp16, bf16, int8, where the provider can")->group(group);
+  verb.add_option("--cache-dir", flags.cache_directory, "where the provider keeps compiled engines")->group(group);
+  verb.add_option("--threads", flags.intra_threads, "threads inside an operator (default: processors of this process)")
+      ->group(group);
+  verb.add_option("--inter-threads", flags.inter_threads, "threads between operators (default: 1)")->group(group);
+  verb.add_option("--optimization", flags.optimization, "of the graph: disabled, basic, extended, layout, all")
+      ->group(group);
+  verb.add_option("--session-option", flags.session_options, "an ONNX Runtime configuration entry: KEY=VALUE")
+      ->group(group);
+  verb.add_option("--profile", flags.profile, "write ONNX Runtime's profile to this file")->group(group);
+}
+
+void add_timeout_flag(CLI::App& verb, std::string& timeout) {
+  verb.add_option("--timeout", timeout, "give up a run after so long: 5s, 500ms (exit code 9)");
+}
+
+LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model) {
+  LoadSettings settings;
+  LoadOptions& options = settings.options;
+  for (const std::string& text : flags.provider_libraries) {
+    const auto [name, path] = key_and_value(text, "--provider-library", "NAME=PATH");
+    options.provider_libraries.push_back({name, path});
+  }
+  options.device = number(flag_or_variable(flags.device, "--device", "GPUX_DEVICE"));
+  options.intra_threads = threads(flag_or_variable(flags.intra_threads, "--threads", "GPUX_THREADS"));
+  options.inter_threads = threads(flag_or_variable(flags.inter_threads, "--inter-threads", "GPUX_INTER_THREADS"));
+  options.profile = flag_or_variable(flags.profile, "--profile", "GPUX_PROFILE").text;
+  options.cache_directory = flag_or_variable(flags.cache_directory, "--cache-dir", "GPUX_CACHE_DIR").text;
+  if (const Said memory = flag_or_variable(flags.memory, "--memory", "GPUX_MEMORY")) {
+    options.memory_bytes = parse_memory_size(memory.text);
+    if (!options.memory_bytes) refuse(memory, "a number of bytes, or a size like 2GB");
+  }
+  if (const Said precision = flag_or_variable(flags.precision, "--precision", "GPUX_PRECISION")) {
+    options.precision = lower(precision.text);
+    if (options.precision != "fp32" && options.precision != "fp16" && options.precision != "bf16" &&
+        options.precision != "int8") {
+      refuse(precision, "fp32, fp16, bf16, int8");
+    }
+  }
+  for (const std::string& text : flags.session_options) {
+    options.session_config.push_back(key_and_value(text, "--session-option", "KEY=VALUE"));
+  }
+  const ProjectFile* project = model.project ? &*model.project : nullptr;
+  const RuntimeSettings declared = project == nullptr ? RuntimeSettings{} : project->runtime;
+
+  std::string place;
+  if (const Said provider = flag_or_variable(flags.provider, "--provider", "GPUX_PROVIDER")) {
+    options.provider = provider.text;
+    options.provider_from = provider.by;
+  } else if (const auto request = project == nullptr ? std::nullopt : project->provider_request()) {
+    options.provider = request->providers;
+    options.provider_from = "gpux.yml";
+    place = project->where(request->key);
+  } else if (!model.provider.empty()) {
+    options.provider = model.provider;
+    options.provider_from = "package";
+  }
+  if (const Said strict = flag_or_variable(flags.strict, "--strict", "GPUX_STRICT")) {
+    options.strict = strictness(strict);
+  } else {
+    options.strict = declared.strict.value_or(Strictness::off);
+  }
+  if (const Said level = flag_or_variable(flags.optimization, "--optimization", "GPUX_OPTIMIZATION")) {
+    options.optimization = optimization(level);
+  } else {
+    options.optimization = declared.optimization.value_or(Optimization::all);
+  }
+  read_provider_options(flags, options);
+  if (project != nullptr) read_project(*project, options);
+  check_request(options, place);
+
+  if (const Said limit = flag_or_variable(timeout, "--timeout", "GPUX_TIMEOUT")) {
+    settings.timeout = duration_from(limit.text);
+    if (!settings.timeout) refuse(limit, "a time like 5s or 500ms");
+  } else {
+    settings.timeout = declared.timeout;
+  }
+  settings.batch_limit = static_cast<std::uint64_t>(declared.batch_size.value_or(0));
+  return settings;
+}
+
+}  // namespace gpux::cli

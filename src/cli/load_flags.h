@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "gpux/options.h"
+#include "model/locate.h"
+
+namespace gpux::cli {
+
+/// The flags that say how a model is loaded, as typed. One that was not given is empty.
+struct LoadFlags {
+  std::string provider, strict, device, memory, precision, cache_directory;
+  std::vector<std::string> provider_libraries, provider_options, session_options;
+  std::string intra_threads, inter_threads, optimization, profile;
+};
+
+/// What they come to together with GPUX_* variables, gpux.yml and the package.
+struct LoadSettings {
+  LoadOptions options;
+  std::optional<std::chrono::milliseconds> timeout;
+  std::uint64_t batch_limit = 0;  ///< rows a run; 0: no limit
+};
+
+/// `with_provider` is false where a verb has several --provider of its own.
+void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider = true);
+void add_timeout_flag(CLI::App& verb, std::string& timeout);
+
+/// Flag, GPUX_* variable, gpux.yml, the package's own provider, default: the first that speaks counts.
+/// Errors usage (flags and variables), invalid_config (gpux.yml), each naming the setting.
+LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model);
+
+}  // namespace gpux::cli

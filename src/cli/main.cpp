@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/home.h"
+#include "base/log.h"
+#include "base/spelling.h"
+#include "cli/command.h"
+#include "gpux/error.h"
+
+namespace gpux::cli {
+namespace {
+
+void interrupt(int /*signal*/) {
+  // Files are written beside their place and renamed, so nothing half done stays under its name.
+  ::_exit(static_cast<int>(ErrorCode::interrupted));
+}
+
+int report(const Context& context, const Error& error) {
+  std::string line = error.message();
+  for (char& c : line) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  if (context.json) {
+    log::error("{}", line);
+  } else {
+    fmt::print(stderr, "gpux: {}\n", line);
+  }
+  return error.exit_code();
+}
+
+void collect_flags(const CLI::App& app, std::vector<std::string>& names) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    if (verb->parsed()) collect_flags(*verb, names);
+  }
+}
+
+// CLI11's own words, with the nearest known name where one was mistyped.
+std::string usage_line(const CLI::App& program, const CLI::ParseError& error, int count, char** arguments) {
+  std::string line = error.what();
+  std::vector<std::string> known;
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const auto verbs = program.get_subcommands();
+    if (verbs.empty()) {
+      for (const CLI::App* verb : program.get_subcommands({})) known.push_back(verb->get_name());
+    } else {
+      collect_flags(program, known);
+    }
+    for (int i = 1; i < count; ++i) {
+      const std::string word = std::string(arguments[i]).substr(0, std::string(arguments[i]).find('='));
+      if (std::find(known.begin(), known.end(), word) != known.end() || line.find(word) == std::string::npos) continue;
+      if (verbs.empty() && !word.starts_with("-")) line = fmt::format("'{}' is no command of gpux", word);
+      if (const auto near = nearest(word, known); !near.empty())
+        return fmt::format("{}; did you mean '{}'?", line, near);
+    }
+  }
+  const CLI::App* verb = &program;
+  std::string path = "gpux";
+  while (!verb->get_subcommands().empty()) {
+    verb = verb->get_subcommands().front();
+    path += " " + verb->get_name();
+  }
+  return fmt::format("{}; see '{} --help'", line, path);
+}
+
+log::Level level_from(const Context& context) {
+  const std::string name = lower(environment_variable("GPUX_LOG_LEVEL"));
+  if (context.verbosity >= 2 || name == "debug") return log::Level::debug;
+  if (context.verbosity == 1 || name == "info") return log::Level::info;
+  if (context.quiet || name == "error") return log::Level::error;
+  if (!name.empty() && name != "warning") {
+    throw Error(ErrorCode::usage, "GPUX_LOG_LEVEL is '" + name + "'; accepted: debug, info, warning, error");
+  }
+  return log::Level::warning;
+}
+
+int run(int count, char** arguments) {
+  Context context;
+  std::string log_format = environment_variable("GPUX_LOG_FORMAT");
+  if (log_format.empty()) log_format = "text";
+  CLI::App program("Runs any ONNX model on any accelerator, and says which one it was.", "gpux");
+  program.require_subcommand(1);
+  program.fallthrough();
+  program.set_version_flag("--version", std::string("gpux ") + version());
+  program.add_flag("-v", context.verbosity, "more messages on stderr; -vv for all");
+  program.add_flag("--verbose", context.verbosity, "the same as -v");
+  program.add_flag("-q,--quiet", context.quiet, "no messages on stderr but errors");
+  program.add_option("--log-format", log_format, "of messages on stderr: text, json")
+      ->check(CLI::IsMember({"text", "json"}));
+  // Set before a verb runs, since verbs run while the command line is parsed.
+  program.parse_complete_callback([&] {
+    if (log_format != "text" && log_format != "json") {
+      throw Error(ErrorCode::usage, "GPUX_LOG_FORMAT is '" + log_format + "'; accepted: text, json");
+    }
+    log::start(level_from(context), log_format == "json" ? log::Format::json : log::Format::text);
+  });
+  for (const auto add : {add_build, add_run, add_inspect, add_bench, add_verify, add_providers, add_doctor, add_images,
+                         add_tag, add_rm, add_prune, add_schema, add_version, add_completion}) {
+    add(program, context);
+  }
+  try {
+    program.parse(count, arguments);
+    return context.exit_code;
+  } catch (const CLI::Success& wanted) {
+    return program.exit(wanted);
+  } catch (const CLI::ParseError& error) {
+    return report(context, Error(ErrorCode::usage, usage_line(program, error, count, arguments)));
+  } catch (const Error& error) {
+    return report(context, error);
+  } catch (const std::bad_alloc&) {
+    return report(context, Error(ErrorCode::resource_exhausted, "out of memory"));
+  } catch (const std::exception& error) {
+    return report(context, Error(ErrorCode::internal, std::string("a defect of gpux: ") + error.what()));
+  }
+}
+
+}  // namespace
+}  // namespace gpux::cli
+
+int main(int count, char** arguments) {
+  std::signal(SIGINT, gpux::cli::interrupt);
+  std::signal(SIGTERM, gpux::cli::interrupt);
+  const int code = gpux::cli::run(count, arguments);
+  std::fflush(nullptr);
+#if defined(__SANITIZE_ADDRESS__)
+  if (code != static_cast<int>(gpux::ErrorCode::deadline_exceeded)) return code;  // leaks are looked for on the way out
+#endif
+  // Providers' threads, and runs that did not stop in time, must not meet static destructors.
+  ::_exit(code);
+}

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+#include "cli/load_flags.h"
+#include "gpux/model_info.h"
+#include "gpux/runtime.h"
+#include "model/locate.h"
+
+namespace gpux::cli {
+
+/// A model found, read and compared with its gpux.yml, with all settings resolved; not loaded.
+struct OpenModel {
+  LocatedModel located;
+  ModelInfo info;
+  LoadSettings settings;
+
+  /// Makes the session. `fastest` is decided here, by timing each candidate.
+  [[nodiscard]] Runtime load() const;
+};
+
+/// `config`: another gpux.yml than the one beside the model; empty: that one.
+/// Errors not_found, invalid_model, invalid_config, usage.
+OpenModel open_model(const std::string& model, const std::string& config, const LoadFlags& flags,
+                     const std::string& timeout);
+
+/// Where this user's models are.
+Store open_store();
+
+}  // namespace gpux::cli

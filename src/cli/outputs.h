@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpux/tensor.h"
+#include "model/project_file.h"
+#include "tensor/json_writer.h"
+
+namespace gpux::cli {
+
+/// One result as a JSON object {output: nested list}, with "labels" where the project declares some.
+void append_result(std::string& out, const NamedValues& result, const ProjectFile* project, NonFinite nonfinite);
+
+/// Results as they go to standard output or a .json file: an object, or a list of them.
+std::string results_json(const std::vector<NamedValues>& results, bool is_list, const ProjectFile* project,
+                         NonFinite nonfinite);
+
+/// Error usage where a file of that name cannot be written: known are .json, .npz, .npy, .pb.
+void check_output_name(const std::filesystem::path& file);
+
+/// Writes results to FILE.{json,npz,npy,pb}, as a whole or not at all.
+/// Error invalid_input where the results do not fit the format, storage.
+void write_results(const std::filesystem::path& file, const std::vector<NamedValues>& results, bool is_list,
+                   const ProjectFile* project, NonFinite nonfinite);
+
+}  // namespace gpux::cli

@@ -1,0 +1,92 @@
+#include <CLI/App.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/home.h"
+#include "cli/bench_output.h"
+#include "cli/command.h"
+#include "cli/inputs.h"
+#include "cli/load_flags.h"
+#include "cli/open_model.h"
+#include "cli/outputs.h"
+#include "gpux/error.h"
+#include "gpux/runtime.h"
+
+namespace gpux::cli {
+namespace {
+
+struct RunFlags {
+  std::string model, config, output, report, nonfinite = "null", timeout;
+  InputFlags inputs;
+  LoadFlags load;
+  std::vector<std::string> outputs;
+  bool benchmark = false;
+  std::uint64_t runs = 100, warmup = 10;
+};
+
+void write_report(const std::string& file, const Runtime& runtime, double run_ms, std::size_t items) {
+  if (file.empty()) return;
+  write_file_atomically(file, fmt::format("{{\"verdict\": {}, \"timings\": {{\"load_ms\": {:.3f}, \"run_ms\": {:.3f}, "
+                                          "\"items\": {}}}}}\n",
+                                          to_json(runtime.verdict()), runtime.load_time().count(), run_ms, items));
+}
+
+void run_model(const RunFlags& flags, Context& context) {
+  if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
+  const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
+  OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
+  const Inputs inputs = given(flags.inputs) || !flags.benchmark
+                            ? read_inputs(flags.inputs, model.info.signature)
+                            : Inputs{{synthetic_inputs(model.info.signature)}, false};
+  const Runtime runtime = model.load();
+  if (flags.benchmark) {
+    if (inputs.is_list) throw Error(ErrorCode::usage, "--benchmark measures one input, not a list");
+    print_benchmark(context, runtime, inputs.items.front(), {.runs = flags.runs, .warmup_runs = flags.warmup},
+                    flags.output);
+    write_report(flags.report, runtime, 0, 0);
+    return;
+  }
+  const InferOptions options{.timeout = model.settings.timeout, .outputs = flags.outputs};
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<NamedValues> results;
+  if (inputs.is_list) {
+    results = runtime.batch_infer(inputs.items, options, model.settings.batch_limit);
+  } else {
+    results.push_back(runtime.infer(inputs.items.front(), options));
+  }
+  const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+  const ProjectFile* project = model.located.project ? &*model.located.project : nullptr;
+  say(context, to_line(runtime.verdict()));
+  if (flags.output.empty()) {
+    print_data(results_json(results, inputs.is_list, project, nonfinite));
+  } else {
+    write_results(flags.output, results, inputs.is_list, project, nonfinite);
+    say(context, fmt::format("wrote {}", flags.output));
+  }
+  write_report(flags.report, runtime, taken.count(), inputs.items.size());
+}
+
+}  // namespace
+
+void add_run(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* verb = add_verb(program, context, "run", "Run a model on inputs and print what it gives, as JSON");
+  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")->required();
+  add_input_flags(*verb, flags->inputs);
+  verb->add_option("-o,--output", flags->output,
+                   "write the outputs to FILE.{json,npz,npy,pb} instead of printing them");
+  verb->add_option("--select", flags->outputs, "only these outputs; repeatable");
+  verb->add_option("--nonfinite", flags->nonfinite, "NaN and infinities as: null, string")
+      ->check(CLI::IsMember({"null", "string"}));
+  verb->add_option("--report", flags->report, "write the provider verdict and the timings to this JSON file");
+  verb->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_timeout_flag(*verb, flags->timeout);
+  verb->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure instead (see gpux bench)");
+  verb->add_option("--runs", flags->runs, "measured runs of --benchmark");
+  verb->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark");
+  add_load_flags(*verb, flags->load);
+  verb->callback([flags, &context] { run_model(*flags, context); });
+}
+
+}  // namespace gpux::cli
