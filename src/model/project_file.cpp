@@ -291,6 +291,7 @@ std::optional<ProjectFile::Request> ProjectFile::provider_request() const {
   if (runtime.providers.empty()) return std::nullopt;
   std::vector<std::string> names;
   for (const DeclaredProvider& provider : runtime.providers) names.push_back(provider.name);
+  if (names.size() == 1) names.emplace_back();
   return Request{join(names, ","), "runtime.providers"};
 }
 

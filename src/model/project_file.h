@@ -76,7 +76,8 @@ struct ProjectFile {
   /// The file's folder, absolute.
   [[nodiscard]] std::filesystem::path folder() const;
 
-  /// The provider request the file makes ("cuda", "tensorrt,cuda,cpu"), with the key that makes it.
+  /// The provider request the file makes, with the key that makes it: "cuda" by runtime.gpu.backend,
+  /// "tensorrt,cuda,cpu" by runtime.providers, which is exactly its list ("cuda," where it names one).
   struct Request {
     std::string providers;
     std::string key;

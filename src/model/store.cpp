@@ -260,9 +260,9 @@ PruneResult Store::collect() const {
 StoredModel Store::load(const Reference& name, const std::string& digest, const std::string& created) const {
   StoredModel model{name, digest, created, {}, {}};
   try {
-    model.package = decode_manifest(blobs_.read_text(digest), fmt::format("the stored model '{}'", name.text()));
+    model.package = decode_manifest(blobs_.read_text(digest), "its manifest");
   } catch (const Error& error) {
-    model.damage = error.message();
+    model.damage = fmt::format("the stored model '{}' cannot be used: {}", name.text(), error.message());
   }
   return model;
 }

@@ -112,6 +112,13 @@ metadata: {author: me, year: 2024}
   EXPECT_EQ(project.where("not.given"), "/project/gpux.yml");
 }
 
+TEST_F(ProjectFileTest, RequestsProvidersInOneWay) {
+  EXPECT_EQ(parse("runtime: {gpu: {backend: cuda}}").provider_request()->providers, "cuda");
+  // A list is exactly itself, also of one.
+  EXPECT_EQ(parse("runtime: {providers: [cuda]}").provider_request()->providers, "cuda,");
+  EXPECT_EQ(parse("runtime: {providers: 'a, b'}").provider_request()->providers, "a,b");
+}
+
 TEST_F(ProjectFileTest, LeavesOutWhatIsNotGiven) {
   const ProjectFile project = parse("");
   EXPECT_EQ(project.version, "1.0.0");

@@ -1,0 +1,192 @@
+#include "model/locate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gpux/error.h"
+#include "model/package_content.h"
+#include "model/temporary_folder.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+using test::content_of;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+const fs::path models = fs::path(GPUX_SOURCE_DIR) / "tests" / "models";
+
+class LocateTest : public testing::Test {
+ protected:
+  LocateTest() { fs::current_path(folder_.path()); }
+
+  ~LocateTest() override { fs::current_path("/"); }
+
+  void write_project(const std::string& folder, const std::string& more = "") {
+    fs::create_directories(folder);
+    fs::copy_file(models / "add.onnx", fs::path(folder) / "model.onnx", fs::copy_options::skip_existing);
+    folder_.write(folder + "/gpux.yml", "name: adder\nversion: 2.1\nmodel: {source: ./model.onnx}\n" + more);
+  }
+
+  StoredModel build(const std::string& path, const std::string& name, const std::string& provider = "") {
+    const std::vector<Reference> names{parse_reference(name)};
+    return store_.add(package_content(locate(path, store_), provider), names);
+  }
+
+  std::string failure(ErrorCode code, const std::string& argument) {
+    try {
+      static_cast<void>(locate(argument, store_));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.message();
+      EXPECT_THAT(error.message(), testing::Not(HasSubstr("\n")));
+      return error.message();
+    }
+    ADD_FAILURE() << "found";
+    return "";
+  }
+
+  static std::vector<std::string> names_of(const PackageContent& content) {
+    std::vector<std::string> names;
+    for (const PackageFile& file : content.files) names.push_back(file.name);
+    return names;
+  }
+
+  test::TemporaryFolder folder_;
+  test::TemporaryFolder home_;
+  Store store_{home_.path()};
+};
+
+TEST_F(LocateTest, TakesAnOnnxFileAlone) {
+  write_project("adder");
+  const LocatedModel model = locate("adder/model.onnx", store_);
+  EXPECT_EQ(model.onnx_file, "adder/model.onnx");
+  EXPECT_EQ(model.name, "model");
+  EXPECT_EQ(model.version, "1.0.0");
+  EXPECT_FALSE(model.project || model.stored);
+  EXPECT_EQ(locate("adder/model.onnx", store_, "adder/gpux.yml").name, "adder");
+}
+
+TEST_F(LocateTest, TakesAFolderWithItsProject) {
+  write_project("adder");
+  folder_.write("adder/other.yml", "name: other\nmodel: {source: model.onnx}");
+  for (const char* path : {"adder", "./adder", "adder/", "adder/gpux.yml"}) {
+    const LocatedModel model = locate(path, store_);
+    EXPECT_EQ(model.name, "adder") << path;
+    EXPECT_EQ(model.version, "2.1");
+    EXPECT_EQ(fs::canonical(model.onnx_file), fs::canonical("adder/model.onnx"));
+  }
+  EXPECT_EQ(locate("adder", store_, "other.yml").name, "other");
+  EXPECT_EQ(locate("adder", store_, "adder/other.yml").name, "other");
+  fs::current_path("adder");
+  EXPECT_EQ(locate(".", store_).name, "adder");
+}
+
+TEST_F(LocateTest, TakesTheOnlyOnnxFileOfAFolderAndSaysSo) {
+  folder_.write("plain/net.onnx", "x");
+  const LocatedModel model = locate("plain", store_);
+  EXPECT_EQ(model.name, "net");
+  EXPECT_THAT(model.note, HasSubstr("no gpux.yml in 'plain': using its only ONNX file, 'net.onnx'"));
+  folder_.write("plain/second.onnx", "x");
+  EXPECT_THAT(failure(ErrorCode::not_found, "plain"), HasSubstr("'plain' has no gpux.yml and 2 ONNX files: name one"));
+  fs::create_directory("empty");
+  EXPECT_THAT(failure(ErrorCode::not_found, "empty"), HasSubstr("no gpux.yml and no ONNX file"));
+}
+
+TEST_F(LocateTest, SaysWhatIsThereInstead) {
+  EXPECT_THAT(failure(ErrorCode::not_found, "digits"), HasSubstr("'digits:latest' is stored here; the store is empty"));
+  write_project("adder");
+  build("adder", "digits:1");
+  build("adder", "sentiment");
+  EXPECT_THAT(failure(ErrorCode::not_found, "digits"),
+              HasSubstr("no model 'digits:latest' is stored here; there are digits:1, sentiment:latest"));
+  EXPECT_THAT(failure(ErrorCode::not_found, "sentimant"), HasSubstr("did you mean 'sentiment:latest'?"));
+  for (const char* path : {"./digits:1", "../nothing", "/nothing", "nothing.onnx", "nothing/", "nothing.yml", "~/x"}) {
+    EXPECT_THAT(failure(ErrorCode::not_found, path), HasSubstr("there is no file or folder"));
+  }
+  EXPECT_THAT(failure(ErrorCode::usage, "My Model"), HasSubstr("is not a model's name"));
+  EXPECT_THAT(failure(ErrorCode::usage, "https://host/model.onnx"), HasSubstr("is an address"));
+  failure(ErrorCode::usage, "");
+  fs::create_directory("sentiment");
+  EXPECT_THAT(failure(ErrorCode::not_found, "sentiment"), HasSubstr("write 'sentiment:latest'"));
+  write_project("lost");
+  fs::remove("lost/model.onnx");
+  EXPECT_THAT(failure(ErrorCode::not_found, "lost"), HasSubstr("gpux.yml:3:9: 'model.source' names"));
+}
+
+TEST_F(LocateTest, FindsAStoredModelFromAnywhereWhateverLiesHere) {
+  write_project("adder", "metadata: {author: me}\nruntime: {strict: true}\n");
+  const StoredModel built = build("adder", "kept:1", "openvino");
+  fs::remove_all("adder");
+  write_project(".", "description: another model\n");
+  const LocatedModel model = locate("kept:1", store_);
+  EXPECT_EQ(model.stored->digest, built.digest);
+  EXPECT_EQ(model.stored->package.provider, "openvino");
+  EXPECT_EQ(model.stored->package.metadata.at(0).second, "me");
+  EXPECT_EQ(model.name, "adder");
+  EXPECT_EQ(model.version, "2.1");
+  EXPECT_EQ(model.project->runtime.strict, Strictness::provider);
+  EXPECT_EQ(content_of(model.onnx_file), content_of(models / "add.onnx"));
+  EXPECT_EQ(locate("kept:1", store_, "gpux.yml").project->description, "another model");
+}
+
+TEST_F(LocateTest, PacksExternalDataAndFurtherFiles) {
+  fs::create_directories("net/onnx");
+  for (const char* file : {"external_data.onnx", "external_weight.bin", "external_bias.bin"}) {
+    fs::copy_file(models / file, fs::path("net/onnx") / file);
+  }
+  fs::copy_file(models / "add.onnx", "net/decoder.onnx");
+  folder_.write("net/notes.txt", "not packed");
+  folder_.write("net/vocab.json", "{}");
+  folder_.write("net/own.yml",
+                "name: net\nmodel: {source: onnx/external_data.onnx, files: [decoder.onnx, ./vocab.json]}");
+  const PackageContent content = package_content(locate("net", store_, "own.yml"), "");
+  EXPECT_THAT(names_of(content),
+              UnorderedElementsAre("onnx/external_data.onnx", "onnx/external_weight.bin", "onnx/external_bias.bin",
+                                   "decoder.onnx", "vocab.json", "gpux.yml"));
+  const std::vector<Reference> names{{"net"}};
+  store_.add(content, names);
+  const LocatedModel model = locate("net:latest", store_);
+  EXPECT_EQ(model.onnx_file.filename(), "external_data.onnx");
+  EXPECT_EQ(content_of(model.onnx_file.parent_path() / "external_weight.bin"),
+            content_of(models / "external_weight.bin"));
+  EXPECT_EQ(content_of(model.onnx_file.parent_path().parent_path() / "vocab.json"), "{}");
+  // Packed again from the store it is the same.
+  EXPECT_THAT(names_of(package_content(model, "")), testing::Contains("gpux.yml"));
+}
+
+TEST_F(LocateTest, FollowsLinksOfDownloadCaches) {
+  fs::create_directories("blobs");
+  fs::create_directories("snapshot");
+  for (const char* file : {"external_data.onnx", "external_weight.bin", "external_bias.bin"}) {
+    fs::copy_file(models / file, fs::path("blobs") / file);
+    fs::create_symlink(fs::path("../blobs") / file, fs::path("snapshot") / file);
+  }
+  const StoredModel model = build("snapshot/external_data.onnx", "linked");
+  EXPECT_EQ(model.package.files.size(), 3U);
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(store_.materialize(model) / "external_bias.bin")));
+}
+
+TEST_F(LocateTest, RefusesPackagesThatCannotBeWhole) {
+  const auto code_of = [&](const std::string& path) {
+    try {
+      static_cast<void>(package_content(locate(path, store_), ""));
+    } catch (const Error& error) {
+      return std::string(to_string(error.code())) + ": " + error.message();
+    }
+    return std::string("packed");
+  };
+  EXPECT_THAT(code_of((models / "external_missing.onnx").string()), HasSubstr("invalid_model: "));
+  EXPECT_THAT(code_of((models / "external_outside.onnx").string()), HasSubstr("invalid_model: "));
+  EXPECT_THAT(code_of((models / "external_absolute.onnx").string()), HasSubstr("invalid_model: "));
+  folder_.write("broken.onnx", "no model");
+  EXPECT_THAT(code_of("broken.onnx"), HasSubstr("invalid_model: "));
+  write_project("code", "runtime: {provider_libraries: {Mine: ./mine.so}}");
+  EXPECT_THAT(code_of("code"), HasSubstr("invalid_config: code/gpux.yml:4:"));
+  folder_.write("lacks/gpux.yml", "name: a\nmodel: {source: m.onnx, files: [vocab.json]}");
+  fs::copy_file(models / "add.onnx", "lacks/m.onnx");
+  EXPECT_THAT(code_of("lacks"), HasSubstr("not_found: lacks/gpux.yml:2:25: 'model.files' names"));
+}
+
+}  // namespace
+}  // namespace gpux
