@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "gpux/error.h"
+#include "model/bounded_json.h"
 #include "model/package_manifest.h"
 
 namespace gpux {
@@ -75,7 +76,7 @@ LayoutIndex LayoutIndex::read(const std::filesystem::path& folder) {
                                             file.string(), why)};
   };
   try {
-    index.json_ = Json::parse(text);
+    index.json_ = parse_bounded_json(text);
     require_index(index.json_);
   } catch (const nlohmann::json::exception& failure) {
     throw damaged(failure.what());

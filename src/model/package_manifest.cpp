@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpux/error.h"
+#include "model/bounded_json.h"
 #include "model/in_quotes.h"
 
 namespace gpux {
@@ -203,12 +204,12 @@ std::string encode_manifest(const PackageManifest& package, const Blob& config) 
 }
 
 PackageManifest decode_manifest(std::string_view json, const std::string& name) {
-  return reading(name, [&] { return decode(Json::parse(json)); });
+  return reading(name, [&] { return decode(parse_bounded_json(json)); });
 }
 
 References references_of(std::string_view json, const std::string& name) {
   return reading(name, [&] {
-    const Json document = Json::parse(json);
+    const Json document = parse_bounded_json(json);
     References references;
     if (document.contains("config")) references.blobs.push_back(digest_of(document.at("config")));
     for (const Json& layer : document.value("layers", Json::array())) references.blobs.push_back(digest_of(layer));
