@@ -115,6 +115,7 @@ LocatedModel from_store(const Reference& name, const Store& store, const std::op
   model.onnx_file = folder / stored.package.model_file;
   model.name = stored.package.name;
   model.version = stored.package.version;
+  model.provider = stored.package.provider;
   model.stored = std::move(stored);
   return model;
 }

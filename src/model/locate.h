@@ -17,6 +17,7 @@ struct LocatedModel {
   std::string version;                 ///< "1.0.0" where nothing says one
   std::optional<ProjectFile> project;  ///< empty: the ONNX file alone
   std::optional<StoredModel> stored;   ///< where it came from the store
+  std::string provider;                ///< the request the package was built for; empty: none
   std::string note;                    ///< what was chosen without being said, for people; may be empty
 };
 

@@ -121,7 +121,7 @@ TEST_F(LocateTest, FindsAStoredModelFromAnywhereWhateverLiesHere) {
   write_project(".", "description: another model\n");
   const LocatedModel model = locate("kept:1", store_);
   EXPECT_EQ(model.stored->digest, built.digest);
-  EXPECT_EQ(model.stored->package.provider, "openvino");
+  EXPECT_EQ(model.provider, "openvino");
   EXPECT_EQ(model.stored->package.metadata.at(0).second, "me");
   EXPECT_EQ(model.name, "adder");
   EXPECT_EQ(model.version, "2.1");
