@@ -1,0 +1,67 @@
+#include "cli/program.h"
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+extern char** environ;
+
+namespace gpux::test {
+namespace {
+
+void forget_callers_variables() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (text.starts_with("GPUX_")) names.emplace_back(text.substr(0, text.find('=')));
+  }
+  for (const std::string& name : names) ::unsetenv(name.c_str());
+}
+
+}  // namespace
+
+Json Outcome::json() const {
+  const Json parsed = Json::parse(out, nullptr, false);
+  if (!parsed.is_discarded()) return parsed;
+  ADD_FAILURE() << "standard output is no JSON: '" << out << "'; standard error: '" << err << "'";
+  return nullptr;
+}
+
+void PrintTo(const Outcome& outcome, std::ostream* stream) {
+  *stream << "exit code " << outcome.code << ", stdout '" << outcome.out << "', stderr '" << outcome.err << "'";
+}
+
+Program::Program() {
+  forget_callers_variables();
+}
+
+Outcome Program::run(const std::vector<std::string>& arguments, const Surroundings& where) const {
+  std::vector<std::string> command;
+  if (!where.folder.empty()) command = {"env", "-C", where.folder.string()};
+  if (where.standard_input) {
+    const std::filesystem::path input = folder_.write("standard_input", *where.standard_input);
+    for (const char* word : {"sh", "-c", "exec \"$@\" < \"$0\""}) command.emplace_back(word);
+    command.push_back(input.string());
+  }
+  command.push_back(file().string());
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> environment = where.environment;
+  environment.push_back("GPUX_HOME=" + home().string());
+  const ProcessResult result = run_process(command, where.limit, environment);
+  if (result.timed_out) ADD_FAILURE() << "gpux was killed after " << where.limit.count() << " s";
+  return {result.exit_code, result.standard_output, result.standard_error};
+}
+
+std::filesystem::path Program::file() {
+  return GPUX_PROGRAM;
+}
+
+std::string model(std::string_view name) {
+  return std::string(GPUX_SOURCE_DIR "/tests/models/").append(name);
+}
+
+bool is_one_line(const std::string& err) {
+  return err.starts_with("gpux: ") && err.find('\n') == err.size() - 1;
+}
+
+}  // namespace gpux::test
