@@ -1,0 +1,68 @@
+#include "tensor/utf8.h"
+
+#include <algorithm>
+
+namespace gpux {
+namespace {
+
+unsigned byte_at(std::string_view text, std::size_t index) noexcept {
+  return static_cast<unsigned char>(text[index]);
+}
+
+}  // namespace
+
+char32_t utf8_code_point(std::string_view character) noexcept {
+  const unsigned lead = byte_at(character, 0);
+  if (character.size() == 1) return lead;
+  char32_t code_point = lead & (0xffU >> (character.size() + 1));
+  for (std::size_t i = 1; i < character.size(); ++i) code_point = code_point << 6 | (byte_at(character, i) & 0x3fU);
+  return code_point;
+}
+
+std::size_t utf8_character(std::string_view text) noexcept {
+  if (text.empty()) return 0;
+  const unsigned lead = byte_at(text, 0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xf8 ? 0 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte_at(text, i) & 0xc0U) != 0x80) return 0;
+  }
+  const char32_t code_point = utf8_code_point(text.substr(0, length));
+  constexpr char32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code_point >= 0xd800 && code_point <= 0xdfff;
+  return code_point < smallest[length] || surrogate || code_point > 0x10ffff ? 0 : length;
+}
+
+bool is_utf8(std::string_view text) noexcept {
+  const auto ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  for (;;) {
+    const auto rest = std::find_if_not(text.begin(), text.end(), ascii);
+    text.remove_prefix(static_cast<std::size_t>(rest - text.begin()));
+    if (text.empty()) return true;
+    const std::size_t length = utf8_character(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+}
+
+void append_utf8(std::string& out, char32_t code_point) {
+  const auto continuation = [&](unsigned shift) { out += static_cast<char>(0x80U | ((code_point >> shift) & 0x3fU)); };
+  if (code_point < 0x80) {
+    out += static_cast<char>(code_point);
+  } else if (code_point < 0x800) {
+    out += static_cast<char>(0xc0U | (code_point >> 6));
+    continuation(0);
+  } else if (code_point < 0x10000) {
+    out += static_cast<char>(0xe0U | (code_point >> 12));
+    continuation(6);
+    continuation(0);
+  } else {
+    out += static_cast<char>(0xf0U | (code_point >> 18));
+    continuation(12);
+    continuation(6);
+    continuation(0);
+  }
+}
+
+}  // namespace gpux
