@@ -207,8 +207,8 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
     options.provider = request->providers;
     options.provider_from = "gpux.yml";
     place = project->where(request->key);
-  } else if (!model.provider.empty()) {
-    options.provider = model.provider;
+  } else if (model.stored && !model.stored->package.provider.empty()) {
+    options.provider = model.stored->package.provider;
     options.provider_from = "package";
   }
   if (const Said strict = flag_or_variable(flags.strict, "--strict", "GPUX_STRICT")) {
