@@ -36,6 +36,13 @@ struct ProviderOptions {
   std::string where;  ///< where they were given, for messages ("gpux.yml:12"); may be empty
 };
 
+/// A graph of the same model, optimized ahead. It is loaded instead where all that it was made for agrees with what is
+/// chosen: "cpu" alone, that ONNX Runtime, device, optimization and machine. The texts are compared, never read.
+struct OptimizedGraph {
+  std::filesystem::path file;
+  std::string provider, runtime_version, device, optimization, machine;
+};
+
 /// How a model is loaded. Every field has a default and can be left alone.
 struct LoadOptions {
   /// "auto", "fastest", "gpu", "npu", a provider, or a list "tensorrt,cuda,cpu". A single name goes on with its
@@ -54,8 +61,9 @@ struct LoadOptions {
   std::optional<unsigned> intra_threads;  ///< inside an operator; default: the processors this process may use
   std::optional<unsigned> inter_threads;  ///< between operators; default 1
   Optimization optimization = Optimization::all;
-  std::filesystem::path profile;          ///< ONNX Runtime's profile goes to this file at the end; empty: none
-  std::filesystem::path optimized_model;  ///< the optimized graph is written here; empty: nowhere
+  std::filesystem::path profile;                 ///< ONNX Runtime's profile goes to this file at the end; empty: none
+  std::filesystem::path optimized_model;         ///< the optimized graph is written here; empty: nowhere
+  std::vector<OptimizedGraph> optimized_graphs;  ///< candidates to load instead of the model's own graph
   std::vector<std::pair<std::string, std::string>> session_config;  ///< ONNX Runtime's configuration entries
 };
 

@@ -203,13 +203,14 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   if (const Said provider = flag_or_variable(flags.provider, "--provider", "GPUX_PROVIDER")) {
     options.provider = provider.text;
     options.provider_from = provider.by;
+  } else if (!model.provider.empty()) {
+    // Said when the package was built, so after its gpux.yml was written.
+    options.provider = model.provider;
+    options.provider_from = "package";
   } else if (const auto request = project == nullptr ? std::nullopt : project->provider_request()) {
     options.provider = request->providers;
     options.provider_from = "gpux.yml";
     place = project->where(request->key);
-  } else if (model.stored && !model.stored->package.provider.empty()) {
-    options.provider = model.stored->package.provider;
-    options.provider_from = "package";
   }
   if (const Said strict = flag_or_variable(flags.strict, "--strict", "GPUX_STRICT")) {
     options.strict = strictness(strict);

@@ -30,7 +30,7 @@ struct LoadSettings {
 void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider = true);
 void add_timeout_flag(CLI::App& verb, std::string& timeout);
 
-/// Flag, GPUX_* variable, gpux.yml, the package's own provider, default: the first that speaks counts.
+/// Flag, GPUX_* variable, the provider a package was built for, gpux.yml, default: the first that speaks counts.
 /// Errors usage (flags and variables), invalid_config (gpux.yml), each naming the setting.
 LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model);
 

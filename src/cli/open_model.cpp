@@ -16,7 +16,6 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
   OpenModel opened;
   const Store store = open_store();
   opened.located = locate(model, store, config.empty() ? std::nullopt : std::optional<std::filesystem::path>(config));
-  if (opened.located.project && opened.located.stored) require_portable(*opened.located.project);
   opened.settings = resolve_load(flags, timeout, opened.located);
   opened.info = ModelInspector::inspect(opened.located.onnx_file);
   opened.info.name = opened.located.name;
@@ -26,7 +25,16 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
 }
 
 Runtime OpenModel::load() const {
-  return Runtime(located.onnx_file, settings.options);
+  LoadOptions options = settings.options;
+  if (located.stored) {
+    const std::filesystem::path folder = located.onnx_file.parent_path();
+    for (const Variant& variant : located.stored->package.variants) {
+      const VariantTarget& target = variant.target;
+      options.optimized_graphs.push_back({folder / variant.model_file, target.provider, target.runtime_version,
+                                          target.device, target.optimization_level, target.machine});
+    }
+  }
+  return Runtime(located.onnx_file, options);
 }
 
 }  // namespace gpux::cli

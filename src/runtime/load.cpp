@@ -9,6 +9,7 @@
 #include "base/machine.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "model/variant.h"
 #include "ort/core.h"
 #include "provider/options.h"
 #include "provider/placement.h"
@@ -287,6 +288,19 @@ void check_after(const Plan& plan, const LoadOptions& options) {
   }
 }
 
+// The graph made for just this choice, or null.
+const OptimizedGraph* graph_for(const Plan& plan, const LoadOptions& options) {
+  if (!plan.candidates.empty()) return nullptr;  // providers that compile take the model's own graph
+  const ort::Core* core = ort::Core::current();
+  for (const OptimizedGraph& graph : options.optimized_graphs) {
+    if (graph.provider == "cpu" && graph.runtime_version == core->version() && graph.device == processor_name() &&
+        graph.optimization == to_string(options.optimization) && graph.machine == machine_fingerprint()) {
+      return &graph;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Loaded load(const std::filesystem::path& model, const ModelInfo& /*info*/, const LoadOptions& options) {
@@ -303,7 +317,10 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& /*info*/, const
     settings.providers.clear();
     for (const Candidate& candidate : plan.candidates) settings.providers.push_back(candidate.append);
     try {
-      session.emplace(ort::Session::from_file(model, settings));
+      const OptimizedGraph* graph = graph_for(plan, options);
+      if (graph != nullptr) settings.optimization = ort::OptimizationLevel::disabled;
+      session.emplace(ort::Session::from_file(graph == nullptr ? model : graph->file, settings));
+      if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
     } catch (const Error& error) {
       if (plan.candidates.empty()) throw model_error(error, model);
       const std::size_t index = culprit(error, plan.candidates);
@@ -311,7 +328,6 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& /*info*/, const
       attempt->outcome = Outcome::failed;
       attempt->reason = "no session came to be with it: " + error.message();
       log::debug("{} dropped: {}", attempt->id, error.message());
-      // An option that the provider itself refuses is the user's mistake, not a reason to run elsewhere.
       const std::string dropped = attempt->id;
       plan.candidates.erase(plan.candidates.begin() + static_cast<std::ptrdiff_t>(index));
       if (options.strict != Strictness::off && dropped == wanted) fail_strictly(wanted, plan.verdict);

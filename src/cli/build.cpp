@@ -1,0 +1,207 @@
+#include <algorithm>
+
+#include <CLI/App.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "base/home.h"
+#include "base/memory_size.h"
+#include "base/spelling.h"
+#include "cli/command.h"
+#include "cli/load_flags.h"
+#include "cli/open_model.h"
+#include "cli/table.h"
+#include "gpux/error.h"
+#include "gpux/model_inspector.h"
+#include "gpux/runtime.h"
+#include "model/store.h"
+#include "model/variant.h"
+
+namespace gpux::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* optimized_file = "optimized/cpu.onnx";
+
+struct BuildFlags {
+  std::string path = ".", config;
+  std::vector<std::string> tags;
+  LoadFlags load;
+  bool optimize = false;
+};
+
+/// A folder that is gone with its object.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const fs::path& parent) {
+    std::error_code error;
+    fs::create_directories(parent, error);
+    std::string pattern = (parent / "build.XXXXXX").string();
+    if (error || ::mkdtemp(pattern.data()) == nullptr) {
+      throw Error(ErrorCode::storage, fmt::format("cannot make a folder in '{}'", parent.string()));
+    }
+    path_ = pattern;
+  }
+
+  ~TemporaryFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+void add_file(PackageContent& content, const fs::path& file, const fs::path& folder) {
+  const std::string name = file.lexically_relative(folder).generic_string();
+  if (std::any_of(content.files.begin(), content.files.end(), [&](const auto& known) { return known.name == name; })) {
+    return;
+  }
+  content.files.push_back({file, name});
+}
+
+// An ONNX file and the weights it keeps beside itself.
+void add_model(PackageContent& content, const ModelInfo& info, const fs::path& folder) {
+  add_file(content, info.path, folder);
+  for (const ExternalFile& external : info.external_files) {
+    const fs::path file = info.path.parent_path() / external.location;
+    if (!external.present) {
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("'{}' keeps weights in '{}', which is not there", info.path.string(), external.location));
+    }
+    add_file(content, file.lexically_normal(), folder);
+  }
+}
+
+// The model, what lies beside it as ONNX too (encoder and decoder, say), and gpux.yml.
+PackageContent gather(const OpenModel& model) {
+  PackageContent content;
+  const LocatedModel& located = model.located;
+  const fs::path file = fs::absolute(located.onnx_file).lexically_normal();
+  const fs::path folder = file.parent_path();
+  ModelInfo info = model.info;
+  info.path = file;
+  content.name = located.name;
+  content.version = located.version;
+  content.model_file = file.filename().string();
+  add_model(content, info, folder);
+  if (!located.project) return content;
+  content.description = located.project->description;
+  content.metadata = located.project->metadata;
+  require_portable(*located.project);
+  std::vector<fs::path> others;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".onnx" && entry.path() != file) others.push_back(entry.path());
+  }
+  std::sort(others.begin(), others.end());
+  for (const fs::path& other : others) add_model(content, ModelInspector::inspect(other), folder);
+  content.files.push_back({located.project->file, "gpux.yml"});
+  return content;
+}
+
+std::vector<Reference> names_for(const BuildFlags& flags, const LocatedModel& located) {
+  std::vector<Reference> names;
+  for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
+  if (!names.empty()) return names;
+  try {
+    return {parse_reference(located.name + ":" + located.version), parse_reference(located.name)};
+  } catch (const Error& error) {
+    throw error.within("give the package a name with -t NAME[:TAG]");
+  }
+}
+
+// An optimized graph is a variant of the package for this ONNX Runtime and processor.
+void add_optimized(PackageContent& content, const Verdict& verdict, const LoadOptions& options, const fs::path& file) {
+  content.files.push_back({file, optimized_file});
+  content.variants.push_back(
+      {optimized_file,
+       {.provider = "cpu",
+        .runtime_version = verdict.runtime_version,
+        .device = verdict.tried.back().devices.empty() ? "" : verdict.tried.back().devices[0].name,
+        .optimization_level = std::string(to_string(options.optimization)),
+        .machine = machine_fingerprint()}});
+}
+
+void print_stored(const Context& context, const StoredModel& stored, const std::vector<Reference>& names,
+                  const Verdict& verdict) {
+  std::vector<std::string> texts;
+  for (const Reference& name : names) texts.push_back(name.text());
+  if (context.wants_json()) {
+    nlohmann::ordered_json json;
+    json["id"] = "sha256:" + stored.digest;
+    json["names"] = texts;
+    json["name"] = stored.package.name;
+    json["version"] = stored.package.version;
+    json["size_bytes"] = stored.package.total_bytes();
+    json["provider"] = stored.package.provider.empty() ? "auto" : stored.package.provider;
+    auto& files = json["files"] = nlohmann::ordered_json::array();
+    for (const StoredFile& file : stored.package.files) {
+      files.push_back({{"name", file.name}, {"size_bytes", file.blob.bytes}, {"digest", "sha256:" + file.blob.digest}});
+    }
+    json["verdict"] = nlohmann::ordered_json::parse(to_json(verdict));
+    print_data(json.dump());
+    return;
+  }
+  Table table{{"FILE", "SIZE"}, {}};
+  for (const StoredFile& file : stored.package.files) table.rows.push_back({file.name, format_bytes(file.blob.bytes)});
+  print_data(fmt::format("{}\n\n{}  {}  {}", table.text(), stored.short_id(), join(texts),
+                         format_bytes(stored.package.total_bytes())));
+}
+
+void build(const BuildFlags& flags, const Context& context) {
+  const OpenModel model = open_model(flags.path, flags.config, flags.load, {});
+  if (model.located.stored) {
+    throw Error(ErrorCode::usage,
+                fmt::format("'{}' is a stored package already; gpux tag gives it another name", flags.path));
+  }
+  const std::vector<Reference> names = names_for(flags, model.located);
+  PackageContent content = gather(model);
+  if (!flags.load.provider.empty()) content.provider = flags.load.provider;
+
+  // Loading it is the proof that it is a model; what the optimizer made of it comes along where it was asked for.
+  std::optional<TemporaryFolder> scratch;
+  LoadOptions options = model.settings.options;
+  if (flags.optimize) {
+    scratch.emplace(home_folder() / "tmp");
+    options.optimized_model = scratch->path() / "optimized.onnx";
+  }
+  const Runtime runtime(model.located.onnx_file, options);
+  const Verdict& verdict = runtime.verdict();
+  if (flags.optimize) {
+    if (verdict.active != std::vector<std::string>{"cpu"}) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--optimize: no optimized graph is kept for {}, which compiles the model itself; leave "
+                              "--optimize out, or build with --provider cpu",
+                              join(verdict.active)));
+    }
+    add_optimized(content, verdict, options, options.optimized_model);
+  }
+  Store store = open_store();
+  const StoredModel stored = store.add(content, names);
+  say(context, to_line(verdict));
+  print_stored(context, stored, names, verdict);
+}
+
+}  // namespace
+
+void add_build(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<BuildFlags>();
+  CLI::App* verb = add_verb(program, context, "build", "Check a model and keep it in the store under a name");
+  verb->add_option("PATH", flags->path, "a folder with gpux.yml, or an .onnx file (default: .)");
+  verb->add_option("-t,--tag", flags->tags,
+                   "NAME[:TAG], repeatable (default: gpux.yml's name and version, and latest)");
+  verb->add_option("-c,--config", flags->config, "another gpux.yml");
+  verb->add_flag("--optimize,!--no-optimize", flags->optimize,
+                 "keep the optimized graph too, for this machine's processor");
+  add_load_flags(*verb, flags->load);
+  verb->callback([flags, &context] { build(*flags, context); });
+}
+
+}  // namespace gpux::cli

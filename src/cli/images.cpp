@@ -1,0 +1,123 @@
+#include <memory>
+
+#include <CLI/App.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/memory_size.h"
+#include "cli/command.h"
+#include "cli/open_model.h"
+#include "cli/table.h"
+#include "gpux/error.h"
+#include "model/locate.h"
+#include "model/store.h"
+
+namespace gpux::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const StoredModel& model) {
+  Json json;
+  json["name"] = model.reference.name;
+  json["tag"] = model.reference.tag;
+  json["id"] = "sha256:" + model.digest;
+  json["created"] = model.created;
+  if (!model.damage.empty()) {
+    json["damage"] = model.damage;
+    return json;
+  }
+  json["size_bytes"] = model.package.total_bytes();
+  json["version"] = model.package.version;
+  json["provider"] = model.package.provider.empty() ? "auto" : model.package.provider;
+  json["description"] = model.package.description;
+  return json;
+}
+
+void list_images(const Context& context) {
+  const std::vector<StoredModel> models = open_store().list();
+  if (context.wants_json()) {
+    Json list = Json::array();
+    for (const StoredModel& model : models) list.push_back(to_json(model));
+    print_data(list.dump());
+    return;
+  }
+  Table table{{"NAME", "TAG", "ID", "CREATED", "SIZE"}, {}};
+  for (const StoredModel& model : models) {
+    table.rows.push_back(
+        {model.reference.name, model.reference.tag, model.short_id(), model.created,
+         model.damage.empty() ? format_bytes(model.package.total_bytes()) : "damaged: " + model.damage});
+  }
+  print_data(table.text());
+}
+
+// What a verb did to one name.
+void print_change(const Context& context, const char* what, const StoredModel& model) {
+  if (context.wants_json()) {
+    print_data(Json{{what, model.reference.text()}, {"id", "sha256:" + model.digest}}.dump());
+  } else {
+    print_data(fmt::format("{} {} ({})", what, model.reference.text(), model.short_id()));
+  }
+}
+
+void remove_images(const std::vector<std::string>& names, const Context& context) {
+  Store store = open_store();
+  std::vector<Reference> references;
+  for (const std::string& name : names) references.push_back(parse_reference(name));
+  // All or none: a mistyped name is found before the first is taken away.
+  for (const Reference& reference : references) (void)find_stored(reference, store);
+  Json removed = Json::array();
+  for (const Reference& reference : references) {
+    const StoredModel model = store.remove(reference);
+    removed.push_back({{"removed", model.reference.text()}, {"id", "sha256:" + model.digest}});
+    if (!context.wants_json()) print_data(fmt::format("removed {} ({})", model.reference.text(), model.short_id()));
+  }
+  if (context.wants_json()) print_data(removed.dump());
+}
+
+}  // namespace
+
+void add_images(CLI::App& program, Context& context) {
+  CLI::App* verb = add_verb(program, context, "images", "List the models in the store");
+  verb->alias("list");
+  verb->callback([&context] { list_images(context); });
+}
+
+void add_tag(CLI::App& program, Context& context) {
+  struct Names {
+    std::string existing, added;
+  };
+
+  auto names = std::make_shared<Names>();
+  CLI::App* verb = add_verb(program, context, "tag", "Give a stored model another name");
+  verb->add_option("MODEL", names->existing, "NAME[:TAG] that is there")->required();
+  verb->add_option("NAME", names->added, "NAME[:TAG] to add")->required();
+  verb->callback([names, &context] {
+    Store store = open_store();
+    const Reference existing = parse_reference(names->existing);
+    (void)find_stored(existing, store);
+    print_change(context, "tagged", store.tag(existing, parse_reference(names->added)));
+  });
+}
+
+void add_rm(CLI::App& program, Context& context) {
+  auto names = std::make_shared<std::vector<std::string>>();
+  CLI::App* verb = add_verb(program, context, "rm", "Take names away, and the models that have no other");
+  verb->add_option("MODEL", *names, "NAME[:TAG]")->required();
+  verb->callback([names, &context] { remove_images(*names, context); });
+}
+
+void add_prune(CLI::App& program, Context& context) {
+  CLI::App* verb =
+      add_verb(program, context, "prune", "Take away what no name leads to, and what killed programs left");
+  verb->callback([&context] {
+    const PruneResult result = open_store().prune();
+    if (context.wants_json()) {
+      print_data(Json{{"files", result.files}, {"bytes", result.bytes}}.dump());
+    } else {
+      print_data(fmt::format("{} files, {}", result.files, format_bytes(result.bytes)));
+    }
+  });
+}
+
+}  // namespace gpux::cli
