@@ -18,9 +18,9 @@ namespace {
 /// ONNX Runtime takes what follows as an address in its own memory.
 constexpr std::string_view memory_address_mark = "*/_ORT_MEM_ADDR_/*";
 
-[[noreturn]] void refuse(const TensorHeader& tensor, std::string_view why) {
-  throw Error(ErrorCode::invalid_model, fmt::format("tensor {} has external data at {}, {}", quote(tensor.name),
-                                                    quote(tensor.external->path), why));
+[[noreturn]] void refuse(std::string_view tensor, std::string_view location, std::string_view why) {
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("tensor {} has external data at {}, {}", quote(tensor), quote(location), why));
 }
 
 fs::path folder_of(const fs::path& file) {
@@ -57,19 +57,20 @@ bool ExternalFiles::is_inside(const fs::path& file) const {
   return !target.empty() && std::ranges::any_of(folders_, [&](const fs::path& f) { return has_prefix(target, f); });
 }
 
-ExternalFile& ExternalFiles::file_at(const TensorHeader& tensor) {
-  const std::string_view location = tensor.external->path;
+ExternalFile& ExternalFiles::file_at(std::string_view tensor, std::string_view location) {
   if (const auto known = index_.find(location); known != index_.end()) return files_[known->second];
-  if (location.empty()) refuse(tensor, "which names no file");
-  if (location.starts_with(memory_address_mark)) refuse(tensor, "which is an address in memory, not a file");
-  if (!is_utf8(location) || location.find('\0') != std::string_view::npos) refuse(tensor, "which is no file name");
+  if (location.empty()) refuse(tensor, location, "which names no file");
+  if (location.starts_with(memory_address_mark)) refuse(tensor, location, "which is an address in memory, not a file");
+  if (!is_utf8(location) || location.find('\0') != std::string_view::npos)
+    refuse(tensor, location, "which is no file name");
   const fs::path relative{std::string(location)};
-  if (relative.is_absolute()) refuse(tensor, "an absolute path; only files beside the model are read");
+  if (relative.is_absolute()) refuse(tensor, location, "an absolute path; only files beside the model are read");
   const fs::path file = folder_of(model_) / relative;
   if (leaves_folder(relative) || !is_inside(file)) {
-    refuse(tensor, "outside the model's folder; only files beside the model are read");
+    refuse(tensor, location, "outside the model's folder; only files beside the model are read");
   }
-  if (files_.size() == most_distinct_names) refuse(tensor, fmt::format("the file after {} others", files_.size()));
+  if (files_.size() == most_distinct_names)
+    refuse(tensor, location, fmt::format("the file after {} others", files_.size()));
 
   std::error_code error;
   const bool is_file = fs::is_regular_file(file, error);
@@ -80,13 +81,12 @@ ExternalFile& ExternalFiles::file_at(const TensorHeader& tensor) {
   return files_.back();
 }
 
-void ExternalFiles::add(const TensorHeader& tensor) {
-  ExternalFile& file = file_at(tensor);
-  const std::uint64_t offset = tensor.external->offset;
-  if (offset > std::numeric_limits<std::uint64_t>::max() - tensor.byte_size) {
-    refuse(tensor, fmt::format("from byte {}, which no file has", offset));
+void ExternalFiles::add(std::string_view tensor, const ExternalLocation& location, std::uint64_t byte_size) {
+  ExternalFile& file = file_at(tensor, location.path);
+  if (location.offset > std::numeric_limits<std::uint64_t>::max() - byte_size) {
+    refuse(tensor, location.path, fmt::format("from byte {}, which no file has", location.offset));
   }
-  file.bytes = std::max(file.bytes, offset + tensor.byte_size);
+  file.bytes = std::max(file.bytes, location.offset + byte_size);
   const std::uint64_t size = sizes_[static_cast<std::size_t>(&file - files_.data())];
   if (file.bytes > size) file.present = false;
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpux/model_info.h"
@@ -16,16 +17,16 @@ class ExternalFiles {
  public:
   explicit ExternalFiles(const std::filesystem::path& model);
 
-  /// Takes note of a tensor's external data. Error invalid_model, naming the tensor and the location, where the file is
-  /// not in or below the model's folder.
-  void add(const TensorHeader& tensor);
+  /// Takes note that a tensor of `byte_size` bytes lies there. Error invalid_model, naming the tensor and the location,
+  /// where the file is not in or below the model's folder.
+  void add(std::string_view tensor, const ExternalLocation& location, std::uint64_t byte_size);
 
   /// In the order in which they were first named. `present` says that a file is there and long enough.
   [[nodiscard]] std::vector<ExternalFile> files() const { return files_; }
 
  private:
   [[nodiscard]] bool is_inside(const std::filesystem::path& file) const;
-  ExternalFile& file_at(const TensorHeader& tensor);
+  ExternalFile& file_at(std::string_view tensor, std::string_view location);
 
   std::filesystem::path model_;
   std::vector<std::filesystem::path> folders_;

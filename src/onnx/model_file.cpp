@@ -27,6 +27,11 @@ std::string_view canonical_domain(std::string_view domain) {
   return domain == "ai.onnx" ? std::string_view() : domain;
 }
 
+/// For use before one is added.
+void refuse_more_than(std::size_t most, const auto& entries, const Message& message, std::string_view of_what) {
+  if (entries.size() >= most) message.malformed(fmt::format("there are more than {} {}", most, of_what));
+}
+
 /// Fills a ModelInfo in one walk over the model.
 class Inspector {
  public:
@@ -100,6 +105,7 @@ class Inspector {
       if (opset.field() == schema::opset::domain) domain = to_utf8(canonical_domain(opset.bytes()));
       if (opset.field() == schema::opset::version) version = opset.integer();
     }
+    refuse_more_than(most_distinct_names, info_.opsets, opset, "opset imports");
     info_.opsets.emplace_back(std::move(domain), version);
   }
 
@@ -109,6 +115,7 @@ class Inspector {
       if (entry.field() == schema::entry::key) pair.first = to_utf8(entry.bytes());
       if (entry.field() == schema::entry::value) pair.second = to_utf8(entry.bytes());
     }
+    refuse_more_than(most_distinct_names, info_.metadata, entry, "metadata properties");
     info_.metadata.push_back(std::move(pair));
   }
 
@@ -175,11 +182,9 @@ class Inspector {
 
   void count_operator(const Message& node, std::string_view domain, std::string_view name) {
     std::string key = domain.empty() ? to_utf8(name) : fmt::format("{}::{}", to_utf8(domain), to_utf8(name));
+    refuse_more_than(most_distinct_names, info_.operators, node, "different operators");
     ++info_.operators[std::move(key)];
     ++info_.node_count;
-    if (info_.operators.size() > most_distinct_names) {
-      node.malformed(fmt::format("there are more than {} different operators", most_distinct_names));
-    }
   }
 
   void read_attribute(Message attribute, unsigned depth) {
@@ -205,7 +210,7 @@ class Inspector {
 
   TensorHeader read_tensor(const Message& message) {
     TensorHeader tensor = read_tensor_header(message);
-    if (tensor.external) external_.add(tensor);
+    if (tensor.external) external_.add(tensor.name, *tensor.external, tensor.byte_size);
     return tensor;
   }
 
@@ -259,9 +264,7 @@ class Inspector {
   }
 
   static void append(const Message& graph, std::vector<SignatureEntry>& entries, SignatureEntry entry) {
-    if (entries.size() == most_inputs_or_outputs) {
-      graph.malformed(fmt::format("there are more than {} inputs or outputs", most_inputs_or_outputs));
-    }
+    refuse_more_than(most_inputs_or_outputs, entries, graph, "inputs or outputs");
     entries.push_back(std::move(entry));
   }
 
@@ -316,7 +319,7 @@ Error refusal(std::string_view content, const std::filesystem::path& path, const
 ModelInfo inspect(std::string_view content, const std::filesystem::path& path) {
   try {
     ModelInfo info = Inspector(path).inspect(content);
-    info.name = path.stem().string();
+    info.name = to_utf8(path.stem().string());
     info.path = path;
     info.size_bytes = content.size();
     return info;

@@ -124,8 +124,7 @@ void read_integers(Message message, const TensorHeader& header, Tensor& tensor) 
   if (done != to.size()) wrong_number(message, header, done / stored.width_bytes);
 }
 
-void read_raw(const Message& message, const TensorHeader& header, Tensor& tensor) {
-  const std::string_view raw = *header.raw_data;
+void read_raw(const Message& message, const TensorHeader& header, std::string_view raw, Tensor& tensor) {
   const bool is_boolean = header.type == ElementType::boolean;
   if (is_boolean && std::ranges::any_of(raw, [](char byte) { return byte != 0 && byte != 1; })) {
     message.malformed(fmt::format("tensor {}: a bool is neither 0 nor 1", quote(header.name)));
@@ -150,7 +149,7 @@ Tensor read_tensor(const Message& message) {
   if (header.type == ElementType::string) {
     read_strings(message, header, tensor);
   } else if (header.raw_data) {
-    read_raw(message, header, tensor);
+    read_raw(message, header, *header.raw_data, tensor);
   } else if (header.type == ElementType::float32 || header.type == ElementType::float64) {
     read_floats(message, header, tensor);
   } else {

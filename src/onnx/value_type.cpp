@@ -14,7 +14,7 @@ Dimension read_dimension(Message message) {
   while (message.next()) {
     if (message.field() == schema::dimension::value) {
       const std::int64_t size = message.integer();
-      // Some exporters write -1, or 0 with a name, for a dimension that is free.
+      // Some exporters write -1 for a dimension that is free.
       if (size < -1) message.malformed(fmt::format("a dimension has size {}", size));
       dimension.size = size < 0 ? std::nullopt : std::optional(size);
       dimension.name.clear();

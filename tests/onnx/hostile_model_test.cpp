@@ -67,6 +67,18 @@ std::string nested_types(std::size_t depth) {
   return nested({schema::type::sequence, schema::tensor_type::elem_type}, 2 * depth);
 }
 
+std::string repeated(std::uint32_t field, int count) {
+  MessageWriter message;
+  for (int i = 0; i < count; ++i) message.bytes(field, "");
+  return message.str();
+}
+
+std::string model_with_many_inputs(int count) {
+  ModelWriter model;
+  for (int i = 0; i < count; ++i) model.add_input(std::to_string(i), ElementType::float32, {});
+  return model.bytes();
+}
+
 struct HostileCase {
   std::string name, bytes, reason;
 };
@@ -114,7 +126,7 @@ std::vector<HostileCase> hostile_cases() {
        with_graph(schema::graph::input,
                   onnx_test::value_info(
                       "z", onnx_test::tensor_type(ElementType::float32, onnx_test::Dimensions(5000, {"n"})))),
-       "1024 dimensions"},
+       "256 dimensions"},
       {"node_without_operator", with_graph(schema::graph::node, MessageWriter().bytes(3, "lost\n").str()),
        "node 'lost\\x0a' has no operator"},
       {"graph_as_number", MessageWriter().number(1, 10).number(schema::model::graph, 5).str(), "not bytes"},
@@ -146,6 +158,9 @@ std::vector<HostileCase> hostile_cases() {
        "which no file has"},
       {"external_strings", with_tensor(onnx_test::external_tensor("w", ElementType::string, {2}, {{"location", "w"}})),
        "strings"},
+      {"inputs_by_the_thousand", model_with_many_inputs(16385), "more than 16384 inputs"},
+      {"opsets_by_the_thousand", repeated(schema::model::opset_import, 65537), "more than 65536 opset"},
+      {"metadata_by_the_thousand", repeated(schema::model::metadata_props, 65537), "more than 65536 metadata"},
       {"graphs_nested_too_deep", with_graph(schema::graph::node, nested_nodes(66)),
        "subgraphs are nested more than 64 deep"},
       {"a_million_graphs_deep", with_graph(schema::graph::node, nested_nodes(1'000'000)),

@@ -189,8 +189,6 @@ TEST(Inspect, DoesNotReadTheWeights) {
   // 6 GB that exist as a hole only: longer than 32 bits count, and reading them would take seconds.
   const Folder folder;
   constexpr std::int64_t weights = std::int64_t{3} << 30;
-  const std::string before =
-      ModelWriter().add_input("x", ElementType::float32, {"n"}).add_output("y", ElementType::float32, {"n"}).bytes();
   MessageWriter tensor;
   tensor.number(schema::tensor::dims, weights)
       .number(schema::tensor::data_type, static_cast<int>(ElementType::float16))

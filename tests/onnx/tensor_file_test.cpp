@@ -16,7 +16,6 @@ namespace gpux::onnx {
 namespace {
 
 using onnx_test::MessageWriter;
-using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
 
