@@ -23,6 +23,7 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/gpuxConfig.cmake.in ${
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/gpuxConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/gpuxConfig.cmake ${CMAKE_BINARY_DIR}/gpuxConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/gpux)
+file(RELATIVE_PATH GPUX_PKGCONFIG_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/gpux.pc.in ${CMAKE_BINARY_DIR}/gpux.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/gpux.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

@@ -1,0 +1,108 @@
+// The order of the modules: what a folder under src/ may include, and where ONNX Runtime may be named.
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path source_folder = fs::path(GPUX_SOURCE_DIR) / "src";
+
+// Each module with the ones right below it; what they lie on is below it too.
+const std::map<std::string, std::vector<std::string>> right_below{
+    {"base", {}},
+    {"tensor", {"base"}},
+    {"onnx", {"tensor"}},
+    {"ort", {"tensor"}},
+    {"provider", {"ort"}},
+    {"model", {"onnx"}},
+    {"runtime", {"provider", "model"}},
+    {"cli", {"runtime"}},
+};
+
+void collect(const std::string& module, std::set<std::string>& below) {
+  if (!below.insert(module).second) return;
+  for (const std::string& lower : right_below.at(module)) collect(lower, below);
+}
+
+std::vector<fs::path> files_of(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const auto extension = entry.path().extension();
+    if (extension == ".h" || extension == ".cpp") files.push_back(entry.path());
+  }
+  return files;
+}
+
+std::vector<std::string> matches(const std::string& text, const std::regex& pattern) {
+  std::vector<std::string> found;
+  for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match) {
+    found.push_back((*match)[1]);
+  }
+  return found;
+}
+
+TEST(Layers, EveryFolderIsAKnownModule) {
+  for (const auto& entry : fs::directory_iterator(source_folder)) {
+    EXPECT_TRUE(right_below.contains(entry.path().filename())) << entry.path() << " is not in the order of the modules";
+  }
+}
+
+TEST(Layers, ModulesIncludeOnlyWhatLiesBelow) {
+  const std::regex include(R"re(#include "([a-z]+)/)re");
+  for (const auto& [module, lower] : right_below) {
+    std::set<std::string> allowed{"gpux"};
+    collect(module, allowed);
+    const std::vector<fs::path> files = files_of(source_folder / module);
+    EXPECT_FALSE(files.empty()) << module;
+    for (const fs::path& file : files) {
+      for (const std::string& used : matches(gpux::read_file(file), include)) {
+        EXPECT_TRUE(allowed.contains(used)) << file << " includes " << used << ", which does not lie below " << module;
+      }
+    }
+  }
+}
+
+TEST(Layers, OnlyTheTwoModulesForItNameOnnxRuntimesHeaders) {
+  const std::regex header(R"re((onnxruntime_[a-z_]+\.h|\bOrt::|\bOrt[A-Z][A-Za-z]+\b))re");
+  std::size_t inside = 0;
+  for (const fs::path& file : files_of(source_folder)) {
+    const std::string module = file.lexically_relative(source_folder).begin()->string();
+    const std::vector<std::string> found = matches(gpux::read_file(file), header);
+    if (module == "ort" || module == "provider") {
+      inside += found.size();
+    } else {
+      EXPECT_TRUE(found.empty()) << file << " names " << found.front();
+    }
+  }
+  EXPECT_GT(inside, 0U);
+}
+
+TEST(Layers, PublicHeadersShowNoOtherLibrarysTypes) {
+  const std::regex foreign(R"re((onnxruntime|nlohmann|simdjson|yaml-cpp|spdlog|fmt/|CLI/|protozero|\bOrt::))re");
+  const std::vector<fs::path> files = files_of(fs::path(GPUX_SOURCE_DIR) / "include");
+  EXPECT_FALSE(files.empty());
+  for (const fs::path& file : files) {
+    const std::vector<std::string> found = matches(gpux::read_file(file), foreign);
+    EXPECT_TRUE(found.empty()) << file << " names " << found.front();
+  }
+}
+
+TEST(Layers, NoFileIsADrawer) {
+  const std::regex drawer("(.*(util|helper|common|misc|manager).*)", std::regex::icase);
+  for (const fs::path& file : files_of(source_folder)) {
+    const std::string name = file.stem();
+    if (name == "provider_manager") continue;  // a public name that users know
+    EXPECT_FALSE(std::regex_match(name, drawer)) << file;
+  }
+}
+
+}  // namespace
