@@ -80,29 +80,37 @@ void add_model(PackageContent& content, const ModelInfo& info, const fs::path& f
   }
 }
 
-// The model, what lies beside it as ONNX too (encoder and decoder, say), and gpux.yml.
+// Names in a package are relative to gpux.yml's folder, or to the model's where there is no gpux.yml; a model outside
+// that folder stands by its file name.
 PackageContent gather(const OpenModel& model) {
   PackageContent content;
   const LocatedModel& located = model.located;
   const fs::path file = fs::absolute(located.onnx_file).lexically_normal();
-  const fs::path folder = file.parent_path();
+  fs::path folder = file.parent_path();
+  if (located.project) {
+    require_portable(*located.project);
+    const fs::path own = fs::absolute(located.project->folder()).lexically_normal();
+    const fs::path relative = file.lexically_relative(own);
+    if (!relative.empty() && *relative.begin() != "..") folder = own;
+  }
   ModelInfo info = model.info;
   info.path = file;
   content.name = located.name;
   content.version = located.version;
-  content.model_file = file.filename().string();
+  content.model_file = file.lexically_relative(folder).generic_string();
   add_model(content, info, folder);
   if (!located.project) return content;
   content.description = located.project->description;
   content.metadata = located.project->metadata;
-  require_portable(*located.project);
-  std::vector<fs::path> others;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".onnx" && entry.path() != file) others.push_back(entry.path());
+  for (const std::string& name : located.project->files) {
+    const fs::path other = fs::absolute(located.project->folder() / name).lexically_normal();
+    if (other.extension() == ".onnx") {
+      add_model(content, ModelInspector::inspect(other), folder);
+    } else {
+      add_file(content, other, folder);
+    }
   }
-  std::sort(others.begin(), others.end());
-  for (const fs::path& other : others) add_model(content, ModelInspector::inspect(other), folder);
-  content.files.push_back({located.project->file, "gpux.yml"});
+  content.files.push_back({located.project->file, std::string(project_file_name)});
   return content;
 }
 
@@ -195,8 +203,8 @@ void add_build(CLI::App& program, Context& context) {
   auto flags = std::make_shared<BuildFlags>();
   CLI::App* verb = add_verb(program, context, "build", "Check a model and keep it in the store under a name");
   verb->add_option("PATH", flags->path, "a folder with gpux.yml, or an .onnx file (default: .)");
-  verb->add_option("-t,--tag", flags->tags,
-                   "NAME[:TAG], repeatable (default: gpux.yml's name and version, and latest)");
+  verb->add_option("-t,--tag", flags->tags, "NAME[:TAG], repeatable (default: gpux.yml's name and version, and latest)")
+      ->allow_extra_args(false);
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   verb->add_flag("--optimize,!--no-optimize", flags->optimize,
                  "keep the optimized graph too, for this machine's processor");

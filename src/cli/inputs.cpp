@@ -207,8 +207,9 @@ Inputs read_one(const std::string& text, const Signature& signature) {
 
 void add_input_flags(CLI::App& verb, InputFlags& flags) {
   verb.add_option(
-      "-i,--input", flags.inputs,
-      "JSON, @FILE (.json .jsonl .npz .npy .pb), - for standard input, or NAME=JSON, NAME=@FILE; repeatable");
+          "-i,--input", flags.inputs,
+          "JSON, @FILE (.json .jsonl .npz .npy .pb), - for standard input, or NAME=JSON, NAME=@FILE; repeatable")
+      ->allow_extra_args(false);  // one text a flag: else CLI11 takes "[…]" apart
   verb.add_option("-f,--file", flags.file, "the same as --input @FILE");
 }
 

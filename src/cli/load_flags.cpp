@@ -146,8 +146,10 @@ void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
         ->group(group);
   }
   verb.add_option("--provider-library", flags.provider_libraries, "a plugin provider's library: NAME=PATH")
+      ->allow_extra_args(false)
       ->group(group);
   verb.add_option("--provider-option", flags.provider_options, "an option of a provider: [PROVIDER.]KEY=VALUE")
+      ->allow_extra_args(false)
       ->group(group);
   verb.add_flag("--strict{true}", flags.strict,
                 "fail unless the first provider asked for holds a node; --strict=nodes: and no other one does")
@@ -162,6 +164,7 @@ void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
   verb.add_option("--optimization", flags.optimization, "of the graph: disabled, basic, extended, layout, all")
       ->group(group);
   verb.add_option("--session-option", flags.session_options, "an ONNX Runtime configuration entry: KEY=VALUE")
+      ->allow_extra_args(false)
       ->group(group);
   verb.add_option("--profile", flags.profile, "write ONNX Runtime's profile to this file")->group(group);
 }

@@ -76,7 +76,7 @@ void add_run(CLI::App& program, Context& context) {
   add_input_flags(*verb, flags->inputs);
   verb->add_option("-o,--output", flags->output,
                    "write the outputs to FILE.{json,npz,npy,pb} instead of printing them");
-  verb->add_option("--select", flags->outputs, "only these outputs; repeatable");
+  verb->add_option("--select", flags->outputs, "only these outputs; repeatable")->allow_extra_args(false);
   verb->add_option("--nonfinite", flags->nonfinite, "NaN and infinities as: null, string")
       ->check(CLI::IsMember({"null", "string"}));
   verb->add_option("--report", flags->report, "write the provider verdict and the timings to this JSON file");
