@@ -1,19 +1,115 @@
 #include "cli/bench_output.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "base/files.h"
 #include "base/memory_size.h"
+#include "base/spelling.h"
 #include "cli/table.h"
+#include "gpux/error.h"
+#include "runtime/batch.h"
 
 namespace gpux::cli {
+namespace {
 
-std::string benchmark_json(const BenchmarkResult& result, const Verdict& verdict) {
-  nlohmann::ordered_json json;
+using Json = nlohmann::ordered_json;
+
+// Rows of the batch, where the signature says which dimension that is.
+std::uint64_t batch_of(const Signature& signature, const NamedValues& inputs) {
+  if (inputs.empty() || !runtime::can_share_runs(signature)) return 0;
+  const Tensor* first = inputs.front().second.tensor();
+  return first == nullptr || first->shape().empty() ? 0 : static_cast<std::uint64_t>(first->shape().front());
+}
+
+std::string heading(const Json& result) {
+  return result.value("provider", std::string());
+}
+
+std::string cell(const Json& result, const char* key, std::string (*written)(const Json& value)) {
+  const auto found = result.find(key);
+  return found == result.end() || found->is_null() ? "-" : written(*found);
+}
+
+std::string milliseconds(const Json& value) {
+  return fmt::format("{:.3f} ms", value.get<double>());
+}
+
+std::string per_second(const Json& value) {
+  return fmt::format("{:.1f}/s", value.get<double>());
+}
+
+std::string count(const Json& value) {
+  return std::to_string(value.get<std::uint64_t>());
+}
+
+std::string bytes(const Json& value) {
+  return format_bytes(value.get<std::uint64_t>());
+}
+
+std::string active(const Json& verdict) {
+  return join(verdict.at("active").get<std::vector<std::string>>());
+}
+
+std::string benchmark_table(const std::vector<Json>& results) {
+  struct Row {
+    const char* title;
+    const char* key;
+    std::string (*written)(const Json& value);
+  };
+
+  constexpr std::array<Row, 15> rows{{{"ran on", "verdict", active},
+                                      {"mean", "mean_time_ms", milliseconds},
+                                      {"std", "std_time_ms", milliseconds},
+                                      {"min", "min_time_ms", milliseconds},
+                                      {"median", "median_time_ms", milliseconds},
+                                      {"p90", "p90_time_ms", milliseconds},
+                                      {"p95", "p95_time_ms", milliseconds},
+                                      {"p99", "p99_time_ms", milliseconds},
+                                      {"max", "max_time_ms", milliseconds},
+                                      {"runs", "throughput_fps", per_second},
+                                      {"items", "items_per_second", per_second},
+                                      {"runs measured", "runs", count},
+                                      {"first run", "first_run_ms", milliseconds},
+                                      {"load", "load_ms", milliseconds},
+                                      {"peak memory", "peak_memory_bytes", bytes}}};
+  Table table;
+  table.head = {"asked for"};
+  for (const Json& result : results) table.head.push_back(heading(result));
+  for (const Row& row : rows) {
+    std::vector<std::string> cells{row.title};
+    for (const Json& result : results) cells.push_back(cell(result, row.key, row.written));
+    if (std::any_of(cells.begin() + 1, cells.end(), [](const std::string& text) { return text != "-"; })) {
+      table.rows.push_back(std::move(cells));
+    }
+  }
+  std::string text = table.text();
+  for (const Json& result : results) {
+    if (!result.contains("error")) continue;
+    text += fmt::format("\n{} failed: {}", heading(result), result["error"]["message"].get<std::string>());
+  }
+  return text;
+}
+
+void print(const Context& context, const Json& json, const std::vector<Json>& results, const std::string& file) {
+  if (!file.empty()) {
+    write_file_atomically(file, json.dump() + "\n");
+    say(context, fmt::format("wrote {}", file));
+  } else if (context.wants_json()) {
+    print_data(json.dump());
+  } else {
+    print_data(benchmark_table(results));
+  }
+}
+
+}  // namespace
+
+Json benchmark_json(const BenchmarkResult& result, const Verdict& verdict, std::uint64_t batch) {
+  Json json;
+  json["provider"] = verdict.requested;
   json["mean_time_ms"] = result.mean_ms;
   json["std_time_ms"] = result.std_ms;
   json["min_time_ms"] = result.min_ms;
@@ -23,13 +119,17 @@ std::string benchmark_json(const BenchmarkResult& result, const Verdict& verdict
   json["p95_time_ms"] = result.p95_ms;
   json["p99_time_ms"] = result.p99_ms;
   json["throughput_fps"] = result.throughput_per_second;
+  if (batch != 0) {
+    json["batch"] = batch;
+    json["items_per_second"] = result.throughput_per_second * static_cast<double>(batch);
+  }
   json["runs"] = result.runs;
   json["warmup_runs"] = result.warmup_runs;
   json["first_run_ms"] = result.first_run_ms;
   json["load_ms"] = result.load_ms;
   json["peak_memory_bytes"] = result.peak_memory_bytes;
-  json["verdict"] = nlohmann::ordered_json::parse(to_json(verdict));
-  return json.dump();
+  json["verdict"] = Json::parse(to_json(verdict));
+  return json;
 }
 
 void draw_progress(const Context& context, double done, std::string_view what) {
@@ -42,48 +142,17 @@ void draw_progress(const Context& context, double done, std::string_view what) {
   std::fflush(stderr);
 }
 
-std::string benchmark_table(const std::vector<std::pair<std::string, BenchmarkResult>>& results) {
-  Table table;
-  table.head = {""};
-  for (const auto& [name, result] : results) table.head.push_back(name);
-  const auto row = [&](const char* name, auto&& cell) {
-    std::vector<std::string> cells{name};
-    for (const auto& [title, result] : results) cells.push_back(cell(result));
-    table.rows.push_back(std::move(cells));
-  };
-  const auto time_row = [&](const char* name, double BenchmarkResult::*field) {
-    row(name, [&](const BenchmarkResult& result) { return fmt::format("{:.3f} ms", result.*field); });
-  };
-  time_row("mean", &BenchmarkResult::mean_ms);
-  time_row("std", &BenchmarkResult::std_ms);
-  time_row("min", &BenchmarkResult::min_ms);
-  time_row("median", &BenchmarkResult::median_ms);
-  time_row("p90", &BenchmarkResult::p90_ms);
-  time_row("p95", &BenchmarkResult::p95_ms);
-  time_row("p99", &BenchmarkResult::p99_ms);
-  time_row("max", &BenchmarkResult::max_ms);
-  row("throughput",
-      [](const BenchmarkResult& result) { return fmt::format("{:.1f}/s", result.throughput_per_second); });
-  row("runs", [](const BenchmarkResult& result) { return std::to_string(result.runs); });
-  time_row("first run", &BenchmarkResult::first_run_ms);
-  time_row("load", &BenchmarkResult::load_ms);
-  row("peak memory", [](const BenchmarkResult& result) { return format_bytes(result.peak_memory_bytes); });
-  return table.text();
-}
-
 void print_benchmark(const Context& context, const Runtime& runtime, const NamedValues& inputs,
                      BenchmarkOptions options, const std::string& file) {
   options.progress = [&](double done) { draw_progress(context, done, "measuring"); };
   const BenchmarkResult result = runtime.benchmark(inputs, options);
   say(context, to_line(runtime.verdict()));
-  if (!file.empty()) {
-    write_file_atomically(file, benchmark_json(result, runtime.verdict()) + "\n");
-    say(context, fmt::format("wrote {}", file));
-  } else if (context.wants_json()) {
-    print_data(benchmark_json(result, runtime.verdict()));
-  } else {
-    print_data(benchmark_table({{runtime.verdict().active.empty() ? "" : runtime.verdict().active.front(), result}}));
-  }
+  const Json json = benchmark_json(result, runtime.verdict(), batch_of(runtime.info().signature, inputs));
+  print(context, json, {json}, file);
+}
+
+void print_benchmarks(const Context& context, const std::vector<Json>& results, const std::string& file) {
+  print(context, Json{{"results", results}}, results, file);
 }
 
 }  // namespace gpux::cli

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "gpux/benchmark.h"
@@ -9,17 +12,20 @@
 
 namespace gpux::cli {
 
-/// A measurement and where it ran, as one JSON object: the keys of GPUX's benchmark, and more.
-std::string benchmark_json(const BenchmarkResult& result, const Verdict& verdict);
+/// A measurement and where it ran: the keys of GPUX's benchmark, and more. `batch`: items a run, 0 where not known.
+nlohmann::ordered_json benchmark_json(const BenchmarkResult& result, const Verdict& verdict, std::uint64_t batch);
 
-/// Measures, with progress on a terminal, and prints a table or JSON; to `file` as JSON instead where it is not empty.
+/// Measures once, with progress on a terminal, and prints a table or JSON; to `file` as JSON instead where it is not
+/// empty.
 void print_benchmark(const Context& context, const Runtime& runtime, const NamedValues& inputs,
                      BenchmarkOptions options, const std::string& file);
 
+/// Prints measurements side by side likewise. Each is what benchmark_json() gives, or {"provider", "error":
+/// {"message"}}.
+void print_benchmarks(const Context& context, const std::vector<nlohmann::ordered_json>& results,
+                      const std::string& file);
+
 /// Draws a share between 0 and 1 on stderr where that is a terminal; 1 ends it.
 void draw_progress(const Context& context, double done, std::string_view what);
-
-/// The rows of a table of results, one column each.
-std::string benchmark_table(const std::vector<std::pair<std::string, BenchmarkResult>>& results);
 
 }  // namespace gpux::cli

@@ -1,5 +1,6 @@
 #include "cli/inputs.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -62,19 +63,6 @@ std::optional<ElementType> tensor_type(const SignatureEntry& entry) {
   if (type->kind == ValueKind::optional && !type->inner.empty()) type = &type->inner.front();
   if (type->kind != ValueKind::tensor) return std::nullopt;
   return type->element;
-}
-
-std::string read_standard_input() {
-  std::string text;
-  std::array<char, 65536> buffer{};
-  for (std::size_t count = 0; (count = std::fread(buffer.data(), 1, buffer.size(), stdin)) > 0;) {
-    text.append(buffer.data(), count);
-    if (text.size() > standard_input_limit) {
-      throw Error(ErrorCode::invalid_input, "standard input is longer than 4 GiB: use a file");
-    }
-  }
-  if (std::ferror(stdin) != 0) throw_file_error("read", "standard input", errno);
-  return text;
 }
 
 std::string where_of(const std::filesystem::path& file) {
@@ -190,11 +178,8 @@ NamedValue read_named(const std::string& text, const Signature& signature) {
 }
 
 Inputs read_one(const std::string& text, const Signature& signature) {
-  if (text == "-") return read_json(read_standard_input(), signature);
-  if (text.starts_with("@")) {
-    if (text == "@-") return read_json(read_standard_input(), signature);
-    return read_file_input(text.substr(1), signature);
-  }
+  if (is_standard_input(text)) return read_json(read_standard_input(), signature);
+  if (text.starts_with("@")) return read_file_input(text.substr(1), signature);
   const bool looks_like_json = is_object(text) || is_array(text);
   if (named_entry(text, signature) != nullptr || (!looks_like_json && text.find('=') != std::string::npos)) {
     return {{{read_named(text, signature)}}, false};
@@ -204,6 +189,27 @@ Inputs read_one(const std::string& text, const Signature& signature) {
 }
 
 }  // namespace
+
+std::string read_standard_input() {
+  std::string text;
+  std::array<char, 65536> buffer{};
+  for (std::size_t count = 0; (count = std::fread(buffer.data(), 1, buffer.size(), stdin)) > 0;) {
+    text.append(buffer.data(), count);
+    if (text.size() > standard_input_limit) {
+      throw Error(ErrorCode::invalid_input, "standard input is longer than 4 GiB: use a file");
+    }
+  }
+  if (std::ferror(stdin) != 0) throw_file_error("read", "standard input", errno);
+  return text;
+}
+
+bool is_standard_input(const std::string& text) {
+  return text == "-" || text == "@-";
+}
+
+bool reads_standard_input(const InputFlags& flags) {
+  return is_standard_input(flags.file) || std::any_of(flags.inputs.begin(), flags.inputs.end(), is_standard_input);
+}
 
 void add_input_flags(CLI::App& verb, InputFlags& flags) {
   verb.add_option(

@@ -32,4 +32,11 @@ Inputs read_inputs(const InputFlags& flags, const Signature& signature);
 /// Whether any input was given.
 bool given(const InputFlags& flags);
 
+/// Whether one of them is standard input, which can be read once.
+bool reads_standard_input(const InputFlags& flags);
+bool is_standard_input(const std::string& text);
+
+/// All of it. Errors storage; invalid_input where it is longer than 4 GiB.
+std::string read_standard_input();
+
 }  // namespace gpux::cli

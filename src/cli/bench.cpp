@@ -1,0 +1,126 @@
+#include <cstdio>
+
+#include <CLI/App.hpp>
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "cli/bench_output.h"
+#include "cli/child.h"
+#include "cli/command.h"
+#include "cli/inputs.h"
+#include "cli/load_flags.h"
+#include "cli/open_model.h"
+#include "cli/scratch_folder.h"
+#include "cli/synthetic_flags.h"
+#include "gpux/error.h"
+
+namespace gpux::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct BenchFlags {
+  std::string model, config, output;
+  InputFlags inputs;
+  SyntheticFlags synthetic;
+  LoadFlags load;
+  std::vector<std::string> providers;
+  std::uint64_t runs = 100, warmup = 10;
+  double seconds = 0;
+};
+
+void measure_here(const BenchFlags& flags, const Context& context) {
+  if (given(flags.inputs) && !flags.synthetic.dimensions.empty()) {
+    throw Error(ErrorCode::usage, "--dim is for made up inputs, and --input gives others: use one of them");
+  }
+  const OpenModel model = open_model(flags.model, flags.config, flags.load, "");
+  const Signature& signature = model.info.signature;
+  const Inputs inputs = given(flags.inputs) ? read_inputs(flags.inputs, signature)
+                                            : Inputs{{make_inputs(flags.synthetic, signature)}, false};
+  if (inputs.is_list) throw Error(ErrorCode::usage, "bench measures one input, not a list");
+  BenchmarkOptions options{.runs = flags.runs, .warmup_runs = flags.warmup};
+  if (flags.seconds > 0) options.seconds = flags.seconds;
+  print_benchmark(context, model.load(), inputs.items.front(), options, flags.output);
+}
+
+Json failed_result(const std::string& provider, const Error& error) {
+  return {
+      {"provider", provider},
+      {"error", {{"code", to_string(error.code())}, {"exit_code", error.exit_code()}, {"message", error.message()}}}};
+}
+
+// Each in a process of its own: they may need different libraries of ONNX Runtime, and each has its own peak memory.
+void measure_side_by_side(const BenchFlags& flags, const CLI::App& verb, Context& context) {
+  const ScratchFolder folder;
+  std::vector<std::string> typed;
+  std::vector<std::string> except{"provider", "output", "json", "table"};
+  if (reads_standard_input(flags.inputs)) {
+    const std::filesystem::path copy = folder.path() / "standard_input.json";
+    write_file_atomically(copy, read_standard_input());
+    typed.push_back(fmt::format("--file={}", copy.string()));
+    except.insert(except.end(), {"input", "file"});
+    for (const std::string& input : flags.inputs.inputs) {
+      if (!is_standard_input(input)) typed.push_back(fmt::format("--input={}", input));
+    }
+  }
+  const std::vector<std::string> rest = typed_arguments(verb, except);
+  typed.insert(typed.end(), rest.begin(), rest.end());
+
+  std::vector<Json> results;
+  int failure = 0;
+  bool any = false;
+  for (std::size_t i = 0; i < flags.providers.size(); ++i) {
+    const std::string& provider = flags.providers[i];
+    draw_progress(context, static_cast<double>(i) / static_cast<double>(flags.providers.size()),
+                  fmt::format("measuring {}", provider));
+    std::vector<std::string> arguments{"bench", fmt::format("--provider={}", provider)};
+    arguments.insert(arguments.end(), typed.begin(), typed.end());
+    const ProcessResult child = run_child(std::move(arguments));
+    Json result = child.exit_code == 0 ? Json::parse(child.standard_output, nullptr, false) : Json();
+    if (result.is_object()) {
+      any = true;
+    } else {
+      const Error error = child_error(child);
+      if (failure == 0) failure = error.exit_code();
+      result = failed_result(provider, error);
+    }
+    results.push_back(std::move(result));
+  }
+  draw_progress(context, 1, "");
+  if (!any || !flags.load.strict.empty()) context.exit_code = failure;
+  print_benchmarks(context, results, flags.output);
+  for (const Json& result : results) {
+    if (!result.contains("error") || !context.wants_json()) continue;
+    say(context, fmt::format("{} failed: {}", result["provider"].get<std::string>(),
+                             result["error"]["message"].get<std::string>()));
+  }
+}
+
+void measure(BenchFlags& flags, const CLI::App& verb, Context& context) {
+  if (flags.runs == 0) throw Error(ErrorCode::usage, "--runs is 0; a benchmark needs at least 1");
+  if (flags.seconds < 0) throw Error(ErrorCode::usage, "--seconds is negative; accepted: a time above 0");
+  if (flags.providers.size() > 1) return measure_side_by_side(flags, verb, context);
+  if (!flags.providers.empty()) flags.load.provider = flags.providers.front();
+  measure_here(flags, context);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<BenchFlags>();
+  CLI::App* verb = add_verb(program, context, "bench", "Measure a model, on several providers side by side if asked");
+  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")->required();
+  verb->add_option("-p,--provider", flags->providers, "what to run on (see gpux run); repeatable, to compare")
+      ->allow_extra_args(false);
+  verb->add_option("--runs", flags->runs, "measured runs (default 100)");
+  verb->add_option("--seconds", flags->seconds, "measure for so long instead");
+  verb->add_option("--warmup", flags->warmup, "runs before that are not measured (default 10)");
+  add_input_flags(*verb, flags->inputs);
+  add_synthetic_flags(*verb, flags->synthetic);
+  verb->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");
+  verb->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_load_flags(*verb, flags->load, false);
+  verb->callback([flags, verb, &context] { measure(*flags, *verb, context); });
+}
+
+}  // namespace gpux::cli

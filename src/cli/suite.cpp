@@ -1,0 +1,132 @@
+#include "cli/suite.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/spelling.h"
+#include "cli/child.h"
+#include "cli/data_sets.h"
+#include "gpux/error.h"
+#include "gpux/runtime.h"
+
+namespace gpux::cli {
+namespace {
+
+constexpr std::size_t cases_per_process = 64;
+constexpr std::chrono::minutes process_limit{10};
+
+std::string difference_of(const DataSet& set, const NamedValues& got, const runtime::ToleranceOf& tolerance) {
+  std::vector<std::string> reasons;
+  for (const auto& [name, expected] : set.outputs) {
+    const Value* value = find(got, name);
+    const runtime::Difference difference = compare(expected, value == nullptr ? Value() : *value, tolerance);
+    if (!difference.within) reasons.push_back(fmt::format("output '{}': {}", name, difference.reason));
+  }
+  return join(reasons, "; ");
+}
+
+// The lines of a child that are whole results, in the order of the names.
+std::vector<CaseResult> results_of(const std::string& output) {
+  std::vector<CaseResult> results;
+  for (std::size_t begin = 0; begin < output.size();) {
+    const std::size_t end = output.find('\n', begin);
+    if (end == std::string::npos) break;
+    CaseResult result = case_from_line(std::string_view(output).substr(begin, end - begin));
+    if (!result.name.empty()) results.push_back(std::move(result));
+    begin = end + 1;
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<std::string> cases_of(const std::filesystem::path& suite) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(suite, error)) {
+    std::error_code ignored;
+    if (std::filesystem::exists(entry.path() / "model.onnx", ignored)) {
+      names.push_back(entry.path().filename().string());
+    }
+  }
+  if (error) throw_file_error("read", suite, error.value());
+  if (names.empty()) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("'{}' holds no case: folders with a model.onnx and test_data_set_0", suite.string()));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+CaseResult run_case(const std::filesystem::path& suite, const std::string& name, const LoadOptions& options,
+                    const InferOptions& run, const runtime::ToleranceOf& tolerance) {
+  CaseResult result;
+  result.name = name;
+  try {
+    const std::filesystem::path folder = suite / name;
+    const Runtime runtime(folder / "model.onnx", options);
+    result.active = runtime.verdict().active;
+    const std::vector<DataSet> sets = recorded_data_sets(folder, runtime.info().signature);
+    if (sets.empty()) result.reason = "no test_data_set_0";
+    for (const DataSet& set : sets) {
+      if (!result.reason.empty()) break;
+      result.reason = set.outputs.empty() ? fmt::format("{} has no output_0.pb", set.name)
+                                          : difference_of(set, runtime.infer(set.inputs, run), tolerance);
+    }
+  } catch (const Error& error) {
+    result.reason = error.message();
+  } catch (const std::exception& error) {
+    result.reason = fmt::format("a defect of gpux: {}", error.what());
+  }
+  result.passed = result.reason.empty();
+  return result;
+}
+
+std::string to_line(const CaseResult& result) {
+  const nlohmann::ordered_json json{
+      {"name", result.name}, {"passed", result.passed}, {"reason", result.reason}, {"active", result.active}};
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+CaseResult case_from_line(std::string_view line) {
+  CaseResult result;
+  try {
+    const auto json = nlohmann::ordered_json::parse(line);
+    result.passed = json.at("passed");
+    result.reason = json.at("reason");
+    result.active = json.at("active");
+    result.name = json.at("name");
+  } catch (const nlohmann::ordered_json::exception&) {
+    return {};
+  }
+  return result;
+}
+
+std::vector<CaseResult> run_cases(const std::vector<std::string>& names, const std::vector<std::string>& arguments,
+                                  const std::function<void(double done)>& progress) {
+  std::vector<CaseResult> results;
+  while (results.size() < names.size()) {
+    progress(static_cast<double>(results.size()) / static_cast<double>(names.size()));
+    const std::size_t end = std::min(names.size(), results.size() + cases_per_process);
+    std::vector<std::string> call = arguments;
+    for (std::size_t i = results.size(); i < end; ++i) call.push_back("--case=" + names[i]);
+    const ProcessResult child = run_child(std::move(call), process_limit);
+    std::vector<CaseResult> part = results_of(child.standard_output);
+    const bool stuck = part.empty();
+    // Where others came before, a case that was cut off by the limit is given a process of its own.
+    const bool blame = part.size() < end - results.size() && (stuck || !child.timed_out);
+    std::move(part.begin(), part.end(), std::back_inserter(results));
+    if (!blame) continue;
+    const Error error = child_error(child);
+    if (stuck && child.exit_code == static_cast<int>(ErrorCode::usage)) throw error;
+    results.push_back({names[results.size()], false, error.message(), {}});
+  }
+  progress(1);
+  return results;
+}
+
+}  // namespace gpux::cli

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gpux/options.h"
+#include "runtime/compare.h"
+
+namespace gpux::cli {
+
+/// What became of one case of a suite.
+struct CaseResult {
+  std::string name;
+  bool passed = false;
+  std::string reason;               ///< empty where passed
+  std::vector<std::string> active;  ///< the providers that held its nodes; empty where it did not load
+};
+
+/// Names of the folders in `suite` that hold a model.onnx, sorted. Errors not_found, invalid_input (no cases), storage.
+std::vector<std::string> cases_of(const std::filesystem::path& suite);
+
+/// Runs one case here: each recorded data set, its outputs compared with the recorded ones. Never throws for what is
+/// wrong with a case.
+CaseResult run_case(const std::filesystem::path& suite, const std::string& name, const LoadOptions& options,
+                    const InferOptions& run, const runtime::ToleranceOf& tolerance);
+
+/// One line of JSON, and back. An empty name where the line is none.
+std::string to_line(const CaseResult& result);
+CaseResult case_from_line(std::string_view line);
+
+/// Runs all cases in child processes, some at a time; one that ends its process is a failed case and the rest goes on.
+/// `arguments`: what makes a gpux print a line for each --case that is added to them.
+std::vector<CaseResult> run_cases(const std::vector<std::string>& names, const std::vector<std::string>& arguments,
+                                  const std::function<void(double done)>& progress);
+
+}  // namespace gpux::cli

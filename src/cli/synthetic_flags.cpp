@@ -1,0 +1,43 @@
+#include "cli/synthetic_flags.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "gpux/error.h"
+#include "gpux/runtime.h"
+
+namespace gpux::cli {
+namespace {
+
+std::pair<std::string, std::int64_t> name_and_size(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  std::int64_t size = -1;
+  if (equals != std::string::npos && equals != 0) {
+    const char* end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data() + equals + 1, end, size);
+    if (error != std::errc() || stopped != end) size = -1;
+  }
+  if (size < 0) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--dim is '{}'; accepted: NAME=SIZE or INPUT.INDEX=SIZE, as in batch=8", text));
+  }
+  return {text.substr(0, equals), size};
+}
+
+}  // namespace
+
+void add_synthetic_flags(CLI::App& verb, SyntheticFlags& flags) {
+  verb.add_option("--dim", flags.dimensions,
+                  "size of a free dimension of made up inputs (default 1): NAME=SIZE or INPUT.INDEX=SIZE; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--seed", flags.seed, "for the numbers of made up inputs (default 0)");
+}
+
+NamedValues make_inputs(const SyntheticFlags& flags, const Signature& signature) {
+  std::vector<std::pair<std::string, std::int64_t>> sizes;
+  for (const std::string& text : flags.dimensions) sizes.push_back(name_and_size(text));
+  return synthetic_inputs(signature, sizes, flags.seed);
+}
+
+}  // namespace gpux::cli

@@ -1,0 +1,261 @@
+#include <algorithm>
+#include <cmath>
+
+#include <CLI/App.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/spelling.h"
+#include "cli/bench_output.h"
+#include "cli/child.h"
+#include "cli/command.h"
+#include "cli/data_sets.h"
+#include "cli/inputs.h"
+#include "cli/load_flags.h"
+#include "cli/open_model.h"
+#include "cli/reference_run.h"
+#include "cli/suite.h"
+#include "cli/synthetic_flags.h"
+#include "cli/table.h"
+#include "gpux/error.h"
+#include "gpux/runtime.h"
+#include "runtime/compare.h"
+
+namespace gpux::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int exit_code_differs = 12;
+
+struct VerifyFlags {
+  std::string model, config, timeout, suite;
+  std::string reference = "cpu";
+  InputFlags inputs;
+  SyntheticFlags synthetic;
+  LoadFlags load;
+  std::optional<double> relative, absolute;
+  std::vector<std::string> cases;
+  bool lines = false;
+};
+
+/// One output of one data set against one other answer.
+struct Row {
+  std::string data_set, output, type, against;
+  runtime::Tolerance tolerance;
+  runtime::Difference difference;
+};
+
+runtime::ToleranceOf tolerance_of(const VerifyFlags& flags, runtime::Tolerance (*standard)(ElementType)) {
+  return [absolute = flags.absolute, relative = flags.relative, standard](ElementType type) {
+    runtime::Tolerance tolerance = standard(type);
+    if (absolute) tolerance.absolute = *absolute;
+    if (relative) tolerance.relative = *relative;
+    return tolerance;
+  };
+}
+
+void check_tolerance(const char* flag, const std::optional<double>& value) {
+  if (value && !(*value >= 0 && std::isfinite(*value))) {
+    throw Error(ErrorCode::usage, fmt::format("{} is {}; accepted: 0 or more", flag, *value));
+  }
+}
+
+std::vector<DataSet> data_sets(const VerifyFlags& flags, const OpenModel& model) {
+  const Signature& signature = model.info.signature;
+  const bool made_up = !flags.synthetic.dimensions.empty() || flags.synthetic.seed != 0;
+  if (given(flags.inputs)) {
+    if (made_up) throw Error(ErrorCode::usage, "--dim and --seed are for made up inputs, and --input gives others");
+    std::vector<DataSet> sets;
+    for (NamedValues& item : read_inputs(flags.inputs, signature).items) {
+      sets.push_back({fmt::format("item {}", sets.size()), std::move(item), {}});
+    }
+    if (sets.size() == 1) sets.front().name = "input";
+    return sets;
+  }
+  if (!made_up) {
+    auto recorded = recorded_data_sets(model.located.onnx_file.parent_path(), signature);
+    if (!recorded.empty()) return recorded;
+  }
+  return {{"synthetic", make_inputs(flags.synthetic, signature), {}}};
+}
+
+ElementType element_of(const Value& value) {
+  if (const Tensor* tensor = value.tensor()) return tensor->type();
+  if (const Map* map = value.map()) return map->values.type();
+  const Sequence* sequence = value.sequence();
+  return sequence == nullptr || sequence->values.empty() ? ElementType::undefined
+                                                         : element_of(sequence->values.front());
+}
+
+void add_rows(const DataSet& set, const NamedValues& expected, const NamedValues& got, const std::string& against,
+              const runtime::ToleranceOf& tolerance, std::vector<Row>& rows) {
+  for (const auto& [name, value] : expected) {
+    const Value* other = find(got, name);
+    const ElementType type = element_of(value);
+    rows.push_back({set.name, name, std::string(to_string(type)), against, tolerance(type),
+                    compare(value, other == nullptr ? Value() : *other, tolerance)});
+  }
+}
+
+Json to_json(const Row& row) {
+  return {{"data_set", row.data_set},
+          {"output", row.output},
+          {"type", row.type},
+          {"against", row.against},
+          {"max_absolute", row.difference.max_absolute},
+          {"max_relative", row.difference.max_relative},
+          {"cosine", row.difference.cosine},
+          {"elements", row.difference.elements},
+          {"mismatches", row.difference.mismatches},
+          {"tolerance", {{"absolute", row.tolerance.absolute}, {"relative", row.tolerance.relative}}},
+          {"passed", row.difference.within},
+          {"reason", row.difference.reason}};
+}
+
+std::string table_of(const std::vector<Row>& rows) {
+  Table table;
+  table.head = {"data set", "output", "type", "against", "max abs", "max rel", "cosine", "tolerance", "result"};
+  for (const Row& row : rows) {
+    const runtime::Difference& difference = row.difference;
+    table.rows.push_back({row.data_set, row.output, row.type, row.against,
+                          fmt::format("{:.3g}", difference.max_absolute),
+                          fmt::format("{:.3g}", difference.max_relative), fmt::format("{:.9f}", difference.cosine),
+                          fmt::format("{:g} + {:g} rel", row.tolerance.absolute, row.tolerance.relative),
+                          difference.within ? "same" : "DIFFERS: " + difference.reason});
+  }
+  return table.text();
+}
+
+std::string names_of(const Verdict& verdict) {
+  return verdict.active.empty() ? verdict.requested : join(verdict.active, "+");
+}
+
+void verify_model(const VerifyFlags& flags, Context& context) {
+  const OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
+  const std::vector<DataSet> sets = data_sets(flags, model);
+  const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::provider_tolerance);
+  const Runtime runtime = model.load();
+  ReferenceRun reference(model, flags.reference);
+  const InferOptions options{.timeout = model.settings.timeout};
+  std::vector<Row> rows;
+  for (const DataSet& set : sets) {
+    const NamedValues got = runtime.infer(set.inputs, options);
+    add_rows(set, reference.infer(set.inputs, options), got, flags.reference, tolerance, rows);
+    add_rows(set, set.outputs, got, "recorded", tolerance, rows);
+  }
+  const bool passed = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.difference.within; });
+  if (!passed) context.exit_code = exit_code_differs;
+
+  const std::string compared = fmt::format("{} with {}", names_of(runtime.verdict()), reference.active());
+  const bool same = names_of(runtime.verdict()) == reference.active();
+  say(context, to_line(runtime.verdict()));
+  say(context, fmt::format("compared {}{}", compared, same ? ": the same provider, so this says little" : ""));
+  if (!context.wants_json()) return print_data(table_of(rows));
+  Json json{{"passed", passed}, {"compared", compared}, {"same_provider", same}, {"outputs", Json::array()}};
+  for (const Row& row : rows) json["outputs"].push_back(to_json(row));
+  json["verdict"] = Json::parse(to_json(runtime.verdict()));
+  print_data(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// The worker: a line for each case as it is done, so that a crash loses no other's.
+void run_cases_here(const VerifyFlags& flags, const LoadSettings& settings) {
+  const InferOptions options{.timeout = settings.timeout};
+  const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::suite_tolerance);
+  for (const std::string& name : flags.cases) {
+    print_data(to_line(run_case(flags.suite, name, settings.options, options, tolerance)));
+  }
+}
+
+std::vector<std::string> chosen_cases(const VerifyFlags& flags) {
+  const std::vector<std::string> all = cases_of(flags.suite);
+  for (const std::string& name : flags.cases) {
+    if (std::find(all.begin(), all.end(), name) != all.end()) continue;
+    const std::string_view near = nearest(name, all);
+    throw Error(ErrorCode::not_found, fmt::format("'{}' has no case '{}'{}", flags.suite, name,
+                                                  near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+  }
+  return flags.cases.empty() ? all : flags.cases;
+}
+
+void print_suite(const Context& context, const std::vector<CaseResult>& results, const std::string& requested) {
+  const auto passed = static_cast<std::size_t>(
+      std::count_if(results.begin(), results.end(), [](const CaseResult& result) { return result.passed; }));
+  std::map<std::string, std::size_t> held;
+  for (const CaseResult& result : results) {
+    for (const std::string& provider : result.active) ++held[provider];
+  }
+  std::string line = fmt::format("{} of {} cases passed, asked for {}", passed, results.size(), requested);
+  for (const auto& [provider, count] : held) line += fmt::format("; {} held nodes of {}", provider, count);
+  if (context.wants_json()) {
+    Json json{{"provider", requested}, {"cases", Json::array()}};
+    for (const CaseResult& result : results) json["cases"].push_back(Json::parse(to_line(result)));
+    json["passed"] = passed;
+    json["failed"] = results.size() - passed;
+    json["cases_held_by"] = held;
+    print_data(json.dump());
+  } else {
+    Table table;
+    table.head = {"case", "ran on", "result"};
+    for (const CaseResult& result : results) {
+      table.rows.push_back({result.name, result.active.empty() ? "-" : join(result.active),
+                            result.passed ? "passed" : "FAILED: " + result.reason});
+    }
+    print_data(table.text());
+  }
+  say(context, line);
+}
+
+void verify_suite(const VerifyFlags& flags, const CLI::App& verb, Context& context) {
+  if (!flags.model.empty()) throw Error(ErrorCode::usage, "--suite and MODEL are two ways: use one of them");
+  if (given(flags.inputs) || !flags.synthetic.dimensions.empty()) {
+    throw Error(ErrorCode::usage, "--suite brings its own inputs: leave out --input and --dim");
+  }
+  const LoadSettings settings = resolve_load(flags.load, flags.timeout, LocatedModel{});
+  if (flags.lines) return run_cases_here(flags, settings);
+  const std::vector<std::string> names = chosen_cases(flags);
+  std::vector<std::string> arguments{"verify", "--lines"};
+  const std::vector<std::string> typed = typed_arguments(verb, {"case", "json", "table"});
+  arguments.insert(arguments.end(), typed.begin(), typed.end());
+  const auto results =
+      run_cases(names, arguments, [&](double done) { draw_progress(context, done, "running the cases"); });
+  const bool passed =
+      std::all_of(results.begin(), results.end(), [](const CaseResult& result) { return result.passed; });
+  if (!passed) context.exit_code = exit_code_differs;
+  print_suite(context, results, settings.options.provider);
+}
+
+void verify(const VerifyFlags& flags, const CLI::App& verb, Context& context) {
+  check_tolerance("--rtol", flags.relative);
+  check_tolerance("--atol", flags.absolute);
+  if (!flags.suite.empty()) return verify_suite(flags, verb, context);
+  if (flags.model.empty()) throw Error(ErrorCode::usage, "verify needs a MODEL, or --suite DIR");
+  if (!flags.cases.empty()) throw Error(ErrorCode::usage, "--case chooses from a --suite");
+  verify_model(flags, context);
+}
+
+}  // namespace
+
+void add_verify(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<VerifyFlags>();
+  CLI::App* verb = add_verb(program, context, "verify",
+                            "Compare a provider's answers with the CPU's, or with recorded ones; exit code 12 where "
+                            "they differ");
+  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
+  verb->add_option("--reference", flags->reference, "the provider to compare with (default cpu)");
+  add_input_flags(*verb, flags->inputs);
+  add_synthetic_flags(*verb, flags->synthetic);
+  verb->add_option("--rtol", flags->relative, "relative tolerance, for all types of numbers");
+  verb->add_option("--atol", flags->absolute, "absolute tolerance, for all types of numbers");
+  verb->add_option("--suite", flags->suite,
+                   "a folder of cases as the ONNX project's: CASE/model.onnx, test_data_set_N");
+  verb->add_option("--case", flags->cases, "only this case of the suite; repeatable")->allow_extra_args(false);
+  verb->add_flag("--lines", flags->lines)->group("");
+  verb->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_timeout_flag(*verb, flags->timeout);
+  add_load_flags(*verb, flags->load);
+  verb->callback([flags, verb, &context] { verify(*flags, *verb, context); });
+}
+
+}  // namespace gpux::cli
