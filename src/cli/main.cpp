@@ -105,7 +105,8 @@ int run(int count, char** arguments) {
     }
     log::start(level_from(context), log_format == "json" ? log::Format::json : log::Format::text);
   });
-  for (const auto add : {add_build, add_run, add_bench, add_verify, add_images, add_tag, add_rm, add_prune, add_version}) {
+  for (const auto add :
+       {add_build, add_run, add_bench, add_verify, add_images, add_tag, add_rm, add_prune, add_version}) {
     add(program, context);
   }
   try {

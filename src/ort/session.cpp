@@ -1,11 +1,13 @@
 #include "ort/session.h"
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "ort/api.h"
+#include "ort/empty_sequence.h"
 
 namespace gpux::ort {
 
@@ -142,6 +144,14 @@ struct Session::State {
 
   explicit State(Ort::Session&& created)
       : session(std::move(created)), input_names(session.GetInputNames()), output_names(session.GetOutputNames()) {}
+
+  // A sequence without elements does not say itself of what type it is.
+  [[nodiscard]] Ort::Value wrap_input(const std::string& name, const Value& value) const {
+    const Sequence* sequence = value.sequence();
+    const auto found = std::find(input_names.begin(), input_names.end(), name);
+    if (sequence == nullptr || !sequence->values.empty() || found == input_names.end()) return wrap(value);
+    return empty_sequence(session.GetInputTypeInfo(static_cast<std::size_t>(found - input_names.begin())));
+  }
 };
 
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -191,7 +201,7 @@ std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<std
   try {
     for (const auto& [name, value] : inputs) {
       input_names.push_back(name.c_str());
-      input_values.push_back(wrap(value));
+      input_values.push_back(state_->wrap_input(name, value));
     }
     const Ort::RunOptions& options = handle == nullptr ? state_->run_options : handle->options_->options;
     std::vector<Ort::Value> results =
@@ -235,7 +245,7 @@ Binding::Binding(const Session& session, const NamedValues& inputs) {
     auto& state = *session.state_;
     state_ = std::make_unique<State>(State{&state, Ort::IoBinding(state.session), {}, inputs});
     for (const auto& [name, value] : state_->held) {
-      state_->inputs.push_back(wrap(value));
+      state_->inputs.push_back(state.wrap_input(name, value));
       state_->binding.BindInput(name.c_str(), state_->inputs.back());
     }
     const std::vector<Ort::ConstMemoryInfo> places = state.session.GetMemoryInfoForOutputs();
