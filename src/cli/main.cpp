@@ -49,20 +49,24 @@ void collect_flags(const CLI::App& app, std::vector<std::string>& names) {
 // CLI11's own words, with the nearest known name where one was mistyped.
 std::string usage_line(const CLI::App& program, const CLI::ParseError& error, int count, char** arguments) {
   std::string line = error.what();
+  const std::vector<std::string> not_understood = program.remaining();
+  const bool no_verb = program.get_subcommands().empty();
   std::vector<std::string> known;
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const auto verbs = program.get_subcommands();
-    if (verbs.empty()) {
-      for (const CLI::App* verb : program.get_subcommands({})) known.push_back(verb->get_name());
-    } else {
-      collect_flags(program, known);
+  if (no_verb && !not_understood.empty() && !not_understood.front().starts_with("-")) {
+    for (const CLI::App* verb : program.get_subcommands({})) known.push_back(verb->get_name());
+    line = fmt::format("'{}' is no command of gpux", not_understood.front());
+    if (const auto near = nearest(not_understood.front(), known); !near.empty()) {
+      line += fmt::format("; did you mean '{}'?", near);
     }
+  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    collect_flags(program, known);
     for (int i = 1; i < count; ++i) {
       const std::string word = std::string(arguments[i]).substr(0, std::string(arguments[i]).find('='));
       if (std::find(known.begin(), known.end(), word) != known.end() || line.find(word) == std::string::npos) continue;
-      if (verbs.empty() && !word.starts_with("-")) line = fmt::format("'{}' is no command of gpux", word);
-      if (const auto near = nearest(word, known); !near.empty())
-        return fmt::format("{}; did you mean '{}'?", line, near);
+      if (const auto near = nearest(word, known); !near.empty()) {
+        line += fmt::format("; did you mean '{}'?", near);
+        break;
+      }
     }
   }
   const CLI::App* verb = &program;
@@ -85,6 +89,26 @@ log::Level level_from(const Context& context) {
   return log::Level::warning;
 }
 
+/// Verbs as they stand together in the help.
+struct VerbGroup {
+  const char* title;
+  std::vector<void (*)(CLI::App&, Context&)> verbs;
+};
+
+void add_verbs(CLI::App& program, Context& context) {
+  const std::vector<VerbGroup> groups = {
+      {"Use a model", {add_run, add_bench, add_verify}},
+      {"Keep models", {add_build, add_images, add_tag, add_rm, add_prune}},
+      {"Everything else", {add_version}},
+  };
+  for (const VerbGroup& group : groups) {
+    for (const auto add : group.verbs) {
+      add(program, context);
+      program.get_subcommands({}).back()->group(group.title);
+    }
+  }
+}
+
 int run(int count, char** arguments) {
   Context context;
   std::string log_format = environment_variable("GPUX_LOG_FORMAT");
@@ -105,10 +129,7 @@ int run(int count, char** arguments) {
     }
     log::start(level_from(context), log_format == "json" ? log::Format::json : log::Format::text);
   });
-  for (const auto add :
-       {add_build, add_run, add_bench, add_verify, add_images, add_tag, add_rm, add_prune, add_version}) {
-    add(program, context);
-  }
+  add_verbs(program, context);
   try {
     program.parse(count, arguments);
     return context.exit_code;
