@@ -1,6 +1,8 @@
 #include "cli/load_flags.h"
 
+#include <array>
 #include <charconv>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -59,6 +61,24 @@ Strictness strictness(const Said& said) {
   refuse(said, "true, nodes, false");
 }
 
+std::uint64_t memory_size(const Said& said) {
+  const auto bytes = parse_memory_size(said.text);
+  if (!bytes) refuse(said, "a number of bytes, or a size like 2GB");
+  return *bytes;
+}
+
+std::string precision(const Said& said) {
+  const std::string word = lower(said.text);
+  if (word != "fp32" && word != "fp16" && word != "bf16" && word != "int8") refuse(said, "fp32, fp16, bf16, int8");
+  return word;
+}
+
+std::chrono::milliseconds time_limit(const Said& said) {
+  const auto limit = duration_from(said.text);
+  if (!limit) refuse(said, "a time like 5s or 500ms");
+  return *limit;
+}
+
 Optimization optimization(const Said& said) {
   const auto level = optimization_from(lower(said.text));
   if (!level) refuse(said, "disabled, basic, extended, layout, all");
@@ -105,14 +125,16 @@ void read_provider_options(const LoadFlags& flags, LoadOptions& options) {
   }
 }
 
+std::vector<std::string> plugin_names(std::span<const ProviderLibrary> given) {
+  std::vector<std::string> names;
+  for (const provider::PluginFile& plugin : provider::find_plugins(given)) names.push_back(plugin.name);
+  return names;
+}
+
 // An unknown name is a mistake of whoever wrote it: 2 for a flag or variable, 3 for gpux.yml.
 void check_request(const LoadOptions& options, const std::string& place) {
-  std::vector<std::string> own;
-  for (const provider::PluginFile& plugin : provider::find_plugins(options.provider_libraries)) {
-    own.push_back(plugin.name);
-  }
   try {
-    (void)provider::parse_request(options.provider, own);
+    (void)provider::parse_request(options.provider, plugin_names(options.provider_libraries));
   } catch (const Error& error) {
     if (place.empty()) throw error.within(options.provider_from);
     throw Error(ErrorCode::invalid_config, place + ": " + error.message());
@@ -136,7 +158,62 @@ void read_project(const ProjectFile& project, LoadOptions& options) {
   if (options.profile.empty() && project.runtime.profile) options.profile = *project.runtime.profile;
 }
 
+/// A variable and what its value has to be; null: any text will do, or main() looks at it.
+struct Variable {
+  const char* name;
+  void (*check)(const Said&);
+};
+
+std::span<const Variable> variables() {
+  static const std::array<Variable, 15> all{{
+      {"GPUX_HOME", nullptr},
+      {"GPUX_ONNXRUNTIME", nullptr},
+      {"GPUX_PROVIDER", [](const Said& said) { (void)provider::parse_request(said.text, plugin_names({})); }},
+      {"GPUX_STRICT", [](const Said& said) { (void)strictness(said); }},
+      {"GPUX_DEVICE", [](const Said& said) { (void)number(said); }},
+      {"GPUX_MEMORY", [](const Said& said) { (void)memory_size(said); }},
+      {"GPUX_PRECISION", [](const Said& said) { (void)precision(said); }},
+      {"GPUX_CACHE_DIR", nullptr},
+      {"GPUX_THREADS", [](const Said& said) { (void)threads(said); }},
+      {"GPUX_INTER_THREADS", [](const Said& said) { (void)threads(said); }},
+      {"GPUX_OPTIMIZATION", [](const Said& said) { (void)optimization(said); }},
+      {"GPUX_PROFILE", nullptr},
+      {"GPUX_TIMEOUT", [](const Said& said) { (void)time_limit(said); }},
+      {"GPUX_LOG_LEVEL", nullptr},
+      {"GPUX_LOG_FORMAT", nullptr},
+  }};
+  return all;
+}
+
 }  // namespace
+
+std::vector<ProviderLibrary> read_provider_libraries(const std::vector<std::string>& texts) {
+  std::vector<ProviderLibrary> libraries;
+  for (const std::string& text : texts) {
+    const auto [name, path] = key_and_value(text, "--provider-library", "NAME=PATH");
+    libraries.push_back({name, path});
+  }
+  return libraries;
+}
+
+std::vector<std::string> variable_names() {
+  std::vector<std::string> names;
+  for (const Variable& variable : variables()) names.emplace_back(variable.name);
+  return names;
+}
+
+std::string variable_problem(const std::string& name) {
+  const std::string value = environment_variable(name.c_str());
+  for (const Variable& variable : variables()) {
+    if (variable.name != name || variable.check == nullptr || value.empty()) continue;
+    try {
+      variable.check({value, name});
+    } catch (const Error& error) {
+      return error.message();
+    }
+  }
+  return {};
+}
 
 void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
   const char* group = "How the model is loaded";
@@ -176,25 +253,17 @@ void add_timeout_flag(CLI::App& verb, std::string& timeout) {
 LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model) {
   LoadSettings settings;
   LoadOptions& options = settings.options;
-  for (const std::string& text : flags.provider_libraries) {
-    const auto [name, path] = key_and_value(text, "--provider-library", "NAME=PATH");
-    options.provider_libraries.push_back({name, path});
-  }
+  options.provider_libraries = read_provider_libraries(flags.provider_libraries);
   options.device = number(flag_or_variable(flags.device, "--device", "GPUX_DEVICE"));
   options.intra_threads = threads(flag_or_variable(flags.intra_threads, "--threads", "GPUX_THREADS"));
   options.inter_threads = threads(flag_or_variable(flags.inter_threads, "--inter-threads", "GPUX_INTER_THREADS"));
   options.profile = flag_or_variable(flags.profile, "--profile", "GPUX_PROFILE").text;
   options.cache_directory = flag_or_variable(flags.cache_directory, "--cache-dir", "GPUX_CACHE_DIR").text;
   if (const Said memory = flag_or_variable(flags.memory, "--memory", "GPUX_MEMORY")) {
-    options.memory_bytes = parse_memory_size(memory.text);
-    if (!options.memory_bytes) refuse(memory, "a number of bytes, or a size like 2GB");
+    options.memory_bytes = memory_size(memory);
   }
-  if (const Said precision = flag_or_variable(flags.precision, "--precision", "GPUX_PRECISION")) {
-    options.precision = lower(precision.text);
-    if (options.precision != "fp32" && options.precision != "fp16" && options.precision != "bf16" &&
-        options.precision != "int8") {
-      refuse(precision, "fp32, fp16, bf16, int8");
-    }
+  if (const Said said = flag_or_variable(flags.precision, "--precision", "GPUX_PRECISION")) {
+    options.precision = precision(said);
   }
   for (const std::string& text : flags.session_options) {
     options.session_config.push_back(key_and_value(text, "--session-option", "KEY=VALUE"));
@@ -230,8 +299,7 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   check_request(options, place);
 
   if (const Said limit = flag_or_variable(timeout, "--timeout", "GPUX_TIMEOUT")) {
-    settings.timeout = duration_from(limit.text);
-    if (!settings.timeout) refuse(limit, "a time like 5s or 500ms");
+    settings.timeout = time_limit(limit);
   } else {
     settings.timeout = declared.timeout;
   }

@@ -34,4 +34,13 @@ void add_timeout_flag(CLI::App& verb, std::string& timeout);
 /// Errors usage (flags and variables), invalid_config (gpux.yml), each naming the setting.
 LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model);
 
+/// The values of --provider-library NAME=PATH. Error usage.
+std::vector<ProviderLibrary> read_provider_libraries(const std::vector<std::string>& texts);
+
+/// All GPUX_* variables that gpux reads.
+std::vector<std::string> variable_names();
+
+/// What is wrong with the value of one of them; empty where it is not set or will do.
+std::string variable_problem(const std::string& name);
+
 }  // namespace gpux::cli

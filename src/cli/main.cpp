@@ -97,9 +97,10 @@ struct VerbGroup {
 
 void add_verbs(CLI::App& program, Context& context) {
   const std::vector<VerbGroup> groups = {
-      {"Use a model", {add_run, add_bench, add_verify}},
+      {"Use a model", {add_run, add_bench, add_verify, add_inspect}},
       {"Keep models", {add_build, add_images, add_tag, add_rm, add_prune}},
-      {"Everything else", {add_version}},
+      {"This machine", {add_providers}},
+      {"Everything else", {add_schema, add_version}},
   };
   for (const VerbGroup& group : groups) {
     for (const auto add : group.verbs) {

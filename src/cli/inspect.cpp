@@ -1,0 +1,236 @@
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/load_flags.h"
+#include "cli/machine_report.h"
+#include "cli/model_report.h"
+#include "cli/open_model.h"
+#include "cli/print_json.h"
+#include "cli/table.h"
+#include "gpux/error.h"
+#include "gpux/model_inspector.h"
+#include "gpux/runtime.h"
+#include "model/signature_match.h"
+#include "provider/request.h"
+#include "provider/select.h"
+
+namespace gpux::cli {
+namespace {
+
+struct InspectFlags {
+  std::string model, file, config;
+  LoadFlags load;
+};
+
+bool loads(const InspectFlags& flags) {
+  return !flags.load.provider.empty();
+}
+
+// They would do nothing, since the file is only read.
+void refuse_load_flags(const LoadFlags& flags) {
+  const std::vector<std::pair<const char*, bool>> given = {
+      {"--provider-library", !flags.provider_libraries.empty()},
+      {"--provider-option", !flags.provider_options.empty()},
+      {"--strict", !flags.strict.empty()},
+      {"--device", !flags.device.empty()},
+      {"--memory", !flags.memory.empty()},
+      {"--precision", !flags.precision.empty()},
+      {"--cache-dir", !flags.cache_directory.empty()},
+      {"--threads", !flags.intra_threads.empty()},
+      {"--inter-threads", !flags.inter_threads.empty()},
+      {"--optimization", !flags.optimization.empty()},
+      {"--session-option", !flags.session_options.empty()},
+      {"--profile", !flags.profile.empty()},
+  };
+  for (const auto& [name, is_given] : given) {
+    if (is_given) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("{} means something only where the model is loaded: give --provider too", name));
+    }
+  }
+}
+
+LocatedModel find_model(const InspectFlags& flags) {
+  const auto config = flags.config.empty() ? std::nullopt : std::optional<std::filesystem::path>(flags.config);
+  if (flags.file.empty()) return locate(flags.model, open_store(), config);
+  if (!flags.model.empty()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("MODEL '{}' and --model '{}' are both given: give one of them", flags.model, flags.file));
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(flags.file, error)) {
+    throw Error(ErrorCode::not_found, fmt::format("--model '{}': no such file", flags.file));
+  }
+  return locate(flags.file, open_store(), config);
+}
+
+// Said, and no error: what is wrong is just what one inspects a model for.
+std::vector<std::string> problems_of(const LocatedModel& located, const ModelInfo& info) {
+  std::vector<std::string> problems;
+  if (located.project) problems = compare(*located.project, info.signature);
+  for (const ExternalFile& file : info.external_files) {
+    if (!file.present) problems.push_back(fmt::format("external file '{}' is missing or too short", file.location));
+  }
+  return problems;
+}
+
+void print_model_json(const LocatedModel& located, const ModelInfo& info, const std::vector<std::string>& problems,
+                      const Runtime* runtime) {
+  Json json = Json::parse(ModelInspector::to_json(info));
+  const bool file_alone = !located.project && !located.stored;
+  if (!file_alone) {
+    json = Json{{"config", located.project ? to_json(*located.project) : Json(nullptr)},
+                {"model_info", std::move(json)},
+                {"package", located.stored ? to_json(*located.stored) : Json(nullptr)}};
+  }
+  json["problems"] = problems;
+  if (runtime != nullptr) {
+    json["placement"] = placement_json(*runtime);
+    json["verdict"] = Json::parse(to_json(runtime->verdict()));
+    json["load_ms"] = runtime->load_time().count();
+  }
+  print_json(json);
+}
+
+void print_model_tables(const LocatedModel& located, const ModelInfo& info, const Runtime* runtime) {
+  Tables tables;
+  const ProjectFile* project = located.project ? &*located.project : nullptr;
+  if (project != nullptr) append_project_table(*project, tables);
+  if (located.stored) append_package_tables(*located.stored, tables);
+  append_model_tables(info, project, tables);
+  if (runtime != nullptr) append_placement_tables(*runtime, tables);
+  print_data(sections(tables));
+}
+
+void inspect_model(const InspectFlags& flags, const Context& context) {
+  if (!loads(flags)) refuse_load_flags(flags.load);
+  const LocatedModel located = find_model(flags);
+  if (located.project && located.stored) require_portable(*located.project);
+  ModelInfo info = ModelInspector::inspect(located.onnx_file);
+  info.name = located.name;
+  info.version = located.version;
+  if (!located.note.empty()) say(context, located.note);
+  const std::vector<std::string> problems = problems_of(located, info);
+  for (const std::string& problem : problems) say(context, problem);
+
+  std::unique_ptr<Runtime> runtime;
+  if (loads(flags)) {
+    runtime = std::make_unique<Runtime>(located.onnx_file, resolve_load(flags.load, {}, located).options);
+    say(context, to_line(runtime->verdict()));
+  }
+  if (context.wants_json()) {
+    print_model_json(located, info, problems, runtime.get());
+  } else {
+    print_model_tables(located, info, runtime.get());
+  }
+}
+
+/// A provider of the default order and what `auto` makes of it.
+struct Rank {
+  const ProviderReport* report;
+  std::string status;
+};
+
+std::vector<Rank> priority_of(const std::vector<ProviderReport>& reports) {
+  const auto system = provider::this_system();
+  std::vector<Rank> ranks;
+  for (const provider::Selection::Step& step : provider::select({}, reports, system).steps) {
+    for (const ProviderReport& report : reports) {
+      if (report.id != step.id) continue;
+      const bool is_chosen = step.outcome == ProviderAttempt::Outcome::active;
+      std::string status = is_chosen ? "used" : report.available ? "available" : "not available";
+      if (!step.reason.empty()) status += ": " + step.reason;
+      ranks.push_back({&report, std::move(status)});
+    }
+  }
+  return ranks;
+}
+
+void print_machine_json(const std::vector<ProviderReport>& reports, const RuntimeLibrary& library) {
+  Json json;
+  json["available_providers"] = Json::array();
+  json["provider_details"] = Json::object();
+  for (const ProviderReport& report : reports) {
+    if (report.available) json["available_providers"].push_back(report.ort_name);
+    Json details = to_json(report);
+    details["platform"] = report.systems;
+    details["config"] = Json::object();  // what is passed to it unless options are given
+    // Two libraries of the user's own may carry one name.
+    const bool is_taken = json["provider_details"].contains(report.ort_name);
+    json["provider_details"][is_taken ? report.id : report.ort_name] = std::move(details);
+  }
+  json["priority"] = Json::array();
+  int place = 0;
+  for (const Rank& rank : priority_of(reports)) {
+    json["priority"].push_back({{"priority", ++place},
+                                {"provider", rank.report->id},
+                                {"name", rank.report->ort_name},
+                                {"status", rank.status}});
+  }
+  json["machine"] = machine_json();
+  json["machine"]["onnxruntime"] = to_json(library);
+  print_json(json);
+}
+
+void print_machine_tables(const std::vector<ProviderReport>& reports, const RuntimeLibrary& library) {
+  Table available{.head = {"PROVIDER", "AVAILABLE", "PLATFORM", "DESCRIPTION"}, .rows = {}};
+  for (const ProviderReport& report : reports) {
+    available.rows.push_back({report.id, report.available ? "yes" : "no",
+                              fmt::format("{}", fmt::join(report.systems, ", ")), report.description});
+  }
+  Table priority{.head = {"PRIORITY", "PROVIDER", "STATUS"}, .rows = {}};
+  for (const Rank& rank : priority_of(reports)) {
+    priority.rows.push_back({std::to_string(priority.rows.size() + 1), rank.report->id, rank.status});
+  }
+  Table machine{.head = {}, .rows = machine_rows()};
+  machine.rows.push_back({"ONNX Runtime", fmt::format("{} (API {}), {}: {}", library.version, library.api_version,
+                                                      library.origin, library.path.string())});
+  print_data(sections({{"Available execution providers", std::move(available)},
+                       {"Provider priority of 'auto'", std::move(priority)},
+                       {"Machine", std::move(machine)}}));
+}
+
+void inspect_machine(const InspectFlags& flags, const Context& context) {
+  const LoadFlags& load = flags.load;
+  if (loads(flags) || !flags.config.empty()) {
+    throw Error(ErrorCode::usage, fmt::format("{} wants a MODEL", loads(flags) ? "--provider" : "--config"));
+  }
+  LoadFlags others = load;
+  others.provider_libraries.clear();
+  refuse_load_flags(others);
+  const auto reports = ProviderManager(read_provider_libraries(load.provider_libraries)).providers();
+  if (context.wants_json()) {
+    print_machine_json(reports, runtime_library());
+  } else {
+    print_machine_tables(reports, runtime_library());
+  }
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<InspectFlags>();
+  CLI::App* verb = add_verb(program, context, "inspect", "What a model is, from its file; without MODEL: this machine");
+  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
+  verb->add_option("-m,--model", flags->file, "an .onnx file, instead of MODEL");
+  verb->add_option("-c,--config", flags->config, "another gpux.yml");
+  verb->add_flag("--json-output,!--no-json-output", context.json, "the same as --json");
+  add_load_flags(*verb, flags->load);
+  verb->footer(
+      "With --provider the model is loaded, and each provider's nodes are listed.\n"
+      "Examples:\n"
+      "  gpux inspect model.onnx\n"
+      "  gpux inspect digits:1.0.0 --provider openvino,cpu --json");
+  verb->callback([flags, &context] {
+    if (flags->model.empty() && flags->file.empty()) {
+      inspect_machine(*flags, context);
+    } else {
+      inspect_model(*flags, context);
+    }
+  });
+}
+
+}  // namespace gpux::cli

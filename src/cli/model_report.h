@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/print_json.h"
+#include "cli/table.h"
+#include "gpux/model_info.h"
+#include "gpux/runtime.h"
+#include "model/locate.h"
+
+namespace gpux::cli {
+
+/// A gpux.yml as it counts: what it declares, null where it does not say.
+Json to_json(const ProjectFile& project);
+
+/// A stored package: names, digest, files, variants.
+Json to_json(const StoredModel& stored);
+
+/// What runs where: for each provider its nodes, their number and share, and how many of each operator.
+/// Null where the session could not be asked.
+Json placement_json(const Runtime& runtime);
+
+/// Tables for people, with their titles.
+using Tables = std::vector<std::pair<std::string, Table>>;
+
+/// `project` may be null.
+void append_model_tables(const ModelInfo& info, const ProjectFile* project, Tables& tables);
+void append_project_table(const ProjectFile& project, Tables& tables);
+void append_package_tables(const StoredModel& stored, Tables& tables);
+void append_placement_tables(const Runtime& runtime, Tables& tables);
+
+}  // namespace gpux::cli
