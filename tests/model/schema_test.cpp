@@ -1,9 +1,9 @@
 #include <cstdlib>
 #include <fstream>
-#include <regex>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <regex.h>
 #include <yaml-cpp/yaml.h>
 
 #include "model/project_cases.h"
@@ -13,6 +13,18 @@ namespace gpux {
 namespace {
 
 using Json = nlohmann::json;
+
+/// Whether a part of the text is as the extended regular expression says.
+bool matches(const std::string& text, const std::string& pattern) {
+  regex_t compiled{};
+  if (::regcomp(&compiled, pattern.c_str(), REG_EXTENDED | REG_NOSUB) != 0) {
+    ADD_FAILURE() << "the schema has the pattern " << pattern;
+    return false;
+  }
+  const bool found = ::regexec(&compiled, text.c_str(), 0, nullptr, 0) == 0;
+  ::regfree(&compiled);
+  return found;
+}
 
 /// YAML 1.2's core schema: what an editor with the JSON schema sees.
 Json as_json(const YAML::Node& node) {
@@ -29,10 +41,10 @@ Json as_json(const YAML::Node& node) {
   }
   const std::string& text = node.Scalar();
   if (node.Tag() == "!") return text;
-  if (std::regex_match(text, std::regex("true|True|TRUE"))) return true;
-  if (std::regex_match(text, std::regex("false|False|FALSE"))) return false;
-  if (std::regex_match(text, std::regex("[-+]?[0-9]+"))) return std::stoll(text);
-  if (std::regex_match(text, std::regex("[-+]?[0-9]*\\.[0-9]+"))) return std::stod(text);
+  if (matches(text, "^(true|True|TRUE)$")) return true;
+  if (matches(text, "^(false|False|FALSE)$")) return false;
+  if (matches(text, "^([-+]?[0-9]+)$")) return std::stoll(text);
+  if (matches(text, "^([-+]?[0-9]*\\.[0-9]+)$")) return std::stod(text);
   return text;
 }
 
@@ -63,7 +75,7 @@ class Validator {
     if (keyword == "enum") return std::find(wanted.begin(), wanted.end(), value) != wanted.end();
     if (keyword == "type") return has_type(wanted, value);
     if (keyword == "pattern") {
-      return !value.is_string() || std::regex_search(value.get<std::string>(), std::regex(wanted.get<std::string>()));
+      return !value.is_string() || matches(value.get<std::string>(), wanted.get<std::string>());
     }
     if (keyword == "minLength")
       return !value.is_string() || value.get<std::string>().size() >= wanted.get<std::size_t>();
