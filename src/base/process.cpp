@@ -1,9 +1,11 @@
 #include "base/process.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string_view>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -45,6 +47,10 @@ struct Pipe {
   }
 };
 
+std::string_view name_of(std::string_view variable) {
+  return variable.substr(0, variable.find('='));
+}
+
 }  // namespace
 
 ProcessResult run_process(const std::vector<std::string>& arguments, std::optional<std::chrono::milliseconds> limit,
@@ -60,9 +66,15 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::option
   std::vector<char*> argument_pointers, environment_pointers;
   for (const std::string& argument : arguments) argument_pointers.push_back(const_cast<char*>(argument.c_str()));
   argument_pointers.push_back(nullptr);
-  // The first occurrence of a variable counts.
   for (const std::string& entry : environment) environment_pointers.push_back(const_cast<char*>(entry.c_str()));
-  for (char** entry = environ; *entry != nullptr; ++entry) environment_pointers.push_back(*entry);
+  // Each variable once: where there are two, the loader takes the last and everybody else the first.
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view name = name_of(*entry);
+    if (std::none_of(environment.begin(), environment.end(),
+                     [&](const std::string& own) { return name_of(own) == name; })) {
+      environment_pointers.push_back(*entry);
+    }
+  }
   environment_pointers.push_back(nullptr);
 
   pid_t child = 0;

@@ -20,6 +20,8 @@ ONNXTensorElementDataType to_ort(ElementType type);
 ElementType from_ort(ONNXTensorElementDataType type);
 
 /// A value that uses the tensor's memory: it must outlive the result. Strings are copied.
+/// Error invalid_input for nothing, which ONNX Runtime takes only by leaving the input out, and for what it has no
+/// type for.
 Ort::Value wrap(const Value& value);
 
 /// Takes the value over; numeric tensors keep its memory and copy nothing when it lies in host memory.

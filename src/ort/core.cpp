@@ -10,6 +10,7 @@
 #include "base/dynamic_library.h"
 #include "base/log.h"
 #include "ort/api.h"
+#include "ort/message.h"
 
 namespace gpux::ort {
 namespace {
@@ -21,6 +22,7 @@ void ORT_API_CALL take_message(void* /*unused*/, OrtLoggingLevel severity, const
                                const char* /*location*/, const char* message) {
   const bool grave = severity >= ORT_LOGGING_LEVEL_ERROR;
   if (grave) {
+    remember_logged_error(message);
     log::info("onnxruntime {}: {}", category, message);
   } else {
     log::debug("onnxruntime {}: {}", category, message);

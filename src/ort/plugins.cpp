@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "base/log.h"
 #include "ort/api.h"
@@ -24,23 +25,34 @@ std::string text(const char* words) {
   return words == nullptr ? std::string() : std::string(words);
 }
 
+std::set<std::string> provider_names() {
+  std::set<std::string> names;
+  for (const Ort::ConstEpDevice& device : environment().GetEpDevices()) names.insert(text(device.EpName()));
+  return names;
+}
+
 }  // namespace
 
-void register_provider_library(const std::string& name, const std::filesystem::path& library) {
+std::vector<std::string> register_provider_library(const std::string& name, const std::filesystem::path& library) {
   static std::mutex mutex;
-  static std::map<std::filesystem::path, std::string> registered;
+  static std::map<std::filesystem::path, std::vector<std::string>> registered;
   const std::lock_guard lock(mutex);
   // ONNX Runtime takes a relative path as relative to its own folder.
   const std::filesystem::path file = std::filesystem::absolute(library);
-  if (registered.contains(file)) return;
+  if (const auto known = registered.find(file); known != registered.end()) return known->second;
   try {
+    const std::set<std::string> before = provider_names();
     environment().RegisterExecutionProviderLibrary(name.c_str(), file.native());
+    std::vector<std::string> brought;
+    for (const std::string& provider : provider_names()) {
+      if (!before.contains(provider)) brought.push_back(provider);
+    }
+    log::debug("registered provider library {} from {}", name, file.string());
+    return registered.emplace(file, std::move(brought)).first->second;
   } catch (const Ort::Exception& exception) {
     throw Error(ErrorCode::provider_unavailable,
                 "'" + file.string() + "' does not load: " + translate(exception).message());
   }
-  registered.emplace(file, name);
-  log::debug("registered provider library {} from {}", name, file.string());
 }
 
 std::vector<ProviderDevice> provider_devices() {

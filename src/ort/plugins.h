@@ -21,8 +21,9 @@ struct ProviderDevice {
 };
 
 /// Loads a plugin provider's library into the open core. A library that is registered already is left alone.
+/// Returns ONNX Runtime's names of the providers whose devices came with it. Thread-safe.
 /// Error provider_unavailable with the loader's or the library's own words.
-void register_provider_library(const std::string& name, const std::filesystem::path& library);
+std::vector<std::string> register_provider_library(const std::string& name, const std::filesystem::path& library);
 
 /// Every device of every provider, built in and registered.
 std::vector<ProviderDevice> provider_devices();

@@ -8,6 +8,7 @@
 
 #include "ort/api.h"
 #include "ort/empty_sequence.h"
+#include "ort/message.h"
 
 namespace gpux::ort {
 
@@ -113,10 +114,12 @@ Ort::SessionOptions to_ort(const SessionSettings& settings) {
   if (!settings.optimized_model.empty()) options.SetOptimizedModelFilePath(settings.optimized_model.c_str());
   for (const auto& [key, value] : settings.config) options.AddConfigEntry(key.c_str(), value.c_str());
   for (std::size_t i = 0; i < settings.providers.size(); ++i) {
+    (void)take_logged_error();
     try {
       append(options, settings.providers[i]);
     } catch (const Ort::Exception& exception) {
-      throw AppendError(i, translate(exception).message());
+      const std::string logged = take_logged_error();
+      throw AppendError(i, translate(exception).message() + (logged.empty() ? "" : ": " + logged));
     }
   }
   return options;
@@ -200,6 +203,7 @@ std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<std
   for (const std::size_t output : outputs) output_names.push_back(state_->output_names.at(output).c_str());
   try {
     for (const auto& [name, value] : inputs) {
+      if (value.is_none()) continue;  // an optional that holds nothing is one that is left out
       input_names.push_back(name.c_str());
       input_values.push_back(state_->wrap_input(name, value));
     }
@@ -245,6 +249,7 @@ Binding::Binding(const Session& session, const NamedValues& inputs) {
     auto& state = *session.state_;
     state_ = std::make_unique<State>(State{&state, Ort::IoBinding(state.session), {}, inputs});
     for (const auto& [name, value] : state_->held) {
+      if (value.is_none()) continue;
       state_->inputs.push_back(state.wrap_input(name, value));
       state_->binding.BindInput(name.c_str(), state_->inputs.back());
     }

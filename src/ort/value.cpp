@@ -5,6 +5,7 @@
 
 #include "base/spelling.h"
 #include "ort/api.h"
+#include "ort/message.h"
 
 namespace gpux::ort {
 namespace {
@@ -57,10 +58,6 @@ Tensor unwrap_tensor(Ort::Value&& value) {
   return Tensor::borrow(type, std::move(shape), {data, size}, std::move(owner));
 }
 
-Ort::Value none_value() {
-  return Ort::Value(nullptr);
-}
-
 }  // namespace
 
 ONNXTensorElementDataType to_ort(ElementType type) {
@@ -98,7 +95,7 @@ Ort::Value wrap(const Value& value) {
     return Ort::Value::CreateSequence(elements);
   }
   if (const Map* map = value.map()) return Ort::Value::CreateMap(wrap_tensor(map->keys), wrap_tensor(map->values));
-  return none_value();
+  throw Error(ErrorCode::invalid_input, "a sequence cannot hold nothing");
 }
 
 Value unwrap(Ort::Value&& value) {
@@ -131,11 +128,7 @@ Value unwrap(Ort::Value&& value) {
 }
 
 Error translate(const Ort::Exception& exception) {
-  std::string text = exception.what();
-  for (char& c : text) {
-    if (c == '\n' || c == '\r' || c == '\t') c = ' ';
-  }
-  while (!text.empty() && text.back() == ' ') text.pop_back();
+  const std::string text = exception.what();
   ErrorCode code = ErrorCode::internal;
   switch (exception.GetOrtErrorCode()) {
     case ORT_INVALID_ARGUMENT:
@@ -159,11 +152,20 @@ Error translate(const Ort::Exception& exception) {
     default:
       break;
   }
+  // Status of the part that failed, told by the part that called it.
+  if (code == ErrorCode::internal && text.find("INVALID_ARGUMENT : ") != std::string::npos) {
+    code = ErrorCode::invalid_input;
+  }
+  // A check that the data did not pass in the middle of a run: "x == y was false. Attempting to …".
+  if (code == ErrorCode::internal && text.find("Non-zero status code returned while running") != std::string::npos &&
+      text.find(" was false. ") != std::string::npos) {
+    code = ErrorCode::invalid_input;
+  }
   if (text.find("Exiting due to terminate flag") != std::string::npos) code = ErrorCode::interrupted;
   if (text.find("Failed to allocate memory") != std::string::npos || text.find("std::bad_alloc") != std::string::npos) {
     code = ErrorCode::resource_exhausted;
   }
-  return {code, text};
+  return {code, readable_message(text)};
 }
 
 }  // namespace gpux::ort

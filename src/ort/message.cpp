@@ -1,0 +1,93 @@
+#include "ort/message.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace gpux::ort {
+namespace {
+
+thread_local std::string logged_error;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// "/a/b.cc:71 " at `begin`: where it ends.
+std::optional<std::size_t> end_of_source_place(std::string_view text, std::size_t begin) {
+  const std::size_t end = std::min(text.find(' ', begin), text.size());
+  const std::string_view word = text.substr(begin, end - begin);
+  const std::size_t colon = word.rfind(':');
+  if (colon == std::string_view::npos || colon + 1 == word.size()) return std::nullopt;
+  if (!std::all_of(word.begin() + static_cast<std::ptrdiff_t>(colon) + 1, word.end(), is_digit)) return std::nullopt;
+  const std::string_view file = word.substr(0, colon);
+  if (!file.ends_with(".cc") && !file.ends_with(".h") && !file.ends_with(".cpp")) return std::nullopt;
+  return std::min(end + 1, text.size());
+}
+
+// A signature as the compiler spells it, "type name(types) const [with T = int]": where the text behind it begins.
+std::size_t end_of_signature(std::string_view text, std::size_t begin) {
+  int depth = 0;
+  bool had_parameters = false;
+  std::size_t end = begin;
+  for (; end < text.size(); ++end) {
+    const char c = text[end];
+    if (c == '(' || c == '<' || c == '[') ++depth;
+    if (c == ')' || c == '>' || c == ']') --depth;
+    had_parameters = had_parameters || (c == ')' && depth == 0);
+    if (c == ' ' && depth <= 0 && had_parameters) break;
+  }
+  if (!had_parameters) return begin;
+  end = std::min(end + 1, text.size());
+  if (text.substr(end).starts_with("const ")) end += 6;
+  if (text.substr(end).starts_with("[with ")) end = std::min(text.find("] ", end), text.size() - 2) + 2;
+  return end;
+}
+
+// "[ONNXRuntimeError] : 11 : EP_FAIL : " at `begin`: where it ends.
+std::optional<std::size_t> end_of_status(std::string_view text, std::size_t begin) {
+  constexpr std::string_view mark = "[ONNXRuntimeError] : ";
+  if (!text.substr(begin).starts_with(mark)) return std::nullopt;
+  std::size_t end = begin + mark.size();
+  for (int part = 0; part < 2; ++part) {
+    const std::size_t next = text.find(" : ", end);
+    if (next == std::string_view::npos) return std::nullopt;
+    end = next + 3;
+  }
+  return end;
+}
+
+}  // namespace
+
+std::string readable_message(std::string_view text) {
+  std::string readable;
+  for (std::size_t i = 0; i < text.size();) {
+    if (const auto status = end_of_status(text, i)) {
+      i = *status;
+    } else if (text[i] == '/') {
+      const auto place = end_of_source_place(text, i);
+      if (place) {
+        i = end_of_signature(text, *place);
+      } else {
+        readable += text[i++];
+      }
+    } else {
+      const char c = text[i++];
+      const bool blank = c == ' ' || c == '\n' || c == '\r' || c == '\t';
+      if (!blank) readable += c;
+      if (blank && !readable.empty() && readable.back() != ' ') readable += ' ';
+    }
+  }
+  while (!readable.empty() && readable.back() == ' ') readable.pop_back();
+  return readable;
+}
+
+std::string take_logged_error() {
+  return std::exchange(logged_error, {});
+}
+
+void remember_logged_error(std::string_view text) {
+  logged_error = readable_message(text);
+}
+
+}  // namespace gpux::ort
