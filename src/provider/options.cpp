@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/memory_size.h"
 #include "base/spelling.h"
@@ -88,6 +89,11 @@ bool has(const ResolvedOptions& options, std::string_view name) {
                      [&](const auto& option) { return option.first == name; });
 }
 
+// What everybody's option becomes gives way to what was said by the provider's own name.
+void put_unless_said(ResolvedOptions& options, std::string name, std::string value) {
+  if (!has(options, name)) put(options, std::move(name), std::move(value));
+}
+
 void note(ResolvedOptions& options, const ProviderRow& row, const std::string& from, const std::string& to) {
   options.notes.push_back(fmt::format("{}: {} became {}", row.id, from, to));
 }
@@ -161,9 +167,10 @@ bool translate(ResolvedOptions& options, const ProviderRow& row, const std::stri
   if (row.id == "openvino" && name == "device_id") {
     refuse(row, name, "was removed from ONNX Runtime; use device_type, as in device_type=GPU.1");
   }
-  if (row.id == "migraphx" && name == "gpu_mem_limit") {
-    put(options, "migraphx_mem_limit", value);
-    note(options, row, name, "migraphx_mem_limit");
+  if (row.id == "migraphx" && (name == "gpu_mem_limit" || name == "arena_extend_strategy")) {
+    const std::string real = name == "gpu_mem_limit" ? "migraphx_mem_limit" : "migraphx_arena_extend_strategy";
+    put(options, real, checked_value(row, *find_option(row, real), name, value));
+    note(options, row, name, real);
     return true;
   }
   return false;
@@ -177,7 +184,7 @@ void to_load_config(ResolvedOptions& options, const ProviderRow& row) {
        {"num_streams", "NUM_STREAMS"},
        {"num_of_threads", "INFERENCE_NUM_THREADS"}}};
   std::string device = "CPU";
-  std::string members;
+  nlohmann::ordered_json members;
   OptionList kept;
   for (const auto& [name, value] : options.passed) {
     if (name == "device_type") {
@@ -190,18 +197,20 @@ void to_load_config(ResolvedOptions& options, const ProviderRow& row) {
       kept.emplace_back(name, value);
       continue;
     }
-    const std::string translated = name == "precision" ? (value == "FP16"   ? "f16"
-                                                          : value == "FP32" ? "f32"
-                                                                            : "dynamic")
-                                                       : value;
-    members += fmt::format("{}\"{}\":\"{}\"", members.empty() ? "" : ",", property->second, translated);
+    if (name == "precision" && value == "ACCURACY") {
+      members["EXECUTION_MODE_HINT"] = value;
+      note(options, row, "precision=ACCURACY", "EXECUTION_MODE_HINT in load_config");
+      continue;
+    }
+    members[property->second] = name == "precision" ? (value == "FP16" ? "f16" : "f32") : value;
     note(options, row, name, fmt::format("{} in load_config", property->second));
   }
   if (!members.empty()) {
     if (std::any_of(kept.begin(), kept.end(), [](const auto& option) { return option.first == "load_config"; })) {
       refuse(row, "load_config", "cannot be combined with cache_dir, precision, num_streams or num_of_threads");
     }
-    kept.emplace_back("load_config", fmt::format("{{\"{}\":{{{}}}}}", device, members));
+    kept.emplace_back("load_config", nlohmann::ordered_json{{device, members}}.dump(
+                                         -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   }
   options.passed = std::move(kept);
 }
@@ -210,49 +219,98 @@ void apply_device(const ProviderRow& row, unsigned device, ResolvedOptions& opti
   const std::string text = std::to_string(device);
   if (row.id == "webgpu") {
     options.device = device;
-    if (!has(options, "adapterIndex") && device != 0) put(options, "adapterIndex", text);
-  } else if (row.id == "openvino") {
-    options.device = device;
-    if (!has(options, "device_type") && device != 0) put(options, "device_type", "GPU." + text);
+    if (device == 0 || has(options, "adapterIndex")) return;
+    put(options, "adapterIndex", text);
+    note(options, row, "device=" + text, "adapterIndex=" + text + ", which its releases before 0.5 ignore");
   } else if (find_option(row, "device_id") != nullptr) {
-    if (!has(options, "device_id")) put(options, "device_id", text);
+    put_unless_said(options, "device_id", text);
   } else {
     options.device = device;
   }
 }
 
+// The device that OpenVINO's spelling ("GPU.1") means, by its place in the list.
+std::optional<std::size_t> find_openvino_device(const std::string& type, std::span<const Device> devices) {
+  const std::vector<std::string> parts = split(lower(type), '.');
+  std::size_t skip = parts.size() > 1 ? static_cast<std::size_t>(std::strtoul(parts[1].c_str(), nullptr, 10)) : 0;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i].kind == parts[0] && skip-- == 0) return i;
+  }
+  return std::nullopt;
+}
+
+std::string openvino_type_of(const Device& device) {
+  if (device.kind == "cpu") return "CPU";
+  if (device.kind == "npu") return "NPU";
+  return device.name.starts_with("GPU") ? device.name : "GPU";
+}
+
+// OpenVINO would take its own default, whatever else is there: it is told the device that was found.
+void apply_openvino_device(const ProviderRow& row, std::optional<unsigned> wanted, std::span<const Device> devices,
+                           bool as_plugin, ResolvedOptions& options) {
+  std::optional<std::size_t> place;
+  for (const auto& [name, value] : options.passed) {
+    if (name != "device_type") continue;
+    if (!as_plugin || devices.empty()) return;  // its own word counts
+    place = find_openvino_device(value, devices);
+    if (place) break;
+    std::vector<std::string> types;
+    for (const Device& device : devices) types.push_back(openvino_type_of(device));
+    throw Error(ErrorCode::provider_unavailable,
+                fmt::format("provider {}: there is no device '{}' here; accepted: {}", row.id, value, join(types)));
+  }
+  if (!place && !wanted && devices.empty()) return;
+  if (!place) place = wanted.value_or(0);
+  if (!devices.empty() && *place >= devices.size()) {
+    throw Error(ErrorCode::provider_unavailable, fmt::format("provider {}: there is no device {}; accepted: 0 to {}",
+                                                             row.id, *place, devices.size() - 1));
+  }
+  if (!devices.empty()) {
+    put(options, "device_type", openvino_type_of(devices[*place]));
+  } else if (*place != 0) {
+    put(options, "device_type", fmt::format("GPU.{}", *place));
+  }
+  if (as_plugin) options.device = static_cast<unsigned>(*place);
+}
+
 bool apply_memory(const ProviderRow& row, std::uint64_t bytes, ResolvedOptions& options) {
   for (const char* name : {"gpu_mem_limit", "migraphx_mem_limit", "npu_mem_limit"}) {
     if (find_option(row, name) == nullptr) continue;
-    if (!has(options, name)) put(options, name, std::to_string(bytes));
+    put_unless_said(options, name, std::to_string(bytes));
     options.memory_limited = true;
     return true;
   }
   return false;
 }
 
+// What OpenVINO takes depends on the device: its processors know fp32, and bf16 by a property of their own.
+bool apply_openvino_precision(const std::string& precision, ResolvedOptions& options) {
+  if (has(options, "precision")) return true;
+  const auto device = std::find_if(options.passed.begin(), options.passed.end(),
+                                   [](const auto& option) { return option.first == "device_type"; });
+  const bool on_processor = device == options.passed.end() || device->second == "CPU";
+  if (precision == "fp32" || (precision == "fp16" && !on_processor)) {
+    put_unless_said(options, "precision", precision == "fp32" ? "FP32" : "FP16");
+    return true;
+  }
+  if (precision == "bf16" && on_processor && !has(options, "load_config")) {
+    put_unless_said(options, "load_config", R"({"CPU":{"INFERENCE_PRECISION_HINT":"bf16"}})");
+    return true;
+  }
+  return false;
+}
+
 bool apply_precision(const ProviderRow& row, const std::string& precision, ResolvedOptions& options) {
-  if (precision == "fp32") {
-    if (row.id == "openvino" && !has(options, "precision")) put(options, "precision", "FP32");
-    return true;  // everybody's default
-  }
-  if (row.id == "openvino" && precision == "bf16") {
-    if (has(options, "load_config")) return false;
-    put(options, "load_config", R"({"CPU":{"INFERENCE_PRECISION_HINT":"bf16"}})");
-    return true;
-  }
-  if (row.id == "openvino" && precision == "fp16") {
-    put(options, "precision", "FP16");
-    return true;
-  }
+  if (row.id == "openvino") return apply_openvino_precision(precision, options);
+  if (precision == "fp32") return true;  // everybody's default
   for (const char* prefix : {"trt_", "migraphx_"}) {
     const std::string name = std::string(prefix) + precision + "_enable";
     if (find_option(row, name) == nullptr) continue;
-    put(options, name, "1");
+    put_unless_said(options, name, "1");
     return true;
   }
   if (row.id == "qnn" && precision == "fp16") {
-    put(options, "enable_htp_fp16_precision", "1");
+    put_unless_said(options, "enable_htp_fp16_precision", "1");
     return true;
   }
   return false;
@@ -260,13 +318,13 @@ bool apply_precision(const ProviderRow& row, const std::string& precision, Resol
 
 bool apply_cache(const ProviderRow& row, const std::string& folder, ResolvedOptions& options) {
   if (row.id == "tensorrt") {
-    put(options, "trt_engine_cache_enable", "1");
-    put(options, "trt_engine_cache_path", folder);
+    put_unless_said(options, "trt_engine_cache_enable", "1");
+    put_unless_said(options, "trt_engine_cache_path", folder);
     return true;
   }
   for (const char* name : {"nv_runtime_cache_path", "migraphx_model_cache_dir", "ModelCacheDirectory", "cache_dir"}) {
     if (find_option(row, name) == nullptr) continue;
-    put(options, name, folder);
+    put_unless_said(options, name, folder);
     return true;
   }
   return false;
@@ -276,7 +334,7 @@ bool apply_threads(const ProviderRow& row, unsigned threads, ResolvedOptions& op
   if (row.id == "cpu") return true;  // the session's own threads
   for (const char* name : {"num_of_threads", "intra_op_num_threads"}) {
     if (find_option(row, name) == nullptr) continue;
-    if (!has(options, name)) put(options, name, std::to_string(threads));
+    put_unless_said(options, name, std::to_string(threads));
     return true;
   }
   return false;
@@ -314,11 +372,13 @@ bool read_common_option(const std::string& name, const std::string& value, Commo
 }
 
 ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given, const CommonOptions& common,
-                                bool as_plugin) {
+                                bool as_plugin, std::span<const Device> devices) {
   ResolvedOptions options;
   CommonOptions own;
   for (const auto& [name, value] : given) {
-    if (read_common_option(name, value, own)) continue;
+    // OpenVINO has a precision of its own, with a value more than everybody's.
+    const bool own_value = row.id == "openvino" && name == "precision" && lower(value) == "accuracy";
+    if (!own_value && read_common_option(name, value, own)) continue;
     if (translate(options, row, name, value)) continue;
     const OptionRow* option = find_option(row, name);
     if (option == nullptr) {
@@ -335,14 +395,18 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
     if (!own_given && !common_given) return;
     if (action()) return;
     if (own_given) refuse(row, name, "has no counterpart there");
-    options.notes.push_back(fmt::format("{}: {} has no counterpart there and is not enforced by it", row.id, name));
+    options.unenforced.push_back(fmt::format("{}: {} has no counterpart there and is not enforced", row.id, name));
   };
   const auto device = own.device ? own.device : common.device;
-  apply("device", own.device.has_value(), common.device.has_value(), [&] {
-    if (row.id == "cpu") return *device == 0;
-    apply_device(row, *device, options);
-    return true;
-  });
+  if (row.id == "openvino") {
+    apply_openvino_device(row, device, devices, as_plugin, options);
+  } else {
+    apply("device", own.device.has_value(), common.device.has_value(), [&] {
+      if (row.kind == "cpu") return *device == 0;
+      apply_device(row, *device, options);
+      return true;
+    });
+  }
   const auto memory = own.memory_bytes ? own.memory_bytes : common.memory_bytes;
   if (memory && !apply_memory(row, *memory, options) && own.memory_bytes) {
     refuse(row, "memory", "has no counterpart there; set gpu.memory, which is measured after loading");
@@ -355,7 +419,7 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
         [&] { return apply_cache(row, cache, options); });
   const auto threads = own.threads ? own.threads : common.threads;
   apply("threads", own.threads.has_value(), common.threads.has_value(),
-        [&] { return apply_threads(row, *threads, options); });
+        [&] { return apply_threads(row, *threads, options) || !own.threads; });
   if (as_plugin && row.id == "openvino") to_load_config(options, row);
   return options;
 }

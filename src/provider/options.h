@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "gpux/verdict.h"
 #include "provider/table.h"
 
 namespace gpux::provider {
@@ -23,19 +25,22 @@ struct CommonOptions {
 
 /// Options ready to be passed.
 struct ResolvedOptions {
-  OptionList passed;               ///< by ONNX Runtime's names
-  std::vector<std::string> notes;  ///< translated: old name → new name
-  bool memory_limited = false;     ///< the provider enforces memory_bytes itself
-  std::optional<unsigned> device;  ///< plugins: which device, counted among the provider's
+  OptionList passed;                    ///< by ONNX Runtime's names
+  std::vector<std::string> notes;       ///< translated: old name → new name
+  std::vector<std::string> unenforced;  ///< common options that have no counterpart there, as sentences
+  bool memory_limited = false;          ///< the provider enforces memory_bytes itself
+  std::optional<unsigned> device;       ///< plugins: which device, counted among the provider's
 };
 
 /// Checks and translates the options of one provider. `given` are by ONNX Runtime's or the common names (device,
 /// memory, precision, cache_directory, threads); they win over `common`. `as_plugin`: the provider comes as a plugin.
 /// Error usage that names the option, and what would be accepted, where it is not known or has no meaning there.
-/// A common option that a provider has no counterpart for is refused where `given` names it, and becomes a note where
-/// `common` does.
+/// A common option that a provider has no counterpart for is refused where `given` names it, and told in `unenforced`
+/// where `common` does; `threads` are then the session's, which ONNX Runtime enforces.
+/// `devices`: what the provider can use here, for options that differ between processors and others; empty: not known.
+/// Error provider_unavailable where a device is asked for that is not among them.
 ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given, const CommonOptions& common,
-                                bool as_plugin);
+                                bool as_plugin, std::span<const Device> devices = {});
 
 /// Reads one of the common options into `common`. False where `name` is none of them.
 /// Error usage where the value is not valid.

@@ -29,8 +29,9 @@ ort::ProviderAppend to_append(const ProviderReport& report, const ResolvedOption
   }
   const unsigned wanted = options.device.value_or(0);
   if (wanted >= append.devices.size()) {
+    const std::string accepted = append.devices.empty() ? "none" : fmt::format("0 to {}", append.devices.size() - 1);
     throw Error(ErrorCode::provider_unavailable,
-                fmt::format("provider {}: there is no device {}; it has {}", report.id, wanted, append.devices.size()));
+                fmt::format("provider {}: there is no device {}; accepted: {}", report.id, wanted, accepted));
   }
   append.devices = {append.devices[wanted]};
   return append;

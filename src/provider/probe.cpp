@@ -1,6 +1,7 @@
 #include "provider/probe.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,19 @@ namespace gpux::provider {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* given_origin = "given";
+
+// "1.24.1" before "1.24.4"; numbers only.
+bool older(const std::string& version, std::string_view floor) {
+  const std::vector<std::string> have = split(version, '.'), want = split(floor, '.');
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const long a = i < have.size() ? std::strtol(have[i].c_str(), nullptr, 10) : 0;
+    const long b = std::strtol(want[i].c_str(), nullptr, 10);
+    if (a != b) return a < b;
+  }
+  return false;
+}
 
 std::string_view system_name() {
   switch (this_system()) {
@@ -40,18 +54,25 @@ bool has_hardware(const ProviderRow& row) {
   return wants_nvidia && (fs::exists("/dev/nvidiactl", error) || fs::exists("/dev/dxg", error));
 }
 
-bool has_intel_gpu() {
+std::size_t count_intel_gpus() {
   std::error_code error;
+  if (!fs::exists("/dev/dri", error)) return 0;
   const std::vector<PciDevice> devices = pci_accelerators();
-  return fs::exists("/dev/dri", error) && std::any_of(devices.begin(), devices.end(), [](const PciDevice& device) {
-           return device.vendor_id == 0x8086 && device.class_code >> 16 == 0x03;
-         });
+  return static_cast<std::size_t>(std::count_if(devices.begin(), devices.end(), [](const PciDevice& device) {
+    return device.vendor_id == 0x8086 && device.class_code >> 16 == 0x03;
+  }));
+}
+
+bool brings(const PluginFile& plugin, const ProviderRow& row) {
+  return std::find(row.plugins.begin(), row.plugins.end(), plugin.library.stem().string()) != row.plugins.end();
 }
 
 const PluginFile* plugin_of(const ProviderRow& row, std::span<const PluginFile> plugins) {
   for (const PluginFile& plugin : plugins) {
-    const std::string stem = plugin.library.stem();
-    if (std::find(row.plugins.begin(), row.plugins.end(), stem) != row.plugins.end()) return &plugin;
+    if (plugin.origin == given_origin && plugin.name == row.id) return &plugin;
+  }
+  for (const PluginFile& plugin : plugins) {
+    if (brings(plugin, row)) return &plugin;
   }
   return nullptr;
 }
@@ -93,9 +114,13 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, ProviderRe
     report.devices.push_back({.kind = report.kind, .name = {}, .vendor = {}, .index = 0});
     return;
   }
-  if (has_intel_gpu()) {
-    report.accelerated = true;
-    report.devices.push_back({.kind = "gpu", .name = "GPU", .vendor = "Intel", .index = 0});
+  const std::size_t gpus = count_intel_gpus();
+  report.accelerated = gpus != 0;
+  for (std::size_t i = 0; i < gpus; ++i) {
+    report.devices.push_back({.kind = "gpu",
+                              .name = gpus == 1 ? "GPU" : fmt::format("GPU.{}", i),
+                              .vendor = "Intel",
+                              .index = static_cast<std::uint32_t>(i)});
   }
   report.devices.push_back({.kind = "cpu",
                             .name = processor_name(),
@@ -138,7 +163,7 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
     if (report.available) return report;
   }
   if (const PluginFile* plugin = plugin_of(row, plugins)) {
-    survey_plugin(&row, *plugin, report);
+    survey_plugin(brings(*plugin, row) ? &row : nullptr, *plugin, report);
     return report;
   }
   if (!report.source.empty()) return report;  // a bridge that does not work
@@ -185,25 +210,28 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderRe
     report.reason = reason;
     report.remedy = remedy;
   };
-  std::vector<ort::ProviderDevice> before, devices;
-  try {
-    before = ort::provider_devices();
-    ort::register_provider_library(plugin.name, plugin.library);
-    devices = ort::provider_devices();
-  } catch (const Error& error) {
-    refuse(error.message(), row == nullptr ? "ask its vendor" : fmt::format("reinstall it: {}", row->remedy));
+  const std::string& version = ort::Core::current()->version();
+  if (row != nullptr && !row->oldest_core.empty() && older(version, row->oldest_core)) {
+    refuse(fmt::format("not with this core: it needs ONNX Runtime {} or newer, this is {}", row->oldest_core, version),
+           fmt::format("ask for it first: --provider {}", row->id));
     return;
   }
-  std::string ort_name = row == nullptr ? std::string() : std::string(row->plugin_name);
-  if (ort_name.empty()) {
-    // A library of the user's own: its provider is whoever appeared with it, or carries the registered name.
-    for (const ort::ProviderDevice& device : devices) {
-      const bool known = std::any_of(before.begin(), before.end(),
-                                     [&](const ort::ProviderDevice& old) { return old.provider == device.provider; });
-      if (!known || device.provider == plugin.name) ort_name = device.provider;
-    }
+  // Names are the library's to choose; the table's is only what it was when the table was written.
+  std::vector<std::string> names;
+  std::vector<ort::ProviderDevice> devices;
+  try {
+    names = ort::register_provider_library(plugin.name, plugin.library);
+    devices = ort::provider_devices();
+  } catch (const Error& error) {
+    refuse(error.message(), row == nullptr ? "give a library that exports CreateEpFactories, built for this system"
+                                           : fmt::format("reinstall it: {}", row->remedy));
+    return;
   }
-  take_devices(devices, ort_name, report);
+  std::string ort_name = names.empty() ? std::string() : names.front();
+  if (row != nullptr && std::find(names.begin(), names.end(), row->plugin_name) != names.end()) {
+    ort_name = row->plugin_name;
+  }
+  if (!ort_name.empty()) take_devices(devices, ort_name, report);
   if (!report.devices.empty()) return;
   std::string remedy = "check the driver of the hardware it is made for";
   if (row != nullptr && row->id == "webgpu") {
@@ -245,7 +273,7 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given) {
       throw Error(ErrorCode::not_found,
                   fmt::format("provider library {}: '{}' is not there", library.name, library.path.string()));
     }
-    add(library.name, library.path, "given");
+    add(library.name, library.path, given_origin);
   }
   add_folder(home_folder() / "providers", "GPUX_HOME", false);
   for (const fs::path& folder : ort::own_library_folders()) add_folder(folder / "providers", "beside gpux", false);

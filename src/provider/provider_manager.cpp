@@ -18,10 +18,13 @@ std::vector<ort::CoreFile> plain_first(std::vector<ort::CoreFile> cores) {
   return cores;
 }
 
-std::vector<std::string> names_of(const std::vector<ProviderLibrary>& libraries) {
-  std::vector<std::string> names;
-  for (const ProviderLibrary& library : libraries) names.push_back(library.name);
-  return names;
+std::vector<ProviderReport> report(const std::vector<std::string>& ids,
+                                   const std::vector<provider::PluginFile>& plugins) {
+  const std::vector<ort::CoreFile> cores = ort::find_cores();
+  std::vector<ProviderReport> reports = provider::survey(ids, cores, plugins);
+  ort::Core::open(plain_first(cores));
+  provider::confirm(reports, plugins);
+  return reports;
 }
 
 }  // namespace
@@ -29,26 +32,27 @@ std::vector<std::string> names_of(const std::vector<ProviderLibrary>& libraries)
 ProviderManager::ProviderManager(std::vector<ProviderLibrary> libraries) : libraries_(std::move(libraries)) {}
 
 std::vector<ProviderReport> ProviderManager::providers() const {
-  const std::vector<ort::CoreFile> cores = ort::find_cores();
   const std::vector<provider::PluginFile> plugins = provider::find_plugins(libraries_);
   std::vector<std::string> ids;
   for (const provider::ProviderRow& row : provider::table()) ids.emplace_back(row.id);
   for (const provider::PluginFile& plugin : plugins) {
     const bool known = std::any_of(provider::table().begin(), provider::table().end(), [&](const auto& row) {
-      return std::find(row.plugins.begin(), row.plugins.end(), plugin.library.stem().string()) != row.plugins.end();
+      return row.id == plugin.name ||
+             std::find(row.plugins.begin(), row.plugins.end(), plugin.library.stem().string()) != row.plugins.end();
     });
     if (!known) ids.push_back(plugin.name);
   }
-  std::vector<ProviderReport> reports = provider::survey(ids, cores, plugins);
-  ort::Core::open(plain_first(cores));
-  provider::confirm(reports, plugins);
-  return reports;
+  return report(ids, plugins);
 }
 
 std::vector<std::string> ProviderManager::select(std::string_view request_text) const {
-  const provider::Request request = provider::parse_request(request_text, names_of(libraries_));
-  const std::vector<ProviderReport> reports = providers();
-  return provider::select(request, reports, provider::this_system()).chosen();
+  const std::vector<provider::PluginFile> plugins = provider::find_plugins(libraries_);
+  std::vector<std::string> own_names;
+  for (const provider::PluginFile& plugin : plugins) own_names.push_back(plugin.name);
+  const provider::Request request = provider::parse_request(request_text, own_names);
+  const provider::System system = provider::this_system();
+  const std::vector<ProviderReport> reports = report(provider::order_of(request, system), plugins);
+  return provider::select(request, reports, system).chosen();
 }
 
 std::string ProviderManager::best_provider(std::string_view request) const {

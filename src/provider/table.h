@@ -32,6 +32,7 @@ struct ProviderRow {
   std::string_view append_name = {};                ///< what ProviderAppend::Way::by_name wants
   std::string_view bridge = {};                     ///< libonnxruntime_providers_<bridge>.so
   std::vector<std::string_view> plugins = {};       ///< file names of plugin libraries without ".so"
+  std::string_view oldest_core = {};                ///< oldest ONNX Runtime that its plugin works with
   std::vector<std::string_view> opened_later = {};  ///< libraries the provider opens by name when it is used
   std::vector<std::uint16_t> vendor_ids = {};       ///< PCI vendors one of which must be there; empty: any
   std::string_view hardware = {};                   ///< that hardware, for people

@@ -1,0 +1,43 @@
+#include "ort/message.h"
+
+#include <gtest/gtest.h>
+
+namespace gpux::ort {
+namespace {
+
+TEST(ReadableMessage, DropsWhereInItsSourceItWasSaid) {
+  struct Case {
+    const char* text;
+    const char* readable;
+  };
+
+  const Case cases[] = {
+      {"", ""},
+      {"plain words", "plain words"},
+      {"two\nlines\t\n", "two lines"},
+      {"/src/a.cc:71 virtual std::unique_ptr<x::Y> x::F::Create(const A&, const B&) Error creating it: "
+       "[ONNXRuntimeError] : 11 : EP_FAIL : /src/b.cc:136 x::C::Init(const x::D&)::<lambda()> a == b was false. No "
+       "adapter",
+       "Error creating it: a == b was false. No adapter"},
+      {"/src/a.cc:5 void f(std::vector<int>&) const [with T = int; U = long int] it failed", "it failed"},
+      {"Load model from /models/a.onnx failed:/src/model.cc:1 x::Model::Model(int) Missing field",
+       "Load model from /models/a.onnx failed:Missing field"},
+      {"/models/a.onnx: no such file", "/models/a.onnx: no such file"},
+      {"a/b and c/d stay", "a/b and c/d stay"},
+      {"/src/a.cc:71", ""},
+      {"/src/a.cc:71 no signature here", "no signature here"},
+      {"[ONNXRuntimeError] : broken", "[ONNXRuntimeError] : broken"},
+      {"/src/a.h:1 f(", "f("},
+      {"/src/a.h:1 f() [with never ends", ""},
+  };
+  for (const Case& c : cases) EXPECT_EQ(readable_message(c.text), c.readable) << c.text;
+}
+
+TEST(LoggedError, IsTakenOnce) {
+  remember_logged_error("/src/a.cc:71 void f() no device");
+  EXPECT_EQ(take_logged_error(), "no device");
+  EXPECT_EQ(take_logged_error(), "");
+}
+
+}  // namespace
+}  // namespace gpux::ort

@@ -1,0 +1,144 @@
+#include "gpux/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "provider/placement.h"
+
+namespace gpux {
+namespace {
+
+using Outcome = ProviderAttempt::Outcome;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ProviderAttempt attempt(const char* id, const char* ort_name, Outcome outcome, const char* reason = "",
+                        const char* remedy = "") {
+  ProviderAttempt made;
+  made.id = id;
+  made.ort_name = ort_name;
+  made.outcome = outcome;
+  made.reason = reason;
+  made.remedy = remedy;
+  return made;
+}
+
+Verdict verdict_of(std::vector<ProviderAttempt> tried) {
+  Verdict verdict;
+  verdict.requested = "tensorrt";
+  verdict.requested_from = "--provider";
+  verdict.tried = std::move(tried);
+  verdict.runtime_version = "1.31.1";
+  verdict.runtime_path = "/lib/libonnxruntime.so";
+  return verdict;
+}
+
+std::vector<ort::AssignedNode> nodes(std::size_t cuda, std::size_t cpu) {
+  std::vector<ort::AssignedNode> assigned(cuda, {"CUDAExecutionProvider", "a", "", "Conv"});
+  assigned.insert(assigned.end(), cpu, {"CPUExecutionProvider", "b", "", "Det"});
+  return assigned;
+}
+
+Verdict three() {
+  return verdict_of(
+      {attempt("tensorrt", "TensorrtExecutionProvider", Outcome::unavailable, "not installed", "install it"),
+       attempt("cuda", "CUDAExecutionProvider", Outcome::active),
+       attempt("cpu", "CPUExecutionProvider", Outcome::active)});
+}
+
+TEST(Placement, CountsNodesAndNamesTheActive) {
+  Verdict verdict = three();
+  provider::apply_placement(nodes(1, 3), verdict);
+  EXPECT_THAT(verdict.active, ElementsAre("cpu", "cuda"));  // most nodes first
+  EXPECT_EQ(verdict.node_count, 4U);
+  EXPECT_TRUE(verdict.placement_known);
+  EXPECT_EQ(verdict.tried[0].outcome, Outcome::unavailable);
+  EXPECT_EQ(verdict.tried[1].node_count, 1U);
+  EXPECT_DOUBLE_EQ(verdict.tried[1].node_share, 0.25);
+  EXPECT_DOUBLE_EQ(verdict.tried[2].node_share, 0.75);
+}
+
+TEST(Placement, DoesNotCallActiveWhatGotNothing) {
+  Verdict verdict = three();
+  provider::apply_placement(nodes(0, 2), verdict);
+  EXPECT_THAT(verdict.active, ElementsAre("cpu"));
+  EXPECT_EQ(verdict.tried[1].outcome, Outcome::no_nodes);
+  EXPECT_THAT(verdict.tried[1].reason, HasSubstr("none of the model's nodes"));
+}
+
+TEST(Placement, LeavesTheCpuOutWhereNothingIsLeftForIt) {
+  Verdict verdict = three();
+  provider::apply_placement(nodes(5, 0), verdict);
+  EXPECT_THAT(verdict.active, ElementsAre("cuda"));
+  EXPECT_EQ(verdict.tried[2].outcome, Outcome::not_needed);
+}
+
+TEST(Placement, OfAModelWithoutNodesKeepsWhatIsInTheSession) {
+  Verdict verdict = three();
+  provider::apply_placement({}, verdict);
+  EXPECT_THAT(verdict.active, ElementsAre("cuda", "cpu"));
+  EXPECT_EQ(verdict.node_count, 0U);
+}
+
+TEST(VerdictLine, SaysWhatRanAndWhyNotTheRest) {
+  Verdict verdict = three();
+  provider::apply_placement(nodes(3, 1), verdict);
+  verdict.notes = {"a note"};
+  EXPECT_EQ(
+      to_line(verdict),
+      "ran on cuda (3 of 4 nodes), cpu (1 of 4 nodes); asked for tensorrt (--provider); not tensorrt: not installed "
+      "(remedy: install it); a note");
+}
+
+TEST(VerdictLine, LeavesOutWhatNobodyAskedForByName) {
+  Verdict verdict = three();
+  verdict.requested = "auto";
+  provider::apply_placement(nodes(4, 0), verdict);
+  EXPECT_EQ(to_line(verdict), "ran on cuda (4 of 4 nodes); asked for auto (--provider)");
+  verdict.tried[1].outcome = Outcome::failed;
+  verdict.tried[1].reason = "no driver";
+  verdict.active.clear();
+  EXPECT_EQ(to_line(verdict), "ran nowhere; asked for auto (--provider); not cuda: no driver");
+}
+
+TEST(VerdictJson, HoldsEverything) {
+  Verdict verdict = three();
+  verdict.tried[1].devices = {{.kind = "gpu", .name = "A \"card\"", .vendor = "NVIDIA", .index = 1}};
+  verdict.tried[1].options = {{"device_id", "1"}};
+  verdict.fell_back = true;
+  verdict.notes = {"bad \xff byte"};
+  provider::apply_placement(nodes(3, 1), verdict);
+  const auto json = nlohmann::json::parse(to_json(verdict));
+  EXPECT_EQ(json["requested"], "tensorrt");
+  EXPECT_EQ(json["requested_from"], "--provider");
+  EXPECT_EQ(json["active"], (std::vector<std::string>{"cuda", "cpu"}));
+  EXPECT_EQ(json["fell_back"], true);
+  EXPECT_EQ(json["node_count"], 4);
+  EXPECT_EQ(json["placement_known"], true);
+  EXPECT_EQ(json["onnxruntime"]["version"], "1.31.1");
+  EXPECT_EQ(json["onnxruntime"]["path"], "/lib/libonnxruntime.so");
+  ASSERT_EQ(json["tried"].size(), 3U);
+  EXPECT_EQ(json["tried"][0]["outcome"], "unavailable");
+  EXPECT_EQ(json["tried"][0]["reason"], "not installed");
+  EXPECT_EQ(json["tried"][0]["remedy"], "install it");
+  EXPECT_EQ(json["tried"][1]["provider"], "cuda");
+  EXPECT_EQ(json["tried"][1]["ort_name"], "CUDAExecutionProvider");
+  EXPECT_EQ(json["tried"][1]["nodes"], 3);
+  EXPECT_EQ(json["tried"][1]["share"], 0.75);
+  EXPECT_EQ(json["tried"][1]["options"]["device_id"], "1");
+  EXPECT_EQ(json["tried"][1]["devices"][0]["name"], "A \"card\"");
+  EXPECT_EQ(json["tried"][1]["devices"][0]["index"], 1);
+  EXPECT_FALSE(json["tried"][1].contains("reason"));
+}
+
+TEST(VerdictJson, NamesEveryOutcome) {
+  EXPECT_STREQ(to_string(Outcome::active), "active");
+  EXPECT_STREQ(to_string(Outcome::no_nodes), "no_nodes");
+  EXPECT_STREQ(to_string(Outcome::unavailable), "unavailable");
+  EXPECT_STREQ(to_string(Outcome::failed), "failed");
+  EXPECT_STREQ(to_string(Outcome::not_needed), "not_needed");
+}
+
+}  // namespace
+}  // namespace gpux
