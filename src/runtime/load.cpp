@@ -1,8 +1,10 @@
 #include "runtime/load.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/home.h"
 #include "base/log.h"
@@ -15,6 +17,7 @@
 #include "provider/placement.h"
 #include "provider/probe.h"
 #include "provider/select.h"
+#include "runtime/fastest.h"
 
 namespace gpux::runtime {
 namespace {
@@ -33,13 +36,20 @@ struct Plan {
   Request request;
   std::vector<Candidate> candidates;  // without the CPU, which every session has
   Verdict verdict;
-  bool memory_limited_by_provider = false;
+  std::map<std::string, provider::ResolvedOptions> options;  // of each provider that goes into the session, by id
 };
 
-std::vector<std::string> names_of(std::span<const provider::PluginFile> plugins) {
-  std::vector<std::string> names;
-  for (const provider::PluginFile& plugin : plugins) names.push_back(plugin.name);
-  return names;
+/// What is there to choose from.
+struct Machine {
+  std::vector<ort::CoreFile> cores;
+  std::vector<provider::PluginFile> plugins;
+  std::vector<std::string> plugin_names;
+};
+
+Machine find_machine(const LoadOptions& options) {
+  Machine machine{ort::find_cores(), provider::find_plugins(options.provider_libraries), {}};
+  for (const provider::PluginFile& plugin : machine.plugins) machine.plugin_names.push_back(plugin.name);
+  return machine;
 }
 
 provider::CommonOptions common_options(const LoadOptions& options) {
@@ -91,7 +101,7 @@ provider::ResolvedOptions resolve(const ProviderReport& report, const LoadOption
     resolved.device = common.device ? common.device : options.device;
     return resolved;
   }
-  return provider::resolve_options(*row, values, common_options(options), report.source == "plugin");
+  return provider::resolve_options(*row, values, common_options(options), report.source == "plugin", report.devices);
 }
 
 // Hardware that is there while its provider is not installed is worth a word under auto.
@@ -108,25 +118,39 @@ void note_idle_hardware(std::span<const ProviderReport> reports, Verdict& verdic
   }
 }
 
-Plan make_plan(const LoadOptions& options) {
-  const std::vector<ort::CoreFile> cores = ort::find_cores();
-  const std::vector<provider::PluginFile> plugins = provider::find_plugins(options.provider_libraries);
-  Plan plan;
-  plan.request = provider::parse_request(options.provider, names_of(plugins));
-  check_all_options(options, names_of(plugins));
+// The core that the request needs first; without such a need one that is nobody's bridge.
+std::vector<ort::CoreFile> in_order(std::vector<ort::CoreFile> cores, const std::filesystem::path& wanted) {
+  std::stable_partition(cores.begin(), cores.end(), [&](const ort::CoreFile& core) {
+    return wanted.empty() ? core.bridges.empty() : core.library == wanted;
+  });
+  return cores;
+}
+
+// Puts a chosen provider among the candidates, with its options.
+void add_candidate(const ProviderReport& report, const LoadOptions& options, ProviderAttempt& attempt, Plan& plan) {
+  try {
+    provider::ResolvedOptions resolved = resolve(report, options);
+    attempt.options = resolved.passed;
+    if (report.id != "cpu") plan.candidates.push_back({report.id, provider::to_append(report, resolved)});
+    plan.options.emplace(report.id, std::move(resolved));
+  } catch (const Error& error) {
+    const ProviderOptions* given = options_of(options, report.id);
+    if (error.code() != ErrorCode::provider_unavailable) {
+      throw given == nullptr || given->where.empty() ? error : error.within(given->where);
+    }
+    attempt.outcome = Outcome::unavailable;
+    attempt.reason = error.message();
+    attempt.options.clear();
+  }
+}
+
+Plan make_plan(const Request& request, const Machine& machine, const LoadOptions& options) {
+  Plan plan{.request = request, .candidates = {}, .verdict = {}, .options = {}};
   const provider::System system = provider::this_system();
   const std::vector<std::string> ids = provider::order_of(plan.request, system);
-  std::vector<ProviderReport> reports = provider::survey(ids, cores, plugins);
-
-  const std::filesystem::path wanted = provider::core_for(plan.request, reports, system);
-  std::vector<ort::CoreFile> order = cores;
-  if (!wanted.empty()) {
-    std::stable_partition(order.begin(), order.end(), [&](const auto& core) { return core.library == wanted; });
-  } else {
-    std::stable_partition(order.begin(), order.end(), [](const auto& core) { return core.bridges.empty(); });
-  }
-  const ort::Core& core = ort::Core::open(order);
-  provider::confirm(reports, plugins);
+  std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
+  const ort::Core& core = ort::Core::open(in_order(machine.cores, provider::core_for(plan.request, reports, system)));
+  provider::confirm(reports, machine.plugins);
 
   Verdict& verdict = plan.verdict;
   verdict.requested = options.provider;
@@ -146,27 +170,93 @@ Plan make_plan(const LoadOptions& options) {
     attempt.reason = step.reason;
     attempt.remedy = step.remedy;
     attempt.devices = report->devices;
-    if (step.outcome == Outcome::active) {
-      provider::ResolvedOptions resolved;
-      try {
-        resolved = resolve(*report, options);
-        if (step.id != "cpu") plan.candidates.push_back({step.id, provider::to_append(*report, resolved)});
-      } catch (const Error& error) {
-        const ProviderOptions* given = options_of(options, step.id);
-        if (error.code() == ErrorCode::provider_unavailable) {
-          attempt.outcome = Outcome::unavailable;
-          attempt.reason = error.message();
-        } else {
-          throw given == nullptr || given->where.empty() ? error : error.within(given->where);
-        }
-      }
-      attempt.options = resolved.passed;
-      verdict.notes.insert(verdict.notes.end(), resolved.notes.begin(), resolved.notes.end());
-      plan.memory_limited_by_provider = plan.memory_limited_by_provider || resolved.memory_limited;
-    }
+    if (step.outcome == Outcome::active) add_candidate(*report, options, attempt, plan);
     verdict.tried.push_back(std::move(attempt));
   }
   return plan;
+}
+
+// "fastest": what can be used here by its libraries, each timed on this model.
+FastestChoice find_fastest(std::span<const ProviderReport> reports, const Machine& machine,
+                           const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  const std::filesystem::path program = find_program();
+  // Without the program nothing but this process can measure, and that has one core.
+  const ort::Core* core = program.empty() ? &ort::Core::open(in_order(machine.cores, {})) : ort::Core::current();
+  std::vector<ProviderReport> candidates;
+  for (const ProviderReport& report : reports) {
+    const bool elsewhere = core != nullptr && !report.core.empty() && report.core != core->library();
+    if (report.available && !elsewhere) candidates.push_back(report);
+  }
+  const Measure measure = [&](const ProviderReport& candidate) {
+    return program.empty() ? time_here(model, options, candidate) : time_in_child(program, model, options, candidate);
+  };
+  const std::string key = fastest_key(model, info, options, candidates);
+  return choose_fastest(candidates, home_folder() / "fastest" / (key + ".json"), measure);
+}
+
+std::string tell(const FastestChoice& choice) {
+  std::vector<std::string> times;
+  for (const Timing& timing : choice.timings) {
+    if (timing.milliseconds) times.push_back(fmt::format("{} {:.3g} ms", timing.provider, *timing.milliseconds));
+  }
+  return fmt::format("{} a run: {}", choice.remembered ? "measured before" : "measured", join(times));
+}
+
+// The others of the request, with what became of each.
+void add_slower(const FastestChoice& choice, std::span<const ProviderReport> reports, Verdict& verdict) {
+  for (const ProviderReport& report : reports) {
+    if (std::any_of(verdict.tried.begin(), verdict.tried.end(),
+                    [&](const auto& attempt) { return attempt.id == report.id; })) {
+      continue;
+    }
+    ProviderAttempt attempt;
+    attempt.id = report.id;
+    attempt.ort_name = report.ort_name;
+    attempt.devices = report.devices;
+    attempt.reason = report.reason;
+    attempt.remedy = report.remedy;
+    if (report.available) {
+      attempt.reason = fmt::format("not with this core: it needs '{}'", report.core.string());
+      attempt.remedy = "ask for it first: --provider " + report.id;
+    }
+    for (const Timing& timing : choice.timings) {
+      if (timing.provider != report.id) continue;
+      attempt.outcome = timing.milliseconds ? Outcome::not_needed : Outcome::failed;
+      attempt.reason = timing.milliseconds ? fmt::format("slower on this model: {:.3g} ms a run", *timing.milliseconds)
+                                           : timing.failure;
+      attempt.remedy.clear();
+    }
+    verdict.tried.insert(verdict.tried.end() - 1, std::move(attempt));
+  }
+}
+
+Plan plan_fastest(const Request& request, const Machine& machine, const std::filesystem::path& model,
+                  const ModelInfo& info, const LoadOptions& options) {
+  std::vector<std::string> ids = provider::order_of(request, provider::this_system());
+  for (const ProviderLibrary& library : options.provider_libraries) {
+    if (std::find(ids.begin(), ids.end(), library.name) == ids.end()) ids.insert(ids.end() - 1, library.name);
+  }
+  const std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
+  const FastestChoice choice = find_fastest(reports, machine, model, info, options);
+  if (choice.provider.empty()) {
+    Plan plan = make_plan(provider::parse_request("auto"), machine, options);
+    plan.verdict.notes.push_back("nothing could be timed on this model, so the choice is auto's");
+    add_slower(choice, reports, plan.verdict);
+    return plan;
+  }
+  const std::string list = choice.provider == "cpu" ? "cpu," : choice.provider + ",cpu";
+  Plan plan = make_plan(provider::parse_request(list, machine.plugin_names), machine, options);
+  plan.verdict.notes.push_back(tell(choice));
+  add_slower(choice, reports, plan.verdict);
+  return plan;
+}
+
+Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  const Machine machine = find_machine(options);
+  const Request request = provider::parse_request(options.provider, machine.plugin_names);
+  check_all_options(options, machine.plugin_names);
+  if (request.form == Request::Form::fastest) return plan_fastest(request, machine, model, info, options);
+  return make_plan(request, machine, options);
 }
 
 ProviderAttempt* attempt_of(Verdict& verdict, const std::string& id) {
@@ -265,9 +355,8 @@ bool has_cpu(const Verdict& verdict) {
                      [](const auto& attempt) { return attempt.id == "cpu"; });
 }
 
-void check_after(const Plan& plan, const LoadOptions& options) {
+void check_after(const Plan& plan, const std::string& wanted, const LoadOptions& options) {
   if (options.strict == Strictness::off) return;
-  const std::string wanted = insisted_on(plan);
   const Verdict& verdict = plan.verdict;
   if (std::find(verdict.active.begin(), verdict.active.end(), wanted) == verdict.active.end() &&
       verdict.node_count != 0) {
@@ -275,8 +364,8 @@ void check_after(const Plan& plan, const LoadOptions& options) {
   }
   if (options.strict != Strictness::nodes) return;
   // A single name stands for itself here; its chain and the CPU are what it must not fall back to.
-  const std::vector<std::string> allowed =
-      plan.request.form == Request::Form::list ? plan.request.ids : std::vector<std::string>{wanted};
+  const bool listed = plan.request.form == Request::Form::list && plan.request.text == plan.verdict.requested;
+  const std::vector<std::string> allowed = listed ? plan.request.ids : std::vector<std::string>{wanted};
   for (const std::string& id : verdict.active) {
     if (std::find(allowed.begin(), allowed.end(), id) != allowed.end()) continue;
     for (const ProviderAttempt& attempt : verdict.tried) {
@@ -301,56 +390,122 @@ const OptimizedGraph* graph_for(const Plan& plan, const LoadOptions& options) {
   return nullptr;
 }
 
+// What was made of the options of those that hold nodes. What the CPU lacks counts only where it runs the model alone.
+void tell_options(const Plan& plan, const LoadOptions& options, Verdict& verdict) {
+  for (const auto& [id, resolved] : plan.options) {
+    verdict.notes.insert(verdict.notes.end(), resolved.notes.begin(), resolved.notes.end());
+    const bool active = std::find(verdict.active.begin(), verdict.active.end(), id) != verdict.active.end();
+    if (!active || (id == "cpu" && verdict.active.size() > 1)) continue;
+    if (options.strict != Strictness::off && !resolved.unenforced.empty()) {
+      throw Error(ErrorCode::provider_unavailable, "strict: " + join(resolved.unenforced, "; "));
+    }
+    verdict.notes.insert(verdict.notes.end(), resolved.unenforced.begin(), resolved.unenforced.end());
+  }
+}
+
+// Whether the provider that holds the most nodes keeps to the memory limit by itself.
+bool limits_memory(const Plan& plan) {
+  if (plan.verdict.active.empty()) return false;
+  const auto resolved = plan.options.find(plan.verdict.active.front());
+  return resolved != plan.options.end() && resolved->second.memory_limited;
+}
+
+// ONNX Runtime starts a profile for each session that it tries, also for those that come to nothing.
+void remove_profiles(const std::filesystem::path& prefix) {
+  if (prefix.empty()) return;
+  std::error_code error;
+  const std::filesystem::path folder = prefix.has_parent_path() ? prefix.parent_path() : std::filesystem::path(".");
+  const std::string stem = prefix.filename();
+  std::vector<std::filesystem::path> left;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(stem)) left.push_back(entry->path());
+  }
+  for (const std::filesystem::path& file : left) std::filesystem::remove(file, error);
+}
+
+// Which provider could not be part of a session, in the words of `error`. Throws where it is not a provider's fault.
+void drop_culprit(const Error& error, const std::filesystem::path& model, const std::string& wanted,
+                  const LoadOptions& options, Plan& plan) {
+  const std::size_t index = culprit(error, plan.candidates);
+  const std::string id = plan.candidates[index].id;
+  const ProviderOptions* given = options_of(options, id);
+  if (error.code() == ErrorCode::invalid_input && given != nullptr && provider::find_row(id) == nullptr) {
+    // Only the user's own libraries check their options themselves.
+    const Error refused(ErrorCode::usage, fmt::format("provider {}: {}", id, error.message()));
+    throw given->where.empty() ? refused : refused.within(given->where);
+  }
+  ProviderAttempt* attempt = attempt_of(plan.verdict, id);
+  attempt->outcome = Outcome::failed;
+  attempt->reason = "no session came to be with it: " + error.message();
+  log::debug("{} dropped: {}", id, error.message());
+  plan.candidates.erase(plan.candidates.begin() + static_cast<std::ptrdiff_t>(index));
+  plan.options.erase(id);
+  if (options.strict == Strictness::off || id != wanted) return;
+  try {
+    // A model that no provider can load is to be told as such.
+    (void)ort::Session::from_file(model, settings_for(options, {}));
+  } catch (const Error& without) {
+    throw model_error(without, model);
+  }
+  fail_strictly(wanted, plan.verdict);
+}
+
 }  // namespace
 
-Loaded load(const std::filesystem::path& model, const ModelInfo& /*info*/, const LoadOptions& options) {
-  Plan plan = make_plan(options);
+void discard_profile(Loaded& loaded) {
+  if (loaded.profile_prefix.empty()) return;
+  (void)loaded.session.end_profiling();
+  remove_profiles(loaded.profile_prefix);
+  loaded.profile_prefix.clear();
+}
+
+Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  Plan plan = make_plan(model, info, options);
   check_before(plan, options);
   const std::string wanted = insisted_on(plan);
 
   std::filesystem::path profile_prefix;
-  if (!options.profile.empty()) profile_prefix = options.profile.string() + ".part";
+  if (!options.profile.empty()) profile_prefix = fmt::format("{}.{}.part", options.profile.string(), ::getpid());
   ort::SessionSettings settings = settings_for(options, profile_prefix);
   const std::uint64_t resident_before_bytes = resident_bytes();
   std::optional<ort::Session> session;
-  while (!session) {
-    settings.providers.clear();
-    for (const Candidate& candidate : plan.candidates) settings.providers.push_back(candidate.append);
-    try {
-      const OptimizedGraph* graph = graph_for(plan, options);
-      if (graph != nullptr) settings.optimization = ort::OptimizationLevel::disabled;
-      session.emplace(ort::Session::from_file(graph == nullptr ? model : graph->file, settings));
-      if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
-    } catch (const Error& error) {
-      if (plan.candidates.empty()) throw model_error(error, model);
-      const std::size_t index = culprit(error, plan.candidates);
-      ProviderAttempt* attempt = attempt_of(plan.verdict, plan.candidates[index].id);
-      attempt->outcome = Outcome::failed;
-      attempt->reason = "no session came to be with it: " + error.message();
-      log::debug("{} dropped: {}", attempt->id, error.message());
-      const std::string dropped = attempt->id;
-      plan.candidates.erase(plan.candidates.begin() + static_cast<std::ptrdiff_t>(index));
-      if (options.strict != Strictness::off && dropped == wanted) fail_strictly(wanted, plan.verdict);
+  try {
+    while (!session) {
+      settings.providers.clear();
+      for (const Candidate& candidate : plan.candidates) settings.providers.push_back(candidate.append);
+      try {
+        const OptimizedGraph* graph = graph_for(plan, options);
+        if (graph != nullptr) settings.optimization = ort::OptimizationLevel::disabled;
+        session.emplace(ort::Session::from_file(graph == nullptr ? model : graph->file, settings));
+        if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
+      } catch (const Error& error) {
+        remove_profiles(profile_prefix);
+        if (plan.candidates.empty()) throw model_error(error, model);
+        drop_culprit(error, model, wanted, options, plan);
+      }
     }
+    Verdict& verdict = plan.verdict;
+    if (!has_cpu(verdict)) {
+      // ONNX Runtime gives to the CPU what a list without it leaves over; the verdict says so.
+      ProviderAttempt attempt;
+      attempt.id = "cpu";
+      attempt.ort_name = "CPUExecutionProvider";
+      attempt.outcome = Outcome::active;
+      attempt.reason = "not in the list: it took what the others left";
+      verdict.tried.push_back(std::move(attempt));
+    }
+    provider::apply_placement(session->assignment(), verdict);
+    verdict.fell_back = verdict.node_count != 0 && wanted != "cpu" &&
+                        std::find(verdict.active.begin(), verdict.active.end(), wanted) == verdict.active.end();
+    check_after(plan, wanted, options);
+    tell_options(plan, options, verdict);
+  } catch (const Error&) {
+    session.reset();
+    remove_profiles(profile_prefix);
+    throw;
   }
-
-  const std::vector<ort::AssignedNode> nodes = session->assignment();
-  if (!has_cpu(plan.verdict)) {
-    // ONNX Runtime gives to the CPU what a list without it leaves over; the verdict says so.
-    ProviderAttempt attempt;
-    attempt.id = "cpu";
-    attempt.ort_name = "CPUExecutionProvider";
-    attempt.outcome = Outcome::active;
-    attempt.reason = "not in the list: it took what the others left";
-    plan.verdict.tried.push_back(std::move(attempt));
-  }
-  provider::apply_placement(nodes, plan.verdict);
-  const std::vector<std::string>& active = plan.verdict.active;
-  const std::string first = plan.request.form == Request::Form::kind ? wanted : insisted_on(plan);
-  plan.verdict.fell_back =
-      !nodes.empty() && wanted != "cpu" && std::find(active.begin(), active.end(), first) == active.end();
-  check_after(plan, options);
-  return {std::move(*session), std::move(plan.verdict), profile_prefix, plan.memory_limited_by_provider,
+  const bool memory_limited_by_provider = limits_memory(plan);
+  return {std::move(*session), std::move(plan.verdict), profile_prefix, memory_limited_by_provider,
           resident_before_bytes};
 }
 

@@ -20,6 +20,9 @@ struct Loaded {
   std::uint64_t resident_before_bytes = 0;
 };
 
+/// Ends the profile of a load that comes to nothing after all, and removes its file.
+void discard_profile(Loaded& loaded);
+
 /// Surveys the machine, selects, opens the core, makes the one session that works, reads its placement back.
 Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options);
 

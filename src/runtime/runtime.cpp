@@ -101,6 +101,19 @@ bool runs_on_an_accelerator(const Verdict& verdict) {
   return false;
 }
 
+void check_memory(const Runtime& runtime, runtime::Loaded& loaded, const LoadOptions& options) {
+  if (!options.memory_bytes || loaded.memory_limited_by_provider) return;
+  Verdict& verdict = loaded.verdict;
+  if (!runs_on_an_accelerator(verdict)) {
+    enforce_memory_limit(runtime, loaded, *options.memory_bytes, verdict);
+    return;
+  }
+  const std::string note = fmt::format(
+      "memory limit not enforced: {} has none of its own, and its memory cannot be measured", join(verdict.active));
+  if (options.strict != Strictness::off) throw Error(ErrorCode::provider_unavailable, "strict: " + note);
+  verdict.notes.push_back(note);
+}
+
 // Borrowed memory without an owner must not be read after the caller was told that the deadline has passed.
 NamedValues owned(const NamedValues& inputs) {
   NamedValues copies = inputs;
@@ -123,15 +136,11 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& options)
   state_ = std::make_shared<State>(std::move(info), std::move(loaded));
   state_->profile = options.profile;
   state_->load_time = std::chrono::steady_clock::now() - start;
-  if (!options.memory_bytes || state_->loaded.memory_limited_by_provider) return;
-  Verdict& verdict = state_->loaded.verdict;
-  if (runs_on_an_accelerator(verdict)) {
-    const std::string note = fmt::format(
-        "memory limit not enforced: {} has none of its own, and its memory cannot be measured", join(verdict.active));
-    if (options.strict != Strictness::off) throw Error(ErrorCode::provider_unavailable, "strict: " + note);
-    verdict.notes.push_back(note);
-  } else {
-    enforce_memory_limit(*this, state_->loaded, *options.memory_bytes, verdict);
+  try {
+    check_memory(*this, state_->loaded, options);
+  } catch (const Error&) {
+    runtime::discard_profile(state_->loaded);
+    throw;
   }
 }
 

@@ -220,6 +220,13 @@ def slow():
          [tensor_info("y", TensorProto.FLOAT, [16, 16])], [constant("rotation", rotation)])
 
 
+def multiply():
+    save("multiply", [helper.make_node("Mul", ["a", "b"], ["product"], name="mul"),
+                      helper.make_node("Relu", ["product"], ["y"], name="relu")],
+         [tensor_info("a", TensorProto.FLOAT, [3]), tensor_info("b", TensorProto.FLOAT, [3])],
+         [tensor_info("y", TensorProto.FLOAT, [3])], opset=17, ir_version=8)
+
+
 def split():
     random = np.random.default_rng(3)
     save("split", [
@@ -239,7 +246,7 @@ def split():
 
 def main():
     for make in (add, identities, matmul_chain, maps, sequences_and_optionals, defaults, shapes, external_data, strings,
-                 branch, local_function, refused, slow, split):
+                 branch, local_function, refused, slow, multiply, split):
         make()
 
 

@@ -1,0 +1,166 @@
+#include <gmock/gmock.h>
+
+#include "scenario.h"
+
+namespace gpux {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// The example provider, which fails on command: local_function holds one Mul for it and an Add for the CPU.
+class ExampleProvider : public Scenario {
+ protected:
+  json load(const std::string& command, std::vector<std::string> more = {}) {
+    set("GPUX_EXAMPLE_FAIL", command);
+    return load_plainly(std::move(more));
+  }
+
+  json load_plainly(std::vector<std::string> more) {
+    std::vector<std::string> arguments{model("multiply"), "--library", "example=" GPUX_EXAMPLE_PROVIDER,
+                                       "--provider",      "example",   "--input",
+                                       "a=3:1,2,3",       "--input",   "b=3:4,5,6"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+};
+
+const std::vector<float> product{4, 10, 18};
+
+TEST_F(ExampleProvider, ComputesWhatItClaims) {
+  json report = load("", {"infer"});
+  EXPECT_EQ(report["placement"], json({{"example", {"Mul"}}, {"cpu", {"Relu"}}}));
+  EXPECT_EQ(attempt(report, "example")["ort_name"], "GpuxExampleExecutionProvider");
+  EXPECT_EQ(output(report, 0), product);
+  EXPECT_EQ(error_of(load("", {"--strict", "provider"})), "");
+}
+
+TEST_F(ExampleProvider, IsFoundAmongTheUsersProviders) {
+  std::filesystem::create_directories(home() / "providers");
+  std::filesystem::create_symlink(GPUX_EXAMPLE_PROVIDER, home() / "providers" / "mine.so");
+  json report = run({model("multiply"), "--provider", "mine,cpu"});
+  EXPECT_EQ(report["verdict"]["active"], json({"mine", "cpu"}));
+}
+
+TEST_F(ExampleProvider, StandsInForAProviderOfTheTable) {
+  json report = run({model("multiply"), "--library", "qnn=" GPUX_EXAMPLE_PROVIDER, "--provider", "qnn"});
+  EXPECT_EQ(attempt(report, "qnn")["outcome"], "active");
+  EXPECT_EQ(attempt(report, "qnn")["ort_name"], "GpuxExampleExecutionProvider");
+}
+
+// Wherever it fails, the CPU answers, the verdict says why, and strict ends the load.
+TEST_F(ExampleProvider, FallsThroughWhereverItFails) {
+  struct Case {
+    const char* command;
+    const char* outcome;
+    const char* reason;
+  };
+
+  const Case cases[] = {{"load", "unavailable", "was told to fail at: load"},
+                        {"no-device", "unavailable", "lists no device"},
+                        {"create", "failed", "was told to fail at: create"},
+                        {"capability", "no_nodes", "none of the model's nodes"},
+                        {"claim-nothing", "no_nodes", "none of the model's nodes"},
+                        {"compile", "failed", "was told to fail at: compile"}};
+  for (const Case& c : cases) {
+    json report = load(c.command, {"infer"});
+    EXPECT_EQ(report["verdict"]["active"], json({"cpu"})) << c.command;
+    EXPECT_EQ(report["verdict"]["fell_back"], true) << c.command;
+    EXPECT_EQ(report["placement"], json({{"cpu", {"Mul", "Relu"}}})) << c.command;
+    EXPECT_EQ(attempt(report, "example")["outcome"], c.outcome) << c.command;
+    EXPECT_THAT(attempt(report, "example")["reason"].get<std::string>(), HasSubstr(c.reason)) << c.command;
+    EXPECT_THAT(report["line"].get<std::string>(),
+                StartsWith("ran on cpu (2 of 2 nodes); asked for example (--provider); not example: "));
+    EXPECT_EQ(output(report, 0), product) << c.command;
+    for (const char* level : {"provider", "nodes"}) {
+      EXPECT_THAT(error_of(load(c.command, {"--strict", level})),
+                  StartsWith("provider_unavailable: strict: example was asked for (--provider) but "))
+          << c.command;
+    }
+  }
+}
+
+TEST_F(ExampleProvider, FailsOneRunOnly) {
+  json report = load("run:2", {"infer", "infer", "infer"});
+  EXPECT_EQ(output(report, 0), product);
+  EXPECT_THAT(error_of(report["steps"][1]), HasSubstr("internal: "));
+  EXPECT_THAT(error_of(report["steps"][1]), HasSubstr("was told to fail at: run:2"));
+  EXPECT_EQ(output(report, 2), product);
+}
+
+TEST_F(ExampleProvider, HangsWithoutHoldingTheCaller) {
+  const std::string release = (home() / "release").string();
+  set("GPUX_EXAMPLE_RELEASE", release);
+  json report = load("hang", {"infer:200", "infer:200", "touch:" + release, "infer:60000", "infer"});
+  EXPECT_THAT(error_of(report["steps"][0]),
+              StartsWith("deadline_exceeded: no answer within 0.2 s; the run on example, cpu was told to stop"));
+  EXPECT_LT(report["steps"][0]["ms"], 5000);
+  EXPECT_THAT(error_of(report["steps"][1]),
+              StartsWith("deadline_exceeded: the model (example, cpu) has not stopped yet"));
+  EXPECT_LT(report["steps"][1]["ms"], 5000);
+  EXPECT_EQ(output(report, 3), product);
+  EXPECT_EQ(output(report, 4), product);
+}
+
+TEST_F(ExampleProvider, LetsTheProcessEndWhileItHangs) {
+  json report = load("hang", {"infer:100"});
+  EXPECT_THAT(error_of(report["steps"][0]), StartsWith("deadline_exceeded: "));
+}
+
+TEST_F(ExampleProvider, IsWaitedForWhereItIsOnlySlow) {
+  json report = load("slow:600", {"infer:100", "infer:60000"});
+  EXPECT_THAT(error_of(report["steps"][0]), StartsWith("deadline_exceeded: "));
+  EXPECT_EQ(output(report, 1), product);
+  EXPECT_GE(report["steps"][1]["ms"], 900);  // what is left of the first, and its own
+}
+
+TEST_F(ExampleProvider, TakesOptionsAndRefusesOthersByName) {
+  json report = load("", {"--option", "example.fail=claim-nothing"});
+  EXPECT_EQ(attempt(report, "example")["options"], json({{"fail", "claim-nothing"}}));
+  EXPECT_EQ(attempt(report, "example")["outcome"], "no_nodes");
+  EXPECT_THAT(
+      error_of(load("", {"--option", "example.nonsense=1"})),
+      testing::AllOf(StartsWith("usage: --option: provider example: "), HasSubstr("knows no option 'nonsense'")));
+}
+
+TEST_F(ExampleProvider, IsNotTakenFromAnyLibrary) {
+  const std::string text = (home() / "text.so").string();
+  std::filesystem::copy_file(model("add"), text);
+
+  struct Case {
+    std::string library;
+    const char* reason;
+  };
+
+  const Case cases[] = {{GPUX_DEPS_DIR "/onnxruntime/lib/libonnxruntime.so.1", "CreateEpFactories"},
+                        {text, "does not load"}};
+  for (const Case& c : cases) {
+    json report = run({model("multiply"), "--library", "wrong=" + c.library, "--provider", "wrong", "--input",
+                       "a=3:1,2,3", "--input", "b=3:4,5,6", "infer"});
+    EXPECT_EQ(attempt(report, "wrong")["outcome"], "unavailable");
+    EXPECT_THAT(attempt(report, "wrong")["reason"].get<std::string>(), HasSubstr(c.reason));
+    EXPECT_THAT(attempt(report, "wrong")["remedy"].get<std::string>(), HasSubstr("exports CreateEpFactories"));
+    EXPECT_EQ(output(report, 0), product);
+  }
+  EXPECT_EQ(error_of(run({model("multiply"), "--library", "wrong=/nowhere.so", "--provider", "wrong"})),
+            "not_found: provider library wrong: '/nowhere.so' is not there");
+}
+
+TEST_F(ExampleProvider, LeavesNoProfileOfASessionThatFailed) {
+  const std::filesystem::path profile = home() / "profiles" / "profile.json";
+  std::filesystem::create_directory(profile.parent_path());
+  (void)load("compile", {"--profile", profile, "infer"});
+  EXPECT_TRUE(std::filesystem::exists(profile));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(profile.parent_path()), {}), 1);
+  std::filesystem::remove(profile);
+  EXPECT_THAT(error_of(load("", {"--profile", profile, "--memory", "1"})), StartsWith("resource_exhausted: "));
+  EXPECT_THAT(error_of(load("compile", {"--profile", profile, "--strict", "provider"})),
+              StartsWith("provider_unavailable: "));
+  EXPECT_THAT(error_of(load("claim-nothing", {"--profile", profile, "--strict", "provider"})),
+              StartsWith("provider_unavailable: "));
+  EXPECT_TRUE(std::filesystem::is_empty(profile.parent_path()));
+}
+
+}  // namespace
+}  // namespace gpux

@@ -1,0 +1,142 @@
+#include <gmock/gmock.h>
+
+#include "scenario.h"
+
+namespace gpux {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// The WebGPU plugin on a software Vulkan device.
+class WebGpu : public Scenario {
+ protected:
+  void SetUp() override {
+    Scenario::SetUp();
+    if (IsSkipped()) return;
+    if (!has(Part::webgpu) || !has(Part::vulkan)) {
+      GTEST_SKIP() << "no WebGPU plugin or software Vulkan in " GPUX_DEPS_DIR ": scripts/setup fetches them";
+    }
+    install(Part::webgpu);
+    set_software_vulkan();
+  }
+
+  json load(const std::string& provider, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{model("split"), "--provider", provider, "--input", split_input()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+
+  // What falls back gives the CPU's answer, and says so.
+  void expect_fallback(const std::string& outcome, const std::string& reason, const std::string& remedy) {
+    json report = load("webgpu", {"infer"});
+    EXPECT_EQ(report["verdict"]["active"], json({"cpu"}));
+    EXPECT_EQ(report["verdict"]["fell_back"], true);
+    EXPECT_EQ(attempt(report, "webgpu")["outcome"], outcome);
+    EXPECT_THAT(attempt(report, "webgpu")["reason"].get<std::string>(), HasSubstr(reason));
+    EXPECT_THAT(attempt(report, "webgpu").value("remedy", ""), HasSubstr(remedy));
+    EXPECT_EQ(difference(output(report, 0), output(load("cpu", {"infer"}), 0)), 0);
+    EXPECT_THAT(report["line"].get<std::string>(), HasSubstr("not webgpu: "));
+    for (const char* level : {"provider", "nodes"}) {
+      EXPECT_THAT(error_of(load("webgpu", {"--strict", level})),
+                  StartsWith("provider_unavailable: strict: webgpu was asked for (--provider) but "));
+    }
+  }
+};
+
+TEST_F(WebGpu, SharesAModelWithTheCpu) {
+  json report = load("webgpu", {"infer"});
+  EXPECT_EQ(report["verdict"]["active"], json({"webgpu", "cpu"}));
+  EXPECT_EQ(report["verdict"]["fell_back"], false);
+  EXPECT_EQ(report["placement"]["cpu"], json({"Det"}));
+  EXPECT_THAT(report["placement"]["webgpu"].get<std::vector<std::string>>(), testing::Contains("Conv"));
+  EXPECT_EQ(attempt(report, "webgpu")["ort_name"], "WebGpuExecutionProvider");
+  EXPECT_EQ(attempt(report, "webgpu")["devices"].size(), 1U);
+  EXPECT_EQ(attempt(report, "webgpu")["nodes"].get<int>() + attempt(report, "cpu")["nodes"].get<int>(),
+            report["verdict"]["node_count"].get<int>());
+  EXPECT_LT(difference(output(report, 0), output(load("cpu", {"infer"}), 0)), 1e-5);
+}
+
+TEST_F(WebGpu, ComesFromALibraryThatIsGiven) {
+  std::filesystem::remove_all(home() / "providers");
+  EXPECT_EQ(attempt(load("webgpu"), "webgpu")["outcome"], "unavailable");
+  json report = load("webgpu", {"--library", "webgpu=" GPUX_DEPS_DIR "/webgpu/libonnxruntime_providers_webgpu.so"});
+  EXPECT_EQ(attempt(report, "webgpu")["outcome"], "active");
+}
+
+TEST_F(WebGpu, TakesItsOwnOptions) {
+  json report = load("webgpu", {"--option", "webgpu.preferredLayout=NCHW", "infer"});
+  EXPECT_EQ(attempt(report, "webgpu")["options"], json({{"preferredLayout", "NCHW"}}));
+  EXPECT_EQ(attempt(report, "webgpu")["outcome"], "active");
+  // Without a change of layout nothing has to be turned round.
+  EXPECT_THAT(report["placement"]["webgpu"].get<std::vector<std::string>>(),
+              testing::Not(testing::Contains("Transpose")));
+  EXPECT_LT(difference(output(report, 0), output(load("cpu", {"infer"}), 0)), 1e-5);
+  EXPECT_THAT(
+      error_of(load("webgpu", {"--option", "webgpu.preferedLayout=NCHW"})),
+      HasSubstr(
+          "usage: --option: provider webgpu: option 'preferedLayout' is not known, did you mean 'preferredLayout'?"));
+}
+
+TEST_F(WebGpu, FallsThroughWhereItListsNoDevice) {
+  set("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "0");
+  expect_fallback("unavailable", "lists no device", "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1");
+}
+
+TEST_F(WebGpu, FallsThroughWhereNoSessionComesToBe) {
+  set("VK_ICD_FILENAMES", "/nonexistent.json");
+  expect_fallback("failed", "no session came to be with it: ", "");
+  EXPECT_THAT(attempt(load("webgpu"), "webgpu")["reason"].get<std::string>(), HasSubstr("No supported adapters"));
+}
+
+TEST_F(WebGpu, NamesTheLibraryThatIsMissing) {
+  if (std::filesystem::exists("/usr/lib/x86_64-linux-gnu/libvulkan.so.1"))
+    GTEST_SKIP() << "this machine has a Vulkan loader";
+  set("LD_LIBRARY_PATH", "");
+  expect_fallback("unavailable", "libvulkan.so.1: not found (libonnxruntime_providers_webgpu.so needs it)",
+                  "install the package that brings libvulkan.so.1");
+}
+
+TEST_F(WebGpu, IsStrictAboutNodesElsewhere) {
+  EXPECT_EQ(error_of(load("webgpu", {"--strict", "provider"})), "");
+  EXPECT_THAT(
+      error_of(load("webgpu", {"--strict", "nodes"})),
+      testing::MatchesRegex("provider_unavailable: strict=nodes: 1 of [0-9]+ nodes run on cpu, outside 'webgpu'"));
+  EXPECT_THAT(error_of(load("webgpu,", {"--strict", "nodes"})), StartsWith("provider_unavailable: strict=nodes"));
+  EXPECT_EQ(error_of(load("webgpu,cpu", {"--strict", "nodes"})), "");
+}
+
+TEST_F(WebGpu, IsNeverAutosChoiceOnASoftwareAdapter) {
+  for (const char* request : {"auto", "gpu"}) {
+    json report = load(request);
+    EXPECT_EQ(report["verdict"]["active"], json({"cpu"})) << request;
+    EXPECT_EQ(attempt(report, "webgpu")["outcome"], "not_needed");
+    EXPECT_EQ(attempt(report, "webgpu")["remedy"], "ask for it by name: --provider webgpu");
+  }
+  EXPECT_THAT(error_of(load("gpu", {"--strict", "provider"})),
+              HasSubstr("provider_unavailable: strict: no gpu can be used on this machine"));
+  EXPECT_EQ(error_of(load("auto", {"--strict", "provider"})), "");
+}
+
+TEST_F(WebGpu, SaysWhichDevicesItHas) {
+  json report = load("webgpu", {"--device", "3"});
+  EXPECT_EQ(attempt(report, "webgpu")["outcome"], "unavailable");
+  EXPECT_EQ(attempt(report, "webgpu")["reason"], "provider webgpu: there is no device 3; accepted: 0 to 0");
+  EXPECT_EQ(attempt(report, "webgpu")["options"], json::object());
+}
+
+TEST_F(WebGpu, TellsThatItHasNoMemoryLimit) {
+  json report = load("webgpu", {"--memory", "100000000000"});
+  EXPECT_EQ(error_of(report), "");
+}
+
+TEST_F(WebGpu, BlamesTheModelWhereNobodyCanLoadIt) {
+  for (const char* level : {"provider", "nodes"}) {
+    json report = run({model("opset_too_new"), "--provider", "webgpu", "--strict", level});
+    EXPECT_THAT(error_of(report), StartsWith("invalid_model: ")) << level;
+  }
+}
+
+}  // namespace
+}  // namespace gpux
