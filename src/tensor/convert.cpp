@@ -19,7 +19,7 @@ namespace {
 template <typename Number>
 Integer integer_of(Number number) noexcept {
   if constexpr (std::is_signed_v<Number>) {
-    const auto wide = static_cast<std::int64_t>(number);
+    const std::int64_t wide{number};
     return {.negative = wide < 0,
             .magnitude = wide < 0 ? 0 - static_cast<std::uint64_t>(wide) : static_cast<std::uint64_t>(wide)};
   } else {
@@ -177,7 +177,7 @@ std::vector<double> widened_floats(const Tensor& tensor) {
 std::vector<std::int8_t> unpacked_integers(const Tensor& tensor) {
   std::vector<std::int8_t> values(static_cast<std::size_t>(tensor.element_count()));
   const std::size_t bits = bits_of(tensor.type());
-  const bool is_signed = integer_range(tensor.type())->lowest < 0;
+  const bool is_signed = tensor.type() == ElementType::int4 || tensor.type() == ElementType::int2;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint8_t element = packed_element(tensor.bytes(), i, bits);
     values[i] = is_signed ? sign_extended(element, bits) : static_cast<std::int8_t>(element);

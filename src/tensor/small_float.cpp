@@ -110,6 +110,7 @@ constexpr std::array<double, 23> exact_powers{1e0,  1e1,  1e2,  1e3,  1e4,  1e5,
 
 // For numbers of at most five digits before the point; several times as fast as std::round.
 double to_whole(double number) noexcept {
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): what comes out is tried, not trusted
   return static_cast<double>(static_cast<std::int64_t>(number + 0.5));
 }
 

@@ -25,7 +25,7 @@ std::string npy_of(const Tensor& tensor) {
 }
 
 void put(std::string& out, std::uint64_t number, int bytes) {
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(number >> (8 * i));
+  for (int i = 0; i < bytes; ++i, number >>= 8U) out += static_cast<char>(number & 0xffU);
 }
 
 struct ZipMember {
