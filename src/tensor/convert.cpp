@@ -1,6 +1,7 @@
 #include "tensor/convert.h"
 
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -16,7 +17,7 @@
 namespace gpux {
 namespace {
 
-template <typename Number>
+template <std::integral Number>
 Integer integer_of(Number number) noexcept {
   if constexpr (std::is_signed_v<Number>) {
     const std::int64_t wide{number};
