@@ -99,8 +99,8 @@ void add_verbs(CLI::App& program, Context& context) {
   const std::vector<VerbGroup> groups = {
       {"Use a model", {add_run, add_bench, add_verify, add_inspect}},
       {"Keep models", {add_build, add_images, add_tag, add_rm, add_prune}},
-      {"This machine", {add_providers}},
-      {"Everything else", {add_schema, add_version}},
+      {"This machine", {add_providers, add_doctor}},
+      {"Everything else", {add_schema, add_completion, add_version}},
   };
   for (const VerbGroup& group : groups) {
     for (const auto add : group.verbs) {

@@ -310,7 +310,7 @@ TEST(Providers, SaysOfEachWhyItIsThereOrNot) {
     }
   }
   EXPECT_THAT(ids, testing::IsSupersetOf({"cuda", "openvino", "webgpu"}));
-  EXPECT_EQ(ids.back(), "cpu");
+  EXPECT_THAT(ids, testing::Contains("cpu"));
   const Outcome table = gpux.run({"providers", "--table"});
   EXPECT_THAT(table.out, HasSubstr("PROVIDER"));
   EXPECT_THAT(table.err, HasSubstr("ONNX Runtime"));

@@ -1,0 +1,63 @@
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/completion_words.h"
+#include "cli/open_model.h"
+#include "cli/print_json.h"
+#include "gpux/error.h"
+
+namespace gpux::cli {
+namespace {
+
+struct CompletionFlags {
+  std::string shell;
+  bool names = false;
+};
+
+void print_names(const Context& context) {
+  Json list = Json::array();
+  std::string lines;
+  for (const StoredModel& model : open_store().list()) {
+    const std::string name = model.reference.text();
+    list.push_back(name);
+    lines += (lines.empty() ? "" : "\n") + name;
+  }
+  if (context.json) {
+    print_json(list);
+  } else if (!lines.empty()) {
+    print_data(lines);
+  }
+}
+
+void print_completion(const CLI::App& program, const CompletionFlags& flags, const Context& context) {
+  if (flags.names) {
+    print_names(context);
+    return;
+  }
+  if (flags.shell.empty()) throw Error(ErrorCode::usage, "for which shell? accepted: bash, zsh, fish");
+  std::string script = completion_script(completion_words(program), flags.shell);
+  if (context.json) {
+    print_json({{"shell", flags.shell}, {"script", script}});
+    return;
+  }
+  script.pop_back();  // its line feed: print_data() adds one
+  print_data(script);
+}
+
+}  // namespace
+
+void add_completion(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<CompletionFlags>();
+  CLI::App* verb = program.add_subcommand("completion", "A script that lets bash, zsh or fish complete gpux");
+  verb->add_option("SHELL", flags->shell, "bash, zsh or fish")->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  verb->add_flag("--json", context.json, "the script as a text in JSON");
+  verb->add_flag("--names", flags->names, "the names in the store, one a line")->group("");  // for the scripts
+  verb->footer(
+      "To use it, in ~/.bashrc, ~/.zshrc (after compinit), or once for fish:\n"
+      "  source <(gpux completion bash)\n"
+      "  source <(gpux completion zsh)\n"
+      "  gpux completion fish > ~/.config/fish/completions/gpux.fish");
+  verb->callback([flags, &program, &context] { print_completion(program, *flags, context); });
+}
+
+}  // namespace gpux::cli

@@ -1,0 +1,109 @@
+#include "cli/completion_words.h"
+
+#include <algorithm>
+
+#include "base/spelling.h"
+#include "provider/table.h"
+
+namespace gpux::cli {
+namespace {
+
+using Kind = CompletionValue::Kind;
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// CLI11 keeps the words of IsMember only in the type's name: "TEXT:{null,string}".
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find('{');
+  if (begin == std::string::npos || type.back() != '}') return {};
+  return split(type.substr(begin + 1, type.size() - begin - 2), ',');
+}
+
+bool is_number(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return type.starts_with("UINT") || type.starts_with("INT") || type.starts_with("FLOAT");
+}
+
+/// Flags that take a text, but no file's name.
+struct KnownValue {
+  const char* flag;
+  std::vector<std::string> choices;
+};
+
+const std::vector<KnownValue>& known_values() {
+  static const std::vector<KnownValue> known = {
+      {"provider", provider::accepted_names()},
+      {"reference", provider::accepted_names()},
+      {"precision", {"fp32", "fp16", "bf16", "int8"}},
+      {"optimization", {"disabled", "basic", "extended", "layout", "all"}},
+      {"case", {}},
+      {"device", {}},
+      {"dim", {}},
+      {"inter-threads", {}},
+      {"memory", {}},
+      {"provider-option", {}},
+      {"select", {}},
+      {"session-option", {}},
+      {"tag", {}},
+      {"threads", {}},
+      {"timeout", {}},
+  };
+  return known;
+}
+
+CompletionValue value_of(const CLI::Option& option) {
+  if (option.get_items_expected_max() == 0) return {Kind::none, {}};
+  for (const KnownValue& known : known_values()) {
+    if (option.check_lname(known.flag)) return {known.choices.empty() ? Kind::text : Kind::choice, known.choices};
+  }
+  if (const auto choices = choices_of(option); !choices.empty()) return {Kind::choice, choices};
+  return {is_number(option) ? Kind::text : Kind::file, {}};
+}
+
+std::vector<CompletionFlag> flags_of(const CLI::App& app) {
+  std::vector<CompletionFlag> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional() || option->get_group().empty()) continue;
+    CompletionFlag flag{.names = {}, .description = one_line(option->get_description()), .value = value_of(*option)};
+    for (const std::string& name : option->get_lnames()) flag.names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) flag.names.push_back("-" + name);
+    flags.push_back(std::move(flag));
+  }
+  return flags;
+}
+
+}  // namespace
+
+CompletionWords completion_words(const CLI::App& program) {
+  CompletionWords words;
+  words.flags = flags_of(program);
+  for (const CLI::App* app : program.get_subcommands({})) {
+    CompletionVerb verb;
+    verb.name = app->get_name();
+    verb.description = one_line(app->get_description());
+    verb.flags = flags_of(*app);
+    for (const CompletionFlag& flag : words.flags) {
+      const bool has_it = std::any_of(verb.flags.begin(), verb.flags.end(),
+                                      [&](const CompletionFlag& own) { return own.names == flag.names; });
+      if (!has_it) verb.flags.push_back(flag);
+    }
+    for (const CLI::Option* option : app->get_options()) {
+      if (!option->get_positional()) continue;
+      verb.choices = choices_of(*option);
+      verb.takes_models = verb.choices.empty();
+      break;
+    }
+    words.verbs.push_back(verb);
+    for (const std::string& alias : app->get_aliases()) {
+      verb.name = alias;
+      words.verbs.push_back(verb);
+    }
+  }
+  return words;
+}
+
+}  // namespace gpux::cli

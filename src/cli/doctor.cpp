@@ -1,0 +1,147 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/diagnosis.h"
+#include "cli/machine_report.h"
+#include "cli/print_json.h"
+#include "cli/table.h"
+#include "gpux/error.h"
+#include "gpux/provider_manager.h"
+#include "provider/table.h"
+
+namespace gpux::cli {
+namespace {
+
+/// Everything the doctor looked at.
+struct Examination {
+  std::vector<Check> checks;
+  std::vector<ProviderReport> reports;
+  std::optional<RuntimeLibrary> runtime;
+  bool processor_works = false;
+};
+
+void add(std::vector<Check>& checks, const std::vector<Check>& more) {
+  checks.insert(checks.end(), more.begin(), more.end());
+}
+
+// Without an ONNX Runtime the providers are still looked for: what is missing besides is worth knowing.
+std::vector<ProviderReport> survey_only(const std::vector<ort::CoreFile>& cores,
+                                        const std::vector<provider::PluginFile>& plugins) {
+  std::vector<std::string> ids;
+  for (const provider::ProviderRow& row : provider::table()) ids.emplace_back(row.id);
+  std::vector<ProviderReport> reports = provider::survey(ids, cores, plugins);
+  for (ProviderReport& report : reports) {
+    if (!report.available) continue;
+    report.available = report.accelerated = false;
+    report.reason = "no ONNX Runtime that works";
+    report.remedy.clear();
+  }
+  return reports;
+}
+
+void examine_runtime(Examination& examination) {
+  std::vector<ort::CoreFile> cores;
+  std::vector<Check> failures;
+  const auto fail = [&](const char* name, const std::string& why) {
+    failures.push_back({.area = "ONNX Runtime",
+                        .name = name,
+                        .state = Check::State::problem,
+                        .found = why,
+                        .next = command_here("pip install onnxruntime")});
+  };
+  try {
+    cores = ort::find_cores();
+  } catch (const Error& error) {
+    fail("GPUX_ONNXRUNTIME", error.message());
+    failures.back().next = "unset GPUX_ONNXRUNTIME, or set it to such a library";
+  }
+  const std::vector<provider::PluginFile> plugins = provider::find_plugins({});
+  if (!cores.empty()) {
+    try {
+      examination.reports = ProviderManager().providers();
+      examination.runtime = runtime_library();
+    } catch (const Error& error) {
+      fail("opening it", error.message());
+    }
+  } else if (failures.empty()) {
+    fail("library", "none found beside gpux, in GPUX_HOME, in Python's packages, on the system");
+  }
+  if (!examination.runtime) examination.reports = survey_only(cores, plugins);
+  for (const ProviderReport& report : examination.reports) {
+    if (report.id == "cpu") examination.processor_works = report.available;
+  }
+  add(examination.checks, check_cores(cores, examination.runtime ? examination.runtime->path : ""));
+  add(examination.checks, failures);
+  add(examination.checks, check_plugins(plugins));
+  add(examination.checks, check_providers(examination.reports));
+}
+
+Examination examine() {
+  Examination examination;
+  add(examination.checks, check_devices());
+  add(examination.checks, check_drivers());
+  examine_runtime(examination);
+  add(examination.checks, check_home());
+  add(examination.checks, check_variables());
+  return examination;
+}
+
+void print_examination(const Examination& examination, std::size_t problems) {
+  Json json;
+  json["works"] = examination.processor_works;
+  json["problems"] = problems;
+  json["machine"] = machine_json();
+  json["onnxruntime"] = examination.runtime ? to_json(*examination.runtime) : Json(nullptr);
+  json["checks"] = Json::array();
+  for (const Check& check : examination.checks) {
+    json["checks"].push_back({{"area", check.area},
+                              {"name", check.name},
+                              {"state", to_string(check.state)},
+                              {"found", check.found},
+                              {"next", check.next}});
+  }
+  json["providers"] = Json::array();
+  for (const ProviderReport& report : examination.reports) json["providers"].push_back(to_json(report));
+  print_json(json);
+}
+
+std::string examination_tables(const Examination& examination) {
+  std::vector<std::pair<std::string, Table>> tables{{"machine", {.head = {}, .rows = machine_rows()}}};
+  for (const Check& check : examination.checks) {
+    if (tables.back().first != check.area) tables.push_back({check.area, {.head = {}, .rows = {}}});
+    tables.back().second.rows.push_back({"  " + check.name, to_string(check.state), check.found,
+                                         check.next.empty() ? std::string() : "-> " + check.next});
+  }
+  return sections(tables);
+}
+
+void run_doctor(Context& context) {
+  const Examination examination = examine();
+  const auto problems =
+      static_cast<std::size_t>(std::count_if(examination.checks.begin(), examination.checks.end(),
+                                             [](const Check& check) { return check.state == Check::State::problem; }));
+  if (context.wants_json()) {
+    print_examination(examination, problems);
+  } else {
+    print_data(examination_tables(examination));
+  }
+  if (examination.processor_works) {
+    say(context, problems == 0 ? std::string("models run here; nothing is wrong")
+                               : fmt::format("models run here; {} problem{}", problems, problems == 1 ? "" : "s"));
+  } else {
+    say(context, "no model can run here: there is no ONNX Runtime that works");
+    context.exit_code = static_cast<int>(ErrorCode::provider_unavailable);
+  }
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& program, Context& context) {
+  CLI::App* verb =
+      add_verb(program, context, "doctor", "What is here, what each provider lacks, and what to type next");
+  verb->callback([&context] { run_doctor(context); });
+}
+
+}  // namespace gpux::cli
