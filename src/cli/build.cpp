@@ -209,6 +209,10 @@ void add_build(CLI::App& program, Context& context) {
   verb->add_flag("--optimize,!--no-optimize", flags->optimize,
                  "keep the optimized graph too, for this machine's processor");
   add_load_flags(*verb, flags->load);
+  verb->footer(
+      "Examples:\n"
+      "  gpux build . --provider cuda\n"
+      "  gpux build model.onnx --tag digits:1.0.0");
   verb->callback([flags, &context] { build(*flags, context); });
 }
 

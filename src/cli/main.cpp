@@ -131,6 +131,9 @@ int run(int count, char** arguments) {
     log::start(level_from(context), log_format == "json" ? log::Format::json : log::Format::text);
   });
   add_verbs(program, context);
+  program.footer(
+      "'gpux COMMAND --help' says more of one. Exit codes: 0 done, 2 wrong call, 3 gpux.yml, 4 model,\n"
+      "5 provider, 6 input, 7 not found, 8 memory, 9 timeout, 11 permission, 12 verify differs, 13 storage.");
   try {
     program.parse(count, arguments);
     return context.exit_code;

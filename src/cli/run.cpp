@@ -86,6 +86,10 @@ void add_run(CLI::App& program, Context& context) {
   verb->add_option("--runs", flags->runs, "measured runs of --benchmark");
   verb->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark");
   add_load_flags(*verb, flags->load);
+  verb->footer(
+      "Examples:\n"
+      "  gpux run model.onnx --input '{\"x\": [[1, 2, 3]]}'\n"
+      "  gpux run digits:1.0.0 --input image=@digit.npy --provider cuda,cpu --output result.json");
   verb->callback([flags, &context] { run_model(*flags, context); });
 }
 
