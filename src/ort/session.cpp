@@ -1,7 +1,8 @@
 #include "ort/session.h"
 
 #include <algorithm>
-#include <mutex>
+#include <array>
+#include <memory_resource>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -151,8 +152,9 @@ struct Session::State {
   // A sequence without elements does not say itself of what type it is.
   [[nodiscard]] Ort::Value wrap_input(const std::string& name, const Value& value) const {
     const Sequence* sequence = value.sequence();
+    if (sequence == nullptr || !sequence->values.empty()) return wrap(value);
     const auto found = std::find(input_names.begin(), input_names.end(), name);
-    if (sequence == nullptr || !sequence->values.empty() || found == input_names.end()) return wrap(value);
+    if (found == input_names.end()) return wrap(value);
     return empty_sequence(session.GetInputTypeInfo(static_cast<std::size_t>(found - input_names.begin())));
   }
 };
@@ -193,28 +195,34 @@ const std::vector<std::string>& Session::output_names() const noexcept {
   return state_->output_names;
 }
 
-std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                RunHandle* handle) const {
-  std::vector<const char*> input_names, output_names;
-  std::vector<Ort::Value> input_values;
-  input_names.reserve(inputs.size());
-  input_values.reserve(inputs.size());
-  output_names.reserve(outputs.size());
-  for (const std::size_t output : outputs) output_names.push_back(state_->output_names.at(output).c_str());
+NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, RunHandle* handle) const {
+  // A run of a small model takes microseconds: lists of a few entries are kept from the heap.
+  std::array<std::byte, 512> buffer;
+  std::pmr::monotonic_buffer_resource memory(buffer.data(), buffer.size());
+  std::pmr::vector<const char*> names(&memory);  // the inputs', then the outputs'
+  std::pmr::vector<Ort::Value> values(&memory);  // likewise
+  names.reserve(inputs.size() + outputs.size());
+  values.reserve(inputs.size() + outputs.size());
   try {
     for (const auto& [name, value] : inputs) {
       if (value.is_none()) continue;  // an optional that holds nothing is one that is left out
-      input_names.push_back(name.c_str());
-      input_values.push_back(state_->wrap_input(name, value));
+      names.push_back(name.c_str());
+      values.push_back(state_->wrap_input(name, value));
+    }
+    const std::size_t given = values.size();
+    for (const std::size_t output : outputs) {
+      names.push_back(state_->output_names.at(output).c_str());
+      values.emplace_back(nullptr);
     }
     const Ort::RunOptions& options = handle == nullptr ? state_->run_options : handle->options_->options;
-    std::vector<Ort::Value> results =
-        state_->session.Run(options, input_names.data(), input_values.data(), input_values.size(), output_names.data(),
-                            output_names.size());
-    std::vector<Value> values;
-    values.reserve(results.size());
-    for (Ort::Value& result : results) values.push_back(unwrap(std::move(result)));
-    return values;
+    state_->session.Run(options, names.data(), values.data(), given, names.data() + given, values.data() + given,
+                        outputs.size());
+    NamedValues results;
+    results.reserve(outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      results.emplace_back(state_->output_names[outputs[i]], unwrap(std::move(values[given + i])));
+    }
+    return results;
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }

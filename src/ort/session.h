@@ -94,8 +94,8 @@ class Session {
 
   /// Runs the model. `outputs`: indices into output_names(). Results in that order; their memory is their own.
   /// Errors invalid_input, interrupted, resource_exhausted, internal.
-  [[nodiscard]] std::vector<Value> run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                       RunHandle* handle = nullptr) const;
+  [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                RunHandle* handle = nullptr) const;
 
   /// Which provider got which node.
   [[nodiscard]] std::vector<AssignedNode> assignment() const;

@@ -100,6 +100,7 @@ Ort::Value wrap(const Value& value) {
 
 Value unwrap(Ort::Value&& value) {
   if (!value || !value.HasValue()) return std::monostate{};
+  if (value.IsTensor()) return unwrap_tensor(std::move(value));  // without the allocations that the full type costs
   const ONNXType type = value.GetTypeInfo().GetONNXType();
   Ort::AllocatorWithDefaultOptions allocator;
   switch (type) {

@@ -1,5 +1,6 @@
 #include "gpux/runtime.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -28,7 +29,7 @@ struct Runtime::State {
   // Runs whose callers have left after a deadline and that have not returned yet.
   std::mutex mutex;
   std::condition_variable returned;
-  int abandoned_runs = 0;
+  std::atomic<int> abandoned_runs = 0;  // changed under the mutex
 
   State(ModelInfo model_info, runtime::Loaded&& session) : info(std::move(model_info)), loaded(std::move(session)) {
     for (std::size_t i = 0; i < loaded.session.output_names().size(); ++i) all_outputs.push_back(i);
@@ -47,22 +48,12 @@ struct Runtime::State {
     return indices;
   }
 
-  [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                ort::RunHandle* handle) const {
-    std::vector<Value> values = loaded.session.run(inputs, outputs, handle);
-    NamedValues results;
-    results.reserve(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      results.emplace_back(loaded.session.output_names()[outputs[i]], std::move(values[i]));
-    }
-    return results;
-  }
-
   [[nodiscard]] std::string busy_sentence() const {
     return fmt::format("the model ({}) has not stopped yet after an earlier deadline", join(loaded.verdict.active));
   }
 
   void wait_until_free(std::optional<std::chrono::steady_clock::time_point> deadline) {
+    if (abandoned_runs.load(std::memory_order_acquire) == 0) return;
     std::unique_lock lock(mutex);
     const auto is_free = [&] { return abandoned_runs == 0; };
     if (!deadline) {
@@ -164,7 +155,7 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
   const std::vector<std::size_t>& outputs = options.outputs.empty() ? state.all_outputs : chosen;
   if (!options.timeout) {
     state.wait_until_free(std::nullopt);
-    return state.run(inputs, outputs, nullptr);
+    return state.loaded.session.run(inputs, outputs);
   }
 
   struct Outcome {
@@ -183,7 +174,7 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
     std::optional<NamedValues> results;
     std::optional<Error> error;
     try {
-      results = shared->run(held, outputs, &outcome->handle);
+      results = shared->loaded.session.run(held, outputs, &outcome->handle);
     } catch (const Error& failure) {
       error = failure;
     } catch (const std::exception& failure) {
