@@ -109,8 +109,9 @@ LocatedModel from_store(const Reference& name, const Store& store, const std::op
   if (config) {
     model = located(read_project_file(*config), {});
   } else if (has_project) {
-    model = located(read_project_file(folder / project_file_name), {});
-    require_portable(*model.project);
+    ProjectFile project = read_project_file(folder / project_file_name);
+    require_portable(project);
+    model = located(std::move(project), {});
   }
   model.onnx_file = folder / stored.package.model_file;
   model.name = stored.package.name;

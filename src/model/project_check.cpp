@@ -17,19 +17,19 @@
 namespace gpux {
 namespace {
 
-using yaml::Node;
+using yaml::TreeNode;
 
 constexpr std::size_t limit_shown = 20;
 
-std::string described(const Node& node) {
+std::string described(const TreeNode& node) {
   switch (node.kind) {
-    case Node::Kind::null:
+    case TreeNode::Kind::null:
       return "empty";
-    case Node::Kind::scalar:
+    case TreeNode::Kind::scalar:
       return in_quotes(node.text);
-    case Node::Kind::list:
+    case TreeNode::Kind::list:
       return "a list";
-    case Node::Kind::map:
+    case TreeNode::Kind::map:
       return "a map";
   }
   return {};
@@ -47,7 +47,7 @@ std::string joined(std::span<const std::string_view> words) {
   return join(std::vector<std::string>(words.begin(), words.end()));
 }
 
-bool is_named_provider(const Node& node) {
+bool is_named_provider(const TreeNode& node) {
   return node.find("name") != nullptr;
 }
 
@@ -55,8 +55,8 @@ class Checker {
  public:
   Checker(ProblemList& problems, Positions& positions) : problems_(problems), positions_(positions) {}
 
-  void check(const Node& node, const SchemaKey& key, const std::string& path) {
-    if (node.kind == Node::Kind::null) return;  // not given: the object says so where it is required
+  void check(const TreeNode& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind == TreeNode::Kind::null) return;  // not given: the object says so where it is required
     switch (key.kind) {
       case KeyKind::shape:
         return check_shape(node, path);
@@ -77,8 +77,8 @@ class Checker {
     }
   }
 
-  void check_object(const Node& node, std::span<const SchemaKey> keys, const std::string& path, bool with_name) {
-    if (node.kind != Node::Kind::map) {
+  void check_object(const TreeNode& node, std::span<const SchemaKey> keys, const std::string& path, bool with_name) {
+    if (node.kind != TreeNode::Kind::map) {
       const std::string what = path.empty() ? std::string("the file") : in_quotes(path);
       problems_.add(node.position,
                     fmt::format("{} is {}; a map with {} is accepted", what, described(node), join(names_of(keys))));
@@ -87,8 +87,8 @@ class Checker {
     for (const yaml::Entry& entry : node.entries) check_entry(entry, keys, path, with_name);
     for (const SchemaKey& key : keys) {
       if (!key.required || (!with_name && key.name == "name")) continue;
-      const Node* value = node.find(key.name);
-      if (value != nullptr && value->kind != Node::Kind::null) continue;
+      const TreeNode* value = node.find(key.name);
+      if (value != nullptr && value->kind != TreeNode::Kind::null) continue;
       problems_.add(node.position, fmt::format("{} is missing", in_quotes(child(path, key.name))));
     }
   }
@@ -98,7 +98,7 @@ class Checker {
     return path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
   }
 
-  void refuse(const Node& node, const std::string& path, std::string_view accepted) {
+  void refuse(const TreeNode& node, const std::string& path, std::string_view accepted) {
     problems_.add(node.position, fmt::format("{} is {}; {}", in_quotes(path), described(node), accepted));
   }
 
@@ -130,7 +130,7 @@ class Checker {
       case KeyKind::strictness:
         return text == "nodes" || boolean_from(text).has_value();
       case KeyKind::integer:
-        return integer_from(text).value_or(-1) >= key.minimum && *integer_from(text) <= INT32_MAX;
+        return integer_from(text).value_or(-1) >= key.minimum && integer_from(text).value_or(-1) <= INT32_MAX;
       case KeyKind::duration:
         return duration_from(text).has_value();
       case KeyKind::memory_size:
@@ -163,12 +163,12 @@ class Checker {
     }
   }
 
-  void check_scalar(const Node& node, const SchemaKey& key, const std::string& path) {
-    if (node.kind != Node::Kind::scalar || !fits(node.text, key)) refuse(node, path, accepted_by(key));
+  void check_scalar(const TreeNode& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind != TreeNode::Kind::scalar || !fits(node.text, key)) refuse(node, path, accepted_by(key));
   }
 
-  void check_shape(const Node& node, const std::string& path) {
-    if (node.kind != Node::Kind::list) {
+  void check_shape(const TreeNode& node, const std::string& path) {
+    if (node.kind != TreeNode::Kind::list) {
       return refuse(node, path, "a list of sizes, names, null and -1 is accepted");
     }
     for (std::size_t i = 0; i < node.items.size(); ++i) {
@@ -177,46 +177,46 @@ class Checker {
     }
   }
 
-  void check_text_list(const Node& node, const std::string& path) {
-    if (node.kind != Node::Kind::list) return refuse(node, path, "a list of texts is accepted");
+  void check_text_list(const TreeNode& node, const std::string& path) {
+    if (node.kind != TreeNode::Kind::list) return refuse(node, path, "a list of texts is accepted");
     for (std::size_t i = 0; i < node.items.size(); ++i) {
-      if (node.items[i]->kind == Node::Kind::scalar) continue;
+      if (node.items[i]->kind == TreeNode::Kind::scalar) continue;
       refuse(*node.items[i], fmt::format("{}[{}]", path, i), "a text is accepted (in quotes where it is 'null')");
     }
   }
 
-  void check_text_map(const Node& node, const std::string& path, bool null_accepted) {
-    if (node.kind != Node::Kind::map) return refuse(node, path, "a map of names to texts is accepted");
+  void check_text_map(const TreeNode& node, const std::string& path, bool null_accepted) {
+    if (node.kind != TreeNode::Kind::map) return refuse(node, path, "a map of names to texts is accepted");
     for (const yaml::Entry& entry : node.entries) {
-      const Node::Kind kind = entry.value->kind;
-      if (kind == Node::Kind::scalar || (kind == Node::Kind::null && null_accepted)) continue;
+      const TreeNode::Kind kind = entry.value->kind;
+      if (kind == TreeNode::Kind::scalar || (kind == TreeNode::Kind::null && null_accepted)) continue;
       refuse(*entry.value, child(path, entry.key), "a text is accepted");
     }
   }
 
-  void check_path_map(const Node& node, const std::string& path) {
-    if (node.kind == Node::Kind::map) return check_text_map(node, path, false);
-    if (node.kind != Node::Kind::list) return refuse(node, path, "a map of names to paths is accepted");
+  void check_path_map(const TreeNode& node, const std::string& path) {
+    if (node.kind == TreeNode::Kind::map) return check_text_map(node, path, false);
+    if (node.kind != TreeNode::Kind::list) return refuse(node, path, "a map of names to paths is accepted");
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       check_text_map(*node.items[i], fmt::format("{}[{}]", path, i), false);
     }
   }
 
-  void check_named_objects(const Node& node, const SchemaKey& key, const std::string& path) {
-    if (node.kind == Node::Kind::list) {
+  void check_named_objects(const TreeNode& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind == TreeNode::Kind::list) {
       for (std::size_t i = 0; i < node.items.size(); ++i) {
         check_object(*node.items[i], key.keys, fmt::format("{}[{}]", path, i), true);
       }
       return;
     }
-    if (node.kind != Node::Kind::map) {
+    if (node.kind != TreeNode::Kind::map) {
       return refuse(node, path, "a list of objects with name and type, or a map of names to types is accepted");
     }
     const auto type =
         std::find_if(key.keys.begin(), key.keys.end(), [](const SchemaKey& k) { return k.name == "type"; });
     for (const yaml::Entry& entry : node.entries) {
       const std::string full = child(path, entry.key);
-      if (entry.value->kind == Node::Kind::scalar) {
+      if (entry.value->kind == TreeNode::Kind::scalar) {
         check_scalar(*entry.value, *type, full);
       } else {
         check_object(*entry.value, key.keys, full, false);
@@ -224,22 +224,22 @@ class Checker {
     }
   }
 
-  void check_provider_list(const Node& node, const SchemaKey& key, const std::string& path) {
-    if (node.kind == Node::Kind::scalar) return;
-    if (node.kind != Node::Kind::list) return refuse(node, path, "a list of provider names is accepted");
+  void check_provider_list(const TreeNode& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind == TreeNode::Kind::scalar) return;
+    if (node.kind != TreeNode::Kind::list) return refuse(node, path, "a list of provider names is accepted");
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       check_provider(*node.items[i], key, fmt::format("{}[{}]", path, i));
     }
   }
 
-  void check_provider(const Node& node, const SchemaKey& key, const std::string& path) {
-    if (node.kind == Node::Kind::scalar) return;
-    if (node.kind == Node::Kind::map && is_named_provider(node)) return check_object(node, key.keys, path, true);
-    if (node.kind != Node::Kind::map || node.entries.size() != 1) {
+  void check_provider(const TreeNode& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind == TreeNode::Kind::scalar) return;
+    if (node.kind == TreeNode::Kind::map && is_named_provider(node)) return check_object(node, key.keys, path, true);
+    if (node.kind != TreeNode::Kind::map || node.entries.size() != 1) {
       return refuse(node, path, "a name, one name with its options, or a map with name, options, library is accepted");
     }
     const yaml::Entry& only = node.entries.front();
-    if (only.value->kind != Node::Kind::null) check_text_map(*only.value, child(path, only.key), true);
+    if (only.value->kind != TreeNode::Kind::null) check_text_map(*only.value, child(path, only.key), true);
   }
 
   ProblemList& problems_;
@@ -261,7 +261,7 @@ void ProblemList::throw_if_any() const {
   throw Error(ErrorCode::invalid_config, message);
 }
 
-void check_against_schema(const Node& node, const SchemaKey& schema, ProblemList& problems, Positions& positions) {
+void check_against_schema(const TreeNode& node, const SchemaKey& schema, ProblemList& problems, Positions& positions) {
   Checker(problems, positions).check_object(node, schema.keys, "", true);
 }
 
@@ -293,12 +293,13 @@ std::optional<std::chrono::milliseconds> duration_from(std::string_view text) no
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(milliseconds)));
 }
 
-std::optional<Dimension> dimension_from(const Node& node) {
-  if (node.kind == Node::Kind::null) return Dimension{};
-  if (node.kind != Node::Kind::scalar || node.text.empty()) return std::nullopt;
+std::optional<Dimension> dimension_from(const TreeNode& node) {
+  if (node.kind == TreeNode::Kind::null) return Dimension{};
+  if (node.kind != TreeNode::Kind::scalar || node.text.empty()) return std::nullopt;
   if (const std::optional<std::int64_t> size = integer_from(node.text)) {
     if (*size < -1) return std::nullopt;
-    return *size == -1 ? Dimension{} : Dimension{*size, {}};
+    if (*size == -1) return Dimension{};
+    return Dimension{size, {}};
   }
   const char first = node.text.front();
   if ((first >= '0' && first <= '9') || first == '-' || first == '+' || first == '.') return std::nullopt;

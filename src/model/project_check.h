@@ -36,7 +36,8 @@ using Positions = std::map<std::string, yaml::Position, std::less<>>;
 
 /// Holds `node` against the table and adds every unknown, refused and missing key and every wrong value to `problems`.
 /// `positions` receives the place of each key of the objects ("runtime.gpu.memory").
-void check_against_schema(const yaml::Node& node, const SchemaKey& schema, ProblemList& problems, Positions& positions);
+void check_against_schema(const yaml::TreeNode& node, const SchemaKey& schema, ProblemList& problems,
+                          Positions& positions);
 
 /// Readers of single values: empty where the text is none.
 std::optional<bool> boolean_from(std::string_view text) noexcept;
@@ -44,6 +45,6 @@ std::optional<std::int64_t> integer_from(std::string_view text) noexcept;
 /// "5", "0.5", "500ms", "5 s", "2m", "1h": more than nothing, at most ten years.
 std::optional<std::chrono::milliseconds> duration_from(std::string_view text) noexcept;
 /// A size, a name, null or -1.
-std::optional<Dimension> dimension_from(const yaml::Node& node);
+std::optional<Dimension> dimension_from(const yaml::TreeNode& node);
 
 }  // namespace gpux

@@ -22,38 +22,39 @@
 namespace gpux {
 namespace {
 
-using yaml::Node;
+using yaml::TreeNode;
 
 constexpr std::uint64_t limit_file_bytes = std::uint64_t{1} << 20;
 constexpr std::size_t limit_expanded_bytes = std::size_t{8} << 20;
 
 /// The value under a path of keys, or null where it is not given.
-const Node* at(const Node& node, std::initializer_list<std::string_view> path) {
-  const Node* found = &node;
+const TreeNode* at(const TreeNode& node, std::initializer_list<std::string_view> path) {
+  const TreeNode* found = &node;
   for (const std::string_view key : path) {
     found = found->find(key);
-    if (found == nullptr || found->kind == Node::Kind::null) return nullptr;
+    if (found == nullptr || found->kind == TreeNode::Kind::null) return nullptr;
   }
   return found;
 }
 
-std::string text_at(const Node& node, std::initializer_list<std::string_view> path, std::string_view otherwise = {}) {
-  const Node* found = at(node, path);
+std::string text_at(const TreeNode& node, std::initializer_list<std::string_view> path,
+                    std::string_view otherwise = {}) {
+  const TreeNode* found = at(node, path);
   return found == nullptr ? std::string(otherwise) : found->text;
 }
 
-std::optional<std::int64_t> integer_at(const Node& node, std::initializer_list<std::string_view> path) {
-  const Node* found = at(node, path);
+std::optional<std::int64_t> integer_at(const TreeNode& node, std::initializer_list<std::string_view> path) {
+  const TreeNode* found = at(node, path);
   return found == nullptr ? std::nullopt : integer_from(found->text);
 }
 
-std::optional<std::uint32_t> count_at(const Node& node, std::initializer_list<std::string_view> path) {
+std::optional<std::uint32_t> count_at(const TreeNode& node, std::initializer_list<std::string_view> path) {
   const std::optional<std::int64_t> value = integer_at(node, path);
   if (!value) return std::nullopt;
   return static_cast<std::uint32_t>(*value);
 }
 
-std::vector<std::pair<std::string, std::string>> text_map(const Node* node) {
+std::vector<std::pair<std::string, std::string>> text_map(const TreeNode* node) {
   std::vector<std::pair<std::string, std::string>> map;
   if (node == nullptr) return map;
   for (const yaml::Entry& entry : node->entries) map.emplace_back(entry.key, entry.value->text);
@@ -63,7 +64,7 @@ std::vector<std::pair<std::string, std::string>> text_map(const Node* node) {
 /// Fills a ProjectFile from a tree that agrees with the schema, and adds what the schema cannot say to the problems.
 class Binder {
  public:
-  Binder(const Node& root, ProjectFile& project, ProblemList& problems)
+  Binder(const TreeNode& root, ProjectFile& project, ProblemList& problems)
       : root_(root), project_(project), problems_(problems), folder_(project.folder()) {}
 
   void bind() {
@@ -83,7 +84,7 @@ class Binder {
   std::filesystem::path absolute(const std::string& path) const { return (folder_ / path).lexically_normal(); }
 
   void bind_source() {
-    const Node& source = *at(root_, {"model", "source"});
+    const TreeNode& source = *at(root_, {"model", "source"});
     if (source.text.find("://") != std::string::npos) {
       problems_.add(source.position, fmt::format("'model.source' is {}; fetching a model is not supported here: "
                                                  "download it and name the file",
@@ -92,10 +93,10 @@ class Binder {
       problems_.add(source.position, "'model.source' is ''; the path of an ONNX file is accepted");
     }
     project_.source = absolute(source.text);
-    if (const Node* files = at(root_, {"model", "files"})) bind_files(*files);
+    if (const TreeNode* files = at(root_, {"model", "files"})) bind_files(*files);
   }
 
-  void bind_files(const Node& files) {
+  void bind_files(const TreeNode& files) {
     for (const auto& item : files.items) {
       const std::string name = std::filesystem::path(item->text).lexically_normal().generic_string();
       if (is_inside_package(name)) {
@@ -108,7 +109,7 @@ class Binder {
   }
 
   std::optional<std::vector<DeclaredValue>> declared_values(std::string_view key) {
-    const Node* node = at(root_, {key});
+    const TreeNode* node = at(root_, {key});
     if (node == nullptr) return std::nullopt;
     std::vector<DeclaredValue> values;
     for (const auto& item : node->items)
@@ -125,36 +126,37 @@ class Binder {
     return values;
   }
 
-  DeclaredValue declared_value(const Node& node, std::string name, yaml::Position position) {
+  DeclaredValue declared_value(const TreeNode& node, std::string name, yaml::Position position) {
     DeclaredValue value;
     value.name = std::move(name);
     value.position = position;
-    if (node.kind == Node::Kind::scalar) {
-      value.type = *value_type_from(node.text);
+    if (node.kind == TreeNode::Kind::scalar) {
+      value.type = value_type_from(node.text).value_or(ValueType{});
       return value;
     }
-    value.type = *value_type_from(text_at(node, {"type"}));
+    value.type = value_type_from(text_at(node, {"type"})).value_or(ValueType{});
     bind_shape(node, value);
-    if (const Node* required = at(node, {"required"})) value.required = boolean_from(required->text);
+    if (const TreeNode* required = at(node, {"required"})) value.required = boolean_from(required->text);
     value.description = text_at(node, {"description"});
     bind_labels(node, value);
     return value;
   }
 
-  void bind_shape(const Node& node, DeclaredValue& value) {
-    const Node* shape = at(node, {"shape"});
+  void bind_shape(const TreeNode& node, DeclaredValue& value) {
+    const TreeNode* shape = at(node, {"shape"});
     if (shape == nullptr) return;
     if (value.type.kind != ValueKind::tensor && value.type.kind != ValueKind::sparse_tensor) {
       problems_.add(shape->position, fmt::format("{} has a shape, but is declared {}; only tensors have shapes",
                                                  in_quotes(value.name), to_string(value.type)));
       return;
     }
-    value.type.dimensions.emplace();
-    for (const auto& item : shape->items) value.type.dimensions->push_back(*dimension_from(*item));
+    std::vector<Dimension> dimensions;
+    for (const auto& item : shape->items) dimensions.push_back(dimension_from(*item).value_or(Dimension{}));
+    value.type.dimensions = std::move(dimensions);
   }
 
-  void bind_labels(const Node& node, DeclaredValue& value) {
-    if (const Node* labels = at(node, {"labels"})) {
+  void bind_labels(const TreeNode& node, DeclaredValue& value) {
+    if (const TreeNode* labels = at(node, {"labels"})) {
       for (const auto& item : labels->items) value.labels.push_back(item->text);
     }
     const std::string activation = text_at(node, {"activation"});
@@ -162,7 +164,7 @@ class Binder {
     if (activation == "sigmoid") value.activation = Activation::sigmoid;
     value.top_k = integer_at(node, {"top_k"});
     for (const std::string_view key : {"activation", "top_k"}) {
-      const Node* given = at(node, {key});
+      const TreeNode* given = at(node, {key});
       if (given == nullptr || !value.labels.empty()) continue;
       problems_.add(given->position,
                     fmt::format("{} has '{}' without labels, which it would apply to", in_quotes(value.name), key));
@@ -171,22 +173,21 @@ class Binder {
 
   void bind_runtime() {
     RuntimeSettings& runtime = project_.runtime;
-    if (const Node* backend = at(root_, {"runtime", "gpu", "backend"})) runtime.backend = backend->text;
-    if (const Node* memory = at(root_, {"runtime", "gpu", "memory"})) {
+    if (const TreeNode* backend = at(root_, {"runtime", "gpu", "backend"})) runtime.backend = backend->text;
+    if (const TreeNode* memory = at(root_, {"runtime", "gpu", "memory"})) {
       runtime.memory_limit_bytes = parse_memory_size(memory->text);
     }
     runtime.device = count_at(root_, {"runtime", "gpu", "device"});
     bind_providers();
     bind_libraries();
-    if (const Node* strict = at(root_, {"runtime", "strict"})) {
-      runtime.strict = strict->text == "nodes"       ? Strictness::nodes
-                       : *boolean_from(strict->text) ? Strictness::provider
-                                                     : Strictness::off;
+    if (const TreeNode* strict = at(root_, {"runtime", "strict"})) {
+      const bool on = boolean_from(strict->text).value_or(false);
+      runtime.strict = strict->text == "nodes" ? Strictness::nodes : on ? Strictness::provider : Strictness::off;
     }
-    if (const Node* timeout = at(root_, {"runtime", "timeout"})) runtime.timeout = duration_from(timeout->text);
+    if (const TreeNode* timeout = at(root_, {"runtime", "timeout"})) runtime.timeout = duration_from(timeout->text);
     runtime.intra_threads = count_at(root_, {"runtime", "threads", "intra"});
     runtime.inter_threads = count_at(root_, {"runtime", "threads", "inter"});
-    if (const Node* level = at(root_, {"runtime", "optimization_level"})) {
+    if (const TreeNode* level = at(root_, {"runtime", "optimization_level"})) {
       runtime.optimization = optimization_from(level->text);
     }
     runtime.batch_size = integer_at(root_, {"runtime", "batch_size"});
@@ -194,10 +195,10 @@ class Binder {
   }
 
   void bind_providers() {
-    const Node* node = at(root_, {"runtime", "providers"});
+    const TreeNode* node = at(root_, {"runtime", "providers"});
     if (node == nullptr) return;
     std::vector<DeclaredProvider>& providers = project_.runtime.providers;
-    if (node->kind == Node::Kind::scalar) {
+    if (node->kind == TreeNode::Kind::scalar) {
       for (const std::string& name : split(node->text, ',')) providers.push_back({name, {}, {}, node->position});
     }
     for (const auto& item : node->items) providers.push_back(declared_provider(*item));
@@ -205,26 +206,26 @@ class Binder {
     for (const DeclaredProvider& provider : providers) {
       if (provider.name.empty()) problems_.add(provider.position, "a name in 'runtime.providers' is empty");
     }
-    if (const Node* backend = at(root_, {"runtime", "gpu", "backend"})) {
+    if (const TreeNode* backend = at(root_, {"runtime", "gpu", "backend"})) {
       problems_.add(backend->position, "'runtime.gpu.backend' and 'runtime.providers' both say where to run; keep one");
     }
   }
 
-  DeclaredProvider declared_provider(const Node& node) const {
-    if (node.kind == Node::Kind::scalar) return {node.text, {}, {}, node.position};
+  DeclaredProvider declared_provider(const TreeNode& node) const {
+    if (node.kind == TreeNode::Kind::scalar) return {node.text, {}, {}, node.position};
     if (node.find("name") == nullptr) {
       const yaml::Entry& only = node.entries.front();
       return {only.key, text_map(only.value.get()), {}, only.key_position};
     }
     DeclaredProvider provider{text_at(node, {"name"}), text_map(at(node, {"options"})), {}, node.position};
-    if (const Node* library = at(node, {"library"})) provider.library = absolute(library->text);
+    if (const TreeNode* library = at(node, {"library"})) provider.library = absolute(library->text);
     return provider;
   }
 
   void bind_libraries() {
-    const Node* node = at(root_, {"runtime", "provider_libraries"});
+    const TreeNode* node = at(root_, {"runtime", "provider_libraries"});
     if (node == nullptr) return;
-    const auto add = [&](const Node& map) {
+    const auto add = [&](const TreeNode& map) {
       for (const yaml::Entry& entry : map.entries) {
         project_.runtime.provider_libraries.push_back({entry.key, absolute(entry.value->text), entry.key_position});
       }
@@ -234,9 +235,9 @@ class Binder {
   }
 
   void bind_profile() {
-    const Node* profile = at(root_, {"runtime", "profile"});
-    const Node* enabled = at(root_, {"runtime", "enable_profiling"});
-    const bool wanted = enabled != nullptr && *boolean_from(enabled->text);
+    const TreeNode* profile = at(root_, {"runtime", "profile"});
+    const TreeNode* enabled = at(root_, {"runtime", "enable_profiling"});
+    const bool wanted = enabled != nullptr && boolean_from(enabled->text).value_or(false);
     if (profile != nullptr) {
       project_.runtime.profile = absolute(profile->text);
       if (profile->text.empty()) problems_.add(profile->position, "'runtime.profile' is ''; a path is accepted");
@@ -259,13 +260,13 @@ class Binder {
     return name.substr(0, 100);
   }
 
-  const Node& root_;
+  const TreeNode& root_;
   ProjectFile& project_;
   ProblemList& problems_;
   std::filesystem::path folder_;
 };
 
-std::shared_ptr<const Node> parse_expanded(std::string_view text, const std::string& name, ProblemList& problems) {
+std::shared_ptr<const TreeNode> parse_expanded(std::string_view text, const std::string& name, ProblemList& problems) {
   std::size_t expanded_bytes = 0;
   return yaml::parse(text, name, [&](const std::string& scalar, yaml::Position position) {
     std::vector<std::string> wrong;
@@ -312,7 +313,7 @@ ProjectFile parse_project_file(std::string_view text, const std::filesystem::pat
   ProjectFile project;
   project.file = file;
   ProblemList problems(file.string());
-  const std::shared_ptr<const Node> root = parse_expanded(text, file.string(), problems);
+  const std::shared_ptr<const TreeNode> root = parse_expanded(text, file.string(), problems);
   check_against_schema(*root, project_schema(), problems, project.positions);
   problems.throw_if_any();
   Binder(*root, project, problems).bind();

@@ -37,7 +37,7 @@ class Builder final : public YAML::EventHandler {
   Builder(const std::string& name, const std::function<std::string(const std::string&, Position)>& scalar)
       : name_(name), scalar_(scalar) {}
 
-  std::shared_ptr<const Node> root;
+  std::shared_ptr<const TreeNode> root;
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (root) fail(name_, position_of(mark), "a second document begins here; one is accepted");
@@ -46,7 +46,7 @@ class Builder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    Node node;
+    TreeNode node;
     node.position = position_of(mark);
     if (waits_for_key()) fail(name_, node.position, "a key is missing here");
     add(std::move(node), anchor);
@@ -68,8 +68,8 @@ class Builder final : public YAML::EventHandler {
       take_key(value, position);
       return;
     }
-    Node node;
-    node.kind = Node::Kind::scalar;
+    TreeNode node;
+    node.kind = TreeNode::Kind::scalar;
     node.position = position;
     node.text = scalar_(value, position);
     add(std::move(node), anchor);
@@ -77,28 +77,28 @@ class Builder final : public YAML::EventHandler {
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value /*style*/) override {
-    start(Node::Kind::list, mark, tag, anchor);
+    start(TreeNode::Kind::list, mark, tag, anchor);
   }
 
   void OnSequenceEnd() override { end(); }
 
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value /*style*/) override {
-    start(Node::Kind::map, mark, tag, anchor);
+    start(TreeNode::Kind::map, mark, tag, anchor);
   }
 
   void OnMapEnd() override { end(); }
 
  private:
   struct Open {
-    Node node;
+    TreeNode node;
     YAML::anchor_t anchor;
     std::optional<std::pair<std::string, Position>> key;
     std::unordered_set<std::string> keys;
   };
 
   [[nodiscard]] bool waits_for_key() const {
-    return !open_.empty() && open_.back().node.kind == Node::Kind::map && !open_.back().key;
+    return !open_.empty() && open_.back().node.kind == TreeNode::Kind::map && !open_.back().key;
   }
 
   void take_key(const std::string& key, Position position) {
@@ -113,7 +113,7 @@ class Builder final : public YAML::EventHandler {
     fail(name_, position, fmt::format("the tag {} means nothing here; remove it", in_quotes(tag)));
   }
 
-  void start(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+  void start(TreeNode::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     const Position position = position_of(mark);
     require_known(tag, position);
     if (waits_for_key()) fail(name_, position, "a list or map stands where a key is expected");
@@ -131,14 +131,14 @@ class Builder final : public YAML::EventHandler {
     add(std::move(ended.node), ended.anchor);
   }
 
-  void add(Node node, YAML::anchor_t anchor) {
+  void add(TreeNode node, YAML::anchor_t anchor) {
     const Position position = node.position;
-    auto shared = std::make_shared<const Node>(std::move(node));
+    auto shared = std::make_shared<const TreeNode>(std::move(node));
     if (anchor != 0) anchors_[anchor] = shared;
     attach(std::move(shared), position);
   }
 
-  void attach(std::shared_ptr<const Node> node, Position position) {
+  void attach(std::shared_ptr<const TreeNode> node, Position position) {
     if (open_.empty()) {
       root = std::move(node);
       return;
@@ -146,7 +146,7 @@ class Builder final : public YAML::EventHandler {
     Open& parent = open_.back();
     parent.node.node_count += node->node_count;
     if (parent.node.node_count > limit_nodes) fail(name_, position, fmt::format("more than {} values", limit_nodes));
-    if (parent.node.kind == Node::Kind::list) {
+    if (parent.node.kind == TreeNode::Kind::list) {
       parent.node.items.push_back(std::move(node));
       return;
     }
@@ -157,7 +157,7 @@ class Builder final : public YAML::EventHandler {
   const std::string& name_;
   const std::function<std::string(const std::string&, Position)>& scalar_;
   std::vector<Open> open_;
-  std::unordered_map<YAML::anchor_t, std::shared_ptr<const Node>> anchors_;
+  std::unordered_map<YAML::anchor_t, std::shared_ptr<const TreeNode>> anchors_;
 };
 
 /// The text as a stream, without a copy.
@@ -196,7 +196,7 @@ std::size_t sequence_length(unsigned char first) {
 
 }  // namespace
 
-const Node* Node::find(std::string_view key) const noexcept {
+const TreeNode* TreeNode::find(std::string_view key) const noexcept {
   const auto entry = std::find_if(entries.begin(), entries.end(), [key](const Entry& e) { return e.key == key; });
   return entry == entries.end() ? nullptr : entry->value.get();
 }
@@ -218,8 +218,8 @@ bool is_utf8(std::string_view text) noexcept {
   return true;
 }
 
-std::shared_ptr<const Node> parse(std::string_view text, const std::string& name,
-                                  const std::function<std::string(const std::string&, Position)>& scalar) {
+std::shared_ptr<const TreeNode> parse(std::string_view text, const std::string& name,
+                                      const std::function<std::string(const std::string&, Position)>& scalar) {
   require_readable(text, name);
   Builder builder(name, scalar);
   try {
@@ -231,7 +231,7 @@ std::shared_ptr<const Node> parse(std::string_view text, const std::string& name
   } catch (const YAML::Exception& error) {
     fail(name, position_of(error.mark), error.msg);
   }
-  return builder.root ? builder.root : std::make_shared<const Node>();
+  return builder.root ? builder.root : std::make_shared<const TreeNode>();
 }
 
 }  // namespace gpux::yaml

@@ -21,31 +21,31 @@ struct Position {
 struct Entry;
 
 /// A YAML value and where it stands. Immutable once parsed; an alias shares its anchor's node.
-struct Node {
+struct TreeNode {
   enum class Kind : unsigned char { null, scalar, list, map };
 
   Kind kind = Kind::null;
   Position position;
-  std::string text;                                ///< scalar
-  std::vector<std::shared_ptr<const Node>> items;  ///< list
-  std::vector<Entry> entries;                      ///< map, in the file's order, each key once
-  std::size_t node_count = 1;                      ///< this node and all below it, aliases counted as often as used
+  std::string text;                                    ///< scalar
+  std::vector<std::shared_ptr<const TreeNode>> items;  ///< list
+  std::vector<Entry> entries;                          ///< map, in the file's order, each key once
+  std::size_t node_count = 1;                          ///< this node and all below it, aliases counted as often as used
 
   /// The value under `key`, or null where this is no map or has no such key.
-  [[nodiscard]] const Node* find(std::string_view key) const noexcept;
+  [[nodiscard]] const TreeNode* find(std::string_view key) const noexcept;
 };
 
 struct Entry {
   std::string key;
   Position key_position;
-  std::shared_ptr<const Node> value;
+  std::shared_ptr<const TreeNode> value;
 };
 
 /// Reads one YAML document. `scalar` sees every scalar that is a value, not a key, and gives what stands for it.
 /// `name` is how messages call the text. Error invalid_config "NAME:LINE:COL: …" for anything but well-formed YAML in
 /// UTF-8 with each key once, at most 1 MiB, 64 levels and 100,000 values (aliases expanded), without custom tags.
-std::shared_ptr<const Node> parse(std::string_view text, const std::string& name,
-                                  const std::function<std::string(const std::string&, Position)>& scalar);
+std::shared_ptr<const TreeNode> parse(std::string_view text, const std::string& name,
+                                      const std::function<std::string(const std::string&, Position)>& scalar);
 
 bool is_utf8(std::string_view text) noexcept;
 

@@ -19,9 +19,9 @@ const fs::path models = fs::path(GPUX_SOURCE_DIR) / "tests" / "models";
 
 class LocateTest : public testing::Test {
  protected:
-  LocateTest() { fs::current_path(folder_.path()); }
+  void SetUp() override { fs::current_path(folder_.path()); }
 
-  ~LocateTest() override { fs::current_path("/"); }
+  void TearDown() override { fs::current_path("/"); }
 
   void write_project(const std::string& folder, const std::string& more = "") {
     fs::create_directories(folder);
@@ -120,6 +120,7 @@ TEST_F(LocateTest, FindsAStoredModelFromAnywhereWhateverLiesHere) {
   fs::remove_all("adder");
   write_project(".", "description: another model\n");
   const LocatedModel model = locate("kept:1", store_);
+  ASSERT_TRUE(model.stored && model.project);
   EXPECT_EQ(model.stored->digest, built.digest);
   EXPECT_EQ(model.provider, "openvino");
   EXPECT_EQ(model.stored->package.metadata.at(0).second, "me");
@@ -127,7 +128,9 @@ TEST_F(LocateTest, FindsAStoredModelFromAnywhereWhateverLiesHere) {
   EXPECT_EQ(model.version, "2.1");
   EXPECT_EQ(model.project->runtime.strict, Strictness::provider);
   EXPECT_EQ(content_of(model.onnx_file), content_of(models / "add.onnx"));
-  EXPECT_EQ(locate("kept:1", store_, "gpux.yml").project->description, "another model");
+  const LocatedModel with_config = locate("kept:1", store_, "gpux.yml");
+  ASSERT_TRUE(with_config.project);
+  EXPECT_EQ(with_config.project->description, "another model");
 }
 
 TEST_F(LocateTest, PacksExternalDataAndFurtherFiles) {
