@@ -8,7 +8,6 @@ find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(FastFloat REQUIRED)
-find_package(simdjson REQUIRED)
 
 add_library(gpux_protozero INTERFACE)
 find_path(GPUX_PROTOZERO_INCLUDE protozero/pbf_reader.hpp REQUIRED)

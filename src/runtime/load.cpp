@@ -283,8 +283,8 @@ std::string insisted_on(const Plan& plan) {
   for (const ProviderAttempt& attempt : verdict.tried) {
     if (attempt.id != id) continue;
     throw Error(ErrorCode::provider_unavailable,
-                fmt::format("strict: {} was asked for ({}) but {}{}", id, verdict.requested_from,
-                            attempt.reason.empty() ? std::string("is not active") : attempt.reason,
+                fmt::format("strict: {} was asked for ({}): {}{}", id, verdict.requested_from,
+                            attempt.reason.empty() ? std::string("it is not active") : attempt.reason,
                             attempt.remedy.empty() ? "" : fmt::format("; remedy: {}", attempt.remedy)));
   }
   throw Error(ErrorCode::provider_unavailable,
