@@ -15,7 +15,8 @@ struct ProcessResult {
 };
 
 /// Runs `arguments[0]` with the rest as its arguments, standard input closed, and waits for it.
-/// `environment` is added to this process's own and replaces what has the same name ("NAME=value", each name once). Error internal where it cannot be started.
+/// `environment` is added to this process's own and replaces what has the same name ("NAME=value", each name once).
+/// Error internal where it cannot be started.
 ProcessResult run_process(const std::vector<std::string>& arguments,
                           std::optional<std::chrono::milliseconds> limit = std::nullopt,
                           const std::vector<std::string>& environment = {});

@@ -75,6 +75,8 @@ std::vector<fs::path> own_library_folders() {
 std::vector<fs::path> python_package_folders() {
   std::vector<fs::path> prefixes;
   if (const std::string active = environment_variable("VIRTUAL_ENV"); !active.empty()) prefixes.emplace_back(active);
+  // Each provider's package in an environment of its own: their files have the same names.
+  for (const fs::path& environment : entries(home_folder() / "python")) prefixes.push_back(environment);
   for (const std::string& folder : split(environment_variable("PATH"), ':')) {
     std::error_code error;
     const fs::path python = fs::path(folder) / "python3";
