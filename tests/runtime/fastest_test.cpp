@@ -113,5 +113,16 @@ TEST_F(Fastest, MeasuresHereWhereThereIsNoProgram) {
   EXPECT_THAT(attempt(report, "openvino")["reason"].get<std::string>(), HasSubstr("not with this core"));
 }
 
+TEST_F(Fastest, MeasuresWithTheProgramItself) {
+  std::filesystem::create_symlink(GPUX_PROGRAM, home() / "bin" / "gpux");
+  json report = load();
+  EXPECT_EQ(report["verdict"]["requested"], "fastest");
+  EXPECT_THAT(report["line"].get<std::string>(),
+              testing::ContainsRegex("measured a run: openvino [0-9.e-]+ ms, cpu [0-9.e-]+ ms"));
+  json again = load();
+  EXPECT_THAT(again["line"].get<std::string>(), HasSubstr("measured before a run: "));
+  EXPECT_EQ(again["verdict"]["active"], report["verdict"]["active"]);
+}
+
 }  // namespace
 }  // namespace gpux
