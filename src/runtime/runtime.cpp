@@ -170,7 +170,7 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
   const auto deadline = std::chrono::steady_clock::now() + *options.timeout;
   state.wait_until_free(deadline);
   auto outcome = std::make_shared<Outcome>();
-  std::thread([shared = state_, outcome, held = owned(inputs), outputs] {
+  std::thread runner([shared = state_, outcome, held = owned(inputs), outputs] {
     std::optional<NamedValues> results;
     std::optional<Error> error;
     try {
@@ -191,12 +191,13 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
       }
     }
     outcome->done.notify_all();
-  }).detach();
+  });
 
   std::unique_lock lock(outcome->mutex);
   const auto finished = [&] { return outcome->results.has_value() || outcome->error.has_value(); };
   if (!outcome->done.wait_until(lock, deadline, finished)) {
     outcome->abandoned = true;
+    runner.detach();
     {
       const std::lock_guard state_lock(state.mutex);
       ++state.abandoned_runs;
@@ -207,6 +208,8 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
         fmt::format("no answer within {} s; the run on {} was told to stop and ends after the node it is in",
                     std::chrono::duration<double>(*options.timeout).count(), join(state.loaded.verdict.active)));
   }
+  lock.unlock();
+  runner.join();
   if (outcome->error) throw Error(*outcome->error);
   return std::move(*outcome->results);
 }
