@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -24,12 +25,13 @@ void interrupt(int /*signal*/) {
   ::_exit(static_cast<int>(ErrorCode::interrupted));
 }
 
-int report(const Context& context, const Error& error) {
+int report(bool as_json, const Error& error) {
   std::string line = error.message();
   for (char& c : line) {
     if (c == '\n' || c == '\r') c = ' ';
   }
-  if (context.json) {
+  if (as_json) {
+    log::start(log::Level::error, log::Format::json);
     log::error("{}", line);
   } else {
     fmt::print(stderr, "gpux: {}\n", line);
@@ -46,6 +48,25 @@ void collect_flags(const CLI::App& app, std::vector<std::string>& names) {
   }
 }
 
+// Commands of other tools' documents that this version has not, and what there is instead.
+std::string_view instead_of(std::string_view verb) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> table{{
+      {"serve", "this version does not serve; 'gpux run' answers once"},
+      {"pull", "this version does not download; get the ONNX file and 'gpux build' it"},
+      {"push", "this version does not upload"},
+      {"embed", "this version does not read text; 'gpux run' takes token ids"},
+      {"chat", "this version does not generate text"},
+      {"search", "this version asks no registry; 'gpux images' lists what is stored"},
+      {"info", "use 'gpux inspect'"},
+      {"remove", "use 'gpux rm'"},
+      {"convert", "this version converts nothing; export the model to ONNX where it comes from"},
+  }};
+  for (const auto& [name, words] : table) {
+    if (name == verb) return words;
+  }
+  return {};
+}
+
 // CLI11's own words, with the nearest known name where one was mistyped.
 std::string usage_line(const CLI::App& program, const CLI::ParseError& error, int count, char** arguments) {
   std::string line = error.what();
@@ -55,7 +76,9 @@ std::string usage_line(const CLI::App& program, const CLI::ParseError& error, in
   if (no_verb && !not_understood.empty() && !not_understood.front().starts_with("-")) {
     for (const CLI::App* verb : program.get_subcommands({})) known.push_back(verb->get_name());
     line = fmt::format("'{}' is no command of gpux", not_understood.front());
-    if (const auto near = nearest(not_understood.front(), known); !near.empty()) {
+    if (const std::string_view words = instead_of(not_understood.front()); !words.empty()) {
+      line += fmt::format(": {}", words);
+    } else if (const auto near = nearest(not_understood.front(), known); !near.empty()) {
       line += fmt::format("; did you mean '{}'?", near);
     }
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
@@ -140,13 +163,13 @@ int run(int count, char** arguments) {
   } catch (const CLI::Success& wanted) {
     return program.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    return report(context, Error(ErrorCode::usage, usage_line(program, error, count, arguments)));
+    return report(log_format == "json", Error(ErrorCode::usage, usage_line(program, error, count, arguments)));
   } catch (const Error& error) {
-    return report(context, error);
+    return report(log_format == "json", error);
   } catch (const std::bad_alloc&) {
-    return report(context, Error(ErrorCode::resource_exhausted, "out of memory"));
+    return report(log_format == "json", Error(ErrorCode::resource_exhausted, "out of memory"));
   } catch (const std::exception& error) {
-    return report(context, Error(ErrorCode::internal, std::string("a defect of gpux: ") + error.what()));
+    return report(log_format == "json", Error(ErrorCode::internal, std::string("a defect of gpux: ") + error.what()));
   }
 }
 
