@@ -1,20 +1,19 @@
-#include <algorithm>
+#include <optional>
 
 #include <CLI/App.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
-#include "base/home.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "cli/command.h"
 #include "cli/load_flags.h"
 #include "cli/open_model.h"
+#include "cli/scratch_folder.h"
 #include "cli/table.h"
 #include "gpux/error.h"
-#include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
+#include "model/package_content.h"
 #include "model/store.h"
 #include "model/variant.h"
 
@@ -31,88 +30,6 @@ struct BuildFlags {
   LoadFlags load;
   bool optimize = false;
 };
-
-/// A folder that is gone with its object.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const fs::path& parent) {
-    std::error_code error;
-    fs::create_directories(parent, error);
-    std::string pattern = (parent / "build.XXXXXX").string();
-    if (error || ::mkdtemp(pattern.data()) == nullptr) {
-      throw Error(ErrorCode::storage, fmt::format("cannot make a folder in '{}'", parent.string()));
-    }
-    path_ = pattern;
-  }
-
-  ~TemporaryFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-void add_file(PackageContent& content, const fs::path& file, const fs::path& folder) {
-  const std::string name = file.lexically_relative(folder).generic_string();
-  if (std::any_of(content.files.begin(), content.files.end(), [&](const auto& known) { return known.name == name; })) {
-    return;
-  }
-  content.files.push_back({file, name});
-}
-
-// An ONNX file and the weights it keeps beside itself.
-void add_model(PackageContent& content, const ModelInfo& info, const fs::path& folder) {
-  add_file(content, info.path, folder);
-  for (const ExternalFile& external : info.external_files) {
-    const fs::path file = info.path.parent_path() / external.location;
-    if (!external.present) {
-      throw Error(ErrorCode::invalid_model,
-                  fmt::format("'{}' keeps weights in '{}', which is not there", info.path.string(), external.location));
-    }
-    add_file(content, file.lexically_normal(), folder);
-  }
-}
-
-// Names in a package are relative to gpux.yml's folder, or to the model's where there is no gpux.yml; a model outside
-// that folder stands by its file name.
-PackageContent gather(const OpenModel& model) {
-  PackageContent content;
-  const LocatedModel& located = model.located;
-  const fs::path file = fs::absolute(located.onnx_file).lexically_normal();
-  fs::path folder = file.parent_path();
-  if (located.project) {
-    require_portable(*located.project);
-    const fs::path own = fs::absolute(located.project->folder()).lexically_normal();
-    const fs::path relative = file.lexically_relative(own);
-    if (!relative.empty() && *relative.begin() != "..") folder = own;
-  }
-  ModelInfo info = model.info;
-  info.path = file;
-  content.name = located.name;
-  content.version = located.version;
-  content.model_file = file.lexically_relative(folder).generic_string();
-  add_model(content, info, folder);
-  if (!located.project) return content;
-  content.description = located.project->description;
-  content.metadata = located.project->metadata;
-  for (const std::string& name : located.project->files) {
-    const fs::path other = fs::absolute(located.project->folder() / name).lexically_normal();
-    if (other.extension() == ".onnx") {
-      add_model(content, ModelInspector::inspect(other), folder);
-    } else {
-      add_file(content, other, folder);
-    }
-  }
-  content.files.push_back({located.project->file, std::string(project_file_name)});
-  return content;
-}
 
 std::vector<Reference> names_for(const BuildFlags& flags, const LocatedModel& located) {
   std::vector<Reference> names;
@@ -170,14 +87,13 @@ void build(const BuildFlags& flags, const Context& context) {
                 fmt::format("'{}' is a stored package already; gpux tag gives it another name", flags.path));
   }
   const std::vector<Reference> names = names_for(flags, model.located);
-  PackageContent content = gather(model);
-  if (!flags.load.provider.empty()) content.provider = flags.load.provider;
+  PackageContent content = package_content(model.located, flags.load.provider);
 
   // Loading it is the proof that it is a model; what the optimizer made of it comes along where it was asked for.
-  std::optional<TemporaryFolder> scratch;
+  std::optional<ScratchFolder> scratch;
   LoadOptions options = model.settings.options;
   if (flags.optimize) {
-    scratch.emplace(home_folder() / "tmp");
+    scratch.emplace();
     options.optimized_model = scratch->path() / "optimized.onnx";
   }
   const Runtime runtime(model.located.onnx_file, options);
