@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
 #include "base/files.h"
@@ -26,7 +27,7 @@ struct BenchFlags {
   LoadFlags load;
   std::vector<std::string> providers;
   std::uint64_t runs = 100, warmup = 10;
-  double seconds = 0;
+  std::optional<double> seconds;
 };
 
 void measure_here(const BenchFlags& flags, const Context& context) {
@@ -38,9 +39,8 @@ void measure_here(const BenchFlags& flags, const Context& context) {
   const Inputs inputs = given(flags.inputs) ? read_inputs(flags.inputs, signature)
                                             : Inputs{{make_inputs(flags.synthetic, signature)}, false};
   if (inputs.is_list) throw Error(ErrorCode::usage, "bench measures one input, not a list");
-  BenchmarkOptions options{.runs = flags.runs, .warmup_runs = flags.warmup};
-  if (flags.seconds > 0) options.seconds = flags.seconds;
-  print_benchmark(context, model.load(), inputs.items.front(), options, flags.output);
+  print_benchmark(context, model.load(), inputs.items.front(),
+                  {.runs = flags.runs, .warmup_runs = flags.warmup, .seconds = flags.seconds}, flags.output);
 }
 
 Json failed_result(const std::string& provider, const Error& error) {
@@ -98,7 +98,9 @@ void measure_side_by_side(const BenchFlags& flags, const CLI::App& verb, Context
 
 void measure(BenchFlags& flags, const CLI::App& verb, Context& context) {
   if (flags.runs == 0) throw Error(ErrorCode::usage, "--runs is 0; a benchmark needs at least 1");
-  if (flags.seconds < 0) throw Error(ErrorCode::usage, "--seconds is negative; accepted: a time above 0");
+  if (flags.seconds && !(*flags.seconds > 0)) {
+    throw Error(ErrorCode::usage, fmt::format("--seconds is {}; accepted: a time above 0", *flags.seconds));
+  }
   if (flags.providers.size() > 1) return measure_side_by_side(flags, verb, context);
   if (!flags.providers.empty()) flags.load.provider = flags.providers.front();
   measure_here(flags, context);
@@ -112,9 +114,10 @@ void add_bench(CLI::App& program, Context& context) {
   verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")->required();
   verb->add_option("-p,--provider", flags->providers, "what to run on (see gpux run); repeatable, to compare")
       ->allow_extra_args(false);
-  verb->add_option("--runs", flags->runs, "measured runs (default 100)");
+  verb->add_option("--runs", flags->runs, "measured runs (default 100)")->check(CLI::NonNegativeNumber);
   verb->add_option("--seconds", flags->seconds, "measure for so long instead");
-  verb->add_option("--warmup", flags->warmup, "runs before that are not measured (default 10)");
+  verb->add_option("--warmup", flags->warmup, "runs before that are not measured (default 10)")
+      ->check(CLI::NonNegativeNumber);
   add_input_flags(*verb, flags->inputs);
   add_synthetic_flags(*verb, flags->synthetic);
   verb->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");

@@ -1,4 +1,5 @@
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -83,8 +84,8 @@ void add_run(CLI::App& program, Context& context) {
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   add_timeout_flag(*verb, flags->timeout);
   verb->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure instead (see gpux bench)");
-  verb->add_option("--runs", flags->runs, "measured runs of --benchmark");
-  verb->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark");
+  verb->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(CLI::NonNegativeNumber);
+  verb->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(CLI::NonNegativeNumber);
   add_load_flags(*verb, flags->load);
   verb->footer(
       "Examples:\n"

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
 #include "gpux/error.h"
@@ -31,7 +32,7 @@ void add_synthetic_flags(CLI::App& verb, SyntheticFlags& flags) {
   verb.add_option("--dim", flags.dimensions,
                   "size of a free dimension of made up inputs (default 1): NAME=SIZE or INPUT.INDEX=SIZE; repeatable")
       ->allow_extra_args(false);
-  verb.add_option("--seed", flags.seed, "for the numbers of made up inputs (default 0)");
+  verb.add_option("--seed", flags.seed, "for the numbers of made up inputs (default 0)")->check(CLI::NonNegativeNumber);
 }
 
 NamedValues make_inputs(const SyntheticFlags& flags, const Signature& signature) {

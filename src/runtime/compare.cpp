@@ -18,7 +18,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// A difference while it grows over the tensors of a value.
 struct Tally {
   Difference difference;
-  double dot = 0, expected_square = 0, got_square = 0;
+  long double dot = 0, expected_square = 0, got_square = 0;  // squares of the largest doubles fit
 
   void fail(const std::string& place, std::string_view reason) {
     difference.within = false;
@@ -34,14 +34,15 @@ struct Tally {
   }
 
   void add_to_cosine(double expected, double got) {
-    dot += expected * got;
-    expected_square += expected * expected;
-    got_square += got * got;
+    dot += static_cast<long double>(expected) * got;
+    expected_square += static_cast<long double>(expected) * expected;
+    got_square += static_cast<long double>(got) * got;
   }
 
   [[nodiscard]] double cosine() const {
     if (expected_square == 0 || got_square == 0) return expected_square == got_square ? 1 : 0;
-    return std::clamp(dot / (std::sqrt(expected_square) * std::sqrt(got_square)), -1.0, 1.0);
+    // One root of the product: exactly 1 for equal values.
+    return static_cast<double>(std::clamp(dot / std::sqrt(expected_square * got_square), -1.0L, 1.0L));
   }
 };
 
@@ -75,6 +76,12 @@ bool add_pair(T expected, T got, const Tolerance& tolerance, Tally& tally) {
   return false;
 }
 
+// Whether NaN carries a sign says nothing.
+template <typename T>
+std::string text_of(T number) {
+  return number == number ? fmt::format("{}", number) : "NaN";
+}
+
 template <typename At>
 void add_numbers(const Tensor& tensor, const Tolerance& tolerance, const std::string& place, Tally& tally,
                  const At& pair_at) {
@@ -84,7 +91,8 @@ void add_numbers(const Tensor& tensor, const Tolerance& tolerance, const std::st
     if (add_pair(expected, got, tolerance, tally)) continue;
     ++tally.difference.mismatches;
     if (tally.difference.within) {
-      tally.fail(place + place_of(i, tensor.shape()), fmt::format("{} where {} was expected", got, expected));
+      tally.fail(place + place_of(i, tensor.shape()),
+                 fmt::format("{} where {} was expected", text_of(got), text_of(expected)));
     }
   }
 }

@@ -107,6 +107,8 @@ TEST(Compare, CosineOfZeros) {
   EXPECT_EQ(cosine("[0, 0]", "[0, 1]"), 0);
   EXPECT_EQ(cosine("[1, 0]", "[-1, 0]"), -1);
   EXPECT_EQ(cosine("[]", "[]"), 1);
+  const Value large = read(ElementType::float64, "[1e308, 0.1, 0.3]");
+  EXPECT_EQ(compare(large, large, exactly()).cosine, 1);
 }
 
 TEST(Compare, TellsOfTypesAndShapes) {

@@ -1,0 +1,149 @@
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+
+namespace gpux::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::vector<std::string> few = {"--runs", "20", "--warmup", "3"};
+
+Outcome bench(const Program& gpux, std::vector<std::string> arguments, const Surroundings& where = {}) {
+  arguments.insert(arguments.begin(), "bench");
+  arguments.insert(arguments.end(), few.begin(), few.end());
+  return gpux.run(arguments, where);
+}
+
+void expect_figures(const Json& json) {
+  for (const char* key : {"mean_time_ms", "std_time_ms", "min_time_ms", "max_time_ms", "median_time_ms", "p90_time_ms",
+                          "p95_time_ms", "p99_time_ms", "throughput_fps", "first_run_ms", "load_ms"}) {
+    ASSERT_TRUE(json.contains(key)) << key << " in " << json;
+    EXPECT_TRUE(json[key].is_number()) << key;
+    EXPECT_GE(json[key].get<double>(), 0) << key;
+  }
+  EXPECT_LE(json["min_time_ms"], json["median_time_ms"]);
+  EXPECT_LE(json["median_time_ms"], json["p90_time_ms"]);
+  EXPECT_LE(json["p90_time_ms"], json["p95_time_ms"]);
+  EXPECT_LE(json["p95_time_ms"], json["p99_time_ms"]);
+  EXPECT_LE(json["p99_time_ms"], json["max_time_ms"]);
+  EXPECT_NEAR(json["throughput_fps"].get<double>() * json["mean_time_ms"].get<double>(), 1000, 1);
+  EXPECT_GT(json["peak_memory_bytes"], 1000000);
+}
+
+TEST(Bench, MeasuresOneProvider) {
+  const Program gpux;
+  const Outcome outcome = bench(gpux, {model("matmul_chain.onnx")});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Json json = outcome.json();
+  expect_figures(json);
+  EXPECT_EQ(json["runs"], 20);
+  EXPECT_EQ(json["warmup_runs"], 3);
+  EXPECT_EQ(json["verdict"]["active"], Json::array({"cpu"}));
+  EXPECT_FALSE(json.contains("items_per_second")) << "the batch is fixed, so nobody says which dimension it is";
+}
+
+TEST(Bench, CountsTheItemsOfABatch) {
+  const Program gpux;
+  const Json json = bench(gpux, {model("add.onnx"), "--dim", "batch=8"}).json();
+  EXPECT_EQ(json["batch"], 8);
+  EXPECT_DOUBLE_EQ(json["items_per_second"].get<double>(), 8 * json["throughput_fps"].get<double>());
+  const Json given = bench(gpux, {model("add.onnx"), "-i", "x=[[1,2,3],[4,5,6]]"}).json();
+  EXPECT_EQ(given["batch"], 2);
+}
+
+TEST(Bench, MeasuresForATime) {
+  const Program gpux;
+  const Json json = gpux.run({"bench", model("add.onnx"), "--seconds", "0.3"}).json();
+  expect_figures(json);
+  const double measured_ms = json["mean_time_ms"].get<double>() * json["runs"].get<double>();
+  EXPECT_GT(measured_ms, 50);
+  EXPECT_LT(measured_ms, 400);
+}
+
+TEST(Bench, PutsProvidersSideBySide) {
+  const Program gpux;
+  const Outcome outcome = bench(gpux, {model("add.onnx"), "-p", "cpu", "-p", "no-such", "-p", "xnnpack"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Json json = outcome.json();
+  ASSERT_EQ(json["results"].size(), 3U);
+  EXPECT_EQ(json["results"][0]["provider"], "cpu");
+  expect_figures(json["results"][0]);
+  EXPECT_EQ(json["results"][1]["provider"], "no-such");
+  EXPECT_EQ(json["results"][1]["error"]["exit_code"], 2);
+  EXPECT_EQ(json["results"][1]["error"]["code"], "usage");
+  EXPECT_THAT(json["results"][1]["error"]["message"].get<std::string>(), HasSubstr("unknown provider 'no-such'"));
+  EXPECT_THAT(json["results"][1]["error"]["message"].get<std::string>(), Not(HasSubstr("gpux:")));
+  EXPECT_EQ(json["results"][2]["provider"], "xnnpack");
+  EXPECT_EQ(json["results"][2]["verdict"]["active"], Json::array({"cpu"})) << "what ran it, not what was asked for";
+  EXPECT_THAT(outcome.err, HasSubstr("no-such failed: "));
+
+  const Outcome table = bench(gpux, {model("add.onnx"), "-p", "cpu", "-p", "no-such", "--table"});
+  EXPECT_THAT(table.out, HasSubstr("no-such failed: "));
+  EXPECT_THAT(table.out, HasSubstr("peak memory"));
+}
+
+TEST(Bench, EndsWithTheFailureWhereNothingIsLeft) {
+  const Program gpux;
+  EXPECT_EQ(bench(gpux, {model("add.onnx"), "-p", "one", "-p", "two"}).code, 2);
+  EXPECT_EQ(bench(gpux, {model("nowhere.onnx"), "-p", "cpu", "-p", "xnnpack"}).code, 7);
+  EXPECT_EQ(bench(gpux, {model("add.onnx"), "-p", "cpu", "-p", "xnnpack", "--strict"}).code, 5);
+}
+
+TEST(Bench, GivesEachProviderTheSameInputs) {
+  const Program gpux;
+  const Surroundings where{.standard_input = R"({"x": [[1, 2, 3], [4, 5, 6], [7, 8, 9]]})"};
+  const Outcome outcome = bench(gpux, {model("add.onnx"), "-p", "cpu", "-p", "xnnpack", "-i", "-"}, where);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const Json& result : outcome.json()["results"]) EXPECT_EQ(result["batch"], 3);
+}
+
+TEST(Bench, WritesAFileInsteadOfStandardOutput) {
+  const Program gpux;
+  for (const std::vector<std::string>& providers :
+       {std::vector<std::string>{"-p", "cpu"}, std::vector<std::string>{"-p", "cpu", "-p", "xnnpack"}}) {
+    const std::filesystem::path file = gpux.folder().path() / "bench.json";
+    std::filesystem::remove(file);
+    std::vector<std::string> arguments{model("add.onnx"), "-o", file.string()};
+    arguments.insert(arguments.end(), providers.begin(), providers.end());
+    const Outcome outcome = bench(gpux, arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    const Json json = Json::parse(content_of(file));
+    expect_figures(json.contains("results") ? json["results"][1] : json);
+  }
+}
+
+TEST(Bench, RefusesWhatMeasuresNothing) {
+  const Program gpux;
+
+  struct Case {
+    std::vector<std::string> arguments;
+    int code;
+  };
+
+  for (const Case& one : std::vector<Case>{{{model("add.onnx"), "--runs", "0"}, 2},
+                                           {{model("add.onnx"), "--runs", "-5"}, 2},
+                                           {{model("add.onnx"), "--seconds", "-1"}, 2},
+                                           {{model("add.onnx"), "--seconds", "soon"}, 2},
+                                           {{model("add.onnx"), "-i", "[]"}, 2},
+                                           {{model("add.onnx"), "-i", R"([{"x":[[1,2,3]]},{"x":[[1,2,3]]}])"}, 2},
+                                           {{model("add.onnx"), "-i", "x=[[1,2,3]]", "--dim", "batch=2"}, 2},
+                                           {{model("add.onnx"), "-i", "x=[[1,2]]"}, 6},
+                                           {{model("sequence_input.onnx")}, 6},
+                                           {{model("nowhere.onnx")}, 7}}) {
+    std::vector<std::string> arguments{"bench"};
+    arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
+    const Outcome outcome = gpux.run(arguments);
+    EXPECT_EQ(outcome.code, one.code) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace gpux::test

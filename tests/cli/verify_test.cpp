@@ -1,0 +1,206 @@
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+
+namespace gpux::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+/// A case of a suite made of tests/models: float32[n] in and out, the values as JSON.
+void write_case(const Program& gpux, const fs::path& folder, const std::string& input, const std::string& output) {
+  const fs::path data = folder / "test_data_set_0";
+  fs::create_directories(data);
+  fs::copy_file(model("identity_float32.onnx"), folder / "model.onnx");
+  for (const auto& [file, values] : {std::pair("input_0.pb", input), std::pair("output_0.pb", output)}) {
+    const Outcome written =
+        gpux.run({"run", model("identity_float32.onnx"), "-i", "x=" + values, "-o", (data / file).string()});
+    ASSERT_EQ(written.code, 0) << written.err;
+  }
+}
+
+TEST(Verify, ComparesMadeUpInputsWithTheCpu) {
+  const Program gpux;
+  const Outcome outcome = gpux.run({"verify", model("matmul_chain.onnx"), "--provider", "cpu", "--seed", "7"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Json json = outcome.json();
+  EXPECT_EQ(json["passed"], true);
+  EXPECT_EQ(json["compared"], "cpu with cpu");
+  EXPECT_EQ(json["same_provider"], true);
+  EXPECT_THAT(outcome.err, HasSubstr("the same provider, so this says little"));
+  ASSERT_EQ(json["outputs"].size(), 1U);
+  const Json& output = json["outputs"][0];
+  EXPECT_EQ(output["data_set"], "synthetic");
+  EXPECT_EQ(output["output"], "y");
+  EXPECT_EQ(output["type"], "float32");
+  EXPECT_EQ(output["elements"], 16);
+  EXPECT_EQ(output["max_absolute"], 0.0);
+  EXPECT_EQ(output["cosine"], 1.0);
+  EXPECT_EQ(output["tolerance"]["relative"], 1e-3);
+  EXPECT_EQ(json["verdict"]["active"], Json::array({"cpu"}));
+}
+
+TEST(Verify, TakesSizesAndGivenInputs) {
+  const Program gpux;
+  const Json sized = gpux.run({"verify", model("add.onnx"), "--dim", "batch=5"}).json();
+  EXPECT_EQ(sized["outputs"][0]["elements"], 15);
+  const Json list =
+      gpux.run({"verify", model("add.onnx"), "-i", R"([{"x": [[1, 2, 3]]}, {"x": [[1, 2, 3], [4, 5, 6]]}])"}).json();
+  ASSERT_EQ(list["outputs"].size(), 2U);
+  EXPECT_EQ(list["outputs"][1]["data_set"], "item 1");
+  EXPECT_EQ(list["outputs"][1]["elements"], 6);
+}
+
+TEST(Verify, KnowsMapsAndSequences) {
+  const Program gpux;
+  for (const char* name : {"zipmap_string.onnx", "zipmap_int64.onnx", "sequence_output.onnx", "optional_output.onnx",
+                           "optional_none.onnx", "string_concat.onnx"}) {
+    for (const char* reference : {"cpu", "xnnpack"}) {  // the second in a process of its own, falling back to the CPU
+      const Outcome outcome = gpux.run({"verify", model(name), "--reference", reference});
+      EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.out << outcome.err;
+      EXPECT_EQ(outcome.json()["compared"], "cpu with cpu");
+    }
+  }
+  const Outcome given =
+      gpux.run({"verify", model("map_input.onnx"), "--reference", "xnnpack", "-i", R"({"x": {"dog": 2.5, "eel": 3}})"});
+  EXPECT_EQ(given.code, 0) << given.out << given.err;
+}
+
+TEST(Verify, UsesRecordedDataBesideTheModel) {
+  const Program gpux;
+  const fs::path folder = gpux.folder().path() / "case";
+  write_case(gpux, folder, "[1, 2, 3]", "[1, 2, 3.5]");
+  const std::string file = (folder / "model.onnx").string();
+
+  const Outcome differs = gpux.run({"verify", file});
+  EXPECT_EQ(differs.code, 12) << differs.err;
+  const Json json = differs.json();
+  EXPECT_EQ(json["passed"], false);
+  ASSERT_EQ(json["outputs"].size(), 2U);
+  EXPECT_EQ(json["outputs"][0]["against"], "cpu");
+  EXPECT_EQ(json["outputs"][0]["passed"], true);
+  EXPECT_EQ(json["outputs"][1]["against"], "recorded");
+  EXPECT_EQ(json["outputs"][1]["data_set"], "test_data_set_0");
+  EXPECT_EQ(json["outputs"][1]["passed"], false);
+  EXPECT_EQ(json["outputs"][1]["reason"], "[2]: 3 where 3.5 was expected");
+  EXPECT_EQ(json["outputs"][1]["max_absolute"], 0.5);
+  EXPECT_EQ(json["outputs"][1]["mismatches"], 1);
+
+  EXPECT_EQ(gpux.run({"verify", file, "--rtol", "0.2"}).code, 0);
+  EXPECT_EQ(gpux.run({"verify", file, "--rtol", "0.1"}).code, 12);
+  EXPECT_EQ(gpux.run({"verify", file, "--atol", "0.5"}).code, 0);
+  EXPECT_EQ(gpux.run({"verify", file, "--seed", "1"}).code, 0) << "made up inputs have no recorded outputs";
+  const Outcome table = gpux.run({"verify", file, "--table"});
+  EXPECT_THAT(table.out, HasSubstr("DIFFERS: [2]: 3 where 3.5 was expected"));
+}
+
+TEST(Verify, SaysWhenTheProviderGotNoNode) {
+  const Program gpux;
+  const std::string library = std::string("example=") + GPUX_EXAMPLE_PROVIDER;
+  // It computes Mul only, and here is none.
+  const Outcome outcome =
+      gpux.run({"verify", model("dynamic_unnamed.onnx"), "--provider", "example", "--provider-library", library});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["compared"], "cpu with cpu");
+  EXPECT_EQ(outcome.json()["same_provider"], true);
+  EXPECT_EQ(outcome.json()["verdict"]["fell_back"], true);
+  EXPECT_EQ(gpux.run({"verify", model("dynamic_unnamed.onnx"), "--provider", "example", "--provider-library", library,
+                      "--strict"})
+                .code,
+            5);
+  const Outcome held =
+      gpux.run({"verify", model("local_function.onnx"), "--provider", "example", "--provider-library", library});
+  EXPECT_EQ(held.json()["compared"], "example+cpu with cpu") << held.err;
+  EXPECT_EQ(held.json()["same_provider"], false);
+}
+
+TEST(Verify, RunsSuitesWhateverTheirCasesAre) {
+  const Program gpux;
+  const fs::path suite = gpux.folder().path() / "suite";
+  write_case(gpux, suite / "a_good", "[1, 2]", "[1, 2]");
+  write_case(gpux, suite / "b_differs", "[1, 2]", "[1, 3]");
+  write_case(gpux, suite / "c_shape", "[1, 2]", "[1]");
+  fs::create_directories(suite / "d_empty_model");
+  (void)gpux.folder().write("suite/d_empty_model/model.onnx", "");
+  fs::create_directories(suite / "e_no_data");
+  fs::copy_file(model("add.onnx"), suite / "e_no_data" / "model.onnx");
+  write_case(gpux, suite / "f_bad_data", "[1]", "[1]");
+  (void)gpux.folder().write("suite/f_bad_data/test_data_set_0/input_0.pb", "\xff\xff\xff\xff");
+  write_case(gpux, suite / "g_opset", "[1]", "[1]");
+  fs::copy_file(model("opset_too_new.onnx"), suite / "g_opset" / "model.onnx", fs::copy_options::overwrite_existing);
+  write_case(gpux, suite / "h_good", "[NaN, Infinity]", "[NaN, Infinity]");
+  (void)gpux.folder().write("suite/README", "no case");
+
+  const Outcome outcome = gpux.run({"verify", "--suite", suite.string()});
+  EXPECT_EQ(outcome.code, 12) << outcome.err;
+  const Json json = outcome.json();
+  EXPECT_EQ(json["passed"], 2);
+  EXPECT_EQ(json["failed"], 6);
+  ASSERT_EQ(json["cases"].size(), 8U);
+  const std::vector<std::pair<std::string, std::string>> expected{
+      {"a_good", ""},
+      {"b_differs", "output 'y': [1]: 2 where 3 was expected"},
+      {"c_shape", "float32[2] where float32[1] was expected"},
+      {"d_empty_model", "model.onnx"},
+      {"e_no_data", "no test_data_set_0"},
+      {"f_bad_data", "input_0.pb"},
+      {"g_opset", "999"},
+      {"h_good", ""},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const Json& one = json["cases"][i];
+    EXPECT_EQ(one["name"], expected[i].first);
+    EXPECT_EQ(one["passed"], expected[i].second.empty()) << one;
+    EXPECT_THAT(one["reason"].get<std::string>(), HasSubstr(expected[i].second));
+    if (one["passed"] == true) {
+      EXPECT_EQ(one["active"], Json::array({"cpu"}));
+    }
+  }
+  EXPECT_EQ(gpux.run({"verify", "--suite", suite.string(), "--case", "a_good", "--case", "h_good"}).code, 0);
+  const Outcome table = gpux.run({"verify", "--suite", suite.string(), "--table"});
+  EXPECT_THAT(table.out, HasSubstr("FAILED: output 'y': [1]: 2 where 3 was expected"));
+  EXPECT_THAT(table.err, HasSubstr("2 of 8 cases passed"));
+}
+
+TEST(Verify, RefusesWhatDoesNotGoTogether) {
+  const Program gpux;
+
+  struct Case {
+    std::vector<std::string> arguments;
+    int code;
+    std::string says;
+  };
+
+  const std::string add = model("add.onnx");
+  const std::string models = model("");
+  for (const Case& one : std::vector<Case>{
+           {{}, 2, "needs a MODEL, or --suite"},
+           {{add, "--suite", models}, 2, "use one of them"},
+           {{add, "--case", "x"}, 2, "--suite"},
+           {{add, "--dim", "batch"}, 2, "NAME=SIZE"},
+           {{add, "--dim", "batch=-1"}, 2, "NAME=SIZE"},
+           {{add, "--dim", "bach=2"}, 2, "no input has a free dimension 'bach'; free: batch, x.0"},
+           {{add, "--dim", "batch=2", "-i", "x=[[1,2,3]]"}, 2, "--dim"},
+           {{add, "--atol", "-1"}, 2, "--atol"},
+           {{add, "--reference", "cudaa"}, 2, "unknown provider 'cudaa'"},
+           {{add, "--provider", "cudaa"}, 2, "unknown provider 'cudaa'"},
+           {{"--suite", models}, 6, "holds no case"},
+           {{"--suite", models + "nowhere"}, 7, "nowhere"},
+           {{model("sequence_input.onnx")}, 6, "--input"},
+       }) {
+    std::vector<std::string> arguments{"verify"};
+    arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
+    const Outcome outcome = gpux.run(arguments);
+    EXPECT_EQ(outcome.code, one.code) << one.says;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(one.says));
+  }
+}
+
+}  // namespace
+}  // namespace gpux::test
