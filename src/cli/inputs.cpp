@@ -78,19 +78,27 @@ NamedValues read_object(std::string_view text, const Signature& signature) {
   return item;
 }
 
+// One object a line, a list however many there are.
+Inputs read_json_lines(std::string_view text, const Signature& signature) {
+  Inputs inputs;
+  inputs.is_list = true;
+  const std::vector<std::string_view> lines = split_lines(text);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    try {
+      inputs.items.push_back(read_object(lines[i], signature));
+    } catch (const Error& error) {
+      throw error.within(fmt::format("item {}", i));
+    }
+  }
+  return inputs;
+}
+
 // An object, a list of objects, JSON lines of objects, or the one value of a model with a single input.
 Inputs read_json(std::string_view text, const Signature& signature) {
   Inputs inputs;
   if (is_object(text)) {
-    const std::vector<std::string_view> lines = split_lines(text);
-    inputs.is_list = lines.size() > 1;
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      try {
-        inputs.items.push_back(read_object(lines[i], signature));
-      } catch (const Error& error) {
-        throw inputs.is_list ? error.within(fmt::format("item {}", i)) : error;
-      }
-    }
+    if (split_lines(text).size() > 1) return read_json_lines(text, signature);
+    inputs.items.push_back(read_object(text, signature));
     return inputs;
   }
   if (is_array(text)) {
@@ -140,9 +148,13 @@ Value read_value_file(const std::filesystem::path& file, const SignatureEntry& e
 Inputs read_file_input(const std::filesystem::path& file, const Signature& signature) {
   const std::string extension = lower(file.extension().string());
   try {
-    if (extension == ".json" || extension == ".jsonl" || extension == ".ndjson") {
+    if (extension == ".json") {
       const MappedFile mapped(file);
       return read_json(mapped.text(), signature);
+    }
+    if (extension == ".jsonl" || extension == ".ndjson") {
+      const MappedFile mapped(file);
+      return read_json_lines(mapped.text(), signature);
     }
     if (extension == ".npz") return {{read_npz_file(file, signature)}, false};
     if (extension == ".npy" || extension == ".pb") {

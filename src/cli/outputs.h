@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gpux/model_info.h"
 #include "gpux/tensor.h"
 #include "model/project_file.h"
 #include "tensor/json_writer.h"
@@ -20,6 +21,10 @@ std::string results_json(const std::vector<NamedValues>& results, bool is_list, 
 
 /// Error usage where a file of that name cannot be written: known are .json, .npz, .npy, .pb.
 void check_output_name(const std::filesystem::path& file);
+
+/// Error invalid_input where results of such outputs cannot go to a file of that name, as far as it can be known before
+/// there are results.
+void check_output_fits(const std::filesystem::path& file, const std::vector<SignatureEntry>& outputs, bool is_list);
 
 /// Writes results to FILE.{json,npz,npy,pb}, as a whole or not at all.
 /// Error invalid_input where the results do not fit the format, storage.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
@@ -33,6 +35,17 @@ void write_report(const std::string& file, const Runtime& runtime, double run_ms
                                           to_json(runtime.verdict()), runtime.load_time().count(), run_ms, items));
 }
 
+// What can be known before the model is loaded is not left until its answers are there.
+void check_output(const RunFlags& flags, const Signature& signature, bool is_list) {
+  if (flags.output.empty() || flags.benchmark) return;
+  std::vector<SignatureEntry> outputs;
+  for (const SignatureEntry& entry : signature.outputs) {
+    const bool selected = std::find(flags.outputs.begin(), flags.outputs.end(), entry.name) != flags.outputs.end();
+    if (selected || flags.outputs.empty()) outputs.push_back(entry);
+  }
+  if (!outputs.empty()) check_output_fits(flags.output, outputs, is_list);
+}
+
 void run_model(const RunFlags& flags, Context& context) {
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
@@ -40,6 +53,7 @@ void run_model(const RunFlags& flags, Context& context) {
   const Inputs inputs = given(flags.inputs) || !flags.benchmark
                             ? read_inputs(flags.inputs, model.info.signature)
                             : Inputs{{synthetic_inputs(model.info.signature)}, false};
+  check_output(flags, model.info.signature, inputs.is_list);
   const Runtime runtime = model.load();
   if (flags.benchmark) {
     if (inputs.is_list) throw Error(ErrorCode::usage, "--benchmark measures one input, not a list");

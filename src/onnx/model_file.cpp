@@ -331,7 +331,14 @@ ModelInfo inspect(std::string_view content, const std::filesystem::path& path) {
 }
 
 ModelInfo inspect(const std::filesystem::path& path) {
-  const MappedFile file(path);
+  MappedFile file;
+  try {
+    file = MappedFile(path);
+  } catch (const Error& error) {
+    // A folder or device in the place of a model is no fault of the data that the model is given.
+    if (error.code() != ErrorCode::invalid_input) throw;
+    throw Error(ErrorCode::invalid_model, error.message());
+  }
   return inspect(file.text(), path);
 }
 

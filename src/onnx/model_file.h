@@ -14,8 +14,8 @@ namespace gpux::onnx {
 /// - Operators and nodes count subgraphs (If, Loop, Scan, …) and local functions once each.
 /// - Parameters are initializers, of subgraphs too; of sparse ones the stored values.
 /// - External files are looked for beside the model, or beside the file that the model is a link to.
-/// Errors: as MappedFile; invalid_model, with the place in the file, where the file is no ONNX model, is damaged or
-/// lies about itself, or where external data is claimed outside the model's folder.
+/// Errors: as MappedFile, but invalid_model for what is no file; and, with the place in it, where it is no ONNX model,
+/// is damaged or lies about itself, or where external data is claimed outside the model's folder.
 ModelInfo inspect(const std::filesystem::path& path);
 
 /// The same for the content of a file that would stand at `path`, which need not exist.

@@ -305,7 +305,7 @@ TEST(ExternalData, MayBeLinkedLikeADownloadCacheDoes) {
 TEST(Inspect, FailuresOfTheFileItselfKeepTheirCode) {
   const Folder folder;
   EXPECT_EQ(failure_of([&] { inspect(folder / "none.onnx"); }).code(), ErrorCode::not_found);
-  EXPECT_EQ(failure_of([&] { inspect(folder / ""); }).code(), ErrorCode::invalid_input);
+  EXPECT_EQ(failure_of([&] { inspect(folder / ""); }).code(), ErrorCode::invalid_model);
 }
 
 }  // namespace
