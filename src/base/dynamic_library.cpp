@@ -88,28 +88,51 @@ Needs read_needs(const std::filesystem::path& library) {
   return needs;
 }
 
-bool loader_finds(const std::string& name) {
-  // Data files only (LAZY | LOCAL): the library is about to be opened by its user anyway.
-  void* handle = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
-  return handle != nullptr;
-}
+class Search {
+ public:
+  explicit Search(const std::vector<std::filesystem::path>& folders) : folders_(folders) {}
 
-void collect(const std::filesystem::path& library, std::set<std::string>& seen, std::vector<std::string>& missing) {
-  const Needs needs = read_needs(library);
-  for (const std::string& name : needs.libraries) {
-    if (name.empty() || !seen.insert(name).second) continue;
-    bool beside = false;
-    for (const std::filesystem::path& folder : needs.folders) {
-      std::error_code error;
-      if (std::filesystem::exists(folder / name, error)) {
-        collect(folder / name, seen, missing);
-        beside = true;
-        break;
+  void collect(const std::filesystem::path& library) {
+    const Needs needs = read_needs(library);
+    for (const std::string& name : needs.libraries) {
+      if (name.empty() || !seen_.insert(name).second) continue;
+      if (const auto beside = find(name, needs.folders); !beside.empty()) {
+        collect(beside);
+      } else {
+        open(name);
       }
     }
-    if (!beside && !loader_finds(name)) missing.push_back(name);
   }
-}
+
+  void open(const std::string& name) {
+    seen_.insert(name);
+    if (::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return;
+    const std::filesystem::path file = find(name, folders_);
+    if (!file.empty()) {
+      // Its own needs first: the loader takes what is already open by the name that it was built with.
+      collect(file);
+      if (::dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return;
+    }
+    missing_.push_back(name);
+  }
+
+  [[nodiscard]] bool knows(const std::string& name) const { return seen_.contains(name); }
+
+  [[nodiscard]] const std::vector<std::string>& missing() const { return missing_; }
+
+ private:
+  static std::filesystem::path find(const std::string& name, const std::vector<std::filesystem::path>& folders) {
+    for (const std::filesystem::path& folder : folders) {
+      std::error_code error;
+      if (std::filesystem::exists(folder / name, error)) return folder / name;
+    }
+    return {};
+  }
+
+  const std::vector<std::filesystem::path>& folders_;
+  std::set<std::string> seen_;
+  std::vector<std::string> missing_;
+};
 
 }  // namespace
 
@@ -127,14 +150,13 @@ void* DynamicLibrary::symbol(const char* name) const noexcept {
   return ::dlsym(handle_, name);
 }
 
-std::vector<std::string> missing_libraries(const std::filesystem::path& library, const std::vector<std::string>& also) {
-  std::set<std::string> seen;
-  std::vector<std::string> missing;
-  collect(library, seen, missing);
-  for (const std::string& name : also) {
-    if (seen.insert(name).second && !loader_finds(name)) missing.push_back(name);
+std::vector<std::string> missing_libraries(const std::filesystem::path& library, const LibraryNeeds& needs) {
+  Search search(needs.folders);
+  search.collect(library);
+  for (const std::string& name : needs.also) {
+    if (!search.knows(name)) search.open(name);
   }
-  return missing;
+  return search.missing();
 }
 
 }  // namespace gpux

@@ -23,10 +23,15 @@ class DynamicLibrary {
   void* handle_;
 };
 
-/// Names of the libraries that `library` asks the loader for and that the loader cannot find, found without opening
-/// `library` itself: those it lists as needed, theirs in turn where they lie beside it, and `also`, which it opens
-/// later by name.
-std::vector<std::string> missing_libraries(const std::filesystem::path& library,
-                                           const std::vector<std::string>& also = {});
+/// What a library asks the loader for, found without opening the library itself.
+struct LibraryNeeds {
+  std::vector<std::string> also;               ///< names that it opens later by itself
+  std::vector<std::filesystem::path> folders;  ///< where to look for what the loader does not find
+};
+
+/// Names of the libraries that `library` needs and that are nowhere: those it lists, theirs in turn where they lie
+/// beside it or in `needs.folders`, and `needs.also`. What is found is opened and stays open, so that `library` finds
+/// it too, in `needs.folders` as well, where the loader would not look.
+std::vector<std::string> missing_libraries(const std::filesystem::path& library, const LibraryNeeds& needs = {});
 
 }  // namespace gpux

@@ -63,7 +63,7 @@ bool may(const fs::path& path, int mode) {
 }
 
 bool loader_finds(const std::string& library) {
-  return missing_libraries({}, {library}).empty();
+  return missing_libraries({}, {.also = {library}, .folders = {}}).empty();
 }
 
 // Where the shell would find it; empty where it would not.
@@ -153,7 +153,11 @@ Check kernel_module(const std::string& module, bool is_needed) {
 }
 
 Check library(const std::string& name, bool is_needed, const std::string& next) {
-  return part(name, loader_finds(name), "the loader finds it", is_needed, next);
+  if (loader_finds(name)) return part(name, true, "the loader finds it", is_needed, next);
+  for (const fs::path& folder : provider::vendor_library_folders()) {
+    if (present(folder / name)) return part(name, true, (folder / name).string(), is_needed, next);
+  }
+  return part(name, false, {}, is_needed, next);
 }
 
 Check nvidia_kernel_driver(bool is_needed) {
@@ -428,7 +432,9 @@ std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugin
                 .state = State::ok,
                 .found = fmt::format("{}: {}", plugin.origin, plugin.library.string()),
                 .next = {}};
-    if (const auto missing = missing_libraries(plugin.library); !missing.empty()) {
+    if (const auto missing =
+            missing_libraries(plugin.library, {.also = {}, .folders = provider::vendor_library_folders()});
+        !missing.empty()) {
       check.state = State::problem;
       check.found += fmt::format("; the loader does not find {}", join(missing));
       check.next = "install what brings " + missing.front();

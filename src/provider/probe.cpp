@@ -94,6 +94,12 @@ std::string missing_sentence(const fs::path& library, const std::vector<std::str
                      missing.size() == 1 ? "it" : "them");
 }
 
+LibraryNeeds library_needs(const ProviderRow* row) {
+  LibraryNeeds needs{.also = {}, .folders = vendor_library_folders()};
+  if (row != nullptr) needs.also.assign(row->opened_later.begin(), row->opened_later.end());
+  return needs;
+}
+
 void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, ProviderReport& report) {
   report.source = "bridge";
   report.core = core.library;
@@ -102,8 +108,7 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, ProviderRe
     report.reason = fmt::format("no {} on this machine", row.hardware);
     return;
   }
-  const std::vector<std::string> later(row.opened_later.begin(), row.opened_later.end());
-  if (const auto missing = missing_libraries(report.library, later); !missing.empty()) {
+  if (const auto missing = missing_libraries(report.library, library_needs(&row)); !missing.empty()) {
     report.reason = missing_sentence(report.library, missing);
     report.remedy = row.remedy;
     return;
@@ -131,9 +136,7 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, ProviderRe
 void survey_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderReport& report) {
   report.source = "plugin";
   report.library = plugin.library;
-  std::vector<std::string> later;
-  if (row != nullptr) later.assign(row->opened_later.begin(), row->opened_later.end());
-  if (const auto missing = missing_libraries(plugin.library, later); !missing.empty()) {
+  if (const auto missing = missing_libraries(plugin.library, library_needs(row)); !missing.empty()) {
     report.reason = missing_sentence(plugin.library, missing);
     report.remedy = "install the package that brings " + missing.front();
     return;
@@ -242,6 +245,19 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderRe
 
 }  // namespace
 
+std::vector<fs::path> vendor_library_folders() {
+  std::vector<fs::path> folders;
+  for (const fs::path& packages : ort::python_package_folders()) {
+    std::error_code error;
+    for (fs::directory_iterator entry(packages / "nvidia", error), end; !error && entry != end;
+         entry.increment(error)) {
+      folders.push_back(entry->path() / "lib");
+    }
+    folders.push_back(packages / "tensorrt_libs");
+  }
+  return folders;
+}
+
 std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given) {
   std::vector<PluginFile> plugins;
   const auto add = [&](const std::string& name, const fs::path& library, const char* origin) {
@@ -324,7 +340,7 @@ void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> p
       const auto plugin = std::find_if(plugins.begin(), plugins.end(),
                                        [&](const PluginFile& file) { return file.library == report.library; });
       if (plugin != plugins.end()) confirm_plugin(row, *plugin, report);
-    } else if (report.source == "bridge" && report.available && report.core == core->library()) {
+    } else if (row != nullptr && report.source == "bridge" && report.available && report.core == core->library()) {
       if (!is_built_in(row->built_in_name)) {
         report.available = report.accelerated = false;
         report.reason = fmt::format("ONNX Runtime {} does not know it", core->version());

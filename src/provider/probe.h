@@ -22,6 +22,9 @@ struct PluginFile {
 /// (onnxruntime_ep_*). A library is listed once. Error not_found where one of `given` is not there.
 std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given);
 
+/// Where Python packages put the vendors' own libraries (nvidia/*/lib, tensorrt_libs), where no loader looks.
+std::vector<std::filesystem::path> vendor_library_folders();
+
 /// What can be said before ONNX Runtime is opened: libraries present or missing, hardware present or not.
 /// One report for each id, plugins provisionally available. `ids` may hold names of `plugins`.
 std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,
