@@ -12,6 +12,10 @@ endif()
 
 add_library(gpux_compile_options INTERFACE)
 target_compile_options(gpux_compile_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  # std::stable_sort of libstdc++ 12 names what it has deprecated itself.
+  target_compile_options(gpux_compile_options INTERFACE -Wno-deprecated-declarations)
+endif()
 if(GPUX_WARNINGS_AS_ERRORS)
   target_compile_options(gpux_compile_options INTERFACE -Werror)
 endif()
