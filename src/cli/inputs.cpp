@@ -23,41 +23,6 @@ namespace {
 
 constexpr std::size_t standard_input_limit = std::size_t{4} << 30;
 
-std::vector<std::string> names_of(const Signature& signature) {
-  std::vector<std::string> names;
-  for (const SignatureEntry& entry : signature.inputs) names.push_back(entry.name);
-  return names;
-}
-
-const SignatureEntry& entry_of(const Signature& signature, std::string_view name) {
-  for (const SignatureEntry& entry : signature.inputs) {
-    if (entry.name == name) return entry;
-  }
-  const std::vector<std::string> names = names_of(signature);
-  const std::string_view near = nearest(name, names);
-  throw Error(ErrorCode::invalid_input,
-              fmt::format("there is no input '{}'{}; inputs: {}", name.substr(0, 80),
-                          near.empty() ? "" : fmt::format(", did you mean '{}'?", near), join(names)));
-}
-
-// The input that a value without a name is for.
-const SignatureEntry& only_entry(const Signature& signature, const std::string& what) {
-  const SignatureEntry* only = nullptr;
-  for (const SignatureEntry& entry : signature.inputs) {
-    if (!entry.required) continue;
-    if (only != nullptr) {
-      throw Error(ErrorCode::invalid_input,
-                  fmt::format("{} has no input's name, and the model has several: give NAME=… with {}", what,
-                              join(names_of(signature))));
-    }
-    only = &entry;
-  }
-  if (only == nullptr && signature.inputs.size() == 1) only = &signature.inputs.front();
-  if (only == nullptr)
-    throw Error(ErrorCode::invalid_input, fmt::format("{} was given, but the model needs no input", what));
-  return *only;
-}
-
 std::optional<ElementType> tensor_type(const SignatureEntry& entry) {
   const ValueType* type = &entry.type;
   if (type->kind == ValueKind::optional && !type->inner.empty()) type = &type->inner.front();
@@ -69,62 +34,11 @@ std::string where_of(const std::filesystem::path& file) {
   return file.string();
 }
 
-NamedValues read_object(std::string_view text, const Signature& signature) {
-  NamedValues item;
-  for (const JsonInput& member : split_object(text)) {
-    const SignatureEntry& entry = entry_of(signature, member.name);
-    item.emplace_back(entry.name, read_json_value(member.raw, entry.type, entry.name));
-  }
-  return item;
-}
-
-// One object a line, a list however many there are.
-Inputs read_json_lines(std::string_view text, const Signature& signature) {
-  Inputs inputs;
-  inputs.is_list = true;
-  const std::vector<std::string_view> lines = split_lines(text);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    try {
-      inputs.items.push_back(read_object(lines[i], signature));
-    } catch (const Error& error) {
-      throw error.within(fmt::format("item {}", i));
-    }
-  }
-  return inputs;
-}
-
-// An object, a list of objects, JSON lines of objects, or the one value of a model with a single input.
-Inputs read_json(std::string_view text, const Signature& signature) {
-  Inputs inputs;
-  if (is_object(text)) {
-    if (split_lines(text).size() > 1) return read_json_lines(text, signature);
-    inputs.items.push_back(read_object(text, signature));
-    return inputs;
-  }
-  if (is_array(text)) {
-    const std::vector<std::string_view> elements = split_array(text);
-    if (elements.empty() || is_object(elements.front())) {
-      inputs.is_list = true;
-      for (std::size_t i = 0; i < elements.size(); ++i) {
-        try {
-          inputs.items.push_back(read_object(elements[i], signature));
-        } catch (const Error& error) {
-          throw error.within(fmt::format("item {}", i));
-        }
-      }
-      return inputs;
-    }
-  }
-  const SignatureEntry& entry = only_entry(signature, "a JSON value");
-  inputs.items.push_back({{entry.name, read_json_value(text, entry.type, entry.name)}});
-  return inputs;
-}
-
 NamedValues read_npz_file(const std::filesystem::path& file, const Signature& signature) {
   const auto mapped = std::make_shared<MappedFile>(file);
   NpzReading reading;
   reading.owner = mapped;
-  reading.declared = [&](std::string_view name) { return tensor_type(entry_of(signature, name)); };
+  reading.declared = [&](std::string_view name) { return tensor_type(runtime::input_entry(signature, name)); };
   NamedValues item;
   for (auto& [name, tensor] : read_npz(mapped->bytes(), reading)) item.emplace_back(name, std::move(tensor));
   return item;
@@ -145,27 +59,27 @@ Value read_value_file(const std::filesystem::path& file, const SignatureEntry& e
               fmt::format("'{}': of files for one input, .npy, .pb and .json are read", file.string()));
 }
 
-Inputs read_file_input(const std::filesystem::path& file, const Signature& signature) {
+runtime::Items read_file_input(const std::filesystem::path& file, const Signature& signature) {
   const std::string extension = lower(file.extension().string());
   try {
     if (extension == ".json") {
       const MappedFile mapped(file);
-      return read_json(mapped.text(), signature);
+      return runtime::read_json_items(mapped.text(), signature);
     }
     if (extension == ".jsonl" || extension == ".ndjson") {
       const MappedFile mapped(file);
-      return read_json_lines(mapped.text(), signature);
+      return runtime::read_json_lines(mapped.text(), signature);
     }
     if (extension == ".npz") return {{read_npz_file(file, signature)}, false};
     if (extension == ".npy" || extension == ".pb") {
-      const SignatureEntry& entry = only_entry(signature, file.string());
+      const SignatureEntry& entry = runtime::only_input(signature, file.string());
       return {{{{entry.name, read_value_file(file, entry)}}}, false};
     }
   } catch (const Error& error) {
     throw error.code() == ErrorCode::invalid_input ? error.within(where_of(file)) : error;
   }
   const MappedFile mapped(file);
-  if (is_object(mapped.text()) || is_array(mapped.text())) return read_json(mapped.text(), signature);
+  if (is_object(mapped.text()) || is_array(mapped.text())) return runtime::read_json_items(mapped.text(), signature);
   throw Error(ErrorCode::invalid_input, fmt::format("'{}': .json, .jsonl, .npz, .npy and .pb are read", file.string()));
 }
 
@@ -183,20 +97,20 @@ const SignatureEntry* named_entry(const std::string& text, const Signature& sign
 
 NamedValue read_named(const std::string& text, const Signature& signature) {
   const SignatureEntry* entry = named_entry(text, signature);
-  if (entry == nullptr) entry = &entry_of(signature, text.substr(0, text.find('=')));
+  if (entry == nullptr) entry = &runtime::input_entry(signature, text.substr(0, text.find('=')));
   const std::string value = text.substr(entry->name.size() + 1);
   if (value.starts_with("@")) return {entry->name, read_value_file(value.substr(1), *entry)};
   return {entry->name, read_json_value(value, entry->type, entry->name)};
 }
 
-Inputs read_one(const std::string& text, const Signature& signature) {
-  if (is_standard_input(text)) return read_json(read_standard_input(), signature);
+runtime::Items read_one(const std::string& text, const Signature& signature) {
+  if (is_standard_input(text)) return runtime::read_json_items(read_standard_input(), signature);
   if (text.starts_with("@")) return read_file_input(text.substr(1), signature);
   const bool looks_like_json = is_object(text) || is_array(text);
   if (named_entry(text, signature) != nullptr || (!looks_like_json && text.find('=') != std::string::npos)) {
     return {{{read_named(text, signature)}}, false};
   }
-  if (looks_like_json || !std::filesystem::exists(text)) return read_json(text, signature);
+  if (looks_like_json || !std::filesystem::exists(text)) return runtime::read_json_items(text, signature);
   throw Error(ErrorCode::usage, fmt::format("--input {} is a file: write --input @{}", text, text));
 }
 
@@ -235,13 +149,13 @@ bool given(const InputFlags& flags) {
   return !flags.inputs.empty() || !flags.file.empty();
 }
 
-Inputs read_inputs(const InputFlags& flags, const Signature& signature) {
+runtime::Items read_inputs(const InputFlags& flags, const Signature& signature) {
   std::vector<std::string> texts = flags.inputs;
   if (!flags.file.empty()) texts.push_back(flags.file == "-" ? "-" : "@" + flags.file);
   if (texts.empty()) return {{NamedValues{}}, false};
-  Inputs inputs;
+  runtime::Items inputs;
   for (const std::string& text : texts) {
-    Inputs part = read_one(text, signature);
+    runtime::Items part = read_one(text, signature);
     if (texts.size() == 1) return part;
     if (part.is_list) throw Error(ErrorCode::usage, "a list of objects cannot be joined with other --input");
     if (inputs.items.empty()) inputs.items.emplace_back();

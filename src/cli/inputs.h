@@ -6,7 +6,7 @@
 #include <CLI/App.hpp>
 
 #include "gpux/model_info.h"
-#include "gpux/tensor.h"
+#include "runtime/json_items.h"
 
 namespace gpux::cli {
 
@@ -18,16 +18,10 @@ struct InputFlags {
 
 void add_input_flags(CLI::App& verb, InputFlags& flags);
 
-/// One item, or a list of them.
-struct Inputs {
-  std::vector<NamedValues> items;
-  bool is_list = false;  ///< results are to be a list too
-};
-
 /// Reads them in the types that the signature declares: JSON texts, @FILE.{json,jsonl,npz,npy,pb}, - for standard
 /// input, NAME=VALUE. Without any: one item without inputs, for models that need none.
 /// Errors invalid_input with the place, not_found, usage.
-Inputs read_inputs(const InputFlags& flags, const Signature& signature);
+runtime::Items read_inputs(const InputFlags& flags, const Signature& signature);
 
 /// Whether any input was given.
 bool given(const InputFlags& flags);

@@ -10,48 +10,12 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "onnx/tensor_file.h"
-#include "runtime/labels.h"
+#include "runtime/json_items.h"
 #include "tensor/npy.h"
 #include "tensor/npz.h"
 
 namespace gpux::cli {
 namespace {
-
-void append_score(std::string& out, double score, NonFinite nonfinite) {
-  append_json(out, Tensor::of<double>({}, std::span<const double>(&score, 1)), nonfinite);
-}
-
-void append_labels(std::string& out, const Tensor& output, const DeclaredValue& declared, NonFinite nonfinite) {
-  out += '[';
-  bool first_row = true;
-  for (const auto& row : runtime::label_scores(declared, output)) {
-    if (!first_row) out += ", ";
-    first_row = false;
-    out += '[';
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i != 0) out += ", ";
-      out += "{\"label\": ";
-      append_json_string(out, row[i].label);
-      out += ", \"score\": ";
-      append_score(out, row[i].score, nonfinite);
-      out += '}';
-    }
-    out += ']';
-  }
-  out += ']';
-}
-
-std::vector<std::pair<const Tensor*, const DeclaredValue*>> labelled(const NamedValues& result,
-                                                                     const ProjectFile* project) {
-  std::vector<std::pair<const Tensor*, const DeclaredValue*>> found;
-  if (project == nullptr || !project->outputs) return found;
-  for (const DeclaredValue& declared : *project->outputs) {
-    if (declared.labels.empty()) continue;
-    const Value* value = find(result, declared.name);
-    if (value != nullptr && value->tensor() != nullptr) found.emplace_back(value->tensor(), &declared);
-  }
-  return found;
-}
 
 std::string extension_of(const std::filesystem::path& file) {
   return lower(file.extension().string());
@@ -89,49 +53,6 @@ const Tensor& tensor_of(const std::filesystem::path& file, const NamedValue& out
 
 }  // namespace
 
-void append_result(std::string& out, const NamedValues& result, const ProjectFile* project, NonFinite nonfinite) {
-  out += '{';
-  bool first = true;
-  const auto key = [&](std::string_view name) {
-    if (!first) out += ", ";
-    first = false;
-    append_json_string(out, name);
-    out += ": ";
-  };
-  for (const auto& [name, value] : result) {
-    key(name);
-    append_json(out, value, nonfinite);
-  }
-  const auto with_labels = labelled(result, project);
-  if (!with_labels.empty()) {
-    // An output may itself be called "labels".
-    key(find(result, "labels") == nullptr ? "labels" : "gpux.labels");
-    out += '{';
-    first = true;
-    for (const auto& [tensor, declared] : with_labels) {
-      key(declared->name);
-      append_labels(out, *tensor, *declared, nonfinite);
-    }
-    out += '}';
-  }
-  out += '}';
-}
-
-std::string results_json(const std::vector<NamedValues>& results, bool is_list, const ProjectFile* project,
-                         NonFinite nonfinite) {
-  std::string out;
-  if (!is_list) {
-    append_result(out, results.front(), project, nonfinite);
-    return out;
-  }
-  out += '[';
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (i != 0) out += ",\n ";
-    append_result(out, results[i], project, nonfinite);
-  }
-  return out + ']';
-}
-
 void check_output_name(const std::filesystem::path& file) {
   const std::string extension = extension_of(file);
   for (const char* known : {".json", ".npz", ".npy", ".pb"}) {
@@ -159,7 +80,7 @@ void write_results(const std::filesystem::path& file, const std::vector<NamedVal
   const std::string extension = extension_of(file);
   std::string content;
   if (extension == ".json") {
-    content = results_json(results, is_list, project, nonfinite) + "\n";
+    content = runtime::results_json(results, is_list, project, nonfinite) + "\n";
   } else if (is_list) {
     refuse_list(file);
   } else if (extension == ".npz") {

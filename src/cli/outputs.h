@@ -12,13 +12,6 @@
 
 namespace gpux::cli {
 
-/// One result as a JSON object {output: nested list}, with "labels" where the project declares some.
-void append_result(std::string& out, const NamedValues& result, const ProjectFile* project, NonFinite nonfinite);
-
-/// Results as they go to standard output or a .json file: an object, or a list of them.
-std::string results_json(const std::vector<NamedValues>& results, bool is_list, const ProjectFile* project,
-                         NonFinite nonfinite);
-
 /// Error usage where a file of that name cannot be written: known are .json, .npz, .npy, .pb.
 void check_output_name(const std::filesystem::path& file);
 

@@ -50,9 +50,9 @@ void run_model(const RunFlags& flags, Context& context) {
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
-  const Inputs inputs = given(flags.inputs) || !flags.benchmark
+  const runtime::Items inputs = given(flags.inputs) || !flags.benchmark
                             ? read_inputs(flags.inputs, model.info.signature)
-                            : Inputs{{synthetic_inputs(model.info.signature)}, false};
+                            : runtime::Items{{synthetic_inputs(model.info.signature)}, false};
   check_output(flags, model.info.signature, inputs.is_list);
   const Runtime runtime = model.load();
   if (flags.benchmark) {
@@ -74,7 +74,7 @@ void run_model(const RunFlags& flags, Context& context) {
   const ProjectFile* project = model.located.project ? &*model.located.project : nullptr;
   say(context, to_line(runtime.verdict()));
   if (flags.output.empty()) {
-    print_data(results_json(results, inputs.is_list, project, nonfinite));
+    print_data(runtime::results_json(results, inputs.is_list, project, nonfinite));
   } else {
     write_results(flags.output, results, inputs.is_list, project, nonfinite);
     say(context, fmt::format("wrote {}", flags.output));

@@ -1,0 +1,178 @@
+#include "runtime/json_items.h"
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "runtime/labels.h"
+#include "tensor/json_envelope.h"
+#include "tensor/json_reader.h"
+
+namespace gpux::runtime {
+namespace {
+
+std::vector<std::string> names_of(const Signature& signature) {
+  std::vector<std::string> names;
+  for (const SignatureEntry& entry : signature.inputs) names.push_back(entry.name);
+  return names;
+}
+
+NamedValues read_object(std::string_view text, const Signature& signature) {
+  NamedValues item;
+  for (const JsonInput& member : split_object(text)) {
+    const SignatureEntry& entry = input_entry(signature, member.name);
+    item.emplace_back(entry.name, read_json_value(member.raw, entry.type, entry.name));
+  }
+  return item;
+}
+
+void append_score(std::string& out, double score, NonFinite nonfinite) {
+  append_json(out, Tensor::of<double>({}, std::span<const double>(&score, 1)), nonfinite);
+}
+
+void append_labels(std::string& out, const Tensor& output, const DeclaredValue& declared, NonFinite nonfinite) {
+  out += '[';
+  bool first_row = true;
+  for (const auto& row : label_scores(declared, output)) {
+    if (!first_row) out += ", ";
+    first_row = false;
+    out += '[';
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i != 0) out += ", ";
+      out += "{\"label\": ";
+      append_json_string(out, row[i].label);
+      out += ", \"score\": ";
+      append_score(out, row[i].score, nonfinite);
+      out += '}';
+    }
+    out += ']';
+  }
+  out += ']';
+}
+
+std::vector<std::pair<const Tensor*, const DeclaredValue*>> labelled(const NamedValues& result,
+                                                                     const ProjectFile* project) {
+  std::vector<std::pair<const Tensor*, const DeclaredValue*>> found;
+  if (project == nullptr || !project->outputs) return found;
+  for (const DeclaredValue& declared : *project->outputs) {
+    if (declared.labels.empty()) continue;
+    const Value* value = find(result, declared.name);
+    if (value != nullptr && value->tensor() != nullptr) found.emplace_back(value->tensor(), &declared);
+  }
+  return found;
+}
+
+}  // namespace
+
+const SignatureEntry& input_entry(const Signature& signature, std::string_view name) {
+  for (const SignatureEntry& entry : signature.inputs) {
+    if (entry.name == name) return entry;
+  }
+  const std::vector<std::string> names = names_of(signature);
+  const std::string_view near = nearest(name, names);
+  throw Error(ErrorCode::invalid_input,
+              fmt::format("there is no input '{}'{}; inputs: {}", name.substr(0, 80),
+                          near.empty() ? "" : fmt::format(", did you mean '{}'?", near), join(names)));
+}
+
+const SignatureEntry& only_input(const Signature& signature, const std::string& what) {
+  const SignatureEntry* only = nullptr;
+  for (const SignatureEntry& entry : signature.inputs) {
+    if (!entry.required) continue;
+    if (only != nullptr) {
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("{} has no input's name, and the model has several: give NAME=… with {}", what,
+                              join(names_of(signature))));
+    }
+    only = &entry;
+  }
+  if (only == nullptr && signature.inputs.size() == 1) only = &signature.inputs.front();
+  if (only == nullptr)
+    throw Error(ErrorCode::invalid_input, fmt::format("{} was given, but the model needs no input", what));
+  return *only;
+}
+
+Items read_json_lines(std::string_view text, const Signature& signature) {
+  Items inputs;
+  inputs.is_list = true;
+  const std::vector<std::string_view> lines = split_lines(text);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    try {
+      inputs.items.push_back(read_object(lines[i], signature));
+    } catch (const Error& error) {
+      throw error.within(fmt::format("item {}", i));
+    }
+  }
+  return inputs;
+}
+
+Items read_json_items(std::string_view text, const Signature& signature) {
+  Items inputs;
+  if (is_object(text)) {
+    if (split_lines(text).size() > 1) return read_json_lines(text, signature);
+    inputs.items.push_back(read_object(text, signature));
+    return inputs;
+  }
+  if (is_array(text)) {
+    const std::vector<std::string_view> elements = split_array(text);
+    if (elements.empty() || is_object(elements.front())) {
+      inputs.is_list = true;
+      for (std::size_t i = 0; i < elements.size(); ++i) {
+        try {
+          inputs.items.push_back(read_object(elements[i], signature));
+        } catch (const Error& error) {
+          throw error.within(fmt::format("item {}", i));
+        }
+      }
+      return inputs;
+    }
+  }
+  const SignatureEntry& entry = only_input(signature, "a JSON value");
+  inputs.items.push_back({{entry.name, read_json_value(text, entry.type, entry.name)}});
+  return inputs;
+}
+
+void append_result(std::string& out, const NamedValues& result, const ProjectFile* project, NonFinite nonfinite) {
+  out += '{';
+  bool first = true;
+  const auto key = [&](std::string_view name) {
+    if (!first) out += ", ";
+    first = false;
+    append_json_string(out, name);
+    out += ": ";
+  };
+  for (const auto& [name, value] : result) {
+    key(name);
+    append_json(out, value, nonfinite);
+  }
+  const auto with_labels = labelled(result, project);
+  if (!with_labels.empty()) {
+    // An output may itself be called "labels".
+    key(find(result, "labels") == nullptr ? "labels" : "gpux.labels");
+    out += '{';
+    first = true;
+    for (const auto& [tensor, declared] : with_labels) {
+      key(declared->name);
+      append_labels(out, *tensor, *declared, nonfinite);
+    }
+    out += '}';
+  }
+  out += '}';
+}
+
+std::string results_json(const std::vector<NamedValues>& results, bool is_list, const ProjectFile* project,
+                         NonFinite nonfinite) {
+  std::string out;
+  if (!is_list) {
+    append_result(out, results.front(), project, nonfinite);
+    return out;
+  }
+  out += '[';
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (i != 0) out += ",\n ";
+    append_result(out, results[i], project, nonfinite);
+  }
+  return out + ']';
+}
+
+}  // namespace gpux::runtime

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpux/model_info.h"
+#include "gpux/tensor.h"
+#include "model/project_file.h"
+#include "tensor/json_writer.h"
+
+namespace gpux::runtime {
+
+/// One item, or a list of them.
+struct Items {
+  std::vector<NamedValues> items;
+  bool is_list = false;  ///< results are to be a list too
+};
+
+/// The input of that name. Error invalid_input that names the nearest.
+const SignatureEntry& input_entry(const Signature& signature, std::string_view name);
+
+/// The input that a value without a name is for; `what` was given. Error invalid_input where there are several, or none.
+const SignatureEntry& only_input(const Signature& signature, const std::string& what);
+
+/// Reads JSON in the types that the signature declares: an object {input: value}, a list of objects, objects one a line,
+/// or the bare value of a model with a single input. Errors invalid_input with the place.
+Items read_json_items(std::string_view text, const Signature& signature);
+
+/// One object a line: a list however many there are.
+Items read_json_lines(std::string_view text, const Signature& signature);
+
+/// One result as a JSON object {output: nested list}, with "labels" where the project declares some.
+void append_result(std::string& out, const NamedValues& result, const ProjectFile* project, NonFinite nonfinite);
+
+/// Results as JSON: an object, or a list of them.
+std::string results_json(const std::vector<NamedValues>& results, bool is_list, const ProjectFile* project,
+                         NonFinite nonfinite);
+
+}  // namespace gpux::runtime

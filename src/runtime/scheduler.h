@@ -1,0 +1,112 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpux/error.h"
+#include "gpux/tensor.h"
+#include "runtime/batch_plan.h"
+
+namespace gpux::runtime {
+
+/// One inference that somebody waits for.
+struct InferRequest {
+  NamedValues inputs;                ///< complete and fitting the signature; their memory is their own
+  std::vector<std::size_t> outputs;  ///< indices into the session's outputs
+  int priority = 0;                  ///< lower goes first
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+};
+
+/// Where the time of one request went, and with how many it ran.
+struct InferTimes {
+  std::chrono::nanoseconds queue{0};    ///< from submission to being taken
+  std::chrono::nanoseconds input{0};    ///< joining the inputs, and waiting for the replica
+  std::chrono::nanoseconds compute{0};  ///< inside the session
+  std::chrono::nanoseconds output{0};   ///< cutting the results apart
+  std::size_t batch_requests = 0;
+  std::int64_t batch_rows = 0;
+};
+
+struct InferAnswer {
+  std::optional<Error> error;
+  NamedValues outputs;
+  InferTimes times;
+};
+
+/// Called once, on one of the scheduler's threads, without any lock held. Must not throw and should not block.
+using Completion = std::function<void(InferAnswer&&)>;
+
+/// What runs one thing at a time: a session, or one of several.
+class Replica {
+ public:
+  Replica() = default;
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+  virtual ~Replica() = default;
+
+  /// Errors invalid_input, interrupted after stop(), resource_exhausted, internal.
+  virtual NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) = 0;
+
+  /// From another thread: the run that is in progress, if any, ends as soon as it can.
+  virtual void stop() = 0;
+};
+
+struct SchedulerOptions {
+  BatchLimits batch;
+  bool can_batch = false;        ///< whether runs can be shared: can_share_runs() of the signature
+  std::size_t max_queue = 1024;  ///< requests that may wait
+};
+
+/// What happened since the start. Requests count once; runs are calls of Replica::run.
+struct SchedulerCounts {
+  std::uint64_t runs = 0;
+  std::uint64_t rejected = 0;   ///< the queue was full
+  std::uint64_t cancelled = 0;  ///< the client left
+  std::uint64_t expired = 0;    ///< past the deadline
+  std::uint64_t retried = 0;    ///< batches that failed and were run one by one
+  std::size_t waiting = 0;      ///< now
+  std::size_t running = 0;      ///< now: requests in runs, those past their deadline left out
+  std::size_t overdue_runs = 0; ///< now: runs that nobody waits for any more and that have not returned
+};
+
+/// The queue before one model's replicas. All calls from any thread.
+class Scheduler {
+ public:
+  using Ticket = std::uint64_t;
+
+  /// One thread more than replicas: it prepares the next full batch while they run.
+  Scheduler(std::vector<std::unique_ptr<Replica>> replicas, const SchedulerOptions& options);
+  /// Cancels what waits, tells what runs to stop, and waits until it has.
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// Queues the request. Errors, thrown at once and without a call of `done`: resource_exhausted where the queue is
+  /// full, deadline_exceeded where the deadline has passed, interrupted after close().
+  /// Otherwise `done` gets the results, or the error of this request alone; deadline_exceeded at the deadline,
+  /// whatever the run does.
+  Ticket submit(InferRequest request, Completion done);
+
+  /// Ahead of the queue and beyond its bound: for probes of the device.
+  Ticket submit_first(InferRequest request, Completion done);
+
+  /// Nobody waits any more: `done` gets interrupted. What waits is dropped; a run ends after the node it is in when
+  /// nobody waits for any of its requests. Without effect after the answer.
+  void cancel(Ticket ticket);
+
+  /// Takes no new request and waits until all are answered, at most until `deadline`; true where all are.
+  bool close(std::chrono::steady_clock::time_point deadline);
+
+  [[nodiscard]] SchedulerCounts counts() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpux::runtime

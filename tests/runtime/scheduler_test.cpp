@@ -1,0 +1,326 @@
+#include "runtime/scheduler.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+namespace gpux::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Doubles its input and remembers the rows of each run. While the gate is shut a run waits, until it is opened or
+// stopped. A value of 13 anywhere fails the whole run.
+class Doubler : public Replica {
+ public:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = true;
+    bool stoppable = true;
+    int entered = 0;
+    std::vector<std::int64_t> runs;
+    std::vector<float> order;  // first value of each run
+
+    void set_open(bool value) {
+      const std::lock_guard lock(mutex);
+      open = value;
+      changed.notify_all();
+    }
+
+    void wait_for_entered(int count) {
+      std::unique_lock lock(mutex);
+      ASSERT_TRUE(changed.wait_for(lock, 20s, [&] { return entered >= count; }));
+    }
+  };
+
+  explicit Doubler(Shared& shared) : shared_(shared) {}
+
+  NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>&) override {
+    const Tensor& input = *inputs[0].second.tensor();
+    std::unique_lock lock(shared_.mutex);
+    stopped_ = false;
+    ++shared_.entered;
+    shared_.runs.push_back(input.shape()[0]);
+    shared_.order.push_back(input.as<float>()[0]);
+    shared_.changed.notify_all();
+    shared_.changed.wait(lock, [&] { return shared_.open || (stopped_ && shared_.stoppable); });
+    if (stopped_ && shared_.stoppable) throw Error(ErrorCode::interrupted, "stopped");
+    lock.unlock();
+    Tensor output = Tensor::allocate(ElementType::float32, input.shape());
+    for (std::size_t i = 0; i < input.as<float>().size(); ++i) {
+      if (input.as<float>()[i] == 13) throw Error(ErrorCode::invalid_input, "13 is no number to double");
+      output.mutable_as<float>()[i] = 2 * input.as<float>()[i];
+    }
+    return {{"y", std::move(output)}};
+  }
+
+  void stop() override {
+    const std::lock_guard lock(shared_.mutex);
+    stopped_ = true;
+    shared_.changed.notify_all();
+  }
+
+ private:
+  Shared& shared_;
+  bool stopped_ = false;
+};
+
+InferRequest request(std::vector<float> rows) {
+  const auto count = static_cast<std::int64_t>(rows.size());
+  return {.inputs = {{"x", Tensor::of<float>({count, 1}, rows)}}, .outputs = {0}, .priority = 0, .deadline = {}};
+}
+
+std::vector<float> values(const InferAnswer& answer) {
+  const auto view = answer.outputs.at(0).second.tensor()->as<float>();
+  return {view.begin(), view.end()};
+}
+
+struct Caller {
+  explicit Caller(Scheduler& scheduler) : scheduler_(scheduler) {}
+
+  std::future<InferAnswer> send(InferRequest what, Scheduler::Ticket* ticket = nullptr) {
+    auto promise = std::make_shared<std::promise<InferAnswer>>();
+    auto future = promise->get_future();
+    const auto given =
+        scheduler_.submit(std::move(what), [promise](InferAnswer&& answer) { promise->set_value(std::move(answer)); });
+    if (ticket != nullptr) *ticket = given;
+    return future;
+  }
+
+ private:
+  Scheduler& scheduler_;
+};
+
+std::vector<std::unique_ptr<Replica>> replicas(Doubler::Shared& shared, int count = 1) {
+  std::vector<std::unique_ptr<Replica>> made;
+  for (int i = 0; i < count; ++i) made.push_back(std::make_unique<Doubler>(shared));
+  return made;
+}
+
+TEST(Scheduler, GivesEachCallerItsOwnRowsOfASharedRun) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8}, .can_batch = true});
+  Caller caller(scheduler);
+  shared.set_open(false);
+  auto blocker = caller.send(request({1}));
+  shared.wait_for_entered(1);
+  auto a = caller.send(request({2, 3}));
+  auto b = caller.send(request({4}));
+  auto c = caller.send(request({5, 6, 7}));
+  shared.set_open(true);
+  EXPECT_THAT(values(blocker.get()), ElementsAre(2));
+  EXPECT_THAT(values(a.get()), ElementsAre(4, 6));
+  const InferAnswer answer = b.get();
+  EXPECT_THAT(values(answer), ElementsAre(8));
+  EXPECT_EQ(answer.times.batch_requests, 3U);
+  EXPECT_EQ(answer.times.batch_rows, 6);
+  EXPECT_THAT(values(c.get()), ElementsAre(10, 12, 14));
+  EXPECT_THAT(shared.runs, ElementsAre(1, 6));
+  EXPECT_EQ(scheduler.counts().runs, 2U);
+}
+
+TEST(Scheduler, AFullBatchIsPreparedWhileTheReplicaRuns) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 2}, .can_batch = true});
+  Caller caller(scheduler);
+  shared.set_open(false);
+  auto blocker = caller.send(request({1}));
+  shared.wait_for_entered(1);
+  auto a = caller.send(request({2}));
+  auto b = caller.send(request({3}));
+  // Taken off the queue though no replica is free.
+  for (int i = 0; i < 2000 && scheduler.counts().waiting != 0; ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(scheduler.counts().waiting, 0U);
+  auto last = caller.send(request({4}));
+  std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(scheduler.counts().waiting, 1U);
+  shared.set_open(true);
+  (void)last.get();
+  EXPECT_THAT(shared.runs, ElementsAre(1, 2, 1));
+}
+
+TEST(Scheduler, ABadRequestFailsAlone) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8}, .can_batch = true});
+  Caller caller(scheduler);
+  shared.set_open(false);
+  auto blocker = caller.send(request({1}));
+  shared.wait_for_entered(1);
+  auto good = caller.send(request({2}));
+  auto bad = caller.send(request({13}));
+  auto also_good = caller.send(request({3}));
+  shared.set_open(true);
+  EXPECT_THAT(values(good.get()), ElementsAre(4));
+  EXPECT_THAT(values(also_good.get()), ElementsAre(6));
+  const InferAnswer answer = bad.get();
+  ASSERT_TRUE(answer.error);
+  EXPECT_EQ(answer.error->code(), ErrorCode::invalid_input);
+  EXPECT_THAT(shared.runs, ElementsAre(1, 3, 1, 1, 1));
+  EXPECT_EQ(scheduler.counts().retried, 1U);
+}
+
+TEST(Scheduler, RefusesAtOnceWhenTheQueueIsFull) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 64}, .can_batch = true, .max_queue = 2});
+  Caller caller(scheduler);
+  shared.set_open(false);
+  auto blocker = caller.send(request({1}));
+  shared.wait_for_entered(1);
+  auto a = caller.send(request({2}));
+  auto b = caller.send(request({3}));
+  try {
+    auto refused = caller.send(request({4}));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+    EXPECT_THAT(error.message(), HasSubstr("2 requests are waiting"));
+  }
+  EXPECT_EQ(scheduler.counts().rejected, 1U);
+  shared.set_open(true);
+  EXPECT_THAT(values(b.get()), ElementsAre(6));
+}
+
+TEST(Scheduler, AnswersAtTheDeadlineWhereverTheRequestIs) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {});
+  Caller caller(scheduler);
+  shared.set_open(false);
+  shared.stoppable = false;
+  InferRequest running = request({1});
+  running.deadline = std::chrono::steady_clock::now() + 50ms;
+  auto first = caller.send(std::move(running));
+  shared.wait_for_entered(1);
+  InferRequest taken = request({2});
+  auto prepared = caller.send(std::move(taken));
+  InferRequest waiting = request({3});
+  waiting.deadline = std::chrono::steady_clock::now() + 60ms;
+  auto second = caller.send(std::move(waiting));
+  EXPECT_EQ(first.get().error->code(), ErrorCode::deadline_exceeded);
+  EXPECT_THAT(second.get().error->message(), HasSubstr("in the queue"));
+  EXPECT_EQ(scheduler.counts().overdue_runs, 1U);
+  EXPECT_EQ(scheduler.counts().expired, 2U);
+  shared.set_open(true);
+  EXPECT_THAT(values(prepared.get()), ElementsAre(4));
+  EXPECT_EQ(scheduler.counts().overdue_runs, 0U);
+  EXPECT_THAT(shared.runs, ElementsAre(1, 1));
+}
+
+TEST(Scheduler, DropsWhatIsCancelledAndStopsTheRunThatNobodyWaitsFor) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {});
+  Caller caller(scheduler);
+  shared.set_open(false);
+  Scheduler::Ticket running = 0, waiting = 0;
+  auto first = caller.send(request({1}), &running);
+  shared.wait_for_entered(1);
+  auto prepared = caller.send(request({2}));
+  auto second = caller.send(request({3}), &waiting);
+  scheduler.cancel(waiting);
+  EXPECT_EQ(second.get().error->code(), ErrorCode::interrupted);
+  scheduler.cancel(running);
+  EXPECT_EQ(first.get().error->code(), ErrorCode::interrupted);
+  shared.wait_for_entered(2);  // the gate is still shut: the first run was stopped
+  scheduler.cancel(running);   // too late, without effect
+  shared.set_open(true);
+  EXPECT_THAT(values(prepared.get()), ElementsAre(4));
+  EXPECT_EQ(scheduler.counts().cancelled, 2U);
+}
+
+TEST(Scheduler, ServesByPriorityAndThenByArrival) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {});
+  Caller caller(scheduler);
+  shared.set_open(false);
+  auto blocker = caller.send(request({1}));
+  shared.wait_for_entered(1);
+  auto prepared = caller.send(request({2}));
+  for (int i = 0; i < 2000 && scheduler.counts().waiting != 0; ++i) std::this_thread::sleep_for(1ms);
+  std::vector<std::future<InferAnswer>> futures;
+  for (const auto& [value, priority] : std::vector<std::pair<float, int>>{{3, 2}, {4, 1}, {5, 2}, {6, 1}, {7, 0}}) {
+    InferRequest next = request({value});
+    next.priority = priority;
+    futures.push_back(caller.send(std::move(next)));
+  }
+  std::promise<void> probed;
+  scheduler.submit_first(request({8}), [&](InferAnswer&&) { probed.set_value(); });
+  shared.set_open(true);
+  for (auto& future : futures) (void)future.get();
+  probed.get_future().wait();
+  EXPECT_THAT(shared.order, ElementsAre(1, 2, 8, 7, 4, 6, 3, 5));
+}
+
+TEST(Scheduler, ClosesWhenAllIsAnswered) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {});
+  Caller caller(scheduler);
+  shared.set_open(false);
+  auto blocker = caller.send(request({1}));
+  EXPECT_FALSE(scheduler.close(std::chrono::steady_clock::now() + 10ms));
+  EXPECT_THROW((void)caller.send(request({2})), Error);
+  shared.set_open(true);
+  EXPECT_TRUE(scheduler.close(std::chrono::steady_clock::now() + 20s));
+  EXPECT_THAT(values(blocker.get()), ElementsAre(2));
+}
+
+TEST(Scheduler, TheEndAnswersEverybody) {
+  Doubler::Shared shared;
+  std::future<InferAnswer> running, waiting;
+  {
+    Scheduler scheduler(replicas(shared), {});
+    Caller caller(scheduler);
+    shared.set_open(false);
+    running = caller.send(request({1}));
+    shared.wait_for_entered(1);
+    waiting = caller.send(request({2}));
+  }
+  EXPECT_EQ(running.get().error->code(), ErrorCode::interrupted);
+  EXPECT_EQ(waiting.get().error->code(), ErrorCode::interrupted);
+}
+
+// Many callers, replicas, deadlines and cancellations at once: each answer comes once and is the caller's own.
+TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
+  Doubler::Shared shared;
+  std::atomic<int> answers = 0, right = 0, accepted = 0;
+  {
+    Scheduler scheduler(replicas(shared, 2), {.batch = {.max_rows = 8}, .can_batch = true, .max_queue = 64});
+    std::vector<std::thread> callers;
+    for (int thread = 0; thread < 4; ++thread) {
+      callers.emplace_back([&, thread] {
+        for (int i = 0; i < 2000; ++i) {
+          const float value = static_cast<float>(100 + thread * 10000 + i);
+          InferRequest next = request(std::vector<float>(static_cast<std::size_t>(1 + i % 3), value));
+          next.priority = i % 2;
+          if (i % 7 == 0) next.deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(i % 200);
+          try {
+            const auto ticket = scheduler.submit(std::move(next), [&, value](InferAnswer&& answer) {
+              ++answers;
+              if (answer.error || values(answer).front() == 2 * value) ++right;
+            });
+            ++accepted;
+            if (i % 11 == 0) scheduler.cancel(ticket);
+          } catch (const Error&) {
+            std::this_thread::yield();
+          }
+        }
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+    EXPECT_TRUE(scheduler.close(std::chrono::steady_clock::now() + 20s));
+    const SchedulerCounts counts = scheduler.counts();
+    EXPECT_EQ(counts.waiting, 0U);
+    EXPECT_EQ(counts.running, 0U);
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_EQ(answers, accepted);
+  EXPECT_EQ(right, accepted);
+}
+
+}  // namespace
+}  // namespace gpux::runtime
