@@ -15,6 +15,10 @@
 
 namespace gpux {
 
+namespace runtime {
+class SessionReplica;
+}
+
 /// A loaded model: one session, on the providers that the verdict names. Movable.
 /// infer() may be called from several threads at once.
 class GPUX_API Runtime {
@@ -60,6 +64,7 @@ class GPUX_API Runtime {
   void finish_profile();
 
  private:
+  friend class runtime::SessionReplica;
   struct State;
   std::shared_ptr<State> state_;
 };

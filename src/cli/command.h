@@ -29,6 +29,7 @@ void say(const Context& context, std::string_view line);
 /// Each adds its verb to the program; the verb runs when it is parsed.
 void add_build(CLI::App& program, Context& context);
 void add_run(CLI::App& program, Context& context);
+void add_serve(CLI::App& program, Context& context);
 void add_inspect(CLI::App& program, Context& context);
 void add_bench(CLI::App& program, Context& context);
 void add_verify(CLI::App& program, Context& context);

@@ -16,6 +16,7 @@
 #include "ort/session.h"
 #include "runtime/check_inputs.h"
 #include "runtime/load.h"
+#include "runtime/session_replica.h"
 
 namespace gpux {
 
@@ -257,3 +258,31 @@ void Runtime::finish_profile() {
 }
 
 }  // namespace gpux
+
+namespace gpux::runtime {
+
+SessionReplica::SessionReplica(const Runtime& runtime) : runtime_(runtime) {}
+
+SessionReplica::~SessionReplica() = default;
+
+NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) {
+  // One for each run: a stop that comes too late must not end the next.
+  ort::RunHandle handle;
+  {
+    const std::lock_guard lock(mutex_);
+    running_ = &handle;
+  }
+  const auto forget = [this](ort::RunHandle*) {
+    const std::lock_guard lock(mutex_);
+    running_ = nullptr;
+  };
+  const std::unique_ptr<ort::RunHandle, decltype(forget)> running(&handle, forget);
+  return runtime_.state_->loaded.session.run(inputs, outputs, &handle);
+}
+
+void SessionReplica::stop() {
+  const std::lock_guard lock(mutex_);
+  if (running_ != nullptr) running_->stop();
+}
+
+}  // namespace gpux::runtime

@@ -40,6 +40,7 @@ struct Run {
   std::vector<EntryPointer> entries;
   std::vector<NamedValues> inputs;  // of each entry
   std::size_t awaited = 0;          // entries that are not answered yet
+  Replica* reserved = nullptr;      // will compute it; null: none was free when it was planned
   Replica* replica = nullptr;       // while it computes
   bool overdue = false;             // it computes, and nobody waits for it
 };
@@ -86,7 +87,8 @@ struct Scheduler::State {
   std::condition_variable all_quiet;  // an answer was given
   std::condition_variable watch;      // an earlier deadline
   bool closed = false, ended = false;
-  std::size_t planning_idle = 0, prepared = 0;
+  std::size_t planning_idle = 0;
+  std::size_t prepared = 0;  // runs without a replica yet: 0 or 1
 
   std::deque<EntryPointer> queue;  // in the order of service
   std::vector<Replica*> free;
@@ -171,12 +173,26 @@ struct Scheduler::State {
     return waiting;
   }
 
+  Replica* take_free() {
+    Replica* replica = free.back();
+    free.pop_back();
+    return replica;
+  }
+
   // Waits for something to run; false at the end.
   bool take(std::unique_lock<std::mutex>& lock, Run& run) {
     for (;;) {
-      const BatchPlan plan = plan_batch(waiting_requests(), options.batch, !free.empty(), Clock::now());
+      // The prepared run comes first, and there is one at most.
+      const bool has_replica = free.size() > prepared;
+      const Clock::time_point now = Clock::now();
+      BatchPlan plan;
+      if (has_replica || prepared == 0) plan = plan_batch(waiting_requests(), options.batch, has_replica, now);
       if (!plan.take.empty()) {
-        const Clock::time_point now = Clock::now();
+        if (has_replica) {
+          run.reserved = take_free();
+        } else {
+          ++prepared;
+        }
         for (const std::size_t index : plan.take) {
           EntryPointer& entry = queue[index];
           entry->run = &run;
@@ -255,17 +271,19 @@ struct Scheduler::State {
       const Clock::time_point joining = Clock::now();
       NamedValues joined = concatenate(run.inputs, group);
       lock.lock();
-      if (free.empty()) {
-        ++prepared;
+      if (run.reserved == nullptr) {
         freed.wait(lock, [&] { return !free.empty(); });
         --prepared;
+        run.reserved = take_free();
+        if (!queue.empty() && planning_idle != 0) arrived.notify_one();
       }
       for (const EntryPointer& entry : run.entries) entry->times.input = Clock::now() - joining;
       std::vector<Answer> answers;
       if (run.awaited != 0) {
-        run.replica = free.back();
-        free.pop_back();
+        run.replica = run.reserved;
         execute(lock, run, group, joined, answers);
+      } else {
+        release(run);
       }
       lock.unlock();
       deliver(answers);
@@ -310,8 +328,8 @@ struct Scheduler::State {
 
   void release(Run& run) {
     if (run.overdue) --counts.overdue_runs;
-    free.push_back(run.replica);
-    run.replica = nullptr;
+    free.push_back(run.reserved);
+    run.replica = run.reserved = nullptr;
     pass_on();
   }
 

@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/home.h"
+#include "base/log.h"
+#include "base/spelling.h"
+#include "cli/command.h"
+#include "cli/load_flags.h"
+#include "cli/open_model.h"
+#include "gpux/error.h"
+#include "model/project_check.h"
+#include "server/http/server.h"
+#include "server/service.h"
+#include "tensor/json_writer.h"
+
+namespace gpux::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct ServeFlags {
+  std::vector<std::string> models;
+  std::string config, host = "127.0.0.1", unix_path, default_model, api_key_file, tls_certificate, tls_key;
+  std::string timeout, max_queue_delay = "0ms", drain_delay = "0s", drain_timeout = "30s";
+  std::uint16_t port = 8080;
+  std::int64_t max_batch_size = 32;
+  std::size_t max_queue = 1024;
+  std::uint64_t max_body_bytes = std::uint64_t{64} << 20;
+  unsigned io_threads = 0;
+  LoadFlags load;
+};
+
+std::chrono::milliseconds duration_of(const std::string& text, const char* flag) {
+  const auto duration = duration_from(text);
+  if (!duration) throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: a time like 5s or 500ms", flag, text));
+  return *duration;
+}
+
+// Signals as bytes in a pipe, so that they can be waited for.
+class Signals {
+ public:
+  Signals() {
+    if (::pipe2(pipe_.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw_file_error("create", "a pipe", errno);
+    written_ = pipe_[1];
+    struct sigaction action {};
+    action.sa_handler = [](int signal) {
+      const auto byte = static_cast<char>(signal);
+      [[maybe_unused]] const auto ignored = ::write(written_, &byte, 1);
+    };
+    ::sigaction(SIGINT, &action, nullptr);
+    ::sigaction(SIGTERM, &action, nullptr);
+  }
+
+  /// The signal, or 0 where none comes in time; negative: for ever.
+  int wait(std::chrono::milliseconds limit) const {
+    const Clock::time_point end = Clock::now() + limit;
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+      pollfd waited{.fd = pipe_[0], .events = POLLIN, .revents = 0};
+      const int timeout = limit.count() < 0 ? -1 : static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
+      const int count = ::poll(&waited, 1, timeout);
+      char byte = 0;
+      if (count > 0 && ::read(pipe_[0], &byte, 1) == 1) return byte;
+      if (count == 0) return 0;
+    }
+  }
+
+ private:
+  static inline int written_ = -1;
+  std::array<int, 2> pipe_{};
+};
+
+std::vector<std::string> read_api_keys(const std::string& file) {
+  std::vector<std::string> keys;
+  const auto add = [&](std::string_view text, const std::string& where) {
+    for (std::string& line : split(std::string(text), '\n')) {
+      while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+      if (line.empty() || line.starts_with('#')) continue;
+      if (line.size() < 8) throw Error(ErrorCode::usage, fmt::format("{}: a key has less than 8 characters", where));
+      keys.push_back(std::move(line));
+    }
+  };
+  if (!file.empty()) {
+    add(read_file(file), file);
+    if (keys.empty()) throw Error(ErrorCode::usage, fmt::format("{} holds no key", file));
+  }
+  if (const std::string key = environment_variable("GPUX_API_KEY"); !key.empty()) add(key, "GPUX_API_KEY");
+  return keys;
+}
+
+std::shared_ptr<server::ServedModel> load_model(const std::string& argument, const ServeFlags& flags) {
+  std::string model = argument, name;
+  // A path that exists is that path, whatever its name holds.
+  const std::size_t equals = argument.find('=');
+  if (equals != std::string::npos && equals != 0 && !std::filesystem::exists(argument)) {
+    name = argument.substr(0, equals);
+    model = argument.substr(equals + 1);
+  }
+  OpenModel opened = open_model(model, flags.config, flags.load, flags.timeout);
+  if (name.empty()) name = opened.info.name;
+  server::ServingOptions options{.max_batch_size = flags.max_batch_size,
+                                 .max_queue_delay = duration_of(flags.max_queue_delay, "--max-queue-delay"),
+                                 .max_queue = flags.max_queue,
+                                 .timeout = opened.settings.timeout};
+  if (opened.settings.batch_limit != 0) {
+    options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
+  }
+  return std::make_shared<server::ServedModel>(std::move(name), opened.info.version, opened.load(),
+                                               std::move(opened.located.project), options);
+}
+
+std::string address_of(const ServeFlags& flags, std::uint16_t port) {
+  const bool is_ipv6 = flags.host.find(':') != std::string::npos;
+  return fmt::format("{}://{}{}{}:{}", flags.tls_certificate.empty() ? "http" : "https", is_ipv6 ? "[" : "", flags.host,
+                     is_ipv6 ? "]" : "", port);
+}
+
+void announce(const Context& context, const ServeFlags& flags, std::uint16_t port,
+              const std::vector<std::shared_ptr<server::ServedModel>>& models) {
+  const std::string address = address_of(flags, port);
+  for (const auto& model : models) {
+    say(context, fmt::format("{} {}: {}", model->name(), model->version(), to_line(model->runtime().verdict())));
+  }
+  say(context, fmt::format("listening on {}{}", address,
+                           flags.unix_path.empty() ? "" : fmt::format(" and unix:{}", flags.unix_path)));
+  if (models.size() == 1 || !flags.default_model.empty()) say(context, fmt::format("  POST {}/predict", address));
+  for (const auto& model : models) {
+    say(context, fmt::format("  POST {}/v2/models/{}/infer", address, model->name()));
+  }
+  say(context, fmt::format("  GET  {}/health /info /metrics /v2", address));
+  if (!context.json) return;
+  std::string text = R"({"address": )";
+  append_json_string(text, address);
+  text += fmt::format(R"(, "port": {}, "models": [)", port);
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    text += i == 0 ? R"({"name": )" : R"(, {"name": )";
+    append_json_string(text, models[i]->name());
+    text += R"(, "version": )";
+    append_json_string(text, models[i]->version());
+    text += fmt::format(R"(, "verdict": {}}})", to_json(models[i]->runtime().verdict()));
+  }
+  print_data(text + "]}");
+}
+
+void serve(const ServeFlags& flags, Context& context) {
+  const auto drain_delay = duration_of(flags.drain_delay, "--drain-delay");
+  const auto drain_timeout = duration_of(flags.drain_timeout, "--drain-timeout");
+  server::ServiceOptions service_options;
+  service_options.default_model = flags.default_model;
+  service_options.api_keys = read_api_keys(flags.api_key_file);
+
+  std::vector<std::shared_ptr<server::ServedModel>> models;
+  for (const std::string& argument : flags.models) {
+    auto model = load_model(argument, flags);
+    for (const auto& other : models) {
+      if (other->name() == model->name()) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("two models are called '{0}': give one another name with NAME={1}", model->name(), argument));
+      }
+    }
+    models.push_back(std::move(model));
+  }
+  const auto has_name = [&](const auto& model) { return model->name() == flags.default_model; };
+  if (!flags.default_model.empty() && std::none_of(models.begin(), models.end(), has_name)) {
+    throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", flags.default_model));
+  }
+
+  const Signals signals;
+  server::Service service(models, std::move(service_options));
+  http::ServerOptions http_options;
+  http_options.host = flags.host;
+  http_options.port = flags.port;
+  http_options.unix_path = flags.unix_path;
+  http_options.threads = flags.io_threads;
+  http_options.tls_certificate = flags.tls_certificate;
+  http_options.tls_key = flags.tls_key;
+  http_options.limits.max_body_bytes = flags.max_body_bytes;
+  http_options.limits.max_decompressed_bytes = flags.max_body_bytes;
+  http::Server http(http_options, [&](const std::shared_ptr<http::Exchange>& exchange) { service.handle(exchange); });
+  service.set_counters([&] { return http.counters(); });
+  http.start();
+  announce(context, flags, http.port(), models);
+
+  (void)signals.wait(std::chrono::milliseconds(-1));
+  service.set_ready(false);
+  say(context, "shutting down: a second signal ends at once");
+  if (signals.wait(drain_delay) != 0) {
+    context.exit_code = static_cast<int>(ErrorCode::interrupted);
+    return;
+  }
+  std::atomic<bool> drained = false;
+  std::thread drain([&] {
+    (void)http.drain(Clock::now() + drain_timeout);
+    drained = true;
+  });
+  while (!drained) {
+    if (signals.wait(std::chrono::milliseconds(20)) == 0) continue;
+    // The second signal: whoever waits is cut off.
+    std::fflush(nullptr);
+    ::_exit(static_cast<int>(ErrorCode::interrupted));
+  }
+  drain.join();
+}
+
+}  // namespace
+
+void add_serve(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App* verb = add_verb(program, context, "serve", "Put models behind an HTTP port");
+  verb->add_option("MODEL", flags->models, "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name")
+      ->required();
+  verb->add_option("--host", flags->host, "address to listen on");
+  verb->add_option("-p,--port", flags->port, "port; 0 picks a free one and says which");
+  verb->add_option("--unix", flags->unix_path, "listen on this unix socket too");
+  verb->add_option("--default", flags->default_model, "the model of routes without a name");
+  verb->add_option("--api-key-file", flags->api_key_file, "ask for one of the keys in this file, one a line");
+  auto* certificate = verb->add_option("--tls-cert", flags->tls_certificate, "certificate chain, PEM");
+  auto* key = verb->add_option("--tls-key", flags->tls_key, "its key, PEM");
+  certificate->needs(key);
+  key->needs(certificate);
+  verb->add_option("--max-batch-size", flags->max_batch_size, "rows that share a run, at most; 1: no batching")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  verb->add_option("--max-queue-delay", flags->max_queue_delay, "how long a request waits for others to share its run");
+  verb->add_option("--max-queue", flags->max_queue, "requests that may wait for a model")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
+  verb->add_option("--max-body", flags->max_body_bytes, "bytes of a request's body, at most")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+  verb->add_option("--io-threads", flags->io_threads, "threads that read and write; default: by the processors")
+      ->check(CLI::Range(1U, 256U));
+  verb->add_option("--drain-delay", flags->drain_delay, "how long to serve on, unready, after SIGTERM");
+  verb->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may then take");
+  verb->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_timeout_flag(*verb, flags->timeout);
+  add_load_flags(*verb, flags->load);
+  verb->footer(
+      "Examples:\n"
+      "  gpux serve digits --port 8080\n"
+      "  gpux serve small=a.onnx large=b.onnx --default small --provider cuda");
+  verb->callback([flags, &context] { serve(*flags, context); });
+}
+
+}  // namespace gpux::cli

@@ -1,0 +1,150 @@
+#include "server/metrics.h"
+
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "base/machine.h"
+#include "base/spelling.h"
+
+namespace gpux::server {
+namespace {
+
+// Label values escape backslash, quote and line feed.
+std::string label(std::string_view text) {
+  std::string out;
+  for (const char character : text) {
+    if (character == '\\' || character == '"') out += '\\';
+    if (character == '\n') {
+      out += "\\n";
+    } else {
+      out += character;
+    }
+  }
+  return out;
+}
+
+std::string labels_of(const ServedModel& model) {
+  return fmt::format(R"(model="{}",version="{}")", label(model.name()), label(model.version()));
+}
+
+std::uint64_t microseconds(const Histogram& histogram) {
+  return static_cast<std::uint64_t>(histogram.sum().count() / 1000);
+}
+
+class Page {
+ public:
+  explicit Page(std::span<const std::shared_ptr<ServedModel>> models) : models_(models) {}
+
+  void family(std::string_view name, std::string_view kind, std::string_view help) {
+    text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, kind, help);
+  }
+
+  void of_each(std::string_view name, std::string_view kind, std::string_view help,
+               const std::function<std::uint64_t(ServedModel&)>& value) {
+    family(name, kind, help);
+    for (const auto& model : models_) text_ += fmt::format("{}{{{}}} {}\n", name, labels_of(*model), value(*model));
+  }
+
+  void histograms(std::string_view name, std::string_view help,
+                  const std::function<const Histogram&(ServedModel&)>& histogram) {
+    family(name, "histogram", help);
+    for (const auto& model : models_) {
+      const std::string labels = labels_of(*model);
+      const Histogram& shown = histogram(*model);
+      std::uint64_t below = 0;
+      for (std::size_t i = 0; i < Histogram::bounds.size(); ++i) {
+        below += shown.in_bucket(i);
+        text_ += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, Histogram::bounds[i], below);
+      }
+      below += shown.in_bucket(Histogram::bounds.size());
+      text_ += fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name, labels,
+                           below, std::chrono::duration<double>(shown.sum()).count());
+    }
+  }
+
+  void failures() {
+    constexpr std::string_view name = "nv_inference_request_failure";
+    family(name, "counter", "Requests that were not answered with results, by reason");
+    for (const auto& model : models_) {
+      const ModelStatistics& counts = model->statistics();
+      const std::string labels = labels_of(*model);
+      const auto line = [&](std::string_view reason, std::uint64_t value) {
+        text_ += fmt::format("{}{{{},reason=\"{}\"}} {}\n", name, labels, reason, value);
+      };
+      line("REJECTED", counts.rejected);
+      line("CANCELED", counts.cancelled);
+      line("BACKEND", counts.failed);
+      line("OTHER", counts.invalid + counts.expired);
+    }
+  }
+
+  void providers() {
+    family("gpux_model_provider_nodes", "gauge", "Nodes of the model's session on each execution provider");
+    for (const auto& model : models_) {
+      for (const ProviderAttempt& attempt : model->runtime().verdict().tried) {
+        if (attempt.node_count == 0) continue;
+        const std::string device = attempt.devices.empty() ? std::string() : attempt.devices.front().name;
+        text_ += fmt::format("gpux_model_provider_nodes{{{},provider=\"{}\",device=\"{}\"}} {}\n", labels_of(*model),
+                             label(attempt.id), label(device), attempt.node_count);
+      }
+    }
+  }
+
+  void single(std::string_view name, std::string_view kind, std::string_view help, std::uint64_t value) {
+    family(name, kind, help);
+    text_ += fmt::format("{} {}\n", name, value);
+  }
+
+  std::string text() && { return std::move(text_); }
+
+ private:
+  std::span<const std::shared_ptr<ServedModel>> models_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const http::Counters& transport) {
+  Page page(models);
+  page.of_each("nv_inference_request_success", "counter", "Requests answered with results",
+               [](ServedModel& model) { return model.statistics().succeeded.load(); });
+  page.failures();
+  page.of_each("nv_inference_count", "counter", "Rows inferred: a batch of n counts n",
+               [](ServedModel& model) { return model.statistics().rows.load(); });
+  page.of_each("nv_inference_exec_count", "counter", "Runs of the model",
+               [](ServedModel& model) { return model.scheduler().counts().runs; });
+  page.of_each("nv_inference_pending_request_count", "gauge", "Requests waiting in the queue",
+               [](ServedModel& model) { return model.scheduler().counts().waiting; });
+  page.of_each("gpux_running_request_count", "gauge", "Requests in runs",
+               [](ServedModel& model) { return model.scheduler().counts().running; });
+  page.of_each("gpux_overdue_run_count", "gauge", "Runs that nobody waits for any more and that have not returned",
+               [](ServedModel& model) { return model.scheduler().counts().overdue_runs; });
+  page.of_each("gpux_retried_batch_count", "counter", "Batches that failed and were run request by request",
+               [](ServedModel& model) { return model.scheduler().counts().retried; });
+  page.of_each("nv_inference_request_duration_us", "counter", "Time from arrival to answer, summed",
+               [](ServedModel& model) { return microseconds(model.statistics().total); });
+  page.of_each("nv_inference_queue_duration_us", "counter", "Time in the queue, summed",
+               [](ServedModel& model) { return microseconds(model.statistics().queue); });
+  page.of_each("nv_inference_compute_input_duration_us", "counter", "Time joining inputs, summed",
+               [](ServedModel& model) { return microseconds(model.statistics().input); });
+  page.of_each("nv_inference_compute_infer_duration_us", "counter", "Time in the model, summed",
+               [](ServedModel& model) { return microseconds(model.statistics().compute); });
+  page.of_each("nv_inference_compute_output_duration_us", "counter", "Time cutting results apart, summed",
+               [](ServedModel& model) { return microseconds(model.statistics().output); });
+  page.histograms("gpux_request_duration_seconds", "From arrival to answer",
+                  [](ServedModel& model) -> const Histogram& { return model.statistics().total; });
+  page.histograms("gpux_queue_duration_seconds", "In the queue",
+                  [](ServedModel& model) -> const Histogram& { return model.statistics().queue; });
+  page.histograms("gpux_compute_duration_seconds", "In the model",
+                  [](ServedModel& model) -> const Histogram& { return model.statistics().compute; });
+  page.providers();
+  page.single("gpux_http_connections", "gauge", "Open connections", transport.connections_open);
+  page.single("gpux_http_requests_total", "counter", "HTTP requests", transport.requests);
+  page.single("gpux_http_refused_total", "counter", "HTTP requests refused before they reached a model",
+              transport.requests_refused);
+  page.single("process_resident_memory_bytes", "gauge", "Resident memory", resident_bytes());
+  return std::move(page).text();
+}
+
+}  // namespace gpux::server

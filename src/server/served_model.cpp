@@ -1,0 +1,132 @@
+#include "server/served_model.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "runtime/batch.h"
+#include "runtime/check_inputs.h"
+#include "runtime/session_replica.h"
+
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<std::unique_ptr<runtime::Replica>> replicas_of(const Runtime& runtime) {
+  std::vector<std::unique_ptr<runtime::Replica>> replicas;
+  replicas.push_back(std::make_unique<runtime::SessionReplica>(runtime));
+  return replicas;
+}
+
+std::vector<std::size_t> indices_of(const std::vector<std::string>& names, const Signature& signature) {
+  std::vector<std::size_t> indices;
+  if (names.empty()) {
+    for (std::size_t i = 0; i < signature.outputs.size(); ++i) indices.push_back(i);
+    return indices;
+  }
+  for (const std::string& name : names) {
+    const auto found = std::find_if(signature.outputs.begin(), signature.outputs.end(),
+                                    [&](const SignatureEntry& entry) { return entry.name == name; });
+    if (found == signature.outputs.end()) {
+      throw Error(ErrorCode::invalid_input, fmt::format("there is no output '{}'", name.substr(0, 80)));
+    }
+    indices.push_back(static_cast<std::size_t>(found - signature.outputs.begin()));
+  }
+  return indices;
+}
+
+}  // namespace
+
+void Histogram::add(std::chrono::nanoseconds duration) noexcept {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  const auto place = std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin();
+  counts_[static_cast<std::size_t>(place)].fetch_add(1, std::memory_order_relaxed);
+  nanoseconds_.fetch_add(duration.count(), std::memory_order_relaxed);
+}
+
+std::uint64_t Histogram::count() const noexcept {
+  std::uint64_t total = 0;
+  for (const auto& count : counts_) total += count.load(std::memory_order_relaxed);
+  return total;
+}
+
+std::chrono::nanoseconds Histogram::sum() const noexcept {
+  return std::chrono::nanoseconds(nanoseconds_.load(std::memory_order_relaxed));
+}
+
+std::uint64_t Histogram::in_bucket(std::size_t index) const noexcept {
+  return counts_[index].load(std::memory_order_relaxed);
+}
+
+void ModelStatistics::count(const Error& error) noexcept {
+  switch (error.code()) {
+    case ErrorCode::resource_exhausted:
+      ++rejected;
+      break;
+    case ErrorCode::interrupted:
+      ++cancelled;
+      break;
+    case ErrorCode::deadline_exceeded:
+      ++expired;
+      break;
+    case ErrorCode::invalid_input:
+      ++invalid;
+      break;
+    default:
+      ++failed;
+  }
+}
+
+ServedModel::ServedModel(std::string name, std::string version, Runtime runtime, std::optional<ProjectFile> project,
+                         const ServingOptions& options)
+    : name_(std::move(name)),
+      version_(std::move(version)),
+      runtime_(std::move(runtime)),
+      project_(std::move(project)),
+      options_(options),
+      can_batch_(options.max_batch_size > 1 && runtime::can_share_runs(runtime_.info().signature)),
+      scheduler_(replicas_of(runtime_), {.batch = {.max_rows = options.max_batch_size,
+                                                   .max_delay = options.max_queue_delay,
+                                                   .look_ahead = 64},
+                                         .can_batch = can_batch_,
+                                         .max_queue = options.max_queue}) {}
+
+runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion done) {
+  try {
+    runtime::check_inputs(signature(), call.inputs);
+    runtime::InferRequest request{.inputs = std::move(call.inputs),
+                                  .outputs = indices_of(call.outputs, signature()),
+                                  .priority = call.priority,
+                                  .deadline = call.deadline};
+    if (options_.timeout) {
+      const auto latest = call.arrived + *options_.timeout;
+      request.deadline = request.deadline ? std::min(*request.deadline, latest) : latest;
+    }
+    std::int64_t rows = 1;
+    if (can_batch_) rows = runtime::shared_rows(request.inputs).value_or(1);
+    return scheduler_.submit(std::move(request), [this, rows, arrived = call.arrived,
+                                                  done = std::move(done)](runtime::InferAnswer&& answer) {
+      if (answer.error) {
+        statistics_.count(*answer.error);
+      } else {
+        const Clock::time_point now = Clock::now();
+        ++statistics_.succeeded;
+        statistics_.rows += static_cast<std::uint64_t>(rows);
+        statistics_.last_success = now.time_since_epoch().count();
+        statistics_.total.add(now - arrived);
+        statistics_.queue.add(answer.times.queue);
+        statistics_.input.add(answer.times.input);
+        statistics_.compute.add(answer.times.compute);
+        statistics_.output.add(answer.times.output);
+      }
+      done(std::move(answer));
+    });
+  } catch (const Error& error) {
+    statistics_.count(error);
+    throw;
+  }
+}
+
+}  // namespace gpux::server

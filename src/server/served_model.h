@@ -1,0 +1,91 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gpux/runtime.h"
+#include "model/project_file.h"
+#include "runtime/scheduler.h"
+
+namespace gpux::server {
+
+/// Counts durations in buckets. Thread-safe.
+class Histogram {
+ public:
+  /// Upper bounds in seconds; what is longer goes into one more bucket.
+  static constexpr std::array<double, 16> bounds{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                                                 0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10};
+
+  void add(std::chrono::nanoseconds duration) noexcept;
+  [[nodiscard]] std::uint64_t count() const noexcept;
+  [[nodiscard]] std::chrono::nanoseconds sum() const noexcept;
+  /// Of one bucket alone, the one above all bounds last.
+  [[nodiscard]] std::uint64_t in_bucket(std::size_t index) const noexcept;
+
+ private:
+  std::array<std::atomic<std::uint64_t>, bounds.size() + 1> counts_{};
+  std::atomic<std::int64_t> nanoseconds_ = 0;
+};
+
+/// How requests of one model ended. Each is counted once.
+struct ModelStatistics {
+  std::atomic<std::uint64_t> succeeded = 0, rejected = 0, cancelled = 0, expired = 0, invalid = 0, failed = 0;
+  std::atomic<std::uint64_t> rows = 0;         ///< of those that succeeded
+  std::atomic<std::int64_t> last_success = 0;  ///< steady clock, nanoseconds; 0: none yet
+  Histogram total, queue, input, compute, output;
+
+  /// Counts a failure by what it was.
+  void count(const Error& error) noexcept;
+};
+
+struct ServingOptions {
+  std::int64_t max_batch_size = 32;              ///< rows; 1: no batching
+  std::chrono::microseconds max_queue_delay{0};  ///< the oldest request waits so long for company
+  std::size_t max_queue = 1024;                  ///< requests that may wait
+  std::optional<std::chrono::milliseconds> timeout;
+};
+
+/// A loaded model with its queue.
+class ServedModel {
+ public:
+  ServedModel(std::string name, std::string version, Runtime runtime, std::optional<ProjectFile> project,
+              const ServingOptions& options);
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::string& version() const noexcept { return version_; }
+  [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
+  [[nodiscard]] const Signature& signature() const noexcept { return runtime_.info().signature; }
+  [[nodiscard]] const ProjectFile* project() const noexcept { return project_ ? &*project_ : nullptr; }
+  [[nodiscard]] const ServingOptions& options() const noexcept { return options_; }
+  [[nodiscard]] bool can_batch() const noexcept { return can_batch_; }
+  [[nodiscard]] ModelStatistics& statistics() noexcept { return statistics_; }
+  [[nodiscard]] runtime::Scheduler& scheduler() noexcept { return scheduler_; }
+
+  struct Call {
+    NamedValues inputs;
+    std::vector<std::string> outputs;  ///< empty: all
+    int priority = 0;
+    std::optional<std::chrono::steady_clock::time_point> deadline;
+    std::chrono::steady_clock::time_point arrived;
+  };
+
+  /// Checks the inputs against the signature and queues them; counts how it ends. Errors as of Scheduler::submit, and
+  /// invalid_input.
+  runtime::Scheduler::Ticket submit(Call call, runtime::Completion done);
+
+ private:
+  std::string name_, version_;
+  Runtime runtime_;
+  std::optional<ProjectFile> project_;
+  ServingOptions options_;
+  bool can_batch_;
+  ModelStatistics statistics_;
+  runtime::Scheduler scheduler_;  // last: its threads use the rest
+};
+
+}  // namespace gpux::server
