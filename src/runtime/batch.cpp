@@ -77,20 +77,21 @@ std::vector<BatchGroup> plan_batches(std::span<const NamedValues> items, std::ui
   std::vector<std::int64_t> group_rows;
   std::vector<bool> open;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::optional<std::int64_t> rows = shared_rows(items[i]);
-    const bool joins = rows.has_value();
+    const std::optional<std::int64_t> shared = shared_rows(items[i]);
+    const bool joins = shared.has_value();
+    const std::int64_t rows = shared.value_or(0);
     bool placed = false;
     for (std::size_t g = groups.size(); joins && !placed && g-- > 0;) {
       if (!open[g] || !same_but_rows(items[groups[g].items.front()], items[i])) continue;
-      if (row_limit != 0 && static_cast<std::uint64_t>(group_rows[g] + *rows) > row_limit) continue;
+      if (row_limit != 0 && static_cast<std::uint64_t>(group_rows[g] + rows) > row_limit) continue;
       groups[g].items.push_back(i);
-      groups[g].rows.push_back(*rows);
-      group_rows[g] += *rows;
+      groups[g].rows.push_back(rows);
+      group_rows[g] += rows;
       placed = true;
     }
     if (placed) continue;
-    groups.push_back({{i}, {rows.value_or(0)}});
-    group_rows.push_back(rows.value_or(0));
+    groups.push_back({{i}, {rows}});
+    group_rows.push_back(rows);
     open.push_back(joins);
   }
   return groups;
