@@ -76,7 +76,7 @@ void run_model(const RunFlags& flags, Context& context) {
   if (flags.output.empty()) {
     print_data(results_json(results, inputs.is_list, project, nonfinite));
   } else {
-    write_results(flags.output, results, inputs.is_list, project, nonfinite);
+    write_results(flags.output, results, inputs.is_list, model.info.signature.outputs, project, nonfinite);
     say(context, fmt::format("wrote {}", flags.output));
   }
   write_report(flags.report, runtime, taken.count(), inputs.items.size());

@@ -188,6 +188,13 @@ TEST(Run, WritesWhatItReads) {
   ASSERT_EQ(run(gpux, {model("sequence_output.onnx"), "-i", R"({"a": [1], "b": [2]})", "-o", file("s.pb")}).code, 0);
   EXPECT_EQ(run(gpux, {model("sequence_input.onnx"), "-i", "x=@" + file("s.pb")}).json(),
             Json::parse(R"({"y": [1, 2]})"));
+  // What is declared optional is kept as an OptionalProto: its name, that it holds a tensor (or nothing), the tensor.
+  ASSERT_EQ(run(gpux, {model("optional_output.onnx"), "-i", "x=[3]", "-o", file("o.pb")}).code, 0);
+  EXPECT_THAT(content_of(file("o.pb")), StartsWith("\x0a\x01y\x10\x01\x1a"));
+  EXPECT_EQ(run(gpux, {model("optional_input.onnx"), "-i", "x=@" + file("o.pb")}).json(), Json::parse(R"({"y": [3]})"));
+  ASSERT_EQ(run(gpux, {model("optional_none.onnx"), "-i", "x=[1]", "-o", file("o.pb")}).code, 0);
+  EXPECT_EQ(run(gpux, {model("optional_input.onnx"), "-i", "x=@" + file("o.pb")}).json(),
+            Json::parse(R"({"y": [-1]})"));
   ASSERT_EQ(run(gpux, {model("add.onnx"), "-i", R"([{"x": [[1, 2, 3]]}])", "-o", file("l.json")}).code, 0);
   EXPECT_EQ(Json::parse(content_of(file("l.json"))), Json::parse(R"([{"y": [[2, 4, 6]]}])"));
 }
