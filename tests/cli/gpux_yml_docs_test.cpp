@@ -80,7 +80,9 @@ TEST_F(GpuxYmlInDocuments, IsTakenOrRefusedAsTheySay) {
       SCOPED_TRACE(document.string() + ":\n" + shown.text);
       const Outcome outcome = read(shown.text);
       EXPECT_EQ(outcome.code, shown.refusal.empty() ? 0 : 3) << outcome.err;
-      if (!shown.refusal.empty()) EXPECT_EQ(outcome.err, shown.refusal);
+      if (!shown.refusal.empty()) {
+        EXPECT_EQ(outcome.err, shown.refusal);
+      }
       ++(shown.refusal.empty() ? taken : refused);
     }
   }
