@@ -220,12 +220,21 @@ int run(int count, char** arguments) {
 }  // namespace
 }  // namespace gpux::cli
 
+// g++ has a macro for it, clang asks for a feature.
+#if defined(__SANITIZE_ADDRESS__)
+#define GPUX_LOOKS_FOR_LEAKS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GPUX_LOOKS_FOR_LEAKS 1
+#endif
+#endif
+
 int main(int count, char** arguments) {
   std::signal(SIGINT, gpux::cli::interrupt);
   std::signal(SIGTERM, gpux::cli::interrupt);
   const int code = gpux::cli::run(count, arguments);
   std::fflush(nullptr);
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef GPUX_LOOKS_FOR_LEAKS
   if (code != static_cast<int>(gpux::ErrorCode::deadline_exceeded)) return code;  // leaks are looked for on the way out
 #endif
   // Providers' threads, and runs that did not stop in time, must not meet static destructors.
