@@ -180,6 +180,19 @@ TEST_F(Documents, AnUnknownProviderIsTheMistakeOfWhoeverWroteIt) {
   EXPECT_EQ(run("run . -i @input.json -p cudda").code, 2);
 }
 
+TEST_F(Documents, APackageCannotSayWhereToWrite) {
+  write_file_atomically(program_.folder().path() / "own.yml",
+                        "name: model-name\nmodel: {source: model.onnx}\nruntime:\n  profile: profile.json\n"
+                        "  providers:\n    - tensorrt: {trt_engine_cache_path: cache}\n    - cpu\n");
+  const Outcome built = run("build . -c own.yml");
+  EXPECT_EQ(built.code, 3);
+  EXPECT_THAT(built.err, HasSubstr("own.yml:6:7: a package cannot name a place of this machine"));
+  // The user's own file may, also beside a stored package.
+  EXPECT_EQ(run("run . -c own.yml -i @input.json").code, 0);
+  EXPECT_EQ(run("run model-name -c own.yml -i @input.json").code, 0);
+  EXPECT_EQ(run("inspect model-name -c own.yml").code, 0);
+}
+
 TEST_F(Documents, NothingIsWrittenToTheFolder) {
   const auto files = [&] {
     std::vector<std::string> names;
