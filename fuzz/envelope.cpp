@@ -1,6 +1,6 @@
 // JSON that is taken apart before its values are read: lines, objects, lists.
+#include "base/utf8.h"
 #include "fuzzer.h"
-#include "onnx/text.h"
 #include "tensor/json_envelope.h"
 
 namespace gpux::fuzz {
@@ -9,7 +9,7 @@ namespace {
 void split(std::string_view text) {
   if (is_object(text)) {
     for (const JsonInput& member : split_object(text)) {
-      require(onnx::is_utf8(member.name), "a name that is not UTF-8");
+      require(is_utf8(member.name), "a name that is not UTF-8");
       require(!member.raw.empty(), "a member without a value");
     }
   }

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "onnx/text.h"
+#include "base/utf8.h"
 
 namespace gpux::fuzz {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_one_line_of_text(std::string_view message) {
-  return !message.empty() && onnx::is_utf8(message) &&
+  return !message.empty() && is_utf8(message) &&
          std::none_of(message.begin(), message.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
 }
 

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """Writes the seeds in fuzz/corpus: one good input of each kind, from which the fuzzers go astray.
 
-Needs the Python packages onnx and numpy, as tests/models/make_models.py does. What fuzzers found lies beside the seeds,
+Needs the Python packages onnx and numpy; looks for them in .deps/python as well. What fuzzers found lies beside the seeds,
 under the name of what was wrong; this leaves it as it is.
 """
 
 import json
+import sys
 import zipfile
 from pathlib import Path
 
-import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
-
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / ".deps/python/lib/python3.11/site-packages"))
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
 MODELS = HERE.parent / "tests/models"
 ARRAYS = HERE.parent / "tests/tensor/references"
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "base/memory_size.h"
+#include "base/utf8.h"
 #include "fuzzer.h"
 #include "model/declared_type.h"
 #include "model/package_manifest.h"
@@ -23,8 +24,8 @@ void gpux::fuzz::read_hostile(std::string_view input) {
   static_cast<void>(boolean_from(input));
   if (const auto type = value_type_from(input)) require(!to_string(*type).empty(), "a type unsaid");
   if (is_inside_package(input)) require(!input.starts_with("../"), "outside the package");
-  require(onnx::is_utf8(onnx::to_utf8(input)), "not UTF-8");
-  require(onnx::is_utf8(onnx::quote(input)), "a quote that is not UTF-8");
+  require(is_utf8(onnx::to_utf8(input)), "not UTF-8");
+  require(is_utf8(onnx::quote(input)), "a quote that is not UTF-8");
   require(json_excerpt(input).size() <= 40, "a long excerpt");
   require(ort::readable_message(input).find('\n') == std::string::npos, "a message of several lines");
   const Reference reference = parse_reference(input);

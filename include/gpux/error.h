@@ -29,10 +29,11 @@ enum class ErrorCode : int {
 GPUX_API std::string_view to_string(ErrorCode code) noexcept;
 
 /// The one error of gpux: a value that can be thrown, stored for one request of a batch, or shown.
-/// The message is one line that says what was attempted, what was met and what would be accepted.
+/// The message is one line that says what was attempted, what was met and what would be accepted. It may quote what
+/// comes from anywhere: control characters and bytes that are not UTF-8 are spelled out as "\x1b".
 class GPUX_API Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message);
 
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
 

@@ -27,15 +27,11 @@ void interrupt(int /*signal*/) {
 }
 
 int report(bool as_json, const Error& error) {
-  std::string line = error.message();
-  for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
   if (as_json) {
     log::start(log::Level::error, log::Format::json);
-    log::error("{}", line);
+    log::error("{}", error.message());
   } else {
-    fmt::print(stderr, "gpux: {}\n", line);
+    fmt::print(stderr, "gpux: {}\n", error.message());
   }
   return error.exit_code();
 }
