@@ -10,18 +10,6 @@
 namespace gpux::runtime {
 namespace {
 
-// The first size that all of an item's inputs share.
-std::optional<std::int64_t> rows_of(const NamedValues& item) {
-  std::optional<std::int64_t> rows;
-  for (const auto& [name, value] : item) {
-    const Tensor* tensor = value.tensor();
-    if (tensor == nullptr || tensor->shape().empty()) return std::nullopt;
-    if (rows && *rows != tensor->shape()[0]) return std::nullopt;
-    rows = tensor->shape()[0];
-  }
-  return rows;
-}
-
 bool same_but_rows(const NamedValues& a, const NamedValues& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -33,11 +21,6 @@ bool same_but_rows(const NamedValues& a, const NamedValues& b) {
     }
   }
   return true;
-}
-
-bool whole_bytes(const NamedValues& item) {
-  return std::all_of(item.begin(), item.end(),
-                     [](const NamedValue& value) { return bits_of(value.second.tensor()->type()) % 8 == 0; });
 }
 
 Tensor concatenate(std::span<const NamedValues> items, const BatchGroup& group, std::size_t input) {
@@ -65,6 +48,17 @@ Tensor concatenate(std::span<const NamedValues> items, const BatchGroup& group, 
 
 }  // namespace
 
+std::optional<std::int64_t> shared_rows(const NamedValues& item) {
+  std::optional<std::int64_t> rows;
+  for (const auto& [name, value] : item) {
+    const Tensor* tensor = value.tensor();
+    if (tensor == nullptr || tensor->shape().empty() || bits_of(tensor->type()) % 8 != 0) return std::nullopt;
+    if (rows && *rows != tensor->shape()[0]) return std::nullopt;
+    rows = tensor->shape()[0];
+  }
+  return rows;
+}
+
 bool can_share_runs(const Signature& signature) {
   std::optional<std::string> batch_name;
   const auto free_first = [&](const SignatureEntry& entry) {
@@ -83,20 +77,21 @@ std::vector<BatchGroup> plan_batches(std::span<const NamedValues> items, std::ui
   std::vector<std::int64_t> group_rows;
   std::vector<bool> open;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::optional<std::int64_t> rows = rows_of(items[i]);
-    const bool joins = rows.has_value() && whole_bytes(items[i]);
+    const std::optional<std::int64_t> shared = shared_rows(items[i]);
+    const bool joins = shared.has_value();
+    const std::int64_t rows = shared.value_or(0);
     bool placed = false;
     for (std::size_t g = groups.size(); joins && !placed && g-- > 0;) {
       if (!open[g] || !same_but_rows(items[groups[g].items.front()], items[i])) continue;
-      if (row_limit != 0 && static_cast<std::uint64_t>(group_rows[g] + *rows) > row_limit) continue;
+      if (row_limit != 0 && static_cast<std::uint64_t>(group_rows[g] + rows) > row_limit) continue;
       groups[g].items.push_back(i);
-      groups[g].rows.push_back(*rows);
-      group_rows[g] += *rows;
+      groups[g].rows.push_back(rows);
+      group_rows[g] += rows;
       placed = true;
     }
     if (placed) continue;
-    groups.push_back({{i}, {rows.value_or(0)}});
-    group_rows.push_back(rows.value_or(0));
+    groups.push_back({{i}, {rows}});
+    group_rows.push_back(rows);
     open.push_back(joins);
   }
   return groups;

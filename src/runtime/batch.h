@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct BatchGroup {
 /// Whether several items can share a run: every input and output is a tensor whose first dimension is free, and all
 /// those dimensions carry the same name, or none does.
 bool can_share_runs(const Signature& signature);
+
+/// The first size that all of the item's inputs share, where they have one and are whole bytes a row.
+std::optional<std::int64_t> shared_rows(const NamedValues& item);
 
 /// Cuts items into runs. Items share one where names, types and all sizes but the first agree, neighbours first, up to
 /// `row_limit` rows (0: no limit). Pure. Each item's inputs must all have the same first size, else it goes alone.
