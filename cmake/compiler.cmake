@@ -19,6 +19,12 @@ endif()
 if(GPUX_WARNINGS_AS_ERRORS)
   target_compile_options(gpux_compile_options INTERFACE -Werror)
 endif()
+if(GPUX_FUZZ)
+  # Coverage for the fuzzers to steer by; what is no fuzzer links without their main().
+  set(GPUX_SANITIZE address,undefined)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()
 if(GPUX_SANITIZE)
   # Set for everything, so that no two objects of one program disagree.
   add_compile_options(-fsanitize=${GPUX_SANITIZE} -fno-sanitize-recover=undefined -fno-omit-frame-pointer)

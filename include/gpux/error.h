@@ -14,8 +14,8 @@ enum class ErrorCode : int {
   usage = 2,                 ///< The call or command line is wrong: correct it.
   invalid_config = 3,        ///< gpux.yml is wrong: edit it.
   invalid_model = 4,         ///< The model file cannot be used: get another.
-  provider_unavailable = 5,  ///< What was insisted on cannot run here: install it or ask for less.
-  invalid_input = 6,         ///< The data does not fit the model: correct the data.
+  provider_unavailable = 5,  ///< What was insisted on cannot run here, or failed: install it or ask for another.
+  invalid_input = 6,         ///< The data does not fit the model, or a node fails on it: correct the data.
   not_found = 7,             ///< No such model, name or file.
   resource_exhausted = 8,    ///< Memory or a queue is full: try later or with less.
   deadline_exceeded = 9,     ///< It took longer than was allowed.
@@ -29,10 +29,11 @@ enum class ErrorCode : int {
 GPUX_API std::string_view to_string(ErrorCode code) noexcept;
 
 /// The one error of gpux: a value that can be thrown, stored for one request of a batch, or shown.
-/// The message is one line that says what was attempted, what was met and what would be accepted.
+/// The message is one line that says what was attempted, what was met and what would be accepted. It may quote what
+/// comes from anywhere: control characters and bytes that are not UTF-8 are spelled out as "\x1b".
 class GPUX_API Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message);
 
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
 

@@ -1,5 +1,7 @@
 #include "gpux/error.h"
 
+#include "base/utf8.h"
+
 namespace gpux {
 
 std::string_view to_string(ErrorCode code) noexcept {
@@ -33,6 +35,8 @@ std::string_view to_string(ErrorCode code) noexcept {
   }
   return "internal";
 }
+
+Error::Error(ErrorCode code, const std::string& message) : std::runtime_error(one_line(message)), code_(code) {}
 
 Error Error::within(std::string_view context) const {
   return {code_, std::string(context) + ": " + what()};

@@ -6,6 +6,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "base/utf8.h"
+
 namespace gpux::log {
 namespace {
 
@@ -33,17 +35,11 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::off;
 }
 
-std::string json_string(std::string_view text) {
+std::string json_string(std::string_view line) {
   std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      quoted += c;
-    }
+  for (const char c : line) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
   }
   return quoted + '"';
 }
@@ -64,11 +60,8 @@ bool enabled(Level level) noexcept {
 
 void write(Level level, std::string_view message) {
   if (!enabled(level)) return;
-  if (line_format == Format::json) {
-    logger().log(to_spdlog(level), json_string(message));
-  } else {
-    logger().log(to_spdlog(level), message);
-  }
+  const std::string line = one_line(message);
+  logger().log(to_spdlog(level), line_format == Format::json ? json_string(line) : line);
 }
 
 }  // namespace gpux::log

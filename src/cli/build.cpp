@@ -87,6 +87,7 @@ void build(const BuildFlags& flags, const Context& context) {
                 fmt::format("'{}' is a stored package already; gpux tag gives it another name", flags.path));
   }
   const std::vector<Reference> names = names_for(flags, model.located);
+  if (model.located.project) require_portable_options(*model.located.project);
   PackageContent content = package_content(model.located, flags.load.provider);
 
   // Loading it is the proof that it is a model; what the optimizer made of it comes along where it was asked for.

@@ -30,8 +30,10 @@ void say(const Context& context, std::string_view line) {
 
 CLI::App* add_verb(CLI::App& program, Context& context, const std::string& name, const std::string& description) {
   CLI::App* verb = program.add_subcommand(name, description);
-  verb->add_flag("--json", context.json, "JSON on standard output (the default where that is no terminal)");
-  verb->add_flag("--table", context.table, "a table for people, even where standard output is no terminal");
+  CLI::Option* json =
+      verb->add_flag("--json", context.json, "JSON on standard output (the default where that is no terminal)");
+  verb->add_flag("--table", context.table, "a table for people, even where standard output is no terminal")
+      ->excludes(json);
   return verb;
 }
 

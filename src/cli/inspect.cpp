@@ -108,7 +108,6 @@ void print_model_tables(const LocatedModel& located, const ModelInfo& info, cons
 void inspect_model(const InspectFlags& flags, const Context& context) {
   if (!loads(flags)) refuse_load_flags(flags.load);
   const LocatedModel located = find_model(flags);
-  if (located.project && located.stored) require_portable(*located.project);
   ModelInfo info = ModelInspector::inspect(located.onnx_file);
   info.name = located.name;
   info.version = located.version;

@@ -11,6 +11,7 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "model/project_check.h"
+#include "provider/options.h"
 #include "provider/probe.h"
 #include "provider/request.h"
 #include "provider/table.h"
@@ -185,7 +186,24 @@ std::span<const Variable> variables() {
   return all;
 }
 
+// Not another one that --config names, which is the user's own.
+bool came_with_the_package(const ProjectFile& project, const LocatedModel& model) {
+  return model.stored && project.file.parent_path() / model.stored->package.model_file == model.onnx_file;
+}
+
 }  // namespace
+
+void require_portable_options(const ProjectFile& project) {
+  for (const DeclaredProvider& declared : project.runtime.providers) {
+    for (const auto& [name, value] : declared.options) {
+      if (!provider::names_a_place(declared.name, name, value)) continue;
+      throw Error(ErrorCode::invalid_config,
+                  fmt::format("{}: a package cannot name a place of this machine, as {}'s option '{}' does; use "
+                              "--cache-dir, or --provider-option {}.{}=…",
+                              project.where(declared.position), declared.name, name, declared.name, name));
+    }
+  }
+}
 
 std::vector<ProviderLibrary> read_provider_libraries(const std::vector<std::string>& texts) {
   std::vector<ProviderLibrary> libraries;
@@ -295,6 +313,7 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
     options.optimization = declared.optimization.value_or(Optimization::all);
   }
   read_provider_options(flags, options);
+  if (project != nullptr && came_with_the_package(*project, model)) require_portable_options(*project);
   if (project != nullptr) read_project(*project, options);
   check_request(options, place);
 

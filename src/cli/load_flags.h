@@ -34,6 +34,10 @@ void add_timeout_flag(CLI::App& verb, std::string& timeout);
 /// Errors usage (flags and variables), invalid_config (gpux.yml), each naming the setting.
 LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model);
 
+/// Error invalid_config where the file gives a provider an option that names a place of this machine, which a package
+/// may not say. resolve_load() does it for the gpux.yml that came with a package.
+void require_portable_options(const ProjectFile& project);
+
 /// The values of --provider-library NAME=PATH. Error usage.
 std::vector<ProviderLibrary> read_provider_libraries(const std::vector<std::string>& texts);
 

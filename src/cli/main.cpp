@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <span>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -26,15 +27,11 @@ void interrupt(int /*signal*/) {
 }
 
 int report(bool as_json, const Error& error) {
-  std::string line = error.message();
-  for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
   if (as_json) {
     log::start(log::Level::error, log::Format::json);
-    log::error("{}", line);
+    log::error("{}", error.message());
   } else {
-    fmt::print(stderr, "gpux: {}\n", line);
+    fmt::print(stderr, "gpux: {}\n", error.message());
   }
   return error.exit_code();
 }
@@ -48,49 +45,91 @@ void collect_flags(const CLI::App& app, std::vector<std::string>& names) {
   }
 }
 
+struct Replacement {
+  std::string_view word, instead;
+};
+
+std::string_view instead_of(std::string_view word, std::span<const Replacement> table) {
+  const auto found = std::find_if(table.begin(), table.end(), [&](const Replacement& row) { return row.word == word; });
+  return found == table.end() ? std::string_view{} : found->instead;
+}
+
 // Commands of other tools' documents that this version has not, and what there is instead.
-std::string_view instead_of(std::string_view verb) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> table{{
-      {"serve", "this version does not serve; 'gpux run' answers once"},
-      {"pull", "this version does not download; get the ONNX file and 'gpux build' it"},
-      {"push", "this version does not upload"},
-      {"embed", "this version does not read text; 'gpux run' takes token ids"},
-      {"chat", "this version does not generate text"},
-      {"search", "this version asks no registry; 'gpux images' lists what is stored"},
-      {"info", "use 'gpux inspect'"},
-      {"remove", "use 'gpux rm'"},
-      {"convert", "this version converts nothing; export the model to ONNX where it comes from"},
-  }};
-  for (const auto& [name, words] : table) {
-    if (name == verb) return words;
+constexpr std::array<Replacement, 20> other_verbs{{
+    {"serve", "this version does not serve; 'gpux run' answers once"},
+    {"pull", "this version does not download; get the ONNX file and 'gpux build' it"},
+    {"push", "this version does not upload"},
+    {"login", "this version asks no registry"},
+    {"registries", "this version asks no registry"},
+    {"search", "this version asks no registry; 'gpux images' lists what is stored"},
+    {"embed", "this version does not read text; 'gpux run' takes token ids"},
+    {"chat", "this version does not generate text"},
+    {"batch", "'gpux run' takes a list of objects"},
+    {"info", "use 'gpux inspect'"},
+    {"validate", "use 'gpux inspect'; 'gpux build' also loads the model"},
+    {"init", "write gpux.yml; 'gpux schema' says what may stand there"},
+    {"remove", "use 'gpux rm'"},
+    {"benchmark", "use 'gpux bench'"},
+    {"optimize", "use 'gpux build --optimize'"},
+    {"quantize", "this version quantizes nothing"},
+    {"convert", "this version converts nothing; export the model to ONNX where it comes from"},
+    {"ps", "nothing of gpux runs in the background"},
+    {"stop", "nothing of gpux runs in the background"},
+    {"logs", "nothing of gpux runs in the background; -v shows more of a command"},
+}};
+
+// The same of flags.
+constexpr std::array<Replacement, 8> other_flags{{
+    {"--no-version", "leave it out"},
+    {"--json-output", "use --json"},
+    {"--no-json-output", "use --table"},
+    {"--text", "this version does not read text; --input takes token ids"},
+    {"--interactive", "this version asks nothing; --input - reads standard input"},
+    {"--revision", "a stored model's version is its tag, NAME:TAG"},
+    {"--rev", "a stored model's version is its tag, NAME:TAG"},
+    {"--token", "this version asks no registry"},
+}};
+
+bool stands_for_a_verb(const CLI::App& program) {
+  const std::vector<std::string> not_understood = program.remaining();
+  return program.get_subcommands().empty() && !not_understood.empty() && !not_understood.front().starts_with("-");
+}
+
+std::string without_value(const std::string& word) {
+  return word.substr(0, word.find('='));
+}
+
+// The flag that nothing knows, as typed.
+std::string flag_to_blame(const CLI::App& program, std::span<char*> arguments, const std::vector<std::string>& known) {
+  const std::vector<std::string> not_understood = program.remaining(true);
+  for (const std::string word : arguments) {
+    const bool refused = std::find(not_understood.begin(), not_understood.end(), word) != not_understood.end();
+    if (refused && word.starts_with("-") && std::find(known.begin(), known.end(), word) == known.end()) {
+      return without_value(word);
+    }
   }
   return {};
 }
 
 // CLI11's own words, with the nearest known name where one was mistyped.
-std::string usage_line(const CLI::App& program, const CLI::ParseError& error, int count, char** arguments) {
-  std::string line = error.what();
-  const std::vector<std::string> not_understood = program.remaining();
-  const bool no_verb = program.get_subcommands().empty();
+std::string usage_line(const CLI::App& program, std::string line, std::span<char*> arguments) {
   std::vector<std::string> known;
-  if (no_verb && !not_understood.empty() && !not_understood.front().starts_with("-")) {
+  std::string_view instead;
+  std::string word;
+  if (stands_for_a_verb(program)) {
+    word = program.remaining().front();
     for (const CLI::App* verb : program.get_subcommands({})) known.push_back(verb->get_name());
-    line = fmt::format("'{}' is no command of gpux", not_understood.front());
-    if (const std::string_view words = instead_of(not_understood.front()); !words.empty()) {
-      line += fmt::format(": {}", words);
-    } else if (const auto near = nearest(not_understood.front(), known); !near.empty()) {
-      line += fmt::format("; did you mean '{}'?", near);
-    }
-  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    line = fmt::format("'{}' is no command of gpux", word);
+    instead = instead_of(word, other_verbs);
+  } else {
     collect_flags(program, known);
-    for (int i = 1; i < count; ++i) {
-      const std::string word = std::string(arguments[i]).substr(0, std::string(arguments[i]).find('='));
-      if (std::find(known.begin(), known.end(), word) != known.end() || line.find(word) == std::string::npos) continue;
-      if (const auto near = nearest(word, known); !near.empty()) {
-        line += fmt::format("; did you mean '{}'?", near);
-        break;
-      }
-    }
+    word = flag_to_blame(program, arguments, known);
+    instead = instead_of(word, other_flags);
+  }
+  if (!instead.empty()) {
+    line += fmt::format(": {}", instead);
+  } else if (const auto near = nearest(word, known); !word.empty() && !near.empty()) {
+    line += fmt::format("; did you mean '{}'?", near);
   }
   const CLI::App* verb = &program;
   std::string path = "gpux";
@@ -141,8 +180,7 @@ int run(int count, char** arguments) {
   program.require_subcommand(1);
   program.fallthrough();
   program.set_version_flag("--version", std::string("gpux ") + version());
-  program.add_flag("-v", context.verbosity, "more messages on stderr; -vv for all");
-  program.add_flag("--verbose", context.verbosity, "the same as -v");
+  program.add_flag("-v,--verbose,!--no-verbose", context.verbosity, "more messages on stderr; -vv for all");
   program.add_flag("-q,--quiet", context.quiet, "no messages on stderr but errors");
   program.add_option("--log-format", log_format, "of messages on stderr: text, json")
       ->check(CLI::IsMember({"text", "json"}));
@@ -157,13 +195,15 @@ int run(int count, char** arguments) {
   program.footer(
       "'gpux COMMAND --help' says more of one. Exit codes: 0 done, 2 wrong call, 3 gpux.yml, 4 model,\n"
       "5 provider, 6 input, 7 not found, 8 memory, 9 timeout, 11 permission, 12 verify differs, 13 storage.");
+  const std::span<char*> words(arguments, static_cast<std::size_t>(count));
   try {
     program.parse(count, arguments);
     return context.exit_code;
-  } catch (const CLI::Success& wanted) {
-    return program.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    return report(log_format == "json", Error(ErrorCode::usage, usage_line(program, error, count, arguments)));
+    // Help was asked for (-h may have meant another program's host), or the version; but not of what there is not.
+    const bool done = dynamic_cast<const CLI::Success*>(&error) != nullptr && !stands_for_a_verb(program);
+    if (done) return program.exit(error);
+    return report(log_format == "json", Error(ErrorCode::usage, usage_line(program, error.what(), words)));
   } catch (const Error& error) {
     return report(log_format == "json", error);
   } catch (const std::bad_alloc&) {
@@ -176,12 +216,21 @@ int run(int count, char** arguments) {
 }  // namespace
 }  // namespace gpux::cli
 
+// g++ has a macro for it, clang asks for a feature.
+#if defined(__SANITIZE_ADDRESS__)
+#define GPUX_LOOKS_FOR_LEAKS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GPUX_LOOKS_FOR_LEAKS 1
+#endif
+#endif
+
 int main(int count, char** arguments) {
   std::signal(SIGINT, gpux::cli::interrupt);
   std::signal(SIGTERM, gpux::cli::interrupt);
   const int code = gpux::cli::run(count, arguments);
   std::fflush(nullptr);
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef GPUX_LOOKS_FOR_LEAKS
   if (code != static_cast<int>(gpux::ErrorCode::deadline_exceeded)) return code;  // leaks are looked for on the way out
 #endif
   // Providers' threads, and runs that did not stop in time, must not meet static destructors.

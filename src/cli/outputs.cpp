@@ -1,5 +1,6 @@
 #include "cli/outputs.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -51,6 +52,12 @@ const Tensor& tensor_of(const std::filesystem::path& file, const NamedValue& out
   return *tensor;
 }
 
+bool is_optional(const std::vector<SignatureEntry>& outputs, std::string_view name) {
+  return std::any_of(outputs.begin(), outputs.end(), [&](const SignatureEntry& entry) {
+    return entry.name == name && entry.type.kind == ValueKind::optional;
+  });
+}
+
 }  // namespace
 
 void check_output_name(const std::filesystem::path& file) {
@@ -76,7 +83,7 @@ void check_output_fits(const std::filesystem::path& file, const std::vector<Sign
 }
 
 void write_results(const std::filesystem::path& file, const std::vector<NamedValues>& results, bool is_list,
-                   const ProjectFile* project, NonFinite nonfinite) {
+                   const std::vector<SignatureEntry>& outputs, const ProjectFile* project, NonFinite nonfinite) {
   const std::string extension = extension_of(file);
   std::string content;
   if (extension == ".json") {
@@ -91,7 +98,8 @@ void write_results(const std::filesystem::path& file, const std::vector<NamedVal
     append_npy(content, tensor_of(file, only_output(file, results.front())));
   } else {
     const NamedValue& output = only_output(file, results.front());
-    content = onnx::write_value(output.second, output.first);
+    content = is_optional(outputs, output.first) ? onnx::write_optional(output.second, output.first)
+                                                 : onnx::write_value(output.second, output.first);
   }
   write_file_atomically(file, content);
 }

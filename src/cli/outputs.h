@@ -19,9 +19,9 @@ void check_output_name(const std::filesystem::path& file);
 /// there are results.
 void check_output_fits(const std::filesystem::path& file, const std::vector<SignatureEntry>& outputs, bool is_list);
 
-/// Writes results to FILE.{json,npz,npy,pb}, as a whole or not at all.
+/// Writes results of a model with these outputs to FILE.{json,npz,npy,pb}, as a whole or not at all.
 /// Error invalid_input where the results do not fit the format, storage.
 void write_results(const std::filesystem::path& file, const std::vector<NamedValues>& results, bool is_list,
-                   const ProjectFile* project, NonFinite nonfinite);
+                   const std::vector<SignatureEntry>& outputs, const ProjectFile* project, NonFinite nonfinite);
 
 }  // namespace gpux::cli

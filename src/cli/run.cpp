@@ -47,6 +47,10 @@ void check_output(const RunFlags& flags, const Signature& signature, bool is_lis
 }
 
 void run_model(const RunFlags& flags, Context& context) {
+  if (context.table && !flags.benchmark) {
+    throw Error(ErrorCode::usage,
+                "--table: run prints what the model gives as JSON; with --benchmark there is a table");
+  }
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
@@ -76,7 +80,7 @@ void run_model(const RunFlags& flags, Context& context) {
   if (flags.output.empty()) {
     print_data(runtime::results_json(results, inputs.is_list, project, nonfinite));
   } else {
-    write_results(flags.output, results, inputs.is_list, project, nonfinite);
+    write_results(flags.output, results, inputs.is_list, model.info.signature.outputs, project, nonfinite);
     say(context, fmt::format("wrote {}", flags.output));
   }
   write_report(flags.report, runtime, taken.count(), inputs.items.size());

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
 #include "model/in_quotes.h"
-#include "model/yaml_document.h"
 
 namespace gpux {
 namespace {
@@ -29,7 +29,7 @@ std::string value_of(std::string_view variable, std::vector<std::string>& proble
     return {};
   }
   const char* value = std::getenv(name.c_str());
-  if (value != nullptr && !yaml::is_utf8(value)) {
+  if (value != nullptr && !is_utf8(value)) {
     problems.push_back(fmt::format("the environment variable {} is not UTF-8 text", in_quotes(name)));
     return {};
   }

@@ -14,6 +14,7 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
+#include "base/utf8.h"
 #include "gpux/error.h"
 #include "model/in_quotes.h"
 
@@ -185,37 +186,11 @@ void require_readable(std::string_view text, const std::string& name) {
   }
 }
 
-// The bytes a UTF-8 sequence takes by its first byte, 0 where none begins so.
-std::size_t sequence_length(unsigned char first) {
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first < 0xe0) return 2;
-  if (first >= 0xe0 && first < 0xf0) return 3;
-  if (first >= 0xf0 && first < 0xf5) return 4;
-  return 0;
-}
-
 }  // namespace
 
 const TreeNode* TreeNode::find(std::string_view key) const noexcept {
   const auto entry = std::find_if(entries.begin(), entries.end(), [key](const Entry& e) { return e.key == key; });
   return entry == entries.end() ? nullptr : entry->value.get();
-}
-
-bool is_utf8(std::string_view text) noexcept {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    const std::size_t length = sequence_length(first);
-    if (length == 0 || length > text.size() - i) return false;
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0U) != 0x80) return false;
-    }
-    const unsigned char second = length > 1 ? static_cast<unsigned char>(text[i + 1]) : 0;
-    const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-    const bool surrogate_or_beyond = (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
-    if (overlong || surrogate_or_beyond) return false;
-    i += length;
-  }
-  return true;
 }
 
 std::shared_ptr<const TreeNode> parse(std::string_view text, const std::string& name,

@@ -47,6 +47,4 @@ struct Entry {
 std::shared_ptr<const TreeNode> parse(std::string_view text, const std::string& name,
                                       const std::function<std::string(const std::string&, Position)>& scalar);
 
-bool is_utf8(std::string_view text) noexcept;
-
 }  // namespace gpux::yaml

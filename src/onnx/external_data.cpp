@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
 #include "gpux/error.h"
 #include "onnx/limits.h"
 #include "onnx/text.h"

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/utf8.h"
 #include "gpux/error.h"
 #include "onnx/external_data.h"
 #include "onnx/file_kind.h"

@@ -11,7 +11,6 @@
 #include "base/files.h"
 #include "gpux/error.h"
 #include "onnx/file_kind.h"
-#include "onnx/limits.h"
 #include "onnx/message.h"
 #include "onnx/schema.h"
 #include "onnx/tensor_header.h"
@@ -162,27 +161,53 @@ Tensor read_tensor(const Message& message) {
   throw Error(ErrorCode::invalid_input, fmt::format("{} in .pb files are not supported", kind));
 }
 
-void check_depth(const Message& message, unsigned depth) {
-  if (depth > deepest_nesting) {
-    message.malformed(fmt::format("values are nested more than {} deep", deepest_nesting));
-  }
+const ValueType& inner_of(const ValueType& type) {
+  static const ValueType tensor;
+  return type.inner.empty() ? tensor : type.inner.front();
 }
 
-Value read_optional(Message message, unsigned depth);
+std::string_view in_words(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::tensor:
+      return "a tensor";
+    case ValueKind::sparse_tensor:
+      return "a sparse tensor";
+    case ValueKind::sequence:
+      return "a sequence";
+    case ValueKind::map:
+      return "a map";
+    case ValueKind::optional:
+      return "an optional";
+    case ValueKind::opaque:
+      break;
+  }
+  return "an opaque value";
+}
 
-Value read_sequence(Message message, unsigned depth) {
-  check_depth(message, depth);
+void require_kind(const Message& message, const ValueType& expected, ValueKind kind) {
+  if (expected.kind == kind) return;
+  message.malformed(fmt::format("it holds {}, where {} is expected", in_words(kind), in_words(expected.kind)));
+}
+
+// These go no deeper than the expected type does.
+Value read_optional(Message message, const ValueType& expected);
+
+Value read_sequence(Message message, const ValueType& expected) {
+  const ValueType& inner = inner_of(expected);
   Sequence sequence;
   while (message.next()) {
     switch (message.field()) {
       case schema::sequence::tensor_values:
+        require_kind(message, inner, ValueKind::tensor);
         sequence.values.emplace_back(read_tensor(message.message()));
         break;
       case schema::sequence::sequence_values:
-        sequence.values.push_back(read_sequence(message.message(), depth + 1));
+        require_kind(message, inner, ValueKind::sequence);
+        sequence.values.push_back(read_sequence(message.message(), inner));
         break;
       case schema::sequence::optional_values:
-        sequence.values.push_back(read_optional(message.message(), depth + 1));
+        require_kind(message, inner, ValueKind::optional);
+        sequence.values.push_back(read_optional(message.message(), inner));
         break;
       case schema::sequence::sparse_tensor_values:
         refuse_kind("sparse tensors");
@@ -198,19 +223,22 @@ Value read_sequence(Message message, unsigned depth) {
   return sequence;
 }
 
-Value read_optional(Message message, unsigned depth) {
-  check_depth(message, depth);
+Value read_optional(Message message, const ValueType& expected) {
+  const ValueType& inner = inner_of(expected);
   Value value;
   while (message.next()) {
     switch (message.field()) {
       case schema::optional::tensor_value:
+        require_kind(message, inner, ValueKind::tensor);
         value = read_tensor(message.message());
         break;
       case schema::optional::sequence_value:
-        value = read_sequence(message.message(), depth + 1);
+        require_kind(message, inner, ValueKind::sequence);
+        value = read_sequence(message.message(), inner);
         break;
       case schema::optional::optional_value:
-        value = read_optional(message.message(), depth + 1);
+        require_kind(message, inner, ValueKind::optional);
+        value = read_optional(message.message(), inner);
         break;
       case schema::optional::sparse_tensor_value:
         refuse_kind("sparse tensors");
@@ -244,11 +272,11 @@ Value read_expected(const Message& message, const ValueType& expected) {
     case ValueKind::tensor:
       return read_tensor(message);
     case ValueKind::sequence:
-      return read_sequence(message, 0);
+      return read_sequence(message, expected);
     case ValueKind::optional: {
-      const ValueType inner = expected.inner.empty() ? ValueType{} : expected.inner.front();
+      const ValueType& inner = inner_of(expected);
       if (inner.kind != ValueKind::optional && is_bare(message, inner.kind)) return read_expected(message, inner);
-      return read_optional(message, 0);
+      return read_optional(message, expected);
     }
     case ValueKind::sparse_tensor:
       refuse_kind("sparse tensors");

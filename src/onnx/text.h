@@ -5,8 +5,6 @@
 
 namespace gpux::onnx {
 
-[[nodiscard]] bool is_utf8(std::string_view bytes) noexcept;
-
 /// The text with U+FFFD for each byte that is not UTF-8.
 std::string to_utf8(std::string_view bytes);
 

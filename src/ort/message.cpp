@@ -57,6 +57,33 @@ std::optional<std::size_t> end_of_status(std::string_view text, std::size_t begi
   return end;
 }
 
+struct NodeFailure {
+  std::string_view type, name;
+  std::size_t end;
+};
+
+// "Non-zero status code returned while running Gather node. Name:'g' Status Message: " at `begin`.
+std::optional<NodeFailure> node_failure(std::string_view text, std::size_t begin) {
+  constexpr std::string_view before_name = " node. Name:'", behind_name = "' Status Message: ";
+  if (!text.substr(begin).starts_with(node_failure_mark)) return std::nullopt;
+  begin += node_failure_mark.size();
+  const std::size_t type_end = text.find(before_name, begin);
+  if (type_end == std::string_view::npos) return std::nullopt;
+  const std::size_t name_begin = type_end + before_name.size();
+  const std::size_t name_end = text.find(behind_name, name_begin);
+  if (name_end == std::string_view::npos) return std::nullopt;
+  return NodeFailure{text.substr(begin, type_end - begin), text.substr(name_begin, name_end - name_begin),
+                     name_end + behind_name.size()};
+}
+
+void append_place(std::string& readable, const NodeFailure& failure) {
+  if (failure.name.empty()) {
+    readable.append("a ").append(failure.type).append(" node: ");
+  } else {
+    readable.append(failure.type).append(" node '").append(failure.name).append("': ");
+  }
+}
+
 }  // namespace
 
 std::string readable_message(std::string_view text) {
@@ -64,6 +91,9 @@ std::string readable_message(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     if (const auto status = end_of_status(text, i)) {
       i = *status;
+    } else if (const auto failure = node_failure(text, i)) {
+      append_place(readable, *failure);
+      i = failure->end;
     } else if (text[i] == '/') {
       const auto place = end_of_source_place(text, i);
       if (place) {

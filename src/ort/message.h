@@ -5,7 +5,11 @@
 
 namespace gpux::ort {
 
-/// ONNX Runtime's words as one line for people: without its source files, function signatures and status codes.
+/// What ONNX Runtime puts before the type of a node that failed in a run.
+inline constexpr std::string_view node_failure_mark = "Non-zero status code returned while running ";
+
+/// ONNX Runtime's words as one line for people: without its source files, function signatures and status codes, and a
+/// node that failed in a run told as "Gather node 'name': why".
 std::string readable_message(std::string_view text);
 
 /// The last error that ONNX Runtime logged on this thread, made readable, and forgotten by this call. Some bridges tell

@@ -128,45 +128,46 @@ Value unwrap(Ort::Value&& value) {
   }
 }
 
-Error translate(const Ort::Exception& exception) {
-  const std::string text = exception.what();
-  ErrorCode code = ErrorCode::internal;
-  switch (exception.GetOrtErrorCode()) {
+namespace {
+
+bool says(std::string_view text, std::initializer_list<std::string_view> marks) {
+  return std::any_of(marks.begin(), marks.end(),
+                     [&](std::string_view mark) { return text.find(mark) != std::string_view::npos; });
+}
+
+ErrorCode code_of(OrtErrorCode code, std::string_view text) {
+  if (says(text, {"Exiting due to terminate flag"})) return ErrorCode::interrupted;
+  if (says(text, {"Failed to allocate memory", "std::bad_alloc", "out of memory"})) {
+    return ErrorCode::resource_exhausted;
+  }
+  switch (code) {
     case ORT_INVALID_ARGUMENT:
-      code = ErrorCode::invalid_input;
-      break;
+      return ErrorCode::invalid_input;
     case ORT_NO_SUCHFILE:
-      code = ErrorCode::not_found;
-      break;
+      return ErrorCode::not_found;
     case ORT_NO_MODEL:
     case ORT_INVALID_PROTOBUF:
     case ORT_INVALID_GRAPH:
     case ORT_NOT_IMPLEMENTED:
-      code = ErrorCode::invalid_model;
-      break;
-    case ORT_FAIL:
+      return ErrorCode::invalid_model;
     case ORT_EP_FAIL:
-    case ORT_RUNTIME_EXCEPTION:
     case ORT_ENGINE_ERROR:
-    case ORT_MODEL_LOADED:
-    case ORT_OK:
+      return ErrorCode::provider_unavailable;
     default:
       break;
   }
-  // Status of the part that failed, told by the part that called it.
-  if (code == ErrorCode::internal && text.find("INVALID_ARGUMENT : ") != std::string::npos) {
-    code = ErrorCode::invalid_input;
-  }
-  // A check that the data did not pass in the middle of a run: "x == y was false. Attempting to …".
-  if (code == ErrorCode::internal && text.find("Non-zero status code returned while running") != std::string::npos &&
-      text.find(" was false. ") != std::string::npos) {
-    code = ErrorCode::invalid_input;
-  }
-  if (text.find("Exiting due to terminate flag") != std::string::npos) code = ErrorCode::interrupted;
-  if (text.find("Failed to allocate memory") != std::string::npos || text.find("std::bad_alloc") != std::string::npos) {
-    code = ErrorCode::resource_exhausted;
-  }
-  return {code, readable_message(text)};
+  // The status of the part that failed may stand in the words only, told by the part that called it.
+  if (says(text, {"INVALID_ARGUMENT : "})) return ErrorCode::invalid_input;
+  if (!says(text, {node_failure_mark})) return ErrorCode::internal;
+  // CUDA and ROCm tell a fault of the device so. Else the kernel did not take the values it was given.
+  return says(text, {"; GPU=", "EP_FAIL : "}) ? ErrorCode::provider_unavailable : ErrorCode::invalid_input;
+}
+
+}  // namespace
+
+Error translate(const Ort::Exception& exception) {
+  const std::string text = exception.what();
+  return {code_of(exception.GetOrtErrorCode(), text), readable_message(text)};
 }
 
 }  // namespace gpux::ort

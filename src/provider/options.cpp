@@ -69,6 +69,7 @@ std::string checked_value(const ProviderRow& row, const OptionRow& option, const
       refuse(row, name, fmt::format("is '{}'; accepted: {}", value, join(choices)));
     }
     case OptionType::text:
+    case OptionType::path:
       return value;
   }
   return value;
@@ -369,6 +370,14 @@ bool read_common_option(const std::string& name, const std::string& value, Commo
     return false;
   }
   return true;
+}
+
+bool names_a_place(std::string_view provider, std::string_view name, std::string_view value) {
+  if (name == "cache_directory") return true;
+  const ProviderRow* row = find_row(provider);
+  if (row == nullptr) return value.find_first_of("/\\") != std::string_view::npos;
+  const OptionRow* option = find_option(*row, name);
+  return option != nullptr && option->type == OptionType::path;
 }
 
 ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given, const CommonOptions& common,

@@ -46,4 +46,8 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
 /// Error usage where the value is not valid.
 bool read_common_option(const std::string& name, const std::string& value, CommonOptions& common);
 
+/// Whether the option names a place of this machine: by its type, and by the value for a provider that is not in the
+/// table.
+bool names_a_place(std::string_view provider, std::string_view name, std::string_view value);
+
 }  // namespace gpux::provider

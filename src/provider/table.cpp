@@ -41,17 +41,17 @@ std::vector<OptionRow> tensorrt_options() {
           {"trt_fp16_enable", boolean},
           {"trt_bf16_enable", boolean},
           {"trt_int8_enable", boolean},
-          {"trt_int8_calibration_table_name"},
+          {"trt_int8_calibration_table_name", path},
           {"trt_int8_use_native_calibration_table", boolean},
           {"trt_dla_enable", boolean},
           {"trt_dla_core", integer},
           {"trt_engine_cache_enable", boolean},
-          {"trt_engine_cache_path"},
-          {"trt_engine_cache_prefix"},
+          {"trt_engine_cache_path", path},
+          {"trt_engine_cache_prefix", path},
           {"trt_engine_hw_compatible", boolean},
           {"trt_dump_subgraphs", boolean},
           {"trt_timing_cache_enable", boolean},
-          {"trt_timing_cache_path"},
+          {"trt_timing_cache_path", path},
           {"trt_force_timing_cache", boolean},
           {"trt_force_sequential_engine_build", boolean},
           {"trt_context_memory_sharing_enable", boolean},
@@ -62,16 +62,16 @@ std::vector<OptionRow> tensorrt_options() {
           {"trt_builder_optimization_level", integer},
           {"trt_auxiliary_streams", integer},
           {"trt_tactic_sources"},
-          {"trt_extra_plugin_lib_paths"},
+          {"trt_extra_plugin_lib_paths", path},
           {"trt_profile_min_shapes"},
           {"trt_profile_max_shapes"},
           {"trt_profile_opt_shapes"},
           {"trt_cuda_graph_enable", boolean},
           {"trt_dump_ep_context_model", boolean},
-          {"trt_ep_context_file_path"},
+          {"trt_ep_context_file_path", path},
           {"trt_ep_context_embed_mode", integer},
           {"trt_weight_stripped_engine_enable", boolean},
-          {"trt_onnx_model_folder_path"},
+          {"trt_onnx_model_folder_path", path},
           {"trt_op_types_to_exclude"}};
 }
 
@@ -83,7 +83,7 @@ std::vector<OptionRow> tensorrt_rtx_options() {
           {"nv_profile_max_shapes"},
           {"nv_profile_opt_shapes"},
           {"nv_multi_profile_enable", boolean},
-          {"nv_runtime_cache_path"},
+          {"nv_runtime_cache_path", path},
           {"nv_dump_subgraphs", boolean},
           {"nv_detailed_build_log", boolean},
           {"nv_use_external_data_initializer", boolean},
@@ -96,12 +96,12 @@ std::vector<OptionRow> migraphx_options() {
           {"migraphx_bf16_enable", boolean},
           {"migraphx_fp8_enable", boolean},
           {"migraphx_int8_enable", boolean},
-          {"migraphx_int8_calibration_table_name"},
+          {"migraphx_int8_calibration_table_name", path},
           {"migraphx_int8_use_native_calibration_table", boolean},
           {"migraphx_exhaustive_tune", boolean},
           {"migraphx_mem_limit", size},
           {"migraphx_arena_extend_strategy", choice, {"kNextPowerOfTwo", "kSameAsRequested"}},
-          {"migraphx_model_cache_dir"}};
+          {"migraphx_model_cache_dir", path}};
 }
 
 std::vector<OptionRow> coreml_options() {
@@ -112,17 +112,17 @@ std::vector<OptionRow> coreml_options() {
           {"SpecializationStrategy", choice, {"Default", "FastPrediction"}},
           {"ProfileComputePlan", boolean},
           {"AllowLowPrecisionAccumulationOnGPU", boolean},
-          {"ModelCacheDirectory"}};
+          {"ModelCacheDirectory", path}};
 }
 
 std::vector<OptionRow> openvino_options() {
   return {{"device_type"},
           {"precision", choice, {"FP32", "FP16", "ACCURACY"}},
-          {"cache_dir"},
+          {"cache_dir", path},
           {"num_streams", integer},
           {"num_of_threads", integer},
           {"model_priority", choice, {"DEFAULT", "LOW", "MEDIUM", "HIGH"}},
-          {"load_config"},
+          {"load_config", path},
           {"reshape_input"},
           {"layout"},
           {"device_luid"},
@@ -134,7 +134,7 @@ std::vector<OptionRow> openvino_options() {
 
 std::vector<OptionRow> qnn_options() {
   return {{"backend_type", choice, {"htp", "cpu", "gpu", "saver", "ir"}},
-          {"backend_path"},
+          {"backend_path", path},
           {"htp_performance_mode",
            choice,
            {"default", "burst", "balanced", "high_performance", "high_power_saver", "low_balanced", "low_power_saver",
@@ -149,7 +149,7 @@ std::vector<OptionRow> qnn_options() {
           {"enable_htp_shared_memory_allocator", boolean},
           {"qnn_context_priority", choice, {"low", "normal", "normal_high", "high"}},
           {"profiling_level", choice, {"off", "basic", "detailed"}},
-          {"profiling_file_path"},
+          {"profiling_file_path", path},
           {"rpc_control_latency", integer}};
 }
 
@@ -304,7 +304,7 @@ std::vector<ProviderRow> make_table() {
        .hardware = "AMD Ryzen AI NPU",
        .remedy = "install AMD's Ryzen AI software, which brings an ONNX Runtime with VitisAI",
        .chain = {"directml"},
-       .options = {{"config_file"}, {"cache_dir"}, {"cache_key"}, {"log_level"}, {"target"}}},
+       .options = {{"config_file", path}, {"cache_dir", path}, {"cache_key"}, {"log_level"}, {"target"}}},
       {.id = "xnnpack",
        .description = "XNNPACK: processors, mobile first",
        .kind = "cpu",

@@ -10,7 +10,14 @@
 
 namespace gpux::provider {
 
-enum class OptionType : std::uint8_t { boolean, integer, size, text, choice };
+enum class OptionType : std::uint8_t {
+  boolean,
+  integer,
+  size,
+  text,
+  choice,
+  path,  ///< of this machine: what is read, written or opened as a library
+};
 
 /// One option of a provider, by ONNX Runtime's name.
 struct OptionRow {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "tensor/utf8.h"
+#include "base/utf8.h"
 
 namespace gpux {
 namespace {

@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
 #include "gpux/error.h"
 #include "tensor/json_text.h"
 #include "tensor/packed.h"
 #include "tensor/small_float.h"
-#include "tensor/utf8.h"
 
 namespace gpux {
 namespace {

@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/utf8.h"
 #include "gpux/error.h"
 #include "tensor/convert.h"
 #include "tensor/json_text.h"
 #include "tensor/packed.h"
-#include "tensor/utf8.h"
 
 namespace gpux {
 namespace {

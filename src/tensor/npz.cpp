@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "base/utf8.h"
 #include "gpux/error.h"
 #include "tensor/json_text.h"
 #include "tensor/npy.h"

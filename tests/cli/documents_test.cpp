@@ -94,13 +94,50 @@ TEST_F(Documents, WorkAsTypedOrNameWhatReplacedThem) {
       {"list"},
       {"--help"},
       {"run --help"},
+      // each flag of each command, as the inventory of those documents has them
+      {"--verbose inspect"},
+      {"--no-verbose inspect"},
+      {"--no-version inspect", 2, "leave it out"},
+      {"build"},
+      {"build . -c gpux.yml --no-verbose"},
+      {"run model-name -i @input.json -c gpux.yml -p cpu --no-benchmark --verbose"},
+      {"run model-name -i @input.json --no-verbose"},
+      {"run model-name --input @input.json --file input.json", 6, "given twice"},
+      {"run model-name --benchmark --no-verbose --runs 2 --warmup 1 -o result.json"},
+      {"inspect model-name -c gpux.yml"},
+      {"inspect . -c gpux.yml --no-json-output --no-verbose"},
+      {"inspect --json-output --verbose"},
+      {"inspect -m model.onnx --json-output"},
       {"serve model-name --port 8080", 2, "does not serve"},
       {"serve model-name", 2, "does not serve"},
+      {"serve model-name -p 8080 -h 127.0.0.1", 2, "does not serve"},
+      {"serve model-name --host 0.0.0.0 --workers 4 -c gpux.yml --provider cuda --no-verbose", 2, "does not serve"},
+      {"serve --help", 2, "does not serve"},
       {"pull microsoft/DialoGPT-small", 2, "does not download"},
       {"pull distilbert-base-uncased-finetuned-sst-2-english --registry huggingface", 2, "does not download"},
+      {"pull a/b -r hf --revision main --cache-dir cache --force -v", 2, "does not download"},
+      {"pull a/b -f --token secret --rev main --provider cuda --verbose", 2, "does not download"},
+      {"run hf:microsoft/resnet-50 -i @input.json", 2, "is not a model's name"},
+      {"run model-name -i @input.json --revision main", 2, "its tag, NAME:TAG"},
+      {"run model-name -i @input.json --json-output", 2, "use --json"},
+      {"run model-name --text hello", 2, "takes token ids"},
+      {"run model-name --interactive", 2, "--input - reads standard input"},
       {"search bert", 2, "gpux images"},
       {"info model-name", 2, "gpux inspect"},
       {"remove model-name", 2, "gpux rm"},
+      {"login", 2, "asks no registry"},
+      {"registries", 2, "asks no registry"},
+      {"push model-name", 2, "does not upload"},
+      {"init", 2, "gpux schema"},
+      {"validate", 2, "gpux inspect"},
+      {"benchmark model-name", 2, "gpux bench"},
+      {"optimize model-name", 2, "gpux build --optimize"},
+      {"quantize model-name", 2, "quantizes nothing"},
+      {"convert model.pt", 2, "converts nothing"},
+      {"batch model-name", 2, "a list of objects"},
+      {"ps", 2, "in the background"},
+      {"stop model-name", 2, "in the background"},
+      {"logs model-name", 2, "in the background"},
       {"run no-such-model --input @input.json", 7, "model-name"},
       {"run model-name --input @input.json --provider vulkan", 0, "webgpu"},
       {"run model-name --input @input.json --provider cudda", 2, "did you mean 'cuda'"},
@@ -141,6 +178,19 @@ TEST_F(Documents, AnUnknownProviderIsTheMistakeOfWhoeverWroteIt) {
   EXPECT_THAT(outcome.err, HasSubstr("gpux.yml:4:"));
   EXPECT_EQ(run("run . -i @input.json -p cpu").code, 0);
   EXPECT_EQ(run("run . -i @input.json -p cudda").code, 2);
+}
+
+TEST_F(Documents, APackageCannotSayWhereToWrite) {
+  write_file_atomically(program_.folder().path() / "own.yml",
+                        "name: model-name\nmodel: {source: model.onnx}\nruntime:\n  profile: profile.json\n"
+                        "  providers:\n    - tensorrt: {trt_engine_cache_path: cache}\n    - cpu\n");
+  const Outcome built = run("build . -c own.yml");
+  EXPECT_EQ(built.code, 3);
+  EXPECT_THAT(built.err, HasSubstr("own.yml:6:7: a package cannot name a place of this machine"));
+  // The user's own file may, also beside a stored package.
+  EXPECT_EQ(run("run . -c own.yml -i @input.json").code, 0);
+  EXPECT_EQ(run("run model-name -c own.yml -i @input.json").code, 0);
+  EXPECT_EQ(run("inspect model-name -c own.yml").code, 0);
 }
 
 TEST_F(Documents, NothingIsWrittenToTheFolder) {

@@ -18,6 +18,19 @@ void forget_callers_variables() {
   for (const std::string& name : names) ::unsetenv(name.c_str());
 }
 
+std::string in_quotes(const std::string& word) {
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+// script(1) gives a program a terminal, and copies what it shows.
+std::vector<std::string> on_a_terminal(const std::vector<std::string>& command, const std::filesystem::path& errors) {
+  std::string line;
+  for (const std::string& word : command) line += in_quotes(word) + " ";
+  return {"script", "-qec", line + "2>" + in_quotes(errors.string()), "/dev/null"};
+}
+
 }  // namespace
 
 Json Outcome::json() const {
@@ -47,8 +60,14 @@ Outcome Program::run(const std::vector<std::string>& arguments, const Surroundin
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<std::string> environment = where.environment;
   environment.push_back("GPUX_HOME=" + home().string());
-  const ProcessResult result = run_process(command, where.limit, environment);
+  const std::filesystem::path errors = folder_.path() / "standard_error";
+  if (where.terminal) command = on_a_terminal(command, errors);
+  ProcessResult result = run_process(command, where.limit, environment);
   if (result.timed_out) ADD_FAILURE() << "gpux was killed after " << where.limit.count() << " s";
+  if (where.terminal) {
+    std::erase(result.standard_output, '\r');  // a terminal ends lines so
+    result.standard_error = content_of(errors);
+  }
   return {result.exit_code, result.standard_output, result.standard_error};
 }
 

@@ -33,6 +33,7 @@ struct Surroundings {
   std::vector<std::string> environment = {};       ///< "NAME=value", before this process's own
   std::filesystem::path folder = {};               ///< the current directory; empty: the test's
   std::optional<std::string> standard_input = {};  ///< empty: nothing can be read
+  bool terminal = false;                           ///< standard output is a terminal
   std::chrono::seconds limit{120};                 ///< past it the call is killed and the test fails
 };
 

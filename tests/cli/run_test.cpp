@@ -188,6 +188,13 @@ TEST(Run, WritesWhatItReads) {
   ASSERT_EQ(run(gpux, {model("sequence_output.onnx"), "-i", R"({"a": [1], "b": [2]})", "-o", file("s.pb")}).code, 0);
   EXPECT_EQ(run(gpux, {model("sequence_input.onnx"), "-i", "x=@" + file("s.pb")}).json(),
             Json::parse(R"({"y": [1, 2]})"));
+  // What is declared optional is kept as an OptionalProto: its name, that it holds a tensor (or nothing), the tensor.
+  ASSERT_EQ(run(gpux, {model("optional_output.onnx"), "-i", "x=[3]", "-o", file("o.pb")}).code, 0);
+  EXPECT_THAT(content_of(file("o.pb")), StartsWith("\x0a\x01y\x10\x01\x1a"));
+  EXPECT_EQ(run(gpux, {model("optional_input.onnx"), "-i", "x=@" + file("o.pb")}).json(), Json::parse(R"({"y": [3]})"));
+  ASSERT_EQ(run(gpux, {model("optional_none.onnx"), "-i", "x=[1]", "-o", file("o.pb")}).code, 0);
+  EXPECT_EQ(run(gpux, {model("optional_input.onnx"), "-i", "x=@" + file("o.pb")}).json(),
+            Json::parse(R"({"y": [-1]})"));
   ASSERT_EQ(run(gpux, {model("add.onnx"), "-i", R"([{"x": [[1, 2, 3]]}])", "-o", file("l.json")}).code, 0);
   EXPECT_EQ(Json::parse(content_of(file("l.json"))), Json::parse(R"([{"y": [[2, 4, 6]]}])"));
 }
@@ -378,7 +385,10 @@ TEST(Run, RefusesBadInputs) {
           {{model("identity_bool.onnx"), "-i", "x=[2]"}, 6, "[0]"},
           {{model("identity_string.onnx"), "-i", "x=[1]"}, 6, "[0]"},
           {{model("identity_complex64.onnx"), "-i", "x=[1]"}, 6, "complex64 tensors have no JSON form"},
-          {{model("gather.onnx"), "-i", "index=[7]"}, 6, "idx=7"},
+          {{model("gather.onnx"), "-i", "index=[7]"}, 6, "a Gather node: indices element out of data bounds, idx=7"},
+          {{model("reshape.onnx"), "-i", R"({"x": [1, 2, 3], "shape": [2, 2]})"}, 6, "Reshape node 'fold': "},
+          {{model("any.onnx"), "-i", "x=[]"}, 6, "ReduceMax node 'largest': ReduceMax is not defined for empty set"},
+          {{model("any.onnx"), "-i", R"([{"x": [true]}, {"x": []}])"}, 6, "item 1: ReduceMax node 'largest': "},
           {{model("branch.onnx"), "-i", "[4]"}, 6, "give NAME="},
           {{add, "-i", R"([{"x": [[1, 2, 3]]}, {"x": [[1, 2, "a"]]}])"}, 6, "item 1: input 'x': [0][2]"},
           {{add, "-i", R"([{"x": [[1, 2, 3]]}, 5])"}, 6, "item 1"},

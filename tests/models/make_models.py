@@ -149,6 +149,14 @@ def shapes():
          [tensor_info("y", TensorProto.FLOAT, ["n"])], [constant("table", [10, 20, 30])])
 
 
+def failing_on_values():
+    save("reshape", [helper.make_node("Reshape", ["x", "shape"], ["y"], name="fold")],
+         [tensor_info("x", TensorProto.FLOAT, ["n"]), tensor_info("shape", TensorProto.INT64, ["rank"])],
+         [tensor_info("y", TensorProto.FLOAT, UNKNOWN_RANK)], check=False)
+    save("any", [helper.make_node("ReduceMax", ["x"], ["y"], name="largest", keepdims=0)],
+         [tensor_info("x", TensorProto.BOOL, ["n"])], [tensor_info("y", TensorProto.BOOL, [])])
+
+
 def external_tensor(name, shape, location, offset, length):
     tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
     for key, value in (("location", location), ("offset", offset), ("length", length)):
@@ -245,8 +253,8 @@ def split():
 
 
 def main():
-    for make in (add, identities, matmul_chain, maps, sequences_and_optionals, defaults, shapes, external_data, strings,
-                 branch, local_function, refused, slow, multiply, split):
+    for make in (add, identities, matmul_chain, maps, sequences_and_optionals, defaults, shapes, failing_on_values,
+                 external_data, strings, branch, local_function, refused, slow, multiply, split):
         make()
 
 

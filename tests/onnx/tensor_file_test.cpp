@@ -250,7 +250,11 @@ std::vector<BadCase> bad_cases() {
       {"sequence_of_maps", map, sequence_of(tensor_type()), "maps in .pb files are not supported"},
       {"tensor_for_a_sequence", tensor(1, 1).bytes(9, "1234").str(), sequence_of(tensor_type()),
        "a sequence has no field 9"},
-      {"sequence_too_deep", deep, sequence_of(tensor_type()), "nested more than 64 deep"},
+      {"sequence_too_deep", deep, sequence_of(tensor_type()), "it holds a sequence, where a tensor is expected"},
+      {"sequence_of_tensors_for_one_of_sequences", write_value(Sequence{{float_tensor({1})}}, "s"),
+       sequence_of(sequence_of(tensor_type())), "it holds a tensor, where a sequence is expected"},
+      {"optional_sequence_for_an_optional_tensor", write_optional(Sequence{}, "o"), optional_of(tensor_type()),
+       "it holds a sequence, where a tensor is expected"},
   };
 }
 

@@ -27,6 +27,14 @@ TEST(ReadableMessage, DropsWhereInItsSourceItWasSaid) {
       {"/src/a.cc:71", ""},
       {"/src/a.cc:71 no signature here", "no signature here"},
       {"[ONNXRuntimeError] : broken", "[ONNXRuntimeError] : broken"},
+      {"Non-zero status code returned while running ReduceMax node. Name:'' Status Message: ReduceMax is not defined",
+       "a ReduceMax node: ReduceMax is not defined"},
+      {"Non-zero status code returned while running If node. Name:'i' Status Message: Non-zero status code returned "
+       "while running Gather node. Name:'a'b' Status Message: /src/g.cc:9 void f() idx=7",
+       "If node 'i': Gather node 'a'b': idx=7"},
+      {"Non-zero status code returned while running ", "Non-zero status code returned while running"},
+      {"Non-zero status code returned while running X node. Name:'",
+       "Non-zero status code returned while running X node. Name:'"},
       {"/src/a.h:1 f(", "f("},
       {"/src/a.h:1 f() [with never ends", ""},
   };

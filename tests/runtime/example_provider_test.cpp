@@ -84,7 +84,7 @@ TEST_F(ExampleProvider, FallsThroughWhereverItFails) {
 TEST_F(ExampleProvider, FailsOneRunOnly) {
   json report = load("run:2", {"infer", "infer", "infer"});
   EXPECT_EQ(output(report, 0), product);
-  EXPECT_THAT(error_of(report["steps"][1]), HasSubstr("internal: "));
+  EXPECT_THAT(error_of(report["steps"][1]), HasSubstr("provider_unavailable: "));
   EXPECT_THAT(error_of(report["steps"][1]), HasSubstr("was told to fail at: run:2"));
   EXPECT_EQ(output(report, 2), product);
 }

@@ -1,6 +1,8 @@
-#include "tensor/utf8.h"
+#include "base/utf8.h"
 
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace gpux {
 namespace {
@@ -44,6 +46,24 @@ bool is_utf8(std::string_view text) noexcept {
     if (length == 0) return false;
     text.remove_prefix(length);
   }
+}
+
+std::string one_line(std::string_view text) {
+  std::string line;
+  line.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = utf8_character(text);
+    const unsigned first = byte_at(text, 0);
+    if (first == '\n' || first == '\r' || first == '\t') {
+      line += ' ';
+    } else if (length == 0 || first < 0x20 || first == 0x7f) {
+      line += fmt::format("\\x{:02x}", first);
+    } else {
+      line += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return line;
 }
 
 void append_utf8(std::string& out, char32_t code_point) {

@@ -15,6 +15,10 @@ namespace gpux {
 /// The code point of a character that utf8_character() found.
 [[nodiscard]] char32_t utf8_code_point(std::string_view character) noexcept;
 
+/// The text as one line that can be shown: line breaks and tabs become blanks, other control characters and bytes that
+/// are not UTF-8 become "\x1b".
+[[nodiscard]] std::string one_line(std::string_view text);
+
 /// Appends a code point that is no surrogate and at most U+10FFFF.
 void append_utf8(std::string& out, char32_t code_point);
 

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Writes the seeds in fuzz/corpus: one good input of each kind, from which the fuzzers go astray.
+
+Needs the Python packages onnx and numpy; looks for them in .deps/python as well. What fuzzers found lies beside the seeds,
+under the name of what was wrong; this leaves it as it is.
+"""
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / ".deps/python/lib/python3.11/site-packages"))
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+MODELS = HERE.parent / "tests/models"
+ARRAYS = HERE.parent / "tests/tensor/references"
+
+# As declared.h takes types off an input.
+FORMS = ["any", "scalar", "n", "n3", "23", "20n", "sequence", "sequences", "map", "maps", "optional", "optional_sequence",
+         "optionals", "sparse", "opaque"]
+
+
+def element(number):
+    return chr(ord("a") + number)
+
+
+def typed(number, form):
+    return (element(number) + chr(ord("a") + FORMS.index(form))).encode()
+
+
+def write(fuzzer, name, content):
+    file = HERE / "corpus" / fuzzer / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_json():
+    for name, number, form, text in [
+        ("floats", TensorProto.FLOAT, "n3", '[[1, -2.5e-3, 0.1], ["NaN", Infinity, "-Infinity"]]'),
+        ("doubles", TensorProto.DOUBLE, "any", "[[[4.9e-324, 1.7976931348623157e308]], [[0, -0.0]]]"),
+        ("halves", TensorProto.FLOAT16, "n", "[65504, 6e-8, 0.333333]"),
+        ("bfloat16", TensorProto.BFLOAT16, "n", "[3.38e38, 1e-40]"),
+        ("float8", TensorProto.FLOAT8E5M2, "n", "[57344, 1.5e-5]"),
+        ("int4", TensorProto.INT4, "23", "[[-8, 7, 0], [1, 2, 3.0]]"),
+        ("uint64", TensorProto.UINT64, "scalar", "18446744073709551615"),
+        ("int64", TensorProto.INT64, "n", "[-9223372036854775808, 1e3]"),
+        ("bools", TensorProto.BOOL, "n", "[true, false, 0, 1]"),
+        ("strings", TensorProto.STRING, "n", '["a\\u00e9\\ud83d\\ude00", "\\"\\\\\\n", "é"]'),
+        ("empty", TensorProto.FLOAT, "20n", "[[], []]"),
+        ("sequence", TensorProto.FLOAT, "sequence", "[[1, 2], [3]]"),
+        ("sequences", TensorProto.INT32, "sequences", "[[[1], [2]], []]"),
+        ("map", TensorProto.FLOAT, "map", '{"cat": 1, "dog": 2.5}'),
+        ("maps", TensorProto.FLOAT, "maps", '[{"1": 0.5}, {"-2": 1, "3": 2}]'),
+        ("none", TensorProto.FLOAT, "optional", "null"),
+        ("optional", TensorProto.FLOAT, "optional_sequence", "[[1], [2, 3]]"),
+    ]:
+        write("json", name, typed(number, form) + text.encode())
+    write("envelope", "object", '{"x": [[1, 2], [3, 4]], "text \\u00e9": ["a", "}"], "none": null}')
+    write("envelope", "list", '[{"x": [1.5]}, {"x": [NaN]}, []]')
+    write("envelope", "lines", '{"x": 1}\n\n{"x": [\n2]}\n[3]\n')
+
+
+def write_arrays():
+    for name, number in [
+        ("grid_f4", TensorProto.FLOAT), ("grid_fortran_f4", 0), ("grid_big_endian_i8", TensorProto.INT64),
+        ("grid_b1", TensorProto.BOOL), ("grid_f2", TensorProto.FLOAT), ("grid_version_3", 0), ("empty_f4", 0),
+        ("scalar_f4", 0), ("raw_bfloat16", TensorProto.BFLOAT16), ("raw_float8e4m3fn", TensorProto.FLOAT8E4M3FN),
+        ("raw_int4", TensorProto.INT4), ("text_u", TensorProto.STRING), ("text_s", 0), ("text_u_fortran", 0),
+        ("cube_fortran_i2", TensorProto.INT32),
+    ]:  # fmt: skip
+        write("npy", name, element(number).encode() + (ARRAYS / f"{name}.npy").read_bytes())
+    for name in ["stored", "deflated"]:
+        write("npz", name, (ARRAYS / f"{name}.npz").read_bytes())
+    file = HERE / "corpus/npz/empty"
+    with zipfile.ZipFile(file, "w"):
+        pass
+
+
+def write_values():
+    floats = numpy_helper.from_array(np.array([[1, 2.5, -3], [4, 5, np.nan]], np.float32), "x")
+    typed_floats = helper.make_tensor("x", TensorProto.FLOAT, [2], [1.5, -2])
+    typed_halves = helper.make_tensor("x", TensorProto.FLOAT16, [2], [1.5, -2])
+    typed_int4 = helper.make_tensor("x", TensorProto.INT4, [3], [-8, 7, 1])
+    strings = helper.make_tensor("x", TensorProto.STRING, [2], [b"a", "é".encode()])
+    longs = helper.make_tensor("x", TensorProto.INT64, [3], [-1, 0, 2**62])
+    sequence = onnx.SequenceProto(name="x", elem_type=onnx.SequenceProto.TENSOR, tensor_values=[floats, typed_floats])
+    sequences = onnx.SequenceProto(elem_type=onnx.SequenceProto.SEQUENCE, sequence_values=[sequence, sequence])
+    optional = onnx.OptionalProto(name="x", elem_type=onnx.OptionalProto.TENSOR, tensor_value=longs)
+    optional_sequence = onnx.OptionalProto(elem_type=onnx.OptionalProto.SEQUENCE, sequence_value=sequence)
+    none = onnx.OptionalProto(name="x", elem_type=onnx.OptionalProto.UNDEFINED)
+    for name, form, message in [
+        ("raw", "any", floats), ("typed_floats", "any", typed_floats), ("typed_halves", "any", typed_halves),
+        ("typed_int4", "any", typed_int4), ("strings", "any", strings), ("longs", "any", longs),
+        ("sequence", "sequence", sequence), ("sequences", "sequences", sequences), ("optional", "optional", optional),
+        ("bare", "optional", longs), ("optional_sequence", "optional_sequence", optional_sequence),
+        ("none", "optional", none),
+    ]:  # fmt: skip
+        write("value_file", name, typed(TensorProto.FLOAT, form) + message.SerializeToString())
+
+
+def write_models():
+    for name in ["add", "branch", "external_data", "external_missing", "external_outside", "identity_int4",
+                 "local_function", "map_input", "optional_input", "scale_ir3", "sequence_output", "split",
+                 "string_concat", "unknown_rank", "zipmap_string"]:  # fmt: skip
+        write("model", name, (MODELS / f"{name}.onnx").read_bytes())
+
+
+def write_projects():
+    whole = (HERE.parent / "tests/model/whole.yml").read_bytes()
+    head = "name: digits\nmodel: {source: ./digits.onnx, files: [labels.txt]}\n"
+    write("project", "whole", whole)
+    write("project", "variables", head + "version: ${UNSET:-1.2.0}\ndescription: '${FOUR} $$5 ${EMPTY}'\n"
+          "runtime:\n  batch_size: ${FOUR}\n")
+    write("project", "aliases", head + "inputs: &i\n  x: {type: 'seq(map(int64, tensor(float)))'}\noutputs: *i\n")
+    write("project", "block", head + "description: |\n  two\n  lines\nmetadata:\n  ? author\n  : >-\n    me\n...\n")
+    write("project", "runtime", head + "runtime:\n  providers: [tensorrt, {cuda: {device_id: 1}}, cpu]\n"
+          "  provider_libraries: {Mine: ./libmine.so}\n  strict: nodes\n  timeout: 500ms\n"
+          "  threads: {intra: 4}\n  profile: ./out\n")
+
+
+def write_store():
+    digests = ["sha256:" + digit * 64 for digit in "abc"]
+    key = "org.cncf.model.filepath"
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "artifactType": "application/vnd.cncf.model.manifest.v1+json",
+        "config": {"mediaType": "application/vnd.cncf.model.config.v1+json", "digest": digests[0], "size": 9},
+        "layers": [
+            {"mediaType": "application/vnd.cncf.model.weight.config.v1.raw", "digest": digests[1], "size": 50,
+             "annotations": {key: "gpux.yml"}},
+            {"mediaType": "application/vnd.cncf.model.weight.v1.raw", "digest": digests[2], "size": 1000,
+             "annotations": {key: "a/digits.onnx"}},
+            {"mediaType": "application/vnd.cncf.model.weight.v1.raw", "digest": digests[2], "size": 1000,
+             "annotations": {key: "cuda.onnx", "dev.gpux.variant.provider": "cuda",
+                             "dev.gpux.variant.runtime-version": "1.24.4", "dev.gpux.variant.device": "",
+                             "dev.gpux.variant.optimization-level": "extended", "dev.gpux.variant.machine": "x"}},
+        ],
+        "annotations": {"org.opencontainers.image.title": "digits", "org.opencontainers.image.version": "1.0.0",
+                        "dev.gpux.model": "a/digits.onnx", "dev.gpux.provider": "cuda",
+                        "dev.gpux.metadata.author": "me"},
+    }  # fmt: skip
+    write("package", "whole", json.dumps(manifest))
+    foreign = {"config": manifest["config"],
+               "layers": [{"mediaType": "text/plain", "digest": digests[0], "size": 1,
+                           "annotations": {"org.cnai.model.filepath": "m.onnx"}}],
+               "manifests": [{"digest": digests[1]}]}
+    write("package", "foreign", json.dumps(foreign))
+
+    def entry(digest, **annotations):
+        return {"mediaType": manifest["mediaType"], "digest": digest, "size": 700, "annotations": annotations}
+
+    name = "org.opencontainers.image.ref.name"
+    index = {"schemaVersion": 2, "manifests": [
+        entry(digests[0], **{name: "digits:1.0.0", "org.opencontainers.image.created": "2025-01-31T12:00:00Z"}),
+        entry(digests[1], **{name: "host:5000/a/b:latest"}), entry(digests[2])]}  # fmt: skip
+    write("index", "whole", json.dumps(index))
+    write("index", "empty", '{"schemaVersion": 2, "manifests": []}')
+    timings = [{"provider": "cuda", "milliseconds": 0.5}, {"provider": "cpu", "milliseconds": 1.5}]
+    write("fastest", "whole", json.dumps({"provider": "cuda", "timings": timings}))
+    timings = [{"provider": "cuda", "failure": "no driver"}, {"provider": "cpu", "milliseconds": 1.5}]
+    write("fastest", "failed", json.dumps({"provider": "cpu", "timings": timings}))
+
+
+def write_words():
+    write("options", "single", "cuda\ndevice_id=1\ngpu_mem_limit=2GB\ncudnn_conv_algo_search=EXHAUSTIVE\n")
+    write("options", "common", "tensorrt,cuda,cpu\ndevice=0\nmemory=1.5 GiB\nprecision=fp16\ncache_directory=/c\nthreads=4")
+    write("options", "automatic", "auto")
+    write("options", "list", "openvino,\nprecision=int8\ndevice_type=CPU")
+    write("options", "own", "mine,TensorrtExecutionProvider,rocm")
+    for name, text in [
+        ("size", "1.5 GiB"), ("duration", "500ms"), ("integer", "-9223372036854775808"), ("reference", "a/b_c:1.0.0"),
+        ("host", "localhost:5000/a/b:latest"), ("type", "optional(seq(map(int64, tensor(float))))"),
+        ("sparse", "sparse_tensor(double)"), ("path", "a/../b.onnx"),
+        ("message", "[ONNXRuntimeError] : 1 : FAIL : /onnxruntime/core/session.cc:71 void f(const int&) "
+         "[with T = int] no such\n file"),
+    ]:  # fmt: skip
+        write("words", name, text)
+
+
+if __name__ == "__main__":
+    write_json()
+    write_arrays()
+    write_values()
+    write_models()
+    write_projects()
+    write_store()
+    write_words()

@@ -1,0 +1,16 @@
+// An ONNX file as `gpux inspect` reads it, beside files that its external data may name.
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "fuzzer.h"
+#include "gpux/model_inspector.h"
+#include "onnx/model_file.h"
+
+void gpux::fuzz::read_hostile(std::string_view input) {
+  static const std::filesystem::path path = std::filesystem::path(GPUX_SOURCE_DIR) / "tests/models/hostile.onnx";
+  const ModelInfo info = onnx::inspect(input, path);
+  const auto json = nlohmann::json::parse(ModelInspector::to_json(info));
+  require(json.is_object(), "the report is no object");
+  for (const SignatureEntry& entry : info.signature.inputs) require(!to_string(entry.type).empty(), "a type unsaid");
+}

@@ -1,0 +1,188 @@
+// Standard output is data and nothing else, of every verb: JSON with --json, whether it ends well or not.
+#include <set>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+
+namespace gpux::test {
+namespace {
+
+using testing::IsEmpty;
+
+using Words = std::vector<std::string>;
+
+struct Failure {
+  Words arguments;
+  int code;
+  bool prints_json = false;  ///< its outcome is data all the same: else nothing is printed
+};
+
+/// A verb and how it is called.
+struct Row {
+  std::string verb;
+  std::vector<Words> successes;
+  std::vector<Failure> failures;
+  bool has_table = true;  ///< on a terminal, without --json
+};
+
+// In an order in which each finds in the store what it needs.
+std::vector<Row> rows(const Program& gpux) {
+  const std::string add = model("add.onnx"), input = R"({"x": [[1, 2, 3]]})", list = "[" + input + "]";
+  const std::string none = (gpux.folder().path() / "none.onnx").string();
+  const std::string bad = gpux.folder().write("bad.onnx", "no model").string();
+  const std::string suite = (gpux.folder().path() / "suite").string();
+  return {
+      {"run",
+       {{add, "-i", input}, {add, "-i", list}, {add, "-i", "[]"}, {add, "--benchmark", "--runs", "3"}},
+       {{{none}, 7}, {{bad}, 4}, {{add}, 6}, {{add, "-i", "x=[[1]]"}, 6}, {{add, "-i", input, "-p", "cudda"}, 2}},
+       false},
+      {"bench",
+       {{add, "--runs", "3"}, {add, "--runs", "3", "-p", "cpu", "-p", "cuda"}},
+       {{{none}, 7}, {{bad}, 4}, {{add, "-p", "cudda"}, 2}, {{add, "-p", "cpu", "-p", "cuda", "--strict"}, 5, true}}},
+      {"verify",
+       {{add}, {"--suite", suite, "--case", "right"}},
+       {{{none}, 7}, {{bad}, 4}, {{}, 2}, {{suite + "/wrong"}, 12, true}, {{"--suite", suite}, 12, true}}},
+      {"inspect", {{add}, {add, "-p", "cpu"}, {}}, {{{none}, 7}, {{bad}, 4}}},
+      {"build", {{add, "-t", "adder:1"}}, {{{none}, 7}, {{bad, "-t", "bad"}, 4}, {{add, "-t", "?"}, 2}}},
+      {"images", {{}}, {{{"extra"}, 2}}},
+      {"list", {{}}, {{{"extra"}, 2}}},
+      {"tag", {{"adder:1", "adder:2"}}, {{{"none", "other"}, 7}, {{"adder:1"}, 2}}},
+      {"rm", {{"adder:2"}}, {{{"none"}, 7}, {{"adder:1", "none"}, 7}}},
+      {"prune", {{}}, {{{"extra"}, 2}}},
+      {"providers", {{}}, {{{"extra"}, 2}}},
+      {"doctor", {{}}, {{{"extra"}, 2}}},
+      {"schema", {{}}, {{{"extra"}, 2}}, false},
+      {"completion", {{"bash"}, {"zsh"}, {"fish"}, {"--names"}}, {{{}, 2}, {{"tcsh"}, 2}}},
+      {"version", {{}}, {{{"extra"}, 2}}},
+  };
+}
+
+// "  images, list      List the models": the help's lines that begin with two blanks and a letter.
+std::set<std::string> verbs_of_help(const std::string& help) {
+  std::set<std::string> verbs;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.size() < 3 || !line.starts_with("  ") || std::islower(static_cast<unsigned char>(line[2])) == 0) continue;
+    std::istringstream words(line);
+    std::string word;
+    do {
+      words >> word;
+      verbs.insert(word.substr(0, word.find(',')));
+    } while (word.ends_with(","));
+  }
+  return verbs;
+}
+
+class StandardOutput : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const auto& [name, output] : {std::pair("right", "[1, 2]"), std::pair("wrong", "[1, 3]")}) {
+      const std::filesystem::path data = gpux_.folder().path() / "suite" / name / "test_data_set_0";
+      std::filesystem::create_directories(data);
+      const std::string identity = model("identity_float32.onnx");
+      std::filesystem::copy_file(identity, data.parent_path() / "model.onnx");
+      ASSERT_EQ(gpux_.run({"run", identity, "-i", "x=[1, 2]", "-o", (data / "input_0.pb").string()}).code, 0);
+      const Outcome written =
+          gpux_.run({"run", identity, "-i", std::string("x=") + output, "-o", (data / "output_0.pb").string()});
+      ASSERT_EQ(written.code, 0) << written.err;
+    }
+  }
+
+  [[nodiscard]] Outcome call(const Row& row, const Words& arguments, const Words& more,
+                             const Surroundings& where = {}) const {
+    Words words{row.verb};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return gpux_.run(words, where);
+  }
+
+  Program gpux_;
+};
+
+std::string described(const Row& row, const Words& arguments) {
+  std::string text = row.verb;
+  for (const std::string& argument : arguments) text += " " + argument;
+  return text;
+}
+
+void expect_one_document(const Outcome& outcome) {
+  EXPECT_FALSE(Json::parse(outcome.out, nullptr, false).is_discarded()) << "'" << outcome.out << "' " << outcome.err;
+  EXPECT_TRUE(outcome.out.ends_with('\n'));
+}
+
+TEST_F(StandardOutput, HasARowHereForEveryVerb) {
+  std::set<std::string> known;
+  for (const Row& row : rows(gpux_)) known.insert(row.verb);
+  EXPECT_EQ(verbs_of_help(gpux_.run({"--help"}).out), known);
+}
+
+TEST_F(StandardOutput, IsOneJsonDocumentOnSuccess) {
+  for (const Row& row : rows(gpux_)) {
+    for (const Words& arguments : row.successes) {
+      SCOPED_TRACE(described(row, arguments));
+      const Outcome outcome = call(row, arguments, {"--json", "-v", "-v"});
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+      expect_one_document(outcome);
+      if (row.verb == "tag" || row.verb == "rm") continue;  // once is all they can
+      const Outcome shown = call(row, arguments, {"--json", "--log-format", "json"}, {.terminal = true});
+      EXPECT_EQ(shown.code, 0) << shown.err;
+      expect_one_document(shown);
+    }
+  }
+}
+
+TEST_F(StandardOutput, IsEmptyOrJsonOnFailure) {
+  ASSERT_EQ(gpux_.run({"build", model("add.onnx"), "-t", "adder:1"}).code, 0);
+  for (const Row& row : rows(gpux_)) {
+    std::vector<Failure> failures = row.failures;
+    failures.push_back({{"--no-such-flag"}, 2});
+    for (const Failure& failure : failures) {
+      SCOPED_TRACE(described(row, failure.arguments));
+      const Outcome outcome = call(row, failure.arguments, {"--json"});
+      EXPECT_EQ(outcome.code, failure.code) << outcome.err;
+      EXPECT_THAT(outcome.err, testing::Not(IsEmpty()));
+      if (failure.prints_json) {
+        expect_one_document(outcome);
+      } else {
+        EXPECT_EQ(outcome.out, "");
+      }
+    }
+  }
+  // A core that is not there is an answer of doctor and version.
+  const Surroundings without{.environment = {"GPUX_ONNXRUNTIME=/no/such/libonnxruntime.so"}};
+  for (const auto& [verb, code] : {std::pair("doctor", 5), std::pair("version", 0)}) {
+    const Outcome outcome = gpux_.run({verb, "--json"}, without);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    expect_one_document(outcome);
+  }
+}
+
+TEST_F(StandardOutput, IsATableOnATerminalWhereTheVerbHasOne) {
+  for (const Row& row : rows(gpux_)) {
+    const Words& arguments = row.successes.front();
+    SCOPED_TRACE(described(row, arguments));
+    const Outcome outcome = call(row, arguments, {}, {.terminal = true});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(Json::parse(outcome.out, nullptr, false).is_discarded(), row.has_table) << outcome.out;
+  }
+}
+
+TEST_F(StandardOutput, TakesNoFlagThatWouldDoNothing) {
+  ASSERT_EQ(gpux_.run({"build", model("add.onnx"), "-t", "adder:1"}).code, 0);
+  const std::string add = model("add.onnx");
+  for (const Words& words : std::vector<Words>{{"run", add, "-i", "x=[[1, 2, 3]]", "--table"},
+                                               {"schema", "--table"},
+                                               {"completion", "bash", "--table"},
+                                               {"images", "--json", "--table"}}) {
+    const Outcome outcome = gpux_.run(words);
+    EXPECT_EQ(outcome.code, 2) << words.front();
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace gpux::test
