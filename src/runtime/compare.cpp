@@ -79,7 +79,10 @@ bool add_pair(T expected, T got, const Tolerance& tolerance, Tally& tally) {
 // Whether NaN carries a sign says nothing.
 template <typename T>
 std::string text_of(T number) {
-  return number == number ? fmt::format("{}", number) : "NaN";
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(number)) return "NaN";
+  }
+  return fmt::format("{}", number);
 }
 
 template <typename At>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -131,11 +132,14 @@ Timing read_benchmark(const std::string& provider, const ProcessResult& result) 
 }  // namespace
 
 std::string fastest_of(std::span<const Timing> timings) {
-  const Timing* best = nullptr;
+  std::string provider;
+  double best = std::numeric_limits<double>::infinity();
   for (const Timing& timing : timings) {
-    if (timing.milliseconds && (best == nullptr || *timing.milliseconds < *best->milliseconds)) best = &timing;
+    if (!timing.milliseconds || *timing.milliseconds >= best) continue;
+    best = *timing.milliseconds;
+    provider = timing.provider;
   }
-  return best == nullptr ? std::string() : best->provider;
+  return provider;
 }
 
 std::string fastest_key(const fs::path& model, const ModelInfo& info, const LoadOptions& options,

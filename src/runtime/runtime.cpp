@@ -211,7 +211,7 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
   }
   lock.unlock();
   runner.join();
-  if (outcome->error) throw Error(*outcome->error);
+  if (!outcome->results) throw outcome->error.value();
   return std::move(*outcome->results);
 }
 

@@ -14,8 +14,7 @@ namespace {
 
 using Sizes = std::vector<std::pair<std::string, std::int64_t>>;
 
-std::int64_t size_of(const SignatureEntry& entry, std::size_t index, const Sizes& sizes) {
-  const Dimension& dimension = (*entry.type.dimensions)[index];
+std::int64_t size_of(const SignatureEntry& entry, const Dimension& dimension, std::size_t index, const Sizes& sizes) {
   if (dimension.size) return *dimension.size;
   for (const auto& [name, size] : sizes) {
     if ((!dimension.name.empty() && name == dimension.name) || name == fmt::format("{}.{}", entry.name, index)) {
@@ -90,7 +89,8 @@ Value make(const SignatureEntry& entry, const ValueType& type, const Sizes& size
   }
   Shape shape;
   if (type.dimensions) {
-    for (std::size_t i = 0; i < type.dimensions->size(); ++i) shape.push_back(size_of(entry, i, sizes));
+    for (std::size_t i = 0; i < type.dimensions->size(); ++i)
+      shape.push_back(size_of(entry, (*type.dimensions)[i], i, sizes));
   }
   Tensor tensor = Tensor::allocate(type.element, std::move(shape));
   fill(tensor, random);

@@ -11,7 +11,6 @@ namespace gpux::test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 struct Shown {
   std::string text;

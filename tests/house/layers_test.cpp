@@ -25,7 +25,8 @@ const std::map<std::string, std::vector<std::string>> right_below{
     {"provider", {"ort"}},
     {"model", {"onnx"}},
     {"runtime", {"provider", "model"}},
-    {"cli", {"runtime"}},
+    {"server", {"runtime"}},
+    {"cli", {"server"}},
 };
 
 void collect(const std::string& module, std::set<std::string>& below) {
@@ -86,8 +87,30 @@ TEST(Layers, OnlyTheTwoModulesForItNameOnnxRuntimesHeaders) {
   EXPECT_GT(inside, 0U);
 }
 
+TEST(Layers, OnlyTheHttpFolderNamesTheHttpLibrary) {
+  const std::regex library(R"re((\bboost\b|\bBoost::|\basio::))re");
+  std::size_t inside = 0;
+  for (const fs::path& file : files_of(source_folder)) {
+    const std::vector<std::string> found = matches(gpux::read_file(file), library);
+    if (file.lexically_relative(source_folder).string().starts_with("server/http/")) {
+      inside += found.size();
+    } else {
+      EXPECT_TRUE(found.empty()) << file << " names " << found.front();
+    }
+  }
+  EXPECT_GT(inside, 0U);
+}
+
+TEST(Layers, WhatOthersIncludeOfTheHttpFolderShowsNoTypeOfItsLibrary) {
+  for (const char* header : {"server.h", "message.h"}) {
+    const std::string text = gpux::read_file(source_folder / "server" / "http" / header);
+    EXPECT_EQ(text.find("boost"), std::string::npos) << header;
+    EXPECT_EQ(text.find("server/http/asio.h"), std::string::npos) << header;
+  }
+}
+
 TEST(Layers, PublicHeadersShowNoOtherLibrarysTypes) {
-  const std::regex foreign(R"re((onnxruntime|nlohmann|simdjson|yaml-cpp|spdlog|fmt/|CLI/|protozero|\bOrt::))re");
+  const std::regex foreign(R"re((onnxruntime|nlohmann|simdjson|yaml-cpp|spdlog|fmt/|CLI/|protozero|\bOrt::|boost/))re");
   const std::vector<fs::path> files = files_of(fs::path(GPUX_SOURCE_DIR) / "include");
   EXPECT_FALSE(files.empty());
   for (const fs::path& file : files) {

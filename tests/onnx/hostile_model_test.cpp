@@ -172,20 +172,15 @@ std::vector<HostileCase> hostile_cases() {
   };
 }
 
-void PrintTo(const HostileCase& test, std::ostream* stream) {
-  *stream << test.name;
+// In one test: some of the models are a million messages deep, and take a while to write.
+TEST(HostileModels, AreRefusedWithAReason) {
+  for (const HostileCase& test : hostile_cases()) {
+    SCOPED_TRACE(test.name);
+    const std::string refusal = refusal_of(test.bytes);
+    EXPECT_NE(refusal, "");
+    EXPECT_THAT(refusal, HasSubstr(test.reason));
+  }
 }
-
-class HostileModels : public testing::TestWithParam<HostileCase> {};
-
-TEST_P(HostileModels, AreRefusedWithAReason) {
-  const std::string refusal = refusal_of(GetParam().bytes);
-  EXPECT_NE(refusal, "");
-  EXPECT_THAT(refusal, HasSubstr(GetParam().reason));
-}
-
-INSTANTIATE_TEST_SUITE_P(All, HostileModels, testing::ValuesIn(hostile_cases()),
-                         [](const auto& test) { return test.param.name; });
 
 TEST(NestingLimit, AllowsWhatRealModelsHave) {
   std::string graph = MessageWriter().bytes(schema::graph::node, onnx_test::node("Relu", {"x"}, {"y"})).str();

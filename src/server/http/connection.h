@@ -1,0 +1,151 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http/answer.h"
+#include "server/http/asio.h"
+#include "server/http/body.h"
+#include "server/http/chunked.h"
+#include "server/http/content_coding.h"
+#include "server/http/loop.h"
+#include "server/http/refusal.h"
+#include "server/http/request_parser.h"
+
+namespace gpux::http {
+
+/// One client. Lives on its loop's thread; a coroutine reads, hands over and writes, request after request. It sleeps
+/// in pause() and is woken by whatever happens: the socket, the handler, the clock.
+class Connection final : public AnswerListener, public std::enable_shared_from_this<Connection> {
+ public:
+  static void launch(Service& service, Loop& loop, Socket socket, net::ssl::context* tls, std::string peer);
+  Connection(Service& service, Loop& loop, Socket socket, net::ssl::context* tls, std::string peer);
+
+  void answer_came() override;
+
+  /// Whether remind() has something to say: a deadline has passed, a drain wants it closed, its client is to be
+  /// looked after.
+  [[nodiscard]] bool is_due(Clock::time_point now, bool draining) const noexcept;
+  void remind(Clock::time_point now, bool draining);
+  /// Ends it, whatever it does.
+  void end();
+
+ private:
+  enum class Step : int {
+    done,
+    refused,  ///< see refusal_
+    over,     ///< nobody is there to answer
+  };
+  using Waiter = net::async_result<net::use_awaitable_t<Executor>, void()>::handler_type;
+  class Visit;
+
+  Task<void> run();
+  Task<bool> handshake();
+  Task<bool> serve_request();
+  Task<bool> wait_for_request();
+  Task<Step> read_header(Request& request);
+  Task<Step> read_body(Request& request);
+  Task<Step> read_plain_body(BodyBuffer& body);
+  Task<Step> read_coded_body(BodyBuffer& body);
+  Task<Step> inflate(Inflater& inflater, std::string_view text, BodyBuffer& body);
+  Task<bool> hand_over(std::shared_ptr<Answer> answer);
+  Task<bool> refuse();
+  Task<bool> send(Response response, bool is_head);
+  Task<bool> stream(std::shared_ptr<Answer> answer, Answer::Given given);
+  Task<bool> send_pieces(std::vector<Piece> pieces, bool chunked, bool finished);
+  Task<void> compress(Response& response);
+  Task<void> linger();
+
+  /// Bytes read into `room`; 0 at the end; -1 where the wait was ended or the connection failed.
+  Task<std::ptrdiff_t> receive(std::span<char> room);
+  Task<std::ptrdiff_t> receive_tls(std::span<char> room);
+  /// Writes `outgoing_`. False where that failed.
+  Task<bool> write_outgoing();
+  Task<bool> write_blocked();
+  Task<bool> write_tls();
+  Task<void> yield();
+
+  enum class Progress : int { finished, blocked, failed };
+  Progress try_write();
+
+  Step refuse_with(int status, std::string message);
+  Step refuse_body(BodyBuffer::Outcome outcome);
+  /// What a wait that brought nothing means in the middle of a request.
+  Step interrupted(std::ptrdiff_t received, std::string_view what, std::chrono::milliseconds limit);
+  void write_head(const Response& response, bool keep, std::string_view framing);
+  void queue(std::string_view text);
+  void queue(std::span<const std::byte> bytes);
+  void body_progress(std::uint64_t bytes);
+
+  [[nodiscard]] bool stopped() const noexcept { return ending_ || expired_; }
+
+  [[nodiscard]] bool keeps_alive(const Response& response) const noexcept;
+
+  [[nodiscard]] std::string_view buffered() const noexcept { return {buffer_.get() + begin_, end_ - begin_}; }
+
+  [[nodiscard]] std::span<char> buffer_room();
+  void set_deadline(std::chrono::milliseconds from_now);
+  void clear_deadline() noexcept;
+
+  Task<void> pause();
+  void wake();
+  void arm_readable();
+  void arm_writable();
+  void arm_error();
+  void watch_client();
+  void check_client();
+  void client_left();
+
+  Service& service_;
+  Loop& loop_;
+  Socket socket_;
+  std::optional<TlsStream> tls_;
+  bool is_tcp_ = true;
+  std::shared_ptr<const std::string> peer_;
+  std::list<Connection*>::iterator place_;
+  std::optional<Waiter> waiter_;
+
+  RequestParser parser_;
+  Loop::Buffer buffer_;
+  std::size_t begin_ = 0;  ///< of what is read and not used
+  std::size_t end_ = 0;
+
+  std::string head_;
+  std::vector<std::span<const std::byte>> outgoing_;
+  std::size_t next_outgoing_ = 0;
+  std::uint64_t written_bytes_ = 0;
+  Clock::time_point write_began_;
+  Clock::time_point body_began_;
+  std::uint64_t body_received_ = 0;
+
+  Refusal refusal_;
+  std::shared_ptr<Answer> answer_;
+  Clock::time_point deadline_ = Clock::time_point::max();
+  Clock::time_point idle_since_;
+  bool idle_ = false;      ///< between two requests, nothing read of the next
+  bool expired_ = false;   ///< the deadline has passed
+  bool ending_ = false;    ///< no more may be done
+  bool retiring_ = false;  ///< to be closed unless a request is there
+  bool may_linger_ = false;
+  bool at_end_ = false;  ///< the client sends no more
+
+  bool readable_ = false;
+  bool writable_ = false;
+  bool reading_armed_ = false;
+  bool writing_armed_ = false;
+  bool error_armed_ = false;
+
+  bool watching_ = false;        ///< for the client to leave
+  bool watching_clock_ = false;  ///< by asking now and then: bytes that wait hide its end
+  bool may_probe_ = false;
+  bool left_ = false;
+};
+
+}  // namespace gpux::http

@@ -1,0 +1,163 @@
+#include "server/http/listening.h"
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "gpux/error.h"
+
+namespace gpux::http {
+
+namespace {
+
+[[noreturn]] void throw_bind_error(const std::string& what, const std::string& remedy, int number) {
+  switch (number) {
+    case EADDRINUSE:
+      throw Error(ErrorCode::resource_exhausted, fmt::format("{} is in use", what));
+    case EACCES:
+    case EPERM:
+      throw Error(ErrorCode::permission, fmt::format("{} may not be used by this user{}", what, remedy));
+    case EADDRNOTAVAIL:
+    case EAFNOSUPPORT:
+      throw Error(ErrorCode::usage, fmt::format("{} is not on an address of this machine", what));
+    case ENOENT:
+    case ENOTDIR:
+    case EROFS:
+    case ENOSPC:
+      throw Error(ErrorCode::storage, fmt::format("{} cannot be made: {}", what, std::strerror(number)));
+    default:
+      throw Error(ErrorCode::resource_exhausted, fmt::format("cannot listen on {}: {}", what, std::strerror(number)));
+  }
+}
+
+int open_socket(int family) {
+  const int handle = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (handle < 0) throw_bind_error("a socket", "", errno);
+  return handle;
+}
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Addresses resolve(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int failure = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (failure != 0) {
+    throw Error(ErrorCode::usage,
+                fmt::format("host '{}' is neither an address nor a known name: {}", host, ::gai_strerror(failure)));
+  }
+  return {found, &freeaddrinfo};
+}
+
+/// A name may stand for addresses of both families: clients try IPv4 for certain.
+const addrinfo* preferred(const addrinfo* found) noexcept {
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    if (entry->ai_family == AF_INET) return entry;
+  }
+  return found;
+}
+
+sockaddr_un address_of(const std::filesystem::path& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string& name = path.native();
+  if (name.size() >= sizeof address.sun_path) {
+    throw Error(ErrorCode::usage, fmt::format("the path of unix socket '{}' has {} bytes; at most {} are possible",
+                                              name, name.size(), sizeof address.sun_path - 1));
+  }
+  std::memcpy(address.sun_path, name.data(), name.size());
+  return address;
+}
+
+void remove_stale(const std::filesystem::path& path, const sockaddr_un& address) {
+  struct stat facts {};
+
+  if (::lstat(path.c_str(), &facts) != 0) return;
+  if (!S_ISSOCK(facts.st_mode)) {
+    throw Error(ErrorCode::usage, fmt::format("'{}' exists and is no socket; give another path", path.string()));
+  }
+  const int probe = open_socket(AF_UNIX);
+  const int outcome = ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const int number = outcome == 0 ? 0 : errno;
+  ::close(probe);
+  // Anything but a refusal may come from a server that is alive, and merely busy or another user's.
+  if (number != ECONNREFUSED)
+    throw_bind_error("unix socket '" + path.string() + "'", "", number == EACCES ? EACCES : EADDRINUSE);
+  ::unlink(path.c_str());
+}
+
+}  // namespace
+
+ListeningSocket ListeningSocket::tcp(const std::string& host, std::uint16_t port) {
+  const Addresses found = resolve(host, port);
+  const addrinfo* address = preferred(found.get());
+  ListeningSocket socket(open_socket(address->ai_family));
+  const int on = 1;
+  const int off = 0;
+  ::setsockopt(socket.handle_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address->ai_family == AF_INET6) ::setsockopt(socket.handle_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (::bind(socket.handle_, address->ai_addr, address->ai_addrlen) != 0 || ::listen(socket.handle_, SOMAXCONN) != 0) {
+    throw_bind_error(fmt::format("port {} of host {}", port, host), "; ports from 1024 on are free to all", errno);
+  }
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  ::getsockname(socket.handle_, reinterpret_cast<sockaddr*>(&bound), &length);
+  socket.port_ = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port
+                                                   : reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
+  return socket;
+}
+
+ListeningSocket ListeningSocket::unix_domain(const std::filesystem::path& path) {
+  const sockaddr_un address = address_of(path);
+  remove_stale(path, address);
+  ListeningSocket socket(open_socket(AF_UNIX));
+  if (::bind(socket.handle_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(socket.handle_, SOMAXCONN) != 0) {
+    throw_bind_error("unix socket '" + path.string() + "'", "", errno);
+  }
+  socket.path_ = path;
+
+  struct stat facts {};
+
+  if (::lstat(path.c_str(), &facts) == 0) {
+    socket.device_ = facts.st_dev;
+    socket.inode_ = facts.st_ino;
+  }
+  return socket;
+}
+
+ListeningSocket::ListeningSocket(ListeningSocket&& other) noexcept
+    : handle_(std::exchange(other.handle_, -1)),
+      port_(other.port_),
+      path_(std::exchange(other.path_, {})),
+      device_(other.device_),
+      inode_(other.inode_) {}
+
+ListeningSocket::~ListeningSocket() {
+  close();
+}
+
+void ListeningSocket::close() noexcept {
+  if (handle_ < 0) return;
+  ::close(std::exchange(handle_, -1));
+  if (path_.empty()) return;
+
+  // Another server may have put its own there since.
+  struct stat facts {};
+
+  if (::lstat(path_.c_str(), &facts) == 0 && facts.st_dev == device_ && facts.st_ino == inode_) ::unlink(path_.c_str());
+}
+
+}  // namespace gpux::http

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <sys/types.h>
+
+namespace gpux::http {
+
+/// A socket that listens, non-blocking. Movable; closed at the end, a unix socket's file removed.
+class ListeningSocket {
+ public:
+  /// Errors usage (no such address here), permission, resource_exhausted (in use).
+  static ListeningSocket tcp(const std::string& host, std::uint16_t port);
+  /// Replaces a socket that nobody listens on. Errors usage (too long, no socket), permission, resource_exhausted (in
+  /// use), storage.
+  static ListeningSocket unix_domain(const std::filesystem::path& path);
+
+  ~ListeningSocket();
+  ListeningSocket(ListeningSocket&& other) noexcept;
+  ListeningSocket& operator=(ListeningSocket&&) = delete;
+
+  [[nodiscard]] int handle() const noexcept { return handle_; }
+
+  /// 0 for a unix socket.
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+
+  [[nodiscard]] bool is_unix() const noexcept { return !path_.empty(); }
+
+  void close() noexcept;
+
+ private:
+  explicit ListeningSocket(int handle) : handle_(handle) {}
+
+  int handle_;
+  std::uint16_t port_ = 0;
+  std::filesystem::path path_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+}  // namespace gpux::http

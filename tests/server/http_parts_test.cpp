@@ -1,0 +1,136 @@
+// The parts that need no socket.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/http/body.h"
+#include "server/http/chunked.h"
+#include "server/http/content_coding.h"
+#include "server/http/request_parser.h"
+#include "server/raw_client.h"
+
+namespace gpux::http {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(HttpParts, AMadeBodyIsLaidOutLikeOneThatArrived) {
+  for (const std::size_t aligned_at : {0U, 1U, 17U, 64U, 100U}) {
+    const Piece body = make_body("some text", aligned_at);
+    EXPECT_EQ(body.text(), "some text");
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(body.bytes.data() + aligned_at) % body_alignment, 0U);
+    for (std::size_t index = 0; index < body_padding; ++index) EXPECT_EQ(body.bytes.data()[9 + index], std::byte{0});
+  }
+  EXPECT_TRUE(make_body("").bytes.empty());
+}
+
+TEST(HttpParts, PercentDecoding) {
+  EXPECT_EQ(percent_decoded("a%20b+c"), "a b+c");
+  EXPECT_EQ(percent_decoded("a%20b+c", true), "a b c");
+  EXPECT_EQ(percent_decoded("%e4%bd%A0"), "\xe4\xbd\xa0");
+  for (const char* wrong : {"%", "%1", "%g0", "%0", "a%", "%00", "%0a", "%ff", "%c0%80", "%ed%a0%80"}) {
+    EXPECT_EQ(percent_decoded(wrong), std::nullopt) << wrong;
+  }
+}
+
+TEST(HttpParts, SegmentsOfAPath) {
+  Request request;
+  const auto segments_of = [&](const char* target) {
+    request.target = target;
+    return request.segments();
+  };
+  EXPECT_THAT(segments_of("/"), ElementsAre());
+  EXPECT_THAT(segments_of("/a"), ElementsAre("a"));
+  EXPECT_THAT(segments_of("/a/"), ElementsAre("a"));
+  EXPECT_THAT(segments_of("/a//b?c/d"), ElementsAre("a", "", "b"));
+  EXPECT_THAT(segments_of("/a%2fb/%20"), ElementsAre("a/b", " "));
+}
+
+TEST(HttpParts, ChunksMayBeCutAnywhere) {
+  const std::string text = "4\r\nWiki\r\n6;x=y\r\npedia \r\nE\r\nin \r\n\r\nchunks.\r\n0\r\nA: b\r\n\r\nnext";
+  for (std::size_t portion = 1; portion <= text.size(); ++portion) {
+    ChunkedDecoder decoder(100);
+    std::string body;
+    std::size_t at = 0;
+    std::string_view rest;
+    while (!decoder.ended() && at < text.size()) {
+      rest = std::string_view(text).substr(at, portion);
+      const std::size_t before = rest.size();
+      while (!rest.empty() && !decoder.ended()) body += decoder.next(rest);
+      at += before - rest.size();
+    }
+    EXPECT_EQ(body, "Wikipedia in \r\n\r\nchunks.") << portion;
+    EXPECT_EQ(text.substr(at), "next") << portion;
+  }
+}
+
+TEST(HttpParts, AHeaderMayBeCutAnywhere) {
+  const std::string text = "POST /a?b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nX-Long: 1,\r\n 2\r\n\r\nabc";
+  for (std::size_t portion = 1; portion <= text.size(); ++portion) {
+    RequestParser parser(1000);
+    Request request;
+    parser.begin(request);
+    std::string pending;
+    std::size_t at = 0;
+    auto outcome = RequestParser::Outcome::more;
+    while (outcome == RequestParser::Outcome::more && at < text.size()) {
+      pending += text.substr(at, portion);
+      at = std::min(at + portion, text.size());
+      std::size_t consumed = 0;
+      outcome = parser.feed(pending, consumed);
+      pending.erase(0, consumed);
+    }
+    EXPECT_EQ(outcome, RequestParser::Outcome::complete) << portion;
+    EXPECT_EQ(request.path, "/a");
+    EXPECT_EQ(request.headers["x-long"], "1, 2");
+    EXPECT_EQ(parser.framing().content_length, 3U);
+    EXPECT_EQ(pending + text.substr(at), "abc");
+  }
+}
+
+TEST(HttpParts, ABudgetIsKeptToTheByte) {
+  const auto budget = std::make_shared<BodyBudget>(100);
+  {
+    BodyBuffer first(budget, 0, 1000);
+    EXPECT_EQ(first.reserve(60), BodyBuffer::Outcome::taken);
+    BodyBuffer second(budget, 0, 1000);
+    EXPECT_EQ(second.reserve(41), BodyBuffer::Outcome::no_memory);
+    EXPECT_EQ(second.reserve(40), BodyBuffer::Outcome::taken);
+    EXPECT_EQ(budget->held(), 100U);
+    EXPECT_EQ(second.reserve(std::uint64_t{1} << 62U), BodyBuffer::Outcome::too_large);
+  }
+  EXPECT_EQ(budget->held(), 0U);
+}
+
+TEST(HttpParts, DeflatingAndInflatingInAnyPortions) {
+  std::string text;
+  for (int index = 0; index < 20'000; ++index) text += std::to_string(index * index);
+  Deflater deflater;
+  deflater.add(std::as_bytes(std::span(text.data(), 1000)));
+  deflater.add(std::as_bytes(std::span(text.data() + 1000, text.size() - 1000)));
+  const std::string packed = deflater.finish();
+  EXPECT_LT(packed.size(), text.size());
+  for (const std::size_t in_portion : {1U, 100U, 1'000'000U}) {
+    for (const std::size_t out_portion : {1U, 1000U}) {
+      Inflater inflater(Framing::Coding::gzip);
+      std::string unpacked;
+      std::string_view rest = packed;
+      std::vector<std::byte> out(out_portion);
+      while (!inflater.ended()) {
+        const auto in = rest.substr(0, in_portion);
+        const auto step = inflater.step(std::as_bytes(std::span(in.data(), in.size())), out);
+        ASSERT_FALSE(step.malformed);
+        ASSERT_TRUE(step.consumed > 0 || step.produced > 0);
+        rest.remove_prefix(step.consumed);
+        unpacked.append(reinterpret_cast<const char*>(out.data()), step.produced);
+      }
+      EXPECT_EQ(unpacked, text);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpux::http
