@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 struct ServeFlags {
   std::vector<std::string> models;
   std::string config, host = "127.0.0.1", unix_path, default_model, api_key_file, tls_certificate, tls_key;
-  std::string timeout, max_queue_delay = "0ms", drain_delay = "0s", drain_timeout = "30s";
+  std::string timeout, max_queue_delay = "0", drain_delay = "0", drain_timeout = "30s";
   std::uint16_t port = 8080;
   std::int64_t max_batch_size = 32;
   std::size_t max_queue = 1024;
@@ -43,8 +43,9 @@ struct ServeFlags {
 };
 
 std::chrono::milliseconds duration_of(const std::string& text, const char* flag) {
+  if (text == "0" || text == "0s" || text == "0ms") return std::chrono::milliseconds(0);
   const auto duration = duration_from(text);
-  if (!duration) throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: a time like 5s or 500ms", flag, text));
+  if (!duration) throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: 0, or a time like 5s or 500ms", flag, text));
   return *duration;
 }
 
@@ -222,7 +223,7 @@ void add_serve(CLI::App& program, Context& context) {
   verb->add_option("MODEL", flags->models, "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name")
       ->required();
   verb->add_option("--host", flags->host, "address to listen on");
-  verb->add_option("-p,--port", flags->port, "port; 0 picks a free one and says which");
+  verb->add_option("--port", flags->port, "port; 0 picks a free one and says which");
   verb->add_option("--unix", flags->unix_path, "listen on this unix socket too");
   verb->add_option("--default", flags->default_model, "the model of routes without a name");
   verb->add_option("--api-key-file", flags->api_key_file, "ask for one of the keys in this file, one a line");

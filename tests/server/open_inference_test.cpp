@@ -235,7 +235,7 @@ TEST(OpenInference, Classifies) {
       {.model_name = "m", .model_version = "1", .call = call, .outputs = outputs, .project = &project});
   EXPECT_EQ(response.text,
             R"({"model_name":"m","model_version":"1","id":"c","outputs":[{"name":"y","datatype":"BYTES","shape":[2,2],)"
-            R"("data":["2.000000:1:dog", "1.000000:2:eel", "-1.000000:0:cat", "-2.000000:2:eel"]}]})");
+            R"("data":["2.000000:1:dog","1.000000:2:eel","-1.000000:0:cat","-2.000000:2:eel"]}]})");
 }
 
 TEST(OpenInference, DescribesValues) {

@@ -12,12 +12,9 @@
 
 namespace gpux::http {
 
-<<<<<<< HEAD
-=======
 /// Whether two names of header fields are the same: without regard to case.
 bool same_name(std::string_view left, std::string_view right) noexcept;
 
->>>>>>> main
 /// Header fields in the order they came. Names compare without regard to case.
 class Headers {
  public:
