@@ -166,7 +166,7 @@ struct Variable {
 };
 
 std::span<const Variable> variables() {
-  static const std::array<Variable, 15> all{{
+  static const std::array<Variable, 16> all{{
       {"GPUX_HOME", nullptr},
       {"GPUX_ONNXRUNTIME", nullptr},
       {"GPUX_PROVIDER", [](const Said& said) { (void)provider::parse_request(said.text, plugin_names({})); }},
@@ -180,6 +180,7 @@ std::span<const Variable> variables() {
       {"GPUX_OPTIMIZATION", [](const Said& said) { (void)optimization(said); }},
       {"GPUX_PROFILE", nullptr},
       {"GPUX_TIMEOUT", [](const Said& said) { (void)time_limit(said); }},
+      {"GPUX_API_KEY", nullptr},
       {"GPUX_LOG_LEVEL", nullptr},
       {"GPUX_LOG_FORMAT", nullptr},
   }};

@@ -55,8 +55,7 @@ std::string_view instead_of(std::string_view word, std::span<const Replacement> 
 }
 
 // Commands of other tools' documents that this version has not, and what there is instead.
-constexpr std::array<Replacement, 20> other_verbs{{
-    {"serve", "this version does not serve; 'gpux run' answers once"},
+constexpr std::array<Replacement, 19> other_verbs{{
     {"pull", "this version does not download; get the ONNX file and 'gpux build' it"},
     {"push", "this version does not upload"},
     {"login", "this version asks no registry"},
@@ -79,8 +78,9 @@ constexpr std::array<Replacement, 20> other_verbs{{
 }};
 
 // The same of flags.
-constexpr std::array<Replacement, 8> other_flags{{
+constexpr std::array<Replacement, 9> other_flags{{
     {"--no-version", "leave it out"},
+    {"--workers", "one process uses all processors; --io-threads says how many threads read and write"},
     {"--json-output", "use --json"},
     {"--no-json-output", "use --table"},
     {"--text", "this version does not read text; --input takes token ids"},

@@ -45,7 +45,8 @@ struct ServeFlags {
 std::chrono::milliseconds duration_of(const std::string& text, const char* flag) {
   if (text == "0" || text == "0s" || text == "0ms") return std::chrono::milliseconds(0);
   const auto duration = duration_from(text);
-  if (!duration) throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: 0, or a time like 5s or 500ms", flag, text));
+  if (!duration)
+    throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: 0, or a time like 5s or 500ms", flag, text));
   return *duration;
 }
 
@@ -55,7 +56,9 @@ class Signals {
   Signals() {
     if (::pipe2(pipe_.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw_file_error("create", "a pipe", errno);
     written_ = pipe_[1];
+
     struct sigaction action {};
+
     action.sa_handler = [](int signal) {
       const auto byte = static_cast<char>(signal);
       [[maybe_unused]] const auto ignored = ::write(written_, &byte, 1);
@@ -167,8 +170,8 @@ void serve(const ServeFlags& flags, Context& context) {
     auto model = load_model(argument, flags);
     for (const auto& other : models) {
       if (other->name() == model->name()) {
-        throw Error(ErrorCode::usage,
-                    fmt::format("two models are called '{0}': give one another name with NAME={1}", model->name(), argument));
+        throw Error(ErrorCode::usage, fmt::format("two models are called '{0}': give one another name with NAME={1}",
+                                                  model->name(), argument));
       }
     }
     models.push_back(std::move(model));
@@ -222,8 +225,10 @@ void add_serve(CLI::App& program, Context& context) {
   CLI::App* verb = add_verb(program, context, "serve", "Put models behind an HTTP port");
   verb->add_option("MODEL", flags->models, "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name")
       ->required();
-  verb->add_option("--host", flags->host, "address to listen on");
-  verb->add_option("--port", flags->port, "port; 0 picks a free one and says which");
+  // -h and -p mean what they mean elsewhere to those who serve.
+  verb->set_help_flag("--help", "print this and end");
+  verb->add_option("-h,--host", flags->host, "address to listen on");
+  verb->add_option("-p,--port", flags->port, "port; 0 picks a free one and says which");
   verb->add_option("--unix", flags->unix_path, "listen on this unix socket too");
   verb->add_option("--default", flags->default_model, "the model of routes without a name");
   verb->add_option("--api-key-file", flags->api_key_file, "ask for one of the keys in this file, one a line");
@@ -244,7 +249,9 @@ void add_serve(CLI::App& program, Context& context) {
   verb->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may then take");
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   add_timeout_flag(*verb, flags->timeout);
-  add_load_flags(*verb, flags->load);
+  verb->add_option("--provider", flags->load.provider,
+                   "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)");
+  add_load_flags(*verb, flags->load, false);
   verb->footer(
       "Examples:\n"
       "  gpux serve digits --port 8080\n"

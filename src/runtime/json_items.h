@@ -20,11 +20,12 @@ struct Items {
 /// The input of that name. Error invalid_input that names the nearest.
 const SignatureEntry& input_entry(const Signature& signature, std::string_view name);
 
-/// The input that a value without a name is for; `what` was given. Error invalid_input where there are several, or none.
+/// The input that a value without a name is for; `what` was given. Error invalid_input where there are several, or
+/// none.
 const SignatureEntry& only_input(const Signature& signature, const std::string& what);
 
-/// Reads JSON in the types that the signature declares: an object {input: value}, a list of objects, objects one a line,
-/// or the bare value of a model with a single input. Errors invalid_input with the place.
+/// Reads JSON in the types that the signature declares: an object {input: value}, a list of objects, objects one a
+/// line, or the bare value of a model with a single input. Errors invalid_input with the place.
 Items read_json_items(std::string_view text, const Signature& signature);
 
 /// One object a line: a list however many there are.

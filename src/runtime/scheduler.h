@@ -65,13 +65,13 @@ struct SchedulerOptions {
 /// What happened since the start. Requests count once; runs are calls of Replica::run.
 struct SchedulerCounts {
   std::uint64_t runs = 0;
-  std::uint64_t rejected = 0;   ///< the queue was full
-  std::uint64_t cancelled = 0;  ///< the client left
-  std::uint64_t expired = 0;    ///< past the deadline
-  std::uint64_t retried = 0;    ///< batches that failed and were run one by one
-  std::size_t waiting = 0;      ///< now
-  std::size_t running = 0;      ///< now: requests in runs, those past their deadline left out
-  std::size_t overdue_runs = 0; ///< now: runs that nobody waits for any more and that have not returned
+  std::uint64_t rejected = 0;    ///< the queue was full
+  std::uint64_t cancelled = 0;   ///< the client left
+  std::uint64_t expired = 0;     ///< past the deadline
+  std::uint64_t retried = 0;     ///< batches that failed and were run one by one
+  std::size_t waiting = 0;       ///< now
+  std::size_t running = 0;       ///< now: requests in runs, those past their deadline left out
+  std::size_t overdue_runs = 0;  ///< now: runs that nobody waits for any more and that have not returned
 };
 
 /// The queue before one model's replicas. All calls from any thread.

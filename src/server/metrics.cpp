@@ -58,8 +58,8 @@ class Page {
         text_ += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, Histogram::bounds[i], below);
       }
       below += shown.in_bucket(Histogram::bounds.size());
-      text_ += fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name, labels,
-                           below, std::chrono::duration<double>(shown.sum()).count());
+      text_ += fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name,
+                           labels, below, std::chrono::duration<double>(shown.sum()).count());
     }
   }
 

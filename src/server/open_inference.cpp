@@ -66,6 +66,7 @@ std::string text_member(const JsonInput& member, std::string_view where) {
 class Parameters {
  public:
   Parameters() = default;
+
   Parameters(std::string_view raw, std::string where) : where_(std::move(where)) {
     values_ = small_json(raw, where_ + "parameters");
     if (!values_.is_object()) refuse(fmt::format("{}parameters is not an object", where_));
@@ -78,9 +79,8 @@ class Parameters {
     // Some clients write every parameter as a string.
     if (found->is_string()) {
       const std::string text = *found;
-      if (!text.empty() && text.size() < 19 && std::all_of(text.begin(), text.end(), [](char c) {
-            return c >= '0' && c <= '9';
-          })) {
+      if (!text.empty() && text.size() < 19 &&
+          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
         return std::stoull(text);
       }
     }
@@ -181,7 +181,8 @@ Tensor read_binary_tensor(std::span<const std::byte> bytes, const std::shared_pt
                        to_string(std::span<const std::int64_t>(shape))));
   }
   if (type == ElementType::boolean) {
-    const bool only_bits = std::all_of(bytes.begin(), bytes.end(), [](std::byte value) { return value <= std::byte{1}; });
+    const bool only_bits =
+        std::all_of(bytes.begin(), bytes.end(), [](std::byte value) { return value <= std::byte{1}; });
     if (!only_bits) refuse(fmt::format("input '{}': a BOOL is neither 0 nor 1", name));
   }
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % element == 0 && owner != nullptr) {
@@ -482,7 +483,8 @@ http::Response write_infer_response(const InferResponse& response) {
     }
     text += i == 0 ? R"({"name":)" : R"(,{"name":)";
     append_json_string(text, name);
-    text += fmt::format(R"(,"datatype":"{}","shape":[{}])", datatype_of(tensor->type()), fmt::join(tensor->shape(), ","));
+    text +=
+        fmt::format(R"(,"datatype":"{}","shape":[{}])", datatype_of(tensor->type()), fmt::join(tensor->shape(), ","));
     if (wanted[i].binary) {
       http::Piece piece;
       if (tensor->type() == ElementType::string) {

@@ -47,8 +47,7 @@ struct InferCall {
 /// follow the JSON, and 0 means that the whole body is the one input's only batch item. Binary tensors borrow from the
 /// body where they lie aligned to their element.
 /// Errors invalid_input that name the input and what was met.
-InferCall read_infer_call(const http::Piece& body, std::optional<std::uint64_t> json_bytes,
-                          const Signature& signature);
+InferCall read_infer_call(const http::Piece& body, std::optional<std::uint64_t> json_bytes, const Signature& signature);
 
 /// What the answer is made of.
 struct InferResponse {

@@ -87,11 +87,10 @@ ServedModel::ServedModel(std::string name, std::string version, Runtime runtime,
       project_(std::move(project)),
       options_(options),
       can_batch_(options.max_batch_size > 1 && runtime::can_share_runs(runtime_.info().signature)),
-      scheduler_(replicas_of(runtime_), {.batch = {.max_rows = options.max_batch_size,
-                                                   .max_delay = options.max_queue_delay,
-                                                   .look_ahead = 64},
-                                         .can_batch = can_batch_,
-                                         .max_queue = options.max_queue}) {}
+      scheduler_(replicas_of(runtime_),
+                 {.batch = {.max_rows = options.max_batch_size, .max_delay = options.max_queue_delay, .look_ahead = 64},
+                  .can_batch = can_batch_,
+                  .max_queue = options.max_queue}) {}
 
 runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion done) {
   try {

@@ -57,13 +57,21 @@ class ServedModel {
               const ServingOptions& options);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
   [[nodiscard]] const std::string& version() const noexcept { return version_; }
+
   [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
+
   [[nodiscard]] const Signature& signature() const noexcept { return runtime_.info().signature; }
+
   [[nodiscard]] const ProjectFile* project() const noexcept { return project_ ? &*project_ : nullptr; }
+
   [[nodiscard]] const ServingOptions& options() const noexcept { return options_; }
+
   [[nodiscard]] bool can_batch() const noexcept { return can_batch_; }
+
   [[nodiscard]] ModelStatistics& statistics() noexcept { return statistics_; }
+
   [[nodiscard]] runtime::Scheduler& scheduler() noexcept { return scheduler_; }
 
   struct Call {

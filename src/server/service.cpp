@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "base/home.h"
 #include "base/log.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
-#include "base/home.h"
 #include "runtime/json_items.h"
 #include "server/metrics.h"
 #include "server/open_inference.h"
@@ -272,9 +272,8 @@ const std::shared_ptr<ServedModel>& Service::model_for(const Call& call) const {
     if (model->name() != name) continue;
     const auto version = call.captures.find("version");
     if (version != call.captures.end() && version->second != model->version()) {
-      throw Error(ErrorCode::not_found,
-                  fmt::format("model '{}' has no version '{}'; there is {}", name,
-                              version->second.substr(0, 40), model->version()));
+      throw Error(ErrorCode::not_found, fmt::format("model '{}' has no version '{}'; there is {}", name,
+                                                    version->second.substr(0, 40), model->version()));
     }
     return model;
   }
@@ -327,26 +326,26 @@ void Service::predict(const Call& call) {
       return is_list ? error.within(fmt::format("item {}", i)) : error;
     };
     try {
-      const auto ticket = model->submit(
-          {.inputs = std::move(items.items[i]),
-           .outputs = {},
-           .priority = 0,
-           .deadline = deadline,
-           .arrived = request.arrived},
-          [gathering, answer, fail, within, i](runtime::InferAnswer&& result) {
-            if (result.error) {
-              fail(within(*result.error));
-              return;
-            }
-            {
-              const std::lock_guard lock(gathering->mutex);
-              gathering->results[i] = std::move(result.outputs);
-              if (result.times.compute >= gathering->slowest.compute) gathering->slowest = result.times;
-              if (--gathering->missing != 0 || gathering->answered) return;
-              gathering->answered = true;
-            }
-            answer();
-          });
+      const auto ticket = model->submit({.inputs = std::move(items.items[i]),
+                                         .outputs = {},
+                                         .priority = 0,
+                                         .deadline = deadline,
+                                         .arrived = request.arrived},
+                                        [gathering, answer, fail, within, i](runtime::InferAnswer&& result) {
+                                          if (result.error) {
+                                            fail(within(*result.error));
+                                            return;
+                                          }
+                                          {
+                                            const std::lock_guard lock(gathering->mutex);
+                                            gathering->results[i] = std::move(result.outputs);
+                                            if (result.times.compute >= gathering->slowest.compute)
+                                              gathering->slowest = result.times;
+                                            if (--gathering->missing != 0 || gathering->answered) return;
+                                            gathering->answered = true;
+                                          }
+                                          answer();
+                                        });
       const std::lock_guard lock(gathering->mutex);
       if (gathering->answered) {
         model->scheduler().cancel(ticket);
@@ -395,26 +394,26 @@ void Service::open_inference_infer(const Call& call) {
   }
   std::vector<std::string> outputs;
   for (const RequestedOutput& output : asked->outputs) outputs.push_back(output.name);
-  const auto ticket = model->submit(
-      {.inputs = std::move(asked->inputs),
-       .outputs = std::move(outputs),
-       .priority = asked->priority,
-       .deadline = deadline,
-       .arrived = request.arrived},
-      [exchange, model, asked, arrived = request.arrived](runtime::InferAnswer&& result) {
-        try {
-          if (result.error) throw Error(*result.error);
-          http::Response response = write_infer_response({.model_name = model->name(),
-                                                          .model_version = model->version(),
-                                                          .call = *asked,
-                                                          .outputs = result.outputs,
-                                                          .project = model->project()});
-          add_times(response, result.times, arrived);
-          exchange->respond(std::move(response));
-        } catch (const Error& error) {
-          exchange->respond(error_response(error, Protocol::open_inference));
-        }
-      });
+  const auto ticket = model->submit({.inputs = std::move(asked->inputs),
+                                     .outputs = std::move(outputs),
+                                     .priority = asked->priority,
+                                     .deadline = deadline,
+                                     .arrived = request.arrived},
+                                    [exchange, model, asked, arrived = request.arrived](runtime::InferAnswer&& result) {
+                                      try {
+                                        if (result.error) throw Error(*result.error);
+                                        http::Response response =
+                                            write_infer_response({.model_name = model->name(),
+                                                                  .model_version = model->version(),
+                                                                  .call = *asked,
+                                                                  .outputs = result.outputs,
+                                                                  .project = model->project()});
+                                        add_times(response, result.times, arrived);
+                                        exchange->respond(std::move(response));
+                                      } catch (const Error& error) {
+                                        exchange->respond(error_response(error, Protocol::open_inference));
+                                      }
+                                    });
   exchange->on_gone([model, ticket] { model->scheduler().cancel(ticket); });
 }
 
@@ -464,6 +463,7 @@ void probe_all(const std::vector<std::shared_ptr<ServedModel>>& models, const Se
     std::size_t missing = 0;
     std::string failed;
   };
+
   auto round = std::make_shared<Round>();
   round->missing = models.size();
   for (const auto& model : models) {
@@ -490,7 +490,7 @@ void append_model_info(std::string& out, const ServedModel& model) {
       append_json_string(out, entry.name);
       out += R"(,"type":)";
       append_json_string(out, entry.type.kind == ValueKind::tensor ? std::string(to_string(entry.type.element))
-                                                                    : to_string(entry.type));
+                                                                   : to_string(entry.type));
       out += R"(,"shape":)";
       if (entry.type.dimensions) {
         out += '[';

@@ -15,8 +15,8 @@
 namespace gpux::server {
 
 struct ServiceOptions {
-  std::string default_model;          ///< for routes without a name; empty: the only model
-  std::vector<std::string> api_keys;  ///< empty: none is asked for
+  std::string default_model;                      ///< for routes without a name; empty: the only model
+  std::vector<std::string> api_keys;              ///< empty: none is asked for
   std::chrono::milliseconds probe_timeout{2000};  ///< a health probe of the device takes at most this
   std::chrono::milliseconds probe_after{5000};    ///< a request that succeeded this lately stands for a probe
 };

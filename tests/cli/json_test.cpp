@@ -39,6 +39,10 @@ std::vector<Row> rows(const Program& gpux) {
        {{add, "-i", input}, {add, "-i", list}, {add, "-i", "[]"}, {add, "--benchmark", "--runs", "3"}},
        {{{none}, 7}, {{bad}, 4}, {{add}, 6}, {{add, "-i", "x=[[1]]"}, 6}, {{add, "-i", input, "-p", "cudda"}, 2}},
        false},
+      // What it prints when it listens: serve_test.cpp.
+      {"serve",
+       {},
+       {{{none}, 7}, {{bad}, 4}, {{add, add}, 2}, {{add, "--port", "none"}, 2}, {{add, "--default", "other"}, 2}}},
       {"bench",
        {{add, "--runs", "3"}, {add, "--runs", "3", "-p", "cpu", "-p", "cuda"}},
        {{{none}, 7}, {{bad}, 4}, {{add, "-p", "cudda"}, 2}, {{add, "-p", "cpu", "-p", "cuda", "--strict"}, 5, true}}},

@@ -182,20 +182,20 @@ TEST(OpenInference, RefusesBinarySizesThatLie) {
 
 // What is written in a datatype is read back the same, as JSON and as bytes.
 TEST(OpenInference, EveryDatatypeGoesRound) {
-  for (const auto& [type, values] : std::vector<std::pair<ElementType, std::string>>{
-           {ElementType::boolean, std::string("\0\x01", 2)},
-           {ElementType::uint8, raw<std::uint8_t>({0, 255})},
-           {ElementType::uint16, raw<std::uint16_t>({1, 65535})},
-           {ElementType::uint32, raw<std::uint32_t>({1, 4294967295U})},
-           {ElementType::uint64, raw<std::uint64_t>({1, UINT64_MAX})},
-           {ElementType::int8, raw<std::int8_t>({-128, 127})},
-           {ElementType::int16, raw<std::int16_t>({-32768, 1})},
-           {ElementType::int32, raw<std::int32_t>({INT32_MIN, 1})},
-           {ElementType::int64, raw<std::int64_t>({INT64_MIN, INT64_MAX})},
-           {ElementType::float16, raw<std::uint16_t>({0x3c00, 0x0001})},
-           {ElementType::bfloat16, raw<std::uint16_t>({0x3f80, 0x0001})},
-           {ElementType::float32, raw<float>({0.1F, 1e-45F})},
-           {ElementType::float64, raw<double>({0.1, 5e-324})}}) {
+  for (const auto& [type, values] :
+       std::vector<std::pair<ElementType, std::string>>{{ElementType::boolean, std::string("\0\x01", 2)},
+                                                        {ElementType::uint8, raw<std::uint8_t>({0, 255})},
+                                                        {ElementType::uint16, raw<std::uint16_t>({1, 65535})},
+                                                        {ElementType::uint32, raw<std::uint32_t>({1, 4294967295U})},
+                                                        {ElementType::uint64, raw<std::uint64_t>({1, UINT64_MAX})},
+                                                        {ElementType::int8, raw<std::int8_t>({-128, 127})},
+                                                        {ElementType::int16, raw<std::int16_t>({-32768, 1})},
+                                                        {ElementType::int32, raw<std::int32_t>({INT32_MIN, 1})},
+                                                        {ElementType::int64, raw<std::int64_t>({INT64_MIN, INT64_MAX})},
+                                                        {ElementType::float16, raw<std::uint16_t>({0x3c00, 0x0001})},
+                                                        {ElementType::bfloat16, raw<std::uint16_t>({0x3f80, 0x0001})},
+                                                        {ElementType::float32, raw<float>({0.1F, 1e-45F})},
+                                                        {ElementType::float64, raw<double>({0.1, 5e-324})}}) {
     SCOPED_TRACE(to_string(type));
     const std::string name(datatype_of(type));
     ASSERT_EQ(type_of_datatype(name), type);

@@ -1,0 +1,235 @@
+// gpux serve as a user meets it: what it says, what it answers, how it ends.
+#include <csignal>
+#include <optional>
+#include <thread>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "cli/program.h"
+#include "server/raw_client.h"
+
+namespace gpux::test {
+namespace {
+
+using http::Answered;
+using http::get;
+using http::post;
+using http::RawClient;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// A server in a process of its own, ended with the object.
+class Serving {
+ public:
+  Serving(const Program& gpux, std::vector<std::string> arguments) : folder_(gpux.folder().path()) {
+    arguments.insert(arguments.begin(), {Program::file().string(), "serve"});
+    arguments.insert(arguments.end(), {"--json", "--port", "0"});
+    std::array<int, 2> out{};
+    EXPECT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
+    const std::string home = gpux.home();
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::setenv("GPUX_HOME", home.c_str(), 1);
+      const int log = ::open((folder_ / "serve.log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      ::dup2(log, 2);
+      ::dup2(out[1], 1);
+      std::vector<char*> words;
+      for (std::string& word : arguments) words.push_back(word.data());
+      words.push_back(nullptr);
+      ::execv(words.front(), words.data());
+      ::_exit(127);
+    }
+    ::close(out[1]);
+    std::string line;
+    for (char c = 0; ::read(out[0], &c, 1) == 1 && c != '\n';) line += c;
+    ::close(out[0]);
+    ready_ = Json::parse(line, nullptr, false);
+    EXPECT_FALSE(ready_.is_discarded()) << line << log();
+  }
+
+  ~Serving() {
+    if (child_ > 0) {
+      ::kill(child_, SIGKILL);
+      ::waitpid(child_, nullptr, 0);
+    }
+  }
+
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+  [[nodiscard]] const Json& ready() const { return ready_; }
+
+  [[nodiscard]] std::uint16_t port() const { return ready_.at("port"); }
+
+  [[nodiscard]] std::string log() const { return read_file(folder_ / "serve.log"); }
+
+  [[nodiscard]] Answered ask(const std::string& request) const { return RawClient(port()).ask(request); }
+
+  [[nodiscard]] Json json(const std::string& request, int status = 200) const {
+    const Answered answer = ask(request);
+    EXPECT_EQ(answer.status, status) << answer.body;
+    return Json::parse(answer.body);
+  }
+
+  void signal(int number) const { ::kill(child_, number); }
+
+  /// The exit code; -1 where it does not end within ten seconds.
+  int wait() {
+    for (int i = 0; i < 1000; ++i) {
+      int status = 0;
+      if (::waitpid(child_, &status, WNOHANG) == child_) {
+        child_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return -1;
+  }
+
+ private:
+  std::filesystem::path folder_;
+  pid_t child_ = -1;
+  Json ready_;
+};
+
+TEST(Serve, AnswersOnAllItsRoutesAndEndsWhenAsked) {
+  const Program gpux;
+  Serving server(gpux, {"adder=" + model("add.onnx"), "--host", "127.0.0.1"});
+  EXPECT_EQ(server.ready().at("models").at(0).at("name"), "adder");
+  EXPECT_THAT(server.log(), HasSubstr("ran on cpu (1 of 1 nodes)"));
+  EXPECT_THAT(server.log(), HasSubstr("POST http://127.0.0.1:" + std::to_string(server.port()) + "/predict"));
+
+  EXPECT_EQ(server.json(post("/predict", R"({"x": [[1, 2, 3]]})")), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  EXPECT_EQ(server.json(post("/models/adder/predict", "[[1, 2, 3]]")), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  EXPECT_EQ(server.json(post("/predict", R"([{"x": [[1, 2, 3]]}, {"x": [[0, 0, 0], [4, 5, 6]]}])")),
+            Json::parse(R"([{"y": [[2, 4, 6]]}, {"y": [[1, 2, 3], [5, 7, 9]]}])"));
+  EXPECT_EQ(server.json(post("/predict", "[]")), Json::array());
+
+  const Json infer = server.json(post("/v2/models/adder/infer", R"({"id": "7", "inputs": [
+      {"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]})"));
+  EXPECT_EQ(infer.at("id"), "7");
+  EXPECT_EQ(infer.at("model_name"), "adder");
+  EXPECT_EQ(infer.at("outputs").at(0).at("data"), Json::parse("[2, 4, 6]"));
+
+  EXPECT_EQ(server.json(get("/v2/models/adder")).at("inputs").at(0).at("shape"), Json::parse("[-1, 3]"));
+  EXPECT_EQ(server.json(get("/v2/models/adder/versions/1.0.0/ready")).at("ready"), true);
+  EXPECT_EQ(server.json(get("/health")).at("status"), "healthy");
+  EXPECT_EQ(server.json(get("/health/ready")).at("ready"), true);
+  EXPECT_EQ(server.json(get("/info")).at("inputs").at(0).at("type"), "float32");
+  EXPECT_EQ(server.json(get("/v2/models/adder/stats"))
+                .at("model_stats")
+                .at(0)
+                .at("inference_stats")
+                .at("success")
+                .at("count"),
+            5);
+  EXPECT_THAT(server.ask(get("/metrics")).body,
+              HasSubstr("nv_inference_request_success{model=\"adder\",version=\"1.0.0\"} 5\n"));
+
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.log();
+}
+
+TEST(Serve, RefusesEachMistakeAndLivesOn) {
+  const Program gpux;
+  const Serving server(gpux, {"adder=" + model("add.onnx"), "scalar=" + model("scalar.onnx")});
+
+  struct Mistake {
+    std::string request;
+    int status;
+    const char* words;
+  };
+
+  for (const Mistake& mistake : std::vector<Mistake>{
+           {get("/nothing"), 404, "no such route"},
+           {get("/predict"), 405, "POST"},
+           {post("/predict", "{}"), 400, "name one: adder, scalar"},
+           {post("/models/none/predict", "{}"), 404, "models: adder, scalar"},
+           {post("/models/adder/predict", ""), 400, "JSON"},
+           {post("/models/adder/predict", "{\"x\": "), 400, "JSON"},
+           {post("/models/adder/predict", R"({"x": [[1, 2]]})"), 400, "2 elements, not 3"},
+           {post("/models/adder/predict", R"({"x": [[1, 2, "a"]]})"), 400, "[0][2]"},
+           {post("/models/adder/predict", R"({"q": 1})"), 400, "no input 'q'"},
+           {post("/models/adder/predict", "{}"), 400, "x"},
+           {post("/models/adder/predict", R"([{"x": [[1, 2, 3]]}, {"x": 1}])"), 400, "item 1"},
+           {post("/models/adder/predict", std::string(100000, '[')), 400, "deeper"},
+           {post("/models/adder/predict", R"({"x": [[1, 2, 3]]})", "X-Request-Timeout-Ms: soon\r\n"), 400,
+            "X-Request-Timeout-Ms"},
+           {post("/v2/models/none/infer", "{}"), 404, "no model 'none'"},
+           {post("/v2/models/adder/versions/9/infer", "{}"), 404, "no version '9'"},
+           {post("/v2/models/adder/infer", "{}"), 400, "no inputs"},
+           {post("/v2/models/adder/infer", "abc", "Inference-Header-Content-Length: 9\r\n"), 400, "has 3 bytes"},
+           {post("/v2/models/adder/infer", "abc", "Inference-Header-Content-Length: -1\r\n"), 400, "number of bytes"},
+       }) {
+    SCOPED_TRACE(mistake.request.substr(0, 200));
+    const Answered answer = server.ask(mistake.request);
+    EXPECT_EQ(answer.status, mistake.status);
+    EXPECT_THAT(answer.body, HasSubstr(mistake.words));
+    EXPECT_FALSE(Json::parse(answer.body, nullptr, false).is_discarded()) << answer.body;
+  }
+  EXPECT_EQ(server.json(post("/models/scalar/predict", "3")), Json::parse(R"({"y": -3})"));
+}
+
+TEST(Serve, AsksForAKeyWhereItShould) {
+  const Program gpux;
+  const auto keys = gpux.folder().write("keys", "# two\nfirst-key-123\nsecond-key-456\n");
+  const Serving server(gpux, {model("add.onnx"), "--api-key-file", keys.string()});
+  const std::string request = R"({"x": [[1, 2, 3]]})";
+  EXPECT_EQ(server.ask(get("/health")).status, 200);
+  EXPECT_EQ(server.ask(get("/info")).status, 401);
+  EXPECT_EQ(server.ask(post("/predict", request)).status, 401);
+  EXPECT_EQ(server.ask(post("/predict", request, "Authorization: Bearer wrong-key-1234\r\n")).status, 401);
+  EXPECT_EQ(server.ask(post("/predict", request, "Authorization: Bearer second-key-456\r\n")).status, 200);
+  EXPECT_EQ(server.ask(post("/v2/models/add/infer", "{}", "X-API-Key: first-key-123\r\n")).status, 400);
+}
+
+TEST(Serve, SaysWhatIsWrongBeforeItListens) {
+  const Program gpux;
+  const Serving server(gpux, {model("add.onnx")});
+  const std::string port = std::to_string(server.port());
+
+  struct Line {
+    std::vector<std::string> arguments;
+    int code;
+    std::string words;
+  };
+
+  for (const Line& line : std::vector<Line>{
+           {{model("add.onnx"), "--port", port}, 8, port},
+           {{model("add.onnx"), model("add.onnx")}, 2, "NAME="},
+           {{model("add.onnx"), "--default", "b"}, 2, "--default b"},
+           {{model("add.onnx"), "--tls-cert", "a.pem"}, 2, "--tls-key"},
+           {{model("add.onnx"), "--drain-delay", "soon"}, 2, "--drain-delay"},
+           {{model("add.onnx"), "--max-batch-size", "0"}, 2, "--max-batch-size"},
+           {{"none.onnx"}, 7, "none.onnx"},
+       }) {
+    std::vector<std::string> arguments = line.arguments;
+    arguments.insert(arguments.begin(), "serve");
+    const Outcome outcome = gpux.run(arguments);
+    EXPECT_EQ(outcome.code, line.code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(line.words));
+  }
+}
+
+// The lines of other tools' documents.
+TEST(Serve, TakesDocumentedLines) {
+  const Program gpux;
+  const auto folder = gpux.folder().path();
+  ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "model-name"}).code, 0);
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"model-name"}, {"model-name", "-h", "127.0.0.1"}, {"model-name", "-p", "0"}}) {
+    Serving server(gpux, arguments);
+    EXPECT_EQ(server.json(post("/predict", R"({"x": [[1, 2, 3]]})")), Json::parse(R"({"y": [[2, 4, 6]]})"));
+    server.signal(SIGINT);
+    EXPECT_EQ(server.wait(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace gpux::test
