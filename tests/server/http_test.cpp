@@ -6,8 +6,10 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "server/raw_client.h"
 
@@ -353,7 +355,7 @@ class ClientLeaves : public testing::TestWithParam<std::tuple<Leaving, bool>> {}
 
 TEST_P(ClientLeaves, TheHandlerIsToldOnceAndMayStillAnswer) {
   const auto [leaving, over_unix] = GetParam();
-  const auto path = std::filesystem::path(testing::TempDir()) / "leaves.sock";
+  const auto path = std::filesystem::path(testing::TempDir()) / fmt::format("leaves-{}.sock", ::getpid());
   Held held;
   const RunningServer running(held.handler(), [&](ServerOptions& options) { options.unix_path = path; });
   auto client = over_unix ? std::make_unique<RawClient>(path) : std::make_unique<RawClient>(running.port());
@@ -401,7 +403,7 @@ class HalfClosed : public testing::TestWithParam<std::tuple<std::string, bool>> 
 
 TEST_P(HalfClosed, ClientsAreAnswered) {
   const auto& [version, over_unix] = GetParam();
-  const auto path = std::filesystem::path(testing::TempDir()) / "half.sock";
+  const auto path = std::filesystem::path(testing::TempDir()) / fmt::format("half-{}.sock", ::getpid());
   Held held;
   const RunningServer running(held.handler(), [&](ServerOptions& options) { options.unix_path = path; });
   auto client = over_unix ? std::make_unique<RawClient>(path) : std::make_unique<RawClient>(running.port());

@@ -21,6 +21,9 @@
 
 namespace gpux::http {
 
+/// What tells a client to send on. It is no part of an answer, and may be sent at any time before one.
+inline constexpr std::string_view interim_response = "HTTP/1.1 100 Continue\r\n\r\n";
+
 /// One client. Lives on its loop's thread; a coroutine reads, hands over and writes, request after request. It sleeps
 /// in pause() and is woken by whatever happens: the socket, the handler, the clock.
 class Connection final : public AnswerListener, public std::enable_shared_from_this<Connection> {
@@ -94,6 +97,20 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   void set_deadline(std::chrono::milliseconds from_now);
   void clear_deadline() noexcept;
 
+  /// When a transfer of which `bytes` are through must be further on.
+  [[nodiscard]] Clock::time_point transfer_deadline(Clock::time_point began, std::chrono::milliseconds allowance,
+                                                    std::uint64_t bytes) const;
+
+  struct TlsOutcome {
+    ErrorNumber error;
+    std::size_t bytes = 0;
+    bool stopped = false;  ///< before it was done
+  };
+
+  /// `operation` starts one of the TLS stream's with the handler it is given. What it works on stays in use until it
+  /// has ended, so it is waited for even where the connection was stopped.
+  template <typename Operation>
+  Task<TlsOutcome> tls_operation(Operation operation);
   Task<void> pause();
   void wake();
   void arm_readable();
@@ -147,5 +164,24 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   bool may_probe_ = false;
   bool left_ = false;
 };
+
+template <typename Operation>
+Task<Connection::TlsOutcome> Connection::tls_operation(Operation operation) {
+  std::optional<TlsOutcome> outcome;
+  operation([this, self = shared_from_this(), &outcome](const ErrorNumber& error, std::size_t bytes = 0) {
+    outcome.emplace(TlsOutcome{error, bytes});
+    wake();
+  });
+  bool cancelled = false;
+  while (!outcome) {
+    if (!cancelled && (stopped() || (retiring_ && idle_))) {
+      cancelled = true;
+      socket_.cancel();
+    }
+    co_await pause();
+  }
+  outcome->stopped = cancelled && outcome->error;
+  co_return *outcome;
+}
 
 }  // namespace gpux::http

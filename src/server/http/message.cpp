@@ -35,10 +35,6 @@ int hexadecimal(char digit) noexcept {
   return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
-std::span<const std::byte> bytes_of(std::string_view text) noexcept {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
 }  // namespace
 
 bool same_name(std::string_view left, std::string_view right) noexcept {
@@ -181,7 +177,7 @@ std::string_view reason_phrase(int status) noexcept {
     std::string_view text;
   };
 
-  static constexpr std::array<Phrase, 38> phrases{{
+  static constexpr std::array<Phrase, 39> phrases{{
       {200, "OK"},
       {201, "Created"},
       {202, "Accepted"},
@@ -220,10 +216,11 @@ std::string_view reason_phrase(int status) noexcept {
       {502, "Bad Gateway"},
       {503, "Service Unavailable"},
       {504, "Gateway Timeout"},
+      {505, "HTTP Version Not Supported"},
   }};
   const auto* found =
       std::find_if(phrases.begin(), phrases.end(), [status](const Phrase& phrase) { return phrase.status == status; });
-  return found == phrases.end() ? std::string_view{} : found->text;
+  return found == phrases.end() ? "" : found->text;
 }
 
 }  // namespace gpux::http

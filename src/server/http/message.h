@@ -12,6 +12,10 @@
 
 namespace gpux::http {
 
+inline std::span<const std::byte> bytes_of(std::string_view text) noexcept {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
 /// Whether two names of header fields are the same: without regard to case.
 bool same_name(std::string_view left, std::string_view right) noexcept;
 
