@@ -159,6 +159,7 @@ void announce(const Context& context, const ServeFlags& flags, std::uint16_t por
 }
 
 void serve(const ServeFlags& flags, Context& context) {
+  if (context.table) throw Error(ErrorCode::usage, "--table: serve tells people on standard error anyway");
   const auto drain_delay = duration_of(flags.drain_delay, "--drain-delay");
   const auto drain_timeout = duration_of(flags.drain_timeout, "--drain-timeout");
   server::ServiceOptions service_options;

@@ -166,6 +166,7 @@ TEST_F(StandardOutput, IsEmptyOrJsonOnFailure) {
 
 TEST_F(StandardOutput, IsATableOnATerminalWhereTheVerbHasOne) {
   for (const Row& row : rows(gpux_)) {
+    if (row.successes.empty()) continue;
     const Words& arguments = row.successes.front();
     SCOPED_TRACE(described(row, arguments));
     const Outcome outcome = call(row, arguments, {}, {.terminal = true});
@@ -180,6 +181,7 @@ TEST_F(StandardOutput, TakesNoFlagThatWouldDoNothing) {
   for (const Words& words : std::vector<Words>{{"run", add, "-i", "x=[[1, 2, 3]]", "--table"},
                                                {"schema", "--table"},
                                                {"completion", "bash", "--table"},
+                                               {"serve", add, "--table"},
                                                {"images", "--json", "--table"}}) {
     const Outcome outcome = gpux_.run(words);
     EXPECT_EQ(outcome.code, 2) << words.front();

@@ -1,6 +1,7 @@
 // gpux serve as a user meets it: what it says, what it answers, how it ends.
+#include <algorithm>
+#include <array>
 #include <csignal>
-#include <optional>
 #include <thread>
 
 #include <fcntl.h>
@@ -29,7 +30,10 @@ class Serving {
  public:
   Serving(const Program& gpux, std::vector<std::string> arguments) : folder_(gpux.folder().path()) {
     arguments.insert(arguments.begin(), {Program::file().string(), "serve"});
-    arguments.insert(arguments.end(), {"--json", "--port", "0"});
+    arguments.emplace_back("--json");
+    if (std::find(arguments.begin(), arguments.end(), "-p") == arguments.end()) {
+      arguments.insert(arguments.end(), {"--port", "0"});
+    }
     std::array<int, 2> out{};
     EXPECT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
     const std::string home = gpux.home();
@@ -151,7 +155,7 @@ TEST(Serve, RefusesEachMistakeAndLivesOn) {
            {get("/predict"), 405, "POST"},
            {post("/predict", "{}"), 400, "name one: adder, scalar"},
            {post("/models/none/predict", "{}"), 404, "models: adder, scalar"},
-           {post("/models/adder/predict", ""), 400, "JSON"},
+           {post("/models/adder/predict", ""), 400, "the end stands"},
            {post("/models/adder/predict", "{\"x\": "), 400, "JSON"},
            {post("/models/adder/predict", R"({"x": [[1, 2]]})"), 400, "2 elements, not 3"},
            {post("/models/adder/predict", R"({"x": [[1, 2, "a"]]})"), 400, "[0][2]"},
