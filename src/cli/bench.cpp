@@ -37,7 +37,7 @@ void measure_here(const BenchFlags& flags, const Context& context) {
   const OpenModel model = open_model(flags.model, flags.config, flags.load, "");
   const Signature& signature = model.info.signature;
   const runtime::Items inputs = given(flags.inputs) ? read_inputs(flags.inputs, signature)
-                                            : runtime::Items{{make_inputs(flags.synthetic, signature)}, false};
+                                                    : runtime::Items{{make_inputs(flags.synthetic, signature)}, false};
   if (inputs.is_list) throw Error(ErrorCode::usage, "bench measures one input, not a list");
   print_benchmark(context, model.load(), inputs.items.front(),
                   {.runs = flags.runs, .warmup_runs = flags.warmup, .seconds = flags.seconds}, flags.output);
