@@ -5,6 +5,7 @@ Needs the Python packages onnx and numpy; looks for them in .deps/python as well
 under the name of what was wrong; this leaves it as it is.
 """
 
+import gzip
 import json
 import sys
 import zipfile
@@ -183,6 +184,20 @@ def write_words():
         write("words", name, text)
 
 
+def write_requests():
+    head = "POST /v2/models/a%2Fb/infer?timeout=5&a=+%41 HTTP/1.1\r\nHost: x\r\n"
+    chunks = "4;a=b\r\nWiki\r\nE\r\nin \r\n\r\nchunks.\r\n0\r\nA: b\r\n\r\n"
+    packed = gzip.compress(b"[1, 2, 3]" * 9, mtime=0)
+    for name, text in [
+        ("get", b"\x07GET http://x/a HTTP/1.0\r\nAccept-Encoding: gzip;q=0.5, *\r\nConnection: keep-alive\r\n\r\n"),
+        ("length", f"\x10{head}Content-Length: 3\r\nInference-Header-Content-Length: 1\r\nExpect: 100-continue\r\n\r\nabc".encode()),
+        ("chunks", f"\x40{head}Transfer-Encoding: chunked\r\n\r\n{chunks}".encode()),
+        ("gzip", f"\x30{head}Content-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n".encode() + packed),
+        ("folded", b"\x20OPTIONS * HTTP/1.1\r\nHost: x\r\nA: b,\r\n c\r\nContent-Encoding: deflate\r\n\r\n"),
+    ]:  # fmt: skip
+        write("http_request", name, text)
+
+
 if __name__ == "__main__":
     write_json()
     write_arrays()
@@ -191,3 +206,4 @@ if __name__ == "__main__":
     write_projects()
     write_store()
     write_words()
+    write_requests()

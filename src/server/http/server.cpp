@@ -30,6 +30,8 @@ namespace {
 
 /// How long accepting rests when the process or the system is out of descriptors or memory.
 constexpr std::chrono::milliseconds accept_rest{100};
+/// Without giving the connections their turn.
+constexpr int accepted_at_once = 256;
 constexpr unsigned most_threads_by_default = 4;
 
 std::string text_of(const sockaddr_storage& address) {
@@ -54,9 +56,8 @@ void turn_away(int socket, bool tls) noexcept {
       "Retry-After: 1\r\nConnection: close\r\n\r\n"
       "{\"error\": \"the server has as many connections as it may have\"}\n";
   if (!tls) {
-    std::array<char, 4096> ignored;
-    while (::recv(socket, ignored.data(), ignored.size(), MSG_DONTWAIT) > 0) {
-    }
+    std::array<char, 16384> ignored;
+    [[maybe_unused]] const auto read = ::recv(socket, ignored.data(), ignored.size(), MSG_DONTWAIT);
     [[maybe_unused]] const auto sent = ::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     ::shutdown(socket, SHUT_WR);
   }
@@ -106,8 +107,8 @@ class Server::Implementation {
   };
 
   void await(Acceptor& acceptor);
-  /// False where it must rest.
-  bool accept_all(Acceptor& acceptor);
+  /// Accepts who waits, at most `most`. False where it must rest.
+  bool accept(Acceptor& acceptor, int most);
   void welcome(Acceptor& acceptor, int socket, const sockaddr_storage& address);
   void stop_accepting();
 
@@ -159,7 +160,7 @@ void Server::Implementation::start() {
 void Server::Implementation::await(Acceptor& acceptor) {
   acceptor.descriptor.async_wait(net::posix::descriptor_base::wait_read, [this, &acceptor](const ErrorNumber& error) {
     if (error || acceptor.stopped) return;
-    if (accept_all(acceptor)) {
+    if (accept(acceptor, accepted_at_once)) {
       await(acceptor);
       return;
     }
@@ -170,8 +171,8 @@ void Server::Implementation::await(Acceptor& acceptor) {
   });
 }
 
-bool Server::Implementation::accept_all(Acceptor& acceptor) {
-  for (;;) {
+bool Server::Implementation::accept(Acceptor& acceptor, int most) {
+  for (int count = 0; count < most; ++count) {
     sockaddr_storage address{};
     socklen_t length = sizeof address;
     const int socket = ::accept4(acceptor.socket.handle(), reinterpret_cast<sockaddr*>(&address), &length,
@@ -202,6 +203,7 @@ bool Server::Implementation::accept_all(Acceptor& acceptor) {
         continue;
     }
   }
+  return true;
 }
 
 void Server::Implementation::welcome(Acceptor& acceptor, int socket, const sockaddr_storage& address) {
@@ -229,7 +231,7 @@ void Server::Implementation::stop_accepting() {
   const auto stop = [this] {
     for (const auto& acceptor : acceptors_) {
       // Who is in the queue has been accepted by the kernel: closed here, the connection would be reset.
-      if (started_) accept_all(*acceptor);
+      if (started_) accept(*acceptor, SOMAXCONN);
       acceptor->stop();
     }
   };
