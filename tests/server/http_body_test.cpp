@@ -73,7 +73,7 @@ TEST(HttpBody, ARefusalReachesAClientThatIsStillSending) {
   for (const std::string& request :
        {post("/", std::string(4 << 20, 'x')), chunked(std::string(4 << 20, 'x'), 70'000)}) {
     RawClient client(running.port());
-    client.send(request);
+    EXPECT_TRUE(client.send(request)) << "the connection was reset, and the answer perhaps lost";
     EXPECT_EQ(client.receive().status, 413);
   }
   EXPECT_EQ(running.server->counters().held_body_bytes, 0U);

@@ -153,6 +153,7 @@ TEST(HttpTiming, DrainClosesWhatIsIdleAndAnswersWhatIsNot) {
       return true;
     }
   }));
+  std::this_thread::sleep_for(milliseconds(100));  // a request may have been under way for that long
   const Answered last = active.ask(get("/last"));
   EXPECT_EQ(last.body, "/last");
   EXPECT_EQ(last.header("connection"), "close");
