@@ -199,7 +199,8 @@ TEST(HttpTiming, DrainUnderLoadLosesNothing) {
             ++answered;
             if (answer.header("connection") == "close") return;
           }
-        } catch (const std::runtime_error&) {
+        } catch (const std::runtime_error& refused) {
+          EXPECT_THAT(refused.what(), HasSubstr("cannot connect"));
         }
       });
     }

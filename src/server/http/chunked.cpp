@@ -72,11 +72,9 @@ void ChunkedDecoder::read_size(char character) noexcept {
   if (digit >= 0 && digits_ < most_digits) {
     remaining_ = remaining_ * 16 + static_cast<std::uint64_t>(digit);
     ++digits_;
-  } else if (digits_ == 0 || digit >= 0) {
-    state_ = State::malformed;
-  } else if (character == '\r') {
+  } else if (digits_ > 0 && character == '\r') {
     state_ = State::size_line_end;
-  } else if (character == ';' || character == ' ' || character == '\t') {
+  } else if (digits_ > 0 && (character == ';' || character == ' ' || character == '\t')) {
     state_ = State::extension;
   } else {
     state_ = State::malformed;

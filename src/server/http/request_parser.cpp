@@ -179,28 +179,30 @@ void RequestParser::begin(Request& request) {
   state_->request = &request;
   state_->read_bytes = 0;
   state_->framing = {};
-  state_->grammar.emplace(request);
-  state_->grammar->header_limit(static_cast<std::uint32_t>(state_->max_header_bytes));
+  Grammar& grammar = state_->grammar.emplace(request);
+  grammar.header_limit(static_cast<std::uint32_t>(state_->max_header_bytes));
 }
 
 RequestParser::Outcome RequestParser::feed(std::string_view text, std::size_t& consumed) {
   State& state = *state_;
   consumed = 0;
-  if (!state.grammar->got_some()) {
+  if (!state.grammar) return Outcome::more;  // not begun
+  Grammar& grammar = *state.grammar;
+  if (!grammar.got_some()) {
     // Some clients end a body with a line end too many.
     while (consumed < text.size() && (text[consumed] == '\r' || text[consumed] == '\n')) ++consumed;
     state.read_bytes += consumed;
   }
   beast::error_code error;
   if (consumed < text.size()) {
-    const std::size_t read = state.grammar->put({text.data() + consumed, text.size() - consumed}, error);
+    const std::size_t read = grammar.put({text.data() + consumed, text.size() - consumed}, error);
     consumed += read;
     state.read_bytes += read;
   } else {
     error = beast::http::error::need_more;
   }
   // Beast's limit holds for what is not yet consumed only: fields that drip in would pass it for ever.
-  const bool complete = state.grammar->got_some() && state.grammar->is_header_done();
+  const bool complete = grammar.got_some() && grammar.is_header_done();
   if (!error || error == beast::http::error::need_more) {
     const std::size_t pending = complete ? 0 : text.size() - consumed;
     if (state.read_bytes + pending > state.max_header_bytes) error = beast::http::error::header_limit;
@@ -212,9 +214,9 @@ RequestParser::Outcome RequestParser::feed(std::string_view text, std::size_t& c
   if (!complete) return Outcome::more;
 
   Framing& framing = state.framing;
-  framing.http_1_1 = state.grammar->is_http_1_1();
-  framing.keep_alive = state.grammar->keep_alive();
-  framing.content_length = state.grammar->content_length().value_or(0);
+  framing.http_1_1 = grammar.is_http_1_1();
+  framing.keep_alive = grammar.keep_alive();
+  framing.content_length = grammar.content_length().value_or(0);
   auto refusal = read_framing(*state.request, framing);
   if (!refusal) refusal = read_target(*state.request);
   if (refusal) {
