@@ -55,8 +55,8 @@ void run_model(const RunFlags& flags, Context& context) {
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
   const runtime::Items inputs = given(flags.inputs) || !flags.benchmark
-                            ? read_inputs(flags.inputs, model.info.signature)
-                            : runtime::Items{{synthetic_inputs(model.info.signature)}, false};
+                                    ? read_inputs(flags.inputs, model.info.signature)
+                                    : runtime::Items{{synthetic_inputs(model.info.signature)}, false};
   check_output(flags, model.info.signature, inputs.is_list);
   const Runtime runtime = model.load();
   if (flags.benchmark) {
