@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -158,6 +159,14 @@ void announce(const Context& context, const ServeFlags& flags, std::uint16_t por
   print_data(text + "]}");
 }
 
+// A connection is a file: as many as the system allows this user.
+void raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void serve(const ServeFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: serve tells people on standard error anyway");
   const auto drain_delay = duration_of(flags.drain_delay, "--drain-delay");
@@ -182,6 +191,7 @@ void serve(const ServeFlags& flags, Context& context) {
     throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", flags.default_model));
   }
 
+  raise_file_limit();
   const Signals signals;
   server::Service service(models, std::move(service_options));
   http::ServerOptions http_options;

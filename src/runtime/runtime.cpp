@@ -211,8 +211,9 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
   }
   lock.unlock();
   runner.join();
-  if (!outcome->results) throw outcome->error.value();
-  return std::move(*outcome->results);
+  std::optional<NamedValues> results = std::move(outcome->results);
+  if (!results) throw Error(outcome->error.value_or(Error(ErrorCode::internal, "a run ended without results")));
+  return std::move(*results);
 }
 
 NamedValues Runtime::infer(const Tensor& input, const InferOptions& options) const {

@@ -104,7 +104,7 @@ struct Scheduler::State {
   void settle(const EntryPointer& entry, std::optional<Error> error, NamedValues outputs,
               std::vector<Answer>& answers) {
     if (live.erase(entry->ticket) == 0) return;
-    if (entry->request.deadline) deadlines.erase({*entry->request.deadline, entry->ticket});
+    if (const auto deadline = entry->request.deadline) deadlines.erase({*deadline, entry->ticket});
     if (entry->run != nullptr) {
       --entry->run->awaited;
       --counts.running;
@@ -143,14 +143,15 @@ struct Scheduler::State {
       throw Error(ErrorCode::resource_exhausted,
                   fmt::format("the queue is full: {} requests are waiting", queue.size()));
     }
-    if (entry->request.deadline && *entry->request.deadline <= entry->arrived) {
+    const auto deadline = entry->request.deadline;
+    if (deadline && *deadline <= entry->arrived) {
       ++counts.expired;
       throw Error(ErrorCode::deadline_exceeded, "the deadline had passed when the request arrived");
     }
     entry->ticket = ++last_ticket;
     live.emplace(entry->ticket, entry);
-    if (entry->request.deadline) {
-      const auto [place, added] = deadlines.emplace(*entry->request.deadline, entry->ticket);
+    if (deadline) {
+      const auto [place, added] = deadlines.emplace(*deadline, entry->ticket);
       if (place == deadlines.begin()) watch.notify_one();
     }
     auto place = queue.begin();

@@ -388,8 +388,8 @@ void Service::open_inference_infer(const Call& call) {
     model->statistics().count(error);
     throw;
   }
-  if (asked->timeout) {
-    const auto until = request.arrived + *asked->timeout;
+  if (const std::optional<std::chrono::microseconds> timeout = asked->timeout) {
+    const auto until = request.arrived + *timeout;
     deadline = deadline ? std::min(*deadline, until) : until;
   }
   std::vector<std::string> outputs;
@@ -546,6 +546,14 @@ void append_duration(std::string& out, std::string_view name, const Histogram& h
   out += fmt::format(R"("{}":{{"count":{},"ns":{}}})", name, histogram.count(), histogram.sum().count());
 }
 
+// Milliseconds since 1970, as the protocol has it; 0 where nothing succeeded yet.
+std::int64_t epoch_milliseconds(std::int64_t steady_nanoseconds) {
+  if (steady_nanoseconds == 0) return 0;
+  const auto ago = Clock::now() - Clock::time_point(std::chrono::nanoseconds(steady_nanoseconds));
+  const auto then = std::chrono::system_clock::now() - ago;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(then.time_since_epoch()).count();
+}
+
 void append_statistics(std::string& out, ServedModel& model) {
   const ModelStatistics& counts = model.statistics();
   out += R"({"name":)";
@@ -555,7 +563,7 @@ void append_statistics(std::string& out, ServedModel& model) {
   const auto failed = counts.rejected + counts.cancelled + counts.expired + counts.invalid + counts.failed;
   out += fmt::format(
       R"(,"last_inference":{},"inference_count":{},"execution_count":{},"inference_stats":{{"success":{{"count":{},"ns":{}}},"fail":{{"count":{},"ns":0}},)",
-      counts.last_success.load() / 1'000'000, counts.rows.load(), model.scheduler().counts().runs,
+      epoch_milliseconds(counts.last_success), counts.rows.load(), model.scheduler().counts().runs,
       counts.succeeded.load(), counts.total.sum().count(), failed);
   append_duration(out, "queue", counts.queue);
   out += ',';

@@ -133,6 +133,10 @@ TEST(Serve, AnswersOnAllItsRoutesAndEndsWhenAsked) {
                 .at("success")
                 .at("count"),
             5);
+  const std::int64_t last = server.json(get("/v2/models/adder/stats")).at("model_stats").at(0).at("last_inference");
+  using Milliseconds = std::chrono::milliseconds;
+  const auto now = std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now().time_since_epoch());
+  EXPECT_LT(std::abs(last - now.count()), 60'000);
   EXPECT_THAT(server.ask(get("/metrics")).body,
               HasSubstr("nv_inference_request_success{model=\"adder\",version=\"1.0.0\"} 5\n"));
 
