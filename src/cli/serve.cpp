@@ -16,12 +16,13 @@
 #include "base/files.h"
 #include "base/home.h"
 #include "base/log.h"
+#include "base/memory_size.h"
 #include "base/spelling.h"
 #include "cli/command.h"
 #include "cli/load_flags.h"
-#include "cli/open_model.h"
+#include "cli/serve_flags.h"
+#include "cli/served_models.h"
 #include "gpux/error.h"
-#include "model/project_check.h"
 #include "server/http/server.h"
 #include "server/service.h"
 #include "tensor/json_writer.h"
@@ -30,26 +31,6 @@ namespace gpux::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-struct ServeFlags {
-  std::vector<std::string> models;
-  std::string config, host = "127.0.0.1", unix_path, default_model, api_key_file, tls_certificate, tls_key;
-  std::string timeout, max_queue_delay = "0", drain_delay = "0", drain_timeout = "30s";
-  std::uint16_t port = 8080;
-  std::int64_t max_batch_size = 32;
-  std::size_t max_queue = 1024;
-  std::uint64_t max_body_bytes = std::uint64_t{64} << 20;
-  unsigned io_threads = 0;
-  LoadFlags load;
-};
-
-std::chrono::milliseconds duration_of(const std::string& text, const char* flag) {
-  if (text == "0" || text == "0s" || text == "0ms") return std::chrono::milliseconds(0);
-  const auto duration = duration_from(text);
-  if (!duration)
-    throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: 0, or a time like 5s or 500ms", flag, text));
-  return *duration;
-}
 
 // Signals as bytes in a pipe, so that they can be waited for.
 class Signals {
@@ -105,27 +86,6 @@ std::vector<std::string> read_api_keys(const std::string& file) {
   return keys;
 }
 
-std::shared_ptr<server::ServedModel> load_model(const std::string& argument, const ServeFlags& flags) {
-  std::string model = argument, name;
-  // A path that exists is that path, whatever its name holds.
-  const std::size_t equals = argument.find('=');
-  if (equals != std::string::npos && equals != 0 && !std::filesystem::exists(argument)) {
-    name = argument.substr(0, equals);
-    model = argument.substr(equals + 1);
-  }
-  OpenModel opened = open_model(model, flags.config, flags.load, flags.timeout);
-  if (name.empty()) name = opened.info.name;
-  server::ServingOptions options{.max_batch_size = flags.max_batch_size,
-                                 .max_queue_delay = duration_of(flags.max_queue_delay, "--max-queue-delay"),
-                                 .max_queue = flags.max_queue,
-                                 .timeout = opened.settings.timeout};
-  if (opened.settings.batch_limit != 0) {
-    options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
-  }
-  return std::make_shared<server::ServedModel>(std::move(name), opened.info.version, opened.load(),
-                                               std::move(opened.located.project), options);
-}
-
 std::string address_of(const ServeFlags& flags, std::uint16_t port) {
   const bool is_ipv6 = flags.host.find(':') != std::string::npos;
   return fmt::format("{}://{}{}{}:{}", flags.tls_certificate.empty() ? "http" : "https", is_ipv6 ? "[" : "", flags.host,
@@ -159,6 +119,15 @@ void announce(const Context& context, const ServeFlags& flags, std::uint16_t por
   print_data(text + "]}");
 }
 
+std::uint64_t memory_budget_of(const std::string& text) {
+  const auto bytes = parse_memory_size(text);
+  if (!bytes) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--memory-budget is '{}'; accepted: a number of bytes, or a size like 8GB", text));
+  }
+  return *bytes;
+}
+
 // A connection is a file: as many as the system allows this user.
 void raise_file_limit() {
   rlimit limit{};
@@ -174,26 +143,25 @@ void serve(const ServeFlags& flags, Context& context) {
   server::ServiceOptions service_options;
   service_options.default_model = flags.default_model;
   service_options.api_keys = read_api_keys(flags.api_key_file);
+  service_options.log_requests = flags.log_requests;
 
-  std::vector<std::shared_ptr<server::ServedModel>> models;
-  for (const std::string& argument : flags.models) {
-    auto model = load_model(argument, flags);
-    for (const auto& other : models) {
-      if (other->name() == model->name()) {
-        throw Error(ErrorCode::usage, fmt::format("two models are called '{0}': give one another name with NAME={1}",
-                                                  model->name(), argument));
-      }
-    }
-    models.push_back(std::move(model));
+  server::RepositoryOptions repository_options;
+  if (!flags.memory_budget.empty()) repository_options.memory_budget_bytes = memory_budget_of(flags.memory_budget);
+  const auto watch = duration_of(flags.watch.empty() ? "0" : flags.watch, "--watch");
+  if (flags.models.empty() && flags.repository.empty()) {
+    throw Error(ErrorCode::usage, "nothing to serve: name a MODEL, or a folder of models with --repository DIR");
   }
-  const auto has_name = [&](const auto& model) { return model->name() == flags.default_model; };
-  if (!flags.default_model.empty() && std::none_of(models.begin(), models.end(), has_name)) {
+
+  server::ModelRepository repository([&flags] { return served_models(flags); }, repository_options);
+  repository.load_all();
+  const std::vector<std::string> names = repository.names();
+  if (!flags.default_model.empty() && std::find(names.begin(), names.end(), flags.default_model) == names.end()) {
     throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", flags.default_model));
   }
 
   raise_file_limit();
   const Signals signals;
-  server::Service service(models, std::move(service_options));
+  server::Service service(repository, std::move(service_options));
   http::ServerOptions http_options;
   http_options.host = flags.host;
   http_options.port = flags.port;
@@ -203,12 +171,16 @@ void serve(const ServeFlags& flags, Context& context) {
   http_options.tls_key = flags.tls_key;
   http_options.limits.max_body_bytes = flags.max_body_bytes;
   http_options.limits.max_decompressed_bytes = flags.max_body_bytes;
-  http::Server http(http_options, [&](const std::shared_ptr<http::Exchange>& exchange) { service.handle(exchange); });
+  http::Server http(
+      http_options, [&](const std::shared_ptr<http::Exchange>& exchange) { service.handle(exchange); },
+      [&](const http::Request& request) { return service.admit(request); });
   service.set_counters([&] { return http.counters(); });
   http.start();
-  announce(context, flags, http.port(), models);
+  announce(context, flags, http.port(), repository.models());
 
-  (void)signals.wait(std::chrono::milliseconds(-1));
+  while (signals.wait(watch.count() == 0 ? std::chrono::milliseconds(-1) : watch) == 0) {
+    repository.refresh([](const std::optional<Error>&) {});
+  }
   service.set_ready(false);
   say(context, "shutting down: a second signal ends at once");
   if (signals.wait(drain_delay) != 0) {
@@ -227,6 +199,10 @@ void serve(const ServeFlags& flags, Context& context) {
     ::_exit(static_cast<int>(ErrorCode::interrupted));
   }
   drain.join();
+  if (repository.close(Clock::now() + std::chrono::seconds(5))) return;
+  say(context, "a device does not come back: leaving it behind");
+  std::fflush(nullptr);
+  ::_exit(0);
 }
 
 }  // namespace
@@ -234,8 +210,14 @@ void serve(const ServeFlags& flags, Context& context) {
 void add_serve(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* verb = add_verb(program, context, "serve", "Put models behind an HTTP port");
-  verb->add_option("MODEL", flags->models, "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name")
-      ->required();
+  verb->add_option("MODEL", flags->models,
+                   "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
+  verb->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
+      ->type_name("DIR");
+  verb->add_option("--watch", flags->watch, "look so often for models that have changed, and load them: 2s");
+  verb->add_option("--memory-budget", flags->memory_budget,
+                   "unload the models used least lately beyond this, until they are asked for: 8GB");
+  verb->add_flag("--log-requests", flags->log_requests, "a line of the log for each request");
   // -h and -p mean what they mean elsewhere to those who serve.
   verb->set_help_flag("--help", "print this and end");
   verb->add_option("-h,--host", flags->host, "address to listen on");

@@ -245,9 +245,17 @@ struct Scheduler::State {
     std::vector<NamedValues> parts;
     if (!error) parts = split(results, group);
     const Clock::time_point cut = Clock::now();
-    lock.lock();
     std::int64_t rows = 0;
     for (const std::int64_t more : group.rows) rows += more;
+    if (options.on_run) {
+      options.on_run({.requests = group.items.size(),
+                      .rows = rows,
+                      .input = run.entries[group.items.front()]->times.input,
+                      .compute = end - start,
+                      .output = cut - end,
+                      .failed = error.has_value()});
+    }
+    lock.lock();
     for (const std::size_t item : group.items) {
       InferTimes& times = run.entries[item]->times;
       times.compute += end - start;
@@ -373,6 +381,18 @@ Scheduler::Scheduler(std::vector<std::unique_ptr<Replica>> replicas, const Sched
 }
 
 Scheduler::~Scheduler() {
+  abandon();
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ended = true;
+    state_->arrived.notify_all();
+    state_->watch.notify_all();
+  }
+  for (std::thread& worker : state_->workers) worker.join();
+  state_->watcher.join();
+}
+
+void Scheduler::abandon() {
   std::vector<Answer> answers;
   {
     const std::lock_guard lock(state_->mutex);
@@ -382,13 +402,8 @@ Scheduler::~Scheduler() {
     for (const EntryPointer& entry : all) {
       state_->give_up(entry, Error(ErrorCode::interrupted, "the model was unloaded"), answers);
     }
-    state_->ended = true;
-    state_->arrived.notify_all();
-    state_->watch.notify_all();
   }
   deliver(answers);
-  for (std::thread& worker : state_->workers) worker.join();
-  state_->watcher.join();
 }
 
 Scheduler::Ticket Scheduler::submit(InferRequest request, Completion done) {

@@ -56,10 +56,20 @@ class Replica {
   virtual void stop() = 0;
 };
 
+/// One call of Replica::run that is over.
+struct RunReport {
+  std::size_t requests = 0;
+  std::int64_t rows = 0;
+  std::chrono::nanoseconds input{0}, compute{0}, output{0};
+  bool failed = false;
+};
+
 struct SchedulerOptions {
   BatchLimits batch;
   bool can_batch = false;        ///< whether runs can be shared: can_share_runs() of the signature
   std::size_t max_queue = 1024;  ///< requests that may wait
+  /// Called after each run, before its answers, on the thread that ran it, without any lock held. May be null.
+  std::function<void(const RunReport&)> on_run;
 };
 
 /// What happened since the start. Requests count once; runs are calls of Replica::run.
@@ -101,6 +111,9 @@ class Scheduler {
 
   /// Takes no new request and waits until all are answered, at most until `deadline`; true where all are.
   bool close(std::chrono::steady_clock::time_point deadline);
+
+  /// Takes no new request and answers all with interrupted; does not wait for the runs.
+  void abandon();
 
   [[nodiscard]] SchedulerCounts counts() const;
 

@@ -1,8 +1,10 @@
 #include "server/metrics.h"
 
+#include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/machine.h"
 #include "base/spelling.h"
@@ -113,7 +115,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   page.of_each("nv_inference_count", "counter", "Rows inferred: a batch of n counts n",
                [](ServedModel& model) { return model.statistics().rows.load(); });
   page.of_each("nv_inference_exec_count", "counter", "Runs of the model",
-               [](ServedModel& model) { return model.scheduler().counts().runs; });
+               [](ServedModel& model) { return model.statistics().runs.load(); });
   page.of_each("nv_inference_pending_request_count", "gauge", "Requests waiting in the queue",
                [](ServedModel& model) { return model.scheduler().counts().waiting; });
   page.of_each("gpux_running_request_count", "gauge", "Requests in runs",
@@ -145,6 +147,65 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
               transport.requests_refused);
   page.single("process_resident_memory_bytes", "gauge", "Resident memory", resident_bytes());
   return std::move(page).text();
+}
+
+std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, const http::Counters& transport) {
+  nlohmann::ordered_json page;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const auto& model : models) {
+    const Verdict& verdict = model->runtime().verdict();
+    const ModelStatistics& counts = model->statistics();
+    const runtime::SchedulerCounts now = model->scheduler().counts();
+    nlohmann::ordered_json provider;
+    for (const ProviderAttempt& attempt : verdict.tried) {
+      if (attempt.outcome != ProviderAttempt::Outcome::active) continue;
+      if (provider.is_null()) {
+        provider = {{"name", attempt.ort_name}, {"id", attempt.id}, {"available", true}};
+        provider["config"] = nlohmann::ordered_json::object();
+        for (const auto& [name, value] : attempt.options) provider["config"][name] = value;
+        provider["device"] = attempt.devices.empty() ? std::string() : attempt.devices.front().name;
+      }
+    }
+    const auto mean = [](const Histogram& histogram) {
+      const std::uint64_t count = histogram.count();
+      return count == 0
+                 ? 0.0
+                 : std::chrono::duration<double, std::milli>(histogram.sum()).count() / static_cast<double>(count);
+    };
+    all.push_back(
+        {{"name", model->name()},
+         {"version", model->version()},
+         {"provider", provider},
+         {"available_providers", verdict.active},
+         {"requests",
+          {{"succeeded", counts.succeeded.load()},
+           {"rejected", counts.rejected.load()},
+           {"cancelled", counts.cancelled.load()},
+           {"expired", counts.expired.load()},
+           {"invalid", counts.invalid.load()},
+           {"failed", counts.failed.load()}}},
+         {"rows", counts.rows.load()},
+         {"runs", counts.runs.load()},
+         {"waiting", now.waiting},
+         {"running", now.running},
+         {"mean_ms",
+          {{"total", mean(counts.total)}, {"queue", mean(counts.queue)}, {"compute", mean(counts.compute)}}}});
+  }
+  // The first two members are what clients of a server with one model look for.
+  page["provider"] = models.empty() ? nlohmann::ordered_json() : all.front()["provider"];
+  page["available_providers"] = models.empty() ? nlohmann::ordered_json::array() : all.front()["available_providers"];
+  page["models"] = all;
+  page["http"] = {{"connections", transport.connections_open},
+                  {"requests", transport.requests},
+                  {"refused", transport.requests_refused}};
+  page["resident_bytes"] = resident_bytes();
+  return page.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+bool prefers_json(std::string_view accept) {
+  const std::string text = lower(accept);
+  const std::size_t json = text.find("application/json");
+  return json != std::string::npos && json < std::min(text.find("text/"), text.find("application/openmetrics"));
 }
 
 }  // namespace gpux::server

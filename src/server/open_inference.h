@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "gpux/tensor.h"
 #include "model/project_file.h"
 #include "server/http/message.h"
+#include "server/model_repository.h"
 
 /// The Open Inference Protocol, version 2, over REST: its JSON and its binary tensor extension, as in
 /// https://github.com/kserve/open-inference-protocol and Triton's extension_binary_data.md and
@@ -23,8 +25,21 @@ namespace gpux::server {
 std::string_view datatype_of(ElementType type) noexcept;
 std::optional<ElementType> type_of_datatype(std::string_view datatype) noexcept;
 
+/// What the server does beyond the protocol's core, by the names that clients look for.
+inline constexpr std::array<std::string_view, 5> extensions{"binary_tensor_data", "classification", "model_repository",
+                                                            "schedule_policy", "statistics"};
+
+/// "READY", "UNAVAILABLE", "LOADING", as the model repository extension has it.
+std::string_view repository_state(ModelState state) noexcept;
+
 /// The protocol's metadata of a value: {"name", "datatype", "shape"}; a free dimension is -1.
 void append_metadata_tensor(std::string& out, const SignatureEntry& entry);
+
+/// One entry of the statistics extension's "model_stats".
+void append_statistics(std::string& out, ServedModel& model);
+
+/// Milliseconds since 1970 of a time on the steady clock in nanoseconds; 0 for 0, which stands for never.
+std::int64_t epoch_milliseconds(std::int64_t steady_nanoseconds);
 
 /// An output that a request asks for.
 struct RequestedOutput {

@@ -60,7 +60,8 @@ std::uint64_t Histogram::in_bucket(std::size_t index) const noexcept {
   return counts_[index].load(std::memory_order_relaxed);
 }
 
-void ModelStatistics::count(const Error& error) noexcept {
+void ModelStatistics::count(const Error& error, Clock::time_point arrived) noexcept {
+  failure.add(Clock::now() - arrived);
   switch (error.code()) {
     case ErrorCode::resource_exhausted:
       ++rejected;
@@ -79,6 +80,21 @@ void ModelStatistics::count(const Error& error) noexcept {
   }
 }
 
+void ModelStatistics::count(const runtime::RunReport& run) {
+  ++runs;
+  const std::lock_guard lock(mutex_);
+  BatchStatistics& batch = batches_[run.rows];
+  ++batch.runs;
+  batch.input += run.input;
+  batch.compute += run.compute;
+  batch.output += run.output;
+}
+
+std::map<std::int64_t, BatchStatistics> ModelStatistics::batches() const {
+  const std::lock_guard lock(mutex_);
+  return batches_;
+}
+
 ServedModel::ServedModel(std::string name, std::string version, Runtime runtime, std::optional<ProjectFile> project,
                          const ServingOptions& options)
     : name_(std::move(name)),
@@ -90,9 +106,23 @@ ServedModel::ServedModel(std::string name, std::string version, Runtime runtime,
       scheduler_(replicas_of(runtime_),
                  {.batch = {.max_rows = options.max_batch_size, .max_delay = options.max_queue_delay, .look_ahead = 64},
                   .can_batch = can_batch_,
-                  .max_queue = options.max_queue}) {}
+                  .max_queue = options.max_queue,
+                  .on_run = [this](const runtime::RunReport& run) { statistics_->count(run); }}) {}
+
+void ServedModel::warm_up() {
+  const auto run = [&](const DimensionSizes& sizes) {
+    try {
+      (void)runtime_.infer(synthetic_inputs(signature(), sizes));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::invalid_input) throw;
+    }
+  };
+  if (options_.warm_up.empty()) run({});
+  for (const DimensionSizes& sizes : options_.warm_up) run(sizes);
+}
 
 runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion done) {
+  const Clock::time_point arrived = call.arrived;
   try {
     runtime::check_inputs(signature(), call.inputs);
     runtime::InferRequest request{.inputs = std::move(call.inputs),
@@ -100,30 +130,30 @@ runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion do
                                   .priority = call.priority,
                                   .deadline = call.deadline};
     if (options_.timeout) {
-      const auto latest = call.arrived + *options_.timeout;
+      const auto latest = arrived + *options_.timeout;
       request.deadline = request.deadline ? std::min(*request.deadline, latest) : latest;
     }
     std::int64_t rows = 1;
     if (can_batch_) rows = runtime::shared_rows(request.inputs).value_or(1);
-    return scheduler_.submit(std::move(request), [this, rows, arrived = call.arrived,
-                                                  done = std::move(done)](runtime::InferAnswer&& answer) {
-      if (answer.error) {
-        statistics_.count(*answer.error);
-      } else {
-        const Clock::time_point now = Clock::now();
-        ++statistics_.succeeded;
-        statistics_.rows += static_cast<std::uint64_t>(rows);
-        statistics_.last_success = now.time_since_epoch().count();
-        statistics_.total.add(now - arrived);
-        statistics_.queue.add(answer.times.queue);
-        statistics_.input.add(answer.times.input);
-        statistics_.compute.add(answer.times.compute);
-        statistics_.output.add(answer.times.output);
-      }
-      done(std::move(answer));
-    });
+    return scheduler_.submit(std::move(request),
+                             [this, rows, arrived, done = std::move(done)](runtime::InferAnswer&& answer) {
+                               if (answer.error) {
+                                 statistics_->count(*answer.error, arrived);
+                               } else {
+                                 const Clock::time_point now = Clock::now();
+                                 ++statistics_->succeeded;
+                                 statistics_->rows += static_cast<std::uint64_t>(rows);
+                                 statistics_->last_success = now.time_since_epoch().count();
+                                 statistics_->total.add(now - arrived);
+                                 statistics_->queue.add(answer.times.queue);
+                                 statistics_->input.add(answer.times.input);
+                                 statistics_->compute.add(answer.times.compute);
+                                 statistics_->output.add(answer.times.output);
+                               }
+                               done(std::move(answer));
+                             });
   } catch (const Error& error) {
-    statistics_.count(error);
+    statistics_->count(error, arrived);
     throw;
   }
 }

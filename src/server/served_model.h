@@ -4,9 +4,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gpux/runtime.h"
 #include "model/project_file.h"
@@ -32,22 +36,41 @@ class Histogram {
   std::atomic<std::int64_t> nanoseconds_ = 0;
 };
 
-/// How requests of one model ended. Each is counted once.
+/// All runs that had the same number of rows.
+struct BatchStatistics {
+  std::uint64_t runs = 0;
+  std::chrono::nanoseconds input{0}, compute{0}, output{0};
+};
+
+/// How requests of one model ended. Each is counted once. Kept when the model is reloaded. Thread-safe.
 struct ModelStatistics {
   std::atomic<std::uint64_t> succeeded = 0, rejected = 0, cancelled = 0, expired = 0, invalid = 0, failed = 0;
   std::atomic<std::uint64_t> rows = 0;         ///< of those that succeeded
   std::atomic<std::int64_t> last_success = 0;  ///< steady clock, nanoseconds; 0: none yet
   Histogram total, queue, input, compute, output;
+  Histogram failure;  ///< from arrival to the error
 
   /// Counts a failure by what it was.
-  void count(const Error& error) noexcept;
+  void count(const Error& error, std::chrono::steady_clock::time_point arrived) noexcept;
+  void count(const runtime::RunReport& run);
+
+  [[nodiscard]] std::map<std::int64_t, BatchStatistics> batches() const;  ///< by rows
+  std::atomic<std::uint64_t> runs = 0;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::int64_t, BatchStatistics> batches_;
 };
+
+/// Sizes of free dimensions, by name or as "input.index".
+using DimensionSizes = std::vector<std::pair<std::string, std::int64_t>>;
 
 struct ServingOptions {
   std::int64_t max_batch_size = 32;              ///< rows; 1: no batching
   std::chrono::microseconds max_queue_delay{0};  ///< the oldest request waits so long for company
   std::size_t max_queue = 1024;                  ///< requests that may wait
   std::optional<std::chrono::milliseconds> timeout;
+  std::vector<DimensionSizes> warm_up;  ///< one run of each before the first request; none given: one of sizes 1
 };
 
 /// A loaded model with its queue.
@@ -70,9 +93,18 @@ class ServedModel {
 
   [[nodiscard]] bool can_batch() const noexcept { return can_batch_; }
 
-  [[nodiscard]] ModelStatistics& statistics() noexcept { return statistics_; }
+  [[nodiscard]] ModelStatistics& statistics() noexcept { return *statistics_; }
+
+  /// Goes on with the counts of the model that this one replaces. Before the first request.
+  void continue_statistics(const std::shared_ptr<ModelStatistics>& statistics) noexcept { statistics_ = statistics; }
+
+  [[nodiscard]] const std::shared_ptr<ModelStatistics>& shared_statistics() const noexcept { return statistics_; }
 
   [[nodiscard]] runtime::Scheduler& scheduler() noexcept { return scheduler_; }
+
+  /// Runs made-up inputs of the sizes asked for, so that the first request finds all ready. What the model says of the
+  /// values is ignored. Error: the device's.
+  void warm_up();
 
   struct Call {
     NamedValues inputs;
@@ -92,7 +124,7 @@ class ServedModel {
   std::optional<ProjectFile> project_;
   ServingOptions options_;
   bool can_batch_;
-  ModelStatistics statistics_;
+  std::shared_ptr<ModelStatistics> statistics_ = std::make_shared<ModelStatistics>();
   runtime::Scheduler scheduler_;  // last: its threads use the rest
 };
 

@@ -10,15 +10,16 @@
 #include <vector>
 
 #include "server/http/server.h"
-#include "server/served_model.h"
+#include "server/model_repository.h"
 
 namespace gpux::server {
 
 struct ServiceOptions {
-  std::string default_model;                      ///< for routes without a name; empty: the only model
+  std::string default_model;                      ///< for routes without a name; empty: the only one that fits
   std::vector<std::string> api_keys;              ///< empty: none is asked for
   std::chrono::milliseconds probe_timeout{2000};  ///< a health probe of the device takes at most this
   std::chrono::milliseconds probe_after{5000};    ///< a request that succeeded this lately stands for a probe
+  bool log_requests = false;                      ///< one line of the log for each
 };
 
 /// What a route is for, as /openapi.json and the tests see it.
@@ -30,9 +31,11 @@ struct RouteInfo {
 };
 
 /// All protocols over HTTP: takes a request apart, hands it to the model's queue, writes the answer.
+/// Every answer carries X-Request-Id, the client's own or a new one, and continues the client's W3C trace context.
 class Service {
  public:
-  Service(std::vector<std::shared_ptr<ServedModel>> models, ServiceOptions options);
+  /// The repository must outlive the service and the server that calls it.
+  Service(ModelRepository& repository, ServiceOptions options);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -40,8 +43,13 @@ class Service {
   /// Thread-safe; does not wait for the model.
   void handle(const std::shared_ptr<http::Exchange>& exchange);
 
+  /// Refuses what lacks a key, or has no route, before its body is read.
+  [[nodiscard]] std::optional<http::Response> admit(const http::Request& request) const;
+
   /// Whether new traffic should come; false from the moment a drain begins.
   void set_ready(bool ready) noexcept { ready_ = ready; }
+
+  [[nodiscard]] bool ready() const noexcept { return ready_; }
 
   /// Where /metrics gets the transport's counters.
   void set_counters(std::function<http::Counters()> counters) { counters_ = std::move(counters); }
@@ -49,13 +57,16 @@ class Service {
   [[nodiscard]] static std::span<const RouteInfo> routes() noexcept;
 
  private:
-  struct Route;
   struct Call;
+  struct Match;
+  struct Route;
   static const Route routes_[];
+  using ModelHandler = std::function<void(const Call&, const std::shared_ptr<ServedModel>&)>;
 
-  void dispatch(const std::shared_ptr<http::Exchange>& exchange, const std::vector<std::string>& segments);
+  [[nodiscard]] static Match match(const http::Request& request);
   [[nodiscard]] bool has_key(const http::Request& request) const;
-  [[nodiscard]] const std::shared_ptr<ServedModel>& model_for(const Call& call) const;
+  [[nodiscard]] std::string name_for(const Call& call) const;
+  void with_model(const Call& call, ModelHandler handler);
 
   void predict(const Call& call);
   void health(const Call& call);
@@ -64,13 +75,18 @@ class Service {
   void info(const Call& call);
   void list(const Call& call);
   void metrics(const Call& call);
+  void openapi(const Call& call);
+  void docs(const Call& call);
   void open_inference_metadata(const Call& call);
   void open_inference_model(const Call& call);
   void open_inference_ready(const Call& call);
   void open_inference_infer(const Call& call);
   void open_inference_statistics(const Call& call);
+  void repository_index(const Call& call);
+  void repository_load(const Call& call);
+  void repository_unload(const Call& call);
 
-  std::vector<std::shared_ptr<ServedModel>> models_;
+  ModelRepository& repository_;
   ServiceOptions options_;
   std::function<http::Counters()> counters_;
   std::atomic<bool> ready_ = true;

@@ -1,0 +1,531 @@
+#include "server/model_repository.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/spelling.h"
+
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Models end here: the last to let go of one may be a thread of its own scheduler, which cannot wait for itself.
+class Reaper {
+ public:
+  Reaper() : thread_([this] { work(); }) {}
+
+  ~Reaper() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  Reaper(const Reaper&) = delete;
+  Reaper& operator=(const Reaper&) = delete;
+
+  static std::shared_ptr<ServedModel> adopt(const std::shared_ptr<Reaper>& reaper, std::unique_ptr<ServedModel> model) {
+    {
+      const std::lock_guard lock(reaper->mutex_);
+      ++reaper->alive_;
+    }
+    return {model.release(), [reaper](ServedModel* dead) { reaper->take(dead); }};
+  }
+
+  bool wait_for_all(Clock::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, deadline, [&] { return alive_ == 0; });
+  }
+
+ private:
+  void take(ServedModel* dead) {
+    {
+      const std::lock_guard lock(mutex_);
+      dead_.emplace_back(dead);
+    }
+    changed_.notify_all();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return ended_ || !dead_.empty(); });
+      if (dead_.empty()) return;
+      std::vector<std::unique_ptr<ServedModel>> dead;
+      dead.swap(dead_);
+      lock.unlock();
+      const std::size_t count = dead.size();
+      dead.clear();
+      lock.lock();
+      alive_ -= count;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::unique_ptr<ServedModel>> dead_;
+  std::size_t alive_ = 0;
+  bool ended_ = false;
+  std::thread thread_;  // last: it uses the rest
+};
+
+struct Waiter {
+  ModelRepository::Use use;
+  ModelRepository::Fail fail;
+};
+
+struct Entry {
+  ModelSource source;
+  ModelState state = ModelState::unloaded;
+  std::string reason;
+  std::string fingerprint;  // of what is loaded, or failed to be
+  std::shared_ptr<ServedModel> model;
+  std::shared_ptr<ModelStatistics> statistics;  // of all models that stood here, one after the other
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t last_use = 0;  // counts uses of the repository
+  bool unloaded_on_request = false;
+  std::vector<Waiter> waiters;  // for it to come back from eviction
+};
+
+struct VersionLess {
+  bool operator()(const std::string& left, const std::string& right) const noexcept {
+    return version_less(left, right);
+  }
+};
+
+using Versions = std::map<std::string, Entry, VersionLess>;
+
+}  // namespace
+
+bool version_less(std::string_view left, std::string_view right) noexcept {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto number = [&](std::string_view& text) {
+    std::size_t end = 0;
+    while (end < text.size() && is_digit(text[end])) ++end;
+    std::string_view digits = text.substr(0, end);
+    text.remove_prefix(end);
+    while (digits.size() > 1 && digits.front() == '0') digits.remove_prefix(1);
+    return digits;
+  };
+  std::string_view a = left, b = right;
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a.front()) && is_digit(b.front())) {
+      const std::string_view x = number(a), y = number(b);
+      if (x.size() != y.size()) return x.size() < y.size();
+      if (x != y) return x < y;
+    } else {
+      if (a.front() != b.front()) return a.front() < b.front();
+      a.remove_prefix(1);
+      b.remove_prefix(1);
+    }
+  }
+  if (a.empty() != b.empty()) return a.empty();
+  return left < right;
+}
+
+struct ModelRepository::State {
+  Sources sources;
+  RepositoryOptions options;
+  std::shared_ptr<Reaper> reaper = std::make_shared<Reaper>();
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, Versions, std::less<>> models;
+  std::uint64_t uses = 0;
+  std::deque<std::function<void()>> tasks;
+  bool ended = false;
+  std::thread loader;
+
+  void enqueue(std::function<void()> task) {
+    {
+      const std::lock_guard lock(mutex);
+      tasks.push_back(std::move(task));
+    }
+    changed.notify_all();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return ended || !tasks.empty(); });
+      if (ended) return;
+      const std::function<void()> task = std::move(tasks.front());
+      tasks.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
+  [[nodiscard]] std::string names_text() const {
+    std::vector<std::string> names;
+    for (const auto& [name, versions] : models) names.push_back(name);
+    return join(names);
+  }
+
+  [[noreturn]] void refuse_unknown(std::string_view name) const {
+    throw Error(ErrorCode::not_found,
+                fmt::format("there is no model '{}'; models: {}", name.substr(0, 80), names_text()));
+  }
+
+  // The entry that a request means; under the lock.
+  Entry& entry_for(std::string_view name, std::string_view version) {
+    const auto found = models.find(name);
+    if (found == models.end()) refuse_unknown(name);
+    Versions& versions = found->second;
+    if (!version.empty()) {
+      const auto exact = versions.find(std::string(version));
+      if (exact != versions.end()) return exact->second;
+      std::vector<std::string> there;
+      for (const auto& [known, entry] : versions) there.push_back(known);
+      throw Error(ErrorCode::not_found,
+                  fmt::format("model '{}' has no version '{}'; there is {}", name, version.substr(0, 40), join(there)));
+    }
+    for (auto place = versions.rbegin(); place != versions.rend(); ++place) {
+      if (place->second.model || place->second.state == ModelState::evicted) return place->second;
+    }
+    return versions.rbegin()->second;
+  }
+
+  static Error unready(const Entry& entry) {
+    switch (entry.state) {
+      case ModelState::loading:
+        return {ErrorCode::provider_unavailable, fmt::format("model '{}' is being loaded", entry.source.name)};
+      case ModelState::evicted:
+        return {ErrorCode::provider_unavailable,
+                fmt::format("model '{}' was unloaded to make room", entry.source.name)};
+      case ModelState::failed:
+        return {ErrorCode::provider_unavailable, fmt::format("model '{}' could not be loaded", entry.source.name)};
+      case ModelState::unloaded:
+      case ModelState::ready:
+        break;
+    }
+    return {ErrorCode::not_found, fmt::format("model '{}' is not loaded", entry.source.name)};
+  }
+
+  // Loads one source and puts it in the place of what was there. On the loader's thread, without the lock.
+  std::optional<Error> load_source(const ModelSource& source) {
+    std::string fingerprint;
+    {
+      const std::lock_guard lock(mutex);
+      Entry& entry = models[source.name][source.version];
+      entry.source = source;
+      if (!entry.model) entry.state = ModelState::loading;
+    }
+    std::shared_ptr<ServedModel> loaded;
+    std::optional<Error> failure;
+    const std::uint64_t before = resident_bytes();
+    try {
+      if (source.fingerprint) fingerprint = source.fingerprint();
+      loaded = Reaper::adopt(reaper, source.load());
+    } catch (const Error& error) {
+      failure = error;
+    } catch (const std::exception& error) {
+      failure = Error(ErrorCode::internal, error.what());
+    }
+    const std::uint64_t after = resident_bytes();
+    std::vector<Waiter> waiters;
+    std::vector<std::shared_ptr<ServedModel>> dropped;  // let go without the lock
+    {
+      const std::lock_guard lock(mutex);
+      Entry& entry = models[source.name][source.version];
+      waiters.swap(entry.waiters);
+      entry.fingerprint = fingerprint;
+      if (failure) {
+        entry.reason = failure->message();
+        if (!entry.model) entry.state = ModelState::failed;
+      } else {
+        if (entry.statistics) loaded->continue_statistics(entry.statistics);
+        entry.statistics = loaded->shared_statistics();
+        dropped.push_back(std::move(entry.model));
+        entry.model = loaded;
+        entry.state = ModelState::ready;
+        entry.reason.clear();
+        entry.unloaded_on_request = false;
+        entry.memory_bytes = std::max(loaded->runtime().info().size_bytes, after > before ? after - before : 0);
+        entry.last_use = ++uses;
+        make_room(entry, dropped);
+      }
+    }
+    dropped.clear();
+    for (const Waiter& waiter : waiters) {
+      if (failure) {
+        waiter.fail(*failure);
+      } else {
+        waiter.use(loaded);
+      }
+    }
+    return failure;
+  }
+
+  // Evicts what was used least lately until the rest fits beside `kept`. Under the lock.
+  void make_room(const Entry& kept, std::vector<std::shared_ptr<ServedModel>>& dropped) {
+    if (options.memory_budget_bytes == 0) return;
+    for (;;) {
+      std::uint64_t total = 0;
+      Entry* oldest = nullptr;
+      for (auto& [name, versions] : models) {
+        for (auto& [version, entry] : versions) {
+          if (!entry.model) continue;
+          total += entry.memory_bytes;
+          if (&entry == &kept || entry.source.pinned) continue;
+          if (oldest == nullptr || entry.last_use < oldest->last_use) oldest = &entry;
+        }
+      }
+      if (total <= options.memory_budget_bytes) return;
+      if (oldest == nullptr) {
+        log::warning("the models that must stay need {} bytes, the budget is {}", total, options.memory_budget_bytes);
+        return;
+      }
+      log::info("model {} {} is unloaded to make room", oldest->source.name, oldest->source.version);
+      dropped.push_back(std::move(oldest->model));
+      oldest->state = ModelState::evicted;
+    }
+  }
+
+  std::optional<Error> load_named(const std::string& name) {
+    try {
+      std::optional<Error> failure;
+      std::vector<ModelSource> wanted;
+      for (ModelSource& source : sources()) {
+        if (source.name == name) wanted.push_back(std::move(source));
+      }
+      if (wanted.empty()) {
+        const std::lock_guard lock(mutex);
+        refuse_unknown(name);
+      }
+      for (const ModelSource& source : wanted) {
+        std::optional<Error> one = load_source(source);
+        if (one && !failure) failure = std::move(one);
+      }
+      drop_vanished(wanted, &name);
+      return failure;
+    } catch (const Error& error) {
+      return error;
+    } catch (const std::exception& error) {
+      return Error(ErrorCode::internal, error.what());
+    }
+  }
+
+  // Forgets versions that are no longer among the sources, of one model or of all.
+  void drop_vanished(const std::vector<ModelSource>& there, const std::string* only) {
+    std::set<std::pair<std::string_view, std::string_view>> known;
+    for (const ModelSource& source : there) known.insert({source.name, source.version});
+    std::vector<Entry> dropped;
+    const std::lock_guard lock(mutex);
+    for (auto model = models.begin(); model != models.end();) {
+      Versions& versions = model->second;
+      for (auto version = versions.begin(); version != versions.end();) {
+        const bool stays = (only != nullptr && model->first != *only) || known.contains({model->first, version->first});
+        if (stays) {
+          ++version;
+          continue;
+        }
+        dropped.push_back(std::move(version->second));
+        version = versions.erase(version);
+      }
+      model = versions.empty() ? models.erase(model) : std::next(model);
+    }
+  }
+
+  std::optional<Error> unload_named(const std::string& name) {
+    std::vector<std::shared_ptr<ServedModel>> dropped;
+    const std::lock_guard lock(mutex);
+    const auto found = models.find(name);
+    if (found == models.end()) {
+      return Error(ErrorCode::not_found,
+                   fmt::format("there is no model '{}'; models: {}", name.substr(0, 80), names_text()));
+    }
+    for (auto& [version, entry] : found->second) {
+      dropped.push_back(std::move(entry.model));
+      entry.state = ModelState::unloaded;
+      entry.reason = "unloaded";
+      entry.unloaded_on_request = true;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Error> refresh_all() {
+    try {
+      const std::vector<ModelSource> there = sources();
+      std::optional<Error> failure;
+      for (const ModelSource& source : there) {
+        if (!has_changed(source)) continue;
+        std::optional<Error> one = load_source(source);
+        if (one) {
+          log::warning("model {} {}: {}", source.name, source.version, one->message());
+          if (!failure) failure = std::move(one);
+        } else {
+          log::info("model {} {} was loaded", source.name, source.version);
+        }
+      }
+      drop_vanished(there, nullptr);
+      return failure;
+    } catch (const Error& error) {
+      return error;
+    } catch (const std::exception& error) {
+      return Error(ErrorCode::internal, error.what());
+    }
+  }
+
+  bool has_changed(const ModelSource& source) const {
+    std::string last;
+    {
+      const std::lock_guard lock(mutex);
+      const auto model = models.find(source.name);
+      if (model == models.end()) return true;
+      const auto version = model->second.find(source.version);
+      if (version == model->second.end()) return true;
+      const Entry& entry = version->second;
+      if (entry.unloaded_on_request || entry.state == ModelState::evicted) return false;
+      last = entry.fingerprint;
+    }
+    return source.fingerprint && source.fingerprint() != last;
+  }
+};
+
+ModelRepository::ModelRepository(Sources sources, const RepositoryOptions& options)
+    : state_(std::make_unique<State>()) {
+  state_->sources = std::move(sources);
+  state_->options = options;
+  state_->loader = std::thread([state = state_.get()] { state->work(); });
+}
+
+ModelRepository::~ModelRepository() {
+  (void)close(Clock::now() + std::chrono::hours(24 * 365));
+}
+
+void ModelRepository::load_all() {
+  for (const ModelSource& source : state_->sources()) {
+    if (const auto failure = state_->load_source(source)) throw Error(*failure);
+  }
+}
+
+void ModelRepository::load(std::string name, Done done) {
+  state_->enqueue(
+      [state = state_.get(), name = std::move(name), done = std::move(done)] { done(state->load_named(name)); });
+}
+
+void ModelRepository::unload(std::string name, Done done) {
+  state_->enqueue(
+      [state = state_.get(), name = std::move(name), done = std::move(done)] { done(state->unload_named(name)); });
+}
+
+void ModelRepository::refresh(Done done) {
+  state_->enqueue([state = state_.get(), done = std::move(done)] { done(state->refresh_all()); });
+}
+
+std::vector<std::shared_ptr<ServedModel>> ModelRepository::models() const {
+  std::vector<std::shared_ptr<ServedModel>> ready;
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [name, versions] : state_->models) {
+    for (const auto& [version, entry] : versions) {
+      if (entry.model) ready.push_back(entry.model);
+    }
+  }
+  return ready;
+}
+
+std::vector<std::string> ModelRepository::names() const {
+  std::vector<std::string> names;
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [name, versions] : state_->models) {
+    const auto served = [](const auto& version) {
+      return version.second.model != nullptr || version.second.state == ModelState::evicted;
+    };
+    if (std::any_of(versions.begin(), versions.end(), served)) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> ModelRepository::versions(std::string_view name) const {
+  std::vector<std::string> there;
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->models.find(name);
+  if (found == state_->models.end()) return there;
+  for (const auto& [version, entry] : found->second) {
+    if (entry.model || entry.state == ModelState::evicted) there.push_back(version);
+  }
+  return there;
+}
+
+std::vector<ModelStatus> ModelRepository::index() const {
+  std::vector<ModelStatus> all;
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [name, versions] : state_->models) {
+    for (const auto& [version, entry] : versions) all.push_back({name, version, entry.state, entry.reason});
+  }
+  return all;
+}
+
+std::shared_ptr<ServedModel> ModelRepository::find(std::string_view name, std::string_view version) {
+  const std::lock_guard lock(state_->mutex);
+  Entry& entry = state_->entry_for(name, version);
+  if (!entry.model) throw State::unready(entry);
+  entry.last_use = ++state_->uses;
+  return entry.model;
+}
+
+void ModelRepository::use(std::string_view name, std::string_view version, Use use, Fail fail) {
+  std::shared_ptr<ServedModel> model;
+  std::optional<ModelSource> again;
+  {
+    const std::lock_guard lock(state_->mutex);
+    Entry& entry = state_->entry_for(name, version);
+    if (entry.model) {
+      entry.last_use = ++state_->uses;
+      model = entry.model;
+    } else {
+      const bool waits = entry.state == ModelState::evicted || !entry.waiters.empty();
+      if (!waits) throw State::unready(entry);
+      if (entry.waiters.empty()) again = entry.source;
+      entry.waiters.push_back({std::move(use), std::move(fail)});
+    }
+  }
+  if (model) {
+    use(model);
+  } else if (again) {
+    state_->enqueue([state = state_.get(), source = *again] { (void)state->load_source(source); });
+  }
+}
+
+bool ModelRepository::close(Clock::time_point deadline) {
+  State& state = *state_;
+  {
+    const std::lock_guard lock(state.mutex);
+    state.ended = true;
+    state.tasks.clear();
+  }
+  state.changed.notify_all();
+  if (state.loader.joinable()) state.loader.join();
+  std::map<std::string, Versions, std::less<>> dropped;
+  {
+    const std::lock_guard lock(state.mutex);
+    dropped.swap(state.models);
+  }
+  for (auto& [name, versions] : dropped) {
+    for (auto& [version, entry] : versions) {
+      if (entry.model) entry.model->scheduler().abandon();
+      for (const Waiter& waiter : entry.waiters) {
+        waiter.fail(Error(ErrorCode::interrupted, "the server is going down"));
+      }
+    }
+  }
+  dropped.clear();
+  return state.reaper->wait_for_all(deadline);
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpux/error.h"
+#include "server/served_model.h"
+
+namespace gpux::server {
+
+/// One version of a model: where it comes from and how it is loaded.
+struct ModelSource {
+  std::string name, version;
+  bool pinned = false;  ///< never evicted
+  /// Makes the model, warm. Called on the repository's thread, one load at a time. Throws Error.
+  std::function<std::unique_ptr<ServedModel>()> load;
+  /// Differs when the files behind the model have changed. Null: they never do.
+  std::function<std::string()> fingerprint;
+};
+
+enum class ModelState : std::uint8_t { unloaded, loading, ready, evicted, failed };
+
+struct ModelStatus {
+  std::string name, version;
+  ModelState state = ModelState::unloaded;
+  std::string reason;  ///< why it is not ready, or why the last reload came to nothing
+};
+
+struct RepositoryOptions {
+  /// Models used least lately are unloaded until the rest fits, and loaded again when they are asked for. 0: no limit.
+  std::uint64_t memory_budget_bytes = 0;
+};
+
+/// Orders versions by the numbers in them: "2" before "10", "1.9" before "1.10".
+bool version_less(std::string_view left, std::string_view right) noexcept;
+
+/// The models of a server, by name and version: loads, reloads, unloads and evicts them while they are used. A model
+/// that has been replaced answers what it holds and ends when the last of its requests has. All calls from any thread.
+class ModelRepository {
+ public:
+  /// All sources there are now; asked again for each load. Throws Error where they cannot be told.
+  using Sources = std::function<std::vector<ModelSource>()>;
+  /// Called once, on the repository's thread.
+  using Done = std::function<void(const std::optional<Error>&)>;
+
+  explicit ModelRepository(Sources sources, const RepositoryOptions& options = {});
+  /// close() without a limit.
+  ~ModelRepository();
+  ModelRepository(const ModelRepository&) = delete;
+  ModelRepository& operator=(const ModelRepository&) = delete;
+
+  /// Loads every source and waits; throws the first Error.
+  void load_all();
+
+  /// Loads the model anew from its sources, all its versions. The old one serves until the new one is ready, and goes
+  /// on where that fails. Errors not_found, and those of the load.
+  void load(std::string name, Done done);
+
+  /// Takes all versions of the model out of service. Error not_found.
+  void unload(std::string name, Done done);
+
+  /// Looks for sources whose files have changed, that are new, or that have gone, and acts on it; but leaves alone what
+  /// unload() took out of service.
+  void refresh(Done done);
+
+  /// What is ready now.
+  [[nodiscard]] std::vector<std::shared_ptr<ServedModel>> models() const;
+
+  /// Names that are served, evicted ones among them, in order.
+  [[nodiscard]] std::vector<std::string> names() const;
+
+  /// Versions of that name which are served, in order.
+  [[nodiscard]] std::vector<std::string> versions(std::string_view name) const;
+
+  /// All that is known, in order of name and version.
+  [[nodiscard]] std::vector<ModelStatus> index() const;
+
+  /// The model; empty version: the highest that is ready. Counts as a use of it.
+  /// Errors not_found, provider_unavailable (it failed to load, is being loaded, or was evicted).
+  [[nodiscard]] std::shared_ptr<ServedModel> find(std::string_view name, std::string_view version);
+
+  using Use = std::function<void(const std::shared_ptr<ServedModel>&)>;
+  using Fail = std::function<void(const Error&)>;
+
+  /// Gives the model to `use` at once, on this thread; where it was evicted, later and on the repository's thread, when
+  /// it has been loaded again, or its error to `fail`. Throws the errors of find().
+  void use(std::string_view name, std::string_view version, Use use, Fail fail);
+
+  /// Cancels all requests, drops all models and waits until they have ended. False where some have not by then: a
+  /// device that does not come back.
+  bool close(std::chrono::steady_clock::time_point deadline);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpux::server

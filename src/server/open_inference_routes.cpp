@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/home.h"
+#include "base/spelling.h"
+#include "server/open_inference.h"
+#include "server/probe.h"
+#include "server/service_call.h"
+#include "tensor/json_envelope.h"
+#include "tensor/json_writer.h"
+
+/// The routes of the Open Inference Protocol, and of its extensions that Triton has.
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model) {
+  const http::Request& request = exchange->request();
+  std::optional<std::uint64_t> json_bytes;
+  if (const auto text = request.headers.find("Inference-Header-Content-Length")) {
+    std::uint64_t value = 0;
+    const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (failure != std::errc() || end != text->data() + text->size()) {
+      throw Error(ErrorCode::invalid_input, "Inference-Header-Content-Length is not a number of bytes");
+    }
+    json_bytes = value;
+  }
+  std::shared_ptr<InferCall> asked;
+  std::optional<Clock::time_point> deadline = deadline_of(request);
+  try {
+    asked = std::make_shared<InferCall>(read_infer_call(request.body, json_bytes, model->signature()));
+  } catch (const Error& error) {
+    model->statistics().count(error, request.arrived);
+    throw;
+  }
+  if (const std::optional<std::chrono::microseconds> timeout = asked->timeout) {
+    const auto until = request.arrived + *timeout;
+    deadline = deadline ? std::min(*deadline, until) : until;
+  }
+  std::vector<std::string> outputs;
+  for (const RequestedOutput& output : asked->outputs) outputs.push_back(output.name);
+  const auto ticket = model->submit({.inputs = std::move(asked->inputs),
+                                     .outputs = std::move(outputs),
+                                     .priority = asked->priority,
+                                     .deadline = deadline,
+                                     .arrived = request.arrived},
+                                    [exchange, model, asked, arrived = request.arrived](runtime::InferAnswer&& result) {
+                                      try {
+                                        if (result.error) throw Error(*result.error);
+                                        http::Response response =
+                                            write_infer_response({.model_name = model->name(),
+                                                                  .model_version = model->version(),
+                                                                  .call = *asked,
+                                                                  .outputs = result.outputs,
+                                                                  .project = model->project()});
+                                        add_times(response, result.times, arrived);
+                                        exchange->respond(std::move(response));
+                                      } catch (const Error& error) {
+                                        exchange->respond(error_response(error, Protocol::open_inference));
+                                      }
+                                    });
+  exchange->on_gone([model, ticket] { model->scheduler().cancel(ticket); });
+}
+
+// What /v2/repository/… may be given: an object without members, or one of those that are said to be ignored.
+void read_no_parameters(std::string_view body, std::initializer_list<std::string_view> accepted) {
+  if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) return;
+  for (const JsonInput& member : split_object(body)) {
+    if (member.name != "parameters") {
+      throw Error(ErrorCode::invalid_input, fmt::format("the request has no member '{}'", member.name.substr(0, 60)));
+    }
+    for (const JsonInput& parameter : split_object(member.raw)) {
+      if (std::find(accepted.begin(), accepted.end(), parameter.name) == accepted.end()) {
+        throw Error(
+            ErrorCode::invalid_input,
+            fmt::format("parameters.{} is not supported: models are configured by gpux.yml, models.yml and flags",
+                        parameter.name.substr(0, 60)));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void Service::open_inference_metadata(const Call& call) {
+  std::string text = R"({"name":"gpux","version":)";
+  append_json_string(text, gpux::version());
+  text += R"(,"extensions":[)";
+  for (std::size_t i = 0; i < extensions.size(); ++i) {
+    if (i != 0) text += ',';
+    append_json_string(text, extensions[i]);
+  }
+  call.exchange->respond(http::Response::json(200, text + "]}"));
+}
+
+void Service::open_inference_model(const Call& call) {
+  const auto model = repository_.find(name_for(call), call.version.value_or(""));
+  std::string text = R"({"name":)";
+  append_json_string(text, model->name());
+  text += R"(,"versions":[)";
+  const std::vector<std::string> versions = repository_.versions(model->name());
+  for (std::size_t i = 0; i < versions.size(); ++i) {
+    if (i != 0) text += ',';
+    append_json_string(text, versions[i]);
+  }
+  text += R"(],"platform":"onnx_onnxv1","inputs":[)";
+  const auto values = [&](const std::vector<SignatureEntry>& entries) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (i != 0) text += ',';
+      append_metadata_tensor(text, entries[i]);
+    }
+  };
+  values(model->signature().inputs);
+  text += R"(],"outputs":[)";
+  values(model->signature().outputs);
+  call.exchange->respond(http::Response::json(200, text + "]}"));
+}
+
+void Service::open_inference_ready(const Call& call) {
+  const std::shared_ptr<ServedModel> model = repository_.find(name_for(call), call.version.value_or(""));
+  if (!ready_) {
+    respond_readiness(*call.exchange, false, "the server is shutting down");
+    return;
+  }
+  probe(model, {options_.probe_timeout, options_.probe_after}, [exchange = call.exchange, model](bool answered) {
+    std::string text = R"({"name":)";
+    append_json_string(text, model->name());
+    text += fmt::format(R"(,"ready":{}}})", answered);
+    exchange->respond(http::Response::json(answered ? 200 : 503, std::move(text)));
+  });
+}
+
+void Service::open_inference_infer(const Call& call) {
+  with_model(call,
+             [](const Call& with, const std::shared_ptr<ServedModel>& model) { infer_with(with.exchange, model); });
+}
+
+void Service::open_inference_statistics(const Call& call) {
+  std::vector<std::shared_ptr<ServedModel>> models;
+  if (call.name) {
+    models.push_back(repository_.find(*call.name, call.version.value_or("")));
+  } else {
+    models = repository_.models();
+  }
+  std::string text = R"({"model_stats":[)";
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (i != 0) text += ',';
+    append_statistics(text, *models[i]);
+  }
+  call.exchange->respond(http::Response::json(200, text + "]}"));
+}
+
+void Service::repository_index(const Call& call) {
+  bool only_ready = false;
+  const std::string_view body = call.request().body.text();
+  if (body.find_first_not_of(" \t\r\n") != std::string_view::npos) {
+    for (const JsonInput& member : split_object(body)) {
+      if (member.name != "ready" || (member.raw != "true" && member.raw != "false")) {
+        throw Error(ErrorCode::invalid_input, "accepted is {\"ready\": true} or {\"ready\": false}");
+      }
+      only_ready = member.raw == "true";
+    }
+  }
+  std::string text = "[";
+  for (const ModelStatus& status : repository_.index()) {
+    if (only_ready && status.state != ModelState::ready) continue;
+    text += text.size() == 1 ? R"({"name":)" : R"(,{"name":)";
+    append_json_string(text, status.name);
+    text += R"(,"version":)";
+    append_json_string(text, status.version);
+    text += R"(,"state":)";
+    append_json_string(text, repository_state(status.state));
+    text += R"(,"reason":)";
+    append_json_string(text, status.reason);
+    text += '}';
+  }
+  call.exchange->respond(http::Response::json(200, text + "]"));
+}
+
+void Service::repository_load(const Call& call) {
+  read_no_parameters(call.request().body.text(), {});
+  repository_.load(*call.name, [exchange = call.exchange](const std::optional<Error>& error) {
+    exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
+  });
+}
+
+void Service::repository_unload(const Call& call) {
+  // No model of gpux depends on another.
+  read_no_parameters(call.request().body.text(), {"unload_dependents"});
+  repository_.unload(*call.name, [exchange = call.exchange](const std::optional<Error>& error) {
+    exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
+  });
+}
+
+}  // namespace gpux::server

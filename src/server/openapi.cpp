@@ -1,0 +1,328 @@
+#include "server/openapi.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/home.h"
+#include "base/spelling.h"
+#include "server/open_inference.h"
+
+namespace gpux::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json reference(const std::string& schema) {
+  return {{"$ref", "#/components/schemas/" + schema}};
+}
+
+Json element_schema(ElementType type) {
+  switch (type) {
+    case ElementType::boolean:
+      return {{"enum", Json::array({true, false, 0, 1})}};
+    case ElementType::string:
+      return {{"type", "string"}};
+    case ElementType::float16:
+    case ElementType::bfloat16:
+    case ElementType::float32:
+    case ElementType::float64:
+      return {
+          {"anyOf", Json::array({{{"type", "number"}}, {{"enum", Json::array({"NaN", "Infinity", "-Infinity"})}}})}};
+    default:
+      break;
+  }
+  if (const std::string_view name = to_string(type); name.starts_with("int") || name.starts_with("uint")) {
+    return {{"type", "integer"}};
+  }
+  return {{"type", "number"}};
+}
+
+// A value as /predict takes and gives it: lists in lists, in the declared sizes.
+Json value_schema(const ValueType& type, bool is_answer) {
+  if (type.kind != ValueKind::tensor) return {{"description", to_string(type)}};
+  Json schema = element_schema(type.element);
+  if (is_answer && schema.contains("anyOf")) schema = {{"type", Json::array({"number", "null"})}};
+  if (is_answer && type.element == ElementType::boolean) schema = {{"type", "boolean"}};
+  if (!type.dimensions) return {{"description", to_string(type)}};
+  for (auto dimension = type.dimensions->rbegin(); dimension != type.dimensions->rend(); ++dimension) {
+    schema = {{"type", "array"}, {"items", std::move(schema)}};
+    if (dimension->size && !is_answer) schema["minItems"] = schema["maxItems"] = *dimension->size;
+  }
+  return schema;
+}
+
+Json item_schema(const std::vector<SignatureEntry>& entries, bool is_answer) {
+  Json schema{{"type", "object"}};
+  Json properties = Json::object();
+  Json required = Json::array();
+  for (const SignatureEntry& entry : entries) {
+    Json value = value_schema(entry.type, is_answer);
+    std::string description = to_string(entry.type);
+    if (!entry.description.empty()) description = entry.description + " (" + description + ")";
+    value["description"] = description;
+    properties[entry.name] = std::move(value);
+    if (is_answer || entry.required) required.push_back(entry.name);
+  }
+  schema["properties"] = std::move(properties);
+  if (!required.empty()) schema["required"] = std::move(required);
+  if (!is_answer) schema["additionalProperties"] = false;
+  return schema;
+}
+
+Json one_or_list(const Json& item) {
+  return {{"anyOf", Json::array({item, {{"type", "array"}, {"items", item}}})}};
+}
+
+Json tensor_schema() {
+  return {{"type", "object"},
+          {"properties",
+           {{"name", {{"type", "string"}}},
+            {"shape", {{"type", "array"}, {"items", {{"type", "integer"}, {"minimum", 0}}}}},
+            {"datatype",
+             {{"enum", Json::array({"BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
+                                    "FP16", "BF16", "FP32", "FP64", "BYTES"})}}},
+            {"parameters", {{"type", "object"}}},
+            {"data", {{"type", "array"}}}}},
+          {"required", Json::array({"name", "shape", "datatype"})},
+          {"additionalProperties", false}};
+}
+
+Json components(bool keys_are_set) {
+  Json schemas;
+  schemas["Detail"] = {{"type", "object"},
+                       {"properties", {{"detail", {{"type", "string"}}}, {"error", {{"type", "string"}}}}}};
+  schemas["Error"] = {{"type", "object"}, {"properties", {{"error", {{"type", "string"}}}}}};
+  schemas["Tensor"] = tensor_schema();
+  schemas["InferResponse"] = {{"type", "object"},
+                              {"properties",
+                               {{"model_name", {{"type", "string"}}},
+                                {"model_version", {{"type", "string"}}},
+                                {"id", {{"type", "string"}}},
+                                {"outputs", {{"type", "array"}, {"items", reference("Tensor")}}}}},
+                              {"required", Json::array({"model_name", "outputs"})}};
+  Json components{{"schemas", std::move(schemas)}};
+  if (keys_are_set) {
+    components["securitySchemes"] = {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
+                                     {"key", {{"type", "apiKey"}, {"in", "header"}, {"name", "X-API-Key"}}}};
+  }
+  return components;
+}
+
+Json json_content(Json schema) {
+  return {{"application/json", {{"schema", std::move(schema)}}}};
+}
+
+// A call of infer for this model, with inputs that it has.
+Json infer_request_schema(const Signature& signature) {
+  Json input = tensor_schema();
+  Json names = Json::array();
+  for (const SignatureEntry& entry : signature.inputs) names.push_back(entry.name);
+  input["properties"]["name"] = {{"enum", names}};
+  input["required"] = Json::array({"name", "shape", "datatype", "data"});
+  Json outputs = Json::array();
+  for (const SignatureEntry& entry : signature.outputs) outputs.push_back(entry.name);
+  return {{"type", "object"},
+          {"properties",
+           {{"id", {{"type", "string"}}},
+            {"parameters",
+             {{"type", "object"},
+              {"properties",
+               {{"priority", {{"type", "integer"}, {"minimum", 0}}},
+                {"timeout", {{"type", "integer"}, {"minimum", 0}, {"description", "microseconds"}}},
+                {"binary_data_output", {{"type", "boolean"}}}}}}},
+            {"inputs", {{"type", "array"}, {"items", std::move(input)}, {"minItems", 1}}},
+            {"outputs",
+             {{"type", "array"},
+              {"items",
+               {{"type", "object"},
+                {"properties", {{"name", {{"enum", outputs}}}, {"parameters", {{"type", "object"}}}}},
+                {"required", Json::array({"name"})},
+                {"additionalProperties", false}}}}}}},
+          {"required", Json::array({"inputs"})},
+          {"additionalProperties", false}};
+}
+
+Json failure(std::string_view path, const std::string& description) {
+  const bool is_open_inference = path.starts_with("/v2");
+  return {{"description", description}, {"content", json_content(reference(is_open_inference ? "Error" : "Detail"))}};
+}
+
+Json operation(const RouteInfo& route, const ServedModel* model, bool keys_are_set) {
+  const std::string_view path = route.path;
+  Json found{{"summary", route.summary}};
+  Json answer{{"type", "object"}};
+  Json request;
+  bool runs = false;
+  if (path.ends_with("/predict") && model != nullptr) {
+    runs = true;
+    const Signature& signature = model->signature();
+    request = one_or_list(item_schema(signature.inputs, false));
+    answer = one_or_list(item_schema(signature.outputs, true));
+  } else if (path.ends_with("/infer") && model != nullptr) {
+    runs = true;
+    request = infer_request_schema(model->signature());
+    answer = reference("InferResponse");
+  } else if (path.ends_with("/index")) {
+    request = {{"type", "object"}, {"properties", {{"ready", {{"type", "boolean"}}}}}, {"additionalProperties", false}};
+    answer = {{"type", "array"}, {"items", {{"type", "object"}}}};
+  } else if (path.ends_with("load")) {
+    request = {{"type", "object"},
+               {"properties", {{"parameters", {{"type", "object"}, {"maxProperties", 0}}}}},
+               {"additionalProperties", false}};
+  }
+  if (!request.is_null()) {
+    found["requestBody"] = {{"required", runs}, {"content", json_content(std::move(request))}};
+  }
+  Json success{{"description", "done"}};
+  if (path == "/docs") {
+    success["content"] = {{"text/html", {{"schema", {{"type", "string"}}}}}};
+  } else if (path == "/metrics") {
+    success["content"] = {{"text/plain", {{"schema", {{"type", "string"}}}}},
+                          {"application/json", {{"schema", {{"type", "object"}}}}}};
+  } else {
+    success["content"] = json_content(std::move(answer));
+  }
+  Json answers{{"200", std::move(success)}};
+  answers["400"] = failure(path, "the request does not fit; the message names the place");
+  if (route.needs_key && keys_are_set) {
+    answers["401"] = failure(path, "a key is needed");
+    found["security"] = Json::array({{{"bearer", Json::array()}}, {{"key", Json::array()}}});
+  }
+  for (const auto& [status, text] :
+       {std::pair{"404", "no such model"}, {"413", "the body is too large"}, {"415", "an unknown coding"}}) {
+    answers[status] = failure(path, text);
+  }
+  if (runs) {
+    if (!path.starts_with("/v2")) answers["429"] = failure(path, "the queue is full");
+    answers["504"] = failure(path, "the deadline passed");
+  }
+  if (runs || path.find("health") != std::string_view::npos || path.ends_with("/ready") || path.ends_with("load")) {
+    answers["503"] = failure(path, "not ready");
+  }
+  found["responses"] = std::move(answers);
+  return found;
+}
+
+std::string with(std::string path, std::string_view capture, std::string_view value) {
+  const std::size_t place = path.find(capture);
+  return place == std::string::npos ? path : path.replace(place, capture.size(), value);
+}
+
+// A path's segment: what is neither letter nor digit nor one of -._~ as %XX.
+std::string escaped(std::string_view text) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::string_view("-._~").find(c) != std::string_view::npos;
+    if (plain) {
+      out += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out += '%';
+      out += digits[byte >> 4U];
+      out += digits[byte & 15U];
+    }
+  }
+  return out;
+}
+
+Json document(std::span<const std::shared_ptr<ServedModel>> models, std::span<const RouteInfo> routes,
+              bool keys_are_set) {
+  Json paths = Json::object();
+  for (const RouteInfo& route : routes) {
+    const std::string method = lower(route.method);
+    if (route.path.find("{name}") == std::string_view::npos) {
+      const ServedModel* only = models.size() == 1 ? models.front().get() : nullptr;
+      paths[std::string(route.path)][method] = operation(route, only, keys_are_set);
+      continue;
+    }
+    // Each model has its own shapes, so each has its own paths.
+    for (const auto& model : models) {
+      std::string path = with(std::string(route.path), "{name}", escaped(model->name()));
+      path = with(path, "{version}", escaped(model->version()));
+      paths[path][method] = operation(route, model.get(), keys_are_set);
+    }
+  }
+  return {{"openapi", "3.1.0"},
+          {"info", {{"title", "gpux"}, {"version", gpux::version()}}},
+          {"paths", std::move(paths)},
+          {"components", components(keys_are_set)}};
+}
+
+void append_escaped(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    switch (c) {
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+}
+
+}  // namespace
+
+std::string openapi_json(std::span<const std::shared_ptr<ServedModel>> models, std::span<const RouteInfo> routes,
+                         bool keys_are_set) {
+  return document(models, routes, keys_are_set).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string openapi_page(std::span<const std::shared_ptr<ServedModel>> models, std::span<const RouteInfo> routes,
+                         bool keys_are_set) {
+  std::string page =
+      "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>gpux</title><style>"
+      "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+      "code,pre{font:14px/1.4 ui-monospace,monospace}pre{background:#8882;padding:.6rem;overflow:auto}"
+      "summary{cursor:pointer}b{display:inline-block;min-width:3.5rem}</style></head><body><h1>gpux</h1>"
+      "<p>The same for programs: <a href=\"openapi.json\">openapi.json</a></p>";
+  for (const auto& model : models) {
+    page += "<h2>";
+    append_escaped(page, model->name() + " " + model->version());
+    page += "</h2><p>";
+    append_escaped(page, to_line(model->runtime().verdict()));
+    page += "</p><ul>";
+    const auto values = [&](std::string_view kind, const std::vector<SignatureEntry>& entries) {
+      for (const SignatureEntry& entry : entries) {
+        page += "<li>";
+        page += kind;
+        page += " <code>";
+        append_escaped(page, entry.name + ": " + to_string(entry.type));
+        page += "</code> ";
+        append_escaped(page, entry.description);
+        page += "</li>";
+      }
+    };
+    values("input", model->signature().inputs);
+    values("output", model->signature().outputs);
+    page += "</ul>";
+  }
+  page += "<h2>Routes</h2>";
+  const Json all = document(models, routes, keys_are_set);
+  for (const auto& [path, methods] : all["paths"].items()) {
+    for (const auto& [method, what] : methods.items()) {
+      page += "<details><summary><b>";
+      for (const char c : method) page += static_cast<char>(c - 'a' + 'A');
+      page += "</b> <code>";
+      append_escaped(page, path);
+      page += "</code> ";
+      append_escaped(page, what["summary"].get<std::string>());
+      if (what.contains("security")) page += " (key)";
+      page += "</summary><pre>";
+      append_escaped(page, what.dump(2, ' ', false, Json::error_handler_t::replace));
+      page += "</pre></details>";
+    }
+  }
+  return page + "</body></html>";
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "server/service.h"
+
+namespace gpux::server {
+
+/// The routes as an OpenAPI 3.1 document, with the models' signatures as schemas of their requests and answers.
+std::string openapi_json(std::span<const std::shared_ptr<ServedModel>> models, std::span<const RouteInfo> routes,
+                         bool keys_are_set);
+
+/// The same as a page that needs nothing from elsewhere.
+std::string openapi_page(std::span<const std::shared_ptr<ServedModel>> models, std::span<const RouteInfo> routes,
+                         bool keys_are_set);
+
+}  // namespace gpux::server

@@ -1,0 +1,316 @@
+#include <algorithm>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "gpux/provider_manager.h"
+#include "runtime/json_items.h"
+#include "server/metrics.h"
+#include "server/openapi.h"
+#include "server/probe.h"
+#include "server/service_call.h"
+#include "tensor/json_envelope.h"
+#include "tensor/json_writer.h"
+
+/// The routes of gpux's own protocol.
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A sum to which the answers of several requests come in any order.
+struct Gathering {
+  std::mutex mutex;
+  std::vector<NamedValues> results;
+  std::size_t missing = 0;
+  bool answered = false;
+  std::vector<runtime::Scheduler::Ticket> tickets;
+  runtime::InferTimes slowest;
+};
+
+void append_model_info(std::string& out, const ServedModel& model) {
+  const ModelInfo& info = model.runtime().info();
+  const auto values = [&](const std::vector<SignatureEntry>& entries) {
+    out += '[';
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const SignatureEntry& entry = entries[i];
+      out += i == 0 ? R"({"name":)" : R"(,{"name":)";
+      append_json_string(out, entry.name);
+      out += R"(,"type":)";
+      append_json_string(out, entry.type.kind == ValueKind::tensor ? std::string(to_string(entry.type.element))
+                                                                   : to_string(entry.type));
+      out += R"(,"shape":)";
+      if (entry.type.dimensions) {
+        out += '[';
+        for (std::size_t d = 0; d < entry.type.dimensions->size(); ++d) {
+          const Dimension& dimension = (*entry.type.dimensions)[d];
+          if (d != 0) out += ',';
+          if (dimension.size) {
+            out += std::to_string(*dimension.size);
+          } else if (dimension.name.empty()) {
+            out += "null";
+          } else {
+            append_json_string(out, dimension.name);
+          }
+        }
+        out += ']';
+      } else {
+        out += "null";
+      }
+      out += fmt::format(R"(,"required":{},"description":)", entry.required);
+      append_json_string(out, entry.description);
+      out += '}';
+    }
+    out += ']';
+  };
+  out += R"({"name":)";
+  append_json_string(out, model.name());
+  out += R"(,"version":)";
+  append_json_string(out, model.version());
+  out += fmt::format(R"(,"format":"onnx","size_bytes":{},"size_mb":{:.2f},"inputs":)", info.size_bytes,
+                     static_cast<double>(info.size_bytes) / 1e6);
+  values(info.signature.inputs);
+  out += R"(,"outputs":)";
+  values(info.signature.outputs);
+  out += R"(,"metadata":{)";
+  bool first = true;
+  for (const auto& [key, value] : info.metadata) {
+    if (!first) out += ',';
+    first = false;
+    append_json_string(out, key);
+    out += ':';
+    append_json_string(out, value);
+  }
+  out += R"(},"provider":)";
+  const Verdict& verdict = model.runtime().verdict();
+  append_json_string(out, verdict.active.empty() ? "" : verdict.active.front());
+  out += R"(,"verdict":)";
+  append_json_string(out, to_line(verdict));
+  out += fmt::format(R"(,"batching":{},"max_batch_size":{},"max_queue":{}}})", model.can_batch(),
+                     model.can_batch() ? model.options().max_batch_size : 1, model.options().max_queue);
+}
+
+// Whether a body of these names could be meant for the model.
+bool fits_inputs(const Signature& signature, const std::vector<std::string>& given) {
+  const auto has = [&](const SignatureEntry& entry) {
+    return std::find(given.begin(), given.end(), entry.name) != given.end();
+  };
+  const auto known = std::count_if(signature.inputs.begin(), signature.inputs.end(), has);
+  return static_cast<std::size_t>(known) == given.size() &&
+         std::all_of(signature.inputs.begin(), signature.inputs.end(),
+                     [&](const SignatureEntry& entry) { return !entry.required || has(entry); });
+}
+
+// Of several models the only one that takes the inputs that a body names; empty where there is none such.
+std::string fitting_model(std::string_view body, const std::vector<std::shared_ptr<ServedModel>>& models) {
+  std::vector<std::string> given;
+  try {
+    std::string_view object = body;
+    if (is_array(body)) {
+      const auto items = split_array(body);
+      if (items.empty()) return {};
+      object = items.front();
+    }
+    for (const JsonInput& member : split_object(object)) given.push_back(member.name);
+  } catch (const Error&) {
+    return {};
+  }
+  std::string found;
+  for (const auto& model : models) {
+    if (model->name() == found || !fits_inputs(model->signature(), given)) continue;
+    if (!found.empty()) return {};
+    found = model->name();
+  }
+  return found;
+}
+
+void predict_with(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model) {
+  const http::Request& request = exchange->request();
+  const std::optional<Clock::time_point> deadline = deadline_of(request);
+  runtime::Items items;
+  try {
+    items = runtime::read_json_items(request.body.text(), model->signature());
+  } catch (const Error& error) {
+    model->statistics().count(error, request.arrived);
+    throw;
+  }
+  auto gathering = std::make_shared<Gathering>();
+  gathering->results.resize(items.items.size());
+  gathering->missing = items.items.size();
+  const auto answer = [exchange, model, gathering, is_list = items.is_list, arrived = request.arrived] {
+    try {
+      http::Response response = http::Response::json(
+          200, runtime::results_json(gathering->results, is_list, model->project(), NonFinite::null));
+      add_times(response, gathering->slowest, arrived);
+      exchange->respond(std::move(response));
+    } catch (const Error& error) {
+      exchange->respond(error_response(error, Protocol::own));
+    }
+  };
+  if (items.items.empty()) {
+    answer();
+    return;
+  }
+  // All of a list, or nothing: the first failure is the answer, and the rest is dropped.
+  const auto fail = [exchange, model, gathering](const Error& error) {
+    std::vector<runtime::Scheduler::Ticket> tickets;
+    {
+      const std::lock_guard lock(gathering->mutex);
+      if (gathering->answered) return;
+      gathering->answered = true;
+      tickets.swap(gathering->tickets);
+    }
+    exchange->respond(error_response(error, Protocol::own));
+    for (const auto ticket : tickets) model->scheduler().cancel(ticket);
+  };
+  for (std::size_t i = 0; i < items.items.size(); ++i) {
+    const auto within = [i, is_list = items.is_list](const Error& error) {
+      return is_list ? error.within(fmt::format("item {}", i)) : error;
+    };
+    try {
+      const auto ticket = model->submit({.inputs = std::move(items.items[i]),
+                                         .outputs = {},
+                                         .priority = 0,
+                                         .deadline = deadline,
+                                         .arrived = request.arrived},
+                                        [gathering, answer, fail, within, i](runtime::InferAnswer&& result) {
+                                          if (result.error) {
+                                            fail(within(*result.error));
+                                            return;
+                                          }
+                                          {
+                                            const std::lock_guard lock(gathering->mutex);
+                                            gathering->results[i] = std::move(result.outputs);
+                                            if (result.times.compute >= gathering->slowest.compute)
+                                              gathering->slowest = result.times;
+                                            if (--gathering->missing != 0 || gathering->answered) return;
+                                            gathering->answered = true;
+                                          }
+                                          answer();
+                                        });
+      const std::lock_guard lock(gathering->mutex);
+      if (gathering->answered) {
+        model->scheduler().cancel(ticket);
+        return;
+      }
+      gathering->tickets.push_back(ticket);
+    } catch (const Error& error) {
+      fail(within(error));
+      return;
+    }
+  }
+  exchange->on_gone([model, gathering] {
+    std::vector<runtime::Scheduler::Ticket> tickets;
+    {
+      const std::lock_guard lock(gathering->mutex);
+      tickets.swap(gathering->tickets);
+    }
+    for (const auto ticket : tickets) model->scheduler().cancel(ticket);
+  });
+}
+
+}  // namespace
+
+void respond_readiness(http::Exchange& exchange, bool ready, const std::string& not_ready) {
+  std::string text = fmt::format(R"({{"ready":{},"live":true)", ready);
+  if (!ready) {
+    text += R"(,"not_ready":)";
+    append_json_string(text, not_ready);
+  }
+  exchange.respond(http::Response::json(ready ? 200 : 503, text + "}"));
+}
+
+void Service::predict(const Call& call) {
+  Call named = call;
+  if (!call.name && options_.default_model.empty() && repository_.names().size() > 1) {
+    const std::string fitting = fitting_model(call.request().body.text(), repository_.models());
+    if (!fitting.empty()) named.name = fitting;
+  }
+  with_model(named,
+             [](const Call& with, const std::shared_ptr<ServedModel>& model) { predict_with(with.exchange, model); });
+}
+
+void Service::health(const Call& call) {
+  const std::vector<std::string> names = repository_.names();
+  std::string text = R"({"status":"healthy","model":)";
+  append_json_string(text, names.size() == 1 ? names.front() : options_.default_model);
+  text += R"(,"models":[)";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i != 0) text += ',';
+    append_json_string(text, names[i]);
+  }
+  text += fmt::format(R"(],"uptime_seconds":{:.1f}}})", std::chrono::duration<double>(Clock::now() - started_).count());
+  call.exchange->respond(http::Response::json(200, std::move(text)));
+}
+
+void Service::live(const Call& call) {
+  call.exchange->respond(http::Response::json(200, R"({"live":true})"));
+}
+
+void Service::ready(const Call& call) {
+  if (!ready_) {
+    respond_readiness(*call.exchange, false, "the server is shutting down");
+    return;
+  }
+  const ProbeLimits limits{options_.probe_timeout, options_.probe_after};
+  std::vector<std::shared_ptr<ServedModel>> models;
+  if (call.name) {
+    models.push_back(repository_.find(*call.name, call.version.value_or("")));
+  } else {
+    models = repository_.models();
+    for (const ModelStatus& status : repository_.index()) {
+      if (status.state != ModelState::failed && status.state != ModelState::loading) continue;
+      respond_readiness(*call.exchange, false, status.name);
+      return;
+    }
+  }
+  probe_all(models, limits, [exchange = call.exchange](const std::string& failed) {
+    respond_readiness(*exchange, failed.empty(), failed);
+  });
+}
+
+void Service::info(const Call& call) {
+  with_model(call, [](const Call& with, const std::shared_ptr<ServedModel>& model) {
+    std::string text;
+    append_model_info(text, *model);
+    with.exchange->respond(http::Response::json(200, std::move(text)));
+  });
+}
+
+void Service::list(const Call& call) {
+  const auto models = repository_.models();
+  std::string text = R"({"models":[)";
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (i != 0) text += ',';
+    append_model_info(text, *models[i]);
+  }
+  call.exchange->respond(http::Response::json(200, text + "]}"));
+}
+
+void Service::metrics(const Call& call) {
+  const auto models = repository_.models();
+  const http::Counters transport = counters_ ? counters_() : http::Counters{};
+  if (prefers_json(call.request().headers["Accept"])) {
+    call.exchange->respond(http::Response::json(200, json_metrics(models, transport)));
+    return;
+  }
+  http::Response response;
+  response.headers.add("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+  response.text = prometheus_text(models, transport);
+  call.exchange->respond(std::move(response));
+}
+
+void Service::openapi(const Call& call) {
+  call.exchange->respond(
+      http::Response::json(200, openapi_json(repository_.models(), routes(), !options_.api_keys.empty())));
+}
+
+void Service::docs(const Call& call) {
+  http::Response response;
+  response.headers.add("Content-Type", "text/html; charset=utf-8");
+  response.text = openapi_page(repository_.models(), routes(), !options_.api_keys.empty());
+  call.exchange->respond(std::move(response));
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,61 @@
+#include "server/probe.h"
+
+#include <mutex>
+
+#include "gpux/error.h"
+
+namespace gpux::server {
+
+using Clock = std::chrono::steady_clock;
+
+void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits, std::function<void(bool)> done) {
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point last{std::chrono::nanoseconds(model->statistics().last_success.load())};
+  if (last.time_since_epoch().count() != 0 && now - last < limits.after) {
+    done(true);
+    return;
+  }
+  try {
+    runtime::InferRequest request{
+        .inputs = synthetic_inputs(model->signature()), .outputs = {}, .priority = 0, .deadline = now + limits.timeout};
+    for (std::size_t i = 0; i < model->signature().outputs.size(); ++i) request.outputs.push_back(i);
+    model->scheduler().submit_first(std::move(request), [model, done](runtime::InferAnswer&& answer) {
+      // Made-up values may be refused by the model; the device has answered all the same.
+      const bool answered = !answer.error || answer.error->code() == ErrorCode::invalid_input;
+      if (answered) model->statistics().last_success = Clock::now().time_since_epoch().count();
+      done(answered);
+    });
+  } catch (const Error&) {
+    done(false);
+  }
+}
+
+void probe_all(const std::vector<std::shared_ptr<ServedModel>>& models, const ProbeLimits& limits,
+               std::function<void(const std::string&)> done) {
+  struct Round {
+    std::mutex mutex;
+    std::size_t missing = 0;
+    std::string failed;
+    std::function<void(const std::string&)> done;
+  };
+
+  if (models.empty()) {
+    done("");
+    return;
+  }
+  auto round = std::make_shared<Round>();
+  round->missing = models.size();
+  round->done = std::move(done);
+  for (const auto& model : models) {
+    probe(model, limits, [round, name = model->name()](bool answered) {
+      {
+        const std::lock_guard lock(round->mutex);
+        if (!answered) round->failed += (round->failed.empty() ? "" : ", ") + name;
+        if (--round->missing != 0) return;
+      }
+      round->done(round->failed);
+    });
+  }
+}
+
+}  // namespace gpux::server

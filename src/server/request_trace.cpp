@@ -1,0 +1,111 @@
+#include "server/request_trace.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool is_hexadecimal(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+bool is_zero(std::string_view text) {
+  return text.find_first_not_of('0') == std::string_view::npos;
+}
+
+// Unique in this process by the count, and among processes by the random part.
+std::uint64_t next_number() {
+  static const std::uint64_t start = [] {
+    std::random_device device;
+    return (std::uint64_t{device()} << 32U) ^ device();
+  }();
+  static std::atomic<std::uint64_t> count = 0;
+  // An odd multiplier goes through all numbers before one comes again.
+  return start + 0x9e3779b97f4a7c15U * ++count;
+}
+
+bool is_usable_id(std::string_view id) {
+  return !id.empty() && id.size() <= 128 &&
+         std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
+}
+
+class Traced : public http::Exchange {
+ public:
+  Traced(std::shared_ptr<http::Exchange> inner, bool log) : inner_(std::move(inner)), log_(log) {
+    const http::Headers& headers = inner_->request().headers;
+    const std::string_view id = headers["X-Request-Id"];
+    id_ = is_usable_id(id) ? std::string(id) : fmt::format("{:016x}", next_number());
+    if (const auto text = headers.find("traceparent")) {
+      if (const auto context = read_traceparent(*text)) {
+        context_ = fmt::format("00-{}-{:016x}-{}", context->trace, next_number() | 1U, context->flags);
+      }
+    }
+  }
+
+  [[nodiscard]] const http::Request& request() const noexcept override { return inner_->request(); }
+
+  void respond(http::Response response) override {
+    note(response);
+    inner_->respond(std::move(response));
+  }
+
+  void on_gone(std::function<void()> callback) override { inner_->on_gone(std::move(callback)); }
+
+  void start(http::Response head) override {
+    note(head);
+    inner_->start(std::move(head));
+  }
+
+  Flow write(http::Piece piece) override { return inner_->write(std::move(piece)); }
+
+  void on_room(std::function<void()> callback) override { inner_->on_room(std::move(callback)); }
+
+  void finish() override { inner_->finish(); }
+
+ private:
+  void note(http::Response& response) const {
+    response.headers.add("X-Request-Id", id_);
+    if (!context_.empty()) response.headers.add("traceparent", context_);
+    if (!log_) return;
+    const http::Request& asked = request();
+    const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - asked.arrived).count();
+    log::info("{} {} {} {} bytes {:.3f} ms peer={} request={}{}{}", asked.method, asked.path, response.status,
+              response.body_bytes(), milliseconds, asked.peer ? *asked.peer : std::string("-"), id_,
+              context_.empty() ? "" : " trace=", context_);
+  }
+
+  std::shared_ptr<http::Exchange> inner_;
+  std::string id_, context_;
+  bool log_;
+};
+
+}  // namespace
+
+std::optional<TraceParent> read_traceparent(std::string_view text) {
+  // Later versions may append fields; "ff" is forbidden.
+  if (text.size() < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-') return std::nullopt;
+  const std::string_view version = text.substr(0, 2);
+  if (!is_hexadecimal(version) || version == "ff") return std::nullopt;
+  if (text.size() > 55 && (version == "00" || text[55] != '-')) return std::nullopt;
+  TraceParent context{std::string(text.substr(3, 32)), std::string(text.substr(36, 16)),
+                      std::string(text.substr(53, 2))};
+  const bool valid = is_hexadecimal(context.trace) && is_hexadecimal(context.parent) && is_hexadecimal(context.flags) &&
+                     !is_zero(context.trace) && !is_zero(context.parent);
+  return valid ? std::optional(std::move(context)) : std::nullopt;
+}
+
+std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, bool log_request) {
+  return std::make_shared<Traced>(std::move(exchange), log_request);
+}
+
+}  // namespace gpux::server

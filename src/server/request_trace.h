@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/http/server.h"
+
+namespace gpux::server {
+
+/// A W3C trace context (https://www.w3.org/TR/trace-context/): "00-TRACE-PARENT-FLAGS".
+struct TraceParent {
+  std::string trace;   ///< 32 hexadecimal digits
+  std::string parent;  ///< 16
+  std::string flags;   ///< 2
+};
+
+/// Empty where the text is not a valid traceparent.
+std::optional<TraceParent> read_traceparent(std::string_view text);
+
+/// The exchange with its request id: answers carry X-Request-Id, the client's where it sent a usable one, and
+/// traceparent with a span of their own where the client sent one. With `log_request` each answer is a line of the log.
+std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, bool log_request);
+
+}  // namespace gpux::server

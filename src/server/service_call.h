@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gpux/error.h"
+#include "runtime/scheduler.h"
+#include "server/http/server.h"
+#include "server/service.h"
+
+/// What the parts of Service share.
+namespace gpux::server {
+
+enum class Protocol : std::uint8_t { own, open_inference };
+
+/// A request on its way through the service.
+struct Service::Call {
+  std::shared_ptr<http::Exchange> exchange;
+  std::optional<std::string> name, version;  ///< of the path
+  Protocol protocol = Protocol::own;
+
+  [[nodiscard]] const http::Request& request() const { return exchange->request(); }
+};
+
+struct Service::Route {
+  RouteInfo info;
+  Protocol protocol;
+  void (Service::*handler)(const Call&);
+};
+
+/// In the protocol's own shape and status.
+http::Response error_response(const Error& error, Protocol protocol);
+
+/// Where the request's time went, as fields of the answer.
+void add_times(http::Response& response, const runtime::InferTimes& times,
+               std::chrono::steady_clock::time_point arrived);
+
+/// X-Request-Timeout-Ms, counted from the arrival. Error invalid_input.
+std::optional<std::chrono::steady_clock::time_point> deadline_of(const http::Request& request);
+
+/// {"ready", "live"} and what is not ready; 200 or 503.
+void respond_readiness(http::Exchange& exchange, bool ready, const std::string& not_ready);
+
+}  // namespace gpux::server
