@@ -7,6 +7,7 @@ under the name of what was wrong; this leaves it as it is.
 
 import gzip
 import json
+import struct
 import sys
 import zipfile
 from pathlib import Path
@@ -198,7 +199,26 @@ def write_requests():
         write("http_request", name, text)
 
 
+def write_libraries():
+    def library(entries, strings, first=0):
+        """A file of one loaded segment with a dynamic section and its strings."""
+        dynamic = 64 + 2 * 56
+        table = dynamic + 16 * (len(entries) + 2)
+        body = b"".join(struct.pack("<qQ", *entry) for entry in [*entries, (5, first + table), (0, 0)]) + strings
+        head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+        size = dynamic + len(body)
+        load = struct.pack("<IIQQQQQQ", 1, 5, 0, first, first, size, size, 4096)
+        section = struct.pack("<IIQQQQQQ", 2, 6, dynamic, first + dynamic, 0, len(body), len(body), 8)
+        return head + load + section + body
+
+    strings = b"\0libcudnn.so.9\0$ORIGIN/../lib::/opt/lib\0"
+    write("elf", "needs", library([(1, 1), (29, 15)], strings))
+    write("elf", "moved", library([(1, 1), (1, 4), (15, 15)], strings, first=0x10000))
+    write("elf", "none", library([], b"\0"))
+
+
 if __name__ == "__main__":
+    write_libraries()
     write_json()
     write_arrays()
     write_values()

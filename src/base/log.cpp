@@ -3,10 +3,12 @@
 #include <atomic>
 #include <memory>
 
+#include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include "base/utf8.h"
+#include "gpux/error.h"
 
 namespace gpux::log {
 namespace {
@@ -35,6 +37,11 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::off;
 }
 
+std::shared_ptr<spdlog::sinks::rotating_file_sink_mt>& copy() {
+  static std::shared_ptr<spdlog::sinks::rotating_file_sink_mt> sink;
+  return sink;
+}
+
 std::string json_string(std::string_view line) {
   std::string quoted = "\"";
   for (const char c : line) {
@@ -54,14 +61,45 @@ void start(Level level, Format format) {
                                               : "gpux: %l: %v");
 }
 
+void lower_to(Level level) noexcept {
+  if (level >= threshold) return;
+  threshold = level;
+  logger().set_level(to_spdlog(level));
+}
+
+void copy_to(const std::filesystem::path& file) {
+  constexpr std::size_t most_bytes = std::size_t{10} << 20;
+  try {
+    copy() = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file.string(), most_bytes, 1);
+  } catch (const spdlog::spdlog_ex& error) {
+    throw Error(ErrorCode::storage, error.what());
+  }
+  copy()->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l: %v");
+  logger().sinks().push_back(copy());
+  logger().flush_on(spdlog::level::trace);
+}
+
+void note(std::string_view line) {
+  if (copy() == nullptr) return;
+  copy()->log(spdlog::details::log_msg("gpux", spdlog::level::info, one_line(line)));
+  copy()->flush();
+}
+
 bool enabled(Level level) noexcept {
   return level >= threshold.load(std::memory_order_relaxed);
 }
 
-void write(Level level, std::string_view message) {
+void write(Level level, std::string_view message, std::span<const Field> fields) {
   if (!enabled(level)) return;
-  const std::string line = one_line(message);
-  logger().log(to_spdlog(level), line_format == Format::json ? json_string(line) : line);
+  const bool json = line_format == Format::json;
+  std::string line = one_line(message);
+  if (json) line = json_string(line);
+  for (const Field& field : fields) {
+    const std::string value = one_line(field.value);
+    line +=
+        json ? fmt::format(R"(,"{}":{})", field.name, json_string(value)) : fmt::format(" {}={}", field.name, value);
+  }
+  logger().log(to_spdlog(level), line);
 }
 
 }  // namespace gpux::log

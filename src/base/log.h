@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,8 +15,25 @@ enum class Format : int { text, json };
 /// Messages at or above `level` go to stderr. Until this is called nothing is written: a library is silent.
 void start(Level level, Format format);
 
+/// Shows messages from `level` on where they were hidden so far.
+void lower_to(Level level) noexcept;
+
+/// Everything that is written goes to this file too, which is kept below 10 MiB by turning it into FILE.1.
+/// Error storage where it cannot be made.
+void copy_to(const std::filesystem::path& file);
+
+/// A line for that file alone, for what people were told in another way.
+void note(std::string_view line);
+
+/// A named value of a message.
+struct Field {
+  std::string_view name;
+  std::string value;
+};
+
 [[nodiscard]] bool enabled(Level level) noexcept;
-void write(Level level, std::string_view message);
+/// The fields follow the message as name=value, or are members of their own in JSON.
+void write(Level level, std::string_view message, std::span<const Field> fields = {});
 
 template <typename... Arguments>
 void debug(fmt::format_string<Arguments...> format, Arguments&&... arguments) {

@@ -55,7 +55,7 @@ std::string_view instead_of(std::string_view word, std::span<const Replacement> 
 }
 
 // Commands of other tools' documents that this version has not, and what there is instead.
-constexpr std::array<Replacement, 19> other_verbs{{
+constexpr std::array<Replacement, 16> other_verbs{{
     {"pull", "this version does not download; get the ONNX file and 'gpux build' it"},
     {"push", "this version does not upload"},
     {"login", "this version asks no registry"},
@@ -72,9 +72,6 @@ constexpr std::array<Replacement, 19> other_verbs{{
     {"optimize", "use 'gpux build --optimize'"},
     {"quantize", "this version quantizes nothing"},
     {"convert", "this version converts nothing; export the model to ONNX where it comes from"},
-    {"ps", "nothing of gpux runs in the background"},
-    {"stop", "nothing of gpux runs in the background"},
-    {"logs", "nothing of gpux runs in the background; -v shows more of a command"},
 }};
 
 // The same of flags.
@@ -161,6 +158,7 @@ void add_verbs(CLI::App& program, Context& context) {
   const std::vector<VerbGroup> groups = {
       {"Use a model", {add_run, add_serve, add_bench, add_verify, add_inspect}},
       {"Keep models", {add_build, add_images, add_tag, add_rm, add_prune}},
+      {"Running servers", {add_ps, add_stats, add_logs, add_stop}},
       {"This machine", {add_providers, add_doctor}},
       {"Everything else", {add_schema, add_completion, add_version}},
   };

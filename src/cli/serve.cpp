@@ -1,15 +1,12 @@
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <csignal>
 #include <cstdlib>
 #include <thread>
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
+#include <nlohmann/json.hpp>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,10 +15,14 @@
 #include "base/log.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
+#include "cli/background.h"
+#include "cli/child.h"
 #include "cli/command.h"
-#include "cli/load_flags.h"
 #include "cli/serve_flags.h"
 #include "cli/served_models.h"
+#include "cli/server_record.h"
+#include "cli/service_manager.h"
+#include "cli/signals.h"
 #include "gpux/error.h"
 #include "server/http/server.h"
 #include "server/service.h"
@@ -31,42 +32,6 @@ namespace gpux::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Signals as bytes in a pipe, so that they can be waited for.
-class Signals {
- public:
-  Signals() {
-    if (::pipe2(pipe_.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw_file_error("create", "a pipe", errno);
-    written_ = pipe_[1];
-
-    struct sigaction action {};
-
-    action.sa_handler = [](int signal) {
-      const auto byte = static_cast<char>(signal);
-      [[maybe_unused]] const auto ignored = ::write(written_, &byte, 1);
-    };
-    ::sigaction(SIGINT, &action, nullptr);
-    ::sigaction(SIGTERM, &action, nullptr);
-  }
-
-  /// The signal, or 0 where none comes in time; negative: for ever.
-  int wait(std::chrono::milliseconds limit) const {
-    const Clock::time_point end = Clock::now() + limit;
-    for (;;) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-      pollfd waited{.fd = pipe_[0], .events = POLLIN, .revents = 0};
-      const int timeout = limit.count() < 0 ? -1 : static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
-      const int count = ::poll(&waited, 1, timeout);
-      char byte = 0;
-      if (count > 0 && ::read(pipe_[0], &byte, 1) == 1) return byte;
-      if (count == 0) return 0;
-    }
-  }
-
- private:
-  static inline int written_ = -1;
-  std::array<int, 2> pipe_{};
-};
 
 std::vector<std::string> read_api_keys(const std::string& file) {
   std::vector<std::string> keys;
@@ -92,23 +57,29 @@ std::string address_of(const ServeFlags& flags, std::uint16_t port) {
                      is_ipv6 ? "]" : "", port);
 }
 
+// What people are told goes to the log that `gpux logs` shows, too.
+void tell(const Context& context, const std::string& line) {
+  say(context, line);
+  log::note(line);
+}
+
 void announce(const Context& context, const ServeFlags& flags, std::uint16_t port,
               const std::vector<std::shared_ptr<server::ServedModel>>& models) {
   const std::string address = address_of(flags, port);
   for (const auto& model : models) {
-    say(context, fmt::format("{} {}: {}", model->name(), model->version(), to_line(model->runtime().verdict())));
+    tell(context, fmt::format("{} {}: {}", model->name(), model->version(), to_line(model->runtime().verdict())));
   }
-  say(context, fmt::format("listening on {}{}", address,
-                           flags.unix_path.empty() ? "" : fmt::format(" and unix:{}", flags.unix_path)));
-  if (models.size() == 1 || !flags.default_model.empty()) say(context, fmt::format("  POST {}/predict", address));
+  tell(context, fmt::format("listening on {}{}", address,
+                            flags.unix_path.empty() ? "" : fmt::format(" and unix:{}", flags.unix_path)));
+  if (models.size() == 1 || !flags.default_model.empty()) tell(context, fmt::format("  POST {}/predict", address));
   for (const auto& model : models) {
-    say(context, fmt::format("  POST {}/v2/models/{}/infer", address, model->name()));
+    tell(context, fmt::format("  POST {}/v2/models/{}/infer", address, model->name()));
   }
-  say(context, fmt::format("  GET  {}/health /info /metrics /v2", address));
+  tell(context, fmt::format("  GET  {}/docs /health /info /metrics /v2", address));
   if (!context.json) return;
   std::string text = R"({"address": )";
   append_json_string(text, address);
-  text += fmt::format(R"(, "port": {}, "models": [)", port);
+  text += fmt::format(R"(, "port": {}, "pid": {}, "models": [)", port, ::getpid());
   for (std::size_t i = 0; i < models.size(); ++i) {
     text += i == 0 ? R"({"name": )" : R"(, {"name": )";
     append_json_string(text, models[i]->name());
@@ -117,6 +88,47 @@ void announce(const Context& context, const ServeFlags& flags, std::uint16_t por
     text += fmt::format(R"(, "verdict": {}}})", to_json(models[i]->runtime().verdict()));
   }
   print_data(text + "]}");
+}
+
+// On record for `gpux ps`, with a socket for `gpux stats`. A home that cannot be written costs these, not the server.
+class Presence {
+ public:
+  Presence(const Context& context, const ServeFlags& flags, const http::Server& http, server::Service& service,
+           const std::vector<std::string>& names) {
+    try {
+      ServerRecord record;
+      record.address = address_of(flags, http.port());
+      record.port = http.port();
+      record.models = names;
+      record.log = own_log_file();
+      http::ServerOptions options;
+      options.port = std::nullopt;
+      options.unix_path = record.control = own_control_socket();
+      options.threads = 1;
+      if (!record.control.empty()) {
+        // Its folder is the user's alone, so no key is asked for here.
+        control_ = std::make_unique<http::Server>(
+            options, [&](const std::shared_ptr<http::Exchange>& exchange) { service.handle(exchange); });
+        control_->start();
+      }
+      record_ = std::make_unique<OwnRecord>(std::move(record));
+    } catch (const Error& error) {
+      say(context, fmt::format("'gpux ps' will not know of this server: {}", error.message()));
+    }
+  }
+
+ private:
+  std::unique_ptr<http::Server> control_;
+  std::unique_ptr<OwnRecord> record_;
+};
+
+void start_log(const Context& context) {
+  if (!context.quiet && environment_variable("GPUX_LOG_LEVEL").empty()) log::lower_to(log::Level::info);
+  try {
+    log::copy_to(own_log_file());
+  } catch (const Error& error) {
+    say(context, fmt::format("'gpux logs' will show nothing of this server: {}", error.message()));
+  }
 }
 
 std::uint64_t memory_budget_of(const std::string& text) {
@@ -161,6 +173,7 @@ void serve(const ServeFlags& flags, Context& context) {
 
   raise_file_limit();
   const Signals signals;
+  start_log(context);
   server::Service service(repository, std::move(service_options));
   http::ServerOptions http_options;
   http_options.host = flags.host;
@@ -176,13 +189,17 @@ void serve(const ServeFlags& flags, Context& context) {
       [&](const http::Request& request) { return service.admit(request); });
   service.set_counters([&] { return http.counters(); });
   http.start();
+  auto presence = std::make_unique<Presence>(context, flags, http, service, names);
   announce(context, flags, http.port(), repository.models());
+  notify_service_manager("READY=1");
+  if (flags.in_background) leave_foreground();
 
   while (signals.wait(watch.count() == 0 ? std::chrono::milliseconds(-1) : watch) == 0) {
     repository.refresh([](const std::optional<Error>&) {});
   }
+  notify_service_manager("STOPPING=1");
   service.set_ready(false);
-  say(context, "shutting down: a second signal ends at once");
+  tell(context, "shutting down: a second signal ends at once");
   if (signals.wait(drain_delay) != 0) {
     context.exit_code = static_cast<int>(ErrorCode::interrupted);
     return;
@@ -199,10 +216,25 @@ void serve(const ServeFlags& flags, Context& context) {
     ::_exit(static_cast<int>(ErrorCode::interrupted));
   }
   drain.join();
+  presence.reset();
   if (repository.close(Clock::now() + std::chrono::seconds(5))) return;
   say(context, "a device does not come back: leaving it behind");
   std::fflush(nullptr);
   ::_exit(0);
+}
+
+void serve_in_background(const CLI::App& verb, const Context& context) {
+  std::vector<std::string> arguments = typed_arguments(verb, {"detach", "json"});
+  arguments.insert(arguments.begin(), {"serve", "--json", "--in-background"});
+  const std::string ready = start_in_background(std::move(arguments));
+  if (context.json) {
+    print_data(ready);
+    return;
+  }
+  const auto json = nlohmann::json::parse(ready);
+  say(context, fmt::format("server {} listens on {}; 'gpux logs' shows what it says, 'gpux stop' ends it",
+                           json.at("pid").get<int>(), json.at("address").get<std::string>()));
+  print_data(std::to_string(json.at("pid").get<int>()));
 }
 
 }  // namespace
@@ -217,6 +249,8 @@ void add_serve(CLI::App& program, Context& context) {
   verb->add_option("--watch", flags->watch, "look so often for models that have changed, and load them: 2s");
   verb->add_option("--memory-budget", flags->memory_budget,
                    "unload the models used least lately beyond this, until they are asked for: 8GB");
+  verb->add_flag("-d,--detach", flags->detach, "go on in the background once it listens; print the process");
+  verb->add_flag("--in-background", flags->in_background)->group("");
   verb->add_flag("--log-requests", flags->log_requests, "a line of the log for each request");
   // -h and -p mean what they mean elsewhere to those who serve.
   verb->set_help_flag("--help", "print this and end");
@@ -249,7 +283,13 @@ void add_serve(CLI::App& program, Context& context) {
       "Examples:\n"
       "  gpux serve digits --port 8080\n"
       "  gpux serve small=a.onnx large=b.onnx --default small --provider cuda");
-  verb->callback([flags, &context] { serve(*flags, context); });
+  verb->callback([flags, verb, &context] {
+    if (flags->detach) {
+      serve_in_background(*verb, context);
+    } else {
+      serve(*flags, context);
+    }
+  });
 }
 
 }  // namespace gpux::cli

@@ -20,7 +20,8 @@ struct ServeFlags {
   std::size_t max_queue = 1024;
   std::uint64_t max_body_bytes = std::uint64_t{64} << 20;
   unsigned io_threads = 0;
-  bool log_requests = false;
+  bool log_requests = false, detach = false;
+  bool in_background = false;  ///< by --detach: let go of the streams once it listens
   LoadFlags load;
 };
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -79,9 +80,15 @@ class Traced : public http::Exchange {
     if (!log_) return;
     const http::Request& asked = request();
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - asked.arrived).count();
-    log::info("{} {} {} {} bytes {:.3f} ms peer={} request={}{}{}", asked.method, asked.path, response.status,
-              response.body_bytes(), milliseconds, asked.peer ? *asked.peer : std::string("-"), id_,
-              context_.empty() ? "" : " trace=", context_);
+    std::vector<log::Field> fields{{"method", asked.method},
+                                   {"path", asked.path},
+                                   {"status", std::to_string(response.status)},
+                                   {"bytes", std::to_string(response.body_bytes())},
+                                   {"ms", fmt::format("{:.3f}", milliseconds)},
+                                   {"peer", asked.peer ? *asked.peer : std::string("-")},
+                                   {"request", id_}};
+    if (!context_.empty()) fields.push_back({"trace", context_});
+    log::write(log::Level::info, "answered", fields);
   }
 
   std::shared_ptr<http::Exchange> inner_;

@@ -1,0 +1,66 @@
+#include "cli/background.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/home.h"
+#include "cli/child.h"
+
+namespace gpux::cli {
+
+std::string start_in_background(std::vector<std::string> arguments) {
+  const std::string program = executable_path().string();
+  arguments.insert(arguments.begin(), program);
+  std::vector<char*> words;
+  for (std::string& word : arguments) words.push_back(word.data());
+  words.push_back(nullptr);
+  std::array<int, 2> out{};
+  if (::pipe2(out.data(), O_CLOEXEC) != 0) throw_file_error("create", "a pipe", errno);
+  // A file, so that the child never waits for somebody to read what it says.
+  std::FILE* said = std::tmpfile();
+  if (said == nullptr) throw_file_error("create", "a temporary file", errno);
+  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const pid_t child = ::fork();
+  if (child < 0) throw_file_error("start", program, errno);
+  if (child == 0) {
+    ::setsid();
+    ::dup2(nothing, STDIN_FILENO);
+    ::dup2(out[1], STDOUT_FILENO);
+    ::dup2(::fileno(said), STDERR_FILENO);
+    ::execv(program.c_str(), words.data());
+    ::_exit(127);
+  }
+  ::close(out[1]);
+  ::close(nothing);
+  std::string line;
+  char byte = 0;
+  while (::read(out[0], &byte, 1) == 1 && byte != '\n') line += byte;
+  ::close(out[0]);
+  ProcessResult result;
+  if (byte != '\n') {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    std::rewind(said);
+    for (int c = std::fgetc(said); c != EOF; c = std::fgetc(said)) result.standard_error += static_cast<char>(c);
+  }
+  std::fclose(said);
+  if (byte != '\n') throw child_error(result);
+  return line;
+}
+
+void leave_foreground() {
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (nothing < 0) return;
+  ::dup2(nothing, STDOUT_FILENO);
+  ::dup2(nothing, STDERR_FILENO);
+  ::close(nothing);
+}
+
+}  // namespace gpux::cli

@@ -1,0 +1,83 @@
+#include <csignal>
+#include <memory>
+#include <thread>
+
+#include <CLI/App.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/serve_flags.h"
+#include "cli/server_record.h"
+#include "gpux/error.h"
+
+namespace gpux::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct StopFlags {
+  std::vector<std::string> servers;
+  std::string timeout = "40s";
+  bool all = false, kill = false;
+};
+
+bool wait_for_end(const ServerRecord& server, std::chrono::milliseconds limit) {
+  const Clock::time_point end = Clock::now() + limit;
+  while (is_running(server)) {
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+void send(const ServerRecord& server, int signal) {
+  // It may end by itself just now.
+  if (::kill(server.pid, signal) != 0 && is_running(server)) {
+    throw Error(ErrorCode::permission, fmt::format("server {} cannot be signalled", server.pid));
+  }
+}
+
+void stop_servers(const StopFlags& flags, const Context& context) {
+  const auto limit = duration_of(flags.timeout, "--timeout");
+  std::vector<ServerRecord> servers;
+  if (flags.all) {
+    if (!flags.servers.empty()) throw Error(ErrorCode::usage, "--all stops every server: name none besides");
+    servers = running_servers();
+  } else if (flags.servers.empty()) {
+    servers.push_back(find_server(""));
+  }
+  for (const std::string& text : flags.servers) servers.push_back(find_server(text));
+  for (const ServerRecord& server : servers) send(server, flags.kill ? SIGKILL : SIGTERM);
+  nlohmann::ordered_json stopped = nlohmann::ordered_json::array();
+  for (const ServerRecord& server : servers) {
+    bool killed = flags.kill;
+    if (!wait_for_end(server, limit)) {
+      say(context, fmt::format("server {} has not ended within {}: killing it", server.pid, flags.timeout));
+      send(server, SIGKILL);
+      killed = true;
+      if (!wait_for_end(server, std::chrono::seconds(10))) {
+        throw Error(ErrorCode::internal, fmt::format("server {} does not end", server.pid));
+      }
+    }
+    if (!context.wants_json()) print_data(fmt::format("{} {}", killed ? "killed" : "stopped", server.pid));
+    stopped.push_back({{"pid", server.pid}, {"killed", killed}});
+  }
+  // What a killed one left behind goes with this.
+  (void)running_servers();
+  if (context.wants_json()) print_data(stopped.dump());
+}
+
+}  // namespace
+
+void add_stop(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<StopFlags>();
+  CLI::App* verb = add_verb(program, context, "stop", "End servers once they have answered what they hold");
+  verb->add_option("SERVER", flags->servers, "process, port or model; the only one without it");
+  verb->add_flag("--all", flags->all, "every server of this user");
+  verb->add_flag("--kill", flags->kill, "at once, whatever they hold");
+  verb->add_option("--timeout", flags->timeout, "kill a server that takes longer");
+  verb->callback([flags, &context] { stop_servers(*flags, context); });
+}
+
+}  // namespace gpux::cli
