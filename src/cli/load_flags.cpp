@@ -291,7 +291,7 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   const RuntimeSettings declared = project == nullptr ? RuntimeSettings{} : project->runtime;
 
   std::string place;
-  if (const Said provider = flag_or_variable(flags.provider, "--provider", "GPUX_PROVIDER")) {
+  if (const Said provider = flag_or_variable(flags.provider, flags.provider_from.c_str(), "GPUX_PROVIDER")) {
     options.provider = provider.text;
     options.provider_from = provider.by;
   } else if (!model.provider.empty()) {

@@ -17,6 +17,7 @@ struct LoadFlags {
   std::string provider, strict, device, memory, precision, cache_directory;
   std::vector<std::string> provider_libraries, provider_options, session_options;
   std::string intra_threads, inter_threads, optimization, profile;
+  std::string provider_from = "--provider";  ///< who said `provider`, for the verdict
 };
 
 /// What they come to together with GPUX_* variables, gpux.yml and the package.

@@ -75,9 +75,8 @@ constexpr std::array<Replacement, 16> other_verbs{{
 }};
 
 // The same of flags.
-constexpr std::array<Replacement, 9> other_flags{{
+constexpr std::array<Replacement, 8> other_flags{{
     {"--no-version", "leave it out"},
-    {"--workers", "one process uses all processors; --io-threads says how many threads read and write"},
     {"--json-output", "use --json"},
     {"--no-json-output", "use --table"},
     {"--text", "this version does not read text; --input takes token ids"},

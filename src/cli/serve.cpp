@@ -51,10 +51,10 @@ std::vector<std::string> read_api_keys(const std::string& file) {
   return keys;
 }
 
-std::string address_of(const ServeFlags& flags, std::uint16_t port) {
-  const bool is_ipv6 = flags.host.find(':') != std::string::npos;
-  return fmt::format("{}://{}{}{}:{}", flags.tls_certificate.empty() ? "http" : "https", is_ipv6 ? "[" : "", flags.host,
-                     is_ipv6 ? "]" : "", port);
+std::string address_of(const ServeFlags& flags, const ListenAddress& listen) {
+  const bool is_ipv6 = listen.host.find(':') != std::string::npos;
+  return fmt::format("{}://{}{}{}:{}", flags.tls_certificate.empty() ? "http" : "https", is_ipv6 ? "[" : "",
+                     listen.host, is_ipv6 ? "]" : "", listen.port);
 }
 
 // What people are told goes to the log that `gpux logs` shows, too.
@@ -63,15 +63,16 @@ void tell(const Context& context, const std::string& line) {
   log::note(line);
 }
 
-void announce(const Context& context, const ServeFlags& flags, std::uint16_t port,
+void announce(const Context& context, const ServeFlags& flags, const ListenAddress& listen,
               const std::vector<std::shared_ptr<server::ServedModel>>& models) {
-  const std::string address = address_of(flags, port);
+  const std::string address = address_of(flags, listen);
   for (const auto& model : models) {
     tell(context, fmt::format("{} {}: {}", model->name(), model->version(), to_line(model->runtime().verdict())));
+    if (!model->workers().choice.empty()) tell(context, fmt::format("  {}", model->workers().choice));
   }
   tell(context, fmt::format("listening on {}{}", address,
                             flags.unix_path.empty() ? "" : fmt::format(" and unix:{}", flags.unix_path)));
-  if (models.size() == 1 || !flags.default_model.empty()) tell(context, fmt::format("  POST {}/predict", address));
+  if (models.size() == 1 || !default_model(flags).empty()) tell(context, fmt::format("  POST {}/predict", address));
   for (const auto& model : models) {
     tell(context, fmt::format("  POST {}/v2/models/{}/infer", address, model->name()));
   }
@@ -79,7 +80,7 @@ void announce(const Context& context, const ServeFlags& flags, std::uint16_t por
   if (!context.json) return;
   std::string text = R"({"address": )";
   append_json_string(text, address);
-  text += fmt::format(R"(, "port": {}, "pid": {}, "models": [)", port, ::getpid());
+  text += fmt::format(R"(, "port": {}, "pid": {}, "models": [)", listen.port, ::getpid());
   for (std::size_t i = 0; i < models.size(); ++i) {
     text += i == 0 ? R"({"name": )" : R"(, {"name": )";
     append_json_string(text, models[i]->name());
@@ -93,12 +94,12 @@ void announce(const Context& context, const ServeFlags& flags, std::uint16_t por
 // On record for `gpux ps`, with a socket for `gpux stats`. A home that cannot be written costs these, not the server.
 class Presence {
  public:
-  Presence(const Context& context, const ServeFlags& flags, const http::Server& http, server::Service& service,
+  Presence(const Context& context, const std::string& address, std::uint16_t port, server::Service& service,
            const std::vector<std::string>& names) {
     try {
       ServerRecord record;
-      record.address = address_of(flags, http.port());
-      record.port = http.port();
+      record.address = address;
+      record.port = port;
       record.models = names;
       record.log = own_log_file();
       http::ServerOptions options;
@@ -153,31 +154,34 @@ void serve(const ServeFlags& flags, Context& context) {
   const auto drain_delay = duration_of(flags.drain_delay, "--drain-delay");
   const auto drain_timeout = duration_of(flags.drain_timeout, "--drain-timeout");
   server::ServiceOptions service_options;
-  service_options.default_model = flags.default_model;
+  service_options.default_model = default_model(flags);
+  const std::string default_name = service_options.default_model;
   service_options.api_keys = read_api_keys(flags.api_key_file);
   service_options.log_requests = flags.log_requests;
 
   server::RepositoryOptions repository_options;
   if (!flags.memory_budget.empty()) repository_options.memory_budget_bytes = memory_budget_of(flags.memory_budget);
   const auto watch = duration_of(flags.watch.empty() ? "0" : flags.watch, "--watch");
-  if (flags.models.empty() && flags.repository.empty()) {
-    throw Error(ErrorCode::usage, "nothing to serve: name a MODEL, or a folder of models with --repository DIR");
+  if (flags.models.empty() && flags.repository.empty() && flags.models_file.empty()) {
+    throw Error(ErrorCode::usage,
+                "nothing to serve: name a MODEL, a list of them with --models FILE, or a folder with --repository DIR");
   }
 
   server::ModelRepository repository([&flags] { return served_models(flags); }, repository_options);
   repository.load_all();
   const std::vector<std::string> names = repository.names();
-  if (!flags.default_model.empty() && std::find(names.begin(), names.end(), flags.default_model) == names.end()) {
-    throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", flags.default_model));
+  if (!default_name.empty() && std::find(names.begin(), names.end(), default_name) == names.end()) {
+    throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", default_name));
   }
+  ListenAddress listen = listen_address(flags, repository);
 
   raise_file_limit();
   const Signals signals;
   start_log(context);
   server::Service service(repository, std::move(service_options));
   http::ServerOptions http_options;
-  http_options.host = flags.host;
-  http_options.port = flags.port;
+  http_options.host = listen.host;
+  http_options.port = listen.port;
   http_options.unix_path = flags.unix_path;
   http_options.threads = flags.io_threads;
   http_options.tls_certificate = flags.tls_certificate;
@@ -189,8 +193,9 @@ void serve(const ServeFlags& flags, Context& context) {
       [&](const http::Request& request) { return service.admit(request); });
   service.set_counters([&] { return http.counters(); });
   http.start();
-  auto presence = std::make_unique<Presence>(context, flags, http, service, names);
-  announce(context, flags, http.port(), repository.models());
+  listen.port = http.port();
+  auto presence = std::make_unique<Presence>(context, address_of(flags, listen), listen.port, service, names);
+  announce(context, flags, listen, repository.models());
   notify_service_manager("READY=1");
   if (flags.in_background) leave_foreground();
 
@@ -244,6 +249,7 @@ void add_serve(CLI::App& program, Context& context) {
   CLI::App* verb = add_verb(program, context, "serve", "Put models behind an HTTP port");
   verb->add_option("MODEL", flags->models,
                    "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
+  verb->add_option("--models", flags->models_file, "serve what this file lists")->type_name("FILE");
   verb->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
       ->type_name("DIR");
   verb->add_option("--watch", flags->watch, "look so often for models that have changed, and load them: 2s");
@@ -254,8 +260,8 @@ void add_serve(CLI::App& program, Context& context) {
   verb->add_flag("--log-requests", flags->log_requests, "a line of the log for each request");
   // -h and -p mean what they mean elsewhere to those who serve.
   verb->set_help_flag("--help", "print this and end");
-  verb->add_option("-h,--host", flags->host, "address to listen on");
-  verb->add_option("-p,--port", flags->port, "port; 0 picks a free one and says which");
+  verb->add_option("-h,--host", flags->host, "address to listen on (default: 127.0.0.1)");
+  verb->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free one and says which");
   verb->add_option("--unix", flags->unix_path, "listen on this unix socket too");
   verb->add_option("--default", flags->default_model, "the model of routes without a name");
   verb->add_option("--api-key-file", flags->api_key_file, "ask for one of the keys in this file, one a line");
@@ -263,10 +269,15 @@ void add_serve(CLI::App& program, Context& context) {
   auto* key = verb->add_option("--tls-key", flags->tls_key, "its key, PEM");
   certificate->needs(key);
   key->needs(certificate);
-  verb->add_option("--max-batch-size", flags->max_batch_size, "rows that share a run, at most; 1: no batching")
+  verb->add_option("--max-batch-size", flags->max_batch_size,
+                   "rows that share a run, at most (default: 32); 1: no batching")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   verb->add_option("--max-queue-delay", flags->max_queue_delay, "how long a request waits for others to share its run");
-  verb->add_option("--max-queue", flags->max_queue, "requests that may wait for a model")
+  verb->add_option("--workers", flags->workers,
+                   "runs side by side (default: 1); auto: by measuring; devices: one on each");
+  verb->add_option("--max-workers", flags->max_workers, "the most that auto and devices may choose")
+      ->check(CLI::Range(1U, 1024U));
+  verb->add_option("--max-queue", flags->max_queue, "requests that may wait for a model (default: 1024)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
   verb->add_option("--max-body", flags->max_body_bytes, "bytes of a request's body, at most")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,15 +10,16 @@
 
 namespace gpux::cli {
 
-/// The flags of `gpux serve`, as typed.
+/// The flags of `gpux serve`, as typed; empty where gpux.yml or a default may speak.
 struct ServeFlags {
   std::vector<std::string> models;
-  std::string repository, memory_budget, watch;
-  std::string config, host = "127.0.0.1", unix_path, default_model, api_key_file, tls_certificate, tls_key;
-  std::string timeout, max_queue_delay = "0", drain_delay = "0", drain_timeout = "30s";
-  std::uint16_t port = 8080;
-  std::int64_t max_batch_size = 32;
-  std::size_t max_queue = 1024;
+  std::string models_file, repository, memory_budget, watch;
+  std::string config, host, unix_path, default_model, api_key_file, tls_certificate, tls_key;
+  std::string timeout, max_queue_delay, workers, drain_delay = "0", drain_timeout = "30s";
+  std::optional<std::uint16_t> port;
+  std::optional<std::int64_t> max_batch_size;
+  std::optional<std::size_t> max_queue;
+  std::optional<unsigned> max_workers;
   std::uint64_t max_body_bytes = std::uint64_t{64} << 20;
   unsigned io_threads = 0;
   bool log_requests = false, detach = false;

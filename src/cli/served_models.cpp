@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "base/home.h"
 #include "cli/open_model.h"
 #include "gpux/error.h"
+#include "model/models_file.h"
 #include "model/project_check.h"
 #include "model/storage_error.h"
 
@@ -27,18 +29,59 @@ Argument read_argument(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-std::unique_ptr<server::ServedModel> load_served(const std::string& model, const std::string& name,
-                                                 const std::string& version, const ServeFlags& flags) {
-  OpenModel opened = open_model(model, flags.config, flags.load, flags.timeout);
-  server::ServingOptions options{.max_batch_size = flags.max_batch_size,
-                                 .max_queue_delay = duration_of(flags.max_queue_delay, "--max-queue-delay"),
-                                 .max_queue = flags.max_queue,
-                                 .timeout = opened.settings.timeout};
+// The first that speaks: a flag, a list of models, gpux.yml.
+template <typename T>
+std::optional<T> first_of(const std::optional<T>& first, const std::optional<T>& second) {
+  return first ? first : second;
+}
+
+std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, const ServeFlags& flags) {
+  LoadFlags load = flags.load;
+  if (load.provider.empty() && !listed.provider.empty()) {
+    load.provider = listed.provider;
+    load.provider_from = "the list of models";
+  }
+  if (load.strict.empty() && listed.strict) {
+    load.strict = *listed.strict == Strictness::nodes ? "nodes" : *listed.strict == Strictness::off ? "false" : "true";
+  }
+  const std::string config = flags.config.empty() ? listed.config.string() : flags.config;
+  OpenModel opened = open_model(listed.model, config, load, flags.timeout);
+  const ServingSettings own = opened.located.project ? opened.located.project->serving : ServingSettings{};
+  const ServingSettings& said = listed.serving;
+
+  server::ServingOptions options;
+  // runtime.batch_size bounds a run, whoever asks for it.
+  const auto batch = first_of(flags.max_batch_size, first_of(said.batch_size, own.batch_size));
+  options.max_batch_size = batch.value_or(options.max_batch_size);
   if (opened.settings.batch_limit != 0) {
     options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
   }
-  auto served =
-      std::make_unique<server::ServedModel>(name, version, opened.load(), std::move(opened.located.project), options);
+  options.max_queue_delay =
+      flags.max_queue_delay.empty()
+          ? first_of(said.max_queue_delay, own.max_queue_delay).value_or(std::chrono::milliseconds(0))
+          : duration_of(flags.max_queue_delay, "--max-queue-delay");
+  options.max_queue = flags.max_queue.value_or(first_of(said.max_queue, own.max_queue).value_or(1024));
+  const bool timeout_is_flag = !flags.timeout.empty() || !environment_variable("GPUX_TIMEOUT").empty();
+  options.timeout = timeout_is_flag ? opened.settings.timeout
+                                    : first_of(first_of(said.timeout, own.timeout), opened.settings.timeout);
+  options.warm_up = said.warm_up.empty() ? own.warm_up : said.warm_up;
+
+  std::string workers = flags.workers;
+  if (workers.empty()) workers = first_of(said.workers, own.workers).value_or("1");
+  server::WorkerRequest request = server::worker_request_from(workers, flags.workers.empty() ? "workers" : "--workers");
+  const std::optional<unsigned> most = first_of(flags.max_workers, first_of(said.max_workers, own.max_workers));
+  request.most = most.value_or(0);
+  if (most && request.kind == server::WorkerRequest::Kind::count && request.count > *most) {
+    throw Error(ErrorCode::usage, fmt::format("{} workers are asked for, and max_workers is {}", request.count, *most));
+  }
+  const bool threads_are_set = opened.settings.options.intra_threads.has_value();
+  server::Workers loaded =
+      server::load_workers(request, opened.settings.options, threads_are_set, [&](const LoadOptions& with) {
+        opened.settings.options = with;
+        return opened.load();
+      });
+  auto served = std::make_unique<server::ServedModel>(listed.name, listed.version, std::move(loaded),
+                                                      std::move(opened.located.project), options);
   served->warm_up();
   return served;
 }
@@ -67,26 +110,32 @@ std::string fingerprint_of(const fs::path& onnx_file, const fs::path& project_fi
   return out;
 }
 
-server::ModelSource source_of(const std::string& model, std::string name, std::string version,
-                              const LocatedModel& located, const ServeFlags& flags) {
+server::ModelSource source_of(ListedModel listed, const LocatedModel& located, const ServeFlags& flags) {
+  if (listed.name.empty()) listed.name = located.name;
+  if (listed.version.empty()) listed.version = located.version;
   server::ModelSource source;
-  source.name = std::move(name);
-  source.version = std::move(version);
-  source.load = [model, name = source.name, version = source.version, flags] {
-    return load_served(model, name, version, flags);
-  };
+  source.name = listed.name;
+  source.version = listed.version;
+  source.pinned = listed.pinned;
+  source.load = [listed = std::move(listed), flags] { return load_served(listed, flags); };
   source.fingerprint = [file = located.onnx_file, project = located.project ? located.project->file : fs::path()] {
     return fingerprint_of(file, project);
   };
   return source;
 }
 
+server::ModelSource from_listed(const ListedModel& listed, const ServeFlags& flags, const Store& store) {
+  const std::string config = flags.config.empty() ? listed.config.string() : flags.config;
+  return source_of(listed, locate(listed.model, store, config.empty() ? std::nullopt : std::optional<fs::path>(config)),
+                   flags);
+}
+
 server::ModelSource from_argument(const std::string& text, const ServeFlags& flags, const Store& store) {
   const Argument argument = read_argument(text);
-  const LocatedModel located =
-      locate(argument.model, store, flags.config.empty() ? std::nullopt : std::optional<fs::path>(flags.config));
-  return source_of(argument.model, argument.name.empty() ? located.name : argument.name, located.version, located,
-                   flags);
+  ListedModel listed;
+  listed.name = argument.name;
+  listed.model = argument.model;
+  return from_listed(listed, flags, store);
 }
 
 std::vector<fs::path> folders_in(const fs::path& folder) {
@@ -114,17 +163,19 @@ void add_repository(const ServeFlags& flags, const Store& store, std::vector<ser
     const fs::path place = latest.empty() ? folder : folder / latest;
     std::error_code error;
     const fs::path file = place / "model.onnx";
-    const std::string model =
-        fs::exists(file, error) && !fs::exists(place / "gpux.yml", error) ? file.string() : place.string();
+    ListedModel listed;
+    listed.name = folder.filename().string();
+    listed.version = latest;
+    listed.model = fs::exists(file, error) && !fs::exists(place / "gpux.yml", error) ? file.string() : place.string();
     try {
-      const LocatedModel located = locate(model, store);
-      sources.push_back(
-          source_of(model, folder.filename().string(), latest.empty() ? located.version : latest, located, flags));
+      sources.push_back(source_of(listed, locate(listed.model, store), flags));
+      sources.back().required = false;
     } catch (const Error& failure) {
       // One folder that cannot be read is that model's misfortune, not the server's.
       server::ModelSource source;
       source.name = folder.filename().string();
       source.version = latest;
+      source.required = false;
       source.load = [failure]() -> std::unique_ptr<server::ServedModel> { throw Error(failure); };
       sources.push_back(std::move(source));
     }
@@ -146,6 +197,11 @@ std::vector<server::ModelSource> served_models(const ServeFlags& flags) {
   const Store store = open_store();
   std::vector<server::ModelSource> sources;
   for (const std::string& text : flags.models) sources.push_back(from_argument(text, flags, store));
+  if (!flags.models_file.empty()) {
+    for (const ListedModel& listed : read_models_file(flags.models_file).models) {
+      sources.push_back(from_listed(listed, flags, store));
+    }
+  }
   if (!flags.repository.empty()) add_repository(flags, store, sources);
   std::set<std::pair<std::string, std::string>> known;
   for (const server::ModelSource& source : sources) {
@@ -155,6 +211,30 @@ std::vector<server::ModelSource> served_models(const ServeFlags& flags) {
                                               source.name, source.version));
   }
   return sources;
+}
+
+ListenAddress listen_address(const ServeFlags& flags, const server::ModelRepository& repository) {
+  std::optional<std::string> host;
+  std::optional<std::uint16_t> port;
+  const auto agree = [](auto& known, const auto& said, bool decided, const char* key) {
+    if (decided || !said) return;
+    if (known && *known != *said) {
+      throw Error(ErrorCode::invalid_config,
+                  fmt::format("models say {0} {1} and {2}: decide with --{0}", key, *known, *said));
+    }
+    known = said;
+  };
+  for (const auto& model : repository.models()) {
+    if (model->project() == nullptr) continue;
+    agree(host, model->project()->serving.host, !flags.host.empty(), "host");
+    agree(port, model->project()->serving.port, flags.port.has_value(), "port");
+  }
+  return {flags.host.empty() ? host.value_or("127.0.0.1") : flags.host, flags.port.value_or(port.value_or(8080))};
+}
+
+std::string default_model(const ServeFlags& flags) {
+  if (!flags.default_model.empty() || flags.models_file.empty()) return flags.default_model;
+  return read_models_file(flags.models_file).default_model;
 }
 
 }  // namespace gpux::cli

@@ -51,6 +51,8 @@ bool is_named_provider(const TreeNode& node) {
   return node.find("name") != nullptr;
 }
 
+constexpr std::int64_t most_workers = 1024;
+
 class Checker {
  public:
   Checker(ProblemList& problems, Positions& positions) : problems_(problems), positions_(positions) {}
@@ -70,6 +72,8 @@ class Checker {
         return check_named_objects(node, key, path);
       case KeyKind::provider_list:
         return check_provider_list(node, key, path);
+      case KeyKind::size_maps:
+        return check_size_maps(node, path);
       case KeyKind::object:
         return check_object(node, key.keys, path, true);
       default:
@@ -130,7 +134,10 @@ class Checker {
       case KeyKind::strictness:
         return text == "nodes" || boolean_from(text).has_value();
       case KeyKind::integer:
-        return integer_from(text).value_or(-1) >= key.minimum && integer_from(text).value_or(-1) <= INT32_MAX;
+        return integer_from(text).value_or(-1) >= key.minimum && integer_from(text).value_or(-1) <= key.maximum;
+      case KeyKind::worker_count:
+        return text == "auto" || text == "devices" ||
+               (integer_from(text).value_or(0) >= 1 && integer_from(text).value_or(0) <= most_workers);
       case KeyKind::duration:
         return duration_from(text).has_value();
       case KeyKind::memory_size:
@@ -151,7 +158,9 @@ class Checker {
       case KeyKind::strictness:
         return "true, false or nodes is accepted";
       case KeyKind::integer:
-        return fmt::format("a whole number from {} to {} is accepted", key.minimum, INT32_MAX);
+        return fmt::format("a whole number from {} to {} is accepted", key.minimum, key.maximum);
+      case KeyKind::worker_count:
+        return fmt::format("a whole number from 1 to {}, auto or devices is accepted", most_workers);
       case KeyKind::duration:
         return "seconds, or a text such as 500ms, 5s, 2m is accepted";
       case KeyKind::memory_size:
@@ -210,16 +219,33 @@ class Checker {
       return;
     }
     if (node.kind != TreeNode::Kind::map) {
-      return refuse(node, path, "a list of objects with name and type, or a map of names to types is accepted");
+      return refuse(
+          node, path,
+          fmt::format("a list of objects with name and {0}, or a map of names to {0}s is accepted", key.short_form));
     }
     const auto type =
-        std::find_if(key.keys.begin(), key.keys.end(), [](const SchemaKey& k) { return k.name == "type"; });
+        std::find_if(key.keys.begin(), key.keys.end(), [&](const SchemaKey& k) { return k.name == key.short_form; });
     for (const yaml::Entry& entry : node.entries) {
       const std::string full = child(path, entry.key);
       if (entry.value->kind == TreeNode::Kind::scalar) {
         check_scalar(*entry.value, *type, full);
       } else {
         check_object(*entry.value, key.keys, full, false);
+      }
+    }
+  }
+
+  void check_size_maps(const TreeNode& node, const std::string& path) {
+    if (node.kind != TreeNode::Kind::list) return refuse(node, path, "a list of maps of names to sizes is accepted");
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      const std::string full = fmt::format("{}[{}]", path, i);
+      if (node.items[i]->kind != TreeNode::Kind::map) {
+        refuse(*node.items[i], full, "a map of names to sizes is accepted");
+        continue;
+      }
+      for (const yaml::Entry& entry : node.items[i]->entries) {
+        const auto size = entry.value->kind == TreeNode::Kind::scalar ? integer_from(entry.value->text) : std::nullopt;
+        if (size.value_or(0) < 1) refuse(*entry.value, child(full, entry.key), "a size from 1 is accepted");
       }
     }
   }

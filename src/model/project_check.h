@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,11 @@ using Positions = std::map<std::string, yaml::Position, std::less<>>;
 /// `positions` receives the place of each key of the objects ("runtime.gpu.memory").
 void check_against_schema(const yaml::TreeNode& node, const SchemaKey& schema, ProblemList& problems,
                           Positions& positions);
+
+/// Parses a file's text with its ${VARIABLES} expanded; what is wrong with those goes to `problems`. Error as of
+/// yaml::parse().
+std::shared_ptr<const yaml::TreeNode> parse_expanded(std::string_view text, const std::string& name,
+                                                     ProblemList& problems);
 
 /// Readers of single values: empty where the text is none.
 std::optional<bool> boolean_from(std::string_view text) noexcept;

@@ -78,6 +78,7 @@ class Binder {
     project_.inputs = declared_values("inputs");
     project_.outputs = declared_values("outputs");
     bind_runtime();
+    if (const TreeNode* serving = at(root_, {"serving"})) project_.serving = read_serving(*serving);
   }
 
  private:
@@ -266,6 +267,8 @@ class Binder {
   std::filesystem::path folder_;
 };
 
+}  // namespace
+
 std::shared_ptr<const TreeNode> parse_expanded(std::string_view text, const std::string& name, ProblemList& problems) {
   std::size_t expanded_bytes = 0;
   return yaml::parse(text, name, [&](const std::string& scalar, yaml::Position position) {
@@ -281,7 +284,26 @@ std::shared_ptr<const TreeNode> parse_expanded(std::string_view text, const std:
   });
 }
 
-}  // namespace
+ServingSettings read_serving(const TreeNode& node) {
+  ServingSettings serving;
+  if (const TreeNode* host = at(node, {"host"})) serving.host = host->text;
+  if (const auto port = count_at(node, {"port"})) serving.port = static_cast<std::uint16_t>(*port);
+  serving.batch_size = integer_at(node, {"batch_size"});
+  if (const TreeNode* delay = at(node, {"max_queue_delay"})) serving.max_queue_delay = duration_from(delay->text);
+  if (const TreeNode* timeout = at(node, {"timeout"})) serving.timeout = duration_from(timeout->text);
+  serving.max_queue = count_at(node, {"max_queue"});
+  if (const TreeNode* workers = at(node, {"workers"})) serving.workers = workers->text;
+  serving.max_workers = count_at(node, {"max_workers"});
+  if (const TreeNode* warm_up = at(node, {"warm_up"})) {
+    for (const auto& item : warm_up->items) {
+      auto& sizes = serving.warm_up.emplace_back();
+      for (const yaml::Entry& entry : item->entries) {
+        sizes.emplace_back(entry.key, integer_from(entry.value->text).value_or(1));
+      }
+    }
+  }
+  return serving;
+}
 
 std::filesystem::path ProjectFile::folder() const {
   return std::filesystem::absolute(file).lexically_normal().parent_path();

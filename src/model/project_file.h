@@ -58,6 +58,21 @@ struct RuntimeSettings {
   std::optional<std::int64_t> batch_size;        ///< the most objects of a list that one run takes
 };
 
+/// How a model is served, as gpux.yml or a list of models says; empty: not said.
+struct ServingSettings {
+  std::optional<std::string> host;
+  std::optional<std::uint16_t> port;
+  std::optional<std::int64_t> batch_size;  ///< the most rows that share a run
+  std::optional<std::chrono::milliseconds> max_queue_delay, timeout;
+  std::optional<std::uint32_t> max_queue;
+  std::optional<std::string> workers;  ///< "4", "auto", "devices"
+  std::optional<std::uint32_t> max_workers;
+  std::vector<std::vector<std::pair<std::string, std::int64_t>>> warm_up;  ///< sizes by name of dimension
+};
+
+/// Takes them off a map that agrees with the schema.
+ServingSettings read_serving(const yaml::TreeNode& node);
+
 /// A gpux.yml, checked. Texts have their variables expanded.
 struct ProjectFile {
   std::filesystem::path file;  ///< as it was given
@@ -69,6 +84,7 @@ struct ProjectFile {
   std::vector<std::string> files;                             ///< model.files: names inside folder()
   std::optional<std::vector<DeclaredValue>> inputs, outputs;  ///< empty: not declared
   RuntimeSettings runtime;
+  ServingSettings serving;
   std::vector<std::pair<std::string, std::string>> metadata;
 
   std::map<std::string, yaml::Position, std::less<>> positions;  ///< of each key given, "runtime.gpu.memory"

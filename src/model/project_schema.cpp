@@ -80,6 +80,54 @@ constexpr std::array<SchemaKey, 10> runtime_keys{{
     {"batch_size", integer, "The most objects of a list that one run takes.", false, no_keys, no_choices, 1},
 }};
 
+constexpr SchemaKey batch_size_key{"batch_size", integer, "The most rows that share a run.", false, no_keys,
+                                   no_choices,   1};
+constexpr SchemaKey delay_key{"max_queue_delay", duration, "How long a request waits for company."};
+constexpr SchemaKey queue_key{"max_queue", integer, "Requests that may wait.", false, no_keys, no_choices, 1};
+constexpr SchemaKey request_timeout_key{"timeout", duration, "The longest a request may take, from its arrival."};
+constexpr SchemaKey workers_key{"workers", worker_count,
+                                "Runs side by side: a number, auto (measured), or devices (one a device)."};
+constexpr SchemaKey max_workers_key{"max_workers", integer, "The most that auto may choose.", false, no_keys,
+                                    no_choices,    1};
+constexpr SchemaKey warm_up_key{"warm_up", size_maps, "Sizes of free dimensions to run once before the first request."};
+
+constexpr std::array<SchemaKey, 9> serving_keys{{
+    {"host", text, "The address to listen on."},
+    {"port", integer, "The port to listen on.", false, no_keys, no_choices, no_minimum, "", 65535},
+    batch_size_key,
+    delay_key,
+    queue_key,
+    request_timeout_key,
+    workers_key,
+    max_workers_key,
+    warm_up_key,
+}};
+
+constexpr std::array<SchemaKey, 14> served_model_keys{{
+    {"name", text, "The name it is served by.", true},
+    {"model", text, "A name of the store, a file or a folder; relative to this file's folder.", true},
+    {"version", text, "The version it is served as."},
+    {"config", text, "Another gpux.yml, relative to this file's folder."},
+    {"provider", text, "A provider, an alias, a kind, a list, auto or fastest."},
+    {"strict", strictness, "Refuse to fall back."},
+    {"pinned", boolean, "Never unload it to make room."},
+    batch_size_key,
+    delay_key,
+    queue_key,
+    request_timeout_key,
+    workers_key,
+    max_workers_key,
+    warm_up_key,
+}};
+
+constexpr std::array<SchemaKey, 2> models_file_keys{{
+    {"models", named_objects, "What is served.", true, served_model_keys, no_choices, no_minimum, "", INT32_MAX,
+     "model"},
+    {"default", text, "The model of routes without a name."},
+}};
+
+constexpr SchemaKey models_root{"models.yml", object, "The models of a server.", true, models_file_keys};
+
 constexpr std::array<SchemaKey, 10> root_keys{{
     {"name", text, "The model's name.", true},
     {"version", text, "Its version; 1.0.0 without it."},
@@ -88,7 +136,7 @@ constexpr std::array<SchemaKey, 10> root_keys{{
     {"inputs", named_objects, "What the model takes; compared with the model.", false, input_keys},
     {"outputs", named_objects, "What the model gives; compared with the model.", false, output_keys},
     {"runtime", object, "How it runs.", false, runtime_keys},
-    {"serving", object, "", false, no_keys, no_choices, no_minimum, later},
+    {"serving", object, "How it is served.", false, serving_keys},
     {"preprocessing", object, "", false, no_keys, no_choices, no_minimum, later},
     {"metadata", text_map, "Free notes, kept with the package."},
 }};
@@ -162,8 +210,14 @@ Json provider_list_schema(const SchemaKey& key) {
   return any_of({reference("text"), list_of(any_of({reference("text"), object_schema(key.keys), short_form}))});
 }
 
-Json integer_schema(std::int64_t minimum) {
-  return any_of({{{"type", "integer"}, {"minimum", minimum}}, {{"type", "string"}, {"pattern", "^[0-9]+$"}}});
+Json integer_schema(std::int64_t minimum, std::int64_t maximum = INT32_MAX) {
+  Json number{{"type", "integer"}, {"minimum", minimum}};
+  if (maximum != INT32_MAX) number["maximum"] = maximum;
+  return any_of({std::move(number), {{"type", "string"}, {"pattern", "^[0-9]+$"}}});
+}
+
+Json worker_count_schema() {
+  return any_of({integer_schema(1), {{"enum", Json::array({"auto", "devices"})}}});
 }
 
 Json kind_schema(const SchemaKey& key) {
@@ -185,7 +239,7 @@ Json kind_schema(const SchemaKey& key) {
     case choice:
       return alternatives(choice_schema(key.choices), key.required);
     case integer:
-      return alternatives(integer_schema(key.minimum), key.required);
+      return alternatives(integer_schema(key.minimum, key.maximum), key.required);
     case shape:
       return nullable(list_of(reference("dimension")), key.required);
     case text_list:
@@ -196,6 +250,10 @@ Json kind_schema(const SchemaKey& key) {
       return nullable(provider_list_schema(key), key.required);
     case path_map:
       return nullable(any_of({map_of(reference("text")), list_of(map_of(reference("text")))}), key.required);
+    case worker_count:
+      return alternatives(worker_count_schema(), key.required);
+    case size_maps:
+      return nullable(list_of(map_of(integer_schema(1))), key.required);
     case object:
       return nullable(object_schema(key.keys), key.required);
   }
@@ -245,6 +303,10 @@ Json definitions() {
 
 const SchemaKey& project_schema() noexcept {
   return root;
+}
+
+const SchemaKey& models_schema() noexcept {
+  return models_root;
 }
 
 std::string json_schema() {

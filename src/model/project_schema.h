@@ -20,10 +20,12 @@ enum class KeyKind : std::uint8_t {
   shape,          ///< list of sizes, names, null and -1
   text_list,      ///< list of texts
   text_map,       ///< names with texts
-  named_objects,  ///< list of objects with `name`, or map of names to objects or to their `type`
+  named_objects,  ///< list of objects with `name`, or map of names to objects or to their `short_form`
   provider_list,  ///< names, or names with options
   path_map,       ///< names with paths, or a list of such maps
   object,         ///< `keys`
+  worker_count,   ///< a whole number from 1, auto or devices
+  size_maps,      ///< list of maps of names to whole numbers from 1
 };
 
 /// One key of gpux.yml: what the reader checks and the published JSON schema says, both from this one table.
@@ -36,12 +38,17 @@ struct SchemaKey {
   std::span<const std::string_view> choices;  ///< choice
   std::int64_t minimum = 0;                   ///< integer
   std::string_view refused;                   ///< not empty: the key is known, but refused, and this says why
+  std::int64_t maximum = INT32_MAX;           ///< integer
+  std::string_view short_form = "type";       ///< named_objects: the key that a text alone stands for
 };
 
 /// The root: an object whose keys are gpux.yml's.
 const SchemaKey& project_schema() noexcept;
 
-/// The same as a JSON schema (draft 2020-12), indented, ending with a line feed.
+/// The root of a file that lists the models of a server.
+const SchemaKey& models_schema() noexcept;
+
+/// project_schema() as a JSON schema (draft 2020-12), indented, ending with a line feed.
 std::string json_schema();
 
 }  // namespace gpux

@@ -82,6 +82,23 @@ class Reaper {
   std::thread thread_;  // last: it uses the rest
 };
 
+// For those who ask over the network: what lies where on this machine is not theirs to know.
+Error without_folders(const Error& error) {
+  const std::string message = error.message();
+  std::string out;
+  for (std::size_t begin = 0; begin < message.size();) {
+    const std::size_t end = std::min(message.find_first_of(" '\"", begin), message.size());
+    const std::string_view word(message.data() + begin, end - begin);
+    const std::size_t slash = word.find('/');
+    const bool is_path = slash != std::string_view::npos &&
+                         (slash == 0 || word.substr(0, slash).find_first_not_of('.') == std::string_view::npos);
+    out += is_path ? word.substr(word.rfind('/') + 1) : word;
+    if (end < message.size()) out += message[end];
+    begin = end + 1;
+  }
+  return {error.code(), out};
+}
+
 struct Waiter {
   ModelRepository::Use use;
   ModelRepository::Fail fail;
@@ -245,7 +262,7 @@ struct ModelRepository::State {
       waiters.swap(entry.waiters);
       entry.fingerprint = fingerprint;
       if (failure) {
-        entry.reason = failure->message();
+        entry.reason = without_folders(*failure).message();
         if (!entry.model) entry.state = ModelState::failed;
       } else {
         if (entry.statistics) loaded->continue_statistics(entry.statistics);
@@ -261,9 +278,14 @@ struct ModelRepository::State {
       }
     }
     dropped.clear();
+    if (failure) {
+      log::warning("model {} {}: {}", source.name, source.version, failure->message());
+    } else {
+      log::info("model {} {} is ready: {}", source.name, source.version, to_line(loaded->runtime().verdict()));
+    }
     for (const Waiter& waiter : waiters) {
       if (failure) {
-        waiter.fail(*failure);
+        waiter.fail(without_folders(*failure));
       } else {
         waiter.use(loaded);
       }
@@ -365,12 +387,7 @@ struct ModelRepository::State {
       for (const ModelSource& source : there) {
         if (!has_changed(source)) continue;
         std::optional<Error> one = load_source(source);
-        if (one) {
-          log::warning("model {} {}: {}", source.name, source.version, one->message());
-          if (!failure) failure = std::move(one);
-        } else {
-          log::info("model {} {} was loaded", source.name, source.version);
-        }
+        if (one && !failure) failure = std::move(one);
       }
       drop_vanished(there, nullptr);
       return failure;
@@ -409,8 +426,11 @@ ModelRepository::~ModelRepository() {
 }
 
 void ModelRepository::load_all() {
-  for (const ModelSource& source : state_->sources()) {
-    if (const auto failure = state_->load_source(source)) throw Error(*failure);
+  const std::vector<ModelSource> all = state_->sources();
+  for (const ModelSource& source : all) {
+    const auto failure = state_->load_source(source);
+    if (!failure) continue;
+    if (source.required) throw all.size() == 1 ? *failure : failure->within(fmt::format("model '{}'", source.name));
   }
 }
 
@@ -466,7 +486,9 @@ std::vector<ModelStatus> ModelRepository::index() const {
   std::vector<ModelStatus> all;
   const std::lock_guard lock(state_->mutex);
   for (const auto& [name, versions] : state_->models) {
-    for (const auto& [version, entry] : versions) all.push_back({name, version, entry.state, entry.reason});
+    for (const auto& [version, entry] : versions) {
+      all.push_back({name, version, entry.state, entry.reason, entry.source.required});
+    }
   }
   return all;
 }

@@ -17,7 +17,8 @@ namespace gpux::server {
 /// One version of a model: where it comes from and how it is loaded.
 struct ModelSource {
   std::string name, version;
-  bool pinned = false;  ///< never evicted
+  bool pinned = false;   ///< never evicted
+  bool required = true;  ///< load_all() fails where this does
   /// Makes the model, warm. Called on the repository's thread, one load at a time. Throws Error.
   std::function<std::unique_ptr<ServedModel>()> load;
   /// Differs when the files behind the model have changed. Null: they never do.
@@ -29,7 +30,8 @@ enum class ModelState : std::uint8_t { unloaded, loading, ready, evicted, failed
 struct ModelStatus {
   std::string name, version;
   ModelState state = ModelState::unloaded;
-  std::string reason;  ///< why it is not ready, or why the last reload came to nothing
+  std::string reason;    ///< why it is not ready, or why the last reload came to nothing; without paths
+  bool required = true;  ///< as of its source
 };
 
 struct RepositoryOptions {
@@ -46,7 +48,7 @@ class ModelRepository {
  public:
   /// All sources there are now; asked again for each load. Throws Error where they cannot be told.
   using Sources = std::function<std::vector<ModelSource>()>;
-  /// Called once, on the repository's thread.
+  /// Called once, on the repository's thread, with an error that names no path of the machine: the log has it whole.
   using Done = std::function<void(const std::optional<Error>&)>;
 
   explicit ModelRepository(Sources sources, const RepositoryOptions& options = {});
@@ -55,7 +57,7 @@ class ModelRepository {
   ModelRepository(const ModelRepository&) = delete;
   ModelRepository& operator=(const ModelRepository&) = delete;
 
-  /// Loads every source and waits; throws the first Error.
+  /// Loads every source and waits; throws the first Error of one that is required, and logs the others.
   void load_all();
 
   /// Loads the model anew from its sources, all its versions. The old one serves until the new one is ready, and goes

@@ -260,7 +260,7 @@ void Service::ready(const Call& call) {
   } else {
     models = repository_.models();
     for (const ModelStatus& status : repository_.index()) {
-      if (status.state != ModelState::failed && status.state != ModelState::loading) continue;
+      if (!status.required || (status.state != ModelState::failed && status.state != ModelState::loading)) continue;
       respond_readiness(*call.exchange, false, status.name);
       return;
     }

@@ -7,18 +7,11 @@
 #include "base/spelling.h"
 #include "runtime/batch.h"
 #include "runtime/check_inputs.h"
-#include "runtime/session_replica.h"
 
 namespace gpux::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::vector<std::unique_ptr<runtime::Replica>> replicas_of(const Runtime& runtime) {
-  std::vector<std::unique_ptr<runtime::Replica>> replicas;
-  replicas.push_back(std::make_unique<runtime::SessionReplica>(runtime));
-  return replicas;
-}
 
 std::vector<std::size_t> indices_of(const std::vector<std::string>& names, const Signature& signature) {
   std::vector<std::size_t> indices;
@@ -95,15 +88,15 @@ std::map<std::int64_t, BatchStatistics> ModelStatistics::batches() const {
   return batches_;
 }
 
-ServedModel::ServedModel(std::string name, std::string version, Runtime runtime, std::optional<ProjectFile> project,
+ServedModel::ServedModel(std::string name, std::string version, Workers workers, std::optional<ProjectFile> project,
                          const ServingOptions& options)
     : name_(std::move(name)),
       version_(std::move(version)),
-      runtime_(std::move(runtime)),
+      workers_(std::move(workers)),
       project_(std::move(project)),
       options_(options),
-      can_batch_(options.max_batch_size > 1 && runtime::can_share_runs(runtime_.info().signature)),
-      scheduler_(replicas_of(runtime_),
+      can_batch_(options.max_batch_size > 1 && runtime::can_share_runs(signature())),
+      scheduler_(workers_.make_replicas(),
                  {.batch = {.max_rows = options.max_batch_size, .max_delay = options.max_queue_delay, .look_ahead = 64},
                   .can_batch = can_batch_,
                   .max_queue = options.max_queue,
@@ -112,7 +105,7 @@ ServedModel::ServedModel(std::string name, std::string version, Runtime runtime,
 void ServedModel::warm_up() {
   const auto run = [&](const DimensionSizes& sizes) {
     try {
-      (void)runtime_.infer(synthetic_inputs(signature(), sizes));
+      for (const auto& session : workers_.sessions) (void)session->infer(synthetic_inputs(signature(), sizes));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::invalid_input) throw;
     }

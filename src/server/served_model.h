@@ -15,6 +15,7 @@
 #include "gpux/runtime.h"
 #include "model/project_file.h"
 #include "runtime/scheduler.h"
+#include "server/workers.h"
 
 namespace gpux::server {
 
@@ -76,16 +77,18 @@ struct ServingOptions {
 /// A loaded model with its queue.
 class ServedModel {
  public:
-  ServedModel(std::string name, std::string version, Runtime runtime, std::optional<ProjectFile> project,
+  ServedModel(std::string name, std::string version, Workers workers, std::optional<ProjectFile> project,
               const ServingOptions& options);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
   [[nodiscard]] const std::string& version() const noexcept { return version_; }
 
-  [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
+  [[nodiscard]] const Runtime& runtime() const noexcept { return *workers_.sessions.front(); }
 
-  [[nodiscard]] const Signature& signature() const noexcept { return runtime_.info().signature; }
+  [[nodiscard]] const Workers& workers() const noexcept { return workers_; }
+
+  [[nodiscard]] const Signature& signature() const noexcept { return runtime().info().signature; }
 
   [[nodiscard]] const ProjectFile* project() const noexcept { return project_ ? &*project_ : nullptr; }
 
@@ -120,7 +123,7 @@ class ServedModel {
 
  private:
   std::string name_, version_;
-  Runtime runtime_;
+  Workers workers_;
   std::optional<ProjectFile> project_;
   ServingOptions options_;
   bool can_batch_;

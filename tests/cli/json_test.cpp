@@ -43,6 +43,12 @@ std::vector<Row> rows(const Program& gpux) {
       {"serve",
        {},
        {{{none}, 7}, {{bad}, 4}, {{add, add}, 2}, {{add, "--port", "none"}, 2}, {{add, "--default", "other"}, 2}}},
+      // With servers: serve_models_test.cpp.
+      {"ps", {{}}, {{{"extra"}, 2}}},
+      {"stats", {}, {{{}, 7}, {{"--interval", "0"}, 2}}},
+      {"top", {}, {{{}, 7}}},
+      {"logs", {}, {{{}, 7}, {{"none", "extra"}, 2}}},
+      {"stop", {{"--all"}}, {{{}, 7}, {{"--all", "none"}, 2}, {{"--timeout", "soon"}, 2}}},
       {"bench",
        {{add, "--runs", "3"}, {add, "--runs", "3", "-p", "cpu", "-p", "cuda"}},
        {{{none}, 7}, {{bad}, 4}, {{add, "-p", "cudda"}, 2}, {{add, "-p", "cpu", "-p", "cuda", "--strict"}, 5, true}}},

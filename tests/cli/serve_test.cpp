@@ -1,19 +1,10 @@
 // gpux serve as a user meets it: what it says, what it answers, how it ends.
-#include <algorithm>
-#include <array>
 #include <csignal>
-#include <thread>
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/files.h"
-#include "cli/program.h"
-#include "server/raw_client.h"
+#include "cli/serving.h"
 
 namespace gpux::test {
 namespace {
@@ -21,86 +12,8 @@ namespace {
 using http::Answered;
 using http::get;
 using http::post;
-using http::RawClient;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-/// A server in a process of its own, ended with the object.
-class Serving {
- public:
-  Serving(const Program& gpux, std::vector<std::string> arguments) : folder_(gpux.folder().path()) {
-    arguments.insert(arguments.begin(), {Program::file().string(), "serve"});
-    arguments.emplace_back("--json");
-    if (std::find(arguments.begin(), arguments.end(), "-p") == arguments.end()) {
-      arguments.insert(arguments.end(), {"--port", "0"});
-    }
-    std::array<int, 2> out{};
-    EXPECT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
-    const std::string home = gpux.home();
-    child_ = ::fork();
-    if (child_ == 0) {
-      ::setenv("GPUX_HOME", home.c_str(), 1);
-      const int log = ::open((folder_ / "serve.log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      ::dup2(log, 2);
-      ::dup2(out[1], 1);
-      std::vector<char*> words;
-      for (std::string& word : arguments) words.push_back(word.data());
-      words.push_back(nullptr);
-      ::execv(words.front(), words.data());
-      ::_exit(127);
-    }
-    ::close(out[1]);
-    std::string line;
-    for (char c = 0; ::read(out[0], &c, 1) == 1 && c != '\n';) line += c;
-    ::close(out[0]);
-    ready_ = Json::parse(line, nullptr, false);
-    EXPECT_FALSE(ready_.is_discarded()) << line << log();
-  }
-
-  ~Serving() {
-    if (child_ > 0) {
-      ::kill(child_, SIGKILL);
-      ::waitpid(child_, nullptr, 0);
-    }
-  }
-
-  Serving(const Serving&) = delete;
-  Serving& operator=(const Serving&) = delete;
-
-  [[nodiscard]] const Json& ready() const { return ready_; }
-
-  [[nodiscard]] std::uint16_t port() const { return ready_.at("port"); }
-
-  [[nodiscard]] std::string log() const { return read_file(folder_ / "serve.log"); }
-
-  [[nodiscard]] Answered ask(const std::string& request) const { return RawClient(port()).ask(request); }
-
-  [[nodiscard]] Json json(const std::string& request, int status = 200) const {
-    const Answered answer = ask(request);
-    EXPECT_EQ(answer.status, status) << answer.body;
-    return Json::parse(answer.body);
-  }
-
-  void signal(int number) const { ::kill(child_, number); }
-
-  /// The exit code; -1 where it does not end within ten seconds.
-  int wait() {
-    for (int i = 0; i < 1000; ++i) {
-      int status = 0;
-      if (::waitpid(child_, &status, WNOHANG) == child_) {
-        child_ = -1;
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return -1;
-  }
-
- private:
-  std::filesystem::path folder_;
-  pid_t child_ = -1;
-  Json ready_;
-};
 
 TEST(Serve, AnswersOnAllItsRoutesAndEndsWhenAsked) {
   const Program gpux;
@@ -184,6 +97,29 @@ TEST(Serve, RefusesEachMistakeAndLivesOn) {
   EXPECT_EQ(server.json(post("/models/scalar/predict", "3")), Json::parse(R"({"y": -3})"));
 }
 
+// Every route says whether a key is needed, and does as it says.
+TEST(Serve, AsksForAKeyOnEachRouteThatSaysSo) {
+  const Program gpux;
+  const auto keys = gpux.folder().write("keys", "first-key-123\n");
+  const Serving server(gpux, {model("add.onnx"), "--api-key-file", keys.string()});
+  ASSERT_GT(server::Service::routes().size(), 20U);
+  for (const server::RouteInfo& route : server::Service::routes()) {
+    std::string path(route.path);
+    if (const auto place = path.find("{name}"); place != std::string::npos) path.replace(place, 6, "add");
+    if (const auto place = path.find("{version}"); place != std::string::npos) path.replace(place, 9, "1.0.0");
+    SCOPED_TRACE(path);
+    const std::string method(route.method);
+    const auto request = [&](const std::string& headers) {
+      return method == "GET" ? get(path, headers) : post(path, "{}", headers);
+    };
+    // Unloading would end what the other rows need.
+    if (path.ends_with("/unload")) continue;
+    EXPECT_EQ(server.ask(request("")).status == 401, route.needs_key);
+    EXPECT_NE(server.ask(request("X-API-Key: first-key-123\r\n")).status, 401);
+    EXPECT_EQ(server.ask(request("X-API-Key: first-key-124\r\n")).status == 401, route.needs_key);
+  }
+}
+
 TEST(Serve, AsksForAKeyWhereItShould) {
   const Program gpux;
   const auto keys = gpux.folder().write("keys", "# two\nfirst-key-123\nsecond-key-456\n");
@@ -215,6 +151,13 @@ TEST(Serve, SaysWhatIsWrongBeforeItListens) {
            {{model("add.onnx"), "--tls-cert", "a.pem"}, 2, "--tls-key"},
            {{model("add.onnx"), "--drain-delay", "soon"}, 2, "--drain-delay"},
            {{model("add.onnx"), "--max-batch-size", "0"}, 2, "--max-batch-size"},
+           {{model("add.onnx"), "--workers", "many"}, 2, "auto, devices"},
+           {{model("add.onnx"), "--workers", "4", "--max-workers", "2"}, 2, "max_workers is 2"},
+           {{model("add.onnx"), "--memory-budget", "much"}, 2, "--memory-budget"},
+           {{model("add.onnx"), "--watch", "often"}, 2, "--watch"},
+           {{"--models", "none.yml"}, 7, "none.yml"},
+           {{"--repository", "none"}, 13, "none"},
+           {{}, 2, "--models FILE"},
            {{"none.onnx"}, 7, "none.onnx"},
        }) {
     std::vector<std::string> arguments = line.arguments;
@@ -231,7 +174,10 @@ TEST(Serve, TakesDocumentedLines) {
   const auto folder = gpux.folder().path();
   ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "model-name"}).code, 0);
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"model-name"}, {"model-name", "-h", "127.0.0.1"}, {"model-name", "-p", "0"}}) {
+           {"model-name"},
+           {"model-name", "-h", "127.0.0.1"},
+           {"model-name", "-p", "0"},
+           {"model-name", "--host", "0.0.0.0", "--workers", "4", "--provider", "cuda", "--no-verbose"}}) {
     Serving server(gpux, arguments);
     EXPECT_EQ(server.json(post("/predict", R"({"x": [[1, 2, 3]]})")), Json::parse(R"({"y": [[2, 4, 6]]})"));
     server.signal(SIGINT);

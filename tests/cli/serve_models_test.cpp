@@ -1,0 +1,230 @@
+// The models of a server while it runs: where they come from, how they change, and what its user's other commands show.
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/serving.h"
+
+namespace gpux::test {
+namespace {
+
+namespace fs = std::filesystem;
+using http::get;
+using http::post;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string input = R"({"x": [[1, 2, 3]]})";
+
+void place(const fs::path& file, const std::string& source) {
+  fs::create_directories(file.parent_path());
+  // Renamed into its place: whoever looks sees one or the other.
+  const fs::path made = file.parent_path() / ".new";
+  fs::copy_file(model(source), made, fs::copy_options::overwrite_existing);
+  fs::rename(made, file);
+}
+
+Json index_of(const Serving& server) {
+  return server.json(post("/v2/repository/index", ""));
+}
+
+std::string state_of(const Serving& server, const std::string& name) {
+  for (const Json& model : index_of(server)) {
+    if (model.at("name") == name) return model.at("state");
+  }
+  return "none";
+}
+
+TEST(ServedModels, AreLoadedAndUnloadedByTheirApi) {
+  const Program gpux;
+  const Serving server(gpux, {"one=" + model("add.onnx"), "two=" + model("scalar.onnx")});
+  EXPECT_EQ(state_of(server, "one"), "READY");
+  EXPECT_EQ(server.ask(post("/v2/repository/models/one/unload", "{}")).status, 200);
+  EXPECT_EQ(state_of(server, "one"), "UNAVAILABLE");
+  EXPECT_EQ(server.json(post("/v2/repository/index", R"({"ready": true})")).size(), 1U);
+  EXPECT_EQ(server.ask(post("/v2/models/one/infer", "{}")).status, 404);
+  EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
+  // The only model that is left is the one of routes without a name.
+  EXPECT_EQ(server.json(post("/predict", "3")), Json::parse(R"({"y": -3})"));
+  EXPECT_EQ(server.ask(post("/v2/repository/models/one/load", "")).status, 200);
+  EXPECT_EQ(state_of(server, "one"), "READY");
+  EXPECT_EQ(server.json(post("/models/one/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+
+  EXPECT_EQ(server.ask(post("/v2/repository/models/none/load", "")).status, 404);
+  EXPECT_EQ(server.ask(post("/v2/repository/models/none/unload", "")).status, 404);
+  EXPECT_EQ(server.ask(post("/v2/repository/models/one/load", R"({"parameters": {"config": "{}"}})")).status, 400);
+  EXPECT_EQ(server.ask(post("/v2/repository/index", R"({"ready": 1})")).status, 400);
+  EXPECT_EQ(server.ask(post("/v2/repository/index", "[")).status, 400);
+}
+
+TEST(ServedModels, AreChosenByTheInputsThatABodyNames) {
+  const Program gpux;
+  const Serving server(gpux, {"adder=" + model("add.onnx"), "divider=" + model("divide.onnx")});
+  const Json inputs = server.json(get("/models/divider/info")).at("inputs");
+  ASSERT_NE(inputs.at(0).at("name"), "x");
+  EXPECT_EQ(server.json(post("/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  EXPECT_THAT(server.ask(post("/predict", R"({"q": 1})")).body, HasSubstr("name one: adder, divider"));
+}
+
+TEST(ServedModels, ComeFromAFolderThatIsWatched) {
+  const Program gpux;
+  const fs::path folder = gpux.folder().path() / "models";
+  place(folder / "adder/2/model.onnx", "add.onnx");
+  place(folder / "adder/10/model.onnx", "add.onnx");
+  gpux.folder().write("models/broken/1/model.onnx", "no model");
+  Serving server(gpux, {"--repository", folder.string(), "--watch", "20ms"});
+  EXPECT_EQ(server.json(get("/v2/models/adder")).at("versions"), Json::parse(R"(["10"])"));
+  EXPECT_EQ(state_of(server, "broken"), "UNAVAILABLE");
+  EXPECT_THAT(index_of(server).dump(), Not(HasSubstr(folder.string())));
+  EXPECT_THAT(server.log(), HasSubstr(folder.string()));
+
+  place(folder / "adder/11/model.onnx", "add.onnx");
+  EXPECT_TRUE(http::eventually([&] { return server.json(get("/v2/models/adder")).at("versions").at(0) == "11"; }));
+  place(folder / "broken/1/model.onnx", "scalar.onnx");
+  EXPECT_TRUE(http::eventually([&] { return state_of(server, "broken") == "READY"; }));
+  // A version that cannot be loaded leaves the one before in service.
+  gpux.folder().write("models/adder/11/model.onnx", "damaged");
+  EXPECT_TRUE(http::eventually([&] { return server.log().find("model adder 11: ") != std::string::npos; }));
+  EXPECT_EQ(server.json(post("/models/adder/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  fs::remove_all(folder / "broken");
+  EXPECT_TRUE(http::eventually([&] { return state_of(server, "broken") == "none"; }));
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+}
+
+TEST(ServedModels, ComeFromAList) {
+  const Program gpux;
+  place(gpux.folder().path() / "adder.onnx", "add.onnx");
+  const auto list = gpux.folder().write("models.yml",
+                                        "default: small\nmodels:\n  plain: adder.onnx\n"
+                                        "  small: {model: adder.onnx, version: 3, batch_size: 2, "
+                                        "workers: auto, timeout: 1m, warm_up: [{batch: 2}]}\n");
+  const Serving server(gpux, {"--models", list.string()});
+  EXPECT_EQ(server.json(get("/info")).at("max_batch_size"), 2);
+  EXPECT_EQ(server.json(get("/info")).at("version"), "3");
+  EXPECT_EQ(server.json(get("/models/plain/info")).at("max_batch_size"), 32);
+  EXPECT_THAT(server.log(), HasSubstr("runs/s"));
+  EXPECT_EQ(server.json(post("/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+}
+
+TEST(ServedModels, AreServedAsGpuxYmlSays) {
+  const Program gpux;
+  place(gpux.folder().path() / "adder.onnx", "add.onnx");
+  const auto project = gpux.folder().write(
+      "gpux.yml",
+      "name: adder\nmodel: {source: adder.onnx}\nserving: {port: 0, host: localhost, batch_size: 4, "
+      "max_queue: 7, timeout: 5, workers: 2}\n");
+  const Serving server(gpux, {project.string(), "--host", "127.0.0.1"});
+  EXPECT_EQ(server.json(get("/info")).at("max_batch_size"), 4);
+  EXPECT_EQ(server.json(get("/info")).at("max_queue"), 7);
+  const Outcome twice = gpux.run({"serve", project.string(), "--max-workers", "1", "--port", "0"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("max_workers is 1"));
+}
+
+TEST(ServedModels, MakeRoomForEachOther) {
+  const Program gpux;
+  // A budget that no two models fit into: each is loaded again when it is asked for.
+  const Serving server(gpux, {"one=" + model("add.onnx"), "two=" + model("add.onnx"), "--memory-budget", "1"});
+  EXPECT_EQ(index_of(server).size(), 2U);
+  for (const char* name : {"one", "two", "one", "two"}) {
+    EXPECT_EQ(server.json(post("/models/" + std::string(name) + "/predict", input)),
+              Json::parse(R"({"y": [[2, 4, 6]]})"));
+    EXPECT_EQ(state_of(server, name), "READY");
+    EXPECT_EQ(state_of(server, name == std::string("one") ? "two" : "one"), "UNAVAILABLE");
+  }
+  EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
+  EXPECT_EQ(server.json(get("/v2/models/stats")).at("model_stats").size(), 1U);
+}
+
+// Counts go on over reloads, and no request sees one.
+TEST(ServedModels, AreReloadedUnderLoadWithoutAFailure) {
+  const Program gpux;
+  const Serving server(gpux, {"adder=" + model("add.onnx")});
+  std::atomic<bool> ended = false;
+  std::atomic<std::uint64_t> answered = 0, failed = 0;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([&] {
+      while (!ended) {
+        const bool good = server.ask(post("/models/adder/predict", input)).status == 200;
+        ++(good ? answered : failed);
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(server.ask(post("/v2/repository/models/adder/load", "")).status, 200);
+  EXPECT_TRUE(http::eventually([&] { return answered > 20; }));
+  ended = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(failed, 0U);
+  EXPECT_EQ(server.json(get("/v2/models/adder/stats"))
+                .at("model_stats")
+                .at(0)
+                .at("inference_stats")
+                .at("success")
+                .at("count"),
+            answered.load());
+}
+
+TEST(ServedModels, AnswersCarryTheRequestsIdAndTrace) {
+  const Program gpux;
+  const Serving server(gpux, {model("add.onnx"), "--log-requests"});
+  const std::string trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const Answered answer = server.ask(
+      post("/predict", input, "X-Request-Id: mine-1\r\ntraceparent: 00-" + trace + "-00f067aa0ba902b7-01\r\n"));
+  EXPECT_EQ(answer.header("x-request-id"), "mine-1");
+  EXPECT_THAT(answer.header("traceparent"), testing::StartsWith("00-" + trace + "-"));
+  EXPECT_THAT(answer.header("traceparent"), Not(HasSubstr("00f067aa0ba902b7")));
+  EXPECT_TRUE(http::eventually([&] { return server.log().find("request=mine-1") != std::string::npos; }));
+  EXPECT_THAT(server.log(), HasSubstr("path=/predict status=200"));
+  const Answered other = server.ask(get("/health", "X-Request-Id: a b\r\ntraceparent: 00-0-0-0\r\n"));
+  EXPECT_EQ(other.header("traceparent"), "");
+  EXPECT_EQ(other.header("x-request-id").size(), 16U);
+}
+
+TEST(Servers, AreListedWatchedReadAndStopped) {
+  const Program gpux;
+  EXPECT_EQ(gpux.run({"ps", "--json"}).json(), Json::array());
+  const Outcome started = gpux.run({"serve", "--detach", "adder=" + model("add.onnx"), "--port", "0", "--json"});
+  ASSERT_EQ(started.code, 0) << started.err;
+  const Json ready = started.json();
+  const std::string pid = std::to_string(ready.at("pid").get<int>());
+  Serving other(gpux, {"second=" + model("scalar.onnx")});
+
+  const Json listed = gpux.run({"ps", "--json"}).json();
+  ASSERT_EQ(listed.size(), 2U);
+  EXPECT_EQ(listed.at(0).at("pid"), ready.at("pid"));
+  EXPECT_EQ(listed.at(0).at("models"), Json::parse(R"(["adder"])"));
+  EXPECT_THAT(gpux.run({"ps", "--table"}).out, HasSubstr(ready.at("address").get<std::string>()));
+
+  RawClient(ready.at("port").get<std::uint16_t>()).ask(post("/predict", input));
+  const Json statistics = gpux.run({"stats", pid, "--json"}).json();
+  EXPECT_EQ(statistics.at("models").at(0).at("requests").at("succeeded"), 1);
+  EXPECT_THAT(gpux.run({"top", "adder", "--table"}).out, HasSubstr("cpu"));
+  EXPECT_THAT(gpux.run({"logs", "adder"}).out, HasSubstr("listening on"));
+  EXPECT_EQ(gpux.run({"logs", pid, "-n", "1", "--json"}).json().size(), 1U);
+  EXPECT_EQ(gpux.run({"stop"}).code, 2);
+  EXPECT_EQ(gpux.run({"stop", "none"}).code, 7);
+
+  const Outcome stopped = gpux.run({"stop", "adder", "--json"});
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_EQ(stopped.json().at(0).at("killed"), false);
+  EXPECT_EQ(gpux.run({"ps", "--json"}).json().size(), 1U);
+  EXPECT_EQ(gpux.run({"stop", "--all"}).code, 0);
+  EXPECT_EQ(other.wait(), 0);
+  EXPECT_TRUE(fs::is_empty(gpux.home() / "servers"));
+}
+
+TEST(Servers, SayInTheForegroundWhyTheyDidNotStart) {
+  const Program gpux;
+  const Outcome outcome = gpux.run({"serve", "-d", "none.onnx"});
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("none.onnx"));
+}
+
+}  // namespace
+}  // namespace gpux::test

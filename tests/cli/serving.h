@@ -1,0 +1,101 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "cli/program.h"
+#include "server/raw_client.h"
+#include "server/service.h"
+
+namespace gpux::test {
+
+using http::Answered;
+using http::RawClient;
+
+/// A server in a process of its own, ended with the object.
+class Serving {
+ public:
+  Serving(const Program& gpux, std::vector<std::string> arguments) : folder_(gpux.folder().path()) {
+    arguments.insert(arguments.begin(), {Program::file().string(), "serve"});
+    arguments.emplace_back("--json");
+    if (std::find(arguments.begin(), arguments.end(), "-p") == arguments.end()) {
+      arguments.insert(arguments.end(), {"--port", "0"});
+    }
+    std::array<int, 2> out{};
+    EXPECT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
+    const std::string home = gpux.home();
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::setenv("GPUX_HOME", home.c_str(), 1);
+      const int log = ::open((folder_ / "serve.log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      ::dup2(log, 2);
+      ::dup2(out[1], 1);
+      std::vector<char*> words;
+      for (std::string& word : arguments) words.push_back(word.data());
+      words.push_back(nullptr);
+      ::execv(words.front(), words.data());
+      ::_exit(127);
+    }
+    ::close(out[1]);
+    std::string line;
+    for (char c = 0; ::read(out[0], &c, 1) == 1 && c != '\n';) line += c;
+    ::close(out[0]);
+    ready_ = Json::parse(line, nullptr, false);
+    EXPECT_FALSE(ready_.is_discarded()) << line << log();
+  }
+
+  ~Serving() {
+    if (child_ > 0) {
+      ::kill(child_, SIGKILL);
+      ::waitpid(child_, nullptr, 0);
+    }
+  }
+
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+  [[nodiscard]] const Json& ready() const { return ready_; }
+
+  [[nodiscard]] std::uint16_t port() const { return ready_.at("port"); }
+
+  [[nodiscard]] std::string log() const { return read_file(folder_ / "serve.log"); }
+
+  [[nodiscard]] Answered ask(const std::string& request) const { return RawClient(port()).ask(request); }
+
+  [[nodiscard]] Json json(const std::string& request, int status = 200) const {
+    const Answered answer = ask(request);
+    EXPECT_EQ(answer.status, status) << answer.body;
+    return Json::parse(answer.body);
+  }
+
+  void signal(int number) const { ::kill(child_, number); }
+
+  /// The exit code; -1 where it does not end within ten seconds.
+  int wait() {
+    for (int i = 0; i < 1000; ++i) {
+      int status = 0;
+      if (::waitpid(child_, &status, WNOHANG) == child_) {
+        child_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return -1;
+  }
+
+ private:
+  std::filesystem::path folder_;
+  pid_t child_ = -1;
+  Json ready_;
+};
+
+}  // namespace gpux::test
