@@ -21,7 +21,7 @@
 #include "cli/serve_flags.h"
 #include "cli/served_models.h"
 #include "cli/server_record.h"
-#include "cli/service_manager.h"
+#include "cli/systemd.h"
 #include "cli/signals.h"
 #include "gpux/error.h"
 #include "server/http/server.h"
@@ -196,13 +196,13 @@ void serve(const ServeFlags& flags, Context& context) {
   listen.port = http.port();
   auto presence = std::make_unique<Presence>(context, address_of(flags, listen), listen.port, service, names);
   announce(context, flags, listen, repository.models());
-  notify_service_manager("READY=1");
+  notify_systemd("READY=1");
   if (flags.in_background) leave_foreground();
 
   while (signals.wait(watch.count() == 0 ? std::chrono::milliseconds(-1) : watch) == 0) {
     repository.refresh([](const std::optional<Error>&) {});
   }
-  notify_service_manager("STOPPING=1");
+  notify_systemd("STOPPING=1");
   service.set_ready(false);
   tell(context, "shutting down: a second signal ends at once");
   if (signals.wait(drain_delay) != 0) {

@@ -28,7 +28,7 @@ std::string text_of(const TreeNode& node, std::string_view key) {
 std::string model_in(const std::filesystem::path& folder, const std::string& text) {
   std::error_code error;
   const std::filesystem::path path = (folder / text).lexically_normal();
-  return std::filesystem::exists(path, error) ? path.string() : text;
+  return !text.empty() && std::filesystem::exists(path, error) ? path.string() : text;
 }
 
 ListedModel listed_model(const TreeNode& node, std::string name, yaml::Position position,

@@ -169,6 +169,50 @@ TEST(ServedModels, AreReloadedUnderLoadWithoutAFailure) {
             answered.load());
 }
 
+// The example provider's computations wait for as long as the file is not there.
+TEST(ServedModels, AreUnreadyWhileTheirDeviceHangs) {
+  const Program gpux;
+  const auto release = gpux.folder().write("release", "");
+  const Serving server(gpux,
+                       {"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--provider-library",
+                        "example=" GPUX_EXAMPLE_PROVIDER, "--provider", "example,cpu", "--timeout", "300ms"},
+                       {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
+  ASSERT_THAT(server.log(), HasSubstr("ran on example")) << server.log();
+  const Json inputs = server.json(get("/models/mul/info")).at("inputs");
+  std::string body = "{";
+  for (const Json& one : inputs) {
+    std::string value = "2";
+    for (std::size_t i = 0; i < one.at("shape").size(); ++i) {
+      const Json& size = one.at("shape").at(i);
+      std::string list = "[";
+      for (int n = size.is_number() ? size.get<int>() : 1; n > 0; --n) list += (list.size() == 1 ? "" : ",") + value;
+      value = list + "]";
+    }
+    body += (body.size() == 1 ? "\"" : ",\"") + one.at("name").get<std::string>() + "\":" + value;
+  }
+  body += "}";
+  EXPECT_EQ(server.ask(post("/models/mul/predict", body)).status, 200);
+  EXPECT_EQ(server.ask(get("/v2/models/mul/ready")).status, 200);
+
+  fs::remove(release);
+  // Answered at its deadline, though the device holds the run; then a probe of what does not come back.
+  EXPECT_EQ(server.ask(post("/models/mul/predict", body)).status, 504);
+  EXPECT_TRUE(http::eventually([&] {
+    return server.ask(get("/metrics")).body.find("gpux_overdue_run_count{model=\"mul\",version=\"1.0.0\"} 1") !=
+           std::string::npos;
+  }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(5100));  // a success this late counts as a probe no longer
+  EXPECT_EQ(server.ask(get("/v2/models/mul/ready")).status, 503);
+  const Answered ready = server.ask(get("/health/ready"));
+  EXPECT_EQ(ready.status, 503);
+  EXPECT_THAT(ready.body, HasSubstr("mul"));
+  EXPECT_EQ(server.ask(get("/health/live")).status, 200);
+
+  gpux.folder().write("release", "");
+  EXPECT_TRUE(http::eventually([&] { return server.ask(get("/v2/models/mul/ready")).status == 200; }));
+  EXPECT_EQ(server.ask(post("/models/mul/predict", body)).status, 200);
+}
+
 TEST(ServedModels, AnswersCarryTheRequestsIdAndTrace) {
   const Program gpux;
   const Serving server(gpux, {model("add.onnx"), "--log-requests"});

@@ -4,7 +4,10 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -24,7 +27,9 @@ using http::RawClient;
 /// A server in a process of its own, ended with the object.
 class Serving {
  public:
-  Serving(const Program& gpux, std::vector<std::string> arguments) : folder_(gpux.folder().path()) {
+  Serving(const Program& gpux, std::vector<std::string> arguments,
+          const std::vector<std::pair<std::string, std::string>>& environment = {})
+      : folder_(gpux.folder().path()) {
     arguments.insert(arguments.begin(), {Program::file().string(), "serve"});
     arguments.emplace_back("--json");
     if (std::find(arguments.begin(), arguments.end(), "-p") == arguments.end()) {
@@ -36,6 +41,7 @@ class Serving {
     child_ = ::fork();
     if (child_ == 0) {
       ::setenv("GPUX_HOME", home.c_str(), 1);
+      for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
       const int log = ::open((folder_ / "serve.log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
       ::dup2(log, 2);
       ::dup2(out[1], 1);

@@ -80,6 +80,7 @@ class Validator {
     if (keyword == "minLength")
       return !value.is_string() || value.get<std::string>().size() >= wanted.get<std::size_t>();
     if (keyword == "minimum") return !value.is_number() || value.get<double>() >= wanted.get<double>();
+    if (keyword == "maximum") return !value.is_number() || value.get<double>() <= wanted.get<double>();
     if (keyword == "exclusiveMinimum") return !value.is_number() || value.get<double>() > wanted.get<double>();
     if (keyword == "items") {
       return !value.is_array() ||

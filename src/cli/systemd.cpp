@@ -1,4 +1,4 @@
-#include "cli/service_manager.h"
+#include "cli/systemd.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace gpux::cli {
 
-void notify_service_manager(std::string_view state) {
+void notify_systemd(std::string_view state) {
   const std::string path = environment_variable("NOTIFY_SOCKET");
   sockaddr_un address{};
   if (path.empty() || (path.front() != '/' && path.front() != '@') || path.size() >= sizeof address.sun_path) return;
