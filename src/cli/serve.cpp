@@ -221,6 +221,8 @@ void serve(const ServeFlags& flags, Context& context) {
     ::_exit(static_cast<int>(ErrorCode::interrupted));
   }
   drain.join();
+  const http::Counters ended = http.counters();
+  tell(context, fmt::format("answered {} of {} requests", ended.answered, ended.handled));
   presence.reset();
   if (repository.close(Clock::now() + std::chrono::seconds(5))) return;
   say(context, "a device does not come back: leaving it behind");

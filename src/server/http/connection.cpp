@@ -253,6 +253,7 @@ Task<bool> Connection::refuse() {
 }
 
 Task<bool> Connection::hand_over(std::shared_ptr<Answer> answer) {
+  loop_.handled.add(1);
   answer_ = answer;
   answer->listen(shared_from_this());
   may_probe_ = parser_.framing().http_1_1;
@@ -282,7 +283,7 @@ Task<bool> Connection::hand_over(std::shared_ptr<Answer> answer) {
         co_await compress(response);
       }
       answer.reset();  // with the request's body, before what may be a long time of writing
-      co_return co_await send(std::move(response), is_head);
+      co_return co_await send(std::move(response), is_head, true);
     }
     if (given.watch) watch_client();
     if (ending_ || left_) co_return false;

@@ -60,7 +60,7 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   Task<Step> inflate(Inflater& inflater, std::string_view text, BodyBuffer& body);
   Task<bool> hand_over(std::shared_ptr<Answer> answer);
   Task<bool> refuse();
-  Task<bool> send(Response response, bool is_head);
+  Task<bool> send(Response response, bool is_head, bool counts = false);
   Task<bool> stream(std::shared_ptr<Answer> answer, Answer::Given given);
   Task<bool> send_pieces(std::vector<Piece> pieces, bool chunked, bool finished);
   Task<void> compress(Response& response);

@@ -86,7 +86,7 @@ void Connection::queue(std::string_view text) {
   queue(bytes_of(text));
 }
 
-Task<bool> Connection::send(Response response, bool is_head) {
+Task<bool> Connection::send(Response response, bool is_head, bool counts) {
   const bool keep = keeps_alive(response);
   write_head(
       response, keep,
@@ -97,6 +97,7 @@ Task<bool> Connection::send(Response response, bool is_head) {
     for (const Piece& piece : response.pieces) queue(piece.bytes);
   }
   const bool written = co_await write_outgoing();
+  if (written && counts) loop_.answered.add(1);
   may_linger_ = written && !keep;
   co_return written&& keep;
 }
@@ -130,6 +131,7 @@ Task<bool> Connection::stream(std::shared_ptr<Answer> answer, Answer::Given give
   watching_clock_ = false;
   answer_.reset();
   answer->done();
+  loop_.answered.add(1);
   may_linger_ = !keep;
   co_return keep;
 }

@@ -78,6 +78,8 @@ class Loop {
 
   Count requests;
   Count requests_refused;
+  Count handled;
+  Count answered;
   Count received_bytes;
   Count sent_bytes;
 

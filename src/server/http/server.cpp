@@ -262,6 +262,8 @@ Counters Server::Implementation::counters() const noexcept {
   for (const auto& loop : loops_) {
     counters.requests += loop->requests.get();
     counters.requests_refused += loop->requests_refused.get();
+    counters.handled += loop->handled.get();
+    counters.answered += loop->answered.get();
     counters.received_bytes += loop->received_bytes.get();
     counters.sent_bytes += loop->sent_bytes.get();
   }

@@ -97,6 +97,8 @@ struct Counters {
   std::uint64_t connections_refused = 0;  ///< beyond Limits::max_connections
   std::uint64_t requests = 0;             ///< whose header was read
   std::uint64_t requests_refused = 0;     ///< answered by the transport or by Admission
+  std::uint64_t handled = 0;              ///< requests that were whole and given to the handler
+  std::uint64_t answered = 0;             ///< of those, whose answer was written whole
   std::uint64_t received_bytes = 0;       ///< without TLS's own
   std::uint64_t sent_bytes = 0;
   std::uint64_t held_body_bytes = 0;  ///< now
