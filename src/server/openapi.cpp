@@ -1,10 +1,15 @@
 #include "server/openapi.h"
 
+#include <cmath>
+#include <limits>
+
 #include <nlohmann/json.hpp>
 
 #include "base/home.h"
 #include "base/spelling.h"
 #include "server/open_inference.h"
+#include "tensor/integer_range.h"
+#include "tensor/small_float.h"
 
 namespace gpux::server {
 namespace {
@@ -13,6 +18,24 @@ using Json = nlohmann::ordered_json;
 
 Json reference(const std::string& schema) {
   return {{"$ref", "#/components/schemas/" + schema}};
+}
+
+// What rounds to the type's largest finite value still fits: up to half a step beyond it. As JSON writes float32's and
+// bfloat16's bounds, in the fewest digits, they lie just below the half and so belong to what fits; float16's is exact.
+Json float_schema(ElementType type) {
+  Json number{{"type", "number"}};
+  const auto within = [&](double bound, const char* lowest, const char* highest) {
+    number[lowest] = -bound;
+    number[highest] = bound;
+  };
+  if (type == ElementType::float32) {
+    within(std::numeric_limits<float>::max() + std::ldexp(1.0, 103), "minimum", "maximum");
+  } else if (type == ElementType::bfloat16) {
+    within(largest_finite(type) + std::ldexp(1.0, 119), "minimum", "maximum");
+  } else if (type == ElementType::float16) {
+    within(largest_finite(type) + 16, "exclusiveMinimum", "exclusiveMaximum");
+  }
+  return {{"anyOf", Json::array({std::move(number), {{"enum", Json::array({"NaN", "Infinity", "-Infinity"})}}})}};
 }
 
 Json element_schema(ElementType type) {
@@ -25,13 +48,12 @@ Json element_schema(ElementType type) {
     case ElementType::bfloat16:
     case ElementType::float32:
     case ElementType::float64:
-      return {
-          {"anyOf", Json::array({{{"type", "number"}}, {{"enum", Json::array({"NaN", "Infinity", "-Infinity"})}}})}};
+      return float_schema(type);
     default:
       break;
   }
-  if (const std::string_view name = to_string(type); name.starts_with("int") || name.starts_with("uint")) {
-    return {{"type", "integer"}};
+  if (const auto range = integer_range(type)) {
+    return {{"type", "integer"}, {"minimum", range->lowest}, {"maximum", range->highest}};
   }
   return {{"type", "number"}};
 }
@@ -68,8 +90,31 @@ Json item_schema(const std::vector<SignatureEntry>& entries, bool is_answer) {
   return schema;
 }
 
-Json one_or_list(const Json& item) {
-  return {{"anyOf", Json::array({item, {{"type", "array"}, {"items", item}}})}};
+Json any_of(Json alternatives) {
+  return alternatives.size() == 1 ? std::move(alternatives.front()) : Json{{"anyOf", std::move(alternatives)}};
+}
+
+// An item, a list of them, or the bare value of a model's only input; of all models that it may be for.
+Json predict_request_schema(const std::vector<const ServedModel*>& models) {
+  Json accepted = Json::array();
+  for (const ServedModel* model : models) {
+    const Signature& signature = model->signature();
+    Json item = item_schema(signature.inputs, false);
+    accepted.push_back({{"type", "array"}, {"items", item}});
+    accepted.push_back(std::move(item));
+    if (signature.inputs.size() == 1) accepted.push_back(value_schema(signature.inputs.front().type, false));
+  }
+  return any_of(std::move(accepted));
+}
+
+Json predict_answer_schema(const std::vector<const ServedModel*>& models) {
+  Json given = Json::array();
+  for (const ServedModel* model : models) {
+    Json item = item_schema(model->signature().outputs, true);
+    given.push_back({{"type", "array"}, {"items", item}});
+    given.push_back(std::move(item));
+  }
+  return any_of(std::move(given));
 }
 
 Json tensor_schema() {
@@ -111,13 +156,26 @@ Json json_content(Json schema) {
   return {{"application/json", {{"schema", std::move(schema)}}}};
 }
 
+// A tensor in JSON that is this input. That shape and data agree is beyond what a schema can say.
+Json infer_input_schema(const SignatureEntry& entry) {
+  Json input = tensor_schema();
+  input["properties"]["name"] = {{"const", entry.name}};
+  if (const auto datatype = datatype_of(entry.type.element); !datatype.empty()) {
+    input["properties"]["datatype"] = {{"const", datatype}};
+  }
+  if (entry.type.dimensions) {
+    Json& shape = input["properties"]["shape"];
+    shape["minItems"] = shape["maxItems"] = entry.type.dimensions->size();
+  }
+  input["required"] = Json::array({"name", "shape", "datatype", "data"});
+  return input;
+}
+
 // A call of infer for this model, with inputs that it has.
 Json infer_request_schema(const Signature& signature) {
-  Json input = tensor_schema();
-  Json names = Json::array();
-  for (const SignatureEntry& entry : signature.inputs) names.push_back(entry.name);
-  input["properties"]["name"] = {{"enum", names}};
-  input["required"] = Json::array({"name", "shape", "datatype", "data"});
+  Json inputs = Json::array();
+  for (const SignatureEntry& entry : signature.inputs) inputs.push_back(infer_input_schema(entry));
+  Json input = any_of(std::move(inputs));
   Json outputs = Json::array();
   for (const SignatureEntry& entry : signature.outputs) outputs.push_back(entry.name);
   return {{"type", "object"},
@@ -129,7 +187,8 @@ Json infer_request_schema(const Signature& signature) {
                {{"priority", {{"type", "integer"}, {"minimum", 0}}},
                 {"timeout", {{"type", "integer"}, {"minimum", 0}, {"description", "microseconds"}}},
                 {"binary_data_output", {{"type", "boolean"}}}}}}},
-            {"inputs", {{"type", "array"}, {"items", std::move(input)}, {"minItems", 1}}},
+            {"inputs",
+             {{"type", "array"}, {"items", std::move(input)}, {"minItems", 1}, {"maxItems", signature.inputs.size()}}},
             {"outputs",
              {{"type", "array"},
               {"items",
@@ -146,20 +205,20 @@ Json failure(std::string_view path, const std::string& description) {
   return {{"description", description}, {"content", json_content(reference(is_open_inference ? "Error" : "Detail"))}};
 }
 
-Json operation(const RouteInfo& route, const ServedModel* model, bool keys_are_set) {
+// `models`: those that the route may be for.
+Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& models, bool keys_are_set) {
   const std::string_view path = route.path;
   Json found{{"summary", route.summary}};
   Json answer{{"type", "object"}};
   Json request;
   bool runs = false;
-  if (path.ends_with("/predict") && model != nullptr) {
+  if (path.ends_with("/predict") && !models.empty()) {
     runs = true;
-    const Signature& signature = model->signature();
-    request = one_or_list(item_schema(signature.inputs, false));
-    answer = one_or_list(item_schema(signature.outputs, true));
-  } else if (path.ends_with("/infer") && model != nullptr) {
+    request = predict_request_schema(models);
+    answer = predict_answer_schema(models);
+  } else if (path.ends_with("/infer") && !models.empty()) {
     runs = true;
-    request = infer_request_schema(model->signature());
+    request = infer_request_schema(models.front()->signature());
     answer = reference("InferResponse");
   } else if (path.ends_with("/index")) {
     request = {{"type", "object"}, {"properties", {{"ready", {{"type", "boolean"}}}}}, {"additionalProperties", false}};
@@ -180,6 +239,8 @@ Json operation(const RouteInfo& route, const ServedModel* model, bool keys_are_s
                           {"application/json", {{"schema", {{"type", "object"}}}}}};
   } else {
     success["content"] = json_content(std::move(answer));
+    // Where binary tensors are asked for.
+    if (path.ends_with("/infer")) success["content"]["application/octet-stream"] = Json::object();
   }
   Json answers{{"200", std::move(success)}};
   answers["400"] = failure(path, "the request does not fit; the message names the place");
@@ -226,21 +287,24 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-Json document(std::span<const std::shared_ptr<ServedModel>> models, std::span<const RouteInfo> routes,
-              bool keys_are_set) {
+Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::string& default_model,
+              std::span<const RouteInfo> routes, bool keys_are_set) {
+  std::vector<const ServedModel*> without_a_name;
+  for (const auto& model : models) {
+    if (default_model.empty() || model->name() == default_model) without_a_name.push_back(model.get());
+  }
   Json paths = Json::object();
   for (const RouteInfo& route : routes) {
     const std::string method = lower(route.method);
     if (route.path.find("{name}") == std::string_view::npos) {
-      const ServedModel* only = models.size() == 1 ? models.front().get() : nullptr;
-      paths[std::string(route.path)][method] = operation(route, only, keys_are_set);
+      paths[std::string(route.path)][method] = operation(route, without_a_name, keys_are_set);
       continue;
     }
     // Each model has its own shapes, so each has its own paths.
     for (const auto& model : models) {
       std::string path = with(std::string(route.path), "{name}", escaped(model->name()));
       path = with(path, "{version}", escaped(model->version()));
-      paths[path][method] = operation(route, model.get(), keys_are_set);
+      paths[path][method] = operation(route, {model.get()}, keys_are_set);
     }
   }
   return {{"openapi", "3.1.0"},
@@ -272,13 +336,13 @@ void append_escaped(std::string& out, std::string_view text) {
 
 }  // namespace
 
-std::string openapi_json(std::span<const std::shared_ptr<ServedModel>> models, std::span<const RouteInfo> routes,
-                         bool keys_are_set) {
-  return document(models, routes, keys_are_set).dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string openapi_json(std::span<const std::shared_ptr<ServedModel>> models, const std::string& default_model,
+                         std::span<const RouteInfo> routes, bool keys_are_set) {
+  return document(models, default_model, routes, keys_are_set).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string openapi_page(std::span<const std::shared_ptr<ServedModel>> models, std::span<const RouteInfo> routes,
-                         bool keys_are_set) {
+std::string openapi_page(std::span<const std::shared_ptr<ServedModel>> models, const std::string& default_model,
+                         std::span<const RouteInfo> routes, bool keys_are_set) {
   std::string page =
       "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>gpux</title><style>"
       "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
@@ -307,7 +371,7 @@ std::string openapi_page(std::span<const std::shared_ptr<ServedModel>> models, s
     page += "</ul>";
   }
   page += "<h2>Routes</h2>";
-  const Json all = document(models, routes, keys_are_set);
+  const Json all = document(models, default_model, routes, keys_are_set);
   for (const auto& [path, methods] : all["paths"].items()) {
     for (const auto& [method, what] : methods.items()) {
       page += "<details><summary><b>";

@@ -303,13 +303,13 @@ void Service::metrics(const Call& call) {
 
 void Service::openapi(const Call& call) {
   call.exchange->respond(
-      http::Response::json(200, openapi_json(repository_.models(), routes(), !options_.api_keys.empty())));
+      http::Response::json(200, openapi_json(repository_.models(), options_.default_model, routes(), !options_.api_keys.empty())));
 }
 
 void Service::docs(const Call& call) {
   http::Response response;
   response.headers.add("Content-Type", "text/html; charset=utf-8");
-  response.text = openapi_page(repository_.models(), routes(), !options_.api_keys.empty());
+  response.text = openapi_page(repository_.models(), options_.default_model, routes(), !options_.api_keys.empty());
   call.exchange->respond(std::move(response));
 }
 
