@@ -199,6 +199,27 @@ def write_requests():
         write("http_request", name, text)
 
 
+def write_calls():
+    def call(choice, header, binary=b"", told=True):
+        text = json.dumps(header).encode()
+        write("infer_request", name, bytes([choice]) + struct.pack("<H", len(text) if told else 0xFFFF) + text + binary)
+
+    def tensor(datatype, shape, **more):
+        return {"name": "x", "datatype": datatype, "shape": shape, **more}
+
+    name = "json"
+    call(0, {"id": "7", "inputs": [tensor("FP32", [1, 3], data=[1, 2.5, -3])], "parameters": {"priority": 1, "timeout": 9}}, told=False)
+    name = "nested"
+    call(4, {"inputs": [tensor("INT64", [2, 3], data=[[1, 2, 3], [4, 5, 6]])], "outputs": [{"name": "y", "parameters": {"classification": 2}}]}, told=False)
+    name = "binary"
+    call(0, {"inputs": [tensor("FP32", [1, 3], parameters={"binary_data_size": 12})], "outputs": [{"name": "y", "parameters": {"binary_data": True}}]}, bytes(12))
+    name = "strings"
+    call(1, {"inputs": [tensor("BYTES", [1, 3], parameters={"binary_data_size": 15})]}, b"\3\0\0\0abc\0\0\0\0\0\0\0\0")
+    name = "two"
+    call(128 + 2, {"inputs": [tensor("UINT8", [1, 3], data=[1, 2, 3]), {**tensor("BOOL", [2], data=[True, False]), "name": "z"}]}, told=False)
+    write("infer_request", "raw", bytes([0, 0, 0]) + bytes(24))
+
+
 def write_libraries():
     def library(entries, strings, first=0):
         """A file of one loaded segment with a dynamic section and its strings."""
@@ -219,6 +240,7 @@ def write_libraries():
 
 if __name__ == "__main__":
     write_libraries()
+    write_calls()
     write_json()
     write_arrays()
     write_values()
