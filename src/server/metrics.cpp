@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -62,6 +63,31 @@ class Page {
       below += shown.in_bucket(Histogram::bounds.size());
       text_ += fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name,
                            labels, below, std::chrono::duration<double>(shown.sum()).count());
+    }
+  }
+
+  // Rows of each run, in powers of two.
+  void batch_sizes() {
+    constexpr std::string_view name = "gpux_batch_rows";
+    family(name, "histogram", "Rows that shared a run");
+    for (const auto& model : models_) {
+      const std::string labels = labels_of(*model);
+      const std::map<std::int64_t, BatchStatistics> batches = model->statistics().batches();
+      std::uint64_t runs = 0, rows = 0;
+      auto next = batches.begin();
+      for (std::int64_t bound = 1; bound <= 1024; bound *= 2) {
+        for (; next != batches.end() && next->first <= bound; ++next) {
+          runs += next->second.runs;
+          rows += next->second.runs * static_cast<std::uint64_t>(next->first);
+        }
+        text_ += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, bound, runs);
+      }
+      for (; next != batches.end(); ++next) {
+        runs += next->second.runs;
+        rows += next->second.runs * static_cast<std::uint64_t>(next->first);
+      }
+      text_ += fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name,
+                           labels, runs, rows);
     }
   }
 
@@ -140,6 +166,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
                   [](ServedModel& model) -> const Histogram& { return model.statistics().queue; });
   page.histograms("gpux_compute_duration_seconds", "In the model",
                   [](ServedModel& model) -> const Histogram& { return model.statistics().compute; });
+  page.batch_sizes();
   page.providers();
   page.single("gpux_http_connections", "gauge", "Open connections", transport.connections_open);
   page.single("gpux_http_requests_total", "counter", "HTTP requests", transport.requests);

@@ -435,8 +435,10 @@ void ModelRepository::load_all() {
 }
 
 void ModelRepository::load(std::string name, Done done) {
-  state_->enqueue(
-      [state = state_.get(), name = std::move(name), done = std::move(done)] { done(state->load_named(name)); });
+  state_->enqueue([state = state_.get(), name = std::move(name), done = std::move(done)] {
+    const std::optional<Error> failure = state->load_named(name);
+    done(failure ? std::optional(without_folders(*failure)) : std::nullopt);
+  });
 }
 
 void ModelRepository::unload(std::string name, Done done) {

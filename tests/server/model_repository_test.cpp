@@ -1,0 +1,181 @@
+#include "server/model_repository.h"
+
+#include <algorithm>
+#include <future>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpux::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::unique_ptr<ServedModel> load(const std::string& name, const std::string& version) {
+  LoadOptions options;
+  options.provider = "cpu";
+  Workers workers = load_workers({}, options, false, [](const LoadOptions& with) {
+    return Runtime(std::string(GPUX_SOURCE_DIR) + "/tests/models/add.onnx", with);
+  });
+  return std::make_unique<ServedModel>(name, version, std::move(workers), std::nullopt, ServingOptions{});
+}
+
+// What there is to load, which a test may change while the repository lives.
+struct Shelf {
+  std::vector<ModelSource> sources;
+  std::mutex mutex;
+
+  void put(const std::string& name, const std::string& version, bool broken = false) {
+    const std::lock_guard lock(mutex);
+    ModelSource source;
+    source.name = name;
+    source.version = version;
+    source.load = [name, version, broken]() -> std::unique_ptr<ServedModel> {
+      if (broken) throw Error(ErrorCode::invalid_model, "'/home/me/secret/model.onnx' cannot be used");
+      return load(name, version);
+    };
+    source.fingerprint = [broken] { return broken ? "broken" : "good"; };
+    std::erase_if(sources, [&](const ModelSource& old) { return old.name == name && old.version == version; });
+    sources.push_back(std::move(source));
+  }
+
+  void take(const std::string& name, const std::string& version) {
+    const std::lock_guard lock(mutex);
+    std::erase_if(sources, [&](const ModelSource& old) { return old.name == name && old.version == version; });
+  }
+
+  ModelRepository::Sources look() {
+    return [this] {
+      const std::lock_guard lock(mutex);
+      return sources;
+    };
+  }
+};
+
+template <typename Call>
+std::optional<Error> wait_for(const Call& call) {
+  std::promise<std::optional<Error>> promise;
+  call([&](const std::optional<Error>& error) { promise.set_value(error); });
+  return promise.get_future().get();
+}
+
+TEST(Versions, AreOrderedByTheirNumbers) {
+  std::vector<std::string> versions{"1.10", "10", "2", "1.9", "latest", "1.9-rc2", "01", "1", "1.9-rc10"};
+  std::sort(versions.begin(), versions.end(), version_less);
+  EXPECT_THAT(versions, ElementsAre("01", "1", "1.9", "1.9-rc2", "1.9-rc10", "1.10", "2", "10", "latest"));
+  EXPECT_FALSE(version_less("1", "1"));
+}
+
+TEST(ModelRepository, ServesTheHighestVersionThatIsReady) {
+  Shelf shelf;
+  shelf.put("m", "2");
+  shelf.put("m", "10");
+  shelf.put("other", "1");
+  ModelRepository repository(shelf.look());
+  EXPECT_THROW((void)repository.find("m", ""), Error);
+  repository.load_all();
+  EXPECT_EQ(repository.find("m", "")->version(), "10");
+  EXPECT_EQ(repository.find("m", "2")->version(), "2");
+  EXPECT_THAT(repository.versions("m"), ElementsAre("2", "10"));
+  EXPECT_THAT(repository.names(), ElementsAre("m", "other"));
+  try {
+    (void)repository.find("m", "3");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+    EXPECT_THAT(error.message(), HasSubstr("there is 2, 10"));
+  }
+}
+
+TEST(ModelRepository, KeepsTheOldWhereTheNewFails) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  ModelRepository repository(shelf.look());
+  repository.load_all();
+  const auto before = repository.find("m", "");
+  shelf.put("m", "1", true);
+  const auto error = wait_for([&](const ModelRepository::Done& done) { repository.load("m", done); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::invalid_model);
+  EXPECT_EQ(error->message(), "'model.onnx' cannot be used");
+  EXPECT_EQ(repository.find("m", ""), before);
+  EXPECT_EQ(repository.index().front().state, ModelState::ready);
+  EXPECT_EQ(repository.index().front().reason, "'model.onnx' cannot be used");
+
+  shelf.put("m", "1");
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("m", done); }));
+  EXPECT_NE(repository.find("m", ""), before);
+  EXPECT_EQ(repository.find("m", "")->shared_statistics(), before->shared_statistics());
+}
+
+TEST(ModelRepository, FollowsWhatIsThere) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  shelf.put("n", "1");
+  ModelRepository repository(shelf.look());
+  repository.load_all();
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", done); }));
+  const auto before = repository.find("m", "");
+  shelf.put("m", "2");
+  const auto refresh = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }); };
+  EXPECT_FALSE(refresh());
+  EXPECT_EQ(repository.find("m", "")->version(), "2");
+  EXPECT_EQ(repository.find("m", "1"), before);  // unchanged, so not loaded again
+  // What was unloaded on request stays so.
+  EXPECT_THROW((void)repository.find("n", ""), Error);
+  shelf.take("m", "1");
+  shelf.take("n", "1");
+  EXPECT_FALSE(refresh());
+  EXPECT_THAT(repository.versions("m"), ElementsAre("2"));
+  EXPECT_EQ(repository.index().size(), 1U);
+  EXPECT_TRUE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", done); }));
+}
+
+TEST(ModelRepository, EvictsWhatWasUsedLeastLately) {
+  Shelf shelf;
+  for (const char* name : {"a", "b", "c"}) shelf.put(name, "1");
+  shelf.sources.front().pinned = true;
+  ModelRepository repository(shelf.look(), {.memory_budget_bytes = 1});
+  repository.load_all();
+  // The pinned one and the last stay, whatever the budget.
+  EXPECT_EQ(repository.models().size(), 2U);
+  EXPECT_THROW((void)repository.find("b", ""), Error);
+  EXPECT_THAT(repository.names(), ElementsAre("a", "b", "c"));
+  std::promise<std::string> loaded;
+  repository.use(
+      "b", "", [&](const std::shared_ptr<ServedModel>& model) { loaded.set_value(model->name()); },
+      [&](const Error& error) { loaded.set_value(error.message()); });
+  EXPECT_EQ(loaded.get_future().get(), "b");
+  EXPECT_THROW((void)repository.find("c", ""), Error);
+  EXPECT_NO_THROW((void)repository.find("a", ""));
+}
+
+// The last to let go of a model is a thread of its own scheduler.
+TEST(ModelRepository, EndsAModelWithItsLastRequest) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  ModelRepository repository(shelf.look());
+  repository.load_all();
+  std::promise<void> answered;
+  {
+    auto model = repository.find("m", "");
+    ServedModel::Call call;
+    call.inputs = synthetic_inputs(model->signature());
+    call.arrived = std::chrono::steady_clock::now();
+    ServedModel& served = *model;
+    EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("m", done); }));
+    (void)served.submit(std::move(call), [&answered, model](runtime::InferAnswer&& answer) mutable {
+      EXPECT_FALSE(answer.error);
+      model.reset();
+      answered.set_value();
+    });
+  }
+  answered.get_future().get();
+  EXPECT_TRUE(repository.close(std::chrono::steady_clock::now() + std::chrono::seconds(30)));
+}
+
+}  // namespace
+}  // namespace gpux::server

@@ -1,0 +1,70 @@
+#include "server/workers.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/machine.h"
+#include "gpux/error.h"
+
+namespace gpux::server {
+namespace {
+
+Runtime load(const LoadOptions& options) {
+  return Runtime(std::string(GPUX_SOURCE_DIR) + "/tests/models/add.onnx", options);
+}
+
+TEST(Workers, AreReadFromWords) {
+  EXPECT_EQ(worker_request_from("4", "--workers").count, 4U);
+  EXPECT_EQ(worker_request_from("auto", "--workers").kind, WorkerRequest::Kind::automatic);
+  EXPECT_EQ(worker_request_from("devices", "--workers").kind, WorkerRequest::Kind::devices);
+  for (const char* text : {"", "0", "-1", "1025", "4x", "Auto", "1.5"}) {
+    EXPECT_THROW((void)worker_request_from(text, "--workers"), Error) << text;
+  }
+}
+
+TEST(Workers, AreWorthItWhereTheyWinByATenth) {
+  struct Row {
+    double shared, replicated;
+    bool worth;
+  };
+
+  for (const Row& row : std::vector<Row>{
+           {100, 200, true}, {100, 111, true}, {100, 109, false}, {100, 90, false}, {0, 0, false}, {100, 0, false}}) {
+    EXPECT_EQ(replicas_are_worth_it(row.shared, row.replicated), row.worth) << row.shared << " " << row.replicated;
+  }
+}
+
+TEST(Workers, ShareTheirSessionOrHaveOneADevice) {
+  LoadOptions options;
+  options.provider = "cpu";
+  WorkerRequest request;
+  request.count = 3;
+  const Workers several = load_workers(request, options, false, load);
+  EXPECT_EQ(several.sessions.size(), 1U);
+  EXPECT_EQ(several.make_replicas().size(), 3U);
+  EXPECT_EQ(several.pinned, usable_processors() >= 3);
+
+  request = {.kind = WorkerRequest::Kind::devices};
+  const Workers devices = load_workers(request, options, false, load);
+  EXPECT_EQ(devices.make_replicas().size(), devices.sessions.size());
+  EXPECT_FALSE(devices.choice.empty());
+
+  request = {.kind = WorkerRequest::Kind::automatic, .count = 1, .most = 1};
+  const Workers one = load_workers(request, options, false, load);
+  EXPECT_EQ(one.make_replicas().size(), 1U);
+  EXPECT_EQ(one.choice, "1 worker: there is one processor to use");
+}
+
+TEST(Workers, SayWhatWasMeasured) {
+  if (usable_processors() < 2) GTEST_SKIP() << "needs a second processor";
+  LoadOptions options;
+  options.provider = "cpu";
+  const Workers workers = load_workers({.kind = WorkerRequest::Kind::automatic}, options, false, load);
+  EXPECT_NE(workers.choice.find("runs/s"), std::string::npos) << workers.choice;
+  EXPECT_EQ(workers.make_replicas().size(), workers.replicas);
+}
+
+}  // namespace
+}  // namespace gpux::server
