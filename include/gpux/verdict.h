@@ -33,7 +33,8 @@ struct ProviderAttempt {
   std::vector<Device> devices;
   std::vector<std::pair<std::string, std::string>> options;  ///< passed to the provider
   std::uint64_t node_count = 0;
-  double node_share = 0;  ///< of all nodes of the session, 0 to 1
+  double node_share = 0;    ///< of all nodes of the session, 0 to 1
+  bool other_core = false;  ///< available, but with another ONNX Runtime than the one this process has open
 };
 
 GPUX_API const char* to_string(ProviderAttempt::Outcome outcome) noexcept;

@@ -35,6 +35,17 @@ std::optional<T> first_of(const std::optional<T>& first, const std::optional<T>&
   return first ? first : second;
 }
 
+// All models of a process share the ONNX Runtime that the first opened: one that was asked to run on what needs another
+// would run elsewhere for as long as the server lives.
+void require_this_core(const Runtime& session) {
+  const Verdict& verdict = session.verdict();
+  if (verdict.requested_from == "default" || verdict.tried.empty() || !verdict.tried.front().other_core) return;
+  throw Error(ErrorCode::provider_unavailable,
+              fmt::format("{} was asked for ({}), and it needs another ONNX Runtime than the models before: serve this "
+                          "model in a server of its own",
+                          verdict.tried.front().id, verdict.requested_from));
+}
+
 std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, const ServeFlags& flags) {
   LoadFlags load = flags.load;
   if (load.provider.empty() && !listed.provider.empty()) {
@@ -80,6 +91,7 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
         opened.settings.options = with;
         return opened.load();
       });
+  require_this_core(*loaded.sessions.front());
   auto served = std::make_unique<server::ServedModel>(listed.name, listed.version, std::move(loaded),
                                                       std::move(opened.located.project), options);
   served->warm_up();

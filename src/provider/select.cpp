@@ -62,6 +62,7 @@ Selection select(const Request& request, std::span<const ProviderReport> reports
       step.outcome = Outcome::not_needed;
       step.reason = fmt::format("{} came first", first);
     } else if (bound_elsewhere(*report, core)) {
+      step.other_core = true;
       step.reason = fmt::format("not with this core: it needs '{}'", report->core.string());
       step.remedy = fmt::format("ask for it first: --provider {}", id);
     } else {

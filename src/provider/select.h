@@ -17,6 +17,7 @@ struct Selection {
     ProviderAttempt::Outcome outcome = ProviderAttempt::Outcome::unavailable;  ///< active: chosen
     std::string reason;
     std::string remedy;
+    bool other_core = false;  ///< it needs another ONNX Runtime than the one that is open
   };
 
   std::vector<Step> steps;  ///< in the request's order

@@ -168,6 +168,7 @@ Plan make_plan(const Request& request, const Machine& machine, const LoadOptions
     attempt.ort_name = report->ort_name;
     attempt.outcome = step.outcome;
     attempt.reason = step.reason;
+    attempt.other_core = step.other_core;
     attempt.remedy = step.remedy;
     attempt.devices = report->devices;
     if (step.outcome == Outcome::active) add_candidate(*report, options, attempt, plan);
