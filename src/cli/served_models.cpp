@@ -10,6 +10,7 @@
 #include "gpux/error.h"
 #include "model/project_check.h"
 #include "model/storage_error.h"
+#include "server/http/server.h"
 
 namespace gpux::cli {
 namespace {
@@ -33,7 +34,8 @@ std::unique_ptr<server::ServedModel> load_served(const std::string& model, const
   server::ServingOptions options{.max_batch_size = flags.max_batch_size,
                                  .max_queue_delay = duration_of(flags.max_queue_delay, "--max-queue-delay"),
                                  .max_queue = flags.max_queue,
-                                 .timeout = opened.settings.timeout};
+                                 .timeout = opened.settings.timeout,
+                                 .quick_lanes = flags.io_threads != 0 ? flags.io_threads : http::threads_by_default()};
   if (opened.settings.batch_limit != 0) {
     options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
   }
