@@ -92,7 +92,7 @@ Scheduler::Ticket Scheduler::State::submit(InferRequest&& request, Completion&& 
   }
   if (here == Here::allowed && may_run_here(*entry)) {
     run_here(lock, entry);
-    return ticket;
+    return 0;
   }
   auto place = queue.begin();
   if (!first) {

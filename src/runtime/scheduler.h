@@ -113,7 +113,7 @@ class Scheduler {
   /// Otherwise `done` gets the results, or the error of this request alone; deadline_exceeded at the deadline,
   /// whatever the run does.
   /// Here::allowed: where nothing waits, a lane is free and runs of exactly these types and sizes have lately been
-  /// quick, it runs at once on this thread, and `done` is called before this returns.
+  /// quick, it runs at once on this thread, and `done` is called before this returns 0.
   Ticket submit(InferRequest request, Completion done, Here here = Here::no);
 
   /// Ahead of the queue and beyond its bound: for probes of the device.

@@ -63,7 +63,7 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shar
         }
       },
       runtime::Here::allowed);
-  exchange->on_gone([model, ticket] { model->scheduler().cancel(ticket); });
+  if (ticket != 0) exchange->on_gone([model, ticket] { model->scheduler().cancel(ticket); });
 }
 
 // What /v2/repository/… may be given: an object without members, or one of those that are said to be ignored.

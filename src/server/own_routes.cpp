@@ -189,6 +189,7 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const std::sh
                                           }
                                           answer();
                                         });
+      if (ticket == 0) return;  // the only one, and answered
       const std::lock_guard lock(gathering->mutex);
       if (gathering->answered) {
         model->scheduler().cancel(ticket);
