@@ -7,7 +7,7 @@ namespace {
 
 // Clients choose sizes: more than this many are forgotten, and learned again.
 constexpr std::size_t most_keys = 4096;
-constexpr int forgetting = 8;
+constexpr int forgetting = 4;
 
 class Hash {
  public:

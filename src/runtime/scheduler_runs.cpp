@@ -15,13 +15,14 @@ std::vector<WaitingRequest> Scheduler::State::waiting_requests() const {
   return waiting;
 }
 
-// How long a run of one request took with its answer.
+// How long a run took with its answers. Each of several requests alone would have taken no longer.
 void Scheduler::State::learn(const Run& run, Clock::duration answering) {
-  const ScheduledEntry& entry = *run.entries.front();
-  if (entry.times.batch_requests == 0) return;  // nobody waited for it any more
-  const auto time = entry.times.compute + entry.times.output + answering;
-  // A failure may be over sooner than a success would be.
-  if (entry.size_key && (!run.failed || time > options.quick_run)) times.add(*entry.size_key, time);
+  for (const EntryPointer& entry : run.entries) {
+    if (!entry->size_key || entry->times.batch_requests == 0) continue;  // it never ran
+    const auto time = entry->times.compute + entry->times.output + answering;
+    // A failure may be over sooner than a success would be.
+    if (!run.failed || time > options.quick_run) times.add(*entry->size_key, time);
+  }
 }
 
 Replica* Scheduler::State::take_free() {
@@ -165,7 +166,7 @@ void Scheduler::State::work() {
     joined.clear();
     run.inputs.clear();
     lock.lock();
-    if (run.entries.size() == 1) learn(run, answered);
+    learn(run, answered);
   }
 }
 
