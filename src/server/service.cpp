@@ -128,6 +128,15 @@ bool fits(std::string_view pattern, std::span<const std::string_view> segments, 
   return pattern.empty();
 }
 
+// How much of the body is to be read as JSON.
+std::uint64_t text_bytes(const http::Request& request) {
+  const std::uint64_t all = request.body.bytes.size();
+  const auto field = request.headers.find("Inference-Header-Content-Length");
+  std::uint64_t json = 0;
+  if (!field || std::from_chars(field->data(), field->data() + field->size(), json).ec != std::errc()) return all;
+  return std::min(json, all);
+}
+
 }  // namespace
 
 http::Response error_response(const Error& error, Protocol protocol) {
@@ -224,7 +233,7 @@ const Service::Route Service::routes_[] = {
 };
 
 Service::Service(ModelRepository& repository, ServiceOptions options)
-    : repository_(repository), options_(std::move(options)) {}
+    : repository_(repository), options_(std::move(options)), readers_(std::max(1U, options_.reading_threads)) {}
 
 Service::~Service() = default;
 
@@ -293,13 +302,23 @@ std::optional<http::Response> Service::admit(const http::Request& request) const
 
 void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   Match match = Service::match(exchange->request());
-  const auto traced = trace(exchange, options_.log_requests);
-  Call call{traced, std::move(match.name), std::move(match.version), match.protocol};
+  Call call{trace(exchange, options_.log_requests), std::move(match.name), std::move(match.version), match.protocol};
+  if (match.route != nullptr && text_bytes(call.request()) > options_.read_here_bytes) {
+    readers_.post([this, call = std::move(call), route = match.route] { dispatch(call, route); });
+  } else {
+    dispatch(call, match.route);
+  }
+}
+
+void Service::dispatch(const Call& call, const Route* route) {
   try {
-    if (match.route == nullptr) throw Error(ErrorCode::not_found, "there is no such route");
-    (this->*match.route->handler)(call);
+    if (route == nullptr) throw Error(ErrorCode::not_found, "there is no such route");
+    (this->*route->handler)(call);
   } catch (const Error& error) {
-    traced->respond(error_response(error, match.protocol));
+    call.exchange->respond(error_response(error, call.protocol));
+  } catch (const std::exception& error) {
+    log::error("a request could not be handled: {}", error.what());
+    call.exchange->respond(error_response(Error(ErrorCode::internal, "the server failed"), call.protocol));
   }
 }
 
