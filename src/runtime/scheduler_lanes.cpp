@@ -10,14 +10,37 @@ bool Scheduler::State::may_run_here(const ScheduledEntry& entry) const noexcept 
   return times.are_below(*entry.size_key, in_company ? options.quick_run_in_company : options.quick_run);
 }
 
-// What a worker does with a run of one request. The lane is held until the caller has its answer: the end of the
-// scheduler waits for that.
+// Held until the caller has its answer: the end of the scheduler waits for it.
+class Scheduler::State::Lane {
+ public:
+  Lane(State& state, Lock& lock) : state_(state), lock_(lock), replica_(state.free_lanes.back()) {
+    state_.free_lanes.pop_back();
+  }
+
+  ~Lane() {
+    if (!lock_.owns_lock()) lock_.lock();
+    state_.free_lanes.push_back(replica_);
+    if (state_.closed) state_.all_quiet.notify_all();
+  }
+
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  [[nodiscard]] Replica* replica() const noexcept { return replica_; }
+
+ private:
+  State& state_;
+  Lock& lock_;
+  Replica* replica_;
+};
+
+// What a worker does with a run of one request.
 void Scheduler::State::run_here(Lock& lock, const EntryPointer& entry) {
+  const Lane lane(*this, lock);
   Run run;
   run.entries.push_back(entry);
   run.awaited = 1;
-  run.reserved = run.replica = free_lanes.back();
-  free_lanes.pop_back();
+  run.reserved = run.replica = lane.replica();
   entry->run = &run;
   entry->times.queue = Clock::now() - entry->arrived;
   ++counts.running;
@@ -36,8 +59,6 @@ void Scheduler::State::run_here(Lock& lock, const EntryPointer& entry) {
   const Clock::duration answered = Clock::now() - answering;
   lock.lock();
   learn(run, answered);
-  free_lanes.push_back(run.reserved);
-  if (closed) all_quiet.notify_all();
 }
 
 }  // namespace gpux::runtime

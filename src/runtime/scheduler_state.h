@@ -102,6 +102,7 @@ struct Scheduler::State {
   void learn(const Run& run, Clock::duration answering);
 
   // Runs on callers' threads.
+  class Lane;
   [[nodiscard]] bool may_run_here(const ScheduledEntry& entry) const noexcept;
   void run_here(Lock& lock, const EntryPointer& entry);
 };
