@@ -18,10 +18,11 @@ std::vector<WaitingRequest> Scheduler::State::waiting_requests() const {
 // How long a run took with its answers. Each of several requests alone would have taken no longer.
 void Scheduler::State::learn(const Run& run, Clock::duration answering) {
   for (const EntryPointer& entry : run.entries) {
-    if (!entry->size_key || entry->times.batch_requests == 0) continue;  // it never ran
+    const std::optional<std::uint64_t> key = entry->size_key;
+    if (!key || entry->times.batch_requests == 0) continue;  // it never ran
     const auto time = entry->times.compute + entry->times.output + answering;
     // A failure may be over sooner than a success would be.
-    if (!run.failed || time > options.quick_run) times.add(*entry->size_key, time);
+    if (!run.failed || time > options.quick_run) times.add(*key, time);
   }
 }
 

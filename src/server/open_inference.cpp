@@ -72,10 +72,9 @@ std::string text_member(const JsonInput& member, std::string_view where) {
 // A whole number as JSON writes it: no sign, no leading zero.
 std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::uint64_t value = 0;
-  const char* const last = text.data() + text.size();
   if (text.empty() || !is_json_digit(text.front()) || (text.front() == '0' && text.size() > 1)) return std::nullopt;
-  const auto [end, failure] = std::from_chars(text.data(), last, value);
-  return failure == std::errc() && end == last ? std::optional(value) : std::nullopt;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 // The `parameters` of a request, a tensor or an output.
