@@ -63,7 +63,10 @@ nlohmann::json small_json(std::string_view raw, std::string_view what) {
 std::string text_member(const JsonInput& member, std::string_view where) {
   JsonCursor cursor(member.raw);
   std::string text;
-  if (cursor.peek() == '"' && read_json_string(cursor, text) == nullptr && cursor.done()) return text;
+  if (cursor.peek() == '"' && member.raw.size() <= small_json_bytes && read_json_string(cursor, text) == nullptr &&
+      cursor.done()) {
+    return text;
+  }
   const nlohmann::json value = small_json(member.raw, fmt::format("{}{}", where, member.name));
   if (!value.is_string()) refuse(fmt::format("{}{} is not a string", where, member.name));
   return value.get<std::string>();
@@ -83,9 +86,8 @@ class Parameters {
   Parameters() = default;
 
   Parameters(std::string_view raw, std::string where) : where_(std::move(where)) {
-    if (!is_object(raw) || raw.size() > small_json_bytes) {
-      if (!small_json(raw, where_ + "parameters").is_object())
-        refuse(fmt::format("{}parameters is not an object", where_));
+    if ((!is_object(raw) || raw.size() > small_json_bytes) && !small_json(raw, where_ + "parameters").is_object()) {
+      refuse(fmt::format("{}parameters is not an object", where_));
     }
     values_ = split_object(raw);
     for (const JsonInput& value : values_) {
@@ -144,7 +146,7 @@ std::vector<std::string> names_of(const std::vector<SignatureEntry>& entries) {
 std::optional<Shape> read_plain_shape(std::string_view raw) {
   JsonCursor cursor(raw);
   Shape shape;
-  if (!cursor.take('[')) return std::nullopt;
+  if (raw.size() > small_json_bytes || !cursor.take('[')) return std::nullopt;
   do {
     cursor.skip_blanks();
     std::int64_t size = 0;
