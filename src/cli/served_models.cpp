@@ -12,6 +12,7 @@
 #include "model/models_file.h"
 #include "model/project_check.h"
 #include "model/storage_error.h"
+#include "server/http/server.h"
 
 namespace gpux::cli {
 namespace {
@@ -75,6 +76,7 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   const bool timeout_is_flag = !flags.timeout.empty() || !environment_variable("GPUX_TIMEOUT").empty();
   options.timeout = timeout_is_flag ? opened.settings.timeout
                                     : first_of(first_of(said.timeout, own.timeout), opened.settings.timeout);
+  options.quick_lanes = flags.io_threads != 0 ? flags.io_threads : http::threads_by_default();
   options.warm_up = said.warm_up.empty() ? own.warm_up : said.warm_up;
 
   std::string workers = flags.workers;

@@ -38,7 +38,8 @@ struct InferAnswer {
   InferTimes times;
 };
 
-/// Called once, on one of the scheduler's threads, without any lock held. Must not throw and should not block.
+/// Called once, on one of the scheduler's threads or (Here::allowed) within submit(), without any lock held. Must not
+/// throw and should not block.
 using Completion = std::function<void(InferAnswer&&)>;
 
 /// What runs one thing at a time: a session, or one of several.
@@ -68,6 +69,11 @@ struct SchedulerOptions {
   BatchLimits batch;
   bool can_batch = false;        ///< whether runs can be shared: can_share_runs() of the signature
   std::size_t max_queue = 1024;  ///< requests that may wait
+  /// Runs that have lately taken less than this, with the answer, may happen on the caller's thread: waking another one
+  /// costs as much. 0: none do.
+  std::chrono::microseconds quick_run{200};
+  /// The same while other requests run with which this one could share its next run.
+  std::chrono::microseconds quick_run_in_company{50};
   /// Called after each run, before its answers, on the thread that ran it, without any lock held. May be null.
   std::function<void(const RunReport&)> on_run;
 };
@@ -78,20 +84,26 @@ struct SchedulerCounts {
   std::uint64_t rejected = 0;    ///< the queue was full
   std::uint64_t cancelled = 0;   ///< the client left
   std::uint64_t expired = 0;     ///< past the deadline
+  std::uint64_t here = 0;        ///< runs on callers' threads, counted in `runs` too
   std::uint64_t retried = 0;     ///< batches that failed and were run one by one
   std::size_t waiting = 0;       ///< now
   std::size_t running = 0;       ///< now: requests in runs, those past their deadline left out
   std::size_t overdue_runs = 0;  ///< now: runs that nobody waits for any more and that have not returned
 };
 
+/// Whether a run may happen on the thread that submits its request.
+enum class Here : std::uint8_t { no, allowed };
+
 /// The queue before one model's replicas. All calls from any thread.
 class Scheduler {
  public:
   using Ticket = std::uint64_t;
 
-  /// One thread more than replicas: it prepares the next full batch while they run.
-  Scheduler(std::vector<std::unique_ptr<Replica>> replicas, const SchedulerOptions& options);
-  /// Cancels what waits, tells what runs to stop, and waits until it has.
+  /// One thread more than replicas: it prepares the next full batch while they run. `lanes` are used for runs on
+  /// callers' threads alone, each for one at a time; without them there are none.
+  Scheduler(std::vector<std::unique_ptr<Replica>> replicas, const SchedulerOptions& options,
+            std::vector<std::unique_ptr<Replica>> lanes = {});
+  /// Cancels what waits, tells what runs to stop, and waits until it has, on callers' threads too.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
@@ -100,7 +112,9 @@ class Scheduler {
   /// full, deadline_exceeded where the deadline has passed, interrupted after close().
   /// Otherwise `done` gets the results, or the error of this request alone; deadline_exceeded at the deadline,
   /// whatever the run does.
-  Ticket submit(InferRequest request, Completion done);
+  /// Here::allowed: where nothing waits, a lane is free and runs of exactly these types and sizes have lately been
+  /// quick, it runs at once on this thread, and `done` is called before this returns 0.
+  Ticket submit(InferRequest request, Completion done, Here here = Here::no);
 
   /// Ahead of the queue and beyond its bound: for probes of the device.
   Ticket submit_first(InferRequest request, Completion done);

@@ -503,6 +503,13 @@ std::shared_ptr<ServedModel> ModelRepository::find(std::string_view name, std::s
   return entry.model;
 }
 
+std::shared_ptr<ServedModel> ModelRepository::find_ready(std::string_view name, std::string_view version) {
+  const std::lock_guard lock(state_->mutex);
+  Entry& entry = state_->entry_for(name, version);
+  if (entry.model) entry.last_use = ++state_->uses;
+  return entry.model;
+}
+
 void ModelRepository::use(std::string_view name, std::string_view version, Use use, Fail fail) {
   std::shared_ptr<ServedModel> model;
   std::optional<ModelSource> again;

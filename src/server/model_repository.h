@@ -87,6 +87,9 @@ class ModelRepository {
   /// Errors not_found, provider_unavailable (it failed to load, is being loaded, or was evicted).
   [[nodiscard]] std::shared_ptr<ServedModel> find(std::string_view name, std::string_view version);
 
+  /// The same; null where it is not ready. Error not_found.
+  [[nodiscard]] std::shared_ptr<ServedModel> find_ready(std::string_view name, std::string_view version);
+
   using Use = std::function<void(const std::shared_ptr<ServedModel>&)>;
   using Fail = std::function<void(const Error&)>;
 

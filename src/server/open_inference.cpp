@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <numeric>
 
@@ -13,6 +14,7 @@
 #include "tensor/convert.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_reader.h"
+#include "tensor/json_text.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {
@@ -49,17 +51,33 @@ std::string shown(std::string_view text) {
   return out;
 }
 
+constexpr std::size_t small_json_bytes = 1U << 16;
+
 nlohmann::json small_json(std::string_view raw, std::string_view what) {
-  if (raw.size() > (1U << 16)) refuse(fmt::format("{} is longer than 64 KiB", what));
+  if (raw.size() > small_json_bytes) refuse(fmt::format("{} is longer than 64 KiB", what));
   nlohmann::json value = nlohmann::json::parse(raw, nullptr, false);
   if (value.is_discarded()) refuse(fmt::format("{} is not JSON", what));
   return value;
 }
 
 std::string text_member(const JsonInput& member, std::string_view where) {
+  JsonCursor cursor(member.raw);
+  std::string text;
+  if (cursor.peek() == '"' && member.raw.size() <= small_json_bytes && read_json_string(cursor, text) == nullptr &&
+      cursor.done()) {
+    return text;
+  }
   const nlohmann::json value = small_json(member.raw, fmt::format("{}{}", where, member.name));
   if (!value.is_string()) refuse(fmt::format("{}{} is not a string", where, member.name));
   return value.get<std::string>();
+}
+
+// A whole number as JSON writes it: no sign, no leading zero.
+std::optional<std::uint64_t> whole_number(std::string_view text) {
+  std::uint64_t value = 0;
+  if (text.empty() || !is_json_digit(text.front()) || (text.front() == '0' && text.size() > 1)) return std::nullopt;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 // The `parameters` of a request, a tensor or an output.
@@ -68,38 +86,48 @@ class Parameters {
   Parameters() = default;
 
   Parameters(std::string_view raw, std::string where) : where_(std::move(where)) {
-    values_ = small_json(raw, where_ + "parameters");
-    if (!values_.is_object()) refuse(fmt::format("{}parameters is not an object", where_));
-  }
-
-  [[nodiscard]] std::optional<std::uint64_t> number(const char* name) const {
-    const auto found = values_.find(name);
-    if (found == values_.end()) return std::nullopt;
-    if (found->is_number_unsigned()) return found->get<std::uint64_t>();
-    // Some clients write every parameter as a string.
-    if (found->is_string()) {
-      const std::string text = *found;
-      if (!text.empty() && text.size() < 19 &&
-          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-        return std::stoull(text);
-      }
+    if ((!is_object(raw) || raw.size() > small_json_bytes) && !small_json(raw, where_ + "parameters").is_object()) {
+      refuse(fmt::format("{}parameters is not an object", where_));
     }
-    refuse(fmt::format("{}parameters.{} is {}, not a whole number of 0 or more", where_, name,
-                       shown(found->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace))));
+    values_ = split_object(raw);
+    for (const JsonInput& value : values_) {
+      if (whole_number(value.raw) || value.raw == "true" || value.raw == "false") continue;
+      if (!nlohmann::json::accept(value.raw)) refuse(fmt::format("{}parameters is not JSON", where_));
+    }
   }
 
-  [[nodiscard]] std::optional<bool> flag(const char* name) const {
-    const auto found = values_.find(name);
-    if (found == values_.end()) return std::nullopt;
-    if (found->is_boolean()) return found->get<bool>();
+  [[nodiscard]] std::optional<std::uint64_t> number(std::string_view name) const {
+    const std::string_view* found = find(name);
+    if (found == nullptr) return std::nullopt;
+    if (const auto number = whole_number(*found)) return number;
+    // Some clients write every parameter as a string.
+    const std::string_view text = found->size() > 2 && found->front() == '"' ? found->substr(1, found->size() - 2) : "";
+    if (!text.empty() && text.size() < 19 && std::all_of(text.begin(), text.end(), is_json_digit)) {
+      return std::stoull(std::string(text));
+    }
+    refuse(fmt::format("{}parameters.{} is {}, not a whole number of 0 or more", where_, name, shown(*found)));
+  }
+
+  [[nodiscard]] std::optional<bool> flag(std::string_view name) const {
+    const std::string_view* found = find(name);
+    if (found == nullptr) return std::nullopt;
+    if (*found == "true") return true;
+    if (*found == "false") return false;
     refuse(fmt::format("{}parameters.{} is neither true nor false", where_, name));
   }
 
-  [[nodiscard]] bool has(const char* name) const { return values_.contains(name); }
+  [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
  private:
+  [[nodiscard]] const std::string_view* find(std::string_view name) const {
+    for (const JsonInput& value : values_) {
+      if (value.name == name) return &value.raw;
+    }
+    return nullptr;
+  }
+
   std::string where_;
-  nlohmann::json values_ = nlohmann::json::object();
+  std::vector<JsonInput> values_;
 };
 
 const SignatureEntry* entry_named(const std::vector<SignatureEntry>& entries, std::string_view name) {
@@ -114,7 +142,29 @@ std::vector<std::string> names_of(const std::vector<SignatureEntry>& entries) {
   return names;
 }
 
+// [1, 3, 224, 224]; empty where it is anything else.
+std::optional<Shape> read_plain_shape(std::string_view raw) {
+  JsonCursor cursor(raw);
+  Shape shape;
+  if (raw.size() > small_json_bytes || !cursor.take('[')) return std::nullopt;
+  do {
+    cursor.skip_blanks();
+    std::int64_t size = 0;
+    const auto [end, failure] = std::from_chars(cursor.at, cursor.end, size);
+    if (failure != std::errc() || size < 0 || (*cursor.at == '0' && end != cursor.at + 1)) return std::nullopt;
+    cursor.at = end;
+    shape.push_back(size);
+    cursor.skip_blanks();
+  } while (cursor.take(','));
+  if (!cursor.take(']') || !cursor.done()) return std::nullopt;
+  return shape;
+}
+
 Shape read_shape(std::string_view raw, std::string_view input) {
+  if (auto plain = read_plain_shape(raw)) {
+    (void)element_count(*plain);
+    return std::move(*plain);
+  }
   const nlohmann::json value = small_json(raw, fmt::format("input '{}': shape", input));
   if (!value.is_array()) refuse(fmt::format("input '{}': shape is not a list", input));
   Shape shape;
@@ -454,6 +504,7 @@ InferCall read_infer_call(const http::Piece& body, std::optional<std::uint64_t> 
 http::Response write_infer_response(const InferResponse& response) {
   http::Response out;
   std::string& text = out.text;
+  text.reserve(256);
   text = R"({"model_name":)";
   append_json_string(text, response.model_name);
   text += R"(,"model_version":)";
@@ -483,8 +534,12 @@ http::Response write_infer_response(const InferResponse& response) {
     }
     text += i == 0 ? R"({"name":)" : R"(,{"name":)";
     append_json_string(text, name);
-    text +=
-        fmt::format(R"(,"datatype":"{}","shape":[{}])", datatype_of(tensor->type()), fmt::join(tensor->shape(), ","));
+    text.append(R"(,"datatype":")").append(datatype_of(tensor->type())).append(R"(","shape":[)");
+    for (std::size_t d = 0; d < tensor->shape().size(); ++d) {
+      if (d != 0) text += ',';
+      text += std::to_string(tensor->shape()[d]);
+    }
+    text += ']';
     if (wanted[i].binary) {
       http::Piece piece;
       if (tensor->type() == ElementType::string) {
@@ -493,7 +548,7 @@ http::Response write_infer_response(const InferResponse& response) {
         auto held = std::make_shared<const Tensor>(*tensor);
         piece = {held->bytes(), held};
       }
-      text += fmt::format(R"(,"parameters":{{"binary_data_size":{}}})", piece.bytes.size());
+      text.append(R"(,"parameters":{"binary_data_size":)").append(std::to_string(piece.bytes.size())) += '}';
       out.pieces.push_back(std::move(piece));
     } else {
       text += R"(,"data":)";

@@ -42,27 +42,28 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shar
   }
   std::vector<std::string> outputs;
   for (const RequestedOutput& output : asked->outputs) outputs.push_back(output.name);
-  const auto ticket = model->submit({.inputs = std::move(asked->inputs),
-                                     .outputs = std::move(outputs),
-                                     .priority = asked->priority,
-                                     .deadline = deadline,
-                                     .arrived = request.arrived},
-                                    [exchange, model, asked, arrived = request.arrived](runtime::InferAnswer&& result) {
-                                      try {
-                                        if (result.error) throw Error(*result.error);
-                                        http::Response response =
-                                            write_infer_response({.model_name = model->name(),
-                                                                  .model_version = model->version(),
-                                                                  .call = *asked,
-                                                                  .outputs = result.outputs,
-                                                                  .project = model->project()});
-                                        add_times(response, result.times, arrived);
-                                        exchange->respond(std::move(response));
-                                      } catch (const Error& error) {
-                                        exchange->respond(error_response(error, Protocol::open_inference));
-                                      }
-                                    });
-  exchange->on_gone([model, ticket] { model->scheduler().cancel(ticket); });
+  const auto ticket = model->submit(
+      {.inputs = std::move(asked->inputs),
+       .outputs = std::move(outputs),
+       .priority = asked->priority,
+       .deadline = deadline,
+       .arrived = request.arrived},
+      [exchange, model, asked, arrived = request.arrived](runtime::InferAnswer&& result) {
+        try {
+          if (result.error) throw Error(*result.error);
+          http::Response response = write_infer_response({.model_name = model->name(),
+                                                          .model_version = model->version(),
+                                                          .call = *asked,
+                                                          .outputs = result.outputs,
+                                                          .project = model->project()});
+          add_times(response, result.times, arrived);
+          exchange->respond(std::move(response));
+        } catch (const Error& error) {
+          exchange->respond(error_response(error, Protocol::open_inference));
+        }
+      },
+      runtime::Here::allowed);
+  if (ticket != 0) exchange->on_gone([model, ticket] { model->scheduler().cancel(ticket); });
 }
 
 // What /v2/repository/… may be given: an object without members, or one of those that are said to be ignored.

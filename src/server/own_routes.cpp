@@ -169,26 +169,29 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const std::sh
       return is_list ? error.within(fmt::format("item {}", i)) : error;
     };
     try {
-      const auto ticket = model->submit({.inputs = std::move(items.items[i]),
-                                         .outputs = {},
-                                         .priority = 0,
-                                         .deadline = deadline,
-                                         .arrived = request.arrived},
-                                        [gathering, answer, fail, within, i](runtime::InferAnswer&& result) {
-                                          if (result.error) {
-                                            fail(within(*result.error));
-                                            return;
-                                          }
-                                          {
-                                            const std::lock_guard lock(gathering->mutex);
-                                            gathering->results[i] = std::move(result.outputs);
-                                            if (result.times.compute >= gathering->slowest.compute)
-                                              gathering->slowest = result.times;
-                                            if (--gathering->missing != 0 || gathering->answered) return;
-                                            gathering->answered = true;
-                                          }
-                                          answer();
-                                        });
+      const auto ticket = model->submit(
+          {.inputs = std::move(items.items[i]),
+           .outputs = {},
+           .priority = 0,
+           .deadline = deadline,
+           .arrived = request.arrived},
+          [gathering, answer, fail, within, i](runtime::InferAnswer&& result) {
+            if (result.error) {
+              fail(within(*result.error));
+              return;
+            }
+            {
+              const std::lock_guard lock(gathering->mutex);
+              gathering->results[i] = std::move(result.outputs);
+              if (result.times.compute >= gathering->slowest.compute) gathering->slowest = result.times;
+              if (--gathering->missing != 0 || gathering->answered) return;
+              gathering->answered = true;
+            }
+            answer();
+          },
+          // A list's items may share runs.
+          items.items.size() == 1 ? runtime::Here::allowed : runtime::Here::no);
+      if (ticket == 0) return;  // the only one, and answered
       const std::lock_guard lock(gathering->mutex);
       if (gathering->answered) {
         model->scheduler().cancel(ticket);

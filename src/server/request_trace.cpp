@@ -35,6 +35,14 @@ std::uint64_t next_number() {
   return start + 0x9e3779b97f4a7c15U * ++count;
 }
 
+std::string hexadecimal(std::uint64_t number) {
+  std::string text(16, '0');
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, number >>= 4U) {
+    *digit = "0123456789abcdef"[number & 15U];
+  }
+  return text;
+}
+
 bool is_usable_id(std::string_view id) {
   return !id.empty() && id.size() <= 128 &&
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
@@ -45,10 +53,10 @@ class Traced : public http::Exchange {
   Traced(std::shared_ptr<http::Exchange> inner, bool log) : inner_(std::move(inner)), log_(log) {
     const http::Headers& headers = inner_->request().headers;
     const std::string_view id = headers["X-Request-Id"];
-    id_ = is_usable_id(id) ? std::string(id) : fmt::format("{:016x}", next_number());
+    id_ = is_usable_id(id) ? std::string(id) : hexadecimal(next_number());
     if (const auto text = headers.find("traceparent")) {
       if (const auto context = read_traceparent(*text)) {
-        context_ = fmt::format("00-{}-{:016x}-{}", context->trace, next_number() | 1U, context->flags);
+        context_ = fmt::format("00-{}-{}-{}", context->trace, hexadecimal(next_number() | 1U), context->flags);
       }
     }
   }

@@ -7,11 +7,24 @@
 #include "base/spelling.h"
 #include "runtime/batch.h"
 #include "runtime/check_inputs.h"
+#include "runtime/session_replica.h"
 
 namespace gpux::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+bool runs_on_the_processor(const Verdict& verdict) {
+  return verdict.placement_known && std::all_of(verdict.active.begin(), verdict.active.end(),
+                                                [](const std::string& provider) { return provider == "cpu"; });
+}
+
+std::vector<std::unique_ptr<runtime::Replica>> lanes_of(const Runtime& runtime, std::size_t count) {
+  std::vector<std::unique_ptr<runtime::Replica>> lanes;
+  if (!runs_on_the_processor(runtime.verdict())) return lanes;
+  for (std::size_t i = 0; i < count; ++i) lanes.push_back(std::make_unique<runtime::SessionReplica>(runtime));
+  return lanes;
+}
 
 std::vector<std::size_t> indices_of(const std::vector<std::string>& names, const Signature& signature) {
   std::vector<std::size_t> indices;
@@ -100,7 +113,8 @@ ServedModel::ServedModel(std::string name, std::string version, Workers workers,
                  {.batch = {.max_rows = options.max_batch_size, .max_delay = options.max_queue_delay, .look_ahead = 64},
                   .can_batch = can_batch_,
                   .max_queue = options.max_queue,
-                  .on_run = [this](const runtime::RunReport& run) { statistics_->count(run); }}) {}
+                  .on_run = [this](const runtime::RunReport& run) { statistics_->count(run); }},
+                 lanes_of(runtime(), options.quick_lanes)) {}
 
 void ServedModel::warm_up() {
   const auto run = [&](const DimensionSizes& sizes) {
@@ -114,7 +128,7 @@ void ServedModel::warm_up() {
   for (const DimensionSizes& sizes : options_.warm_up) run(sizes);
 }
 
-runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion done) {
+runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion done, runtime::Here here) {
   const Clock::time_point arrived = call.arrived;
   try {
     runtime::check_inputs(signature(), call.inputs);
@@ -128,23 +142,25 @@ runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion do
     }
     std::int64_t rows = 1;
     if (can_batch_) rows = runtime::shared_rows(request.inputs).value_or(1);
-    return scheduler_.submit(std::move(request),
-                             [this, rows, arrived, done = std::move(done)](runtime::InferAnswer&& answer) {
-                               if (answer.error) {
-                                 statistics_->count(*answer.error, arrived);
-                               } else {
-                                 const Clock::time_point now = Clock::now();
-                                 ++statistics_->succeeded;
-                                 statistics_->rows += static_cast<std::uint64_t>(rows);
-                                 statistics_->last_success = now.time_since_epoch().count();
-                                 statistics_->total.add(now - arrived);
-                                 statistics_->queue.add(answer.times.queue);
-                                 statistics_->input.add(answer.times.input);
-                                 statistics_->compute.add(answer.times.compute);
-                                 statistics_->output.add(answer.times.output);
-                               }
-                               done(std::move(answer));
-                             });
+    return scheduler_.submit(
+        std::move(request),
+        [this, rows, arrived, done = std::move(done)](runtime::InferAnswer&& answer) {
+          if (answer.error) {
+            statistics_->count(*answer.error, arrived);
+          } else {
+            const Clock::time_point now = Clock::now();
+            ++statistics_->succeeded;
+            statistics_->rows += static_cast<std::uint64_t>(rows);
+            statistics_->last_success = now.time_since_epoch().count();
+            statistics_->total.add(now - arrived);
+            statistics_->queue.add(answer.times.queue);
+            statistics_->input.add(answer.times.input);
+            statistics_->compute.add(answer.times.compute);
+            statistics_->output.add(answer.times.output);
+          }
+          done(std::move(answer));
+        },
+        here);
   } catch (const Error& error) {
     statistics_->count(error, arrived);
     throw;

@@ -71,6 +71,9 @@ struct ServingOptions {
   std::chrono::microseconds max_queue_delay{0};  ///< the oldest request waits so long for company
   std::size_t max_queue = 1024;                  ///< requests that may wait
   std::optional<std::chrono::milliseconds> timeout;
+  /// How many threads may run quick requests themselves instead of waking the model's, where all of it runs on the
+  /// processor: a device that hangs would take them along.
+  std::size_t quick_lanes = 0;
   std::vector<DimensionSizes> warm_up;  ///< one run of each before the first request; none given: one of sizes 1
 };
 
@@ -117,9 +120,9 @@ class ServedModel {
     std::chrono::steady_clock::time_point arrived;
   };
 
-  /// Checks the inputs against the signature and queues them; counts how it ends. Errors as of Scheduler::submit, and
-  /// invalid_input.
-  runtime::Scheduler::Ticket submit(Call call, runtime::Completion done);
+  /// Checks the inputs against the signature and queues them, or runs them as of Scheduler::submit; counts how it ends.
+  /// Errors as of Scheduler::submit, and invalid_input.
+  runtime::Scheduler::Ticket submit(Call call, runtime::Completion done, runtime::Here here = runtime::Here::no);
 
  private:
   std::string name_, version_;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "server/http/server.h"
 #include "server/model_repository.h"
+#include "server/text_readers.h"
 
 namespace gpux::server {
 
@@ -20,6 +22,8 @@ struct ServiceOptions {
   std::chrono::milliseconds probe_timeout{2000};  ///< a health probe of the device takes at most this
   std::chrono::milliseconds probe_after{5000};    ///< a request that succeeded this lately stands for a probe
   bool log_requests = false;                      ///< one line of the log for each
+  std::uint64_t read_here_bytes = 64 << 10;       ///< longer JSON is not read on the thread that calls handle()
+  unsigned reading_threads = 2;                   ///< for those, at most
 };
 
 /// What a route is for, as /openapi.json and the tests see it.
@@ -63,6 +67,7 @@ class Service {
   static const Route routes_[];
   using ModelHandler = std::function<void(const Call&, const std::shared_ptr<ServedModel>&)>;
 
+  void dispatch(const Call& call, const Route* route);
   [[nodiscard]] static Match match(const http::Request& request);
   [[nodiscard]] bool has_key(const http::Request& request) const;
   [[nodiscard]] std::string name_for(const Call& call) const;
@@ -91,6 +96,7 @@ class Service {
   std::function<http::Counters()> counters_;
   std::atomic<bool> ready_ = true;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  TextReaders readers_;  // last: its tasks use the rest
 };
 
 }  // namespace gpux::server

@@ -24,13 +24,26 @@ class Splitter {
   std::vector<JsonInput> object() {
     expect('{', "an object");
     std::vector<JsonInput> members;
-    std::set<std::string, std::less<>> names;
+    std::set<std::string, std::less<>> names;  // of many; a few are compared one by one
+    constexpr std::size_t few = 16;
+    const auto is_new = [&](const std::string& name) {
+      if (members.size() > few) {
+        if (names.empty()) {
+          for (const JsonInput& member : members) names.insert(member.name);
+          return names.size() == members.size();
+        }
+        return names.insert(name).second;
+      }
+      return std::none_of(members.begin(), std::prev(members.end()),
+                          [&](const JsonInput& member) { return member.name == name; });
+    };
+    members.reserve(4);
     cursor_.skip_blanks();
     if (!cursor_.take('}')) {
       do {
         cursor_.skip_blanks();
         members.push_back(member());
-        if (!names.insert(members.back().name).second) {
+        if (!is_new(members.back().name)) {
           refuse(fmt::format("the name {} stands in the object twice", json_excerpt('"' + members.back().name + '"')));
         }
       } while (goes_on('}'));

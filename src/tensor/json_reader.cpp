@@ -121,6 +121,14 @@ struct FloatCodec {
   using Stored = Float;
   ElementType type;
 
+  /// The plain case without a message; false: read() is to look, from the same place.
+  static bool read_plain(JsonCursor& cursor, Stored& value) noexcept {
+    JsonCursor ahead = cursor;
+    if (!read_decimal(ahead, value) || !std::isfinite(value)) return false;
+    cursor.at = ahead.at;
+    return true;
+  }
+
   Failure read(JsonCursor& cursor, Stored& value) const {
     const char* const first = cursor.at;
     if (read_decimal(cursor, value)) {
@@ -301,6 +309,21 @@ class Nesting {
     if (depth_ != 0) ++counts_[depth_ - 1];
   }
 
+  /// How many elements there are in all, where the type says it and the text is long enough for them: each takes a
+  /// character, and another one before the next.
+  [[nodiscard]] std::optional<std::size_t> element_count_within(std::size_t text_bytes) const {
+    if (!rank_) return std::nullopt;
+    std::size_t count = 1;
+    for (std::size_t i = 0; i < *rank_; ++i) {
+      if (sizes_[i] == unknown) return std::nullopt;
+      const auto size = static_cast<std::size_t>(sizes_[i]);
+      if (size != 0 && count > text_bytes / size) return std::nullopt;
+      count *= size;
+    }
+    if (count > text_bytes / 2 + 1) return std::nullopt;
+    return count;
+  }
+
   void close() {
     if (!rank_) rank_ = depth_;
     const std::int64_t count = counts_[--depth_];
@@ -336,18 +359,75 @@ class Nesting {
   std::array<std::int64_t, json_depth_limit> sizes_{};
 };
 
-template <typename Codec>
-void read_one(Reader& reader, const Nesting& nesting, const Codec& codec,
-              std::vector<typename Codec::Stored>& elements) {
+// Where elements go as they are read: a list that grows, or memory for as many as the type says there are. What comes
+// beyond that is not kept: it is refused where its list ends.
+
+template <typename Stored>
+class Growing {
+ public:
+  void add(Stored&& element) { elements_.push_back(std::move(element)); }
+
+  void reserve(std::size_t count) { elements_.reserve(count); }
+
+  [[nodiscard]] std::vector<Stored>& elements() noexcept { return elements_; }
+
+ private:
+  std::vector<Stored> elements_;
+};
+
+template <typename Stored>
+class Placed {
+ public:
+  explicit Placed(std::span<Stored> memory) : next_(memory.data()), end_(memory.data() + memory.size()) {}
+
+  void add(Stored element) noexcept {
+    if (next_ != end_) *next_++ = element;
+  }
+
+ private:
+  Stored* next_;
+  Stored* end_;
+};
+
+template <typename Codec, typename Target>
+void read_one(Reader& reader, const Nesting& nesting, const Codec& codec, Target& target) {
   typename Codec::Stored element{};
+  if constexpr (requires { codec.read_plain(reader.cursor, element); }) {
+    if (codec.read_plain(reader.cursor, element)) [[likely]] {
+      target.add(std::move(element));
+      return;
+    }
+  }
   const Failure failure = codec.read(reader.cursor, element);
   if (!failure.empty()) [[unlikely]]
     nesting.refuse_here(failure);
-  elements.push_back(std::move(element));
+  target.add(std::move(element));
 }
 
-template <typename Codec>
-void read_lists(Reader& reader, Nesting& nesting, const Codec& codec, std::vector<typename Codec::Stored>& elements) {
+// The elements that follow in an innermost list, up to what is neither a comma nor an element.
+template <typename Codec, typename Target>
+void read_row(Reader& reader, Nesting& nesting, const Codec& codec, Target& target) {
+  JsonCursor& cursor = reader.cursor;
+  nesting.element();
+  read_one(reader, nesting, codec, target);
+  if (nesting.outermost()) return;
+  for (;;) {
+    const JsonCursor before = cursor;
+    cursor.skip_blanks();
+    if (cursor.peek() != ',') return;
+    ++cursor.at;
+    cursor.skip_blanks();
+    if (cursor.peek() == '[') {
+      cursor = before;
+      return;
+    }
+    nesting.count();
+    read_one(reader, nesting, codec, target);
+  }
+}
+
+template <typename Codec, typename Target>
+void read_lists(Reader& reader, Nesting& nesting, const Codec& codec, Target& target) {
   JsonCursor& cursor = reader.cursor;
   for (;;) {
     cursor.skip_blanks();
@@ -360,8 +440,7 @@ void read_lists(Reader& reader, Nesting& nesting, const Codec& codec, std::vecto
       if (!complete) continue;
       nesting.close();
     } else {
-      nesting.element();
-      read_one(reader, nesting, codec, elements);
+      read_row(reader, nesting, codec, target);
     }
     while (complete) {
       nesting.count();
@@ -396,16 +475,38 @@ Tensor tensor_of(ElementType type, Shape shape, std::vector<Stored>&& elements) 
   }
 }
 
+// Straight into the memory of a tensor of so many elements, without its shape.
+template <typename Codec>
+Tensor read_placed(Reader& reader, Nesting& nesting, ElementType type, const Codec& codec, std::size_t count) {
+  using Stored = typename Codec::Stored;
+  Tensor tensor = Tensor::allocate(type, {static_cast<std::int64_t>(count)});
+  const std::span<std::byte> bytes = tensor.mutable_bytes();
+  Placed<Stored> target({reinterpret_cast<Stored*>(bytes.data()), count});
+  read_lists(reader, nesting, codec, target);
+  return tensor;
+}
+
 template <typename Codec>
 Tensor read_elements(Reader& reader, const ValueType& type, const Codec& codec, bool whole_text) {
+  using Stored = typename Codec::Stored;
   Nesting nesting(reader, type);
-  std::vector<typename Codec::Stored> elements;
-  if (whole_text) {
-    const std::string_view rest = reader.cursor.rest();
-    elements.reserve(static_cast<std::size_t>(std::count(rest.begin(), rest.end(), ',')) + 1);
+  const std::string_view rest = reader.cursor.rest();
+  std::optional<std::size_t> count = nesting.element_count_within(rest.size());
+  if (!count && whole_text) count = static_cast<std::size_t>(std::count(rest.begin(), rest.end(), ',')) + 1;
+  if constexpr (!std::is_same_v<Stored, std::string>) {
+    if (count && bits_of(type.element) >= 8) {
+      const Tensor flat = read_placed(reader, nesting, type.element, codec, *count);
+      const Shape shape = nesting.shape();
+      const auto read = static_cast<std::size_t>(element_count(shape));
+      if (read == *count) return flat.reshaped(shape);
+      // Lists without elements have commas too.
+      return flat.rows(0, static_cast<std::int64_t>(read)).reshaped(shape);
+    }
   }
+  Growing<Stored> elements;
+  if (count) elements.reserve(*count);
   read_lists(reader, nesting, codec, elements);
-  return tensor_of(type.element, nesting.shape(), std::move(elements));
+  return tensor_of(type.element, nesting.shape(), std::move(elements.elements()));
 }
 
 Tensor read_tensor(Reader& reader, const ValueType& type, bool whole_text) {

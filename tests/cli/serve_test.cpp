@@ -1,6 +1,8 @@
 // gpux serve as a user meets it: what it says, what it answers, how it ends.
 #include <csignal>
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,6 +57,40 @@ TEST(Serve, AnswersOnAllItsRoutesAndEndsWhenAsked) {
 
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(), 0) << server.log();
+}
+
+// Quick requests run on the thread that read them, long texts are read on another one; neither is seen from outside.
+TEST(Serve, AnswersManyAlikeAndLongTexts) {
+  const Program gpux;
+  const Serving server(gpux, {"adder=" + model("add.onnx")});
+  RawClient client(server.port());
+  for (int i = 0; i < 50; ++i) {
+    const std::string row = fmt::format("[{0}, {0}, {0}]", i);
+    const Answered answer = client.ask(post("/predict", fmt::format(R"({{"x": [{}]}})", row)));
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(Json::parse(answer.body), Json::parse(fmt::format(R"({{"y": [[{}, {}, {}]]}})", i + 1, i + 2, i + 3)));
+  }
+
+  std::string rows, sums;
+  constexpr int count = 20'000;
+  for (int i = 0; i < count; ++i) {
+    rows += fmt::format("{}[{}, 0, -1]", i == 0 ? "" : ", ", i);
+    sums += fmt::format("{}[{}, 2, 2]", i == 0 ? "" : ", ", i + 1);
+  }
+  EXPECT_EQ(server.json(post("/predict", fmt::format(R"({{"x": [{}]}})", rows))),
+            Json::parse(fmt::format(R"({{"y": [{}]}})", sums)));
+  const auto infer = [&](int said) {
+    return post("/v2/models/adder/infer",
+                fmt::format(R"({{"inputs": [{{"name": "x", "shape": [{}, 3], "datatype": "FP32",
+        "data": [{}]}}]}})",
+                            said, rows));
+  };
+  EXPECT_EQ(server.json(infer(count)).at("outputs").at(0).at("data").size(), std::size_t{3} * count);
+  EXPECT_THAT(server.json(infer(count + 1), 400).at("error"), HasSubstr("20000 elements, not 20001"));
+  EXPECT_THAT(server.json(post("/predict", fmt::format(R"({{"x": [{}, [1, 2]]}})", rows)), 400).at("detail"),
+              HasSubstr("[20000]: 2 elements, not 3"));
+  const Json counts = server.json(get("/v2/models/adder/stats")).at("model_stats").at(0).at("inference_stats");
+  EXPECT_EQ(counts.at("success").at("count"), 52);
 }
 
 TEST(Serve, RefusesEachMistakeAndLivesOn) {

@@ -1,6 +1,7 @@
 #include "runtime/scheduler.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -25,6 +26,7 @@ class Doubler : public Replica {
     bool open = true;
     bool stoppable = true;
     int entered = 0;
+    std::atomic<int> left = 0;
     std::vector<std::int64_t> runs;
     std::vector<float> order;  // first value of each run
 
@@ -51,6 +53,7 @@ class Doubler : public Replica {
     shared_.order.push_back(input.as<float>()[0]);
     shared_.changed.notify_all();
     shared_.changed.wait(lock, [&] { return shared_.open || (stopped_ && shared_.stoppable); });
+    ++shared_.left;
     if (stopped_ && shared_.stoppable) throw Error(ErrorCode::interrupted, "stopped");
     lock.unlock();
     Tensor output = Tensor::allocate(ElementType::float32, input.shape());
@@ -284,12 +287,194 @@ TEST(Scheduler, TheEndAnswersEverybody) {
   EXPECT_EQ(waiting.get().error->code(), ErrorCode::interrupted);
 }
 
+// Of the tests below: everything that has been seen counts as quick, however slow the machine is.
+SchedulerOptions everything_is_quick() {
+  return {.batch = {.max_rows = 8}, .can_batch = true, .quick_run = 100s, .quick_run_in_company = 100s};
+}
+
+// Sends the request, waiting for its answer, until such runs are known; the answer that came within submit().
+InferAnswer send_until_here(Scheduler& scheduler, const InferRequest& what) {
+  for (int i = 0; i < 20'000; ++i) {
+    auto promise = std::make_shared<std::promise<InferAnswer>>();
+    auto future = promise->get_future();
+    std::thread::id answered_on;
+    const auto ticket = scheduler.submit(
+        what,
+        [&, promise](InferAnswer&& answer) {
+          answered_on = std::this_thread::get_id();
+          promise->set_value(std::move(answer));
+        },
+        Here::allowed);
+    InferAnswer answer = future.get();
+    if (ticket != 0) continue;  // what it taught may be known only after its answer
+    EXPECT_EQ(answered_on, std::this_thread::get_id());
+    return answer;
+  }
+  ADD_FAILURE() << "never ran here";
+  return {};
+}
+
+// Whether it would run on this thread now; where not, it is queued.
+bool runs_here(Scheduler& scheduler, const InferRequest& what, Here here = Here::allowed) {
+  return scheduler.submit(
+             what, [](InferAnswer&&) {}, here) == 0;
+}
+
+TEST(SchedulerLanes, RunWhatIsKnownToBeQuickOnTheCallersThread) {
+  Doubler::Shared shared;
+  std::atomic<int> reports = 0;
+  SchedulerOptions options = everything_is_quick();
+  options.on_run = [&](const RunReport&) { ++reports; };
+  Scheduler scheduler(replicas(shared), options, replicas(shared));
+  EXPECT_FALSE(runs_here(scheduler, request({1, 2})));  // never seen
+  const InferAnswer answer = send_until_here(scheduler, request({3, 4}));
+  EXPECT_THAT(values(answer), ElementsAre(6, 8));
+  EXPECT_EQ(answer.times.batch_requests, 1U);
+  EXPECT_EQ(answer.times.batch_rows, 2);
+  EXPECT_TRUE(runs_here(scheduler, request({5, 6})));
+  EXPECT_FALSE(runs_here(scheduler, request({5, 6}), Here::no));
+  EXPECT_TRUE(scheduler.close(std::chrono::steady_clock::now() + 20s));
+  const SchedulerCounts counts = scheduler.counts();
+  EXPECT_EQ(counts.here, 2U);
+  EXPECT_EQ(counts.runs, shared.runs.size());
+  EXPECT_EQ(static_cast<std::size_t>(reports), shared.runs.size());
+  EXPECT_EQ(counts.running, 0U);
+}
+
+TEST(SchedulerLanes, AreNotForOtherSizes) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), everything_is_quick(), replicas(shared));
+  (void)send_until_here(scheduler, request({1}));
+  EXPECT_FALSE(runs_here(scheduler, request({1, 2})));
+}
+
+TEST(SchedulerLanes, AreNotForRunsThatWereSlow) {
+  Doubler::Shared shared;
+  SchedulerOptions options = everything_is_quick();
+  options.quick_run = options.quick_run_in_company = 20ms;
+  Scheduler scheduler(replicas(shared), options, replicas(shared));
+  Caller caller(scheduler);
+  shared.set_open(false);
+  auto slow = caller.send(request({1}));
+  shared.wait_for_entered(1);
+  std::this_thread::sleep_for(60ms);
+  shared.set_open(true);
+  (void)slow.get();
+  // It is remembered for some time, whether or not the next are quick.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(runs_here(scheduler, request({2})));
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+TEST(SchedulerLanes, AreNotUsedWhileSomethingWaits) {
+  Doubler::Shared shared;
+  SchedulerOptions options = everything_is_quick();
+  options.can_batch = false;
+  Scheduler scheduler(replicas(shared), options, replicas(shared));
+  (void)send_until_here(scheduler, request({1}));
+  shared.set_open(false);
+  const int before = shared.entered;
+  EXPECT_FALSE(runs_here(scheduler, request({2}), Here::no));
+  shared.wait_for_entered(before + 1);
+  EXPECT_FALSE(runs_here(scheduler, request({3}), Here::no));
+  EXPECT_FALSE(runs_here(scheduler, request({4})));
+  shared.set_open(true);
+}
+
+TEST(SchedulerLanes, LeaveRequestsThatCouldShareARunToTheQueue) {
+  Doubler::Shared shared;
+  SchedulerOptions options = everything_is_quick();
+  options.quick_run_in_company = 0us;
+  Scheduler scheduler(replicas(shared), options, replicas(shared));
+  (void)send_until_here(scheduler, request({1}));
+  shared.set_open(false);
+  const int before = shared.entered;
+  EXPECT_FALSE(runs_here(scheduler, request({2}), Here::no));
+  shared.wait_for_entered(before + 1);
+  EXPECT_FALSE(runs_here(scheduler, request({3})));
+  shared.set_open(true);
+}
+
+TEST(SchedulerLanes, AreNotUsedWhereRequestsAreToWaitForOthers) {
+  Doubler::Shared shared;
+  SchedulerOptions options = everything_is_quick();
+  options.batch.max_delay = 1ms;
+  Scheduler scheduler(replicas(shared), options, replicas(shared));
+  Caller caller(scheduler);
+  for (int i = 0; i < 20; ++i) {
+    (void)caller.send(request({1})).get();
+    EXPECT_FALSE(runs_here(scheduler, request({1})));
+  }
+}
+
+TEST(SchedulerLanes, AnswerAtTheDeadlineAndRefuseAfterIt) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), everything_is_quick(), replicas(shared));
+  (void)send_until_here(scheduler, request({1}));
+  InferRequest late = request({2});
+  late.deadline = std::chrono::steady_clock::now() - 1ms;
+  EXPECT_THROW((void)runs_here(scheduler, late), Error);
+  shared.set_open(false);
+  InferRequest slow = request({3});
+  slow.deadline = std::chrono::steady_clock::now() + 50ms;
+  std::promise<InferAnswer> promise;
+  const auto ticket = scheduler.submit(
+      slow, [&](InferAnswer&& answer) { promise.set_value(std::move(answer)); }, Here::allowed);
+  EXPECT_EQ(ticket, 0U);  // the run was stopped: the gate is still shut
+  EXPECT_EQ(promise.get_future().get().error->code(), ErrorCode::deadline_exceeded);
+  const SchedulerCounts counts = scheduler.counts();
+  EXPECT_EQ(counts.expired, 2U);
+  EXPECT_EQ(counts.overdue_runs, 0U);
+  EXPECT_EQ(counts.running, 0U);
+  shared.set_open(true);
+}
+
+TEST(SchedulerLanes, ReportAFailureToTheirCallerAlone) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), everything_is_quick(), replicas(shared));
+  (void)send_until_here(scheduler, request({1}));
+  std::optional<InferAnswer> answer;
+  EXPECT_EQ(scheduler.submit(
+                request({13}), [&](InferAnswer&& given) { answer = std::move(given); }, Here::allowed),
+            0U);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->error->code(), ErrorCode::invalid_input);
+  EXPECT_TRUE(runs_here(scheduler, request({2})));
+}
+
+TEST(SchedulerLanes, TheEndWaitsForTheRunOnACallersThread) {
+  Doubler::Shared shared;
+  std::promise<InferAnswer> promise;
+  auto scheduler = std::make_unique<Scheduler>(replicas(shared), everything_is_quick(), replicas(shared));
+  (void)send_until_here(*scheduler, request({1}));
+  shared.set_open(false);
+  shared.stoppable = false;
+  const int entered = shared.entered, left = shared.left;
+  std::thread caller([&, used = scheduler.get()] {
+    used->submit(
+        request({2}), [&](InferAnswer&& answer) { promise.set_value(std::move(answer)); }, Here::allowed);
+  });
+  shared.wait_for_entered(entered + 1);
+  std::thread opener([&] {
+    std::this_thread::sleep_for(30ms);
+    shared.set_open(true);
+  });
+  scheduler.reset();
+  EXPECT_EQ(shared.left, left + 1);
+  EXPECT_EQ(promise.get_future().get().error->code(), ErrorCode::interrupted);
+  caller.join();
+  opener.join();
+}
+
 // Many callers, replicas, deadlines and cancellations at once: each answer comes once and is the caller's own.
 TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
   Doubler::Shared shared;
   std::atomic<int> answers = 0, right = 0, accepted = 0;
   {
-    Scheduler scheduler(replicas(shared, 2), {.batch = {.max_rows = 8}, .can_batch = true, .max_queue = 64});
+    SchedulerOptions options = everything_is_quick();
+    options.max_queue = 64;
+    Scheduler scheduler(replicas(shared, 2), options, replicas(shared, 2));
     std::vector<std::thread> callers;
     for (int thread = 0; thread < 4; ++thread) {
       callers.emplace_back([&, thread] {
@@ -299,10 +484,13 @@ TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
           next.priority = i % 2;
           if (i % 7 == 0) next.deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(i % 200);
           try {
-            const auto ticket = scheduler.submit(std::move(next), [&, value](InferAnswer&& answer) {
-              ++answers;
-              if (answer.error || values(answer).front() == 2 * value) ++right;
-            });
+            const auto ticket = scheduler.submit(
+                std::move(next),
+                [&, value](InferAnswer&& answer) {
+                  ++answers;
+                  if (answer.error || values(answer).front() == 2 * value) ++right;
+                },
+                i % 2 == 0 ? Here::allowed : Here::no);
             ++accepted;
             if (i % 11 == 0) scheduler.cancel(ticket);
           } catch (const Error&) {
@@ -316,6 +504,7 @@ TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
     const SchedulerCounts counts = scheduler.counts();
     EXPECT_EQ(counts.waiting, 0U);
     EXPECT_EQ(counts.running, 0U);
+    EXPECT_GT(counts.here, 0U);
   }
   EXPECT_GT(accepted, 0);
   EXPECT_EQ(answers, accepted);

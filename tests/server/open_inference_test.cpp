@@ -117,6 +117,12 @@ struct Bad {
   const char* message;
 };
 
+std::string many(const std::string& text, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += text;
+  return out;
+}
+
 TEST(OpenInference, RefusesInOneLineThatNamesThePlace) {
   const std::string x = R"({"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", )";
   const std::vector<std::pair<std::string, const char*>> cases{
@@ -147,6 +153,12 @@ TEST(OpenInference, RefusesInOneLineThatNamesThePlace) {
       {x + R"("parameters": {"binary_data_size": 0}, "data": [1, 2]}]})", "both data and"},
       {x + R"("parameters": {"shared_memory_region": "r"}}]})", "shared memory"},
       {x + R"("parameters": 1}]})", "not an object"},
+      {x + R"("parameters": {"binary_data_size": 08}}]})", "parameters is not JSON"},
+      {x + R"("parameters": {"other": 1.}}]})", "parameters is not JSON"},
+      {x + R"("parameters": {"other": 1, "other": 1}}]})", "twice"},
+      {x + R"("parameters": {"binary_data_size": "eight"}}]})", "eight"},
+      {x + R"("parameters": {"binary_data_size": "a)" + many("\u00e9", 100) + R"("}}]})", "not a whole number"},
+      {R"({"id": ")" + many("a", 70'000) + R"(", "inputs": []})", "longer than 64 KiB"},
       {x + R"("data": [1, 2]}], "outputs": [{"name": "z"}]})", "no output \"z\"; outputs: y"},
       {x + R"("data": [1, 2]}], "outputs": [{"name": "y"}, {"name": "y"}]})", "asked for twice"},
       {x + R"("data": [1, 2]}], "parameters": {"sequence_id": 1}})", "sequences"},

@@ -80,6 +80,27 @@ TEST(JsonReader, RefusesOtherShapesWithThePlace) {
   for (const auto& c : cases) EXPECT_THAT(refusal(c.text, ElementType::float32, c.declared), HasSubstr(c.expected));
 }
 
+// The type's sizes say how much memory to take; a text that is shorter than that has the last word.
+TEST(JsonReader, DeclaredSizesAreNotBelieved) {
+  constexpr std::int64_t enormous = std::int64_t{1} << 40;
+  for (const Sizes& sizes : std::vector<Sizes>{{{enormous}}, {{enormous, enormous}}, {{3}}}) {
+    const std::string text = sizes->size() == 1 ? "[1,2]" : "[[1,2]]";
+    EXPECT_THAT(refusal(text, ElementType::float32, sizes), HasSubstr("2 elements, not "));
+    EXPECT_THAT(refusal(text, ElementType::string, sizes), HasSubstr("1 is not a string"));
+  }
+  EXPECT_THAT(refusal("[1,2,3,4,5,6,7,8]", ElementType::float32, {{3}}), HasSubstr("8 elements, not 3"));
+  EXPECT_THAT(refusal("[[1,2],[3,4],[5,6]]", ElementType::float32, {{2, 2}}), HasSubstr("3 elements, not 2"));
+}
+
+TEST(JsonReader, ReadsEveryElementIntoItsPlace) {
+  for (const Sizes& sizes : std::vector<Sizes>{std::nullopt, {{any, 2}}, {{2, 2}}}) {
+    EXPECT_THAT(read("[[1.5, -2], [ 3e1 ,4]]", ElementType::float32, sizes).as<float>(), ElementsAre(1.5F, -2, 30, 4));
+    EXPECT_THAT(read("[[1,2],[\"NaN\",4]]", ElementType::float32, sizes).as<float>(),
+                ElementsAre(1, 2, testing::IsNan(), 4));
+    EXPECT_THAT(read("[[1,2],[3,-4]]", ElementType::int64, sizes).as<std::int64_t>(), ElementsAre(1, 2, 3, -4));
+  }
+}
+
 TEST(JsonReader, DeepTextsEndCleanly) {
   EXPECT_THAT(refusal(std::string(1000000, '['), ElementType::float32), HasSubstr("deeper than 64"));
   EXPECT_THAT(refusal(std::string(1000000, '['), ElementType::float32, {{any}}), HasSubstr("a list stands"));

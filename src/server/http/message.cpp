@@ -18,10 +18,17 @@ char lower_letter(char letter) noexcept {
   return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter;
 }
 
+constexpr std::array<bool, 256> token_characters = [] {
+  std::array<bool, 256> is_one{};
+  for (const char mark : std::string_view("!#$%&'*+-.^_`|~")) is_one[static_cast<unsigned char>(mark)] = true;
+  for (char digit = '0'; digit <= '9'; ++digit) is_one[static_cast<unsigned char>(digit)] = true;
+  for (char letter = 'a'; letter <= 'z'; ++letter) is_one[static_cast<unsigned char>(letter)] = true;
+  for (char letter = 'A'; letter <= 'Z'; ++letter) is_one[static_cast<unsigned char>(letter)] = true;
+  return is_one;
+}();
+
 bool is_token_character(char character) noexcept {
-  constexpr std::string_view marks = "!#$%&'*+-.^_`|~";
-  return (character >= '0' && character <= '9') || (character >= 'a' && character <= 'z') ||
-         (character >= 'A' && character <= 'Z') || marks.find(character) != std::string_view::npos;
+  return token_characters[static_cast<unsigned char>(character)];
 }
 
 bool is_control(char character) noexcept {
@@ -53,6 +60,11 @@ void Headers::add(std::string_view name, std::string_view value) {
 }
 
 void Headers::add_checked(std::string_view name, std::string_view value) {
+  // Most messages have no more.
+  if (entries_.empty()) {
+    entries_.reserve(8);
+    text_.reserve(256);
+  }
   entries_.push_back({static_cast<std::uint32_t>(text_.size()), static_cast<std::uint32_t>(name.size()),
                       static_cast<std::uint32_t>(value.size())});
   text_.append(name).append(value);
@@ -106,6 +118,11 @@ Piece make_body(std::string_view text, std::size_t aligned_at) {
 }
 
 std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_blank) {
+  const bool is_plain = std::all_of(text.begin(), text.end(), [](char character) {
+    return !is_control(character) && character != '%' && character != '+' &&
+           static_cast<unsigned char>(character) < 0x80;
+  });
+  if (is_plain) return std::string(text);
   std::string decoded;
   decoded.reserve(text.size());
   for (std::size_t at = 0; at < text.size(); ++at) {

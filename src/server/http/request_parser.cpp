@@ -111,9 +111,11 @@ bool has_dot_segment(std::string_view path) {
 }
 
 std::optional<Refusal> read_target(Request& request) {
-  request.target = std::string(without_authority(request.target));
+  if (const std::string_view path = without_authority(request.target); path.size() != request.target.size()) {
+    request.target = std::string(path);
+  }
   if (request.target == "*" && request.method == "OPTIONS") {
-    request.path = "*";
+    request.path.assign(1, '*');  // g++ 12 warns of an overlap in an assignment
     return std::nullopt;
   }
   if (request.target.empty() || request.target.front() != '/') {

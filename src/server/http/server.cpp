@@ -66,6 +66,10 @@ void turn_away(int socket, bool tls) noexcept {
 
 }  // namespace
 
+unsigned threads_by_default() {
+  return std::min(usable_processors(), most_threads_by_default);
+}
+
 class Server::Implementation {
  public:
   Implementation(ServerOptions options, Handler handler, Admission admission);
@@ -137,8 +141,7 @@ Server::Implementation::Implementation(ServerOptions options, Handler handler, A
   if (options.port) port_ = sockets.back().port();
   if (!options.unix_path.empty()) sockets.push_back(ListeningSocket::unix_domain(options.unix_path));
 
-  const unsigned threads =
-      options.threads > 0 ? options.threads : std::min(usable_processors(), most_threads_by_default);
+  const unsigned threads = options.threads > 0 ? options.threads : threads_by_default();
   for (unsigned index = 0; index < threads; ++index) loops_.push_back(std::make_unique<Loop>(service_));
   for (ListeningSocket& socket : sockets) {
     acceptors_.push_back(std::make_unique<Acceptor>(std::move(socket), *loops_.front()));

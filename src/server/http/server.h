@@ -78,11 +78,14 @@ using Handler = std::function<void(std::shared_ptr<Exchange>)>;
 /// before memory is spent on it; the connection is closed after it where a body follows. Must not block.
 using Admission = std::function<std::optional<Response>(const Request&)>;
 
+/// How many threads read and write where ServerOptions::threads is 0: one a usable processor, at most 4.
+[[nodiscard]] unsigned threads_by_default();
+
 struct ServerOptions {
   std::string host = "127.0.0.1";            ///< an address or a name; "0.0.0.0" and "::" for all
   std::optional<std::uint16_t> port = 8080;  ///< 0: a free one; none: no TCP
   std::filesystem::path unix_path;           ///< besides; empty: none. A stale socket there is replaced, a live one not
-  unsigned threads = 0;                      ///< that read and write; 0: one a usable processor, at most 4
+  unsigned threads = 0;                      ///< that read and write; 0: threads_by_default()
   /// PEM files, both or none; TLS 1.2 and newer on the TCP port. Read again when they have changed; a pair that cannot
   /// be used then is logged and the old one kept.
   std::filesystem::path tls_certificate;  ///< the chain, own certificate first
