@@ -43,13 +43,7 @@ class Traced : public http::Exchange {
  public:
   Traced(std::shared_ptr<http::Exchange> inner, bool log) : inner_(std::move(inner)), log_(log) {
     const http::Headers& headers = inner_->request().headers;
-    const std::string_view id = headers["X-Request-Id"];
-    id_ = is_usable_id(id) ? std::string(id) : fmt::format("{:016x}", next_number());
-    if (const auto text = headers.find("traceparent")) {
-      if (const auto context = read_traceparent(*text)) {
-        context_ = fmt::format("00-{}-{:016x}-{}", context->trace, next_number() | 1U, context->flags);
-      }
-    }
+    names_ = name_request(headers["X-Request-Id"], headers.find("traceparent"));
   }
 
   [[nodiscard]] const http::Request& request() const noexcept override { return inner_->request(); }
@@ -74,18 +68,18 @@ class Traced : public http::Exchange {
 
  private:
   void note(http::Response& response) const {
-    response.headers.add("X-Request-Id", id_);
-    if (!context_.empty()) response.headers.add("traceparent", context_);
+    response.headers.add("X-Request-Id", names_.id);
+    if (!names_.traceparent.empty()) response.headers.add("traceparent", names_.traceparent);
     if (!log_) return;
     const http::Request& asked = request();
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - asked.arrived).count();
     log::info("{} {} {} {} bytes {:.3f} ms peer={} request={}{}{}", asked.method, asked.path, response.status,
-              response.body_bytes(), milliseconds, asked.peer ? *asked.peer : std::string("-"), id_,
-              context_.empty() ? "" : " trace=", context_);
+              response.body_bytes(), milliseconds, asked.peer ? *asked.peer : std::string("-"), names_.id,
+              names_.traceparent.empty() ? "" : " trace=", names_.traceparent);
   }
 
   std::shared_ptr<http::Exchange> inner_;
-  std::string id_, context_;
+  RequestNames names_;
   bool log_;
 };
 
@@ -102,6 +96,17 @@ std::optional<TraceParent> read_traceparent(std::string_view text) {
   const bool valid = is_hexadecimal(context.trace) && is_hexadecimal(context.parent) && is_hexadecimal(context.flags) &&
                      !is_zero(context.trace) && !is_zero(context.parent);
   return valid ? std::optional(std::move(context)) : std::nullopt;
+}
+
+RequestNames name_request(std::string_view given_id, std::optional<std::string_view> traceparent) {
+  RequestNames names{.id = is_usable_id(given_id) ? std::string(given_id) : fmt::format("{:016x}", next_number()),
+                     .traceparent = {}};
+  if (traceparent) {
+    if (const auto context = read_traceparent(*traceparent)) {
+      names.traceparent = fmt::format("00-{}-{:016x}-{}", context->trace, next_number() | 1U, context->flags);
+    }
+  }
+  return names;
 }
 
 std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, bool log_request) {

@@ -64,7 +64,6 @@ class Service {
   using ModelHandler = std::function<void(const Call&, const std::shared_ptr<ServedModel>&)>;
 
   [[nodiscard]] static Match match(const http::Request& request);
-  [[nodiscard]] bool has_key(const http::Request& request) const;
   [[nodiscard]] std::string name_for(const Call& call) const;
   void with_model(const Call& call, ModelHandler handler);
 
