@@ -23,6 +23,7 @@
 #include "cli/serve_flags.h"
 #include "cli/served_models.h"
 #include "gpux/error.h"
+#include "server/grpc/server.h"
 #include "server/http/server.h"
 #include "server/service.h"
 #include "tensor/json_writer.h"
@@ -86,14 +87,40 @@ std::vector<std::string> read_api_keys(const std::string& file) {
   return keys;
 }
 
+std::string host_and_port(const std::string& host, std::uint16_t port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
+}
+
 std::string address_of(const ServeFlags& flags, std::uint16_t port) {
-  const bool is_ipv6 = flags.host.find(':') != std::string::npos;
-  return fmt::format("{}://{}{}{}:{}", flags.tls_certificate.empty() ? "http" : "https", is_ipv6 ? "[" : "", flags.host,
-                     is_ipv6 ? "]" : "", port);
+  return fmt::format("{}://{}", flags.tls_certificate.empty() ? "http" : "https", host_and_port(flags.host, port));
+}
+
+// Null where it is off: by --no-grpc, or because its port is taken and nobody asked for that very port.
+std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const ServeFlags& flags,
+                                              const server::ServiceOptions& service,
+                                              server::ModelRepository& repository) {
+  if (flags.no_grpc) return nullptr;
+  server::GrpcServerOptions options;
+  options.host = flags.host;
+  options.port = flags.grpc_port;
+  options.tls_certificate = flags.tls_certificate;
+  options.tls_key = flags.tls_key;
+  options.api_keys = service.api_keys;
+  options.probe = {service.probe_timeout, service.probe_after};
+  options.log_requests = service.log_requests;
+  options.max_message_bytes = flags.max_body_bytes;
+  try {
+    return std::make_unique<server::GrpcServer>(repository, options);
+  } catch (const Error& error) {
+    if (flags.is_grpc_port_given || error.code() != ErrorCode::resource_exhausted) throw error.within("--grpc-port");
+    say(context, fmt::format("without gRPC: {}; --grpc-port gives another, --no-grpc none", error.message()));
+    return nullptr;
+  }
 }
 
 void announce(const Context& context, const ServeFlags& flags, std::uint16_t port,
-              const std::vector<std::shared_ptr<server::ServedModel>>& models) {
+              std::optional<std::uint16_t> grpc_port, const std::vector<std::shared_ptr<server::ServedModel>>& models) {
   const std::string address = address_of(flags, port);
   for (const auto& model : models) {
     say(context, fmt::format("{} {}: {}", model->name(), model->version(), to_line(model->runtime().verdict())));
@@ -105,10 +132,15 @@ void announce(const Context& context, const ServeFlags& flags, std::uint16_t por
     say(context, fmt::format("  POST {}/v2/models/{}/infer", address, model->name()));
   }
   say(context, fmt::format("  GET  {}/health /info /metrics /v2", address));
+  if (grpc_port) {
+    say(context, fmt::format("  gRPC {} (Open Inference Protocol, health, reflection{})",
+                             host_and_port(flags.host, *grpc_port), flags.tls_certificate.empty() ? "" : ", TLS"));
+  }
   if (!context.json) return;
   std::string text = R"({"address": )";
   append_json_string(text, address);
-  text += fmt::format(R"(, "port": {}, "models": [)", port);
+  text += fmt::format(R"(, "port": {}, "grpc_port": {}, "models": [)", port,
+                      grpc_port ? std::to_string(*grpc_port) : "null");
   for (std::size_t i = 0; i < models.size(); ++i) {
     text += i == 0 ? R"({"name": )" : R"(, {"name": )";
     append_json_string(text, models[i]->name());
@@ -161,7 +193,7 @@ void serve(const ServeFlags& flags, Context& context) {
 
   raise_file_limit();
   const Signals signals;
-  server::Service service(repository, std::move(service_options));
+  server::Service service(repository, service_options);
   http::ServerOptions http_options;
   http_options.host = flags.host;
   http_options.port = flags.port;
@@ -175,13 +207,15 @@ void serve(const ServeFlags& flags, Context& context) {
       http_options, [&](const std::shared_ptr<http::Exchange>& exchange) { service.handle(exchange); },
       [&](const http::Request& request) { return service.admit(request); });
   service.set_counters([&] { return http.counters(); });
+  const std::unique_ptr<server::GrpcServer> grpc = open_grpc(context, flags, service_options, repository);
   http.start();
-  announce(context, flags, http.port(), repository.models());
+  announce(context, flags, http.port(), grpc ? std::optional(grpc->port()) : std::nullopt, repository.models());
 
   while (signals.wait(watch.count() == 0 ? std::chrono::milliseconds(-1) : watch) == 0) {
     repository.refresh([](const std::optional<Error>&) {});
   }
   service.set_ready(false);
+  if (grpc) grpc->set_ready(false);
   say(context, "shutting down: a second signal ends at once");
   if (signals.wait(drain_delay) != 0) {
     context.exit_code = static_cast<int>(ErrorCode::interrupted);
@@ -189,7 +223,12 @@ void serve(const ServeFlags& flags, Context& context) {
   }
   std::atomic<bool> drained = false;
   std::thread drain([&] {
-    (void)http.drain(Clock::now() + drain_timeout);
+    const Clock::time_point deadline = Clock::now() + drain_timeout;
+    std::thread other([&] {
+      if (grpc) (void)grpc->drain(deadline);
+    });
+    (void)http.drain(deadline);
+    other.join();
     drained = true;
   });
   while (!drained) {
@@ -209,7 +248,7 @@ void serve(const ServeFlags& flags, Context& context) {
 
 void add_serve(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* verb = add_verb(program, context, "serve", "Put models behind an HTTP port");
+  CLI::App* verb = add_verb(program, context, "serve", "Put models behind an HTTP and a gRPC port");
   verb->add_option("MODEL", flags->models,
                    "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
   verb->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
@@ -222,6 +261,9 @@ void add_serve(CLI::App& program, Context& context) {
   verb->set_help_flag("--help", "print this and end");
   verb->add_option("-h,--host", flags->host, "address to listen on");
   verb->add_option("-p,--port", flags->port, "port; 0 picks a free one and says which");
+  auto* grpc_port =
+      verb->add_option("--grpc-port", flags->grpc_port, "port of gRPC; 0 picks a free one and says which");
+  verb->add_flag("--no-grpc", flags->no_grpc, "serve HTTP alone")->excludes(grpc_port);
   verb->add_option("--unix", flags->unix_path, "listen on this unix socket too");
   verb->add_option("--default", flags->default_model, "the model of routes without a name");
   verb->add_option("--api-key-file", flags->api_key_file, "ask for one of the keys in this file, one a line");
@@ -249,7 +291,10 @@ void add_serve(CLI::App& program, Context& context) {
       "Examples:\n"
       "  gpux serve digits --port 8080\n"
       "  gpux serve small=a.onnx large=b.onnx --default small --provider cuda");
-  verb->callback([flags, &context] { serve(*flags, context); });
+  verb->callback([flags, grpc_port, &context] {
+    flags->is_grpc_port_given = grpc_port->count() != 0;
+    serve(*flags, context);
+  });
 }
 
 }  // namespace gpux::cli
