@@ -15,6 +15,7 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 
 #include "gpux/error.h"
+#include "server/grpc/compression.h"
 #include "server/grpc/server.h"
 #include "server/request_trace.h"
 
@@ -79,6 +80,7 @@ struct HeldMessage {
 /// Reads a request of that type. Errors invalid_input, resource_exhausted.
 template <typename Message>
 std::shared_ptr<Message> read_message(const std::shared_ptr<CallState>& state, ::grpc::ByteBuffer& buffer) {
+  decompress(buffer, state->options.max_message_bytes);
   auto held = std::make_shared<HeldMessage<Message>>(state, buffer.Length());
   if (!::grpc::SerializationTraits<Message>::Deserialize(&buffer, &held->message).ok()) {
     throw Error(ErrorCode::invalid_input,

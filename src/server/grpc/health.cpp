@@ -61,12 +61,13 @@ class HealthWatch : public Call, public LastingCall {
   void begin() override { StartRead(&request_); }
 
   void OnReadDone(bool ok) override {
-    ::grpc::health::v1::HealthCheckRequest asked;
-    if (!ok || !::grpc::SerializationTraits<decltype(asked)>::Deserialize(&request_, &asked).ok()) {
-      if (claim_end()) finish({StatusCode::INVALID_ARGUMENT, "the request is no HealthCheckRequest message"});
+    try {
+      if (!ok) throw Error(ErrorCode::invalid_input, "the call has no message");
+      service_ = read_message<::grpc::health::v1::HealthCheckRequest>(state(), request_)->service();
+    } catch (const Error& error) {
+      if (claim_end()) finish(status_of(error));
       return;
     }
-    service_ = asked.service();
     {
       const std::lock_guard lock(state()->mutex);
       state()->lasting.insert(self());
@@ -139,11 +140,13 @@ class HealthWatch : public Call, public LastingCall {
     if (is_waiting_) return;
     is_waiting_ = true;
     alarm_.Set(std::chrono::system_clock::now() + state()->options.watch_interval, [self = self()](bool ok) {
+      // Setting the alarm anew replaces this function while it runs.
+      const auto watch = self;
       {
-        const std::lock_guard lock(self->mutex_);
-        self->is_waiting_ = false;
+        const std::lock_guard lock(watch->mutex_);
+        watch->is_waiting_ = false;
       }
-      if (ok) self->look();
+      if (ok) watch->look();
     });
   }
 

@@ -49,6 +49,7 @@ class InferStream : public Call, public LastingCall {
     std::uint64_t number = 0;
     {
       const std::lock_guard lock(mutex_);
+      if (ended_) return;
       number = next_number_++;
       ++in_flight_;
     }

@@ -59,8 +59,8 @@ void model_ready(const AnswerTo& answer, ByteBuffer& request) {
   std::shared_ptr<ServedModel> model;
   try {
     model = state.repository.find(asked->name(), asked->version());
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::not_found) throw;
+  } catch (const Error&) {
+    // Also of one that does not exist, as Triton has it: clients wait in a loop for what is to come.
     tell(false);
     return;
   }

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include <fmt/format.h>
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -62,11 +63,15 @@ class UnknownMethods : public ::grpc::CallbackGenericService {
   std::shared_ptr<CallState> state_;
 };
 
-// What gRPC itself has to say goes where gpux's log goes.
+// What the libraries have to say goes where gpux's log goes.
 void route_log() {
   static std::once_flag once;
-  std::call_once(once,
-                 [] { gpr_set_log_function([](gpr_log_func_args* line) { log::debug("grpc: {}", line->message); }); });
+  std::call_once(once, [] {
+    gpr_set_log_function([](gpr_log_func_args* line) { log::debug("grpc: {}", line->message); });
+    google::protobuf::SetLogHandler([](google::protobuf::LogLevel, const char*, int, const std::string& message) {
+      log::debug("protobuf: {}", message);
+    });
+  });
 }
 
 std::shared_ptr<::grpc::ServerCredentials> credentials_of(const GrpcServerOptions& options) {
@@ -129,6 +134,7 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
   ::grpc::ResourceQuota quota("gpux");
   quota.Resize(2 * static_cast<std::size_t>(std::max(options.max_in_flight_bytes, options.max_message_bytes)));
   builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // A second server must not share the port unnoticed.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
