@@ -11,8 +11,10 @@
 
 #include "base/files.h"
 #include "health.grpc.pb.h"
+#include "model/temporary_folder.h"
 #include "open_inference.grpc.pb.h"
 #include "runtime/cpu_runtime.h"
+#include "server/certificate.h"
 #include "server/grpc/server.h"
 #include "server/served_model.h"
 
@@ -655,16 +657,16 @@ TEST_F(Grpc, RefusesWhatTheQueueHasNoRoomFor) {
   ServingOptions serving;
   serving.max_queue = 1;
   serve({"add", "slow"}, {}, serving);
-  // One runs, one may be prepared meanwhile, one waits.
+  // One runs, one is prepared meanwhile, one waits.
   std::vector<std::unique_ptr<ClientContext>> contexts;
   std::vector<std::thread> clients;
-  for (std::size_t i = 0; i < 3 && counts("slow").waiting == 0; ++i) {
+  for (std::size_t i = 0; i < 3; ++i) {
     contexts.push_back(context());
     clients.emplace_back([this, given = contexts.back().get()] {
       ModelInferResponse response;
       (void)stub_->ModelInfer(given, slow_request(for_ever), &response);
     });
-    EXPECT_TRUE(wait_for([&] { return counts("slow").running + counts("slow").waiting == i + 1; }));
+    EXPECT_TRUE(wait_for([&] { return i < 2 ? counts("slow").running == i + 1 : counts("slow").waiting == 1; }));
   }
   auto given = context();
   ModelInferResponse response;
@@ -875,6 +877,44 @@ TEST_F(Grpc, CutsOffWhatDoesNotEnd) {
   client.join();
   EXPECT_FALSE(status.ok());
   EXPECT_TRUE(wait_for([&] { return counts("slow").running == 0; }));
+}
+
+TEST_F(Grpc, ServesWithItsOwnCertificateAndReadsItAgain) {
+  const test::TemporaryFolder folder;
+  GrpcServerOptions options;
+  options.tls_certificate = folder.path() / "certificate.pem";
+  options.tls_key = folder.path() / "key.pem";
+  test::write_certificate("first", options.tls_certificate, options.tls_key);
+  serve({"add"}, options);
+  // A connection of its own that trusts the certificate in that file alone.
+  const auto answers_as = [&](const std::string& name) {
+    ::grpc::ChannelArguments arguments;
+    arguments.SetSslTargetNameOverride(name);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto channel = ::grpc::CreateCustomChannel(
+        "127.0.0.1:" + std::to_string(server_->port()),
+        ::grpc::SslCredentials({.pem_root_certs = read_file(options.tls_certificate)}), arguments);
+    ModelInferResponse response;
+    return inference::GRPCInferenceService::NewStub(channel)
+        ->ModelInfer(context().get(), add_request({1, 2, 3}), &response)
+        .ok();
+  };
+  EXPECT_TRUE(answers_as("first"));
+  EXPECT_FALSE(answers_as("second"));
+  ModelInferResponse response;
+  EXPECT_EQ(infer(add_request({1, 2, 3}), response).error_code(), StatusCode::UNAVAILABLE) << "without TLS";
+  test::write_certificate("second", options.tls_certificate, options.tls_key);
+  EXPECT_TRUE(wait_for([&] { return answers_as("second"); }));
+
+  test::write_certificate("other", folder.path() / "other.pem", folder.path() / "other.key");
+  options.tls_key = folder.path() / "other.key";
+  try {
+    const GrpcServer mismatched(*repository_, options);
+    ADD_FAILURE() << "a certificate without its key was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_config);
+    EXPECT_THAT(error.message(), HasSubstr("other.key"));
+  }
 }
 
 TEST_F(Grpc, SaysThatThePortIsTaken) {

@@ -20,6 +20,7 @@
 #include "gpux/error.h"
 #include "server/grpc/methods.h"
 #include "server/http/listening.h"
+#include "server/http/tls_check.h"
 
 namespace gpux::server {
 namespace {
@@ -119,6 +120,7 @@ struct GrpcServer::Implementation {
 GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& options) {
   route_log();
   // gRPC does not say why it cannot listen: found out beforehand.
+  if (!options.tls_certificate.empty()) http::check_tls_files(options.tls_certificate, options.tls_key);
   if (options.port != 0) (void)http::ListeningSocket::tcp(options.host, options.port);
   implementation_ = std::make_unique<Implementation>(repository, options);
   ::grpc::EnableDefaultHealthCheckService(false);
