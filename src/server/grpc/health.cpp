@@ -129,7 +129,6 @@ class HealthWatch : public Call, public LastingCall {
     if (over_ || (ending_ && found_)) {
       ended_ = true;
       over_ = true;
-      // What holds the alarm's callback holds this call.
       alarm_.Cancel();
       if (claim_end()) {
         finish(ending_ ? Status(StatusCode::UNAVAILABLE, "the server is going down")
@@ -139,15 +138,17 @@ class HealthWatch : public Call, public LastingCall {
     }
     if (is_waiting_) return;
     is_waiting_ = true;
-    alarm_.Set(std::chrono::system_clock::now() + state()->options.watch_interval, [self = self()](bool ok) {
-      // Setting the alarm anew replaces this function while it runs.
-      const auto watch = self;
-      {
-        const std::lock_guard lock(watch->mutex_);
-        watch->is_waiting_ = false;
-      }
-      if (ok) watch->look();
-    });
+    // The alarm keeps this function after it has run, and is kept by this call.
+    alarm_.Set(std::chrono::system_clock::now() + state()->options.watch_interval,
+               [weak = std::weak_ptr(self())](bool ok) {
+                 const auto watch = weak.lock();
+                 if (!watch) return;
+                 {
+                   const std::lock_guard lock(watch->mutex_);
+                   watch->is_waiting_ = false;
+                 }
+                 if (ok) watch->look();
+               });
   }
 
   ::grpc::ByteBuffer request_, answer_;
