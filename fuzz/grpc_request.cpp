@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include <grpcpp/impl/grpc_library.h>
+
 #include "declared.h"
 #include "fuzzer.h"
 #include "open_inference.pb.h"
@@ -14,6 +16,9 @@ namespace {
 
 using inference::ModelInferRequest;
 using inference::ModelInferResponse;
+
+// Slices are made by functions that this sets.
+const ::grpc::internal::GrpcLibraryInitializer library;
 
 // More elements than that of made-up numbers are not worth the time.
 constexpr std::size_t most_bytes = 1 << 20;

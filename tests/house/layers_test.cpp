@@ -103,15 +103,14 @@ TEST(Layers, OnlyTheHttpFolderNamesTheHttpLibrary) {
 }
 
 TEST(Layers, OnlyTheGrpcFolderNamesGrpcAndProtobuf) {
-  const std::regex library(
-      R"re((\bgrpc::|<grpc(?:pp)?/|\bgoogle::protobuf\b|<google/protobuf/|\.pb\.h"|\binference::))re");
   std::size_t inside = 0;
   for (const fs::path& file : files_of(source_folder)) {
-    const std::vector<std::string> found = matches(gpux::read_file(file), library);
-    if (file.lexically_relative(source_folder).string().starts_with("server/grpc/")) {
-      inside += found.size();
-    } else {
-      EXPECT_TRUE(found.empty()) << file << " names " << found.front();
+    const std::string text = gpux::read_file(file);
+    const bool is_inside = file.lexically_relative(source_folder).string().starts_with("server/grpc/");
+    for (const char* word : {"grpc::", "<grpc", "google::protobuf", "<google/", ".pb.h\"", "inference::"}) {
+      if (text.find(word) == std::string::npos) continue;
+      inside += is_inside ? 1 : 0;
+      EXPECT_TRUE(is_inside) << file << " names " << word;
     }
   }
   EXPECT_GT(inside, 0U);

@@ -33,8 +33,8 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
       throw;
     }
     std::optional<Clock::time_point> deadline = deadline_;
-    if (call->timeout) {
-      const auto until = arrived_ + *call->timeout;
+    if (const std::optional<std::chrono::microseconds> timeout = call->timeout) {
+      const auto until = arrived_ + *timeout;
       deadline = deadline ? std::min(*deadline, until) : until;
     }
     std::vector<std::string> outputs;
