@@ -24,6 +24,11 @@ foreach(name grpc++_reflection ${GPUX_GRPC_STATIC_LIBRARIES})
 endforeach()
 list(REMOVE_DUPLICATES GPUX_GRPC_ARCHIVES)
 
+if(GPUX_SANITIZE MATCHES thread)
+  # By their names tests/tsan.suppressions tells what was not compiled under it.
+  set(all_static FALSE)
+endif()
+
 add_library(gpux_grpc INTERFACE)
 target_include_directories(gpux_grpc SYSTEM INTERFACE ${GPUX_GRPC_INCLUDE_DIRS})
 if(all_static)
