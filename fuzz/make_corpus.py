@@ -238,6 +238,52 @@ def write_libraries():
     write("elf", "none", library([], b"\0"))
 
 
+def varint(number):
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def member(number, content):
+    """One field of a protobuf message: bytes and text by length, numbers as they are."""
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    content = content.encode() if isinstance(content, str) else content
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def write_messages():
+    def tensor(name, datatype, shape, contents=None):
+        text = member(1, name) + member(2, datatype) + member(3, b"".join(map(varint, shape)))
+        return member(5, text if contents is None else text + member(5, contents))
+
+    def parameter(number, name, value):
+        return member(number, member(1, name) + member(2, value))
+
+    def both(first, first_form, second, second_form):
+        return typed(first, first_form) + typed(second, second_form)
+
+    head = member(1, "m") + member(2, "1") + member(3, "id")
+    floats, texts = np.array([1.5, -2, 3] * 2, "<f4").tobytes(), b"\x01\0\0\0a\0\0\0\0"
+    pair = both(TensorProto.FLOAT, "n3", TensorProto.STRING, "n")
+    write("grpc_request", "raw", pair + head + tensor("x", "FP32", [2, 3]) + tensor("t", "BYTES", [2]) +
+          member(7, floats) + member(7, texts))  # fmt: skip
+    write("grpc_request", "typed", pair + head + tensor("x", "FP32", [2, 3], member(6, floats)) +
+          tensor("t", "BYTES", [2], member(8, "a") + member(8, "")))  # fmt: skip
+    narrow = both(TensorProto.INT8, "n", TensorProto.BOOL, "n")
+    write("grpc_request", "narrow", narrow + tensor("x", "INT8", [2], member(2, varint(127) + varint(2**64 - 128))) +
+          tensor("t", "BOOL", [2], member(1, b"\0\x01")))  # fmt: skip
+    halves = both(TensorProto.FLOAT16, "n", TensorProto.BFLOAT16, "scalar")
+    write("grpc_request", "halves", halves + tensor("x", "FP16", [1]) + tensor("t", "BF16", []) + member(7, b"\0<") +
+          member(7, b"\x80?"))  # fmt: skip
+    best = member(6, member(1, "x") + parameter(2, "classification", member(2, 2)))
+    write("grpc_request", "classified", pair + tensor("x", "FP32", [2, 3]) + member(7, floats) + best +
+          parameter(4, "timeout", member(2, 1000)) + parameter(4, "priority", member(3, "3")))  # fmt: skip
+    write("grpc_request", "mixed", pair + tensor("x", "FP32", [2, 3], member(6, floats)) + member(7, floats))
+
+
 if __name__ == "__main__":
     write_libraries()
     write_calls()
@@ -249,3 +295,4 @@ if __name__ == "__main__":
     write_store()
     write_words()
     write_requests()
+    write_messages()

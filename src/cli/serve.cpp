@@ -21,9 +21,10 @@
 #include "cli/serve_flags.h"
 #include "cli/served_models.h"
 #include "cli/server_record.h"
-#include "cli/systemd.h"
 #include "cli/signals.h"
+#include "cli/systemd.h"
 #include "gpux/error.h"
+#include "server/grpc/server.h"
 #include "server/http/server.h"
 #include "server/service.h"
 #include "tensor/json_writer.h"
@@ -51,10 +52,14 @@ std::vector<std::string> read_api_keys(const std::string& file) {
   return keys;
 }
 
+std::string host_and_port(const std::string& host, std::uint16_t port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
+}
+
 std::string address_of(const ServeFlags& flags, const ListenAddress& listen) {
-  const bool is_ipv6 = listen.host.find(':') != std::string::npos;
-  return fmt::format("{}://{}{}{}:{}", flags.tls_certificate.empty() ? "http" : "https", is_ipv6 ? "[" : "",
-                     listen.host, is_ipv6 ? "]" : "", listen.port);
+  return fmt::format("{}://{}", flags.tls_certificate.empty() ? "http" : "https",
+                     host_and_port(listen.host, listen.port));
 }
 
 // What people are told goes to the log that `gpux logs` shows, too.
@@ -63,8 +68,31 @@ void tell(const Context& context, const std::string& line) {
   log::note(line);
 }
 
+// Null where it is off: by --no-grpc, or because its port is taken and nobody asked for that very port.
+std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const ServeFlags& flags,
+                                              const ListenAddress& listen, const server::ServiceOptions& service,
+                                              server::ModelRepository& repository) {
+  if (flags.no_grpc) return nullptr;
+  server::GrpcServerOptions options;
+  options.host = listen.host;
+  options.port = flags.grpc_port.value_or(options.port);
+  options.tls_certificate = flags.tls_certificate;
+  options.tls_key = flags.tls_key;
+  options.api_keys = service.api_keys;
+  options.probe = {service.probe_timeout, service.probe_after};
+  options.log_requests = service.log_requests;
+  options.max_message_bytes = flags.max_body_bytes;
+  try {
+    return std::make_unique<server::GrpcServer>(repository, options);
+  } catch (const Error& error) {
+    if (flags.grpc_port || error.code() != ErrorCode::resource_exhausted) throw error.within("--grpc-port");
+    say(context, fmt::format("without gRPC: {}; --grpc-port gives another, --no-grpc none", error.message()));
+    return nullptr;
+  }
+}
+
 void announce(const Context& context, const ServeFlags& flags, const ListenAddress& listen,
-              const std::vector<std::shared_ptr<server::ServedModel>>& models) {
+              std::optional<std::uint16_t> grpc_port, const std::vector<std::shared_ptr<server::ServedModel>>& models) {
   const std::string address = address_of(flags, listen);
   for (const auto& model : models) {
     tell(context, fmt::format("{} {}: {}", model->name(), model->version(), to_line(model->runtime().verdict())));
@@ -77,10 +105,15 @@ void announce(const Context& context, const ServeFlags& flags, const ListenAddre
     tell(context, fmt::format("  POST {}/v2/models/{}/infer", address, model->name()));
   }
   tell(context, fmt::format("  GET  {}/docs /health /info /metrics /v2", address));
+  if (grpc_port) {
+    tell(context, fmt::format("  gRPC {} (Open Inference Protocol, health, reflection{})",
+                              host_and_port(listen.host, *grpc_port), flags.tls_certificate.empty() ? "" : ", TLS"));
+  }
   if (!context.json) return;
   std::string text = R"({"address": )";
   append_json_string(text, address);
-  text += fmt::format(R"(, "port": {}, "pid": {}, "models": [)", listen.port, ::getpid());
+  text += fmt::format(R"(, "port": {}, "grpc_port": {}, "pid": {}, "models": [)", listen.port,
+                      grpc_port ? std::to_string(*grpc_port) : "null", ::getpid());
   for (std::size_t i = 0; i < models.size(); ++i) {
     text += i == 0 ? R"({"name": )" : R"(, {"name": )";
     append_json_string(text, models[i]->name());
@@ -94,12 +127,13 @@ void announce(const Context& context, const ServeFlags& flags, const ListenAddre
 // On record for `gpux ps`, with a socket for `gpux stats`. A home that cannot be written costs these, not the server.
 class Presence {
  public:
-  Presence(const Context& context, const std::string& address, std::uint16_t port, server::Service& service,
-           const std::vector<std::string>& names) {
+  Presence(const Context& context, const std::string& address, std::uint16_t port, std::uint16_t grpc_port,
+           server::Service& service, const std::vector<std::string>& names) {
     try {
       ServerRecord record;
       record.address = address;
       record.port = port;
+      record.grpc_port = grpc_port;
       record.models = names;
       record.log = own_log_file();
       http::ServerOptions options;
@@ -178,7 +212,7 @@ void serve(const ServeFlags& flags, Context& context) {
   raise_file_limit();
   const Signals signals;
   start_log(context);
-  server::Service service(repository, std::move(service_options));
+  server::Service service(repository, service_options);
   http::ServerOptions http_options;
   http_options.host = listen.host;
   http_options.port = listen.port;
@@ -192,10 +226,13 @@ void serve(const ServeFlags& flags, Context& context) {
       http_options, [&](const std::shared_ptr<http::Exchange>& exchange) { service.handle(exchange); },
       [&](const http::Request& request) { return service.admit(request); });
   service.set_counters([&] { return http.counters(); });
+  const std::unique_ptr<server::GrpcServer> grpc = open_grpc(context, flags, listen, service_options, repository);
+  const auto grpc_port = grpc ? std::optional(grpc->port()) : std::nullopt;
   http.start();
   listen.port = http.port();
-  auto presence = std::make_unique<Presence>(context, address_of(flags, listen), listen.port, service, names);
-  announce(context, flags, listen, repository.models());
+  auto presence = std::make_unique<Presence>(context, address_of(flags, listen), listen.port, grpc_port.value_or(0),
+                                             service, names);
+  announce(context, flags, listen, grpc_port, repository.models());
   notify_systemd("READY=1");
   if (flags.in_background) leave_foreground();
 
@@ -204,6 +241,7 @@ void serve(const ServeFlags& flags, Context& context) {
   }
   notify_systemd("STOPPING=1");
   service.set_ready(false);
+  if (grpc) grpc->set_ready(false);
   tell(context, "shutting down: a second signal ends at once");
   if (signals.wait(drain_delay) != 0) {
     context.exit_code = static_cast<int>(ErrorCode::interrupted);
@@ -211,7 +249,12 @@ void serve(const ServeFlags& flags, Context& context) {
   }
   std::atomic<bool> drained = false;
   std::thread drain([&] {
-    (void)http.drain(Clock::now() + drain_timeout);
+    const Clock::time_point deadline = Clock::now() + drain_timeout;
+    std::thread other([&] {
+      if (grpc) (void)grpc->drain(deadline);
+    });
+    (void)http.drain(deadline);
+    other.join();
     drained = true;
   });
   while (!drained) {
@@ -248,7 +291,7 @@ void serve_in_background(const CLI::App& verb, const Context& context) {
 
 void add_serve(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* verb = add_verb(program, context, "serve", "Put models behind an HTTP port");
+  CLI::App* verb = add_verb(program, context, "serve", "Put models behind an HTTP and a gRPC port");
   verb->add_option("MODEL", flags->models,
                    "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
   verb->add_option("--models", flags->models_file, "serve what this file lists")->type_name("FILE");
@@ -264,6 +307,9 @@ void add_serve(CLI::App& program, Context& context) {
   verb->set_help_flag("--help", "print this and end");
   verb->add_option("-h,--host", flags->host, "address to listen on (default: 127.0.0.1)");
   verb->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free one and says which");
+  auto* grpc_port = verb->add_option("--grpc-port", flags->grpc_port,
+                                     "port of gRPC (default: 8081); 0 picks a free one and says which");
+  verb->add_flag("--no-grpc", flags->no_grpc, "serve HTTP alone")->excludes(grpc_port);
   verb->add_option("--unix", flags->unix_path, "listen on this unix socket too");
   verb->add_option("--default", flags->default_model, "the model of routes without a name");
   verb->add_option("--api-key-file", flags->api_key_file, "ask for one of the keys in this file, one a line");

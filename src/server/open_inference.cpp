@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
-#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/spelling.h"
 #include "gpux/error.h"
-#include "tensor/convert.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_reader.h"
 #include "tensor/json_text.h"
@@ -19,26 +15,6 @@
 
 namespace gpux::server {
 namespace {
-
-struct Datatype {
-  std::string_view name;
-  ElementType type;
-};
-
-constexpr std::array<Datatype, 14> datatypes{{{"BOOL", ElementType::boolean},
-                                              {"UINT8", ElementType::uint8},
-                                              {"UINT16", ElementType::uint16},
-                                              {"UINT32", ElementType::uint32},
-                                              {"UINT64", ElementType::uint64},
-                                              {"INT8", ElementType::int8},
-                                              {"INT16", ElementType::int16},
-                                              {"INT32", ElementType::int32},
-                                              {"INT64", ElementType::int64},
-                                              {"FP16", ElementType::float16},
-                                              {"BF16", ElementType::bfloat16},
-                                              {"FP32", ElementType::float32},
-                                              {"FP64", ElementType::float64},
-                                              {"BYTES", ElementType::string}}};
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::invalid_input, message);
@@ -130,18 +106,6 @@ class Parameters {
   std::vector<JsonInput> values_;
 };
 
-const SignatureEntry* entry_named(const std::vector<SignatureEntry>& entries, std::string_view name) {
-  const auto found =
-      std::find_if(entries.begin(), entries.end(), [&](const SignatureEntry& entry) { return entry.name == name; });
-  return found == entries.end() ? nullptr : &*found;
-}
-
-std::vector<std::string> names_of(const std::vector<SignatureEntry>& entries) {
-  std::vector<std::string> names;
-  for (const SignatureEntry& entry : entries) names.push_back(entry.name);
-  return names;
-}
-
 // [1, 3, 224, 224]; empty where it is anything else.
 std::optional<Shape> read_plain_shape(std::string_view raw) {
   JsonCursor cursor(raw);
@@ -198,51 +162,6 @@ Tensor read_json_tensor(std::string_view data, ElementType type, const Shape& sh
   return value.tensor()->reshaped(shape);
 }
 
-// Elements of BYTES: each four bytes of length, little-endian, and as many bytes.
-Tensor read_bytes_elements(std::span<const std::byte> bytes, const Shape& shape, const std::string& name) {
-  std::vector<std::string> values;
-  const std::int64_t count = element_count(shape);
-  while (!bytes.empty()) {
-    std::uint32_t length = 0;
-    if (bytes.size() < sizeof length) refuse(fmt::format("input '{}': a BYTES element's length is cut off", name));
-    std::memcpy(&length, bytes.data(), sizeof length);
-    bytes = bytes.subspan(sizeof length);
-    if (length > bytes.size()) {
-      refuse(fmt::format("input '{}': BYTES element {} claims {} bytes, {} are left", name, values.size(), length,
-                         bytes.size()));
-    }
-    values.emplace_back(reinterpret_cast<const char*>(bytes.data()), length);
-    bytes = bytes.subspan(length);
-  }
-  if (static_cast<std::int64_t>(values.size()) != count) {
-    refuse(fmt::format("input '{}': {} BYTES elements for shape {}", name, values.size(),
-                       to_string(std::span<const std::int64_t>(shape))));
-  }
-  return Tensor::of_strings(shape, std::move(values));
-}
-
-Tensor read_binary_tensor(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner, ElementType type,
-                          const Shape& shape, const std::string& name) {
-  if (type == ElementType::string) return read_bytes_elements(bytes, shape, name);
-  const std::size_t element = bits_of(type) / 8;
-  const auto wanted = static_cast<std::uint64_t>(element_count(shape));
-  if (wanted > bytes.size() / element || wanted * element != bytes.size()) {
-    refuse(fmt::format("input '{}': {} bytes for {} of shape {}", name, bytes.size(), datatype_of(type),
-                       to_string(std::span<const std::int64_t>(shape))));
-  }
-  if (type == ElementType::boolean) {
-    const bool only_bits =
-        std::all_of(bytes.begin(), bytes.end(), [](std::byte value) { return value <= std::byte{1}; });
-    if (!only_bits) refuse(fmt::format("input '{}': a BOOL is neither 0 nor 1", name));
-  }
-  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % element == 0 && owner != nullptr) {
-    return Tensor::borrow(type, shape, bytes, owner);
-  }
-  Tensor tensor = Tensor::allocate(type, shape);
-  if (!bytes.empty()) std::memcpy(tensor.mutable_bytes().data(), bytes.data(), bytes.size());
-  return tensor;
-}
-
 class CallReader {
  public:
   CallReader(const http::Piece& body, std::size_t json_bytes, const Signature& signature)
@@ -259,12 +178,11 @@ class CallReader {
         call_.id = text_member(member, "");
       } else if (member.name == "parameters") {
         const Parameters parameters(member.raw, "");
-        refuse_sequences(parameters);
-        call_.binary_outputs = parameters.flag("binary_data_output").value_or(false);
-        call_.priority = static_cast<int>(std::min<std::uint64_t>(parameters.number("priority").value_or(0), 1U << 20));
-        if (const auto timeout = parameters.number("timeout"); timeout && *timeout != 0) {
-          call_.timeout = std::chrono::microseconds(std::min<std::uint64_t>(*timeout, std::uint64_t{1} << 50));
+        for (const char* name : sequence_parameters) {
+          if (parameters.has(name)) refuse(fmt::format("parameters.{}: sequences of requests are not supported", name));
         }
+        call_.binary_outputs = parameters.flag("binary_data_output").value_or(false);
+        call_.set_schedule(parameters.number("priority").value_or(0), parameters.number("timeout").value_or(0));
       } else {
         refuse(fmt::format("the request has no member {}: accepted are id, inputs, outputs, parameters",
                            shown(member.name)));
@@ -280,12 +198,6 @@ class CallReader {
   }
 
  private:
-  static void refuse_sequences(const Parameters& parameters) {
-    for (const char* name : {"sequence_id", "sequence_start", "sequence_end"}) {
-      if (parameters.has(name)) refuse(fmt::format("parameters.{}: sequences of requests are not supported", name));
-    }
-  }
-
   void read_input(std::string_view text) {
     std::string name, datatype;
     std::optional<std::string_view> shape_text, data;
@@ -307,12 +219,7 @@ class CallReader {
       }
     }
     if (name.empty()) refuse("an input has no name");
-    const SignatureEntry* entry = entry_named(signature_.inputs, name);
-    if (entry == nullptr) {
-      const std::vector<std::string> names = names_of(signature_.inputs);
-      refuse(fmt::format("there is no input {}; inputs: {}", shown(name), join(names)));
-    }
-    if (find(call_.inputs, name) != nullptr) refuse(fmt::format("input '{}' is given twice", name));
+    require_input(call_, name, signature_);
     const auto type = type_of_datatype(datatype);
     if (!type) refuse(fmt::format("input '{}': there is no datatype {}", name, shown(datatype)));
     if (!shape_text) refuse(fmt::format("input '{}' has no shape", name));
@@ -346,12 +253,7 @@ class CallReader {
         refuse(fmt::format("an output has no member {}: accepted are name, parameters", shown(member.name)));
       }
     }
-    if (entry_named(signature_.outputs, output.name) == nullptr) {
-      refuse(fmt::format("there is no output {}; outputs: {}", shown(output.name), join(names_of(signature_.outputs))));
-    }
-    for (const RequestedOutput& other : call_.outputs) {
-      if (other.name == output.name) refuse(fmt::format("output '{}' is asked for twice", output.name));
-    }
+    require_output(call_, output.name, signature_);
     if (!parameters_text.empty()) {
       const Parameters parameters(parameters_text, fmt::format("output '{}': ", output.name));
       if (parameters.has("shared_memory_region")) {
@@ -402,75 +304,7 @@ InferCall read_raw_input(const http::Piece& body, const Signature& signature) {
   return call;
 }
 
-const NamedValue& output_named(const NamedValues& outputs, const std::string& name) {
-  return *std::find_if(outputs.begin(), outputs.end(), [&](const NamedValue& output) { return output.first == name; });
-}
-
-std::string bytes_elements(const Tensor& tensor) {
-  std::string out;
-  for (const std::string& value : tensor.strings()) {
-    const auto length = static_cast<std::uint32_t>(value.size());
-    out.append(reinterpret_cast<const char*>(&length), sizeof length);
-    out += value;
-  }
-  return out;
-}
-
-// "score:index:label" of the best `classes` of each row, the label where there is one.
-Tensor classified(const Tensor& tensor, std::uint32_t classes, const std::vector<std::string>* labels,
-                  const std::string& name) {
-  if (tensor.type() == ElementType::string || tensor.shape().empty()) {
-    refuse(fmt::format("output '{}' holds no scores to classify by", name));
-  }
-  const auto width = static_cast<std::size_t>(tensor.shape().back());
-  const std::size_t count = std::min<std::size_t>(classes, width);
-  Shape shape = tensor.shape();
-  shape.back() = static_cast<std::int64_t>(count);
-  const Tensor numbers = convert(tensor, ElementType::float64);
-  const auto values = numbers.as<double>();
-  std::vector<std::string> texts;
-  std::vector<std::size_t> order(width);
-  for (std::size_t first = 0; width != 0 && first < values.size(); first += width) {
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto better = [&](std::size_t a, std::size_t b) {
-      const double left = values[first + a], right = values[first + b];
-      if (left != right && !(left != left) && !(right != right)) return left > right;
-      if ((left != left) != (right != right)) return right != right;
-      return a < b;
-    };
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), better);
-    for (std::size_t i = 0; i < count; ++i) {
-      std::string text = fmt::format("{:f}:{}", values[first + order[i]], order[i]);
-      if (labels != nullptr && order[i] < labels->size()) text += ":" + (*labels)[order[i]];
-      texts.push_back(std::move(text));
-    }
-  }
-  return Tensor::of_strings(std::move(shape), std::move(texts));
-}
-
-const std::vector<std::string>* labels_of(const ProjectFile* project, std::string_view output) {
-  if (project == nullptr || !project->outputs) return nullptr;
-  for (const DeclaredValue& declared : *project->outputs) {
-    if (declared.name == output && !declared.labels.empty()) return &declared.labels;
-  }
-  return nullptr;
-}
-
 }  // namespace
-
-std::string_view datatype_of(ElementType type) noexcept {
-  for (const Datatype& row : datatypes) {
-    if (row.type == type) return row.name;
-  }
-  return {};
-}
-
-std::optional<ElementType> type_of_datatype(std::string_view datatype) noexcept {
-  for (const Datatype& row : datatypes) {
-    if (row.name == datatype) return row.type;
-  }
-  return std::nullopt;
-}
 
 void append_metadata_tensor(std::string& out, const SignatureEntry& entry) {
   out += R"({"name":)";
@@ -514,45 +348,30 @@ http::Response write_infer_response(const InferResponse& response) {
     append_json_string(text, response.call.id);
   }
   text += R"(,"outputs":[)";
-  std::vector<RequestedOutput> wanted = response.call.outputs;
-  if (wanted.empty()) {
-    for (const NamedValue& output : response.outputs) {
-      wanted.push_back({output.first, response.call.binary_outputs, 0});
-    }
-  }
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const auto& [name, value] = output_named(response.outputs, wanted[i].name);
-    const Tensor* tensor = value.tensor();
-    if (tensor == nullptr || datatype_of(tensor->type()).empty()) {
-      refuse(fmt::format("output '{}' is no tensor that this protocol has a form for: leave it out, or use /predict",
-                         name));
-    }
-    Tensor classes;
-    if (wanted[i].classes != 0) {
-      classes = classified(*tensor, wanted[i].classes, labels_of(response.project, name), name);
-      tensor = &classes;
-    }
+  const std::vector<AnsweredOutput> answered = answered_outputs(response);
+  for (std::size_t i = 0; i < answered.size(); ++i) {
+    const auto& [name, tensor, binary] = answered[i];
     text += i == 0 ? R"({"name":)" : R"(,{"name":)";
     append_json_string(text, name);
-    text.append(R"(,"datatype":")").append(datatype_of(tensor->type())).append(R"(","shape":[)");
-    for (std::size_t d = 0; d < tensor->shape().size(); ++d) {
+    text.append(R"(,"datatype":")").append(datatype_of(tensor.type())).append(R"(","shape":[)");
+    for (std::size_t d = 0; d < tensor.shape().size(); ++d) {
       if (d != 0) text += ',';
-      text += std::to_string(tensor->shape()[d]);
+      text += std::to_string(tensor.shape()[d]);
     }
     text += ']';
-    if (wanted[i].binary) {
+    if (binary) {
       http::Piece piece;
-      if (tensor->type() == ElementType::string) {
-        piece = http::Piece::of(bytes_elements(*tensor));
+      if (tensor.type() == ElementType::string) {
+        piece = http::Piece::of(bytes_elements(tensor));
       } else {
-        auto held = std::make_shared<const Tensor>(*tensor);
+        auto held = std::make_shared<const Tensor>(tensor);
         piece = {held->bytes(), held};
       }
       text.append(R"(,"parameters":{"binary_data_size":)").append(std::to_string(piece.bytes.size())) += '}';
       out.pieces.push_back(std::move(piece));
     } else {
       text += R"(,"data":)";
-      append_json(text, tensor->reshaped({tensor->element_count()}));
+      append_json(text, tensor.reshaped({tensor.element_count()}));
     }
     text += '}';
   }

@@ -257,20 +257,14 @@ void Service::ready(const Call& call) {
     return;
   }
   const ProbeLimits limits{options_.probe_timeout, options_.probe_after};
-  std::vector<std::shared_ptr<ServedModel>> models;
-  if (call.name) {
-    models.push_back(repository_.find(*call.name, call.version.value_or("")));
-  } else {
-    models = repository_.models();
-    for (const ModelStatus& status : repository_.index()) {
-      if (!status.required || (status.state != ModelState::failed && status.state != ModelState::loading)) continue;
-      respond_readiness(*call.exchange, false, status.name);
-      return;
-    }
-  }
-  probe_all(models, limits, [exchange = call.exchange](const std::string& failed) {
+  const auto respond = [exchange = call.exchange](const std::string& failed) {
     respond_readiness(*exchange, failed.empty(), failed);
-  });
+  };
+  if (call.name) {
+    probe_all({repository_.find(*call.name, call.version.value_or(""))}, limits, respond);
+  } else {
+    probe_all(repository_, limits, respond);
+  }
 }
 
 void Service::info(const Call& call) {
@@ -305,8 +299,8 @@ void Service::metrics(const Call& call) {
 }
 
 void Service::openapi(const Call& call) {
-  call.exchange->respond(
-      http::Response::json(200, openapi_json(repository_.models(), options_.default_model, routes(), !options_.api_keys.empty())));
+  call.exchange->respond(http::Response::json(
+      200, openapi_json(repository_.models(), options_.default_model, routes(), !options_.api_keys.empty())));
 }
 
 void Service::docs(const Call& call) {

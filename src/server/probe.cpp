@@ -58,4 +58,15 @@ void probe_all(const std::vector<std::shared_ptr<ServedModel>>& models, const Pr
   }
 }
 
+void probe_all(const ModelRepository& repository, const ProbeLimits& limits,
+               std::function<void(const std::string&)> done) {
+  const std::vector<std::shared_ptr<ServedModel>> models = repository.models();
+  for (const ModelStatus& status : repository.index()) {
+    if (!status.required || (status.state != ModelState::failed && status.state != ModelState::loading)) continue;
+    done(status.name);
+    return;
+  }
+  probe_all(models, limits, std::move(done));
+}
+
 }  // namespace gpux::server

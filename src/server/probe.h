@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/model_repository.h"
 #include "server/served_model.h"
 
 namespace gpux::server {
@@ -21,6 +22,10 @@ void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits,
 
 /// Probes all of them; `done` gets the names of those that do not answer, "a, b".
 void probe_all(const std::vector<std::shared_ptr<ServedModel>>& models, const ProbeLimits& limits,
+               std::function<void(const std::string&)> done);
+
+/// Probes all that is loaded; `done` gets the names of what does not answer, is being loaded or could not be loaded.
+void probe_all(const ModelRepository& repository, const ProbeLimits& limits,
                std::function<void(const std::string&)> done);
 
 }  // namespace gpux::server

@@ -52,13 +52,7 @@ class Traced : public http::Exchange {
  public:
   Traced(std::shared_ptr<http::Exchange> inner, bool log) : inner_(std::move(inner)), log_(log) {
     const http::Headers& headers = inner_->request().headers;
-    const std::string_view id = headers["X-Request-Id"];
-    id_ = is_usable_id(id) ? std::string(id) : hexadecimal(next_number());
-    if (const auto text = headers.find("traceparent")) {
-      if (const auto context = read_traceparent(*text)) {
-        context_ = fmt::format("00-{}-{}-{}", context->trace, hexadecimal(next_number() | 1U), context->flags);
-      }
-    }
+    names_ = name_request(headers["X-Request-Id"], headers.find("traceparent"));
   }
 
   [[nodiscard]] const http::Request& request() const noexcept override { return inner_->request(); }
@@ -83,8 +77,8 @@ class Traced : public http::Exchange {
 
  private:
   void note(http::Response& response) const {
-    response.headers.add("X-Request-Id", id_);
-    if (!context_.empty()) response.headers.add("traceparent", context_);
+    response.headers.add("X-Request-Id", names_.id);
+    if (!names_.traceparent.empty()) response.headers.add("traceparent", names_.traceparent);
     if (!log_) return;
     const http::Request& asked = request();
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - asked.arrived).count();
@@ -94,13 +88,13 @@ class Traced : public http::Exchange {
                                    {"bytes", std::to_string(response.body_bytes())},
                                    {"ms", fmt::format("{:.3f}", milliseconds)},
                                    {"peer", asked.peer ? *asked.peer : std::string("-")},
-                                   {"request", id_}};
-    if (!context_.empty()) fields.push_back({"trace", context_});
+                                   {"request", names_.id}};
+    if (!names_.traceparent.empty()) fields.push_back({"trace", names_.traceparent});
     log::write(log::Level::info, "answered", fields);
   }
 
   std::shared_ptr<http::Exchange> inner_;
-  std::string id_, context_;
+  RequestNames names_;
   bool log_;
 };
 
@@ -117,6 +111,17 @@ std::optional<TraceParent> read_traceparent(std::string_view text) {
   const bool valid = is_hexadecimal(context.trace) && is_hexadecimal(context.parent) && is_hexadecimal(context.flags) &&
                      !is_zero(context.trace) && !is_zero(context.parent);
   return valid ? std::optional(std::move(context)) : std::nullopt;
+}
+
+RequestNames name_request(std::string_view given_id, std::optional<std::string_view> traceparent) {
+  RequestNames names{.id = is_usable_id(given_id) ? std::string(given_id) : hexadecimal(next_number()),
+                     .traceparent = {}};
+  if (traceparent) {
+    if (const auto context = read_traceparent(*traceparent)) {
+      names.traceparent = fmt::format("00-{}-{}-{}", context->trace, hexadecimal(next_number() | 1U), context->flags);
+    }
+  }
+  return names;
 }
 
 std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, bool log_request) {

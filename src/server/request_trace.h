@@ -19,6 +19,14 @@ struct TraceParent {
 /// Empty where the text is not a valid traceparent.
 std::optional<TraceParent> read_traceparent(std::string_view text);
 
+/// What a request is called in answers and logs.
+struct RequestNames {
+  std::string id;           ///< the client's where it sent a usable one, else a new one
+  std::string traceparent;  ///< the client's trace with a span of our own; empty where it sent none
+};
+
+RequestNames name_request(std::string_view given_id, std::optional<std::string_view> traceparent);
+
 /// The exchange with its request id: answers carry X-Request-Id, the client's where it sent a usable one, and
 /// traceparent with a span of their own where the client sent one. With `log_request` each answer is a line of the log.
 std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, bool log_request);

@@ -56,6 +56,10 @@ struct ModelStatistics {
   void count(const runtime::RunReport& run);
 
   [[nodiscard]] std::map<std::int64_t, BatchStatistics> batches() const;  ///< by rows
+
+  /// Those that did not succeed.
+  [[nodiscard]] std::uint64_t failures() const noexcept { return rejected + cancelled + expired + invalid + failed; }
+
   std::atomic<std::uint64_t> runs = 0;
 
  private:

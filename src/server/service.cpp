@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/spelling.h"
+#include "server/api_keys.h"
 #include "server/request_trace.h"
 #include "server/service_call.h"
 #include "tensor/json_writer.h"
@@ -54,15 +55,6 @@ std::string milliseconds(std::chrono::nanoseconds duration) {
   text += '.';
   for (const int place : {100, 10, 1}) text += static_cast<char>('0' + fraction / place % 10);
   return text;
-}
-
-// Compares all of both, so that the time taken does not tell where they differ.
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  unsigned char differs = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    differs = static_cast<unsigned char>(differs | (a[i] ^ (b.empty() ? '\0' : b[i % b.size()])));
-  }
-  return differs == 0;
 }
 
 constexpr std::size_t most_segments = 8;
@@ -247,20 +239,6 @@ std::span<const RouteInfo> Service::routes() noexcept {
   return infos;
 }
 
-bool Service::has_key(const http::Request& request) const {
-  if (options_.api_keys.empty()) return true;
-  constexpr std::string_view scheme = "bearer ";
-  std::string_view given = request.headers["Authorization"];
-  if (given.size() > scheme.size() && lower(std::string(given.substr(0, scheme.size()))) == scheme) {
-    given.remove_prefix(scheme.size());
-  } else {
-    given = request.headers["X-API-Key"];
-  }
-  bool found = false;
-  for (const std::string& key : options_.api_keys) found |= equal_in_constant_time(given, key);
-  return found;
-}
-
 Service::Match Service::match(const http::Request& request) {
   Match match;
   const Segments segments(request);
@@ -294,7 +272,10 @@ std::optional<http::Response> Service::admit(const http::Request& request) const
     response.headers.add("Allow", join(match.allowed));
     return response;
   }
-  if (!match.route->info.needs_key || has_key(request)) return std::nullopt;
+  if (!match.route->info.needs_key ||
+      holds_key(options_.api_keys, request.headers["Authorization"], request.headers["X-API-Key"])) {
+    return std::nullopt;
+  }
   http::Response response = error_response(Error(ErrorCode::permission, "an API key is needed"), match.route->protocol);
   response.status = 401;
   response.headers.add("WWW-Authenticate", "Bearer");

@@ -69,7 +69,6 @@ class Service {
 
   void dispatch(const Call& call, const Route* route);
   [[nodiscard]] static Match match(const http::Request& request);
-  [[nodiscard]] bool has_key(const http::Request& request) const;
   [[nodiscard]] std::string name_for(const Call& call) const;
   void with_model(const Call& call, ModelHandler handler);
 

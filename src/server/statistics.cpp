@@ -28,11 +28,10 @@ void append_statistics(std::string& out, ServedModel& model) {
   append_json_string(out, model.name());
   out += R"(,"version":)";
   append_json_string(out, model.version());
-  const auto failed = counts.rejected + counts.cancelled + counts.expired + counts.invalid + counts.failed;
   out += fmt::format(
       R"(,"last_inference":{},"inference_count":{},"execution_count":{},"inference_stats":{{"success":{{"count":{},"ns":{}}},"fail":{{"count":{},"ns":{}}},)",
       epoch_milliseconds(counts.last_success), counts.rows.load(), counts.runs.load(), counts.succeeded.load(),
-      counts.total.sum().count(), failed, counts.failure.sum().count());
+      counts.total.sum().count(), counts.failures(), counts.failure.sum().count());
   append_duration(out, "queue", counts.queue);
   out += ',';
   append_duration(out, "compute_input", counts.input);

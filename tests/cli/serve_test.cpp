@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "cli/serving.h"
 
@@ -202,6 +204,51 @@ TEST(Serve, SaysWhatIsWrongBeforeItListens) {
     EXPECT_EQ(outcome.code, line.code) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(line.words));
   }
+}
+
+// What it answers there: tests/server/grpc_test.cpp.
+TEST(Serve, ListensForGrpcUnlessToldNotTo) {
+  const Program gpux;
+  Serving server(gpux, {model("add.onnx")});
+  const std::uint16_t port = server.ready().at("grpc_port");
+  EXPECT_THAT(server.log(), HasSubstr("gRPC 127.0.0.1:" + std::to_string(port)));
+  {
+    RawClient client(port);
+    // The preface of HTTP/2 with empty settings; the answer begins with a frame of settings.
+    client.send(std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + std::string("\0\0\0\x04\0\0\0\0\0", 9));
+    const std::string frame = client.receive_some(9);
+    ASSERT_EQ(frame.size(), 9U);
+    EXPECT_EQ(frame[3], '\x04');
+  }
+  const Outcome taken = gpux.run({"serve", model("add.onnx"), "--port", "0", "--grpc-port", std::to_string(port)});
+  EXPECT_EQ(taken.code, 8) << taken.err;
+  EXPECT_THAT(taken.err, HasSubstr("--grpc-port: port " + std::to_string(port)));
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.log();
+
+  const Serving without(gpux, {model("add.onnx"), "--no-grpc"});
+  EXPECT_TRUE(without.ready().at("grpc_port").is_null());
+  EXPECT_EQ(without.log().find("gRPC"), std::string::npos);
+  EXPECT_EQ(gpux.run({"serve", model("add.onnx"), "--no-grpc", "--grpc-port", "0"}).code, 2);
+}
+
+TEST(Serve, GoesWithoutGrpcWhereNobodyAskedForATakenPort) {
+  const Program gpux;
+  // Taken by this or by somebody else.
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(8081);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int on = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  (void)::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  (void)::listen(socket, 1);
+  Serving server(gpux, {model("add.onnx"), "--no-grpc=false"});
+  EXPECT_TRUE(server.ready().at("grpc_port").is_null());
+  EXPECT_THAT(server.log(), HasSubstr("without gRPC: port 8081 of host 127.0.0.1 is in use"));
+  EXPECT_EQ(server.json(post("/predict", R"({"x": [[1, 2, 3]]})")), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  ::close(socket);
 }
 
 // The lines of other tools' documents.

@@ -35,6 +35,12 @@ class Serving {
     if (std::find(arguments.begin(), arguments.end(), "-p") == arguments.end()) {
       arguments.insert(arguments.end(), {"--port", "0"});
     }
+    const auto names_grpc = [](const std::string& word) {
+      return word.starts_with("--grpc-port") || word.starts_with("--no-grpc");
+    };
+    if (std::none_of(arguments.begin(), arguments.end(), names_grpc)) {
+      arguments.insert(arguments.end(), {"--grpc-port", "0"});
+    }
     std::array<int, 2> out{};
     EXPECT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
     const std::string home = gpux.home();

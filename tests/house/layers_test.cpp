@@ -1,4 +1,5 @@
-// The order of the modules: what a folder under src/ may include, and where ONNX Runtime may be named.
+// The order of the modules: what a folder under src/ may include, and where ONNX Runtime, the HTTP library and gRPC may
+// be named.
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -101,8 +102,37 @@ TEST(Layers, OnlyTheHttpFolderNamesTheHttpLibrary) {
   EXPECT_GT(inside, 0U);
 }
 
+TEST(Layers, OnlyTheGrpcFolderNamesGrpcAndProtobuf) {
+  std::size_t inside = 0;
+  for (const fs::path& file : files_of(source_folder)) {
+    const std::string text = gpux::read_file(file);
+    const bool is_inside = file.lexically_relative(source_folder).string().starts_with("server/grpc/");
+    for (const char* word : {"grpc::", "<grpc", "google::protobuf", "<google/", ".pb.h\"", "inference::"}) {
+      if (text.find(word) == std::string::npos) continue;
+      inside += is_inside ? 1 : 0;
+      EXPECT_TRUE(is_inside) << file << " names " << word;
+    }
+  }
+  EXPECT_GT(inside, 0U);
+}
+
+TEST(Layers, WhatOthersIncludeOfTheGrpcFolderShowsNoTypeOfItsLibrary) {
+  const fs::path folder = source_folder / "server" / "grpc";
+  const std::string text = gpux::read_file(folder / "server.h");
+  for (const char* word : {"grpc::", "grpcpp", "protobuf", ".pb.h"}) {
+    EXPECT_EQ(text.find(word), std::string::npos) << word;
+  }
+  const std::regex include(R"re(#include "(server/grpc/[a-z_]+\.h)")re");
+  for (const fs::path& file : files_of(source_folder)) {
+    if (file.lexically_relative(source_folder).string().starts_with("server/grpc/")) continue;
+    for (const std::string& used : matches(gpux::read_file(file), include)) {
+      EXPECT_EQ(used, "server/grpc/server.h") << file;
+    }
+  }
+}
+
 TEST(Layers, WhatOthersIncludeOfTheHttpFolderShowsNoTypeOfItsLibrary) {
-  for (const char* header : {"server.h", "message.h"}) {
+  for (const char* header : {"server.h", "message.h", "listening.h", "content_coding.h", "tls_check.h"}) {
     const std::string text = gpux::read_file(source_folder / "server" / "http" / header);
     EXPECT_EQ(text.find("boost"), std::string::npos) << header;
     EXPECT_EQ(text.find("server/http/asio.h"), std::string::npos) << header;
@@ -110,7 +140,8 @@ TEST(Layers, WhatOthersIncludeOfTheHttpFolderShowsNoTypeOfItsLibrary) {
 }
 
 TEST(Layers, PublicHeadersShowNoOtherLibrarysTypes) {
-  const std::regex foreign(R"re((onnxruntime|nlohmann|simdjson|yaml-cpp|spdlog|fmt/|CLI/|protozero|\bOrt::|boost/))re");
+  const std::regex foreign(
+      R"re((onnxruntime|nlohmann|simdjson|yaml-cpp|spdlog|fmt/|CLI/|protozero|\bOrt::|boost/|grpc|protobuf))re");
   const std::vector<fs::path> files = files_of(fs::path(GPUX_SOURCE_DIR) / "include");
   EXPECT_FALSE(files.empty());
   for (const fs::path& file : files) {

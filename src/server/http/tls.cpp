@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "gpux/error.h"
+#include "server/http/tls_check.h"
 
 namespace gpux::http {
 
@@ -79,6 +80,10 @@ std::shared_ptr<ssl::context> TlsFiles::current() {
     log::warning("the last good TLS certificate is kept: {}", error.what());
   }
   return context_;
+}
+
+void check_tls_files(const std::filesystem::path& certificate, const std::filesystem::path& key) {
+  const TlsFiles files(certificate, key);
 }
 
 }  // namespace gpux::http

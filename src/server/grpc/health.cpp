@@ -1,0 +1,182 @@
+#include "server/grpc/health.h"
+
+#include <functional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <grpcpp/alarm.h>
+
+#include "health.pb.h"
+#include "open_inference.pb.h"
+#include "server/probe.h"
+
+namespace gpux::server {
+namespace {
+
+using ::grpc::Status;
+using ::grpc::StatusCode;
+using Health = ::grpc::health::v1::HealthCheckResponse;
+
+// `done` is called once, on this thread or one of the model's.
+void find_out(const std::shared_ptr<CallState>& state, const std::string& service,
+              std::function<void(Health::ServingStatus)> done) {
+  const auto tell = [done](bool serves) { done(serves ? Health::SERVING : Health::NOT_SERVING); };
+  // Clients that check by the service's name mean the server.
+  const bool is_whole = service.empty() || service == "inference.GRPCInferenceService";
+  std::shared_ptr<ServedModel> model;
+  if (!is_whole) {
+    try {
+      model = state->repository.find(service, "");
+    } catch (const Error& error) {
+      done(error.code() == ErrorCode::not_found ? Health::SERVICE_UNKNOWN : Health::NOT_SERVING);
+      return;
+    }
+  }
+  if (!state->ready) {
+    tell(false);
+  } else if (is_whole) {
+    probe_all(state->repository, state->options.probe, [tell](const std::string& failed) { tell(failed.empty()); });
+  } else {
+    probe(model, state->options.probe, tell);
+  }
+}
+
+class HealthWatch : public Call, public LastingCall {
+ public:
+  using Call::Call;
+
+  void readiness_changed() override { look(); }
+
+  void end() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    look();
+  }
+
+ private:
+  std::shared_ptr<HealthWatch> self() { return std::static_pointer_cast<HealthWatch>(shared_from_this()); }
+
+  void begin() override { StartRead(&request_); }
+
+  void OnReadDone(bool ok) override {
+    try {
+      if (!ok) throw Error(ErrorCode::invalid_input, "the call has no message");
+      service_ = read_message<::grpc::health::v1::HealthCheckRequest>(state(), request_)->service();
+    } catch (const Error& error) {
+      if (claim_end()) finish(status_of(error));
+      return;
+    }
+    {
+      const std::lock_guard lock(state()->mutex);
+      state()->lasting.insert(self());
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (state()->going_down) ending_ = true;
+    }
+    look();
+  }
+
+  void look() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (over_) return;
+    }
+    find_out(state(), service_, [self = self()](Health::ServingStatus status) { self->found(status); });
+  }
+
+  void found(Health::ServingStatus status) {
+    const std::lock_guard lock(mutex_);
+    found_ = status;
+    go_on();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (!ok) over_ = true;
+    go_on();
+  }
+
+  void OnCancel() override {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    go_on();
+  }
+
+  void OnDone() override {
+    {
+      const std::lock_guard lock(state()->mutex);
+      state()->lasting.erase(self());
+    }
+    Call::OnDone();
+  }
+
+  // Under the lock: gRPC calls back from threads of its own, never from here.
+  void go_on() {
+    if (writing_ || ended_) return;
+    if (!over_ && found_ && found_ != told_) {
+      told_ = found_;
+      Health health;
+      health.set_status(*told_);
+      answer_ = write_message(health);
+      writing_ = true;
+      StartWrite(&answer_);
+      return;
+    }
+    if (over_ || (ending_ && found_)) {
+      ended_ = true;
+      over_ = true;
+      alarm_.Cancel();
+      if (claim_end()) {
+        finish(ending_ ? Status(StatusCode::UNAVAILABLE, "the server is going down")
+                       : Status(StatusCode::CANCELLED, "the client has left"));
+      }
+      return;
+    }
+    if (is_waiting_) return;
+    is_waiting_ = true;
+    // The alarm keeps this function after it has run, and is kept by this call.
+    alarm_.Set(std::chrono::system_clock::now() + state()->options.watch_interval,
+               [weak = std::weak_ptr(self())](bool ok) {
+                 const auto watch = weak.lock();
+                 if (!watch) return;
+                 {
+                   const std::lock_guard lock(watch->mutex_);
+                   watch->is_waiting_ = false;
+                 }
+                 if (ok) watch->look();
+               });
+  }
+
+  ::grpc::ByteBuffer request_, answer_;
+  std::string service_;
+  std::mutex mutex_;
+  std::optional<Health::ServingStatus> found_, told_;
+  bool writing_ = false, over_ = false, ending_ = false, ended_ = false, is_waiting_ = false;
+  ::grpc::Alarm alarm_;
+};
+
+}  // namespace
+
+void check_health(const std::shared_ptr<Answer>& answer, ::grpc::ByteBuffer& request) {
+  const auto asked = read_message<::grpc::health::v1::HealthCheckRequest>(answer->call().state(), request);
+  find_out(answer->call().state(), asked->service(), [answer, asked](Health::ServingStatus status) {
+    if (status == Health::SERVICE_UNKNOWN) {
+      answer->fail(Error(ErrorCode::not_found, fmt::format("there is no model '{}'", asked->service().substr(0, 80))));
+      return;
+    }
+    Health health;
+    health.set_status(status);
+    answer->respond(write_message(health));
+  });
+}
+
+std::shared_ptr<Call> make_health_watch(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
+                                        std::string_view method) {
+  return std::make_shared<HealthWatch>(std::move(state), context, method);
+}
+
+}  // namespace gpux::server

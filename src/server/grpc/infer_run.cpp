@@ -1,0 +1,105 @@
+#include "server/grpc/infer_run.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpux::server {
+
+using Clock = std::chrono::steady_clock;
+
+InferRun::InferRun(std::shared_ptr<const inference::ModelInferRequest> request,
+                   std::optional<Clock::time_point> deadline, Clock::time_point arrived, Done done)
+    : request_(std::move(request)), deadline_(deadline), arrived_(arrived), done_(std::move(done)) {}
+
+void InferRun::start(ModelRepository& repository) {
+  const auto self = shared_from_this();
+  try {
+    repository.use(
+        request_->model_name(), request_->model_version(),
+        [self](const std::shared_ptr<ServedModel>& model) { self->submit_to(model); },
+        [self](const Error& error) { self->end(error, {}); });
+  } catch (const Error& error) {
+    end(error, {});
+  }
+}
+
+void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
+  try {
+    auto call = std::make_shared<InferCall>();
+    try {
+      *call = read_infer_message(request_, model->signature());
+    } catch (const Error& error) {
+      model->statistics().count(error, arrived_);
+      throw;
+    }
+    std::optional<Clock::time_point> deadline = deadline_;
+    if (const std::optional<std::chrono::microseconds> timeout = call->timeout) {
+      const auto until = arrived_ + *timeout;
+      deadline = deadline ? std::min(*deadline, until) : until;
+    }
+    std::vector<std::string> outputs;
+    for (const RequestedOutput& output : call->outputs) outputs.push_back(output.name);
+    const auto ticket =
+        model->submit({.inputs = std::move(call->inputs),
+                       .outputs = std::move(outputs),
+                       .priority = call->priority,
+                       .deadline = deadline,
+                       .arrived = arrived_},
+                      [self = shared_from_this(), model, call](runtime::InferAnswer&& answer) {
+                        if (answer.error) {
+                          self->end(answer.error, {});
+                          return;
+                        }
+                        try {
+                          self->end(std::nullopt, write_infer_message({.model_name = model->name(),
+                                                                       .model_version = model->version(),
+                                                                       .call = *call,
+                                                                       .outputs = answer.outputs,
+                                                                       .project = model->project()}));
+                        } catch (const Error& error) {
+                          self->end(error, {});
+                        }
+                      });
+    bool is_late = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_late = cancelled_;
+      if (done_) {
+        model_ = model;
+        ticket_ = ticket;
+      }
+    }
+    if (is_late) model->scheduler().cancel(ticket);
+  } catch (const Error& error) {
+    end(error, {});
+  } catch (const std::exception& error) {
+    end(Error(ErrorCode::internal, error.what()), {});
+  }
+}
+
+void InferRun::cancel() {
+  // What is past its deadline is ended, and counted, as such by the scheduler.
+  if (deadline_ && Clock::now() + std::chrono::milliseconds(5) >= *deadline_) return;
+  std::shared_ptr<ServedModel> model;
+  std::optional<runtime::Scheduler::Ticket> ticket;
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    model = model_;
+    ticket = ticket_;
+  }
+  if (model && ticket) model->scheduler().cancel(*ticket);
+}
+
+void InferRun::end(const std::optional<Error>& error, const InferMessage& message) {
+  Done done;
+  std::shared_ptr<ServedModel> model;
+  {
+    const std::lock_guard lock(mutex_);
+    done = std::exchange(done_, nullptr);
+    model = std::exchange(model_, nullptr);
+  }
+  if (done) done(error, message);
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "gpux/error.h"
+#include "runtime/scheduler.h"
+#include "server/grpc/infer_message.h"
+#include "server/model_repository.h"
+
+namespace gpux::server {
+
+/// One inference, from its message to that of its answer. All members from any thread.
+class InferRun : public std::enable_shared_from_this<InferRun> {
+ public:
+  /// Called once, on any thread, also before start() has returned.
+  using Done = std::function<void(const std::optional<Error>& error, const InferMessage& message)>;
+
+  InferRun(std::shared_ptr<const inference::ModelInferRequest> request,
+           std::optional<std::chrono::steady_clock::time_point> deadline, std::chrono::steady_clock::time_point arrived,
+           Done done);
+
+  void start(ModelRepository& repository);
+
+  /// Nobody waits any more; `done` gets interrupted where it had nothing yet.
+  void cancel();
+
+ private:
+  void submit_to(const std::shared_ptr<ServedModel>& model);
+  void end(const std::optional<Error>& error, const InferMessage& message);
+
+  std::shared_ptr<const inference::ModelInferRequest> request_;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  std::chrono::steady_clock::time_point arrived_;
+
+  std::mutex mutex_;
+  Done done_;  // taken by the one that ends
+  bool cancelled_ = false;
+  std::shared_ptr<ServedModel> model_;
+  std::optional<runtime::Scheduler::Ticket> ticket_;
+};
+
+}  // namespace gpux::server

@@ -1,0 +1,167 @@
+#include "server/grpc/infer_stream.h"
+
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "server/grpc/infer_run.h"
+
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using ::grpc::Status;
+using ::grpc::StatusCode;
+
+class InferStream : public Call, public LastingCall {
+ public:
+  using Call::Call;
+
+  void readiness_changed() override {}
+
+  void end() override {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    go_on();
+  }
+
+ private:
+  std::shared_ptr<InferStream> self() { return std::static_pointer_cast<InferStream>(shared_from_this()); }
+
+  void begin() override {
+    {
+      const std::lock_guard lock(state()->mutex);
+      state()->lasting.insert(self());
+    }
+    const std::lock_guard lock(mutex_);
+    if (state()->going_down) ending_ = true;
+    go_on();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      const std::lock_guard lock(mutex_);
+      reading_ = false;
+      no_more_ = true;
+      go_on();
+      return;
+    }
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_) return;
+      number = next_number_++;
+      ++in_flight_;
+    }
+    take(number);
+    const std::lock_guard lock(mutex_);
+    request_.Clear();
+    reading_ = false;
+    go_on();
+  }
+
+  void take(std::uint64_t number) {
+    std::shared_ptr<inference::ModelInferRequest> request;
+    try {
+      request = read_message<inference::ModelInferRequest>(state(), request_);
+    } catch (const Error& error) {
+      answer(number, stream_failure(error.message(), "", ""));
+      return;
+    }
+    // The deadline is that of the stream and not of one message; a message has its parameter.
+    auto run = std::make_shared<InferRun>(
+        request, deadline(), Clock::now(),
+        [self = self(), number, name = request->model_name(), id = request->id()](const std::optional<Error>& error,
+                                                                                  const InferMessage& message) {
+          self->answer(number, error ? stream_failure(error->message(), name, id) : stream_answer(message));
+        });
+    {
+      const std::lock_guard lock(mutex_);
+      if (cancelled_) return;
+      runs_.emplace(number, run);
+    }
+    run->start(state()->repository);
+  }
+
+  void answer(std::uint64_t number, const ::grpc::ByteBuffer& message) {
+    std::shared_ptr<InferRun> over;  // let go without the lock
+    const std::lock_guard lock(mutex_);
+    if (const auto found = runs_.find(number); found != runs_.end()) {
+      over = std::move(found->second);
+      runs_.erase(found);
+    }
+    answers_.push_back(message);
+    go_on();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    answers_.pop_front();
+    --in_flight_;
+    if (!ok) cancelled_ = true;
+    go_on();
+  }
+
+  void OnCancel() override {
+    std::map<std::uint64_t, std::shared_ptr<InferRun>> left;
+    {
+      const std::lock_guard lock(mutex_);
+      cancelled_ = true;
+      left.swap(runs_);
+      go_on();
+    }
+    for (const auto& [number, run] : left) run->cancel();
+  }
+
+  void OnDone() override {
+    {
+      const std::lock_guard lock(state()->mutex);
+      state()->lasting.erase(self());
+    }
+    Call::OnDone();
+  }
+
+  // Starts what can be started. Under the lock: gRPC calls back from threads of its own, never from here.
+  void go_on() {
+    if (ended_) return;
+    if (cancelled_) {
+      if (!writing_) conclude({StatusCode::CANCELLED, "the client has left"});
+      return;
+    }
+    if (!writing_ && !answers_.empty()) {
+      writing_ = true;
+      StartWrite(&answers_.front());
+    }
+    if (in_flight_ == 0 && (no_more_ || ending_)) {
+      conclude(no_more_ ? Status::OK : Status(StatusCode::UNAVAILABLE, "the server is going down"));
+      return;
+    }
+    if (!reading_ && !no_more_ && !ending_ && in_flight_ < state()->options.max_stream_requests) {
+      reading_ = true;
+      StartRead(&request_);
+    }
+  }
+
+  void conclude(const Status& status) {
+    ended_ = true;
+    if (claim_end()) finish(status);
+  }
+
+  std::mutex mutex_;
+  ::grpc::ByteBuffer request_;
+  std::map<std::uint64_t, std::shared_ptr<InferRun>> runs_;
+  std::deque<::grpc::ByteBuffer> answers_;  // the first is being written
+  std::uint64_t next_number_ = 0;
+  std::size_t in_flight_ = 0;  // read and not yet answered
+  bool reading_ = false, writing_ = false, no_more_ = false, ending_ = false, cancelled_ = false, ended_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Call> make_infer_stream(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
+                                        std::string_view method) {
+  return std::make_shared<InferStream>(std::move(state), context, method);
+}
+
+}  // namespace gpux::server

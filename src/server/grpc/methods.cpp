@@ -1,0 +1,288 @@
+#include "server/grpc/methods.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/home.h"
+#include "server/grpc/health.h"
+#include "server/grpc/infer_run.h"
+#include "server/grpc/infer_stream.h"
+#include "server/open_inference.h"
+#include "server/probe.h"
+
+namespace gpux::server {
+namespace {
+
+using AnswerTo = std::shared_ptr<Answer>;
+using ::grpc::ByteBuffer;
+
+template <typename Message>
+std::shared_ptr<Message> read(const AnswerTo& answer, ByteBuffer& request) {
+  return read_message<Message>(answer->call().state(), request);
+}
+
+ModelRepository& repository_of(const AnswerTo& answer) {
+  return answer->call().state()->repository;
+}
+
+void server_live(const AnswerTo& answer, ByteBuffer& request) {
+  (void)read<inference::ServerLiveRequest>(answer, request);
+  inference::ServerLiveResponse response;
+  response.set_live(true);
+  answer->respond(write_message(response));
+}
+
+void server_ready(const AnswerTo& answer, ByteBuffer& request) {
+  (void)read<inference::ServerReadyRequest>(answer, request);
+  const auto tell = [answer](bool ready) {
+    inference::ServerReadyResponse response;
+    response.set_ready(ready);
+    answer->respond(write_message(response));
+  };
+  const CallState& state = *answer->call().state();
+  if (!state.ready) {
+    tell(false);
+  } else {
+    probe_all(state.repository, state.options.probe, [tell](const std::string& failed) { tell(failed.empty()); });
+  }
+}
+
+void model_ready(const AnswerTo& answer, ByteBuffer& request) {
+  const auto asked = read<inference::ModelReadyRequest>(answer, request);
+  const auto tell = [answer](bool ready) {
+    inference::ModelReadyResponse response;
+    response.set_ready(ready);
+    answer->respond(write_message(response));
+  };
+  const CallState& state = *answer->call().state();
+  std::shared_ptr<ServedModel> model;
+  try {
+    model = state.repository.find(asked->name(), asked->version());
+  } catch (const Error&) {
+    // Also of one that does not exist, as Triton has it: clients wait in a loop for what is to come.
+    tell(false);
+    return;
+  }
+  if (!state.ready) {
+    tell(false);
+  } else {
+    probe(model, state.options.probe, tell);
+  }
+}
+
+void server_metadata(const AnswerTo& answer, ByteBuffer& request) {
+  (void)read<inference::ServerMetadataRequest>(answer, request);
+  inference::ServerMetadataResponse response;
+  response.set_name("gpux");
+  response.set_version(std::string(gpux::version()));
+  for (const std::string_view extension : extensions) {
+    // The one that is about JSON.
+    if (extension != "binary_tensor_data") response.add_extensions(std::string(extension));
+  }
+  answer->respond(write_message(response));
+}
+
+void model_metadata(const AnswerTo& answer, ByteBuffer& request) {
+  const auto asked = read<inference::ModelMetadataRequest>(answer, request);
+  const auto model = repository_of(answer).find(asked->name(), asked->version());
+  inference::ModelMetadataResponse response;
+  response.set_name(model->name());
+  for (const std::string& version : repository_of(answer).versions(model->name())) response.add_versions(version);
+  response.set_platform("onnx_onnxv1");
+  const auto write = [](const SignatureEntry& entry, inference::ModelMetadataResponse::TensorMetadata& written) {
+    written.set_name(entry.name);
+    const std::string_view datatype =
+        entry.type.kind == ValueKind::tensor ? datatype_of(entry.type.element) : std::string_view();
+    written.set_datatype(datatype.empty() ? to_string(entry.type) : std::string(datatype));
+    if (!entry.type.dimensions) return;
+    for (const Dimension& dimension : *entry.type.dimensions) written.add_shape(dimension.size.value_or(-1));
+  };
+  for (const SignatureEntry& entry : model->signature().inputs) write(entry, *response.add_inputs());
+  for (const SignatureEntry& entry : model->signature().outputs) write(entry, *response.add_outputs());
+  answer->respond(write_message(response));
+}
+
+inference::DataType config_type(const ValueType& type) {
+  if (type.kind != ValueKind::tensor) return inference::TYPE_INVALID;
+  const std::string_view datatype = datatype_of(type.element);
+  if (datatype == "BYTES") return inference::TYPE_STRING;
+  inference::DataType found = inference::TYPE_INVALID;
+  inference::DataType_Parse("TYPE_" + std::string(datatype), &found);
+  return found;
+}
+
+void model_config(const AnswerTo& answer, ByteBuffer& request) {
+  const auto asked = read<inference::ModelConfigRequest>(answer, request);
+  const auto model = repository_of(answer).find(asked->name(), asked->version());
+  inference::ModelConfigResponse response;
+  inference::ModelConfig& config = *response.mutable_config();
+  config.set_name(model->name());
+  config.set_platform("onnx_onnxv1");
+  config.set_backend("onnxruntime");
+  if (model->can_batch()) {
+    config.set_max_batch_size(
+        static_cast<std::int32_t>(std::min<std::int64_t>(model->options().max_batch_size, INT32_MAX)));
+    config.mutable_dynamic_batching()->set_max_queue_delay_microseconds(
+        static_cast<std::uint64_t>(model->options().max_queue_delay.count()));
+  }
+  const auto dims = [&](const ValueType& type, auto& written) {
+    if (!type.dimensions) return;
+    const std::size_t first = model->can_batch() ? 1 : 0;
+    for (std::size_t i = first; i < type.dimensions->size(); ++i) {
+      written.add_dims((*type.dimensions)[i].size.value_or(-1));
+    }
+  };
+  for (const SignatureEntry& entry : model->signature().inputs) {
+    inference::ModelInput& written = *config.add_input();
+    written.set_name(entry.name);
+    written.set_data_type(config_type(entry.type));
+    written.set_optional(!entry.required);
+    dims(entry.type, written);
+  }
+  for (const SignatureEntry& entry : model->signature().outputs) {
+    inference::ModelOutput& written = *config.add_output();
+    written.set_name(entry.name);
+    written.set_data_type(config_type(entry.type));
+    dims(entry.type, written);
+  }
+  answer->respond(write_message(response));
+}
+
+void set_duration(inference::StatisticDuration& written, std::uint64_t count, std::chrono::nanoseconds sum) {
+  written.set_count(count);
+  written.set_ns(static_cast<std::uint64_t>(sum.count()));
+}
+
+void set_duration(inference::StatisticDuration& written, const Histogram& histogram) {
+  set_duration(written, histogram.count(), histogram.sum());
+}
+
+void write_statistics(ServedModel& model, inference::ModelStatistics& written) {
+  const ModelStatistics& counts = model.statistics();
+  written.set_name(model.name());
+  written.set_version(model.version());
+  written.set_last_inference(static_cast<std::uint64_t>(epoch_milliseconds(counts.last_success)));
+  written.set_inference_count(counts.rows);
+  written.set_execution_count(counts.runs);
+  inference::InferStatistics& sums = *written.mutable_inference_stats();
+  set_duration(*sums.mutable_success(), counts.succeeded, counts.total.sum());
+  set_duration(*sums.mutable_fail(), counts.failures(), counts.failure.sum());
+  set_duration(*sums.mutable_queue(), counts.queue);
+  set_duration(*sums.mutable_compute_input(), counts.input);
+  set_duration(*sums.mutable_compute_infer(), counts.compute);
+  set_duration(*sums.mutable_compute_output(), counts.output);
+  for (const auto& [rows, batch] : counts.batches()) {
+    inference::InferBatchStatistics& row = *written.add_batch_stats();
+    row.set_batch_size(static_cast<std::uint64_t>(rows));
+    set_duration(*row.mutable_compute_input(), batch.runs, batch.input);
+    set_duration(*row.mutable_compute_infer(), batch.runs, batch.compute);
+    set_duration(*row.mutable_compute_output(), batch.runs, batch.output);
+  }
+}
+
+void model_statistics(const AnswerTo& answer, ByteBuffer& request) {
+  const auto asked = read<inference::ModelStatisticsRequest>(answer, request);
+  inference::ModelStatisticsResponse response;
+  if (!asked->name().empty()) {
+    write_statistics(*repository_of(answer).find(asked->name(), asked->version()), *response.add_model_stats());
+  } else {
+    for (const auto& model : repository_of(answer).models()) write_statistics(*model, *response.add_model_stats());
+  }
+  answer->respond(write_message(response));
+}
+
+void model_infer(const AnswerTo& answer, ByteBuffer& request) {
+  const Call& call = answer->call();
+  const auto run =
+      std::make_shared<InferRun>(read<inference::ModelInferRequest>(answer, request), call.deadline(), call.arrived(),
+                                 [answer](const std::optional<Error>& error, const InferMessage& message) {
+                                   if (error) {
+                                     answer->fail(*error);
+                                   } else {
+                                     answer->respond(unary_answer(message));
+                                   }
+                                 });
+  run->start(call.state()->repository);
+  answer->on_gone([run] { run->cancel(); });
+}
+
+void repository_index(const AnswerTo& answer, ByteBuffer& request) {
+  const auto asked = read<inference::RepositoryIndexRequest>(answer, request);
+  inference::RepositoryIndexResponse response;
+  for (const ModelStatus& status : repository_of(answer).index()) {
+    if (asked->ready() && status.state != ModelState::ready) continue;
+    auto& written = *response.add_models();
+    written.set_name(status.name);
+    written.set_version(status.version);
+    written.set_state(std::string(repository_state(status.state)));
+    written.set_reason(status.reason);
+  }
+  answer->respond(write_message(response));
+}
+
+template <typename Request>
+void refuse_parameters(const Request& request, std::string_view accepted) {
+  for (const auto& [name, value] : request.parameters()) {
+    if (name == accepted) continue;
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("parameters.{} is not supported: models are configured by gpux.yml, models.yml and flags",
+                            name.substr(0, 60)));
+  }
+}
+
+template <typename Response>
+ModelRepository::Done done_for(const AnswerTo& answer) {
+  return [answer](const std::optional<Error>& error) {
+    if (error) {
+      answer->fail(*error);
+    } else {
+      answer->respond(write_message(Response()));
+    }
+  };
+}
+
+void repository_load(const AnswerTo& answer, ByteBuffer& request) {
+  const auto asked = read<inference::RepositoryModelLoadRequest>(answer, request);
+  refuse_parameters(*asked, "");
+  repository_of(answer).load(asked->model_name(), done_for<inference::RepositoryModelLoadResponse>(answer));
+}
+
+void repository_unload(const AnswerTo& answer, ByteBuffer& request) {
+  const auto asked = read<inference::RepositoryModelUnloadRequest>(answer, request);
+  // No model of gpux depends on another.
+  refuse_parameters(*asked, "unload_dependents");
+  repository_of(answer).unload(asked->model_name(), done_for<inference::RepositoryModelUnloadResponse>(answer));
+}
+
+constexpr Method inference_table[] = {
+    {"/inference.GRPCInferenceService/ServerLive", false, server_live, nullptr},
+    {"/inference.GRPCInferenceService/ServerReady", false, server_ready, nullptr},
+    {"/inference.GRPCInferenceService/ModelReady", false, model_ready, nullptr},
+    {"/inference.GRPCInferenceService/ServerMetadata", true, server_metadata, nullptr},
+    {"/inference.GRPCInferenceService/ModelMetadata", true, model_metadata, nullptr},
+    {"/inference.GRPCInferenceService/ModelInfer", true, model_infer, nullptr},
+    {"/inference.GRPCInferenceService/ModelStreamInfer", true, nullptr, make_infer_stream},
+    {"/inference.GRPCInferenceService/ModelConfig", true, model_config, nullptr},
+    {"/inference.GRPCInferenceService/ModelStatistics", true, model_statistics, nullptr},
+    {"/inference.GRPCInferenceService/RepositoryIndex", true, repository_index, nullptr},
+    {"/inference.GRPCInferenceService/RepositoryModelLoad", true, repository_load, nullptr},
+    {"/inference.GRPCInferenceService/RepositoryModelUnload", true, repository_unload, nullptr},
+};
+
+constexpr Method health_table[] = {
+    {"/grpc.health.v1.Health/Check", false, check_health, nullptr},
+    {"/grpc.health.v1.Health/Watch", false, nullptr, make_health_watch},
+};
+
+}  // namespace
+
+std::span<const Method> inference_methods() noexcept {
+  return inference_table;
+}
+
+std::span<const Method> health_methods() noexcept {
+  return health_table;
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "server/grpc/call.h"
+
+namespace gpux::server {
+
+/// A method that the server has.
+struct Method {
+  const char* path;  ///< "/inference.GRPCInferenceService/ModelInfer"; must outlive the server
+  bool needs_key;    ///< where keys are set
+  /// One of the two: a method with one answer, or one that makes its call.
+  UnaryHandler unary;
+  std::shared_ptr<Call> (*make)(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
+                                std::string_view method);
+};
+
+/// Those of inference.GRPCInferenceService.
+std::span<const Method> inference_methods() noexcept;
+
+/// Those of grpc.health.v1.Health.
+std::span<const Method> health_methods() noexcept;
+
+}  // namespace gpux::server

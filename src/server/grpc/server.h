@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/model_repository.h"
+#include "server/probe.h"
+
+namespace gpux::server {
+
+struct GrpcServerOptions {
+  std::string host = "127.0.0.1";  ///< an address or a name; "0.0.0.0" and "::" for all
+  std::uint16_t port = 8081;       ///< 0: a free one
+  /// PEM files, both or none. Read again when they have changed.
+  std::filesystem::path tls_certificate;
+  std::filesystem::path tls_key;
+  std::vector<std::string> api_keys;                           ///< empty: none is asked for
+  ProbeLimits probe;                                           ///< of the health service and the Ready methods
+  bool log_requests = false;                                   ///< one line of the log for each
+  std::uint64_t max_message_bytes = std::uint64_t{64} << 20;   ///< of a request, also when decompressed
+  std::uint64_t max_in_flight_bytes = std::uint64_t{1} << 30;  ///< requests held, all together; beyond: UNAVAILABLE
+  std::size_t max_stream_requests = 64;                        ///< of one stream in flight; beyond: not read
+  std::chrono::milliseconds watch_interval{1000};              ///< Health.Watch looks so often
+};
+
+/// The Open Inference Protocol over gRPC (open_inference.proto), gRPC's health service and server reflection.
+/// Metadata `x-request-id` of an answer is the client's own or a new one.
+class GrpcServer {
+ public:
+  /// Binds, listens and answers from here on, on threads of gRPC's. The repository must outlive the server.
+  /// Errors as of http::Server.
+  GrpcServer(ModelRepository& repository, const GrpcServerOptions& options);
+  /// Ends now: what is in flight is cut off.
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const noexcept;
+
+  /// Whether new traffic should come; what watches the server's health hears of it at once.
+  void set_ready(bool ready);
+
+  /// Takes no new call, ends streams when what they have in flight is answered, and waits for that. True where all
+  /// have ended by `deadline`; the rest is cut off. Blocks.
+  bool drain(std::chrono::steady_clock::time_point deadline);
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace gpux::server

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace gpux::test {
+
+/// Writes a certificate for `name`, signed by itself and good for an hour, and its key. Both are PEM.
+void write_certificate(const std::string& name, const std::filesystem::path& certificate,
+                       const std::filesystem::path& key);
+
+}  // namespace gpux::test

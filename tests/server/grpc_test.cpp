@@ -1,0 +1,935 @@
+// The Open Inference Protocol over gRPC, met by a client of gRPC's own over loopback.
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include "base/files.h"
+#include "health.grpc.pb.h"
+#include "model/temporary_folder.h"
+#include "open_inference.grpc.pb.h"
+#include "runtime/cpu_runtime.h"
+#include "server/certificate.h"
+#include "server/grpc/server.h"
+#include "server/served_model.h"
+
+namespace gpux::server {
+namespace {
+
+using ::grpc::ClientContext;
+using ::grpc::Status;
+using ::grpc::StatusCode;
+using Clock = std::chrono::steady_clock;
+using Health = ::grpc::health::v1::HealthCheckResponse;
+using inference::ModelInferRequest;
+using inference::ModelInferResponse;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr auto patience = std::chrono::seconds(60);
+
+ModelSource source(const std::string& name, const ServingOptions& options, std::optional<ProjectFile> project = {}) {
+  ModelSource made;
+  made.name = name;
+  made.version = "1";
+  made.load = [name, options, project] {
+    LoadOptions load;
+    load.provider = "cpu";
+    load.intra_threads = 1;
+    return std::make_unique<ServedModel>(name, "1", Runtime(test_model(name), load), project, options);
+  };
+  return made;
+}
+
+template <typename T>
+std::string raw(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+/// An input without its contents.
+ModelInferRequest::InferInputTensor& add_input(ModelInferRequest& request, const std::string& name,
+                                               const std::string& datatype, const std::vector<std::int64_t>& shape) {
+  auto& input = *request.add_inputs();
+  input.set_name(name);
+  input.set_datatype(datatype);
+  input.mutable_shape()->Add(shape.begin(), shape.end());
+  return input;
+}
+
+ModelInferRequest request_for(const std::string& model) {
+  ModelInferRequest request;
+  request.set_model_name(model);
+  return request;
+}
+
+ModelInferRequest add_request(const std::vector<float>& values) {
+  ModelInferRequest request = request_for("add");
+  add_input(request, "x", "FP32", {static_cast<std::int64_t>(values.size() / 3), 3});
+  request.add_raw_input_contents(raw(values));
+  return request;
+}
+
+ModelInferRequest slow_request(std::int64_t iterations) {
+  ModelInferRequest request = request_for("slow");
+  add_input(request, "x", "FP32", {16, 16});
+  request.add_raw_input_contents(std::string(std::size_t{16} * 16 * sizeof(float), '\0'));
+  add_input(request, "iterations", "INT64", {});
+  request.add_raw_input_contents(raw<std::int64_t>({iterations}));
+  return request;
+}
+
+constexpr std::int64_t for_ever = std::int64_t{1} << 40;
+
+class Grpc : public CpuRuntime {
+ protected:
+  /// Serves these models; each test once.
+  void serve(const std::vector<std::string>& models, GrpcServerOptions options = {},
+             const ServingOptions& serving = {}) {
+    std::vector<ModelSource> sources;
+    for (const std::string& model : models) sources.push_back(source(model, serving, project_));
+    repository_ = std::make_unique<ModelRepository>([sources] { return sources; });
+    repository_->load_all();
+    options.port = 0;
+    server_ = std::make_unique<GrpcServer>(*repository_, options);
+    channel_ =
+        ::grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), ::grpc::InsecureChannelCredentials());
+    stub_ = inference::GRPCInferenceService::NewStub(channel_);
+    health_ = ::grpc::health::v1::Health::NewStub(channel_);
+  }
+
+  [[nodiscard]] static std::unique_ptr<ClientContext> context() {
+    auto made = std::make_unique<ClientContext>();
+    made->set_deadline(std::chrono::system_clock::now() + patience);
+    return made;
+  }
+
+  Status infer(const ModelInferRequest& request, ModelInferResponse& response) {
+    return stub_->ModelInfer(context().get(), request, &response);
+  }
+
+  ModelInferResponse must_infer(const ModelInferRequest& request) {
+    ModelInferResponse response;
+    const Status status = infer(request, response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+
+  void expect_alive() {
+    const ModelInferResponse response = must_infer(add_request({1, 2, 3}));
+    ASSERT_EQ(response.raw_output_contents_size(), 1);
+    EXPECT_EQ(response.raw_output_contents(0), raw<float>({2, 4, 6}));
+  }
+
+  [[nodiscard]] runtime::SchedulerCounts counts(const std::string& model) {
+    return repository_->find(model, "")->scheduler().counts();
+  }
+
+  template <typename Condition>
+  [[nodiscard]] static bool wait_for(const Condition& condition) {
+    for (const auto end = Clock::now() + patience; Clock::now() < end;) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return false;
+  }
+
+  std::optional<ProjectFile> project_;
+  std::unique_ptr<ModelRepository> repository_;
+  std::unique_ptr<GrpcServer> server_;
+  std::shared_ptr<::grpc::Channel> channel_;
+  std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
+  std::unique_ptr<::grpc::health::v1::Health::Stub> health_;
+};
+
+TEST_F(Grpc, SaysWhatItServes) {
+  serve({"add", "zipmap_string"});
+  inference::ServerLiveResponse live;
+  ASSERT_TRUE(stub_->ServerLive(context().get(), {}, &live).ok());
+  EXPECT_TRUE(live.live());
+  inference::ServerReadyResponse ready;
+  ASSERT_TRUE(stub_->ServerReady(context().get(), {}, &ready).ok());
+  EXPECT_TRUE(ready.ready());
+
+  inference::ServerMetadataResponse server;
+  ASSERT_TRUE(stub_->ServerMetadata(context().get(), {}, &server).ok());
+  EXPECT_EQ(server.name(), "gpux");
+  EXPECT_THAT(server.extensions(), testing::Contains("model_repository"));
+
+  inference::ModelReadyRequest asks_ready;
+  asks_ready.set_name("add");
+  asks_ready.set_version("1");
+  inference::ModelReadyResponse model_ready;
+  ASSERT_TRUE(stub_->ModelReady(context().get(), asks_ready, &model_ready).ok());
+  EXPECT_TRUE(model_ready.ready());
+  asks_ready.set_version("2");
+  ASSERT_TRUE(stub_->ModelReady(context().get(), asks_ready, &model_ready).ok());
+  EXPECT_FALSE(model_ready.ready());
+
+  inference::ModelMetadataRequest asks_model;
+  asks_model.set_name("add");
+  inference::ModelMetadataResponse model;
+  ASSERT_TRUE(stub_->ModelMetadata(context().get(), asks_model, &model).ok());
+  EXPECT_EQ(model.name(), "add");
+  EXPECT_THAT(model.versions(), ElementsAre("1"));
+  ASSERT_EQ(model.inputs_size(), 1);
+  EXPECT_EQ(model.inputs(0).datatype(), "FP32");
+  EXPECT_THAT(model.inputs(0).shape(), ElementsAre(-1, 3));
+  asks_model.set_name("zipmap_string");
+  ASSERT_TRUE(stub_->ModelMetadata(context().get(), asks_model, &model).ok());
+  EXPECT_EQ(model.outputs(0).datatype(), "sequence(map(string, float32[]))");
+
+  inference::ModelConfigRequest asks_config;
+  asks_config.set_name("add");
+  inference::ModelConfigResponse config;
+  ASSERT_TRUE(stub_->ModelConfig(context().get(), asks_config, &config).ok());
+  EXPECT_EQ(config.config().max_batch_size(), 32);
+  EXPECT_EQ(config.config().input(0).data_type(), inference::TYPE_FP32);
+  EXPECT_THAT(config.config().input(0).dims(), ElementsAre(3));
+}
+
+struct Datatype {
+  const char* model;
+  const char* name;
+  std::string bytes;                               // of two elements
+  void (*write)(inference::InferTensorContents&);  // null: has no typed form
+  std::string (*read)(const inference::InferTensorContents&);
+};
+
+template <typename Field>
+std::string shown(const Field& values) {
+  std::string text;
+  for (const auto& value : values) text += std::to_string(value) + " ";
+  return text;
+}
+
+const std::vector<Datatype>& datatypes() {
+  using Contents = inference::InferTensorContents;
+  static const std::vector<Datatype> rows{
+      {"bool", "BOOL", std::string("\0\x01", 2),
+       [](Contents& c) {
+         c.add_bool_contents(false);
+         c.add_bool_contents(true);
+       },
+       [](const Contents& c) {
+         return raw<std::uint8_t>({c.bool_contents(0), c.bool_contents(1)});
+       }},
+      {"uint8", "UINT8", raw<std::uint8_t>({0, 255}),
+       [](Contents& c) {
+         c.add_uint_contents(0);
+         c.add_uint_contents(255);
+       },
+       [](const Contents& c) {
+         return raw<std::uint8_t>(
+             {static_cast<std::uint8_t>(c.uint_contents(0)), static_cast<std::uint8_t>(c.uint_contents(1))});
+       }},
+      {"uint16", "UINT16", raw<std::uint16_t>({1, 65535}),
+       [](Contents& c) {
+         c.add_uint_contents(1);
+         c.add_uint_contents(65535);
+       },
+       [](const Contents& c) {
+         return raw<std::uint16_t>(
+             {static_cast<std::uint16_t>(c.uint_contents(0)), static_cast<std::uint16_t>(c.uint_contents(1))});
+       }},
+      {"uint32", "UINT32", raw<std::uint32_t>({1, 4294967295U}),
+       [](Contents& c) {
+         c.add_uint_contents(1);
+         c.add_uint_contents(4294967295U);
+       },
+       [](const Contents& c) {
+         return raw<std::uint32_t>({c.uint_contents(0), c.uint_contents(1)});
+       }},
+      {"uint64", "UINT64", raw<std::uint64_t>({1, UINT64_MAX}),
+       [](Contents& c) {
+         c.add_uint64_contents(1);
+         c.add_uint64_contents(UINT64_MAX);
+       },
+       [](const Contents& c) {
+         return raw<std::uint64_t>({c.uint64_contents(0), c.uint64_contents(1)});
+       }},
+      {"int8", "INT8", raw<std::int8_t>({-128, 127}),
+       [](Contents& c) {
+         c.add_int_contents(-128);
+         c.add_int_contents(127);
+       },
+       [](const Contents& c) {
+         return raw<std::int8_t>(
+             {static_cast<std::int8_t>(c.int_contents(0)), static_cast<std::int8_t>(c.int_contents(1))});
+       }},
+      {"int16", "INT16", raw<std::int16_t>({-32768, 1}),
+       [](Contents& c) {
+         c.add_int_contents(-32768);
+         c.add_int_contents(1);
+       },
+       [](const Contents& c) {
+         return raw<std::int16_t>(
+             {static_cast<std::int16_t>(c.int_contents(0)), static_cast<std::int16_t>(c.int_contents(1))});
+       }},
+      {"int32", "INT32", raw<std::int32_t>({INT32_MIN, 1}),
+       [](Contents& c) {
+         c.add_int_contents(INT32_MIN);
+         c.add_int_contents(1);
+       },
+       [](const Contents& c) {
+         return raw<std::int32_t>({c.int_contents(0), c.int_contents(1)});
+       }},
+      {"int64", "INT64", raw<std::int64_t>({INT64_MIN, INT64_MAX}),
+       [](Contents& c) {
+         c.add_int64_contents(INT64_MIN);
+         c.add_int64_contents(INT64_MAX);
+       },
+       [](const Contents& c) {
+         return raw<std::int64_t>({c.int64_contents(0), c.int64_contents(1)});
+       }},
+      {"float16", "FP16", raw<std::uint16_t>({0x3c00, 0x0001}), nullptr, nullptr},
+      {"bfloat16", "BF16", raw<std::uint16_t>({0x3f80, 0x0001}), nullptr, nullptr},
+      {"float32", "FP32", raw<float>({0.1F, 1e-45F}),
+       [](Contents& c) {
+         c.add_fp32_contents(0.1F);
+         c.add_fp32_contents(1e-45F);
+       },
+       [](const Contents& c) {
+         return raw<float>({c.fp32_contents(0), c.fp32_contents(1)});
+       }},
+      {"float64", "FP64", raw<double>({0.1, 5e-324}),
+       [](Contents& c) {
+         c.add_fp64_contents(0.1);
+         c.add_fp64_contents(5e-324);
+       },
+       [](const Contents& c) {
+         return raw<double>({c.fp64_contents(0), c.fp64_contents(1)});
+       }},
+      {"string", "BYTES", std::string("\x02\0\0\0a\0\0\0\0\0", 10),
+       [](Contents& c) {
+         c.add_bytes_contents(std::string("a\0", 2));
+         c.add_bytes_contents("");
+       },
+       [](const Contents& c) {
+         std::string text;
+         for (const std::string& value : c.bytes_contents()) {
+           text += raw<std::uint32_t>({static_cast<std::uint32_t>(value.size())}) + value;
+         }
+         return text;
+       }},
+  };
+  return rows;
+}
+
+// Raw contents come back raw, typed ones typed, and neither changes a bit.
+TEST_F(Grpc, EveryDatatypeGoesRound) {
+  std::vector<std::string> models;
+  for (const Datatype& row : datatypes()) models.push_back(std::string("identity_") + row.model);
+  serve(models);
+  for (const Datatype& row : datatypes()) {
+    SCOPED_TRACE(row.name);
+    ModelInferRequest request = request_for(std::string("identity_") + row.model);
+    add_input(request, "x", row.name, {2});
+    ModelInferRequest typed = request;
+    // ONNX Runtime's strings end at their first zero byte.
+    const bool ends_at_zero = std::string(row.name) == "BYTES";
+    const std::string bytes = ends_at_zero ? std::string("\x01\0\0\0a\0\0\0\0", 9) : row.bytes;
+    request.add_raw_input_contents(bytes);
+    const ModelInferResponse answer = must_infer(request);
+    ASSERT_EQ(answer.outputs_size(), 1);
+    EXPECT_EQ(answer.outputs(0).datatype(), row.name);
+    EXPECT_THAT(answer.outputs(0).shape(), ElementsAre(2));
+    EXPECT_FALSE(answer.outputs(0).has_contents());
+    ASSERT_EQ(answer.raw_output_contents_size(), 1);
+    EXPECT_EQ(answer.raw_output_contents(0), bytes);
+
+    if (row.write == nullptr) {
+      typed.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1);
+      ModelInferResponse refused;
+      const Status status = infer(typed, refused);
+      EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+      EXPECT_THAT(status.error_message(), HasSubstr("raw_input_contents"));
+      continue;
+    }
+    row.write(*typed.mutable_inputs(0)->mutable_contents());
+    if (ends_at_zero) typed.mutable_inputs(0)->mutable_contents()->set_bytes_contents(0, "a");
+    const ModelInferResponse again = must_infer(typed);
+    EXPECT_EQ(again.raw_output_contents_size(), 0);
+    ASSERT_EQ(again.outputs_size(), 1);
+    EXPECT_EQ(row.read(again.outputs(0).contents()), bytes);
+  }
+}
+
+TEST_F(Grpc, AnswersAsItIsAsked) {
+  ProjectFile project;
+  DeclaredValue declared;
+  declared.name = "y";
+  declared.labels = {"cat", "dog", "eel"};
+  project.outputs = {declared};
+  project_ = project;
+  serve({"add"});
+
+  ModelInferRequest request = add_request({1, 2, 3, 9, 5, 1});
+  request.set_id("seven");
+  request.set_model_version("1");
+  (*request.mutable_parameters())["priority"].set_uint64_param(2);
+  (*request.mutable_parameters())["timeout"].set_int64_param(60'000'000);
+  (*request.mutable_parameters())["something_of_ones_own"].set_double_param(0.5);
+  request.add_outputs()->set_name("y");
+  ModelInferResponse response = must_infer(request);
+  EXPECT_EQ(response.id(), "seven");
+  EXPECT_EQ(response.model_name(), "add");
+  EXPECT_EQ(response.model_version(), "1");
+  EXPECT_EQ(response.raw_output_contents(0), raw<float>({2, 4, 6, 10, 7, 4}));
+
+  (*request.mutable_outputs(0)->mutable_parameters())["classification"].set_int64_param(2);
+  response = must_infer(request);
+  EXPECT_EQ(response.outputs(0).datatype(), "BYTES");
+  EXPECT_THAT(response.outputs(0).shape(), ElementsAre(2, 2));
+  EXPECT_THAT(response.raw_output_contents(0), HasSubstr("6.000000:2:eel"));
+  EXPECT_THAT(response.raw_output_contents(0), HasSubstr("10.000000:0:cat"));
+
+  // An output of some size shares its memory with the answer.
+  std::vector<float> many(3 * 100'000), sums;
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    many[i] = static_cast<float>(i % 1000);
+    sums.push_back(many[i] + static_cast<float>(i % 3 + 1));
+  }
+  response = must_infer(add_request(many));
+  EXPECT_EQ(response.raw_output_contents(0), raw(sums));
+  response = must_infer(add_request({}));
+  EXPECT_THAT(response.outputs(0).shape(), ElementsAre(0, 3));
+}
+
+TEST_F(Grpc, NamesTheRequestInItsAnswer) {
+  serve({"add"});
+  ModelInferResponse response;
+  auto given = context();
+  given->AddMetadata("x-request-id", "mine");
+  given->AddMetadata("traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01");
+  ASSERT_TRUE(stub_->ModelInfer(given.get(), add_request({1, 2, 3}), &response).ok());
+  const auto& metadata = given->GetServerInitialMetadata();
+  ASSERT_EQ(metadata.count("x-request-id"), 1U);
+  EXPECT_EQ(metadata.find("x-request-id")->second, "mine");
+  ASSERT_EQ(metadata.count("traceparent"), 1U);
+  EXPECT_TRUE(metadata.find("traceparent")->second.starts_with("00-0123456789abcdef0123456789abcdef-"));
+}
+
+struct Bad {
+  const char* what;
+  void (*spoil)(ModelInferRequest&);  // a request that is good till then
+  StatusCode code;
+  const char* words;
+};
+
+TEST_F(Grpc, RefusesEachMistakeAndLivesOn) {
+  GrpcServerOptions options;
+  options.max_message_bytes = 1 << 20;
+  serve({"add", "zipmap_string"}, options);
+  constexpr auto invalid = StatusCode::INVALID_ARGUMENT;
+  for (const Bad& bad : std::vector<Bad>{
+           {"no such model", [](auto& r) { r.set_model_name("none"); }, StatusCode::NOT_FOUND, "models: add"},
+           {"no model", [](auto& r) { r.clear_model_name(); }, StatusCode::NOT_FOUND, "no model ''"},
+           {"no such version", [](auto& r) { r.set_model_version("9"); }, StatusCode::NOT_FOUND, "version '9'"},
+           {"no inputs", [](auto& r) { r.clear_inputs(), r.clear_raw_input_contents(); }, invalid, "x"},
+           {"another input", [](auto& r) { r.mutable_inputs(0)->set_name("q"); }, invalid, "no input \"q\"; inputs: x"},
+           {"an input twice",
+            [](auto& r) { r.add_inputs()->CopyFrom(r.inputs(0)), r.add_raw_input_contents(r.raw_input_contents(0)); },
+            invalid, "given twice"},
+           {"no such datatype", [](auto& r) { r.mutable_inputs(0)->set_datatype("FLOAT"); }, invalid,
+            "no datatype \"FLOAT\""},
+           {"another datatype", [](auto& r) { r.mutable_inputs(0)->set_datatype("INT32"); }, invalid, "float32"},
+           {"no shape", [](auto& r) { r.mutable_inputs(0)->clear_shape(); }, invalid, "of shape []"},
+           {"a negative size", [](auto& r) { r.mutable_inputs(0)->set_shape(0, -1); }, invalid, "-1"},
+           {"another size", [](auto& r) { r.mutable_inputs(0)->set_shape(0, 2); }, invalid, "12 bytes"},
+           {"a shape beyond all memory", [](auto& r) { r.mutable_inputs(0)->set_shape(0, INT64_MAX); }, invalid,
+            "64 bits"},
+           {"a large shape", [](auto& r) { r.mutable_inputs(0)->set_shape(0, std::int64_t{1} << 40); }, invalid,
+            "12 bytes"},
+           {"another rank", [](auto& r) { r.mutable_inputs(0)->add_shape(1); }, invalid, "x"},
+           {"too few bytes", [](auto& r) { r.set_raw_input_contents(0, "abc"); }, invalid, "3 bytes for FP32"},
+           {"raw and typed", [](auto& r) { r.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1); }, invalid,
+            "both contents and raw"},
+           {"too many raw contents", [](auto& r) { r.add_raw_input_contents("more"); }, invalid,
+            "1 inputs and 2 raw_input_contents"},
+           {"no contents at all", [](auto& r) { r.clear_raw_input_contents(); }, invalid, "0 elements"},
+           {"typed, too few",
+            [](auto& r) {
+              r.clear_raw_input_contents(), r.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1);
+            },
+            invalid, "1 elements in fp32_contents for shape [1, 3]"},
+           {"typed, another field",
+            [](auto& r) { r.clear_raw_input_contents(), r.mutable_inputs(0)->mutable_contents()->add_int_contents(1); },
+            invalid, "another field than fp32_contents"},
+           {"typed, out of range",
+            [](auto& r) {
+              r.clear_raw_input_contents();
+              r.mutable_inputs(0)->set_datatype("INT8");
+              r.mutable_inputs(0)->clear_shape();
+              r.mutable_inputs(0)->mutable_contents()->add_int_contents(200);
+            },
+            invalid, "element 0 is 200, which does not fit INT8"},
+           {"BYTES that lie",
+            [](auto& r) {
+              r.mutable_inputs(0)->set_datatype("BYTES");
+              r.set_raw_input_contents(0, std::string("\xff\xff\xff\xff", 4));
+            },
+            invalid, "claims 4294967295 bytes"},
+           {"no such output", [](auto& r) { r.add_outputs()->set_name("z"); }, invalid, "no output \"z\"; outputs: y"},
+           {"an output twice", [](auto& r) { r.add_outputs()->set_name("y"), r.add_outputs()->set_name("y"); }, invalid,
+            "asked for twice"},
+           {"a sequence", [](auto& r) { (*r.mutable_parameters())["sequence_id"].set_int64_param(1); }, invalid,
+            "sequences"},
+           {"a negative timeout", [](auto& r) { (*r.mutable_parameters())["timeout"].set_int64_param(-1); }, invalid,
+            "parameters.timeout"},
+           {"a priority that is no number", [](auto& r) { (*r.mutable_parameters())["priority"].set_bool_param(true); },
+            invalid, "parameters.priority"},
+           {"shared memory for an input",
+            [](auto& r) { (*r.mutable_inputs(0)->mutable_parameters())["shared_memory_region"].set_string_param("a"); },
+            invalid, "shared memory"},
+           {"shared memory for an output",
+            [](auto& r) {
+              auto& output = *r.add_outputs();
+              output.set_name("y");
+              (*output.mutable_parameters())["shared_memory_region"].set_string_param("a");
+            },
+            invalid, "shared memory"},
+           {"an output without a form", [](auto& r) { r.set_model_name("zipmap_string"); }, invalid, "/predict"},
+           {"a message that is too large",
+            [](auto& r) { r.set_raw_input_contents(0, std::string(std::size_t{2} << 20, 'a')); },
+            StatusCode::RESOURCE_EXHAUSTED, "larger than max"},
+       }) {
+    SCOPED_TRACE(bad.what);
+    ModelInferRequest request = add_request({1, 2, 3});
+    bad.spoil(request);
+    ModelInferResponse response;
+    const Status status = infer(request, response);
+    EXPECT_EQ(status.error_code(), bad.code) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(bad.words));
+    EXPECT_EQ(status.error_message().find('\n'), std::string::npos);
+    expect_alive();
+  }
+}
+
+// What is no message of the protocol, sent as bytes.
+TEST_F(Grpc, RefusesWhatIsNoMessage) {
+  GrpcServerOptions options;
+  options.max_message_bytes = 1 << 20;
+  serve({"add"}, options);
+  ::grpc::GenericStub generic(channel_);
+
+  struct Line {
+    const char* method;
+    std::string bytes;
+    bool is_compressed;
+    StatusCode code;
+    const char* words;
+  };
+
+  const std::string infer = "/inference.GRPCInferenceService/ModelInfer";
+  for (const Line& line : std::vector<Line>{
+           {"ModelInfer", "\xff\xff\xff", false, StatusCode::INVALID_ARGUMENT, "no inference.ModelInferRequest"},
+           {"ModelInfer", "\x0a\x02\xff\xff", false, StatusCode::INVALID_ARGUMENT, "no inference.ModelInferRequest"},
+           {"ModelMetadata", "\x0a\x7f", false, StatusCode::INVALID_ARGUMENT, "no inference.ModelMetadataRequest"},
+           // 64 MiB of zeros are 64 KiB compressed.
+           {"ModelInfer", std::string(std::size_t{64} << 20, '\0'), true, StatusCode::INVALID_ARGUMENT, "decompressed"},
+           {"SystemSharedMemoryStatus", "", false, StatusCode::UNIMPLEMENTED, "shared memory"},
+           {"TraceSetting", "", false, StatusCode::UNIMPLEMENTED, "tracing"},
+           {"Nothing", "", false, StatusCode::UNIMPLEMENTED, "no method"},
+       }) {
+    SCOPED_TRACE(std::string(line.method) + line.bytes.substr(0, 9));
+    auto given = context();
+    if (line.is_compressed) given->set_compression_algorithm(GRPC_COMPRESS_GZIP);
+    const ::grpc::Slice slice(line.bytes);
+    ::grpc::ByteBuffer request(&slice, 1), response;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<Status> status;
+    generic.UnaryCall(given.get(), std::string("/inference.GRPCInferenceService/") + line.method, {}, &request,
+                      &response, [&](const Status& ended) {
+                        const std::lock_guard lock(mutex);
+                        status = ended;
+                        changed.notify_all();
+                      });
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return status.has_value(); });
+    EXPECT_EQ(status->error_code(), line.code) << status->error_message();
+    EXPECT_THAT(status->error_message(), HasSubstr(line.words));
+    expect_alive();
+  }
+}
+
+TEST_F(Grpc, TakesCompressedMessages) {
+  serve({"add"});
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    auto given = context();
+    given->set_compression_algorithm(algorithm);
+    ModelInferResponse response;
+    const std::vector<float> zeros(3 * 50'000);
+    const Status status = stub_->ModelInfer(given.get(), add_request(zeros), &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.raw_output_contents(0).size(), zeros.size() * sizeof(float));
+  }
+}
+
+TEST_F(Grpc, StreamsInOrderOfCompletion) {
+  GrpcServerOptions options;
+  options.max_stream_requests = 4;
+  serve({"add", "slow"}, options);
+  auto given = context();
+  const auto stream = stub_->ModelStreamInfer(given.get());
+  // The slow one goes first and its answer comes last; more come than may be in flight at once.
+  ModelInferRequest slow = slow_request(200'000);
+  slow.set_id("slow");
+  ASSERT_TRUE(stream->Write(slow));
+  std::thread writer([&] {
+    for (int i = 0; i < 30; ++i) {
+      ModelInferRequest request = add_request({1, 2, static_cast<float>(i)});
+      request.set_id(std::to_string(i));
+      if (i == 7) request.set_model_name("none");
+      if (i == 8) request.set_raw_input_contents(0, "abc");
+      EXPECT_TRUE(stream->Write(request));
+    }
+    stream->WritesDone();
+  });
+  std::set<std::string> good, bad;
+  inference::ModelStreamInferResponse response;
+  std::string last;
+  while (stream->Read(&response)) {
+    last = response.infer_response().id();
+    if (!response.error_message().empty()) {
+      EXPECT_THAT(response.error_message(), HasSubstr(last == "7" ? "no model 'none'" : "3 bytes"));
+      EXPECT_TRUE(bad.insert(last).second);
+      continue;
+    }
+    EXPECT_TRUE(good.insert(last).second);
+    if (last != "slow") {
+      EXPECT_EQ(response.infer_response().raw_output_contents(0), raw<float>({2, 4, std::stof(last) + 3}));
+    }
+  }
+  writer.join();
+  const Status status = stream->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_THAT(bad, ElementsAre("7", "8"));
+  EXPECT_EQ(good.size(), 29U);
+}
+
+TEST_F(Grpc, CancelsWhatNobodyWaitsForAnyMore) {
+  serve({"add", "slow"});
+  ModelInferResponse response;
+  auto given = context();
+  Status status;
+  std::thread client([&] { status = stub_->ModelInfer(given.get(), slow_request(for_ever), &response); });
+  EXPECT_TRUE(wait_for([&] { return counts("slow").running == 1; }));
+  given->TryCancel();
+  client.join();
+  EXPECT_EQ(status.error_code(), StatusCode::CANCELLED);
+  EXPECT_TRUE(wait_for([&] { return counts("slow").cancelled == 1 && counts("slow").overdue_runs == 0; }));
+
+  auto streamed = context();
+  const auto stream = stub_->ModelStreamInfer(streamed.get());
+  ASSERT_TRUE(stream->Write(slow_request(for_ever)));
+  ASSERT_TRUE(stream->Write(slow_request(for_ever)));
+  EXPECT_TRUE(wait_for([&] { return counts("slow").running + counts("slow").waiting == 2; }));
+  streamed->TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), StatusCode::CANCELLED);
+  EXPECT_TRUE(wait_for([&] { return counts("slow").cancelled == 3 && counts("slow").overdue_runs == 0; }));
+  expect_alive();
+}
+
+TEST_F(Grpc, EndsAtTheDeadline) {
+  serve({"add", "slow"});
+  ModelInferResponse response;
+  ModelInferRequest request = slow_request(for_ever);
+  (*request.mutable_parameters())["timeout"].set_int64_param(20'000);
+  Status status = infer(request, response);
+  EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED) << status.error_message();
+
+  auto given = std::make_unique<ClientContext>();
+  given->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  status = stub_->ModelInfer(given.get(), slow_request(for_ever), &response);
+  EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED) << status.error_message();
+  EXPECT_TRUE(wait_for([&] { return counts("slow").running == 0 && counts("slow").waiting == 0; }));
+  expect_alive();
+}
+
+TEST_F(Grpc, RefusesWhatTheQueueHasNoRoomFor) {
+  ServingOptions serving;
+  serving.max_queue = 1;
+  serve({"add", "slow"}, {}, serving);
+  // One runs, one is prepared meanwhile, one waits.
+  std::vector<std::unique_ptr<ClientContext>> contexts;
+  std::vector<std::thread> clients;
+  for (std::size_t i = 0; i < 3; ++i) {
+    contexts.push_back(context());
+    clients.emplace_back([this, given = contexts.back().get()] {
+      ModelInferResponse response;
+      (void)stub_->ModelInfer(given, slow_request(for_ever), &response);
+    });
+    EXPECT_TRUE(wait_for([&] { return i < 2 ? counts("slow").running == i + 1 : counts("slow").waiting == 1; }));
+  }
+  auto given = context();
+  ModelInferResponse response;
+  const Status status = stub_->ModelInfer(given.get(), slow_request(1), &response);
+  EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_EQ(given->GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1U);
+  for (const auto& made : contexts) made->TryCancel();
+  for (std::thread& client : clients) client.join();
+}
+
+TEST_F(Grpc, HoldsNoMoreThanItMay) {
+  GrpcServerOptions options;
+  options.max_in_flight_bytes = 3000;
+  serve({"add", "slow"}, options);
+  auto running = context();
+  ModelInferResponse response;
+  // Some 1100 bytes each.
+  std::thread one([&] { (void)stub_->ModelInfer(running.get(), slow_request(for_ever), &response); });
+  EXPECT_TRUE(wait_for([&] { return counts("slow").running == 1; }));
+  ModelInferResponse other;
+  const Status status = infer(add_request(std::vector<float>(3 * 200)), other);
+  EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr("in flight"));
+  expect_alive();
+  running->TryCancel();
+  one.join();
+  // What is over is held no more.
+  EXPECT_TRUE(wait_for([&] { return infer(add_request(std::vector<float>(3 * 200)), other).ok(); }));
+}
+
+TEST_F(Grpc, AsksForAKeyWhereItShould) {
+  GrpcServerOptions options;
+  options.api_keys = {"first-key-123", "second-key-456"};
+  serve({"add"}, options);
+  const auto call = [&](const char* field, const char* value) {
+    auto given = context();
+    if (field != nullptr) given->AddMetadata(field, value);
+    ModelInferResponse response;
+    return stub_->ModelInfer(given.get(), add_request({1, 2, 3}), &response).error_code();
+  };
+  EXPECT_EQ(call(nullptr, nullptr), StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(call("authorization", "Bearer wrong-key-1234"), StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(call("authorization", "Bearer second-key-456"), StatusCode::OK);
+  EXPECT_EQ(call("x-api-key", "first-key-123"), StatusCode::OK);
+
+  inference::ServerMetadataResponse metadata;
+  EXPECT_EQ(stub_->ServerMetadata(context().get(), {}, &metadata).error_code(), StatusCode::UNAUTHENTICATED);
+  inference::RepositoryModelUnloadResponse unloaded;
+  EXPECT_EQ(stub_->RepositoryModelUnload(context().get(), {}, &unloaded).error_code(), StatusCode::UNAUTHENTICATED);
+  auto streamed = context();
+  const auto stream = stub_->ModelStreamInfer(streamed.get());
+  EXPECT_EQ(stream->Finish().error_code(), StatusCode::UNAUTHENTICATED);
+
+  inference::ServerLiveResponse live;
+  EXPECT_TRUE(stub_->ServerLive(context().get(), {}, &live).ok());
+  inference::ServerReadyResponse ready;
+  EXPECT_TRUE(stub_->ServerReady(context().get(), {}, &ready).ok());
+  inference::ModelReadyRequest model;
+  model.set_name("add");
+  inference::ModelReadyResponse model_ready;
+  EXPECT_TRUE(stub_->ModelReady(context().get(), model, &model_ready).ok());
+  Health health;
+  EXPECT_TRUE(health_->Check(context().get(), {}, &health).ok());
+}
+
+TEST_F(Grpc, TellsItsHealth) {
+  GrpcServerOptions options;
+  options.watch_interval = std::chrono::milliseconds(10);
+  serve({"add"}, options);
+  const auto check = [&](const std::string& service) -> std::string {
+    ::grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
+    Health response;
+    const Status status = health_->Check(context().get(), request, &response);
+    return status.ok() ? Health::ServingStatus_Name(response.status()) : std::to_string(status.error_code());
+  };
+  EXPECT_EQ(check(""), "SERVING");
+  EXPECT_EQ(check("add"), "SERVING");
+  EXPECT_EQ(check("inference.GRPCInferenceService"), "SERVING");
+  EXPECT_EQ(check("none"), std::to_string(StatusCode::NOT_FOUND));
+
+  auto given = context();
+  ::grpc::health::v1::HealthCheckRequest request;
+  request.set_service("add");
+  const auto watch = health_->Watch(given.get(), request);
+  Health health;
+  ASSERT_TRUE(watch->Read(&health));
+  EXPECT_EQ(health.status(), Health::SERVING);
+  server_->set_ready(false);
+  ASSERT_TRUE(watch->Read(&health));
+  EXPECT_EQ(health.status(), Health::NOT_SERVING);
+  EXPECT_EQ(check(""), "NOT_SERVING");
+  EXPECT_EQ(check("add"), "NOT_SERVING");
+  server_->set_ready(true);
+  ASSERT_TRUE(watch->Read(&health));
+  EXPECT_EQ(health.status(), Health::SERVING);
+  // Without a word to the watch: found by looking again.
+  std::atomic<bool> unloaded = false;
+  repository_->unload("add", [&](const std::optional<Error>&) { unloaded = true; });
+  ASSERT_TRUE(watch->Read(&health));
+  EXPECT_EQ(health.status(), Health::SERVICE_UNKNOWN);
+  given->TryCancel();
+  EXPECT_EQ(watch->Finish().error_code(), StatusCode::CANCELLED);
+  EXPECT_TRUE(wait_for([&] { return unloaded.load(); }));
+}
+
+TEST_F(Grpc, LoadsAndUnloads) {
+  serve({"add", "divide"});
+  const auto index = [&](bool ready) {
+    inference::RepositoryIndexRequest request;
+    request.set_ready(ready);
+    inference::RepositoryIndexResponse response;
+    EXPECT_TRUE(stub_->RepositoryIndex(context().get(), request, &response).ok());
+    std::vector<std::string> lines;
+    for (const auto& model : response.models()) lines.push_back(model.name() + " " + model.state());
+    return lines;
+  };
+  EXPECT_THAT(index(false), ElementsAre("add READY", "divide READY"));
+  inference::RepositoryModelUnloadRequest unload;
+  unload.set_model_name("add");
+  (*unload.mutable_parameters())["unload_dependents"].set_bool_param(true);
+  inference::RepositoryModelUnloadResponse unloaded;
+  ASSERT_TRUE(stub_->RepositoryModelUnload(context().get(), unload, &unloaded).ok());
+  EXPECT_THAT(index(false), ElementsAre("add UNAVAILABLE", "divide READY"));
+  EXPECT_THAT(index(true), ElementsAre("divide READY"));
+  ModelInferResponse response;
+  EXPECT_EQ(infer(add_request({1, 2, 3}), response).error_code(), StatusCode::NOT_FOUND);
+
+  inference::RepositoryModelLoadRequest load;
+  inference::RepositoryModelLoadResponse loaded;
+  load.set_model_name("add");
+  (*load.mutable_parameters())["config"].set_string_param("{}");
+  EXPECT_EQ(stub_->RepositoryModelLoad(context().get(), load, &loaded).error_code(), StatusCode::INVALID_ARGUMENT);
+  load.clear_parameters();
+  ASSERT_TRUE(stub_->RepositoryModelLoad(context().get(), load, &loaded).ok());
+  expect_alive();
+  load.set_model_name("none");
+  EXPECT_EQ(stub_->RepositoryModelLoad(context().get(), load, &loaded).error_code(), StatusCode::NOT_FOUND);
+}
+
+TEST_F(Grpc, CountsEachRequestOnce) {
+  serve({"add"});
+  ModelInferResponse response;
+  EXPECT_TRUE(infer(add_request({1, 2, 3}), response).ok());
+  EXPECT_TRUE(infer(add_request({1, 2, 3, 4, 5, 6}), response).ok());
+  ModelInferRequest bad = add_request({1, 2, 3});
+  bad.set_raw_input_contents(0, "abc");
+  EXPECT_FALSE(infer(bad, response).ok());
+  bad = add_request({1, 2, 3});
+  bad.mutable_inputs(0)->add_shape(1);
+  EXPECT_FALSE(infer(bad, response).ok());
+
+  inference::ModelStatisticsResponse all;
+  ASSERT_TRUE(stub_->ModelStatistics(context().get(), {}, &all).ok());
+  ASSERT_EQ(all.model_stats_size(), 1);
+  const inference::ModelStatistics& counted = all.model_stats(0);
+  EXPECT_EQ(counted.name(), "add");
+  EXPECT_EQ(counted.inference_stats().success().count(), 2U);
+  EXPECT_EQ(counted.inference_stats().fail().count(), 2U);
+  EXPECT_EQ(counted.inference_count(), 3U);
+  EXPECT_EQ(counted.execution_count(), 2U);
+  std::uint64_t runs = 0, rows = 0;
+  for (const auto& batch : counted.batch_stats()) {
+    runs += batch.compute_infer().count();
+    rows += batch.compute_infer().count() * batch.batch_size();
+  }
+  EXPECT_EQ(runs, counted.execution_count());
+  EXPECT_EQ(rows, counted.inference_count());
+  const auto& sums = counted.inference_stats();
+  EXPECT_GE(sums.success().ns(), sums.queue().ns() + sums.compute_infer().ns());
+  inference::ModelStatisticsRequest none;
+  none.set_name("none");
+  EXPECT_EQ(stub_->ModelStatistics(context().get(), none, &all).error_code(), StatusCode::NOT_FOUND);
+}
+
+TEST_F(Grpc, DrainsWhatIsInFlight) {
+  serve({"add", "slow"});
+  ModelInferResponse response;
+  Status status;
+  auto given = context(), streamed = context(), watched = context();
+  const auto idle = stub_->ModelStreamInfer(streamed.get());
+  ASSERT_TRUE(idle->Write(add_request({1, 2, 3})));
+  inference::ModelStreamInferResponse answer;
+  ASSERT_TRUE(idle->Read(&answer));
+  const auto watch = health_->Watch(watched.get(), {});
+  Health health;
+  ASSERT_TRUE(watch->Read(&health));
+  std::thread client([&] { status = stub_->ModelInfer(given.get(), slow_request(300'000), &response); });
+  EXPECT_TRUE(wait_for([&] { return counts("slow").running == 1; }));
+  EXPECT_TRUE(server_->drain(Clock::now() + patience));
+  client.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_FALSE(idle->Read(&answer));
+  EXPECT_EQ(idle->Finish().error_code(), StatusCode::UNAVAILABLE);
+  ASSERT_TRUE(watch->Read(&health));
+  EXPECT_EQ(health.status(), Health::NOT_SERVING);
+  EXPECT_FALSE(watch->Read(&health));
+}
+
+TEST_F(Grpc, CutsOffWhatDoesNotEnd) {
+  serve({"slow"});
+  ModelInferResponse response;
+  Status status;
+  auto given = context();
+  std::thread client([&] { status = stub_->ModelInfer(given.get(), slow_request(for_ever), &response); });
+  EXPECT_TRUE(wait_for([&] { return counts("slow").running == 1; }));
+  EXPECT_FALSE(server_->drain(Clock::now() + std::chrono::milliseconds(50)));
+  client.join();
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(wait_for([&] { return counts("slow").running == 0; }));
+}
+
+TEST_F(Grpc, ServesWithItsOwnCertificateAndReadsItAgain) {
+  const test::TemporaryFolder folder;
+  GrpcServerOptions options;
+  options.tls_certificate = folder.path() / "certificate.pem";
+  options.tls_key = folder.path() / "key.pem";
+  test::write_certificate("first", options.tls_certificate, options.tls_key);
+  serve({"add"}, options);
+  // A connection of its own that trusts the certificate in that file alone.
+  const auto answers_as = [&](const std::string& name) {
+    ::grpc::ChannelArguments arguments;
+    arguments.SetSslTargetNameOverride(name);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto channel = ::grpc::CreateCustomChannel(
+        "127.0.0.1:" + std::to_string(server_->port()),
+        ::grpc::SslCredentials({.pem_root_certs = read_file(options.tls_certificate)}), arguments);
+    ModelInferResponse response;
+    return inference::GRPCInferenceService::NewStub(channel)
+        ->ModelInfer(context().get(), add_request({1, 2, 3}), &response)
+        .ok();
+  };
+  EXPECT_TRUE(answers_as("first"));
+  EXPECT_FALSE(answers_as("second"));
+  ModelInferResponse response;
+  EXPECT_EQ(infer(add_request({1, 2, 3}), response).error_code(), StatusCode::UNAVAILABLE) << "without TLS";
+  test::write_certificate("second", options.tls_certificate, options.tls_key);
+  EXPECT_TRUE(wait_for([&] { return answers_as("second"); }));
+
+  test::write_certificate("other", folder.path() / "other.pem", folder.path() / "other.key");
+  options.tls_key = folder.path() / "other.key";
+  try {
+    const GrpcServer mismatched(*repository_, options);
+    ADD_FAILURE() << "a certificate without its key was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_config);
+    EXPECT_THAT(error.message(), HasSubstr("other.key"));
+  }
+}
+
+TEST_F(Grpc, SaysThatThePortIsTaken) {
+  serve({"add"});
+  GrpcServerOptions options;
+  options.port = server_->port();
+  try {
+    const GrpcServer second(*repository_, options);
+    ADD_FAILURE() << "two servers on one port";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+    EXPECT_THAT(error.message(), HasSubstr(std::to_string(options.port)));
+  }
+  expect_alive();
+}
+
+}  // namespace
+}  // namespace gpux::server
