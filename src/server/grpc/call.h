@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 
@@ -84,7 +85,7 @@ std::shared_ptr<Message> read_message(const std::shared_ptr<CallState>& state, :
   auto held = std::make_shared<HeldMessage<Message>>(state, buffer.Length());
   if (!::grpc::SerializationTraits<Message>::Deserialize(&buffer, &held->message).ok()) {
     throw Error(ErrorCode::invalid_input,
-                "the request is no " + std::string(Message::descriptor()->full_name()) + " message");
+                fmt::format("the request is no {} message", Message::descriptor()->full_name()));
   }
   return {held, &held->message};
 }

@@ -67,6 +67,9 @@ class InferStream : public Call, public LastingCall {
     } catch (const Error& error) {
       answer(number, stream_failure(error.message(), "", ""));
       return;
+    } catch (const std::exception& error) {
+      answer(number, stream_failure(error.what(), "", ""));
+      return;
     }
     // The deadline is that of the stream and not of one message; a message has its parameter.
     auto run = std::make_shared<InferRun>(
