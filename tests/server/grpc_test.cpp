@@ -42,7 +42,9 @@ ModelSource source(const std::string& name, const ServingOptions& options, std::
     LoadOptions load;
     load.provider = "cpu";
     load.intra_threads = 1;
-    return std::make_unique<ServedModel>(name, "1", Runtime(test_model(name), load), project, options);
+    Workers workers =
+        load_workers({}, load, true, [&](const LoadOptions& with) { return Runtime(test_model(name), with); });
+    return std::make_unique<ServedModel>(name, "1", std::move(workers), project, options);
   };
   return made;
 }
