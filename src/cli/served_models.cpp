@@ -77,6 +77,8 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   options.timeout = timeout_is_flag ? opened.settings.timeout
                                     : first_of(first_of(said.timeout, own.timeout), opened.settings.timeout);
   options.quick_lanes = flags.io_threads != 0 ? flags.io_threads : http::threads_by_default();
+  // gRPC's threads are its own.
+  if (!flags.no_grpc) options.quick_lanes *= 2;
   options.warm_up = said.warm_up.empty() ? own.warm_up : said.warm_up;
 
   std::string workers = flags.workers;

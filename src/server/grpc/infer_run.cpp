@@ -39,27 +39,28 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
     }
     std::vector<std::string> outputs;
     for (const RequestedOutput& output : call->outputs) outputs.push_back(output.name);
-    const auto ticket =
-        model->submit({.inputs = std::move(call->inputs),
-                       .outputs = std::move(outputs),
-                       .priority = call->priority,
-                       .deadline = deadline,
-                       .arrived = arrived_},
-                      [self = shared_from_this(), model, call](runtime::InferAnswer&& answer) {
-                        if (answer.error) {
-                          self->end(answer.error, {});
-                          return;
-                        }
-                        try {
-                          self->end(std::nullopt, write_infer_message({.model_name = model->name(),
-                                                                       .model_version = model->version(),
-                                                                       .call = *call,
-                                                                       .outputs = answer.outputs,
-                                                                       .project = model->project()}));
-                        } catch (const Error& error) {
-                          self->end(error, {});
-                        }
-                      });
+    const auto ticket = model->submit(
+        {.inputs = std::move(call->inputs),
+         .outputs = std::move(outputs),
+         .priority = call->priority,
+         .deadline = deadline,
+         .arrived = arrived_},
+        [self = shared_from_this(), model, call](runtime::InferAnswer&& answer) {
+          if (answer.error) {
+            self->end(answer.error, {});
+            return;
+          }
+          try {
+            self->end(std::nullopt, write_infer_message({.model_name = model->name(),
+                                                         .model_version = model->version(),
+                                                         .call = *call,
+                                                         .outputs = answer.outputs,
+                                                         .project = model->project()}));
+          } catch (const Error& error) {
+            self->end(error, {});
+          }
+        },
+        runtime::Here::allowed);
     bool is_late = false;
     {
       const std::lock_guard lock(mutex_);
