@@ -37,7 +37,6 @@ using inference::ModelInferRequest;
 using inference::ModelInferResponse;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr auto patience = std::chrono::seconds(60);
 
@@ -533,7 +532,6 @@ TEST_F(Grpc, RefusesWhatIsNoMessage) {
     const char* words;
   };
 
-  const std::string infer = "/inference.GRPCInferenceService/ModelInfer";
   for (const Line& line : std::vector<Line>{
            {"ModelInfer", "\xff\xff\xff", false, StatusCode::INVALID_ARGUMENT, "no inference.ModelInferRequest"},
            {"ModelInfer", "\x0a\x02\xff\xff", false, StatusCode::INVALID_ARGUMENT, "no inference.ModelInferRequest"},
