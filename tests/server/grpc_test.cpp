@@ -396,7 +396,7 @@ TEST_F(Grpc, AnswersAsItIsAsked) {
   EXPECT_THAT(response.raw_output_contents(0), HasSubstr("10.000000:0:cat"));
 
   // An output of some size shares its memory with the answer.
-  std::vector<float> many(3 * 100'000), sums;
+  std::vector<float> many(300'000), sums;
   for (std::size_t i = 0; i < many.size(); ++i) {
     many[i] = static_cast<float>(i % 1000);
     sums.push_back(many[i] + static_cast<float>(i % 3 + 1));
@@ -570,7 +570,7 @@ TEST_F(Grpc, TakesCompressedMessages) {
     auto given = context();
     given->set_compression_algorithm(algorithm);
     ModelInferResponse response;
-    const std::vector<float> zeros(3 * 50'000);
+    const std::vector<float> zeros(150'000);
     const Status status = stub_->ModelInfer(given.get(), add_request(zeros), &response);
     ASSERT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(response.raw_output_contents(0).size(), zeros.size() * sizeof(float));
@@ -692,14 +692,14 @@ TEST_F(Grpc, HoldsNoMoreThanItMay) {
   std::thread one([&] { (void)stub_->ModelInfer(running.get(), slow_request(for_ever), &response); });
   EXPECT_TRUE(wait_for([&] { return counts("slow").running == 1; }));
   ModelInferResponse other;
-  const Status status = infer(add_request(std::vector<float>(3 * 200)), other);
+  const Status status = infer(add_request(std::vector<float>(600)), other);
   EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
   EXPECT_THAT(status.error_message(), HasSubstr("in flight"));
   expect_alive();
   running->TryCancel();
   one.join();
   // What is over is held no more.
-  EXPECT_TRUE(wait_for([&] { return infer(add_request(std::vector<float>(3 * 200)), other).ok(); }));
+  EXPECT_TRUE(wait_for([&] { return infer(add_request(std::vector<float>(600)), other).ok(); }));
 }
 
 TEST_F(Grpc, AsksForAKeyWhereItShould) {
