@@ -1,8 +1,6 @@
 // Every number of a text read by fast_float and nothing else: what bench/serve/run holds a whole request against.
 // Prints the median processor time of one pass in microseconds.
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include <fast_float/fast_float.h>
+#include <sys/resource.h>
 
 namespace {
 
