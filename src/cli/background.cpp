@@ -47,8 +47,9 @@ std::string start_in_background(std::vector<std::string> arguments) {
     int status = 0;
     ::waitpid(child, &status, 0);
     result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    std::rewind(said);
-    for (int c = std::fgetc(said); c != EOF; c = std::fgetc(said)) result.standard_error += static_cast<char>(c);
+    const bool at_start = std::fseek(said, 0, SEEK_SET) == 0;
+    for (int c = at_start ? std::fgetc(said) : EOF; c != EOF; c = std::fgetc(said))
+      result.standard_error += static_cast<char>(c);
   }
   std::fclose(said);
   if (byte != '\n') throw child_error(result);

@@ -511,26 +511,23 @@ std::shared_ptr<ServedModel> ModelRepository::find_ready(std::string_view name, 
 }
 
 void ModelRepository::use(std::string_view name, std::string_view version, Use use, Fail fail) {
-  std::shared_ptr<ServedModel> model;
-  std::optional<ModelSource> again;
+  ModelSource again;
   {
-    const std::lock_guard lock(state_->mutex);
+    std::unique_lock lock(state_->mutex);
     Entry& entry = state_->entry_for(name, version);
     if (entry.model) {
       entry.last_use = ++state_->uses;
-      model = entry.model;
-    } else {
-      const bool waits = entry.state == ModelState::evicted || !entry.waiters.empty();
-      if (!waits) throw State::unready(entry);
-      if (entry.waiters.empty()) again = entry.source;
-      entry.waiters.push_back({std::move(use), std::move(fail)});
+      const std::shared_ptr<ServedModel> model = entry.model;
+      lock.unlock();
+      use(model);
+      return;
     }
+    if (entry.state != ModelState::evicted && entry.waiters.empty()) throw State::unready(entry);
+    entry.waiters.push_back({std::move(use), std::move(fail)});
+    if (entry.waiters.size() > 1) return;
+    again = entry.source;
   }
-  if (model) {
-    use(model);
-  } else if (again) {
-    state_->enqueue([state = state_.get(), source = *again] { (void)state->load_source(source); });
-  }
+  state_->enqueue([state = state_.get(), source = std::move(again)] { (void)state->load_source(source); });
 }
 
 bool ModelRepository::close(Clock::time_point deadline) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -65,9 +66,11 @@ Json value_schema(const ValueType& type, bool is_answer) {
   if (is_answer && schema.contains("anyOf")) schema = {{"type", Json::array({"number", "null"})}};
   if (is_answer && type.element == ElementType::boolean) schema = {{"type", "boolean"}};
   if (!type.dimensions) return {{"description", to_string(type)}};
-  for (auto dimension = type.dimensions->rbegin(); dimension != type.dimensions->rend(); ++dimension) {
+  const std::vector<Dimension>& dimensions = *type.dimensions;
+  for (std::size_t i = dimensions.size(); i-- > 0;) {
     schema = {{"type", "array"}, {"items", std::move(schema)}};
-    if (dimension->size && !is_answer) schema["minItems"] = schema["maxItems"] = *dimension->size;
+    const std::optional<std::int64_t>& size = dimensions[i].size;
+    if (size && !is_answer) schema["minItems"] = schema["maxItems"] = *size;
   }
   return schema;
 }
