@@ -109,6 +109,11 @@ std::string flag_to_blame(const CLI::App& program, std::span<char*> arguments, c
 
 // CLI11's own words, with the nearest known name where one was mistyped.
 std::string usage_line(const CLI::App& program, std::string line, std::span<char*> arguments) {
+  constexpr std::string_view unreadable = "Could not convert: ";
+  if (const std::size_t equals = line.find(" = "); line.starts_with(unreadable) && equals != std::string::npos) {
+    line = fmt::format("{} is '{}', which is no number that it takes",
+                       line.substr(unreadable.size(), equals - unreadable.size()), line.substr(equals + 3));
+  }
   std::vector<std::string> known;
   std::string_view instead;
   std::string word;

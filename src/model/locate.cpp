@@ -162,7 +162,13 @@ LocatedModel locate(std::string_view argument, const Store& store, const std::op
   } catch (const Error& error) {
     throw error.within(fmt::format("there is no file or folder {}", in_quotes(argument)));
   }
-  return from_store(name, store, config);
+  try {
+    return from_store(name, store, config);
+  } catch (const Error& error) {
+    // Names may hold slashes, but who writes one mostly means a path.
+    if (error.code() != ErrorCode::not_found || argument.find('/') == std::string_view::npos) throw;
+    throw error.within(fmt::format("there is no file or folder {}", in_quotes(argument)));
+  }
 }
 
 }  // namespace gpux

@@ -16,17 +16,6 @@
 namespace gpux::server {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::invalid_input, message);
-}
-
-// A text in a message: short, on one line.
-std::string shown(std::string_view text) {
-  std::string out;
-  append_json_string(out, text.substr(0, 60));
-  return out;
-}
-
 constexpr std::size_t small_json_bytes = 1U << 16;
 
 nlohmann::json small_json(std::string_view raw, std::string_view what) {

@@ -35,17 +35,6 @@ constexpr std::array<Datatype, 14> datatypes{{{"BOOL", ElementType::boolean},
                                               {"FP64", ElementType::float64},
                                               {"BYTES", ElementType::string}}};
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::invalid_input, message);
-}
-
-// A text in a message: short, on one line.
-std::string shown(std::string_view text) {
-  std::string out;
-  append_json_string(out, text.substr(0, 60));
-  return out;
-}
-
 bool has_name(const std::vector<SignatureEntry>& entries, std::string_view name) {
   return std::any_of(entries.begin(), entries.end(), [&](const SignatureEntry& entry) { return entry.name == name; });
 }
@@ -124,6 +113,16 @@ Tensor classified(const Tensor& tensor, std::uint32_t classes, const std::vector
 }
 
 }  // namespace
+
+void refuse(const std::string& message) {
+  throw Error(ErrorCode::invalid_input, message);
+}
+
+std::string shown(std::string_view text) {
+  std::string out;
+  append_json_string(out, text.substr(0, 60));
+  return out;
+}
 
 std::string_view datatype_of(ElementType type) noexcept {
   for (const Datatype& row : datatypes) {

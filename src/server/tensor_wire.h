@@ -19,6 +19,12 @@
 /// inference asks for and is answered with.
 namespace gpux::server {
 
+/// Throws Error invalid_input.
+[[noreturn]] void refuse(const std::string& message);
+
+/// A client's text as a message shows it: in quotes, short, on one line.
+std::string shown(std::string_view text);
+
 /// "FP32", "INT64", "BYTES", …; empty for types that the protocol has no name for.
 std::string_view datatype_of(ElementType type) noexcept;
 std::optional<ElementType> type_of_datatype(std::string_view datatype) noexcept;

@@ -19,17 +19,6 @@ using inference::InferTensorContents;
 using inference::ModelInferRequest;
 using inference::ModelInferResponse;
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::invalid_input, message);
-}
-
-// A text in a message: short, on one line.
-std::string shown(std::string_view text) {
-  std::string out;
-  append_json_string(out, text.substr(0, 60));
-  return out;
-}
-
 // The `parameters` of a request, a tensor or an output.
 class Parameters {
  public:
