@@ -91,14 +91,14 @@ Comparison compare_once(const std::filesystem::path& model, const Settings& sett
   gpux_us.clear();
   plain_us.clear();
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (std::chrono::steady_clock::now() < end || gpux_us.size() < 10) round(gpux_us.size() % 2 == 0);
+  while (std::chrono::steady_clock::now() < end || gpux_us.size() < 4) round(gpux_us.size() % 2 == 0);
   return {median(gpux_us), median(plain_us), gpux_us.size()};
 }
 
 /// Several pairs, of which the one with the middle ratio counts: where a session's memory comes to lie matters more
 /// than what is measured here. So does which of the two was made first, and that changes from pair to pair.
 Comparison compare(const std::filesystem::path& model, const Settings& settings) {
-  constexpr int pairs = 9;
+  constexpr int pairs = 21;
   std::vector<Comparison> comparisons;
   comparisons.reserve(pairs);
   for (int pair = 0; pair < pairs; ++pair)

@@ -1,7 +1,6 @@
 #include <cstdio>
 
 #include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
 #include "base/files.h"
@@ -114,10 +113,9 @@ void add_bench(CLI::App& program, Context& context) {
   verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")->required();
   verb->add_option("-p,--provider", flags->providers, "what to run on (see gpux run); repeatable, to compare")
       ->allow_extra_args(false);
-  verb->add_option("--runs", flags->runs, "measured runs (default 100)")->check(CLI::NonNegativeNumber);
+  verb->add_option("--runs", flags->runs, "measured runs (default 100)")->check(run_counts());
   verb->add_option("--seconds", flags->seconds, "measure for so long instead");
-  verb->add_option("--warmup", flags->warmup, "runs before that are not measured (default 10)")
-      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--warmup", flags->warmup, "runs before that are not measured (default 10)")->check(run_counts());
   add_input_flags(*verb, flags->inputs);
   add_synthetic_flags(*verb, flags->synthetic);
   verb->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -11,6 +13,11 @@
 #include "gpux/runtime.h"
 
 namespace gpux::cli {
+
+/// What --runs and --warmup take: each measured run's time is kept.
+inline CLI::Range run_counts() {
+  return {std::uint64_t{0}, std::uint64_t{1'000'000'000}};
+}
 
 /// A measurement and where it ran: the keys of GPUX's benchmark, and more. `batch`: items a run, 0 where not known.
 nlohmann::ordered_json benchmark_json(const BenchmarkResult& result, const Verdict& verdict, std::uint64_t batch);

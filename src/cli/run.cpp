@@ -102,8 +102,8 @@ void add_run(CLI::App& program, Context& context) {
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   add_timeout_flag(*verb, flags->timeout);
   verb->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure instead (see gpux bench)");
-  verb->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(CLI::NonNegativeNumber);
-  verb->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(CLI::NonNegativeNumber);
+  verb->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(run_counts());
+  verb->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(run_counts());
   add_load_flags(*verb, flags->load);
   verb->footer(
       "Examples:\n"

@@ -1,7 +1,9 @@
 #include "cli/synthetic_flags.h"
 
 #include <charconv>
+#include <limits>
 
+#include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
@@ -32,7 +34,8 @@ void add_synthetic_flags(CLI::App& verb, SyntheticFlags& flags) {
   verb.add_option("--dim", flags.dimensions,
                   "size of a free dimension of made up inputs (default 1): NAME=SIZE or INPUT.INDEX=SIZE; repeatable")
       ->allow_extra_args(false);
-  verb.add_option("--seed", flags.seed, "for the numbers of made up inputs (default 0)")->check(CLI::NonNegativeNumber);
+  verb.add_option("--seed", flags.seed, "for the numbers of made up inputs (default 0)")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
 }
 
 NamedValues make_inputs(const SyntheticFlags& flags, const Signature& signature) {

@@ -1,6 +1,6 @@
 #include "ort/assignment.h"
 
-#include "ort/api.h"
+#include "ort/newer_api.h"
 #include "ort/session.h"
 
 namespace gpux::ort {
@@ -34,38 +34,31 @@ auto get_operator_type() {
 using Subgraph = OrtEpAssignedSubgraph;
 using Node = OrtEpAssignedNode;
 #else
-// Headers older than the library: the functions stand behind the last known entry of the same table, whose order is
-// part of ONNX Runtime's binary interface (onnxruntime_c_api.h: "new functions are appended to the end").
 struct Subgraph;
 struct Node;
 
-template <typename Function>
-Function entry(std::size_t index) {
-  return reinterpret_cast<Function>(reinterpret_cast<void* const*>(&Ort::GetApi())[index]);
-}
-
 auto get_assignment() {
-  return entry<OrtStatus*(ORT_API_CALL*)(const OrtSession*, const Subgraph* const**, std::size_t*)>(407);
+  return newer_entry<OrtStatus*(ORT_API_CALL*)(const OrtSession*, const Subgraph* const**, std::size_t*)>(407);
 }
 
 auto get_provider() {
-  return entry<OrtStatus*(ORT_API_CALL*)(const Subgraph*, const char**)>(408);
+  return newer_entry<OrtStatus*(ORT_API_CALL*)(const Subgraph*, const char**)>(408);
 }
 
 auto get_nodes() {
-  return entry<OrtStatus*(ORT_API_CALL*)(const Subgraph*, const Node* const**, std::size_t*)>(409);
+  return newer_entry<OrtStatus*(ORT_API_CALL*)(const Subgraph*, const Node* const**, std::size_t*)>(409);
 }
 
 auto get_name() {
-  return entry<OrtStatus*(ORT_API_CALL*)(const Node*, const char**)>(410);
+  return newer_entry<OrtStatus*(ORT_API_CALL*)(const Node*, const char**)>(410);
 }
 
 auto get_domain() {
-  return entry<OrtStatus*(ORT_API_CALL*)(const Node*, const char**)>(411);
+  return newer_entry<OrtStatus*(ORT_API_CALL*)(const Node*, const char**)>(411);
 }
 
 auto get_operator_type() {
-  return entry<OrtStatus*(ORT_API_CALL*)(const Node*, const char**)>(412);
+  return newer_entry<OrtStatus*(ORT_API_CALL*)(const Node*, const char**)>(412);
 }
 #endif
 

@@ -6,6 +6,7 @@
 #include "base/spelling.h"
 #include "ort/api.h"
 #include "ort/message.h"
+#include "ort/newer_api.h"
 
 namespace gpux::ort {
 namespace {
@@ -44,10 +45,22 @@ Tensor unwrap_strings(const Ort::Value& value, Shape shape) {
   return Tensor::of_strings(std::move(shape), std::move(strings));
 }
 
+auto get_type_and_shape() {
+#if ORT_API_VERSION >= 24
+  return Ort::GetApi().GetTensorElementTypeAndShapeDataReference;
+#else
+  return newer_entry<OrtStatus*(ORT_API_CALL*)(const OrtValue*, ONNXTensorElementDataType*, const std::int64_t**,
+                                               std::size_t*)>(414);
+#endif
+}
+
 Tensor unwrap_tensor(Ort::Value&& value) {
-  const Ort::TensorTypeAndShapeInfo info = value.GetTensorTypeAndShapeInfo();
-  const ElementType type = from_ort(info.GetElementType());
-  Shape shape = info.GetShape();
+  auto ort_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  const std::int64_t* dimensions = nullptr;
+  std::size_t rank = 0;
+  Ort::ThrowOnError(get_type_and_shape()(value, &ort_type, &dimensions, &rank));
+  const ElementType type = from_ort(ort_type);
+  Shape shape(dimensions, dimensions + rank);
   if (type == ElementType::string) return unwrap_strings(value, std::move(shape));
   if (type == ElementType::complex64 || type == ElementType::complex128) {
     throw Error(ErrorCode::invalid_input, fmt::format("{} tensors are not supported", to_string(type)));
