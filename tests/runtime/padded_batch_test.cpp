@@ -12,7 +12,6 @@ namespace gpux::runtime {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
 
 class PaddedBatch : public CpuRuntime {
  protected:

@@ -545,11 +545,10 @@ TEST(SchedulerLanes, TheEndWaitsForTheRunOnACallersThread) {
 }
 
 // Many callers, replicas, deadlines and cancellations at once: each answer comes once and is the caller's own.
-TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
+void load(SchedulerOptions options, std::int64_t widths) {
   Doubler::Shared shared;
   std::atomic<int> answers = 0, right = 0, accepted = 0;
   {
-    SchedulerOptions options = everything_is_quick();
     options.max_queue = 64;
     Scheduler scheduler(replicas(shared, 2), options, replicas(shared, 2));
     std::vector<std::thread> callers;
@@ -557,15 +556,18 @@ TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
       callers.emplace_back([&, thread] {
         for (int i = 0; i < 2000; ++i) {
           const float value = static_cast<float>(100 + thread * 10000 + i);
-          InferRequest next = request(std::vector<float>(static_cast<std::size_t>(1 + i % 3), value));
+          const Shape shape{1 + i % 3, 1 + i % widths};
+          InferRequest next =
+              request_of(shape, std::vector<float>(static_cast<std::size_t>(element_count(shape)), value));
           next.priority = i % 2;
           if (i % 7 == 0) next.deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(i % 200);
           try {
             const auto ticket = scheduler.submit(
                 std::move(next),
-                [&, value](InferAnswer&& answer) {
+                [&, value, shape](InferAnswer&& answer) {
                   ++answers;
-                  if (answer.error || values(answer).front() == 2 * value) ++right;
+                  const std::vector<float> all(static_cast<std::size_t>(element_count(shape)), 2 * value);
+                  if (answer.error || values(answer) == all) ++right;
                 },
                 i % 2 == 0 ? Here::allowed : Here::no);
             ++accepted;
@@ -586,6 +588,17 @@ TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
   EXPECT_GT(accepted, 0);
   EXPECT_EQ(answers, accepted);
   EXPECT_EQ(right, accepted);
+}
+
+TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
+  load(everything_is_quick(), 1);
+}
+
+TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoadOfDifferentLengths) {
+  SchedulerOptions options = everything_is_quick();
+  options.padding = padding_of_x();
+  options.batch.max_cost = 20;
+  load(options, 5);
 }
 
 }  // namespace
