@@ -137,7 +137,7 @@ class InferStream : public Call, public LastingCall {
     }
     if (!writing_ && !answers_.empty()) {
       writing_ = true;
-      const ::grpc::ByteBuffer next = std::move(answers_.front());
+      const ::grpc::ByteBuffer next = answers_.front();
       answers_.pop_front();
       start_write(next);
     }
