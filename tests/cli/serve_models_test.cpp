@@ -229,7 +229,7 @@ TEST(ServedModels, HaveASessionOnEachDevice) {
     SCOPED_TRACE(std::string(line.devices) + " devices");
     std::vector<std::string> arguments{"mul=" + model("multiply.onnx"),
                                        "--provider-library",
-                                       "example=" GPUX_EXAMPLE_PROVIDER,
+                                       std::string("example=") + GPUX_EXAMPLE_PROVIDER,
                                        "--provider",
                                        "example,cpu",
                                        "--workers",

@@ -21,7 +21,6 @@ using http::Answered;
 using http::get;
 using http::post;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 TEST(Serve, AnswersOnAllItsRoutesAndEndsWhenAsked) {
   const Program gpux;
@@ -323,7 +322,6 @@ TEST(Serve, SpeaksTlsWithTheCertificateGiven) {
 // The lines of other tools' documents.
 TEST(Serve, TakesDocumentedLines) {
   const Program gpux;
-  const auto folder = gpux.folder().path();
   ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "model-name"}).code, 0);
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"model-name"},
