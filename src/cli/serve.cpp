@@ -228,6 +228,7 @@ void serve(const ServeFlags& flags, Context& context) {
       [&](const http::Request& request) { return service.admit(request); });
   service.set_counters([&] { return http.counters(); });
   const std::unique_ptr<server::GrpcServer> grpc = open_grpc(context, flags, listen, service_options, repository);
+  if (grpc) service.set_grpc_counts(grpc->counts());
   const auto grpc_port = grpc ? std::optional(grpc->port()) : std::nullopt;
   http.start();
   listen.port = http.port();

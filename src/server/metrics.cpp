@@ -1,6 +1,7 @@
 #include "server/metrics.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 
@@ -29,6 +30,11 @@ std::string label(std::string_view text) {
 
 std::string labels_of(const ServedModel& model) {
   return fmt::format(R"(model="{}",version="{}")", label(model.name()), label(model.version()));
+}
+
+std::string labels_of(const GrpcMethodCounts& method) {
+  return fmt::format(R"(grpc_type="{}",grpc_service="{}",grpc_method="{}")", method.type, method.service,
+                     method.method);
 }
 
 std::uint64_t microseconds(const Histogram& histogram) {
@@ -124,6 +130,28 @@ class Page {
     text_ += fmt::format("{} {}\n", name, value);
   }
 
+  void of_each_method(const GrpcCounts& counts, std::string_view name, std::string_view kind, std::string_view help,
+                      const std::function<std::uint64_t(const GrpcMethodCounts&)>& value) {
+    family(name, kind, help);
+    for (const GrpcMethodCounts& method : counts.methods()) {
+      text_ += fmt::format("{}{{{}}} {}\n", name, labels_of(method), value(method));
+    }
+  }
+
+  // OK of every method, the other codes of those that ended with them.
+  void ended_calls(const GrpcCounts& counts) {
+    constexpr std::string_view name = "grpc_server_handled_total";
+    family(name, "counter", "gRPC calls that have ended, by the status that the client got");
+    for (const GrpcMethodCounts& method : counts.methods()) {
+      for (std::size_t code = 0; code < grpc_code_names.size(); ++code) {
+        const std::uint64_t ended = method.ended.at(code);
+        if (code != 0 && ended == 0) continue;
+        text_ +=
+            fmt::format("{}{{{},grpc_code=\"{}\"}} {}\n", name, labels_of(method), grpc_code_names.at(code), ended);
+      }
+    }
+  }
+
   std::string text() && { return std::move(text_); }
 
  private:
@@ -133,7 +161,7 @@ class Page {
 
 }  // namespace
 
-std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const http::Counters& transport) {
+std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport) {
   Page page(models);
   page.of_each("nv_inference_request_success", "counter", "Requests answered with results",
                [](ServedModel& model) { return model.statistics().succeeded.load(); });
@@ -168,15 +196,32 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
                   [](ServedModel& model) -> const Histogram& { return model.statistics().compute; });
   page.batch_sizes();
   page.providers();
-  page.single("gpux_http_connections", "gauge", "Open connections", transport.connections_open);
-  page.single("gpux_http_requests_total", "counter", "HTTP requests", transport.requests);
+  page.single("gpux_http_connections", "gauge", "Open connections", transport.http.connections_open);
+  page.single("gpux_http_requests_total", "counter", "HTTP requests", transport.http.requests);
   page.single("gpux_http_refused_total", "counter", "HTTP requests refused before they reached a model",
-              transport.requests_refused);
+              transport.http.requests_refused);
+  if (transport.grpc) {
+    const GrpcCounts& grpc = *transport.grpc;
+    // Before those that have started, so that no page shows more ends than starts.
+    page.ended_calls(grpc);
+    page.of_each_method(grpc, "grpc_server_started_total", "counter", "gRPC calls that have begun",
+                        [](const GrpcMethodCounts& method) { return method.started.load(); });
+    page.of_each_method(grpc, "grpc_server_msg_received_total", "counter", "Messages of gRPC clients",
+                        [](const GrpcMethodCounts& method) { return method.received.load(); });
+    page.of_each_method(grpc, "grpc_server_msg_sent_total", "counter", "Messages that gRPC clients took",
+                        [](const GrpcMethodCounts& method) { return method.sent.load(); });
+    page.of_each_method(grpc, "gpux_grpc_received_bytes_total", "counter", "Bytes of the messages received, as sent",
+                        [](const GrpcMethodCounts& method) { return method.received_bytes.load(); });
+    page.of_each_method(grpc, "gpux_grpc_sent_bytes_total", "counter", "Bytes of the messages sent",
+                        [](const GrpcMethodCounts& method) { return method.sent_bytes.load(); });
+    page.of_each_method(grpc, "gpux_grpc_calls", "gauge", "gRPC calls in flight",
+                        [](const GrpcMethodCounts& method) { return method.in_flight(); });
+  }
   page.single("process_resident_memory_bytes", "gauge", "Resident memory", resident_bytes());
   return std::move(page).text();
 }
 
-std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, const http::Counters& transport) {
+std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport) {
   nlohmann::ordered_json page;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const auto& model : models) {
@@ -222,9 +267,22 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
   page["provider"] = models.empty() ? nlohmann::ordered_json() : all.front()["provider"];
   page["available_providers"] = models.empty() ? nlohmann::ordered_json::array() : all.front()["available_providers"];
   page["models"] = all;
-  page["http"] = {{"connections", transport.connections_open},
-                  {"requests", transport.requests},
-                  {"refused", transport.requests_refused}};
+  page["http"] = {{"connections", transport.http.connections_open},
+                  {"requests", transport.http.requests},
+                  {"refused", transport.http.requests_refused}};
+  if (transport.grpc) {
+    std::uint64_t started = 0, in_flight = 0;
+    std::array<std::uint64_t, grpc_code_names.size()> ended{};
+    for (const GrpcMethodCounts& method : transport.grpc->methods()) {
+      in_flight += method.in_flight();
+      started += method.started;
+      for (std::size_t code = 0; code < ended.size(); ++code) ended.at(code) += method.ended.at(code);
+    }
+    page["grpc"] = {{"calls", in_flight}, {"started", started}, {"ended", nlohmann::ordered_json::object()}};
+    for (std::size_t code = 0; code < ended.size(); ++code) {
+      if (ended.at(code) != 0) page["grpc"]["ended"][std::string(grpc_code_names.at(code))] = ended.at(code);
+    }
+  }
   page["resident_bytes"] = resident_bytes();
   return page.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

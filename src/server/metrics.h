@@ -5,17 +5,24 @@
 #include <string>
 #include <string_view>
 
+#include "server/grpc_counts.h"
 #include "server/http/server.h"
 #include "server/served_model.h"
 
 namespace gpux::server {
 
-/// All models' counters in Prometheus' text format (version 0.0.4), under Triton's names where Triton has one and
-/// gpux_… elsewhere.
-std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const http::Counters& transport);
+/// What the transports count. Without gRPC `grpc` is null.
+struct TransportCounts {
+  http::Counters http;
+  std::shared_ptr<const GrpcCounts> grpc;
+};
+
+/// All models' counters in Prometheus' text format (version 0.0.4), under Triton's names where Triton has one, those of
+/// gRPC's interceptors where these have one, and gpux_… elsewhere.
+std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport);
 
 /// The same counts as JSON, with the provider of each model.
-std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, const http::Counters& transport);
+std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport);
 
 /// Whether an Accept field asks for JSON rather than text.
 bool prefers_json(std::string_view accept);

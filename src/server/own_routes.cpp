@@ -296,7 +296,7 @@ void Service::list(const Call& call) {
 
 void Service::metrics(const Call& call) {
   const auto models = repository_.models();
-  const http::Counters transport = counters_ ? counters_() : http::Counters{};
+  const TransportCounts transport{counters_ ? counters_() : http::Counters{}, grpc_counts_};
   if (prefers_json(call.request().headers["Accept"])) {
     call.exchange->respond(http::Response::json(200, json_metrics(models, transport)));
     return;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/grpc_counts.h"
 #include "server/http/server.h"
 #include "server/model_repository.h"
 #include "server/text_readers.h"
@@ -58,6 +59,9 @@ class Service {
   /// Where /metrics gets the transport's counters.
   void set_counters(std::function<http::Counters()> counters) { counters_ = std::move(counters); }
 
+  /// Those of gRPC, if it is served. Before the first request.
+  void set_grpc_counts(std::shared_ptr<const GrpcCounts> counts) { grpc_counts_ = std::move(counts); }
+
   [[nodiscard]] static std::span<const RouteInfo> routes() noexcept;
 
  private:
@@ -93,6 +97,7 @@ class Service {
   ModelRepository& repository_;
   ServiceOptions options_;
   std::function<http::Counters()> counters_;
+  std::shared_ptr<const GrpcCounts> grpc_counts_;
   std::atomic<bool> ready_ = true;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   TextReaders readers_;  // last: its tasks use the rest

@@ -268,6 +268,87 @@ TEST(ServedModels, AreUnreadyWhileTheirDeviceHangs) {
   EXPECT_EQ(server.ask(post("/models/mul/predict", body)).status, 200);
 }
 
+// Each session of the example provider fails its computation number 20 and no other: as many failures, as many sessions
+// have served.
+TEST(ServedModels, HaveASessionOnEachDevice) {
+  const Program gpux;
+  const std::string body = R"({"a": [1, 2, 3], "b": [4, 5, 6]})";
+
+  struct Line {
+    const char* devices;
+    std::vector<std::string> more;
+    int sessions;
+  };
+
+  for (const Line& line : std::vector<Line>{{"1", {}, 1}, {"2", {}, 2}, {"3", {"--max-workers", "2"}, 2}}) {
+    SCOPED_TRACE(std::string(line.devices) + " devices");
+    std::vector<std::string> arguments{"mul=" + model("multiply.onnx"),
+                                       "--provider-library",
+                                       std::string("example=") + GPUX_EXAMPLE_PROVIDER,
+                                       "--provider",
+                                       "example,cpu",
+                                       "--workers",
+                                       "devices",
+                                       "--max-batch-size",
+                                       "1"};
+    arguments.insert(arguments.end(), line.more.begin(), line.more.end());
+    const Serving server(gpux, arguments, {{"GPUX_EXAMPLE_DEVICES", line.devices}, {"GPUX_EXAMPLE_FAIL", "run:20"}});
+    EXPECT_THAT(server.log(), HasSubstr(std::to_string(line.sessions) + " workers, one a device"));
+
+    std::atomic<int> failed = 0, wrong = 0, answered = 0;
+    const auto ask = [&](const auto& go_on) {
+      RawClient client(server.port());
+      while (go_on()) {
+        const http::Answered answer = client.ask(post("/predict", body));
+        if (answer.status == 503) {
+          ++failed;
+        } else if (answer.status == 200 && Json::parse(answer.body) == Json::parse(R"({"y": [4, 10, 18]})")) {
+          ++answered;
+        } else {
+          ++wrong;
+        }
+      }
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 8; ++i) {
+      clients.emplace_back(ask, [&] {
+        return (failed < line.sessions || answered < 100) && wrong == 0 && std::chrono::steady_clock::now() < end;
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    EXPECT_EQ(failed, line.sessions);
+    EXPECT_EQ(wrong, 0);
+    EXPECT_GE(answered, 100);
+  }
+}
+
+// All models of a server share one ONNX Runtime, and OpenVINO's bridge works with its own only.
+TEST(ServedModels, AreRefusedWhereTheyNeedAnotherOnnxRuntime) {
+  const fs::path openvino = fs::path(GPUX_DEPS_DIR) / "openvino";
+  if (!fs::exists(openvino)) GTEST_SKIP() << "no OpenVINO in " GPUX_DEPS_DIR ": scripts/setup fetches it";
+  const Program gpux;
+  fs::create_directories(gpux.home());
+  fs::create_directory_symlink(openvino, gpux.home() / "lib");
+  const auto list = [&](const std::string& first, const std::string& second) {
+    return gpux.folder()
+        .write("models.yml", "models:\n  a: {model: " + model("add.onnx") + ", provider: " + first +
+                                 "}\n  b: {model: " + model("multiply.onnx") + ", provider: " + second + "}\n")
+        .string();
+  };
+  const Outcome refused = gpux.run({"serve", "--models", list("cpu", "openvino"), "--port", "0", "--no-grpc"});
+  EXPECT_EQ(refused.code, 5) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("openvino was asked for (the list of models), and it needs another ONNX Runtime"));
+  EXPECT_THAT(refused.err, HasSubstr("a server of its own"));
+
+  // The other way round both run: OpenVINO's ONNX Runtime has a CPU provider.
+  const Serving server(gpux, {"--models", list("openvino", "cpu")});
+  EXPECT_THAT(server.log(), HasSubstr("ran on openvino"));
+  EXPECT_EQ(server.json(post("/models/a/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  EXPECT_EQ(server.json(post("/models/b/predict", R"({"a": [1, 2, 3], "b": [4, 5, 6]})")),
+            Json::parse(R"({"y": [4, 10, 18]})"));
+}
+
 TEST(ServedModels, AnswersCarryTheRequestsIdAndTrace) {
   const Program gpux;
   const Serving server(gpux, {model("add.onnx"), "--log-requests"});

@@ -9,7 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "cli/serving.h"
+#include "gpux/error.h"
+#include "server/certificate.h"
 
 namespace gpux::test {
 namespace {
@@ -18,7 +21,6 @@ using http::Answered;
 using http::get;
 using http::post;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 TEST(Serve, AnswersOnAllItsRoutesAndEndsWhenAsked) {
   const Program gpux;
@@ -222,6 +224,9 @@ TEST(Serve, ListensForGrpcUnlessToldNotTo) {
     ASSERT_EQ(frame.size(), 9U);
     EXPECT_EQ(frame[3], '\x04');
   }
+  EXPECT_THAT(server.ask(get("/metrics")).body,
+              HasSubstr("grpc_server_started_total{grpc_type=\"unary\",grpc_service=\"inference.GRPCInferenceService\","
+                        "grpc_method=\"ModelInfer\"} 0\n"));
   const Outcome taken = gpux.run({"serve", model("add.onnx"), "--port", "0", "--grpc-port", std::to_string(port)});
   EXPECT_EQ(taken.code, 8) << taken.err;
   EXPECT_THAT(taken.err, HasSubstr("--grpc-port: port " + std::to_string(port)));
@@ -231,6 +236,7 @@ TEST(Serve, ListensForGrpcUnlessToldNotTo) {
   const Serving without(gpux, {model("add.onnx"), "--no-grpc"});
   EXPECT_TRUE(without.ready().at("grpc_port").is_null());
   EXPECT_EQ(without.log().find("gRPC"), std::string::npos);
+  EXPECT_EQ(without.ask(get("/metrics")).body.find("grpc"), std::string::npos);
   EXPECT_EQ(gpux.run({"serve", model("add.onnx"), "--no-grpc", "--grpc-port", "0"}).code, 2);
 }
 
@@ -253,10 +259,70 @@ TEST(Serve, GoesWithoutGrpcWhereNobodyAskedForATakenPort) {
   ::close(socket);
 }
 
+TEST(Serve, SpeaksTlsWithTheCertificateGiven) {
+  const Program gpux;
+  const auto file = [&](const char* name) { return (gpux.folder().path() / name).string(); };
+  write_certificate("localhost", file("certificate.pem"), file("key.pem"));
+  write_certificate("localhost", file("other.pem"), file("other.key"));
+  Serving server(gpux,
+                 {"add=" + model("add.onnx"), "--tls-cert", file("certificate.pem"), "--tls-key", file("key.pem")});
+  const std::string port = std::to_string(server.port());
+  EXPECT_EQ(server.ready().at("address"), "https://127.0.0.1:" + port);
+  EXPECT_THAT(server.log(), HasSubstr("POST https://127.0.0.1:" + port + "/predict"));
+
+  const auto curl = [&](const char* trusted, const std::string& path, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command{"curl",
+                                     "--silent",
+                                     "--show-error",
+                                     "--noproxy",
+                                     "*",
+                                     "--resolve",
+                                     "localhost:" + port + ":127.0.0.1",
+                                     "--cacert",
+                                     file(trusted),
+                                     "https://localhost:" + port + path};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_process(command, std::chrono::seconds(60), {});
+  };
+  const ProcessResult live = curl("certificate.pem", "/health/live");
+  EXPECT_EQ(live.exit_code, 0) << live.standard_error;
+  EXPECT_EQ(live.standard_output, R"({"live":true})");
+  const ProcessResult predicted = curl("certificate.pem", "/predict", {"--data", R"({"x": [[1, 2, 3]]})"});
+  EXPECT_EQ(Json::parse(predicted.standard_output, nullptr, false), Json::parse(R"({"y": [[2, 4, 6]]})"))
+      << predicted.standard_error;
+  constexpr int not_trusted = 60;
+  EXPECT_EQ(curl("other.pem", "/health/live").exit_code, not_trusted);
+
+  // Who speaks plainly is turned away, and nobody else minds.
+  RawClient plain(server.port());
+  EXPECT_EQ(plain.ask(get("/health/live")).status, 0);
+  EXPECT_TRUE(plain.ended(std::chrono::seconds(30)));
+  EXPECT_EQ(curl("certificate.pem", "/health/live").standard_output, R"({"live":true})");
+
+  gpux.folder().write("text.pem", "this is no certificate\n");
+
+  struct Line {
+    const char *certificate, *key, *words;
+  };
+
+  for (const Line& line : {Line{"certificate.pem", "other.key", "other.key"}, Line{"other.pem", "key.pem", "key.pem"},
+                           Line{"none.pem", "key.pem", "none.pem"}, Line{"certificate.pem", "none.key", "none.key"},
+                           Line{"text.pem", "key.pem", "text.pem"}, Line{"certificate.pem", "text.pem", "text.pem"}}) {
+    SCOPED_TRACE(std::string(line.certificate) + " " + line.key);
+    const Outcome outcome = gpux.run({"serve", model("add.onnx"), "--port", "0", "--no-grpc", "--tls-cert",
+                                      file(line.certificate), "--tls-key", file(line.key)});
+    EXPECT_EQ(outcome.code, static_cast<int>(ErrorCode::invalid_config));
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(line.words));
+    EXPECT_EQ(outcome.out, "");
+  }
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.log();
+}
+
 // The lines of other tools' documents.
 TEST(Serve, TakesDocumentedLines) {
   const Program gpux;
-  const auto folder = gpux.folder().path();
   ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "model-name"}).code, 0);
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"model-name"},

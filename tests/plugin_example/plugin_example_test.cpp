@@ -150,6 +150,18 @@ INSTANTIATE_TEST_SUITE_P(
                     {"devices 1", "option 'fail': 'loudly' is no failure to command; accepted: load, no-device"}},
         FailureCase{
             "unknown_command", fail("run"), {}, {}, {"GPUX_EXAMPLE_FAIL: 'run' is no failure to command; accepted"}},
+        // A session is made for one device.
+        FailureCase{"several_devices", {{"GPUX_EXAMPLE_DEVICES", "3"}}, {}, {}, {"devices 3", "expected one device"}},
+        FailureCase{"too_many_devices",
+                    {{"GPUX_EXAMPLE_DEVICES", "9"}},
+                    {},
+                    {},
+                    {"GPUX_EXAMPLE_DEVICES is '9'; accepted: 1 to 8"}},
+        FailureCase{"no_number_of_devices",
+                    {{"GPUX_EXAMPLE_DEVICES", "two"}},
+                    {},
+                    {},
+                    {"GPUX_EXAMPLE_DEVICES is 'two'; accepted: 1 to 8"}},
         FailureCase{
             "no_number", fail("run:0"), {}, {}, {"GPUX_EXAMPLE_FAIL: 'run:0' is no failure to command; accepted"}},
         FailureCase{"huge_number",

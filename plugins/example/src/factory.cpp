@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <onnxruntime_cxx_api.h>
@@ -49,6 +52,22 @@ std::string release_file_from_environment() {
   return file == nullptr ? "" : file;
 }
 
+constexpr std::size_t most_devices = 8;
+
+/// How many devices the environment variable GPUX_EXAMPLE_DEVICES asks for. Throws Ort::Exception for what is no
+/// number.
+std::size_t device_count_from_environment() {
+  const char* given = std::getenv("GPUX_EXAMPLE_DEVICES");
+  const std::string_view text = given == nullptr ? "" : given;
+  if (text.empty()) return 1;
+  std::size_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || end != text.data() + text.size() || count < 1 || count > most_devices) {
+    throw Ort::Exception("GPUX_EXAMPLE_DEVICES is '" + std::string(text) + "'; accepted: 1 to 8", ORT_INVALID_ARGUMENT);
+  }
+  return count;
+}
+
 class Factory : public OrtEpFactory {
  public:
   Factory() : OrtEpFactory{} {
@@ -77,11 +96,15 @@ class Factory : public OrtEpFactory {
       if (failure_from_environment().kind == Failure::Kind::no_device) return;
       Ort::KeyValuePairs options;
       options.Add(fail_option, "");
-      for (std::size_t index = 0; index < device_count && *supported_count == 0 && room > 0; ++index) {
+      const std::size_t wanted = std::min(device_count_from_environment(), room);
+      for (std::size_t index = 0; index < device_count && *supported_count == 0; ++index) {
         Ort::ConstHardwareDevice device(devices[index]);
         if (device.Type() != OrtHardwareDeviceType_CPU) continue;
-        supported[0] = Ort::EpDevice(*self, device, {}, options.GetConst()).release();
-        *supported_count = 1;
+        for (; *supported_count < wanted; ++*supported_count) {
+          Ort::KeyValuePairs metadata;
+          if (wanted > 1) metadata.Add("name", ("example device " + std::to_string(*supported_count)).c_str());
+          supported[*supported_count] = Ort::EpDevice(*self, device, metadata.GetConst(), options.GetConst()).release();
+        }
       }
     });
   }
@@ -132,6 +155,7 @@ __attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char* 
     if (gpux_example::failure_from_environment().kind == gpux_example::Failure::Kind::load) {
       gpux_example::fail_on_command("load");
     }
+    (void)gpux_example::device_count_from_environment();  // so that a wrong one is told at once
     if (room < 1) throw Ort::Exception("no room for a factory", ORT_INVALID_ARGUMENT);
     factories[0] = std::make_unique<gpux_example::Factory>().release();
     *factory_count = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <grpc/grpc.h>
 
 #include "base/log.h"
 #include "server/api_keys.h"
@@ -31,31 +32,6 @@ std::optional<Clock::time_point> deadline_of(const ::grpc::CallbackServerContext
   const System::time_point now = System::now();
   if (deadline > now + std::chrono::hours(24 * 365)) return std::nullopt;
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(deadline - now);
-}
-
-const char* name_of(StatusCode code) {
-  switch (code) {
-    case StatusCode::OK:
-      return "OK";
-    case StatusCode::CANCELLED:
-      return "CANCELLED";
-    case StatusCode::INVALID_ARGUMENT:
-      return "INVALID_ARGUMENT";
-    case StatusCode::DEADLINE_EXCEEDED:
-      return "DEADLINE_EXCEEDED";
-    case StatusCode::NOT_FOUND:
-      return "NOT_FOUND";
-    case StatusCode::FAILED_PRECONDITION:
-      return "FAILED_PRECONDITION";
-    case StatusCode::UNIMPLEMENTED:
-      return "UNIMPLEMENTED";
-    case StatusCode::UNAVAILABLE:
-      return "UNAVAILABLE";
-    case StatusCode::UNAUTHENTICATED:
-      return "UNAUTHENTICATED";
-    default:
-      return "INTERNAL";
-  }
 }
 
 }  // namespace
@@ -102,8 +78,9 @@ HeldBytes::HeldBytes(std::shared_ptr<CallState> state, std::uint64_t bytes) : st
                           state_->options.max_in_flight_bytes));
 }
 
-Call::Call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context, std::string_view method)
+Call::Call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context, const CalledMethod& method)
     : state_(std::move(state)), context_(context), method_(method), deadline_(deadline_of(context)) {
+  ++method_.counts->started;
   names_ = name_request(metadata_of(context_, "x-request-id").value_or(""), metadata_of(context_, "traceparent"));
   if (state_->options.log_requests) peer_ = context_.peer();
 }
@@ -120,6 +97,49 @@ void Call::admit(bool needs_key) {
   begin();
 }
 
+bool Call::take(const ::grpc::ByteBuffer& message) {
+  const std::size_t bytes = message.Length();
+  // Protocol Buffers' own bound.
+  const std::uint64_t most = std::min<std::uint64_t>(state_->options.max_message_bytes, INT32_MAX);
+  if (bytes > most) {
+    cut_off(StatusCode::RESOURCE_EXHAUSTED, fmt::format("the message has {} bytes; at most {} are taken", bytes, most));
+    return false;
+  }
+  ++method_.counts->received;
+  method_.counts->received_bytes += bytes;
+  return true;
+}
+
+void Call::prepare(const ::grpc::ByteBuffer& message) {
+  outgoing_ = message;
+  outgoing_bytes_ = message.Length();
+  state_->writes.add(*this, outgoing_bytes_);
+}
+
+void Call::start_write(const ::grpc::ByteBuffer& message) {
+  prepare(message);
+  StartWrite(&outgoing_);
+}
+
+void Call::ended_write(bool ok) {
+  state_->writes.remove(*this);
+  if (ok) count_sent();
+}
+
+void Call::count_sent() noexcept {
+  ++method_.counts->sent;
+  method_.counts->sent_bytes += outgoing_bytes_;
+  sent_bytes_ += outgoing_bytes_;
+}
+
+Status Call::left_status() const {
+  // What the client counts down may be over a moment earlier than here.
+  if (deadline_ && Clock::now() + std::chrono::milliseconds(5) >= *deadline_) {
+    return {StatusCode::DEADLINE_EXCEEDED, "the deadline has passed"};
+  }
+  return {StatusCode::CANCELLED, "the client has left"};
+}
+
 void Call::finish(const Status& status) {
   code_ = status.error_code();
   // Nothing was begun that a retry would repeat: the client may come again after a second.
@@ -128,15 +148,40 @@ void Call::finish(const Status& status) {
 }
 
 void Call::finish_with(const ::grpc::ByteBuffer& answer) {
-  last_ = answer;
-  StartWriteAndFinish(&last_, {}, Status::OK);
+  is_last_out_ = true;
+  prepare(answer);
+  StartWriteAndFinish(&outgoing_, {}, Status::OK);
+}
+
+void Call::give_up() {
+  cut_off(StatusCode::DEADLINE_EXCEEDED, "the client did not take the answer in time");
+}
+
+void Call::cut_off(StatusCode code, const std::string& reason) {
+  cut_off_with_ = code;
+  // Not TryCancel, which could not say why. What has not been written is dropped, and the status goes out: a header is
+  // not held up by the client's window.
+  grpc_call_cancel_with_status(context_.c_call(), static_cast<grpc_status_code>(code), reason.c_str(), nullptr);
+}
+
+StatusCode Call::final_code() const {
+  if (const StatusCode code = cut_off_with_; code != StatusCode::OK) return code;
+  if (!context_.IsCancelled()) return code_;
+  // Whatever else was given came too late to reach the client.
+  const bool says_so = code_ == StatusCode::CANCELLED || code_ == StatusCode::DEADLINE_EXCEEDED;
+  return says_so ? code_ : left_status().error_code();
 }
 
 void Call::OnDone() {
+  state_->writes.remove(*this);
+  const StatusCode code = final_code();
+  if (is_last_out_ && code == StatusCode::OK) count_sent();
+  ++method_.counts->ended.at(static_cast<std::size_t>(code));
   if (state_->options.log_requests) {
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - arrived_).count();
-    log::info("grpc {} {} {} bytes {:.3f} ms peer={} request={}{}{}", method_, name_of(code_), last_.Length(),
-              milliseconds, peer_, names_.id, names_.traceparent.empty() ? "" : " trace=", names_.traceparent);
+    log::info("grpc {} {} {} bytes {:.3f} ms peer={} request={}{}{}", method_.path,
+              grpc_code_names.at(static_cast<std::size_t>(code)), sent_bytes_, milliseconds, peer_, names_.id,
+              names_.traceparent.empty() ? "" : " trace=", names_.traceparent);
   }
   self_.reset();
 }
@@ -144,7 +189,7 @@ void Call::OnDone() {
 /// One message in, one out.
 class Answer::Writer : public Call {
  public:
-  Writer(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context, std::string_view method,
+  Writer(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context, const CalledMethod& method,
          UnaryHandler handler)
       : Call(std::move(state), context, method), handler_(handler) {}
 
@@ -175,6 +220,10 @@ class Answer::Writer : public Call {
       fail(Error(ErrorCode::invalid_input, "the call has no message"));
       return;
     }
+    if (!take(request_)) {
+      request_.Clear();
+      return;
+    }
     const auto answer = std::make_shared<Answer>(std::static_pointer_cast<Writer>(shared_from_this()));
     try {
       handler_(answer, request_);
@@ -194,7 +243,7 @@ class Answer::Writer : public Call {
       callback = std::move(on_gone_);
     }
     if (callback) callback();
-    if (claim_end()) finish({StatusCode::CANCELLED, "the client has left"});
+    if (claim_end()) finish(left_status());
   }
 
   UnaryHandler handler_;
@@ -225,7 +274,7 @@ const Call& Answer::call() const {
 }
 
 std::shared_ptr<Call> make_unary_call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
-                                      std::string_view method, UnaryHandler handler) {
+                                      const CalledMethod& method, UnaryHandler handler) {
   return std::make_shared<Answer::Writer>(std::move(state), context, method, handler);
 }
 
@@ -250,7 +299,7 @@ class UnknownCall : public Call {
 }  // namespace
 
 std::shared_ptr<Call> make_unknown_call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
-                                        std::string_view method) {
+                                        const CalledMethod& method) {
   return std::make_shared<UnknownCall>(std::move(state), context, method);
 }
 

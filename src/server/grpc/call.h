@@ -18,6 +18,8 @@
 #include "gpux/error.h"
 #include "server/grpc/compression.h"
 #include "server/grpc/server.h"
+#include "server/grpc/write_watch.h"
+#include "server/grpc_counts.h"
 #include "server/request_trace.h"
 
 /// A call on its way through the server. All methods are served as streams of bytes, so that keys are asked for before
@@ -42,7 +44,8 @@ class LastingCall {
 
 /// What all calls of a server share.
 struct CallState {
-  CallState(ModelRepository& models, GrpcServerOptions given) : repository(models), options(std::move(given)) {}
+  CallState(ModelRepository& models, GrpcServerOptions given)
+      : repository(models), options(std::move(given)), writes(options.write_timeout, options.min_bytes_per_second) {}
 
   ModelRepository& repository;
   const GrpcServerOptions options;
@@ -52,6 +55,15 @@ struct CallState {
 
   std::mutex mutex;
   std::set<std::shared_ptr<LastingCall>> lasting;
+
+  const std::shared_ptr<GrpcCounts> counts = std::make_shared<GrpcCounts>();
+  WriteWatch writes;
+};
+
+/// The method that a call is of. What it points to must outlive the call.
+struct CalledMethod {
+  std::string_view path;  ///< "/inference.GRPCInferenceService/ModelInfer"
+  GrpcMethodCounts* counts = nullptr;
 };
 
 /// Bytes of a request while it is held. Error resource_exhausted beyond GrpcServerOptions::max_in_flight_bytes.
@@ -96,11 +108,12 @@ template <typename Message>
   return {&text, 1};
 }
 
-/// What the kinds of calls have in common. `method` must live as long. Lives until gRPC has let go of it.
+/// What the kinds of calls have in common. Lives until gRPC has let go of it.
 class Call : public ::grpc::ServerBidiReactor<::grpc::ByteBuffer, ::grpc::ByteBuffer>,
-             public std::enable_shared_from_this<Call> {
+             public std::enable_shared_from_this<Call>,
+             private WatchedWrite {
  public:
-  Call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context, std::string_view method);
+  Call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context, const CalledMethod& method);
 
   /// Called once by what has made the call: asks for the key, if one is needed, then hands over to begin().
   void admit(bool needs_key);
@@ -111,7 +124,7 @@ class Call : public ::grpc::ServerBidiReactor<::grpc::ByteBuffer, ::grpc::ByteBu
 
   [[nodiscard]] std::chrono::steady_clock::time_point arrived() const noexcept { return arrived_; }
 
-  [[nodiscard]] std::string_view method() const noexcept { return method_; }
+  [[nodiscard]] std::string_view method() const noexcept { return method_.path; }
 
   /// The client's; empty where it set none.
   [[nodiscard]] const std::optional<std::chrono::steady_clock::time_point>& deadline() const noexcept {
@@ -125,24 +138,46 @@ class Call : public ::grpc::ServerBidiReactor<::grpc::ByteBuffer, ::grpc::ByteBu
   /// Claims the end: true for the first that asks, who then has to finish.
   [[nodiscard]] bool claim_end() noexcept { return !ended_.exchange(true); }
 
+  /// A message of the client has come. False where it is larger than it may be: the call is cut off.
+  [[nodiscard]] bool take(const ::grpc::ByteBuffer& message);
+
+  /// StartWrite. A client that does not take the message within the limits of GrpcServerOptions loses its call, as if
+  /// it had left. Each OnWriteDone has to call ended_write().
+  void start_write(const ::grpc::ByteBuffer& message);
+  void ended_write(bool ok);
+
+  /// What a call that its client has left ends with.
+  [[nodiscard]] ::grpc::Status left_status() const;
+
   /// After claim_end(); nothing may be started after it.
   void finish(const ::grpc::Status& status);
+  /// The same, bounded as start_write().
   void finish_with(const ::grpc::ByteBuffer& answer);
 
  private:
-  // OnDone() is short and takes no lock: without a thread of gRPC's executor, which would have to be woken for it.
+  // OnDone() is short and waits for no lock that a call into gRPC is made under: without a thread of gRPC's executor,
+  // which would have to be woken for it.
   bool InternalInlineable() override { return true; }
+
+  void give_up() override;
+  void cut_off(::grpc::StatusCode code, const std::string& reason);
+  void prepare(const ::grpc::ByteBuffer& message);
+  void count_sent() noexcept;
+  [[nodiscard]] ::grpc::StatusCode final_code() const;
 
   std::shared_ptr<CallState> state_;
   ::grpc::CallbackServerContext& context_;
-  std::string_view method_;
+  CalledMethod method_;
   std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   RequestNames names_;
   std::string peer_;  // for the log
   std::atomic<bool> ended_ = false;
+  std::atomic<::grpc::StatusCode> cut_off_with_ = ::grpc::StatusCode::OK;
   ::grpc::StatusCode code_ = ::grpc::StatusCode::OK;
-  ::grpc::ByteBuffer last_;
+  ::grpc::ByteBuffer outgoing_;
+  std::size_t outgoing_bytes_ = 0, sent_bytes_ = 0;
+  bool is_last_out_ = false;  // the answer went out with the end of the call
   std::shared_ptr<Call> self_;
 };
 
@@ -175,10 +210,10 @@ class Answer {
 using UnaryHandler = void (*)(const std::shared_ptr<Answer>& answer, ::grpc::ByteBuffer& request);
 
 std::shared_ptr<Call> make_unary_call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
-                                      std::string_view method, UnaryHandler handler);
+                                      const CalledMethod& method, UnaryHandler handler);
 
 /// A method that the server does not have: UNIMPLEMENTED.
 std::shared_ptr<Call> make_unknown_call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
-                                        std::string_view method);
+                                        const CalledMethod& method);
 
 }  // namespace gpux::server

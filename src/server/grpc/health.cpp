@@ -63,6 +63,7 @@ class HealthWatch : public Call, public LastingCall {
   void OnReadDone(bool ok) override {
     try {
       if (!ok) throw Error(ErrorCode::invalid_input, "the call has no message");
+      if (!take(request_)) return;
       service_ = read_message<::grpc::health::v1::HealthCheckRequest>(state(), request_)->service();
     } catch (const Error& error) {
       if (claim_end()) finish(status_of(error));
@@ -95,6 +96,7 @@ class HealthWatch : public Call, public LastingCall {
 
   void OnWriteDone(bool ok) override {
     const std::lock_guard lock(mutex_);
+    ended_write(ok);
     writing_ = false;
     if (!ok) over_ = true;
     go_on();
@@ -121,9 +123,8 @@ class HealthWatch : public Call, public LastingCall {
       told_ = found_;
       Health health;
       health.set_status(*told_);
-      answer_ = write_message(health);
       writing_ = true;
-      StartWrite(&answer_);
+      start_write(write_message(health));
       return;
     }
     if (over_ || (ending_ && found_)) {
@@ -131,8 +132,7 @@ class HealthWatch : public Call, public LastingCall {
       over_ = true;
       alarm_.Cancel();
       if (claim_end()) {
-        finish(ending_ ? Status(StatusCode::UNAVAILABLE, "the server is going down")
-                       : Status(StatusCode::CANCELLED, "the client has left"));
+        finish(ending_ ? Status(StatusCode::UNAVAILABLE, "the server is going down") : left_status());
       }
       return;
     }
@@ -151,7 +151,7 @@ class HealthWatch : public Call, public LastingCall {
                });
   }
 
-  ::grpc::ByteBuffer request_, answer_;
+  ::grpc::ByteBuffer request_;
   std::string service_;
   std::mutex mutex_;
   std::optional<Health::ServingStatus> found_, told_;
@@ -175,7 +175,7 @@ void check_health(const std::shared_ptr<Answer>& answer, ::grpc::ByteBuffer& req
 }
 
 std::shared_ptr<Call> make_health_watch(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
-                                        std::string_view method) {
+                                        const CalledMethod& method) {
   return std::make_shared<HealthWatch>(std::move(state), context, method);
 }
 

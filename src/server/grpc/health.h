@@ -11,6 +11,6 @@ void check_health(const std::shared_ptr<Answer>& answer, ::grpc::ByteBuffer& req
 
 /// Health.Watch: the same again and again, and an answer whenever it has changed.
 std::shared_ptr<Call> make_health_watch(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
-                                        std::string_view method);
+                                        const CalledMethod& method);
 
 }  // namespace gpux::server

@@ -39,8 +39,9 @@ class InferStream : public Call, public LastingCall {
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) {
+    if (!ok || !take(request_)) {
       const std::lock_guard lock(mutex_);
+      request_.Clear();
       reading_ = false;
       no_more_ = true;
       go_on();
@@ -53,14 +54,14 @@ class InferStream : public Call, public LastingCall {
       number = next_number_++;
       ++in_flight_;
     }
-    take(number);
+    answer_request(number);
     const std::lock_guard lock(mutex_);
     request_.Clear();
     reading_ = false;
     go_on();
   }
 
-  void take(std::uint64_t number) {
+  void answer_request(std::uint64_t number) {
     std::shared_ptr<inference::ModelInferRequest> request;
     try {
       request = read_message<inference::ModelInferRequest>(state(), request_);
@@ -93,14 +94,15 @@ class InferStream : public Call, public LastingCall {
       over = std::move(found->second);
       runs_.erase(found);
     }
+    if (cancelled_) return;
     answers_.push_back(message);
     go_on();
   }
 
   void OnWriteDone(bool ok) override {
     const std::lock_guard lock(mutex_);
+    ended_write(ok);
     writing_ = false;
-    answers_.pop_front();
     --in_flight_;
     if (!ok) cancelled_ = true;
     go_on();
@@ -111,6 +113,7 @@ class InferStream : public Call, public LastingCall {
     {
       const std::lock_guard lock(mutex_);
       cancelled_ = true;
+      answers_.clear();
       left.swap(runs_);
       go_on();
     }
@@ -129,12 +132,14 @@ class InferStream : public Call, public LastingCall {
   void go_on() {
     if (ended_) return;
     if (cancelled_) {
-      if (!writing_) conclude({StatusCode::CANCELLED, "the client has left"});
+      if (!writing_) conclude(left_status());
       return;
     }
     if (!writing_ && !answers_.empty()) {
       writing_ = true;
-      StartWrite(&answers_.front());
+      const ::grpc::ByteBuffer next = answers_.front();
+      answers_.pop_front();
+      start_write(next);
     }
     if (in_flight_ == 0 && (no_more_ || ending_)) {
       conclude(no_more_ ? Status::OK : Status(StatusCode::UNAVAILABLE, "the server is going down"));
@@ -154,7 +159,7 @@ class InferStream : public Call, public LastingCall {
   std::mutex mutex_;
   ::grpc::ByteBuffer request_;
   std::map<std::uint64_t, std::shared_ptr<InferRun>> runs_;
-  std::deque<::grpc::ByteBuffer> answers_;  // the first is being written
+  std::deque<::grpc::ByteBuffer> answers_;  // that wait for the one being written
   std::uint64_t next_number_ = 0;
   std::size_t in_flight_ = 0;  // read and not yet answered
   bool reading_ = false, writing_ = false, no_more_ = false, ending_ = false, cancelled_ = false, ended_ = false;
@@ -163,7 +168,7 @@ class InferStream : public Call, public LastingCall {
 }  // namespace
 
 std::shared_ptr<Call> make_infer_stream(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
-                                        std::string_view method) {
+                                        const CalledMethod& method) {
   return std::make_shared<InferStream>(std::move(state), context, method);
 }
 

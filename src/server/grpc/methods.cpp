@@ -262,7 +262,7 @@ constexpr Method inference_table[] = {
     {"/inference.GRPCInferenceService/ServerMetadata", true, server_metadata, nullptr},
     {"/inference.GRPCInferenceService/ModelMetadata", true, model_metadata, nullptr},
     {"/inference.GRPCInferenceService/ModelInfer", true, model_infer, nullptr},
-    {"/inference.GRPCInferenceService/ModelStreamInfer", true, nullptr, make_infer_stream},
+    {"/inference.GRPCInferenceService/ModelStreamInfer", true, nullptr, make_infer_stream, "bidi_stream"},
     {"/inference.GRPCInferenceService/ModelConfig", true, model_config, nullptr},
     {"/inference.GRPCInferenceService/ModelStatistics", true, model_statistics, nullptr},
     {"/inference.GRPCInferenceService/RepositoryIndex", true, repository_index, nullptr},
@@ -272,7 +272,7 @@ constexpr Method inference_table[] = {
 
 constexpr Method health_table[] = {
     {"/grpc.health.v1.Health/Check", false, check_health, nullptr},
-    {"/grpc.health.v1.Health/Watch", false, nullptr, make_health_watch},
+    {"/grpc.health.v1.Health/Watch", false, nullptr, make_health_watch, "server_stream"},
 };
 
 }  // namespace

@@ -15,7 +15,8 @@ struct Method {
   /// One of the two: a method with one answer, or one that makes its call.
   UnaryHandler unary;
   std::shared_ptr<Call> (*make)(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
-                                std::string_view method);
+                                const CalledMethod& method);
+  const char* type = "unary";  ///< as of GrpcMethodCounts
 };
 
 /// Those of inference.GRPCInferenceService.

@@ -38,14 +38,15 @@ class MethodTable : public ::grpc::Service {
  public:
   MethodTable(const std::shared_ptr<CallState>& state, std::span<const Method> methods) {
     for (std::size_t i = 0; i < methods.size(); ++i) {
+      const CalledMethod called{methods[i].path, &state->counts->add(methods[i].path, methods[i].type)};
       AddMethod(new ::grpc::internal::RpcServiceMethod(methods[i].path, ::grpc::internal::RpcMethod::BIDI_STREAMING,
                                                        nullptr));
       MarkMethodRawCallback(static_cast<int>(i),
                             new ::grpc::internal::CallbackBidiHandler<ByteBuffer, ByteBuffer>(
-                                [state, method = methods[i]](CallbackServerContext* context) {
+                                [state, method = methods[i], called](CallbackServerContext* context) {
                                   return begin(method.unary != nullptr
-                                                   ? make_unary_call(state, *context, method.path, method.unary)
-                                                   : method.make(state, *context, method.path),
+                                                   ? make_unary_call(state, *context, called, method.unary)
+                                                   : method.make(state, *context, called),
                                                method.needs_key);
                                 }));
     }
@@ -54,14 +55,16 @@ class MethodTable : public ::grpc::Service {
 
 class UnknownMethods : public ::grpc::CallbackGenericService {
  public:
-  explicit UnknownMethods(std::shared_ptr<CallState> state) : state_(std::move(state)) {}
+  explicit UnknownMethods(std::shared_ptr<CallState> state)
+      : state_(std::move(state)), counts_(&state_->counts->add("/unknown/unknown", "unary")) {}
 
  private:
   ::grpc::ServerGenericBidiReactor* CreateReactor(::grpc::GenericCallbackServerContext* context) override {
-    return begin(make_unknown_call(state_, *context, context->method()), true);
+    return begin(make_unknown_call(state_, *context, {context->method(), counts_}), true);
   }
 
   std::shared_ptr<CallState> state_;
+  GrpcMethodCounts* counts_;
 };
 
 // What the libraries have to say goes where gpux's log goes.
@@ -130,7 +133,8 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
   builder.RegisterService(&implementation_->inference);
   builder.RegisterService(&implementation_->health);
   builder.RegisterCallbackGenericService(&implementation_->unknown);
-  builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<std::uint64_t>(options.max_message_bytes, INT_MAX)));
+  // Call looks at the size: gRPC does so no earlier, when it has the whole message, and would not say how it ended.
+  builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
   // Twice: once as bytes from the wire, once as the message that is made of them.
   ::grpc::ResourceQuota quota("gpux");
@@ -142,8 +146,10 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
   // A client that vanished is found out, and one that asks whether the server is there is not taken for an attacker.
+  // The timeout is the socket's too (TCP_USER_TIMEOUT): it ends what a full socket holds up, where no ping gets out.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(std::clamp<std::int64_t>(
+                                                                options.connection_timeout.count(), 1, INT_MAX)));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   implementation_->server = builder.BuildAndStart();
@@ -159,6 +165,10 @@ GrpcServer::~GrpcServer() {
 
 std::uint16_t GrpcServer::port() const noexcept {
   return static_cast<std::uint16_t>(implementation_->port);
+}
+
+std::shared_ptr<const GrpcCounts> GrpcServer::counts() const noexcept {
+  return implementation_->state->counts;
 }
 
 void GrpcServer::set_ready(bool ready) {

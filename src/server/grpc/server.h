@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/grpc_counts.h"
 #include "server/model_repository.h"
 #include "server/probe.h"
 
@@ -25,6 +26,12 @@ struct GrpcServerOptions {
   std::uint64_t max_in_flight_bytes = std::uint64_t{1} << 30;  ///< requests held, all together; beyond: UNAVAILABLE
   std::size_t max_stream_requests = 64;                        ///< of one stream in flight; beyond: not read
   std::chrono::milliseconds watch_interval{1000};              ///< Health.Watch looks so often
+  /// The client may take this long to take a message and besides a second for every `min_bytes_per_second` of it; then
+  /// the call ends with DEADLINE_EXCEEDED. Kept to within a twentieth.
+  std::chrono::milliseconds write_timeout{10'000};
+  std::uint64_t min_bytes_per_second = 128 << 10;
+  /// A connection whose other end acknowledges nothing of what was sent, or has no room for it, so long is closed.
+  std::chrono::milliseconds connection_timeout{20'000};
 };
 
 /// The Open Inference Protocol over gRPC (open_inference.proto), gRPC's health service and server reflection.
@@ -40,6 +47,10 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   [[nodiscard]] std::uint16_t port() const noexcept;
+
+  /// Of each method, and at the end of those that do not exist; without the calls of server reflection, and without
+  /// what gRPC refuses before it has a method. May be kept longer than the server.
+  [[nodiscard]] std::shared_ptr<const GrpcCounts> counts() const noexcept;
 
   /// Whether new traffic should come; what watches the server's health hears of it at once.
   void set_ready(bool ready);
