@@ -46,7 +46,7 @@ inline std::string_view word_at(const JsonCursor& cursor) noexcept {
 }
 
 // Numbers that fast_float takes and JSON does not: 01, 1. and .5. What it leaves behind shows by itself.
-inline bool begins_as_json_number(const JsonCursor& cursor) noexcept {
+[[gnu::always_inline]] inline bool begins_as_json_number(const JsonCursor& cursor) noexcept {
   const char* digit = cursor.at + (cursor.peek() == '-' ? 1 : 0);
   if (digit == cursor.end || !is_json_digit(*digit)) return false;
   const char* after = digit + 1;
@@ -56,7 +56,7 @@ inline bool begins_as_json_number(const JsonCursor& cursor) noexcept {
 }
 
 template <typename Float>
-bool read_decimal(JsonCursor& cursor, Float& value) noexcept {
+[[gnu::always_inline]] inline bool read_decimal(JsonCursor& cursor, Float& value) noexcept {
   if (!begins_as_json_number(cursor)) return false;
   const auto parsed = fast_float::from_chars(cursor.at, cursor.end, value);
   if (parsed.ptr != cursor.end && !ends_json_word(*parsed.ptr)) return false;
@@ -73,7 +73,7 @@ struct FloatCodec {
   ElementType type;
 
   /// The plain case without a message; false: read() is to look, from the same place.
-  static bool read_plain(JsonCursor& cursor, Stored& value) noexcept {
+  [[gnu::flatten]] static bool read_plain(JsonCursor& cursor, Stored& value) noexcept {
     JsonCursor ahead = cursor;
     if (!read_decimal(ahead, value) || !std::isfinite(value)) return false;
     cursor.at = ahead.at;
