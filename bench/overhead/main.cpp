@@ -15,8 +15,8 @@
 
 #include "base/machine.h"
 #include "gpux/runtime.h"
-#include "models.h"
-#include "plain_loop.h"
+#include "plain/models.h"
+#include "plain/plain_loop.h"
 
 namespace gpux::bench {
 namespace {

@@ -218,6 +218,7 @@ void serve(const ServeFlags& flags, Context& context) {
   http_options.port = listen.port;
   http_options.unix_path = flags.unix_path;
   http_options.threads = flags.io_threads;
+  http_options.busy_poll = std::chrono::microseconds(flags.busy_poll_us);
   http_options.tls_certificate = flags.tls_certificate;
   http_options.tls_key = flags.tls_key;
   http_options.limits.max_body_bytes = flags.max_body_bytes;
@@ -331,6 +332,10 @@ void add_serve(CLI::App& program, Context& context) {
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
   verb->add_option("--io-threads", flags->io_threads, "threads that read and write; default: by the processors")
       ->check(CLI::Range(1U, 256U));
+  verb->add_option(
+          "--busy-poll-us", flags->busy_poll_us,
+          "how long such a thread looks out for more before it sleeps, in microseconds (default: 50; 0: not at all)")
+      ->check(CLI::Range(0U, 1000U));
   verb->add_option("--drain-delay", flags->drain_delay, "how long to serve on, unready, after SIGTERM");
   verb->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may then take");
   verb->add_option("-c,--config", flags->config, "another gpux.yml");

@@ -21,7 +21,7 @@ struct ServeFlags {
   std::optional<std::size_t> max_queue;
   std::optional<unsigned> max_workers;
   std::uint64_t max_body_bytes = std::uint64_t{64} << 20;
-  unsigned io_threads = 0;
+  unsigned io_threads = 0, busy_poll_us = 50;
   bool log_requests = false, detach = false, no_grpc = false;
   bool in_background = false;  ///< by --detach: let go of the streams once it listens
   LoadFlags load;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "server/http/body.h"
+#include "server/http/busy_poll.h"
 #include "server/http/chunked.h"
 #include "server/http/content_coding.h"
 #include "server/http/request_parser.h"
@@ -25,6 +26,28 @@ TEST(HttpParts, AMadeBodyIsLaidOutLikeOneThatArrived) {
     for (std::size_t index = 0; index < body_padding; ++index) EXPECT_EQ(body.bytes.data()[9 + index], std::byte{0});
   }
   EXPECT_TRUE(make_body("").bytes.empty());
+}
+
+TEST(HttpParts, BusyPollingGoesOnWhileItPaysOff) {
+  using std::chrono::microseconds;
+  BusyPoll poll(microseconds(50));
+  // The outcome is what a look would come to; it counts only where there is one.
+  const auto looks = [&](int times, bool pays_off) {
+    int count = 0;
+    for (int i = 0; i < times; ++i) {
+      if (poll.time().count() == 0) continue;
+      ++count;
+      poll.learn(pays_off);
+    }
+    return count;
+  };
+  EXPECT_LE(looks(1000, false), 32);
+  EXPECT_GE(looks(1000, true), 900);
+  EXPECT_LE(looks(1000, false), 40);
+  EXPECT_GE(looks(1000, true), 900);
+
+  BusyPoll off(microseconds(0));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(off.time(), microseconds(0));
 }
 
 TEST(HttpParts, PercentDecoding) {

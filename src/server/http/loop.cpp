@@ -23,10 +23,11 @@ std::chrono::milliseconds sweep_interval_for(const Limits& limits) {
 
 }  // namespace
 
-Loop::Loop(Service& service)
+Loop::Loop(Service& service, std::chrono::microseconds busy_poll)
     : service_(service),
       sweep_interval_(sweep_interval_for(service.limits)),
       buffer_bytes_(std::max<std::size_t>(service.limits.max_header_bytes, 16 << 10)),
+      busy_poll_(busy_poll),
       sweep_timer_(context_) {
   work_.emplace(context_.get_executor());
 }
@@ -37,7 +38,28 @@ Loop::~Loop() {
 
 void Loop::start() {
   schedule_sweep();
-  thread_ = std::thread([this] { context_.run(); });
+  thread_ = std::thread([this] { run(); });
+}
+
+void Loop::run() {
+  while (!context_.stopped()) {
+    if (context_.poll() != 0) continue;
+    const auto time = busy_poll_.time();
+    if (time.count() != 0) {
+      const bool paid_off = look_out(time);
+      busy_poll_.learn(paid_off);
+      if (paid_off) continue;
+    }
+    context_.run_one();
+  }
+}
+
+bool Loop::look_out(std::chrono::microseconds time) {
+  const auto end = Clock::now() + time;
+  while (!context_.stopped() && Clock::now() < end) {
+    if (context_.poll() != 0) return true;
+  }
+  return false;
 }
 
 void Loop::adopt(Arrival arrival) {

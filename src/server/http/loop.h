@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <list>
@@ -15,6 +16,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 
 #include "server/http/asio.h"
+#include "server/http/busy_poll.h"
 #include "server/http/service.h"
 
 namespace gpux::http {
@@ -37,7 +39,7 @@ class Count {
 /// A thread and the connections that live on it. Members without a note belong to that thread.
 class Loop {
  public:
-  explicit Loop(Service& service);
+  Loop(Service& service, std::chrono::microseconds busy_poll);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -84,6 +86,8 @@ class Loop {
   Count sent_bytes;
 
  private:
+  void run();
+  bool look_out(std::chrono::microseconds time);
   void schedule_sweep();
   void sweep();
   void welcome(Arrival arrival);
@@ -100,6 +104,7 @@ class Loop {
   std::time_t date_second_ = 0;
   std::array<char, 32> date_{};
   bool ending_ = false;
+  BusyPoll busy_poll_;
   Timer sweep_timer_;
   std::thread thread_;
 };

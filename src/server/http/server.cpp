@@ -142,7 +142,8 @@ Server::Implementation::Implementation(ServerOptions options, Handler handler, A
   if (!options.unix_path.empty()) sockets.push_back(ListeningSocket::unix_domain(options.unix_path));
 
   const unsigned threads = options.threads > 0 ? options.threads : threads_by_default();
-  for (unsigned index = 0; index < threads; ++index) loops_.push_back(std::make_unique<Loop>(service_));
+  for (unsigned index = 0; index < threads; ++index)
+    loops_.push_back(std::make_unique<Loop>(service_, options.busy_poll));
   for (ListeningSocket& socket : sockets) {
     acceptors_.push_back(std::make_unique<Acceptor>(std::move(socket), *loops_.front()));
   }

@@ -90,6 +90,9 @@ struct ServerOptions {
   /// be used then is logged and the old one kept.
   std::filesystem::path tls_certificate;  ///< the chain, own certificate first
   std::filesystem::path tls_key;
+  /// How long a thread that has nothing to do looks out for more before it sleeps, where that has lately paid off; 0:
+  /// not at all.
+  std::chrono::microseconds busy_poll{50};
   Limits limits;
 };
 

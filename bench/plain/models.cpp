@@ -1,4 +1,4 @@
-#include "models.h"
+#include "plain/models.h"
 
 #include <cmath>
 #include <cstdint>
@@ -14,6 +14,7 @@ namespace gpux::bench {
 namespace {
 
 using Dimensions = std::vector<std::int64_t>;
+constexpr std::int64_t batch = -1;  // a free size of that name
 using Attributes = std::vector<std::pair<std::string, Dimensions>>;
 
 /// An ONNX graph of float32 values under construction. The numbers are the field numbers of onnx.proto.
@@ -85,7 +86,11 @@ class GraphWriter {
     protozero::pbf_writer tensor(type, 1);
     tensor.add_int32(1, 1);
     protozero::pbf_writer dimensions(tensor, 2);
-    for (const std::int64_t size : shape) protozero::pbf_writer(dimensions, 1).add_int64(1, size);
+    for (const std::int64_t size : shape) {
+      protozero::pbf_writer dimension(dimensions, 1);
+      if (size == batch) dimension.add_string(2, "batch");
+      if (size != batch) dimension.add_int64(1, size);
+    }
   }
 
   std::string bytes_;
@@ -123,6 +128,18 @@ void write_small_model(const std::filesystem::path& file) {
     value = graph.node("Tanh", {graph.node("MatMul", {value, graph.weights({width, width})})});
   }
   graph.finish(value, {4, width}, file);
+}
+
+void write_wide_model(const std::filesystem::path& file) {
+  constexpr std::int64_t hidden = 4096;
+  constexpr int blocks = 4;
+  GraphWriter graph("wide");
+  std::string value = graph.input("x", {batch, wide_model_width});
+  for (int block = 0; block < blocks; ++block) {
+    value = graph.node("Relu", {graph.node("MatMul", {value, graph.weights({wide_model_width, hidden})})});
+    value = graph.node("MatMul", {value, graph.weights({hidden, wide_model_width})});
+  }
+  graph.finish(graph.node("Tanh", {value}), {batch, wide_model_width}, file);
 }
 
 void write_resnet50(const std::filesystem::path& file) {

@@ -1,11 +1,19 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 
 namespace gpux::bench {
 
 /// Writes a chain of small matrix products: about 50 us a run, so that what surrounds a run shows.
 void write_small_model(const std::filesystem::path& file);
+
+/// Floats of a row of the wide model.
+constexpr std::int64_t wide_model_width = 1024;
+
+/// Writes a perceptron of wide layers, x float32[batch, 1024] to y float32[batch, 1024], with 33.6 million weights: a
+/// run of one row reads all of them for little work, so that rows that share a run cost a fraction of a run each.
+void write_wide_model(const std::filesystem::path& file);
 
 /// Writes ResNet-50's graph for one picture of 224 x 224 (batch normalisation folded into the convolutions, 25.5
 /// million weights that are not trained): 4.1 GMAC a run.

@@ -1,4 +1,4 @@
-#include "plain_loop.h"
+#include "plain/plain_loop.h"
 
 #include <stdexcept>
 #include <string>
