@@ -36,7 +36,6 @@ typedef struct GpuxEncoding {
   const uint32_t* special;       ///< 1: added around the text, 0: of the text
   const uint32_t* sequence_ids;  ///< 0: of the text, 1: of its pair, UINT32_MAX: of neither
   const size_t* offsets;         ///< into the text, or into the pair where the token is of that
-  size_t left_out;               ///< tokens that were cut off
   void* owner;
 } GpuxEncoding;
 

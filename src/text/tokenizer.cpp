@@ -75,10 +75,6 @@ std::span<const std::size_t> Encoding::offsets() const noexcept {
   return {state_->encoding.offsets, 2 * state_->encoding.count};
 }
 
-std::size_t Encoding::left_out() const noexcept {
-  return state_->encoding.left_out;
-}
-
 struct Tokenizer::State {
   GpuxTokenizer* tokenizer = nullptr;
 

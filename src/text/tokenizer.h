@@ -18,9 +18,9 @@ enum class Offsets : std::uint8_t { none, bytes, characters };
 enum class PairTruncation : std::uint8_t { longest_first, first_only, second_only };
 
 struct EncodeOptions {
-  std::size_t max_tokens = 0;   ///< with the special ones; 0: no limit
-  bool special_tokens = true;   ///< add what the model expects around the text, as [CLS] and [SEP]
-  bool truncate_left = false;   ///< cut at the beginning rather than at the end
+  std::size_t max_tokens = 0;  ///< with the special ones; 0: no limit
+  bool special_tokens = true;  ///< add what the model expects around the text, as [CLS] and [SEP]
+  bool truncate_left = false;  ///< cut at the beginning rather than at the end
   PairTruncation truncation = PairTruncation::longest_first;
   Offsets offsets = Offsets::none;
 };
@@ -42,8 +42,6 @@ class Encoding {
   [[nodiscard]] std::span<const std::uint32_t> sequence_ids() const noexcept;
   /// A begin and an end for each token, in its own text of the pair; empty where not asked for.
   [[nodiscard]] std::span<const std::size_t> offsets() const noexcept;
-  /// Tokens that were cut off.
-  [[nodiscard]] std::size_t left_out() const noexcept;
 
  private:
   friend class Tokenizer;
@@ -52,8 +50,8 @@ class Encoding {
   std::unique_ptr<State> state_;
 };
 
-/// What tokenizer.json says, by Hugging Face's own library. Its truncation and padding do not count: each call says what
-/// it wants. Never changed once it is made: may be used by several threads at once.
+/// What tokenizer.json says, by Hugging Face's own library. Its truncation and padding do not count: each call says
+/// what it wants. Never changed once it is made: may be used by several threads at once.
 class Tokenizer {
  public:
   /// Errors not_found, storage, invalid_model (it is no tokenizer).
@@ -81,7 +79,8 @@ class Tokenizer {
  private:
   struct State;
   explicit Tokenizer(std::unique_ptr<State> state);
-  [[nodiscard]] Encoding encode(std::string_view text, const std::string_view* pair, const EncodeOptions& options) const;
+  [[nodiscard]] Encoding encode(std::string_view text, const std::string_view* pair,
+                                const EncodeOptions& options) const;
   std::unique_ptr<State> state_;
 };
 

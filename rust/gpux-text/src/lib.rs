@@ -5,8 +5,10 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 use std::sync::Once;
 
-use tokenizers::utils::truncation::{truncate_encodings, TruncationDirection, TruncationParams, TruncationStrategy};
-use tokenizers::{Encoding, PostProcessor, PostProcessorWrapper, Tokenizer};
+use tokenizers::{
+    truncate_encodings, Encoding, Model, OffsetType, PostProcessor, PreTokenizer, Tokenizer, TruncationDirection,
+    TruncationParams, TruncationStrategy,
+};
 
 const SPECIAL_TOKENS: u32 = 1;
 const TRUNCATE_LEFT: u32 = 2;
@@ -17,11 +19,7 @@ const CHARACTER_OFFSETS: u32 = 32;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-pub struct GpuxTokenizer {
-    /// Without truncation, padding and post-processor: what each text comes to by itself.
-    bare: Tokenizer,
-    post_processor: Option<PostProcessorWrapper>,
-}
+pub struct GpuxTokenizer(Tokenizer);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -38,7 +36,6 @@ pub struct GpuxEncoding {
     special: *const u32,
     sequence_ids: *const u32,
     offsets: *const usize,
-    left_out: usize,
     owner: *mut c_void,
 }
 
@@ -82,27 +79,50 @@ unsafe fn bytes<'a>(text: GpuxText) -> &'a [u8] {
 }
 
 fn added_tokens(tokenizer: &GpuxTokenizer, is_pair: bool) -> usize {
-    tokenizer.post_processor.as_ref().map_or(0, |processor| processor.added_tokens(is_pair))
+    tokenizer.0.get_post_processor().map_or(0, |processor| processor.added_tokens(is_pair))
 }
 
-fn encode_alone(tokenizer: &GpuxTokenizer, text: &str, flags: u32) -> Outcome<Encoding> {
-    if flags & CHARACTER_OFFSETS != 0 {
-        tokenizer.bare.encode_char_offsets(text, false)
-    } else if flags & BYTE_OFFSETS != 0 {
-        tokenizer.bare.encode(text, false)
-    } else {
-        tokenizer.bare.encode_fast(text, false)
+/// What Tokenizer::encode does for one sequence, with the truncation of this call: a tokenizer holds one for all.
+fn encode_alone(
+    tokenizer: &Tokenizer,
+    text: &str,
+    type_id: u32,
+    flags: u32,
+    truncation: Option<&TruncationParams>,
+) -> Outcome<Encoding> {
+    let offsets = match flags & (BYTE_OFFSETS | CHARACTER_OFFSETS) {
+        BYTE_OFFSETS => OffsetType::Byte,
+        CHARACTER_OFFSETS => OffsetType::Char,
+        _ => OffsetType::None,
+    };
+    let mut pieces = tokenizer.get_added_vocabulary().extract_and_normalize(tokenizer.get_normalizer(), text);
+    if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
+        pre_tokenizer.pre_tokenize(&mut pieces)?;
     }
+    let early = truncation
+        .filter(|params| params.strategy != TruncationStrategy::OnlySecond || type_id != 0)
+        .map(|params| (params.max_length, params.direction));
+    tokenizer.get_model().tokenize_in_pretokenized(&mut pieces, early)?;
+    pieces.into_encoding(None, type_id, offsets)
 }
 
-fn merge(tokenizer: &GpuxTokenizer, first: Encoding, second: Option<Encoding>, special: bool) -> Outcome<Encoding> {
-    if let Some(processor) = &tokenizer.post_processor {
+fn merge(tokenizer: &Tokenizer, first: Encoding, second: Option<Encoding>, special: bool) -> Outcome<Encoding> {
+    if let Some(processor) = tokenizer.get_post_processor() {
         return processor.process(first, second, special);
     }
-    let Some(mut second) = second else { return Ok(first) };
-    second.set_type_ids(vec![1; second.len()]);
-    let mut both = <dyn PostProcessor>::default_process(vec![first, second], special)?;
+    let mut both = <dyn PostProcessor>::default_process(std::iter::once(first).chain(second).collect(), special)?;
     Ok(both.swap_remove(0))
+}
+
+fn truncation_of(flags: u32, max_tokens: usize) -> Option<TruncationParams> {
+    let strategy = match flags & (TRUNCATE_FIRST_ONLY | TRUNCATE_SECOND_ONLY) {
+        TRUNCATE_FIRST_ONLY => TruncationStrategy::OnlyFirst,
+        TRUNCATE_SECOND_ONLY => TruncationStrategy::OnlySecond,
+        _ => TruncationStrategy::LongestFirst,
+    };
+    let direction =
+        if flags & TRUNCATE_LEFT != 0 { TruncationDirection::Left } else { TruncationDirection::Right };
+    (max_tokens != 0).then_some(TruncationParams { direction, max_length: max_tokens, strategy, stride: 0 })
 }
 
 fn encode(
@@ -111,36 +131,27 @@ fn encode(
     pair: Option<&str>,
     flags: u32,
     max_tokens: usize,
-) -> Outcome<(Encoding, usize)> {
+) -> Outcome<Encoding> {
     let special = flags & SPECIAL_TOKENS != 0;
-    let mut first = encode_alone(tokenizer, text, flags)?;
-    let mut second = pair.map(|text| encode_alone(tokenizer, text, flags)).transpose()?;
-    let whole = first.len() + second.as_ref().map_or(0, |encoding| encoding.len());
-    let mut kept = whole;
-    if max_tokens != 0 {
+    // Of one text alone nothing can give way but itself.
+    let pair_flags = if pair.is_none() { flags & !(TRUNCATE_FIRST_ONLY | TRUNCATE_SECOND_ONLY) } else { flags };
+    let mut truncation = truncation_of(pair_flags, max_tokens);
+    let mut first = encode_alone(&tokenizer.0, text, 0, flags, truncation.as_ref())?;
+    let mut second =
+        pair.map(|text| encode_alone(&tokenizer.0, text, 1, flags, truncation.as_ref())).transpose()?;
+    if let Some(params) = &mut truncation {
         let added = if special { added_tokens(tokenizer, pair.is_some()) } else { 0 };
-        let room = max_tokens
+        params.max_length = max_tokens
             .checked_sub(added)
             .ok_or_else(|| format!("{max_tokens} tokens have no room for the {added} special ones"))?;
-        let strategy = if pair.is_none() || flags & (TRUNCATE_FIRST_ONLY | TRUNCATE_SECOND_ONLY) == 0 {
-            TruncationStrategy::LongestFirst
-        } else if flags & TRUNCATE_FIRST_ONLY != 0 {
-            TruncationStrategy::OnlyFirst
-        } else {
-            TruncationStrategy::OnlySecond
-        };
-        let direction =
-            if flags & TRUNCATE_LEFT != 0 { TruncationDirection::Left } else { TruncationDirection::Right };
-        let params = TruncationParams { direction, max_length: room, strategy, stride: 0 };
-        (first, second) = truncate_encodings(first, second, &params)?;
+        (first, second) = truncate_encodings(first, second, params)?;
         // What was cut off is of no use here.
         first.take_overflowing();
         if let Some(second) = &mut second {
             second.take_overflowing();
         }
-        kept = first.len() + second.as_ref().map_or(0, |encoding| encoding.len());
     }
-    Ok((merge(tokenizer, first, second, special)?, whole - kept))
+    merge(&tokenizer.0, first, second, special)
 }
 
 fn sequence_ids(encoding: &Encoding) -> Vec<u32> {
@@ -168,12 +179,8 @@ pub unsafe extern "C" fn gpux_tokenizer_open(
 ) -> *mut c_char {
     guarded(|| {
         *tokenizer = ptr::null_mut();
-        let mut bare = Tokenizer::from_bytes(bytes(GpuxText { data: json, size }))?;
-        bare.with_truncation(None)?;
-        bare.with_padding(None);
-        let post_processor = bare.get_post_processor().cloned();
-        bare.with_post_processor(None::<PostProcessorWrapper>);
-        *tokenizer = Box::into_raw(Box::new(GpuxTokenizer { bare, post_processor }));
+        let opened = Tokenizer::from_bytes(bytes(GpuxText { data: json, size }))?;
+        *tokenizer = Box::into_raw(Box::new(GpuxTokenizer(opened)));
         Ok(())
     })
 }
@@ -201,7 +208,7 @@ pub unsafe extern "C" fn gpux_tokenizer_encode(
     guarded(|| {
         let text = String::from_utf8_lossy(bytes(text));
         let pair = pair.as_ref().map(|pair| String::from_utf8_lossy(bytes(*pair)));
-        let (result, left_out) = encode(&*tokenizer, &text, pair.as_deref(), flags, max_tokens)?;
+        let result = encode(&*tokenizer, &text, pair.as_deref(), flags, max_tokens)?;
         let has_offsets = flags & (BYTE_OFFSETS | CHARACTER_OFFSETS) != 0;
         let offsets = match has_offsets {
             true => result.get_offsets().iter().flat_map(|(begin, end)| [*begin, *end]).collect(),
@@ -216,7 +223,6 @@ pub unsafe extern "C" fn gpux_tokenizer_encode(
             special: owner.encoding.get_special_tokens_mask().as_ptr(),
             sequence_ids: owner.sequence_ids.as_ptr(),
             offsets: if has_offsets { owner.offsets.as_ptr() } else { ptr::null() },
-            left_out,
             owner: Box::into_raw(owner).cast(),
         };
         Ok(())
@@ -247,7 +253,7 @@ pub unsafe extern "C" fn gpux_tokenizer_decode(
 ) -> *mut c_char {
     guarded(|| {
         let ids = if count == 0 { &[] } else { std::slice::from_raw_parts(ids, count) };
-        own_text((*tokenizer).bare.decode(ids, skip_special != 0)?, &mut *text);
+        own_text((*tokenizer).0.decode(ids, skip_special != 0)?, &mut *text);
         Ok(())
     })
 }
@@ -262,7 +268,7 @@ pub unsafe extern "C" fn gpux_tokenizer_token(
 ) -> *mut c_char {
     guarded(|| {
         *text = GpuxOwnedText { data: ptr::null(), size: 0, owner: ptr::null_mut() };
-        if let Some(token) = (*tokenizer).bare.id_to_token(id) {
+        if let Some(token) = (*tokenizer).0.id_to_token(id) {
             own_text(token, &mut *text);
         }
         Ok(())
@@ -287,7 +293,7 @@ pub unsafe extern "C" fn gpux_text_free(text: *mut GpuxOwnedText) {
 pub unsafe extern "C" fn gpux_tokenizer_id(tokenizer: *const GpuxTokenizer, token: GpuxText) -> i64 {
     catch_unwind(AssertUnwindSafe(|| {
         let token = String::from_utf8_lossy(bytes(token));
-        (*tokenizer).bare.token_to_id(&token).map_or(-1, i64::from)
+        (*tokenizer).0.token_to_id(&token).map_or(-1, i64::from)
     }))
     .unwrap_or(-1)
 }
@@ -296,7 +302,7 @@ pub unsafe extern "C" fn gpux_tokenizer_id(tokenizer: *const GpuxTokenizer, toke
 /// As gpux_text.h says.
 #[no_mangle]
 pub unsafe extern "C" fn gpux_tokenizer_vocabulary_size(tokenizer: *const GpuxTokenizer) -> usize {
-    catch_unwind(AssertUnwindSafe(|| (*tokenizer).bare.get_vocab_size(true))).unwrap_or(0)
+    catch_unwind(AssertUnwindSafe(|| (*tokenizer).0.get_vocab_size(true))).unwrap_or(0)
 }
 
 /// # Safety
