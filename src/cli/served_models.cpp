@@ -12,6 +12,7 @@
 #include "model/models_file.h"
 #include "model/project_check.h"
 #include "model/storage_error.h"
+#include "runtime/padding.h"
 #include "server/http/server.h"
 
 namespace gpux::cli {
@@ -47,6 +48,21 @@ void require_this_core(const Runtime& session) {
                           verdict.tried.front().id, verdict.requested_from));
 }
 
+// Null where nothing is said, or an empty map.
+std::shared_ptr<const runtime::Padding> padding_of(const ListedModel& listed, const OpenModel& opened,
+                                                   const std::string& models_file) {
+  const auto& project = opened.located.project;
+  const bool is_listed = listed.serving.padding.has_value();
+  const auto setting = first_of(listed.serving.padding, project ? project->serving.padding : std::nullopt);
+  if (!setting || setting->empty()) return nullptr;
+  const std::string key = is_listed ? fmt::format("models.{}.padding", listed.name) : "serving.padding";
+  try {
+    return std::make_shared<const runtime::Padding>(runtime::read_padding(*setting, opened.info.signature, key));
+  } catch (const Error& error) {
+    throw error.within(is_listed ? models_file : project->where(key));
+  }
+}
+
 std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, const ServeFlags& flags) {
   LoadFlags load = flags.load;
   if (load.provider.empty() && !listed.provider.empty()) {
@@ -68,6 +84,9 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   if (opened.settings.batch_limit != 0) {
     options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
   }
+  options.max_batch_cost = first_of(flags.max_batch_cost, first_of(said.max_batch_cost, own.max_batch_cost))
+                               .value_or(options.max_batch_cost);
+  options.padding = padding_of(listed, opened, flags.models_file);
   options.max_queue_delay =
       flags.max_queue_delay.empty()
           ? first_of(said.max_queue_delay, own.max_queue_delay).value_or(std::chrono::milliseconds(0))

@@ -13,6 +13,7 @@
 #include "gpux/error.h"
 #include "model/declared_type.h"
 #include "model/in_quotes.h"
+#include "tensor/json_text.h"
 
 namespace gpux {
 namespace {
@@ -53,6 +54,11 @@ bool is_named_provider(const TreeNode& node) {
 
 constexpr std::int64_t most_workers = 1024;
 
+// What json_reader.h takes where it expects a number.
+bool is_number(const std::string& text) {
+  return is_json_number(text) || text == "NaN" || text == "Infinity" || text == "-Infinity";
+}
+
 class Checker {
  public:
   Checker(ProblemList& problems, Positions& positions) : problems_(problems), positions_(positions) {}
@@ -74,6 +80,8 @@ class Checker {
         return check_provider_list(node, key, path);
       case KeyKind::size_maps:
         return check_size_maps(node, path);
+      case KeyKind::number_map:
+        return check_number_map(node, path);
       case KeyKind::object:
         return check_object(node, key.keys, path, true);
       default:
@@ -247,6 +255,14 @@ class Checker {
         const auto size = entry.value->kind == TreeNode::Kind::scalar ? integer_from(entry.value->text) : std::nullopt;
         if (size.value_or(0) < 1) refuse(*entry.value, child(full, entry.key), "a size from 1 is accepted");
       }
+    }
+  }
+
+  void check_number_map(const TreeNode& node, const std::string& path) {
+    if (node.kind != TreeNode::Kind::map) return refuse(node, path, "a map of names to numbers is accepted");
+    for (const yaml::Entry& entry : node.entries) {
+      if (entry.value->kind == TreeNode::Kind::scalar && is_number(entry.value->text)) continue;
+      refuse(*entry.value, child(path, entry.key), "a number, NaN, Infinity or -Infinity is accepted");
     }
   }
 

@@ -289,6 +289,8 @@ ServingSettings read_serving(const TreeNode& node) {
   if (const TreeNode* host = at(node, {"host"})) serving.host = host->text;
   if (const auto port = count_at(node, {"port"})) serving.port = static_cast<std::uint16_t>(*port);
   serving.batch_size = integer_at(node, {"batch_size"});
+  serving.max_batch_cost = integer_at(node, {"max_batch_cost"});
+  if (const TreeNode* padding = at(node, {"padding"})) serving.padding = text_map(padding);
   if (const TreeNode* delay = at(node, {"max_queue_delay"})) serving.max_queue_delay = duration_from(delay->text);
   if (const TreeNode* timeout = at(node, {"timeout"})) serving.timeout = duration_from(timeout->text);
   serving.max_queue = count_at(node, {"max_queue"});

@@ -62,7 +62,10 @@ struct RuntimeSettings {
 struct ServingSettings {
   std::optional<std::string> host;
   std::optional<std::uint16_t> port;
-  std::optional<std::int64_t> batch_size;  ///< the most rows that share a run
+  std::optional<std::int64_t> batch_size;      ///< the most rows that share a run
+  std::optional<std::int64_t> max_batch_cost;  ///< the most elements of a shared run's largest input
+  /// Inputs that are filled up, with the number as it is written; not compared with the model.
+  std::optional<std::vector<std::pair<std::string, std::string>>> padding;
   std::optional<std::chrono::milliseconds> max_queue_delay, timeout;
   std::optional<std::uint32_t> max_queue;
   std::optional<std::string> workers;  ///< "4", "auto", "devices"

@@ -82,6 +82,18 @@ constexpr std::array<SchemaKey, 10> runtime_keys{{
 
 constexpr SchemaKey batch_size_key{"batch_size", integer, "The most rows that share a run.", false, no_keys,
                                    no_choices,   1};
+constexpr SchemaKey batch_cost_key{"max_batch_cost",
+                                   integer,
+                                   "The most elements that a shared run's largest input may have, padding counted.",
+                                   false,
+                                   no_keys,
+                                   no_choices,
+                                   1,
+                                   "",
+                                   std::int64_t{1} << 40};
+constexpr SchemaKey padding_key{
+    "padding", number_map,
+    "Inputs whose free sizes beyond the first may differ in a run, and what fills up the shorter ones."};
 constexpr SchemaKey delay_key{"max_queue_delay", duration, "How long a request waits for company."};
 constexpr SchemaKey queue_key{"max_queue", integer, "Requests that may wait.", false, no_keys, no_choices, 1};
 constexpr SchemaKey request_timeout_key{"timeout", duration, "The longest a request may take, from its arrival."};
@@ -91,10 +103,12 @@ constexpr SchemaKey max_workers_key{"max_workers", integer, "The most that auto 
                                     no_choices,    1};
 constexpr SchemaKey warm_up_key{"warm_up", size_maps, "Sizes of free dimensions to run once before the first request."};
 
-constexpr std::array<SchemaKey, 9> serving_keys{{
+constexpr std::array<SchemaKey, 11> serving_keys{{
     {"host", text, "The address to listen on."},
     {"port", integer, "The port to listen on.", false, no_keys, no_choices, no_minimum, "", 65535},
     batch_size_key,
+    batch_cost_key,
+    padding_key,
     delay_key,
     queue_key,
     request_timeout_key,
@@ -103,7 +117,7 @@ constexpr std::array<SchemaKey, 9> serving_keys{{
     warm_up_key,
 }};
 
-constexpr std::array<SchemaKey, 14> served_model_keys{{
+constexpr std::array<SchemaKey, 16> served_model_keys{{
     {"name", text, "The name it is served by.", true},
     {"model", text, "A name of the store, a file or a folder; relative to this file's folder.", true},
     {"version", text, "The version it is served as."},
@@ -112,6 +126,8 @@ constexpr std::array<SchemaKey, 14> served_model_keys{{
     {"strict", strictness, "Refuse to fall back."},
     {"pinned", boolean, "Never unload it to make room."},
     batch_size_key,
+    batch_cost_key,
+    padding_key,
     delay_key,
     queue_key,
     request_timeout_key,
@@ -220,6 +236,13 @@ Json worker_count_schema() {
   return any_of({integer_schema(1), {{"enum", Json::array({"auto", "devices"})}}});
 }
 
+Json number_schema() {
+  return any_of(
+      {{{"type", "number"}},
+       {{"type", "string"}, {"pattern", "^(-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]+)?|NaN|-?Infinity)$"}},
+       reference("variable")});
+}
+
 Json kind_schema(const SchemaKey& key) {
   switch (key.kind) {
     case text:
@@ -254,6 +277,8 @@ Json kind_schema(const SchemaKey& key) {
       return alternatives(worker_count_schema(), key.required);
     case size_maps:
       return nullable(list_of(map_of(integer_schema(1))), key.required);
+    case number_map:
+      return nullable(map_of(number_schema()), key.required);
     case object:
       return nullable(object_schema(key.keys), key.required);
   }

@@ -26,6 +26,7 @@ enum class KeyKind : std::uint8_t {
   object,         ///< `keys`
   worker_count,   ///< a whole number from 1, auto or devices
   size_maps,      ///< list of maps of names to whole numbers from 1
+  number_map,     ///< names with numbers, as JSON writes them; NaN, Infinity and -Infinity too
 };
 
 /// One key of gpux.yml: what the reader checks and the published JSON schema says, both from this one table.

@@ -6,6 +6,7 @@
 
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "runtime/copy_corner.h"
 
 namespace gpux::runtime {
 namespace {
@@ -23,27 +24,84 @@ bool same_but_rows(const NamedValues& a, const NamedValues& b) {
   return true;
 }
 
-Tensor concatenate(std::span<const NamedValues> items, const BatchGroup& group, std::size_t input) {
-  const Tensor& first = *items[group.items.front()][input].second.tensor();
-  Shape shape = first.shape();
+// The joined tensor's sizes: all rows, and the largest of each other size.
+Shape joined_shape(std::span<const NamedValues> items, const BatchGroup& group, std::size_t input) {
+  Shape shape = items[group.items.front()][input].second.tensor()->shape();
   shape[0] = 0;
-  for (const std::int64_t rows : group.rows) shape[0] += rows;
-  Tensor joined = Tensor::allocate(first.type(), shape);
-  if (first.type() == ElementType::string) {
-    auto target = joined.mutable_strings().begin();
-    for (const std::size_t item : group.items) {
-      const auto strings = items[item][input].second.tensor()->strings();
-      target = std::copy(strings.begin(), strings.end(), target);
-    }
-    return joined;
+  for (std::size_t i = 0; i < group.items.size(); ++i) {
+    const Shape& own = items[group.items[i]][input].second.tensor()->shape();
+    shape[0] += group.rows[i];
+    for (std::size_t d = 1; d < shape.size(); ++d) shape[d] = std::max(shape[d], own[d]);
   }
-  std::byte* target = joined.mutable_bytes().data();
-  for (const std::size_t item : group.items) {
-    const auto bytes = items[item][input].second.tensor()->bytes();
-    if (!bytes.empty()) std::memcpy(target, bytes.data(), bytes.size());
-    target += bytes.size();
+  return shape;
+}
+
+bool same_beyond_rows(const Shape& a, const Shape& b) {
+  return std::equal(a.begin() + 1, a.end(), b.begin() + 1, b.end());
+}
+
+void fill(Tensor& tensor, const Tensor& element) {
+  const auto bytes = element.bytes();
+  // It is made of zeros already.
+  if (std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; })) return;
+  const auto target = tensor.mutable_bytes();
+  std::copy(bytes.begin(), bytes.end(), target.begin());
+  for (std::size_t done = bytes.size(); done < target.size();) {
+    const std::size_t count = std::min(done, target.size() - done);
+    std::memcpy(&target[done], target.data(), count);
+    done += count;
+  }
+}
+
+Tensor concatenate(std::span<const NamedValues> items, const BatchGroup& group, std::size_t input,
+                   const Padding* padding) {
+  const auto& [name, value] = items[group.items.front()][input];
+  const Shape shape = joined_shape(items, group, input);
+  Tensor joined = Tensor::allocate(value.tensor()->type(), shape);
+  const auto is_shorter = [&](std::size_t item) {
+    return !same_beyond_rows(items[item][input].second.tensor()->shape(), shape);
+  };
+  if (padding != nullptr && std::any_of(group.items.begin(), group.items.end(), is_shorter)) {
+    if (const PaddedInput* padded = padded_input(*padding, name)) fill(joined, padded->fill);
+  }
+  std::int64_t row = 0;
+  for (std::size_t i = 0; i < group.items.size(); ++i) {
+    const Tensor& own = *items[group.items[i]][input].second.tensor();
+    copy_corner(own, 0, joined, row, own.shape());
+    row += group.rows[i];
   }
   return joined;
+}
+
+// Dimensions of a result that are cut back.
+struct Cut {
+  std::size_t dimension = 0;
+  std::int64_t whole = 0;
+  std::span<const std::int64_t> own;  // of each item of the group
+};
+
+// What each item of the group has of a size; empty where they agree.
+std::vector<std::int64_t> differing_sizes(const PaddedSize& size, const BatchGroup& group,
+                                          std::span<const NamedValues> items) {
+  std::vector<std::int64_t> own;
+  for (const std::size_t item : group.items) own.push_back(own_size(size, items[item]).value_or(0));
+  if (std::equal(own.begin() + 1, own.end(), own.begin())) own.clear();
+  return own;
+}
+
+Tensor cut_part(const Tensor& whole, std::int64_t first_row, std::int64_t rows, std::size_t item,
+                std::span<const Cut> cuts) {
+  const auto keeps_all = [&](const Cut& cut) { return cut.own[item] == cut.whole; };
+  // Rows of packed elements may begin within a byte.
+  if (bits_of(whole.type()) % 8 == 0 && std::all_of(cuts.begin(), cuts.end(), keeps_all)) {
+    return whole.rows(first_row, rows);
+  }
+  Shape shape = whole.shape();
+  shape[0] = rows;
+  for (const Cut& cut : cuts) shape[cut.dimension] = cut.own[item];
+  Tensor part = Tensor::allocate(whole.type(), shape);
+  copy_corner(whole, first_row, part, 0, shape);
+  return part;
 }
 
 }  // namespace
@@ -97,31 +155,45 @@ std::vector<BatchGroup> plan_batches(std::span<const NamedValues> items, std::ui
   return groups;
 }
 
-NamedValues concatenate(std::span<const NamedValues> items, const BatchGroup& group) {
+NamedValues concatenate(std::span<const NamedValues> items, const BatchGroup& group, const Padding* padding) {
   const NamedValues& first = items[group.items.front()];
   if (group.items.size() == 1) return first;
   NamedValues joined;
   for (std::size_t input = 0; input < first.size(); ++input) {
-    joined.emplace_back(first[input].first, concatenate(items, group, input));
+    joined.emplace_back(first[input].first, concatenate(items, group, input, padding));
   }
   return joined;
 }
 
-std::vector<NamedValues> split(const NamedValues& results, const BatchGroup& group) {
+std::vector<NamedValues> split(const NamedValues& results, const BatchGroup& group, std::span<const NamedValues> items,
+                               const Padding* padding) {
   if (group.items.size() == 1) return {results};
   std::int64_t total = 0;
   for (const std::int64_t rows : group.rows) total += rows;
+  std::vector<std::vector<std::int64_t>> own_sizes;
+  if (padding != nullptr) {
+    for (const PaddedSize& size : padding->sizes) own_sizes.push_back(differing_sizes(size, group, items));
+  }
+  std::vector<NamedValues> parts(group.items.size());
+  std::vector<Cut> cuts;
   for (const auto& [name, value] : results) {
     const Tensor* tensor = value.tensor();
     if (tensor == nullptr || tensor->shape().empty() || tensor->shape()[0] != total) return {};
-  }
-  std::vector<NamedValues> parts(group.items.size());
-  std::int64_t first_row = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    for (const auto& [name, value] : results) {
-      parts[i].emplace_back(name, value.tensor()->rows(first_row, group.rows[i]));
+    cuts.clear();
+    for (std::size_t s = 0; s < own_sizes.size(); ++s) {
+      if (own_sizes[s].empty()) continue;
+      const std::int64_t whole = *std::max_element(own_sizes[s].begin(), own_sizes[s].end());
+      for (const DimensionPlace& place : padding->sizes[s].outputs) {
+        if (place.value != name) continue;
+        if (place.dimension >= tensor->shape().size() || tensor->shape()[place.dimension] != whole) return {};
+        cuts.push_back({place.dimension, whole, own_sizes[s]});
+      }
     }
-    first_row += group.rows[i];
+    std::int64_t first_row = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parts[i].emplace_back(name, cut_part(*tensor, first_row, group.rows[i], i, cuts));
+      first_row += group.rows[i];
+    }
   }
   return parts;
 }

@@ -7,6 +7,7 @@
 
 #include "gpux/model_info.h"
 #include "gpux/tensor.h"
+#include "runtime/padding.h"
 
 namespace gpux::runtime {
 
@@ -27,11 +28,16 @@ std::optional<std::int64_t> shared_rows(const NamedValues& item);
 /// `row_limit` rows (0: no limit). Pure. Each item's inputs must all have the same first size, else it goes alone.
 std::vector<BatchGroup> plan_batches(std::span<const NamedValues> items, std::uint64_t row_limit);
 
-/// The items of a group, one after another along the first dimension.
-NamedValues concatenate(std::span<const NamedValues> items, const BatchGroup& group);
+/// The items of a group, one after another along the first dimension. With padding their sizes may differ as of
+/// can_be_padded(): each is the largest there is, and what is shorter is filled up behind its own values.
+NamedValues concatenate(std::span<const NamedValues> items, const BatchGroup& group, const Padding* padding = nullptr);
 
-/// The results of a group's run, cut back; numeric tensors share its memory.
-/// Empty where an output's first dimension is not the group's rows: the model's batch is not what its signature says.
-std::vector<NamedValues> split(const NamedValues& results, const BatchGroup& group);
+/// The results of a group's run, cut back; numeric tensors share its memory where all of a row is kept.
+/// With padding, sizes that carry the name of one that differs among `items` (those that were joined) are cut to what
+/// the item has of it; others stay.
+/// Empty where an output's first dimension is not the group's rows, or one to be cut is not as long as the inputs were
+/// made: the model's batch is not what its signature says.
+std::vector<NamedValues> split(const NamedValues& results, const BatchGroup& group,
+                               std::span<const NamedValues> items = {}, const Padding* padding = nullptr);
 
 }  // namespace gpux::runtime

@@ -1,26 +1,88 @@
 #include "runtime/batch_plan.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace gpux::runtime {
+namespace {
+
+std::int64_t times(std::int64_t a, std::int64_t b) noexcept {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max() : product;
+}
+
+// Each size the larger of the two.
+std::int64_t padded_row_cost(std::span<const Shape> a, std::span<const Shape> b) noexcept {
+  std::int64_t largest = 0;
+  for (std::size_t input = 0; input < a.size(); ++input) {
+    std::int64_t elements = 1;
+    for (std::size_t i = 0; i < a[input].size(); ++i) elements = times(elements, std::max(a[input][i], b[input][i]));
+    largest = std::max(largest, elements);
+  }
+  return largest;
+}
+
+// What has been taken so far.
+class PlannedRun {
+ public:
+  PlannedRun(const WaitingRequest& first, const BatchLimits& limits)
+      : limits_(limits),
+        alone_(first.shape_key.empty()),
+        rows_(first.rows),
+        row_shapes_(first.row_shapes.begin(), first.row_shapes.end()),
+        row_cost_(row_cost(first.row_shapes)),
+        largest_(times(rows_, row_cost_)) {}
+
+  [[nodiscard]] bool full() const noexcept {
+    if (alone_ || rows_ >= limits_.max_rows) return true;
+    return limits_.max_cost != 0 && row_cost_ > limits_.max_cost - times(rows_, row_cost_);
+  }
+
+  // False where it does not fit: nothing has changed then.
+  bool join(const WaitingRequest& next) {
+    if (next.rows > limits_.max_rows - rows_) return false;
+    const std::int64_t row = padded_row_cost(row_shapes_, next.row_shapes);
+    const std::int64_t cost = times(rows_ + next.rows, row);
+    const std::int64_t largest = std::max(largest_, times(next.rows, row_cost(next.row_shapes)));
+    if (limits_.max_cost != 0 && cost > limits_.max_cost) return false;
+    // Requests that are long in different dimensions would make a run of many times what they are together.
+    if (cost > times(limits_.max_rows, largest)) return false;
+    rows_ += next.rows;
+    row_cost_ = row;
+    largest_ = largest;
+    for (std::size_t input = 0; input < row_shapes_.size(); ++input) {
+      Shape& shape = row_shapes_[input];
+      for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = std::max(shape[i], next.row_shapes[input][i]);
+    }
+    return true;
+  }
+
+ private:
+  const BatchLimits& limits_;
+  bool alone_;
+  std::int64_t rows_;
+  std::vector<Shape> row_shapes_;
+  std::int64_t row_cost_;
+  std::int64_t largest_;  // cost of the largest request without padding
+};
+
+}  // namespace
+
+std::int64_t row_cost(std::span<const Shape> row_shapes) noexcept {
+  return padded_row_cost(row_shapes, row_shapes);
+}
 
 BatchPlan plan_batch(std::span<const WaitingRequest> waiting, const BatchLimits& limits, bool replica_is_free,
                      std::chrono::steady_clock::time_point now) {
   if (waiting.empty()) return {};
   const WaitingRequest& first = waiting.front();
   BatchPlan plan{.take = {0}, .wait_until = std::nullopt};
-  std::int64_t rows = first.rows;
-  bool full = first.shape_key.empty() || rows >= limits.max_rows;
+  PlannedRun run(first, limits);
   const std::size_t end = std::min(waiting.size(), limits.look_ahead + 1);
-  for (std::size_t i = 1; i < end && !full; ++i) {
-    const WaitingRequest& next = waiting[i];
-    if (next.shape_key != first.shape_key) continue;
-    if (next.rows > limits.max_rows - rows) continue;
-    plan.take.push_back(i);
-    rows += next.rows;
-    full = rows == limits.max_rows;
+  for (std::size_t i = 1; i < end && !run.full(); ++i) {
+    if (waiting[i].shape_key == first.shape_key && run.join(waiting[i])) plan.take.push_back(i);
   }
-  if (full) return plan;
+  if (run.full()) return plan;
   if (!replica_is_free) return {};
   if (const auto until = first.arrived + limits.max_delay; until > now) return {.take = {}, .wait_until = until};
   return plan;

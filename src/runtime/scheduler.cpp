@@ -7,15 +7,23 @@
 namespace gpux::runtime {
 namespace {
 
-// Names, types and all sizes but the first; and the outputs that are asked for.
-std::string shape_key(const InferRequest& request) {
+// Whether the requests of a run may differ in this size of the input.
+bool may_differ(const PaddedInput* padded, std::size_t dimension) {
+  return padded != nullptr &&
+         std::find(padded->dimensions.begin(), padded->dimensions.end(), dimension) != padded->dimensions.end();
+}
+
+// Names, types and all sizes in which requests must agree; and the outputs that are asked for.
+std::string shape_key(const InferRequest& request, const Padding* padding) {
   std::string key;
   for (const auto& [name, value] : request.inputs) {
     const Tensor& tensor = *value.tensor();
     key += name;
     key += '\0';
     key += static_cast<char>(tensor.type());
+    const PaddedInput* padded = padding == nullptr ? nullptr : padded_input(*padding, name);
     for (std::size_t i = 1; i < tensor.shape().size(); ++i) {
+      if (may_differ(padded, i)) continue;
       key.append(reinterpret_cast<const char*>(&tensor.shape()[i]), sizeof(std::int64_t));
     }
     key += '\0';
@@ -24,6 +32,15 @@ std::string shape_key(const InferRequest& request) {
     key.append(reinterpret_cast<const char*>(&output), sizeof output);
   }
   return key;
+}
+
+std::vector<Shape> row_shapes(const NamedValues& inputs) {
+  std::vector<Shape> shapes;
+  for (const auto& [name, value] : inputs) {
+    const Shape& shape = value.tensor()->shape();
+    shapes.emplace_back(shape.begin() + 1, shape.end());
+  }
+  return shapes;
 }
 
 }  // namespace
@@ -69,8 +86,12 @@ Scheduler::Ticket Scheduler::State::submit(InferRequest&& request, Completion&& 
   if (!lanes.empty()) entry->size_key = size_key(entry->request.inputs, entry->request.outputs);
   if (can_batch && !first) {
     if (const auto rows = shared_rows(entry->request.inputs)) {
+      const Padding* padding = options.padding.get();
       entry->rows = *rows;
-      entry->shape_key = shape_key(entry->request);
+      if (padding == nullptr || can_be_padded(entry->request.inputs, *padding)) {
+        entry->shape_key = shape_key(entry->request, padding);
+        if (padding != nullptr || options.batch.max_cost != 0) entry->row_shapes = row_shapes(entry->request.inputs);
+      }
     }
   }
   Lock lock(mutex);

@@ -11,6 +11,7 @@
 #include "gpux/error.h"
 #include "gpux/tensor.h"
 #include "runtime/batch_plan.h"
+#include "runtime/padding.h"
 
 namespace gpux::runtime {
 
@@ -67,7 +68,9 @@ struct RunReport {
 
 struct SchedulerOptions {
   BatchLimits batch;
-  bool can_batch = false;        ///< whether runs can be shared: can_share_runs() of the signature
+  bool can_batch = false;  ///< whether runs can be shared: can_share_runs() of the signature
+  /// How requests whose sizes differ share one; null: they do not. Made for the model's signature.
+  std::shared_ptr<const Padding> padding;
   std::size_t max_queue = 1024;  ///< requests that may wait
   /// Runs that have lately taken less than this, with the answer, may happen on the caller's thread: waking another one
   /// costs as much. 0: none do.

@@ -4,13 +4,29 @@
 #include "runtime/scheduler_state.h"
 
 namespace gpux::runtime {
+namespace {
+
+// What the call throws.
+template <typename Call>
+std::optional<Error> failure_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& failure) {
+    return failure;
+  } catch (const std::exception& failure) {
+    return Error(ErrorCode::internal, failure.what());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::vector<WaitingRequest> Scheduler::State::waiting_requests() const {
   std::vector<WaitingRequest> waiting;
   const std::size_t count = std::min(queue.size(), options.batch.look_ahead + 1);
   waiting.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    waiting.push_back({queue[i]->shape_key, queue[i]->rows, queue[i]->arrived});
+    waiting.push_back({queue[i]->shape_key, queue[i]->rows, queue[i]->arrived, queue[i]->row_shapes});
   }
   return waiting;
 }
@@ -50,6 +66,7 @@ bool Scheduler::State::take(Lock& lock, Run& run) {
         EntryPointer& entry = queue[index];
         entry->run = &run;
         entry->times.queue = now - entry->arrived;
+        waiting_rows -= entry->rows;
         run.inputs.push_back(std::move(entry->request.inputs));
         run.entries.push_back(std::move(entry));
       }
@@ -74,7 +91,18 @@ bool Scheduler::State::take(Lock& lock, Run& run) {
 bool Scheduler::State::planner_has_work() const noexcept {
   if (planning_idle == 0 || queue.empty()) return false;
   if (free.size() > prepared) return true;
-  return prepared == 0 && (queue.front()->shape_key.empty() || waiting_rows >= options.batch.max_rows);
+  return prepared == 0 && may_be_full();
+}
+
+// Whether what waits could make a full batch. False only where it cannot.
+bool Scheduler::State::may_be_full() const noexcept {
+  const ScheduledEntry& first = *queue.front();
+  if (first.shape_key.empty() || waiting_rows >= options.batch.max_rows) return true;
+  if (options.batch.max_cost == 0) return false;
+  // Padding may make rows longer than the first's.
+  if (options.padding != nullptr) return true;
+  const std::int64_t row = row_cost(first.row_shapes);
+  return row != 0 && waiting_rows >= options.batch.max_cost / row;
 }
 
 // Lets another thread plan while this one is busy with results.
@@ -94,19 +122,13 @@ std::vector<NamedValues> Scheduler::State::compute(Lock& lock, Run& run, const B
   lock.unlock();
   NamedValues results;
   const Clock::time_point start = Clock::now();
-  try {
-    results = run.replica->run(joined, outputs);
-  } catch (const Error& failure) {
-    error = failure;
-  } catch (const std::exception& failure) {
-    error = Error(ErrorCode::internal, failure.what());
-  }
+  error = failure_of([&] { results = run.replica->run(joined, outputs); });
   const Clock::time_point end = Clock::now();
   std::vector<NamedValues> parts;
   if (!error && group.items.size() == 1) {
     parts.push_back(std::move(results));
   } else if (!error) {
-    parts = split(results, group);
+    error = failure_of([&] { parts = split(results, group, run.inputs, options.padding.get()); });
   }
   const Clock::time_point cut = Clock::now();
   std::int64_t rows = 0;
@@ -131,6 +153,14 @@ std::vector<NamedValues> Scheduler::State::compute(Lock& lock, Run& run, const B
   return parts;
 }
 
+// The run's inputs as one; without them it has `unjoined`.
+NamedValues Scheduler::State::join(Run& run, const BatchGroup& group) const {
+  if (run.inputs.size() == 1) return std::move(run.inputs.front());
+  NamedValues joined;
+  run.unjoined = failure_of([&] { joined = concatenate(run.inputs, group, options.padding.get()); });
+  return joined;
+}
+
 void Scheduler::State::work() {
   std::unique_lock lock(mutex);
   for (;;) {
@@ -143,7 +173,7 @@ void Scheduler::State::work() {
     }
     lock.unlock();
     const Clock::time_point joining = Clock::now();
-    NamedValues joined = run.inputs.size() == 1 ? std::move(run.inputs.front()) : concatenate(run.inputs, group);
+    NamedValues joined = join(run, group);
     lock.lock();
     if (run.reserved == nullptr) {
       freed.wait(lock, [&] { return !free.empty(); });
@@ -174,8 +204,9 @@ void Scheduler::State::work() {
 // All of a prepared run on its replica, which is free again at the end.
 void Scheduler::State::execute(Lock& lock, Run& run, const BatchGroup& group, const NamedValues& joined,
                                std::vector<Answer>& answers) {
-  std::optional<Error> error;
-  std::vector<NamedValues> parts = compute(lock, run, group, joined, error);
+  std::optional<Error> error = run.unjoined;
+  std::vector<NamedValues> parts;
+  if (!error) parts = compute(lock, run, group, joined, error);
   const bool retry = run.entries.size() > 1 && parts.empty() && run.awaited != 0;
   if (retry) {
     // One of them may be the cause, or the model's batch is not what its signature says: each alone, once.
@@ -197,7 +228,8 @@ void Scheduler::State::execute(Lock& lock, Run& run, const BatchGroup& group, co
       deliver(answers);
       lock.lock();
     } else {
-      settle(entry, error, error ? NamedValues() : std::move(parts[i]), answers);
+      // Without either nobody waits any more.
+      settle(entry, error, parts.empty() ? NamedValues() : std::move(parts[i]), answers);
     }
   }
   if (retry) release(run);

@@ -25,6 +25,7 @@ struct ScheduledEntry {
   Completion done;
   std::string shape_key;  ///< empty: shares no run
   std::int64_t rows = 1;
+  std::vector<Shape> row_shapes;          ///< of WaitingRequest; only with a bound on the cost or padding
   std::optional<std::uint64_t> size_key;  ///< only where runs on callers' threads are possible
   std::chrono::steady_clock::time_point arrived;
   InferTimes times;
@@ -40,6 +41,7 @@ struct ScheduledRun {
   Replica* replica = nullptr;       ///< while it computes
   bool overdue = false;             ///< it computes, and nobody waits for it
   bool failed = false;              ///< something that it computed did
+  std::optional<Error> unjoined;    ///< why its inputs could not be joined
 };
 
 /// Members that take a lock release it while a model runs or a caller is answered; the others want it held.
@@ -90,6 +92,7 @@ struct Scheduler::State {
 
   // Runs.
   void work();
+  NamedValues join(Run& run, const BatchGroup& group) const;
   bool take(Lock& lock, Run& run);
   void execute(Lock& lock, Run& run, const BatchGroup& group, const NamedValues& joined, std::vector<Answer>& answers);
   std::vector<NamedValues> compute(Lock& lock, Run& run, const BatchGroup& group, const NamedValues& joined,
@@ -97,6 +100,7 @@ struct Scheduler::State {
   void release(Run& run);
   void pass_on();
   [[nodiscard]] bool planner_has_work() const noexcept;
+  [[nodiscard]] bool may_be_full() const noexcept;
   [[nodiscard]] std::vector<WaitingRequest> waiting_requests() const;
   Replica* take_free();
   void learn(const Run& run, Clock::duration answering);

@@ -87,8 +87,17 @@ void append_model_info(std::string& out, const ServedModel& model) {
   append_json_string(out, verdict.active.empty() ? "" : verdict.active.front());
   out += R"(,"verdict":)";
   append_json_string(out, to_line(verdict));
-  out += fmt::format(R"(,"batching":{},"max_batch_size":{},"max_queue":{}}})", model.can_batch(),
-                     model.can_batch() ? model.options().max_batch_size : 1, model.options().max_queue);
+  const ServingOptions& options = model.options();
+  out += fmt::format(R"(,"batching":{},"max_batch_size":{},"max_batch_cost":{},"padding":[)", model.can_batch(),
+                     model.can_batch() ? options.max_batch_size : 1,
+                     options.max_batch_cost == 0 ? "null" : std::to_string(options.max_batch_cost));
+  if (options.padding != nullptr) {
+    for (const runtime::PaddedInput& input : options.padding->inputs) {
+      if (&input != &options.padding->inputs.front()) out += ',';
+      append_json_string(out, input.name);
+    }
+  }
+  out += fmt::format(R"(],"max_queue":{}}})", options.max_queue);
 }
 
 // Whether a body of these names could be meant for the model.

@@ -71,7 +71,10 @@ struct ModelStatistics {
 using DimensionSizes = std::vector<std::pair<std::string, std::int64_t>>;
 
 struct ServingOptions {
-  std::int64_t max_batch_size = 32;              ///< rows; 1: no batching
+  std::int64_t max_batch_size = 32;  ///< rows; 1: no batching
+  std::int64_t max_batch_cost = 0;   ///< elements of a run's largest input, padding counted; 0: no bound
+  /// How requests whose sizes differ share a run; null: they do not. Made by runtime::read_padding().
+  std::shared_ptr<const runtime::Padding> padding;
   std::chrono::microseconds max_queue_delay{0};  ///< the oldest request waits so long for company
   std::size_t max_queue = 1024;                  ///< requests that may wait
   std::optional<std::chrono::milliseconds> timeout;

@@ -106,6 +106,7 @@ TEST(ServedModels, ComeFromAList) {
   EXPECT_EQ(server.json(get("/info")).at("max_batch_size"), 2);
   EXPECT_EQ(server.json(get("/info")).at("version"), "3");
   EXPECT_EQ(server.json(get("/models/plain/info")).at("max_batch_size"), 32);
+  EXPECT_EQ(server.json(get("/models/plain/info")).at("max_batch_cost"), nullptr);
   EXPECT_THAT(server.log(), HasSubstr("runs/s"));
   EXPECT_EQ(server.json(post("/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
 }
@@ -123,6 +124,60 @@ TEST(ServedModels, AreServedAsGpuxYmlSays) {
   const Outcome twice = gpux.run({"serve", project.string(), "--max-workers", "1", "--port", "0"});
   EXPECT_EQ(twice.code, 2);
   EXPECT_THAT(twice.err, HasSubstr("max_workers is 1"));
+}
+
+// Each of these is full only with the others, and waits for them.
+TEST(ServedModels, ShareRunsThoughTheirInputsAreOfDifferentLengths) {
+  const Program gpux;
+  place(gpux.folder().path() / "sums.onnx", "masked_sum.onnx");
+  const auto project = gpux.folder().write("gpux.yml",
+                                           "name: sums\nmodel: {source: sums.onnx}\n"
+                                           "serving: {batch_size: 4, max_batch_cost: 20, max_queue_delay: 1h, "
+                                           "padding: {values: 1e9, mask: 0}}\n");
+  const std::vector<std::string> bodies{R"({"values": [[1, 2, 3]], "mask": [[1, 0, 1]]})",
+                                        R"({"values": [[1], [7]], "mask": [[1], [1]]})",
+                                        R"({"values": [[1, 2, 3, 4, 5]], "mask": [[1, 1, 1, 1, 0]]})"};
+  std::vector<Json> alone, shared(bodies.size());
+  {
+    const Serving server(gpux, {model("masked_sum.onnx")});
+    for (const std::string& body : bodies) alone.push_back(server.json(post("/predict", body)));
+  }
+  EXPECT_EQ(alone.front(), Json::parse(R"({"total": [4], "doubled": [[2, 4, 6]]})"));
+  const Serving server(gpux, {project.string()});
+  EXPECT_EQ(server.json(get("/info")).at("max_batch_cost"), 20);
+  EXPECT_EQ(server.json(get("/info")).at("padding"), Json::parse(R"(["values", "mask"])"));
+  std::vector<std::thread> clients;
+  for (std::size_t i = 0; i < bodies.size(); ++i) {
+    clients.emplace_back([&, i] { shared[i] = server.json(post("/predict", bodies[i])); });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(shared, alone);
+  const Json batches = server.json(get("/v2/models/sums/stats")).at("model_stats").at(0).at("batch_stats");
+  ASSERT_EQ(batches.size(), 1U);
+  EXPECT_EQ(batches.at(0).at("batch_size"), 4);
+  EXPECT_EQ(batches.at(0).at("compute_infer").at("count"), 1);
+}
+
+TEST(ServedModels, AreRefusedWithPaddingThatDoesNotFitThem) {
+  const Program gpux;
+  place(gpux.folder().path() / "sums.onnx", "masked_sum.onnx");
+  place(gpux.folder().path() / "adder.onnx", "add.onnx");
+  const auto project =
+      gpux.folder().write("gpux.yml", "name: sums\nmodel: {source: sums.onnx}\nserving:\n  padding: {values: 0}\n");
+  const Outcome undeclared = gpux.run({"serve", project.string(), "--port", "0"});
+  EXPECT_EQ(undeclared.code, 3);
+  EXPECT_THAT(undeclared.err, HasSubstr("gpux.yml:4:3: 'serving.padding.values': input 'mask' has its size 'seq' too; "
+                                        "add 'serving.padding.mask'\n"));
+  const auto list = gpux.folder().write("models.yml", "models:\n  adder: {model: adder.onnx, padding: {x: 0}}\n");
+  const Outcome fixed = gpux.run({"serve", "--models", list.string(), "--port", "0"});
+  EXPECT_EQ(fixed.code, 3);
+  EXPECT_THAT(fixed.err, HasSubstr("models.yml: 'models.adder.padding.x': float32[batch, 3] has no free size beyond"));
+  // A list of models has the last word: an empty map takes the setting away.
+  const auto without = gpux.folder().write(
+      "models.yml", "models:\n  sums: {model: " + project.parent_path().string() + ", padding: {}}\n");
+  const Serving server(gpux, {"--models", without.string(), "--max-batch-cost", "64"});
+  EXPECT_EQ(server.json(get("/info")).at("padding"), Json::array());
+  EXPECT_EQ(server.json(get("/info")).at("max_batch_cost"), 64);
 }
 
 TEST(ServedModels, MakeRoomForEachOther) {

@@ -190,6 +190,7 @@ TEST(Serve, SaysWhatIsWrongBeforeItListens) {
            {{model("add.onnx"), "--tls-cert", "a.pem"}, 2, "--tls-key"},
            {{model("add.onnx"), "--drain-delay", "soon"}, 2, "--drain-delay"},
            {{model("add.onnx"), "--max-batch-size", "0"}, 2, "--max-batch-size"},
+           {{model("add.onnx"), "--max-batch-cost", "0"}, 2, "--max-batch-cost"},
            {{model("add.onnx"), "--workers", "many"}, 2, "auto, devices"},
            {{model("add.onnx"), "--workers", "4", "--max-workers", "2"}, 2, "max_workers is 2"},
            {{model("add.onnx"), "--memory-budget", "much"}, 2, "--memory-budget"},

@@ -22,7 +22,8 @@ TEST(ModelsFile, IsReadInBothForms) {
   const auto file = folder.path() / "models.yml";
   const ModelsFile map = parse_models_file(
       "models:\n  a: m.onnx\n  b: {model: stored:1, version: 2, provider: 'cuda,cpu', strict: nodes, pinned: true,\n"
-      "      batch_size: 4, max_queue: 3, max_queue_delay: 5ms, timeout: 2s, workers: devices, max_workers: 2,\n"
+      "      batch_size: 4, max_batch_cost: 5000000000, padding: {x: -1, y: 0.5}, max_queue: 3, max_queue_delay: 5ms, "
+      "timeout: 2s, workers: devices, max_workers: 2,\n"
       "      config: other.yml, warm_up: [{batch: 4, x.1: 8}]}\ndefault: b\n",
       file);
   ASSERT_EQ(map.models.size(), 2U);
@@ -37,6 +38,9 @@ TEST(ModelsFile, IsReadInBothForms) {
   EXPECT_TRUE(b.pinned);
   EXPECT_EQ(b.config, folder.path() / "other.yml");
   EXPECT_EQ(b.serving.batch_size, 4);
+  EXPECT_EQ(b.serving.max_batch_cost, 5'000'000'000);
+  EXPECT_THAT(b.serving.padding,
+              testing::Optional(testing::ElementsAre(testing::Pair("x", "-1"), testing::Pair("y", "0.5"))));
   EXPECT_EQ(b.serving.max_queue, 3U);
   EXPECT_EQ(b.serving.max_queue_delay, 5ms);
   EXPECT_EQ(b.serving.timeout, 2s);
@@ -61,6 +65,8 @@ TEST(ModelsFile, SaysWhatIsWrong) {
            {"models: x", "1:9: 'models' is 'x'; a list of objects with name and model, or a map of names to models"},
            {"models: {a: {}}", "'models.a.model' is missing"},
            {"models: {a: {model: m, port: 1}}", "unknown key 'models.a.port'"},
+           {"models: {a: {model: m, max_batch_cost: 0}}", "'models.a.max_batch_cost' is '0'; a whole number from 1"},
+           {"models: {a: {model: m, padding: {x: zero}}}", "'models.a.padding.x' is 'zero'; a number"},
            {"models: {a: {model: m, workers: 0}}", "'models.a.workers' is '0'"},
            {"models: {a: {model: m, timeout: never}}", "'models.a.timeout' is 'never'"},
            {"models: [{model: m}]", "'models[0].name' is missing"},

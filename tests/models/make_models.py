@@ -252,9 +252,22 @@ def split():
          constant("row", [1, 4], np.int64), constant("head", random.normal(size=(4, 3)) / 20)], opset=17, ir_version=8)
 
 
+# What each row comes to where its mask is 1; values and mask of several rows may be filled up behind.
+def masked_sum():
+    save("masked_sum", [helper.make_node("Mul", ["values", "mask"], ["counted"]),
+                        helper.make_node("ReduceSum", ["counted", "axis"], ["total"], keepdims=0),
+                        helper.make_node("Mul", ["values", "two"], ["doubled"])],
+         [tensor_info("values", TensorProto.FLOAT, ["batch", "seq"]),
+          tensor_info("mask", TensorProto.FLOAT, ["batch", "seq"])],
+         [tensor_info("total", TensorProto.FLOAT, ["batch"]),
+          tensor_info("doubled", TensorProto.FLOAT, ["batch", "seq"])],
+         [constant("axis", [1], np.int64), constant("two", 2)])
+
+
 def main():
     for make in (add, identities, matmul_chain, maps, sequences_and_optionals, defaults, shapes, failing_on_values,
-                 external_data, strings, branch, local_function, refused, slow, multiply, split):
+                 external_data, strings, branch, local_function, refused, slow, multiply, split,
+                 masked_sum):
         make()
 
 

@@ -11,6 +11,12 @@ using testing::IsEmpty;
 
 const std::chrono::steady_clock::time_point start{1h};
 
+// Sizes of rows: one input of this length, and the like.
+const std::vector<Shape> three{{3}}, five{{5}}, six{{6}}, nine{{9}}, thirty{{30}}, three_and_nine{{3}, {9}}, empty{{0}};
+const std::vector<Shape> high{{1000, 1}}, wide{{1, 1000}}, a_bit_high{{2, 1}}, a_bit_wide{{1, 2}};
+const std::int64_t huge = std::int64_t{1} << 40;
+const std::vector<Shape> hugely_high{{huge, 1}}, hugely_wide{{1, huge}};
+
 struct Case {
   const char* what;
   std::vector<WaitingRequest> waiting;
@@ -23,6 +29,9 @@ struct Case {
 TEST(BatchPlan, Table) {
   const BatchLimits four{.max_rows = 4, .max_delay = 0us, .look_ahead = 3};
   const BatchLimits patient{.max_rows = 4, .max_delay = 5ms, .look_ahead = 3};
+  const BatchLimits cheap{.max_rows = 8, .max_delay = 0us, .look_ahead = 8, .max_cost = 24};
+  const BatchLimits cheap_and_patient{.max_rows = 8, .max_delay = 5ms, .look_ahead = 8, .max_cost = 24};
+  const BatchLimits cheaper{.max_rows = 8, .max_delay = 0us, .look_ahead = 8, .max_cost = 17};
   const auto now = start + 2ms;
   const std::vector<Case> cases{
       {"nothing waits", {}, four, true, {}},
@@ -47,6 +56,72 @@ TEST(BatchPlan, Table) {
       {"and not longer than allowed", {{"a", 1, start - 3ms}, {"a", 1, start}}, patient, true, {0, 1}},
       {"nor where it can have none", {{"", 1, start}}, patient, true, {0}},
       {"one row at a time is no batching", {{"a", 1, start}, {"a", 1, start}}, {.max_rows = 1}, true, {0}},
+      {"no more elements than allowed",
+       {{"a", 1, start, six}, {"a", 2, start, six}, {"a", 2, start, six}, {"a", 1, start, six}, {"a", 1, start, six}},
+       cheap,
+       true,
+       {0, 1, 3}},
+      {"the largest input counts",
+       {{"a", 1, start, three_and_nine}, {"a", 1, start, three_and_nine}, {"a", 1, start, three_and_nine}},
+       cheap,
+       true,
+       {0, 1}},
+      {"padding counts: a long one is passed over, a short one behind it is not",
+       {{"a", 1, start, three}, {"a", 1, start, nine}, {"a", 1, start, three}},
+       cheaper,
+       true,
+       {0, 2}},
+      {"a long one joins where all rows of its length fit",
+       {{"a", 1, start, three}, {"a", 1, start, nine}, {"a", 1, start, three}},
+       cheap,
+       true,
+       {0, 1}},
+      {"short ones are as long as the first", {{"a", 1, start, nine}, {"a", 1, start, three}}, cheaper, true, {0}},
+      {"what has joined makes the next ones longer",
+       {{"a", 1, start, three}, {"a", 1, start, six}, {"a", 2, start, three}, {"a", 1, start, three}},
+       cheaper,
+       true,
+       {0, 1}},
+      {"without a budget any length does",
+       {{"a", 1, start, three}, {"a", 1, start, thirty}, {"a", 2, start, three}},
+       four,
+       true,
+       {0, 1, 2}},
+      {"too many elements of one's own go alone", {{"a", 1, start, thirty}, {"a", 1, start, three}}, cheap, true, {0}},
+      {"and are prepared meanwhile", {{"a", 1, start, thirty}, {"a", 1, start, three}}, cheap, false, {0}},
+      {"full by elements, it is prepared meanwhile",
+       {{"a", 2, start, six}, {"a", 2, start, six}},
+       cheap,
+       false,
+       {0, 1}},
+      {"it is full where not one row more would fit",
+       {{"a", 2, start, five}, {"a", 2, start, five}},
+       cheap,
+       false,
+       {0, 1}},
+      {"and not before", {{"a", 2, start, five}, {"a", 1, start, five}}, cheap, false, {}},
+      {"full by elements, it waits no longer",
+       {{"a", 2, start, six}, {"a", 2, start, six}},
+       cheap_and_patient,
+       true,
+       {0, 1}},
+      {"short of that it does", {{"a", 2, start, six}, {"a", 1, start, six}}, cheap_and_patient, true, {}, true},
+      {"rows of nothing are never full", {{"a", 2, start, empty}, {"a", 2, start, empty}}, cheap, false, {}},
+      {"lengths in different dimensions make no giant",
+       {{"a", 1, start, high}, {"a", 1, start, wide}},
+       four,
+       true,
+       {0}},
+      {"small differences do not matter",
+       {{"a", 1, start, a_bit_high}, {"a", 1, start, a_bit_wide}},
+       four,
+       true,
+       {0, 1}},
+      {"nor is a number too large to count with",
+       {{"a", 1, start, hugely_high}, {"a", 1, start, hugely_wide}, {"a", 1, start, hugely_high}},
+       four,
+       true,
+       {0, 2}},
   };
   for (const Case& row : cases) {
     SCOPED_TRACE(row.what);

@@ -80,6 +80,24 @@ InferRequest request(std::vector<float> rows) {
   return {.inputs = {{"x", Tensor::of<float>({count, 1}, rows)}}, .outputs = {0}, .priority = 0, .deadline = {}};
 }
 
+InferRequest request_of(Shape shape, std::vector<float> values) {
+  return {
+      .inputs = {{"x", Tensor::of<float>(std::move(shape), values)}}, .outputs = {0}, .priority = 0, .deadline = {}};
+}
+
+// Of a model x float32[batch, seq] -> y float32[batch, seq].
+std::shared_ptr<const Padding> padding_of_x() {
+  Signature signature;
+  for (const char* name : {"x", "y"}) {
+    SignatureEntry entry;
+    entry.name = name;
+    entry.type.element = ElementType::float32;
+    entry.type.dimensions = {{std::nullopt, "batch"}, {std::nullopt, "seq"}};
+    (name == std::string("x") ? signature.inputs : signature.outputs).push_back(entry);
+  }
+  return std::make_shared<const Padding>(read_padding({{"x", "0"}}, signature, "padding"));
+}
+
 std::vector<float> values(const InferAnswer& answer) {
   const auto view = answer.outputs.at(0).second.tensor()->as<float>();
   return {view.begin(), view.end()};
@@ -147,6 +165,65 @@ TEST(Scheduler, AFullBatchIsPreparedWhileTheReplicaRuns) {
   shared.set_open(true);
   (void)last.get();
   EXPECT_THAT(shared.runs, ElementsAre(1, 2, 1));
+}
+
+TEST(Scheduler, ABatchThatIsFullByItsElementsIsPreparedToo) {
+  for (const bool padded : {false, true}) {
+    Doubler::Shared shared;
+    SchedulerOptions options{.batch = {.max_rows = 8, .max_cost = 6}, .can_batch = true};
+    if (padded) options.padding = padding_of_x();
+    Scheduler scheduler(replicas(shared), options);
+    Caller caller(scheduler);
+    shared.set_open(false);
+    auto blocker = caller.send(request_of({1, 1}, {1}));
+    shared.wait_for_entered(1);
+    auto a = caller.send(request_of({1, 3}, {2, 3, 4}));
+    auto b = caller.send(request_of({1, padded ? 1 : 3}, padded ? std::vector<float>{5} : std::vector<float>{5, 6, 7}));
+    // Taken off the queue though no replica is free.
+    for (int i = 0; i < 2000 && scheduler.counts().waiting != 0; ++i) std::this_thread::sleep_for(1ms);
+    EXPECT_EQ(scheduler.counts().waiting, 0U);
+    shared.set_open(true);
+    EXPECT_THAT(values(a.get()), ElementsAre(4, 6, 8));
+    const InferAnswer answer = b.get();
+    EXPECT_EQ(values(answer).front(), 10);
+    EXPECT_EQ(answer.outputs.front().second.tensor()->shape(), (Shape{1, padded ? 1 : 3}));
+    EXPECT_THAT(shared.runs, ElementsAre(1, 2));
+  }
+}
+
+TEST(Scheduler, APaddedBatchWithABadRequestIsRunOneByOneAsItCame) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8}, .can_batch = true, .padding = padding_of_x()});
+  Caller caller(scheduler);
+  shared.set_open(false);
+  auto blocker = caller.send(request_of({1, 1}, {1}));
+  shared.wait_for_entered(1);
+  auto good = caller.send(request_of({1, 2}, {2, 3}));
+  auto bad = caller.send(request_of({1, 1}, {13}));
+  auto also_good = caller.send(request_of({2, 3}, {1, 2, 3, 4, 5, 6}));
+  shared.set_open(true);
+  EXPECT_THAT(values(good.get()), ElementsAre(4, 6));
+  EXPECT_EQ(bad.get().error->code(), ErrorCode::invalid_input);
+  EXPECT_THAT(values(also_good.get()), ElementsAre(2, 4, 6, 8, 10, 12));
+  EXPECT_THAT(shared.runs, ElementsAre(1, 4, 1, 1, 2));
+  EXPECT_EQ(scheduler.counts().retried, 1U);
+}
+
+// The signature says of an output that it has the padded size where it has none.
+TEST(Scheduler, WhatCannotBeCutBackIsRunOneByOneFromThenOn) {
+  Doubler::Shared shared;
+  Padding padding = *padding_of_x();
+  padding.sizes.front().outputs.push_back({"y", 2});
+  Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 2, .max_delay = 1h},
+                                         .can_batch = true,
+                                         .padding = std::make_shared<const Padding>(padding)});
+  Caller caller(scheduler);
+  auto one = caller.send(request_of({1, 1}, {1}));
+  auto other = caller.send(request_of({1, 2}, {2, 3}));
+  EXPECT_THAT(values(one.get()), ElementsAre(2));
+  EXPECT_THAT(values(other.get()), ElementsAre(4, 6));
+  EXPECT_THAT(values(caller.send(request_of({1, 2}, {4, 5})).get()), ElementsAre(8, 10));
+  EXPECT_THAT(shared.runs, ElementsAre(2, 1, 1, 1));
 }
 
 TEST(Scheduler, ABadRequestFailsAlone) {
@@ -468,11 +545,10 @@ TEST(SchedulerLanes, TheEndWaitsForTheRunOnACallersThread) {
 }
 
 // Many callers, replicas, deadlines and cancellations at once: each answer comes once and is the caller's own.
-TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
+void load(SchedulerOptions options, std::int64_t widths) {
   Doubler::Shared shared;
   std::atomic<int> answers = 0, right = 0, accepted = 0;
   {
-    SchedulerOptions options = everything_is_quick();
     options.max_queue = 64;
     Scheduler scheduler(replicas(shared, 2), options, replicas(shared, 2));
     std::vector<std::thread> callers;
@@ -480,15 +556,18 @@ TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
       callers.emplace_back([&, thread] {
         for (int i = 0; i < 2000; ++i) {
           const float value = static_cast<float>(100 + thread * 10000 + i);
-          InferRequest next = request(std::vector<float>(static_cast<std::size_t>(1 + i % 3), value));
+          const Shape shape{1 + i % 3, 1 + i % widths};
+          InferRequest next =
+              request_of(shape, std::vector<float>(static_cast<std::size_t>(element_count(shape)), value));
           next.priority = i % 2;
           if (i % 7 == 0) next.deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(i % 200);
           try {
             const auto ticket = scheduler.submit(
                 std::move(next),
-                [&, value](InferAnswer&& answer) {
+                [&, value, shape](InferAnswer&& answer) {
                   ++answers;
-                  if (answer.error || values(answer).front() == 2 * value) ++right;
+                  const std::vector<float> all(static_cast<std::size_t>(element_count(shape)), 2 * value);
+                  if (answer.error || values(answer) == all) ++right;
                 },
                 i % 2 == 0 ? Here::allowed : Here::no);
             ++accepted;
@@ -509,6 +588,17 @@ TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
   EXPECT_GT(accepted, 0);
   EXPECT_EQ(answers, accepted);
   EXPECT_EQ(right, accepted);
+}
+
+TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoad) {
+  load(everything_is_quick(), 1);
+}
+
+TEST(Scheduler, EveryRequestIsAnsweredOnceUnderLoadOfDifferentLengths) {
+  SchedulerOptions options = everything_is_quick();
+  options.padding = padding_of_x();
+  options.batch.max_cost = 20;
+  load(options, 5);
 }
 
 }  // namespace
