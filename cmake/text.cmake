@@ -1,13 +1,18 @@
 # The tokenizers: a Rust crate of this project behind a C header, as one archive. Built by cargo from the sources that
 # scripts/setup fetched, once for all presets.
 find_program(GPUX_CARGO cargo REQUIRED)
+set(crate_sources)
+if(EXISTS ${GPUX_DEPS_DIR}/crates)
+  set(crate_sources --config source.crates-io.replace-with="fetched"
+                    --config source.fetched.directory="${GPUX_DEPS_DIR}/crates")
+endif()
 set(crate ${PROJECT_SOURCE_DIR}/rust/gpux-text)
 set(GPUX_CARGO_TARGET_DIR ${PROJECT_SOURCE_DIR}/build/cargo CACHE PATH "Where cargo builds")
 set(archive ${GPUX_CARGO_TARGET_DIR}/release/libgpux_text.a)
 
 add_custom_command(
   OUTPUT ${archive}
-  COMMAND ${GPUX_CARGO} build --release --locked --offline --quiet --manifest-path ${crate}/Cargo.toml
+  COMMAND ${GPUX_CARGO} build --release --locked --offline --quiet ${crate_sources} --manifest-path ${crate}/Cargo.toml
           --target-dir ${GPUX_CARGO_TARGET_DIR}
   DEPENDS ${crate}/Cargo.toml ${crate}/Cargo.lock ${crate}/src/lib.rs
   WORKING_DIRECTORY ${crate}
