@@ -35,8 +35,9 @@ embedding::SentenceModel open_folder(const std::string& model) {
   if (model.empty()) {
     throw Error(ErrorCode::usage, "embed: give --model FOLDER, which holds tokenizer.json and model.onnx");
   }
-  if (!fs::is_directory(model)) {
-    throw Error(fs::exists(model) ? ErrorCode::usage : ErrorCode::not_found,
+  std::error_code unreadable;
+  if (!fs::is_directory(model, unreadable)) {
+    throw Error(fs::exists(model, unreadable) ? ErrorCode::usage : ErrorCode::not_found,
                 fmt::format("--model '{}' is no folder: embed takes a folder with tokenizer.json and model.onnx, no "
                             "file and no name",
                             model));

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -28,15 +29,16 @@ class Settings {
  public:
   explicit Settings(fs::path file, Json::value_t kind = Json::value_t::object) : file_(std::move(file)) {
     json_ = Json(kind);
-    if (!fs::exists(file_)) return;
+    std::error_code unreadable;
+    if (!fs::exists(file_, unreadable) && !unreadable) return;
     exists_ = true;
+    const std::string text = read_file(file_);
     try {
-      json_ = parse_bounded_json(read_file(file_));
+      json_ = parse_bounded_json(text);
     } catch (const Json::exception&) {
       refuse(file_, "is not JSON");
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::storage || !fs::is_regular_file(file_)) throw;
-      throw Error(ErrorCode::invalid_model, error.within(file_.string()).message());
+      refuse(file_, error.message());
     }
     if (json_.type() != kind) refuse(file_, kind == Json::value_t::array ? "is no list" : "is no object");
   }
@@ -176,11 +178,12 @@ fs::path apply_modules(const fs::path& root, const Settings& settings, SentenceM
 
 fs::path find_file(const fs::path& folder, const fs::path& root, const std::vector<std::string>& names,
                    std::string_view what) {
+  std::error_code unreadable;  // is not there, as far as can be seen
   std::vector<fs::path> folders{folder};
   if (root != folder) folders.push_back(root);
   for (const fs::path& place : folders) {
     for (const std::string& name : names) {
-      if (fs::is_regular_file(place / name)) return place / name;
+      if (fs::is_regular_file(place / name, unreadable)) return place / name;
     }
   }
   throw Error(ErrorCode::not_found, fmt::format("'{}' has no {}: looked for {}", root.string(), what, join(names)));
@@ -239,11 +242,12 @@ void apply_prompts(const Settings& settings, SentenceModel& model) {
 }  // namespace
 
 SentenceModel read_sentence_model(const fs::path& folder) {
-  if (!fs::is_directory(folder)) {
+  std::error_code unreadable;
+  if (!fs::is_directory(folder, unreadable)) {
     throw Error(ErrorCode::not_found, fmt::format("there is no folder '{}'", folder.string()));
   }
   SentenceModel model;
-  model.name = fs::canonical(folder).filename();
+  model.name = fs::weakly_canonical(folder).filename();
   const Settings modules(folder / "modules.json", Json::value_t::array);
   const fs::path transformer = apply_modules(folder, modules, model);
   model.tokenizer_file = find_file(transformer, folder, {"tokenizer.json"}, "tokenizer");

@@ -101,7 +101,8 @@ TEST_F(Embed, TakesTextsFromArgumentsFilesAndStandardInputInTheirOrder) {
   EXPECT_EQ(vectors({}, lines), each);
   EXPECT_EQ(vectors({"--field", "text", "@items.jsonl"}), each);
   EXPECT_EQ(vectors({"--field", "text"}, {.standard_input = content("items.jsonl")}), each);
-  EXPECT_EQ(vectors({"one", "-", "--", "run"}, {.standard_input = "\ntwo lines\n"}), each);
+  EXPECT_EQ(vectors({"one", "-", "run"}, {.standard_input = "\ntwo lines\n"}), each);
+  EXPECT_EQ(vectors({"--", "-5"}), vectors({}, {.standard_input = "-5\n"}));
   EXPECT_EQ(vectors({}, {.standard_input = ""}), Vectors());
 }
 

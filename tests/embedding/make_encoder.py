@@ -3,8 +3,8 @@
 run it only to change them.
 
 encoder.onnx: one layer of masked attention over the vocabulary of tests/text/data/wordpiece.json, with positions and
-token types. encoder_variant.onnx: the same with inputs of int32, its last_hidden_state of float16, and a
-sentence_embedding, the largest of the tokens' vectors.
+token types. encoder_variant.onnx: the same with inputs of int32 and outputs of float16, and
+a sentence_embedding, the largest of the tokens' vectors.
 encoder_answers.json: for each text its ids (by the Python package tokenizers), its tokens' vectors pooled by numpy in
 the six ways of sentence-transformers, all before normalising.
 
@@ -41,7 +41,7 @@ def constant(name, values, dtype):
     return numpy_helper.from_array(np.asarray(values, dtype=dtype), name)
 
 
-def make(name, integer=TensorProto.INT64, pooled=False, half=False):
+def make(name, variant=False):
     node = helper.make_node
     nodes = [
         node("Cast", ["input_ids"], ["ids"], to=TensorProto.INT64),
@@ -67,15 +67,13 @@ def make(name, integer=TensorProto.INT64, pooled=False, half=False):
         node("Add", ["x", "mixed"], ["sum"]),
         node("Tanh", ["sum"], ["hidden"]),
     ]
-    if half:
-        nodes.append(node("Cast", ["hidden"], ["last_hidden_state"], to=TensorProto.FLOAT16))
-    else:
-        nodes.append(node("Identity", ["hidden"], ["last_hidden_state"]))
-    element = TensorProto.FLOAT16 if half else TensorProto.FLOAT
+    element = TensorProto.FLOAT16 if variant else TensorProto.FLOAT
+    nodes.append(node("Cast", ["hidden"], ["last_hidden_state"], to=element))
     outputs = [helper.make_tensor_value_info("last_hidden_state", element, ["batch", "sequence", WIDTH])]
-    if pooled:
-        nodes.append(node("ReduceMax", ["hidden", "axis"], ["sentence_embedding"], keepdims=0))
-        outputs.append(helper.make_tensor_value_info("sentence_embedding", TensorProto.FLOAT, ["batch", WIDTH]))
+    if variant:
+        nodes.append(node("ReduceMax", ["last_hidden_state", "axis"], ["sentence_embedding"], keepdims=0))
+        outputs.append(helper.make_tensor_value_info("sentence_embedding", element, ["batch", WIDTH]))
+    integer = TensorProto.INT32 if variant else TensorProto.INT64
     inputs = [helper.make_tensor_value_info(each, integer, ["batch", "sequence"])
               for each in ("input_ids", "attention_mask", "token_type_ids")]
     initializers = [numpy_helper.from_array(values, each) for each, values in weights().items()]
@@ -99,7 +97,7 @@ def poolings(hidden):
 
 def main():
     session = make("encoder")
-    make("encoder_variant", TensorProto.INT32, pooled=True, half=True)
+    make("encoder_variant", variant=True)
     tokenizer = tokenizers.Tokenizer.from_file(str(TOKENIZER))
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS)
