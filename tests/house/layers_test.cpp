@@ -27,8 +27,9 @@ const std::map<std::string, std::vector<std::string>> right_below{
     {"provider", {"ort"}},
     {"model", {"onnx"}},
     {"runtime", {"provider", "model"}},
+    {"embedding", {"runtime", "text"}},
     {"server", {"runtime"}},
-    {"cli", {"server"}},
+    {"cli", {"embedding", "server"}},
 };
 
 void collect(const std::string& module, std::set<std::string>& below) {
