@@ -105,9 +105,10 @@ void Embedder::find_output(const Signature& signature) {
         "'sentence_embedding' of [batch, width]");
   }
   output_ = output->name;
-  if (!output->type.dimensions || !output->type.dimensions->back().size) return;
-  dimension_ = static_cast<std::size_t>(*output->type.dimensions->back().size);
-  if (!output_is_pooled_) dimension_ *= model_.poolings.size();
+  const auto& dimensions = output->type.dimensions;
+  const auto width = dimensions ? dimensions->back().size : std::nullopt;
+  // Where the file leaves it open, a run will tell.
+  if (width) dimension_ = static_cast<std::size_t>(*width) * (output_is_pooled_ ? 1 : model_.poolings.size());
 }
 
 void Embedder::check(const EmbedOptions& options) const {

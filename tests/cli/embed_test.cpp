@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -13,7 +14,6 @@ namespace gpux::test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
@@ -104,6 +104,12 @@ TEST_F(Embed, TakesTextsFromArgumentsFilesAndStandardInputInTheirOrder) {
   EXPECT_EQ(vectors({"one", "-", "run"}, {.standard_input = "\ntwo lines\n"}), each);
   EXPECT_EQ(vectors({"--", "-5"}), vectors({}, {.standard_input = "-5\n"}));
   EXPECT_EQ(vectors({}, {.standard_input = ""}), Vectors());
+}
+
+TEST_F(Embed, DoesNotWaitForATerminal) {
+  const Outcome outcome = embed({}, {.terminal = true});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("give texts, @FILE, or -"));
 }
 
 TEST_F(Embed, GivesTheSameBitsHoweverManyAreAtWork) {

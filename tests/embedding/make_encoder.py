@@ -4,7 +4,7 @@ run it only to change them.
 
 encoder.onnx: one layer of masked attention over the vocabulary of tests/text/data/wordpiece.json, with positions and
 token types. encoder_variant.onnx: the same with inputs of int32 and outputs of float16, and
-a sentence_embedding, the largest of the tokens' vectors.
+a sentence_embedding of undeclared width, the largest of the tokens' vectors.
 encoder_answers.json: for each text its ids (by the Python package tokenizers), its tokens' vectors pooled by numpy in
 the six ways of sentence-transformers, all before normalising.
 
@@ -72,7 +72,7 @@ def make(name, variant=False):
     outputs = [helper.make_tensor_value_info("last_hidden_state", element, ["batch", "sequence", WIDTH])]
     if variant:
         nodes.append(node("ReduceMax", ["last_hidden_state", "axis"], ["sentence_embedding"], keepdims=0))
-        outputs.append(helper.make_tensor_value_info("sentence_embedding", element, ["batch", WIDTH]))
+        outputs.append(helper.make_tensor_value_info("sentence_embedding", element, ["batch", "width"]))
     integer = TensorProto.INT32 if variant else TensorProto.INT64
     inputs = [helper.make_tensor_value_info(each, integer, ["batch", "sequence"])
               for each in ("input_ids", "attention_mask", "token_type_ids")]
