@@ -160,7 +160,7 @@ struct VerbGroup {
 void add_verbs(CLI::App& program, Context& context) {
   const std::vector<VerbGroup> groups = {
       {"Use a model", {add_run, add_embed, add_serve, add_bench, add_verify, add_inspect}},
-      {"Keep models", {add_build, add_images, add_tag, add_rm, add_prune}},
+      {"Keep models", {add_build, add_import, add_images, add_tag, add_rm, add_prune}},
       {"Running servers", {add_ps, add_stats, add_logs, add_stop}},
       {"This machine", {add_providers, add_doctor}},
       {"Everything else", {add_schema, add_completion, add_version}},

@@ -241,7 +241,7 @@ void apply_prompts(const Settings& settings, SentenceModel& model) {
 
 }  // namespace
 
-SentenceModel read_sentence_model(const fs::path& folder) {
+SentenceModel read_sentence_settings(const fs::path& folder) {
   std::error_code unreadable;
   if (!fs::is_directory(folder, unreadable)) {
     throw Error(ErrorCode::not_found, fmt::format("there is no folder '{}'", folder.string()));
@@ -249,11 +249,16 @@ SentenceModel read_sentence_model(const fs::path& folder) {
   SentenceModel model;
   model.name = fs::weakly_canonical(folder).filename();
   const Settings modules(folder / "modules.json", Json::value_t::array);
-  const fs::path transformer = apply_modules(folder, modules, model);
-  model.tokenizer_file = find_file(transformer, folder, {"tokenizer.json"}, "tokenizer");
-  model.onnx_file = find_file(transformer, folder, {"model.onnx", "onnx/model.onnx"}, "ONNX file");
-  apply_limits(transformer, model);
+  model.transformer_folder = apply_modules(folder, modules, model);
+  apply_limits(model.transformer_folder, model);
   apply_prompts(Settings(folder / "config_sentence_transformers.json"), model);
+  return model;
+}
+
+SentenceModel read_sentence_model(const fs::path& folder) {
+  SentenceModel model = read_sentence_settings(folder);
+  model.tokenizer_file = find_file(model.transformer_folder, folder, {"tokenizer.json"}, "tokenizer");
+  model.onnx_file = find_file(model.transformer_folder, folder, {"model.onnx", "onnx/model.onnx"}, "ONNX file");
   return model;
 }
 

@@ -13,7 +13,8 @@ namespace gpux::embedding {
 
 /// What a folder as sentence-transformers and Hugging Face lay them out says about making vectors of texts.
 struct SentenceModel {
-  std::string name;  ///< the folder's
+  std::string name;                          ///< the folder's
+  std::filesystem::path transformer_folder;  ///< where config.json and weights lie
   std::filesystem::path onnx_file;
   std::filesystem::path tokenizer_file;
 
@@ -36,5 +37,8 @@ struct SentenceModel {
 /// - config_sentence_transformers.json: prompts, default_prompt_name.
 /// Errors not_found; invalid_model with the file's name for what is malformed or cannot be done.
 SentenceModel read_sentence_model(const std::filesystem::path& folder);
+
+/// The same where there is no ONNX file yet, and maybe no tokenizer: neither is looked for.
+SentenceModel read_sentence_settings(const std::filesystem::path& folder);
 
 }  // namespace gpux::embedding

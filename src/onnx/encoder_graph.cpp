@@ -100,7 +100,7 @@ bool counts_positions(EncoderFamily family) {
 
 /// T5's buckets of relative positions, both ways, as transformers' MPNetEncoder.relative_position_bucket has them.
 std::int64_t relative_bucket(std::int64_t relative, std::int64_t buckets) {
-  constexpr double max_distance = 128;
+  constexpr double max_distance = 128;  // whatever the buckets
   const std::int64_t half = buckets / 2;
   const std::int64_t side = relative > 0 ? half : 0;
   const std::int64_t distance = std::abs(relative);
@@ -366,7 +366,8 @@ EncoderConfig read_encoder_config(std::string_view config_json) {
   if (!parsed.is_object()) throw Error(ErrorCode::invalid_config, "config.json is no JSON object");
   const ConfigReader reader(parsed);
   EncoderConfig config;
-  config.family = family_of(reader.text({"model_type"}, ""));
+  config.model_type = reader.text({"model_type"}, "");
+  config.family = family_of(config.model_type);
   config.layers = reader.number({"num_hidden_layers", "n_layers"});
   config.heads = reader.number({"num_attention_heads", "n_heads"});
   config.width = reader.number({"hidden_size", "dim"});

@@ -13,6 +13,7 @@ enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert, mpnet };
 
 /// What config.json says of a transformer that encodes text.
 struct EncoderConfig {
+  std::string model_type = "bert";  ///< as config.json has it
   EncoderFamily family = EncoderFamily::bert;
   std::int64_t layers = 0, heads = 0, width = 0, inner_width = 0;
   std::int64_t vocabulary = 0, positions = 0, token_types = 0;
