@@ -104,30 +104,58 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit_byt
   return content;
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content) {
+FileReplacement::FileReplacement(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code error;
-  if (path.has_parent_path()) {
-    std::filesystem::create_directories(path.parent_path(), error);
-    if (error) throw_file_error("make the folder", path.parent_path(), error.value());
+  if (path_.has_parent_path()) {
+    std::filesystem::create_directories(path_.parent_path(), error);
+    if (error) throw_file_error("make the folder", path_.parent_path(), error.value());
   }
-  std::string temporary = path.string() + ".part.XXXXXX";
-  FileDescriptor descriptor(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (descriptor.get() < 0) throw_file_error("write", path, errno);
-  const auto fail = [&](int error_number) {
-    ::unlink(temporary.c_str());
-    throw_file_error("write", path, error_number);
-  };
-  ::fchmod(descriptor.get(), 0644);
+  temporary_ = path_.string() + ".part.XXXXXX";
+  descriptor_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
+  if (descriptor_ < 0) fail(errno);
+  ::fchmod(descriptor_, 0644);
+}
+
+FileReplacement::~FileReplacement() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void FileReplacement::fail(int error_number) const {
+  throw_file_error("write", path_, error_number);
+}
+
+void FileReplacement::write(std::span<const std::byte> content, std::uint64_t position) {
   std::size_t done = 0;
   while (done < content.size()) {
-    const ssize_t count = ::write(descriptor.get(), content.data() + done, content.size() - done);
+    const ssize_t count =
+        ::pwrite(descriptor_, content.data() + done, content.size() - done, static_cast<off_t>(position + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(errno);
     done += static_cast<std::size_t>(count);
   }
-  if (::fsync(descriptor.get()) != 0) fail(errno);
-  if (::close(descriptor.release()) != 0) fail(errno);
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail(errno);
+}
+
+void FileReplacement::append(std::span<const std::byte> content) {
+  write(content, size_);
+  size_ += content.size();
+}
+
+void FileReplacement::rewrite_beginning(std::span<const std::byte> content) {
+  write(content, 0);
+}
+
+void FileReplacement::commit() {
+  if (::fsync(descriptor_) != 0) fail(errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
+  temporary_.clear();
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content) {
+  FileReplacement file(path);
+  file.append(content);
+  file.commit();
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {

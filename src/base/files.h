@@ -31,6 +31,32 @@ class MappedFile {
 /// The file's content. Errors as MappedFile; invalid_input where it is longer than `limit_bytes`.
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit_bytes = std::uint64_t{1} << 32);
 
+/// A file that is written piece by piece beside its place and takes it as a whole, or not at all. Without commit()
+/// nothing stays. Parent folders are made. Errors storage, permission.
+class FileReplacement {
+ public:
+  explicit FileReplacement(std::filesystem::path path);
+  ~FileReplacement();
+  FileReplacement(const FileReplacement&) = delete;
+  FileReplacement& operator=(const FileReplacement&) = delete;
+
+  /// Behind what was written before.
+  void append(std::span<const std::byte> content);
+  /// Over what stands at the beginning.
+  void rewrite_beginning(std::span<const std::byte> content);
+  /// Nothing can be written afterwards.
+  void commit();
+
+ private:
+  void write(std::span<const std::byte> content, std::uint64_t position);
+  [[noreturn]] void fail(int error_number) const;
+
+  std::filesystem::path path_;
+  std::string temporary_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
 /// Replaces the file as a whole or not at all, whatever happens in between; parent folders are made.
 /// Errors storage, permission.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content);

@@ -29,6 +29,8 @@ void say(const Context& context, std::string_view line);
 /// Each adds its verb to the program; the verb runs when it is parsed.
 void add_build(CLI::App& program, Context& context);
 void add_run(CLI::App& program, Context& context);
+void add_embed(CLI::App& program, Context& context);
+void add_import(CLI::App& program, Context& context);
 void add_serve(CLI::App& program, Context& context);
 void add_ps(CLI::App& program, Context& context);
 void add_stats(CLI::App& program, Context& context);

@@ -46,10 +46,13 @@ const std::vector<KnownValue>& known_values() {
       {"dim", {}},
       {"drain-delay", {}},
       {"drain-timeout", {}},
+      {"field", {}},
       {"host", {}},
       {"inter-threads", {}},
       {"max-queue-delay", {}},
       {"memory", {}},
+      {"prompt", {}},
+      {"prompt-text", {}},
       {"provider-option", {}},
       {"select", {}},
       {"session-option", {}},
@@ -99,7 +102,7 @@ CompletionWords completion_words(const CLI::App& program) {
     for (const CLI::Option* option : app->get_options()) {
       if (!option->get_positional()) continue;
       verb.choices = choices_of(*option);
-      verb.takes_models = verb.choices.empty() && option->get_name() != "SERVER";
+      verb.takes_models = verb.choices.empty() && option->get_name() != "SERVER" && option->get_name() != "TEXT";
       break;
     }
     words.verbs.push_back(verb);

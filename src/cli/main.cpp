@@ -55,13 +55,12 @@ std::string_view instead_of(std::string_view word, std::span<const Replacement> 
 }
 
 // Commands of other tools' documents that this version has not, and what there is instead.
-constexpr std::array<Replacement, 16> other_verbs{{
+constexpr std::array<Replacement, 15> other_verbs{{
     {"pull", "this version does not download; get the ONNX file and 'gpux build' it"},
     {"push", "this version does not upload"},
     {"login", "this version asks no registry"},
     {"registries", "this version asks no registry"},
     {"search", "this version asks no registry; 'gpux images' lists what is stored"},
-    {"embed", "this version does not read text; 'gpux run' takes token ids"},
     {"chat", "this version does not generate text"},
     {"batch", "'gpux run' takes a list of objects"},
     {"info", "use 'gpux inspect'"},
@@ -79,7 +78,7 @@ constexpr std::array<Replacement, 8> other_flags{{
     {"--no-version", "leave it out"},
     {"--json-output", "use --json"},
     {"--no-json-output", "use --table"},
-    {"--text", "this version does not read text; --input takes token ids"},
+    {"--text", "'gpux embed' reads text; --input takes token ids"},
     {"--interactive", "this version asks nothing; --input - reads standard input"},
     {"--revision", "a stored model's version is its tag, NAME:TAG"},
     {"--rev", "a stored model's version is its tag, NAME:TAG"},
@@ -160,8 +159,8 @@ struct VerbGroup {
 
 void add_verbs(CLI::App& program, Context& context) {
   const std::vector<VerbGroup> groups = {
-      {"Use a model", {add_run, add_serve, add_bench, add_verify, add_inspect}},
-      {"Keep models", {add_build, add_images, add_tag, add_rm, add_prune}},
+      {"Use a model", {add_run, add_embed, add_serve, add_bench, add_verify, add_inspect}},
+      {"Keep models", {add_build, add_import, add_images, add_tag, add_rm, add_prune}},
       {"Running servers", {add_ps, add_stats, add_logs, add_stop}},
       {"This machine", {add_providers, add_doctor}},
       {"Everything else", {add_schema, add_completion, add_version}},

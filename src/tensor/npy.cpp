@@ -425,13 +425,17 @@ Tensor read_npy(std::span<const std::byte> file, std::optional<ElementType> decl
   return declared ? convert(tensor, *declared) : tensor;
 }
 
+void append_npy_header(std::string& out, ElementType type, const Shape& shape) {
+  append_header(out, description_of(type), shape);
+}
+
 void append_npy(std::string& out, const Tensor& tensor) {
   const ElementType type = tensor.type();
   if (type == ElementType::string) return append_strings(out, tensor);
   if (type == ElementType::complex64 || type == ElementType::complex128 || type == ElementType::undefined) {
     refuse(fmt::format("{} tensors cannot be written", to_string(type)));
   }
-  append_header(out, description_of(type), tensor.shape());
+  append_npy_header(out, type, tensor.shape());
   if (bits_of(type) < 8) return append_unpacked(out, tensor);
   out += text_of(tensor.bytes());
 }

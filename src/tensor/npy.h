@@ -28,4 +28,8 @@ Tensor read_npy(std::span<const std::byte> file, std::optional<ElementType> decl
 /// resource_exhausted where strings padded to the longest would take more than 1 GiB.
 void append_npy(std::string& out, const Tensor& tensor);
 
+/// Appends what stands before the elements in such a file, for one that is written piece by piece: a multiple of 64
+/// bytes. `type` has to be one whose elements lie there as in memory.
+void append_npy_header(std::string& out, ElementType type, const Shape& shape);
+
 }  // namespace gpux

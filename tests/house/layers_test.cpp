@@ -20,14 +20,16 @@ const fs::path source_folder = fs::path(GPUX_SOURCE_DIR) / "src";
 // Each module with the ones right below it; what they lie on is below it too.
 const std::map<std::string, std::vector<std::string>> right_below{
     {"base", {}},
+    {"text", {"base"}},
     {"tensor", {"base"}},
     {"onnx", {"tensor"}},
     {"ort", {"tensor"}},
     {"provider", {"ort"}},
     {"model", {"onnx"}},
     {"runtime", {"provider", "model"}},
+    {"embedding", {"runtime", "text"}},
     {"server", {"runtime"}},
-    {"cli", {"server"}},
+    {"cli", {"embedding", "server"}},
 };
 
 void collect(const std::string& module, std::set<std::string>& below) {

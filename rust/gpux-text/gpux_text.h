@@ -1,0 +1,79 @@
+#pragma once
+
+// The C interface of the Rust crate gpux-text: Hugging Face's `tokenizers`, which defines what right is. Every function
+// may be called from any thread; a tokenizer is never changed once it is open, so that many may use one at once.
+// Functions that can fail return null, or a message in UTF-8 to be given back by gpux_text_free_message().
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct GpuxTokenizer GpuxTokenizer;
+
+/// UTF-8 that its owner keeps. Bytes that are not UTF-8 are read as U+FFFD.
+typedef struct GpuxText {
+  const char* data;
+  size_t size;
+} GpuxText;
+
+enum {
+  GPUX_TEXT_SPECIAL_TOKENS = 1,        ///< add what the model expects around the text, as [CLS] and [SEP]
+  GPUX_TEXT_TRUNCATE_LEFT = 2,         ///< cut at the beginning rather than at the end
+  GPUX_TEXT_TRUNCATE_FIRST_ONLY = 4,   ///< of a pair; default: always the longer one
+  GPUX_TEXT_TRUNCATE_SECOND_ONLY = 8,  ///< of a pair
+  GPUX_TEXT_BYTE_OFFSETS = 16,
+  GPUX_TEXT_CHARACTER_OFFSETS = 32,  ///< in Unicode code points
+};
+
+/// All arrays have `count` elements but `offsets`, which has a begin and an end for each token, or is null.
+typedef struct GpuxEncoding {
+  size_t count;
+  const uint32_t* ids;
+  const uint32_t* type_ids;
+  const uint32_t* special;       ///< 1: added around the text, 0: of the text
+  const uint32_t* sequence_ids;  ///< 0: of the text, 1: of its pair, UINT32_MAX: of neither
+  const size_t* offsets;         ///< into the text, or into the pair where the token is of that
+  void* owner;
+} GpuxEncoding;
+
+typedef struct GpuxOwnedText {
+  const char* data;
+  size_t size;
+  void* owner;
+} GpuxOwnedText;
+
+/// Opens what tokenizer.json holds. Its own truncation and padding are left out: each encoding says what it wants.
+char* gpux_tokenizer_open(const char* json, size_t size, GpuxTokenizer** tokenizer);
+void gpux_tokenizer_close(GpuxTokenizer* tokenizer);
+
+/// Encodes a text, or a text and its pair (null: none), to at most `max_tokens` tokens with the special ones (0: no
+/// limit). The result is to be given back by gpux_encoding_free().
+char* gpux_tokenizer_encode(const GpuxTokenizer* tokenizer, GpuxText text, const GpuxText* pair, uint32_t flags,
+                            size_t max_tokens, GpuxEncoding* encoding);
+void gpux_encoding_free(GpuxEncoding* encoding);
+
+/// The text of tokens; to be given back by gpux_text_free(). Unknown ids are left out.
+char* gpux_tokenizer_decode(const GpuxTokenizer* tokenizer, const uint32_t* ids, size_t count, int skip_special,
+                            GpuxOwnedText* text);
+
+/// The token's text; `data` is null where there is no such id.
+char* gpux_tokenizer_token(const GpuxTokenizer* tokenizer, uint32_t id, GpuxOwnedText* text);
+void gpux_text_free(GpuxOwnedText* text);
+
+/// The token's id; -1 where there is none.
+int64_t gpux_tokenizer_id(const GpuxTokenizer* tokenizer, GpuxText token);
+
+/// Tokens there are, added ones counted.
+size_t gpux_tokenizer_vocabulary_size(const GpuxTokenizer* tokenizer);
+
+/// Special tokens that are added to one text, or to a pair.
+size_t gpux_tokenizer_added_tokens(const GpuxTokenizer* tokenizer, int is_pair);
+
+void gpux_text_free_message(char* message);
+
+#ifdef __cplusplus
+}
+#endif

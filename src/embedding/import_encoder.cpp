@@ -1,0 +1,164 @@
+#include "embedding/import_encoder.h"
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "embedding/sentence_model.h"
+#include "gpux/error.h"
+#include "onnx/encoder_graph.h"
+
+namespace gpux::embedding {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array setting_files{"config.json",
+                                   "config_sentence_transformers.json",
+                                   "modules.json",
+                                   "sentence_bert_config.json",
+                                   "special_tokens_map.json",
+                                   "tokenizer.json",
+                                   "tokenizer_config.json",
+                                   "1_Pooling/config.json"};
+
+onnx::EncoderHead head_of(const SentenceModel& model) {
+  onnx::EncoderHead head;
+  // A prompt whose tokens do not count is known outside only.
+  if (model.poolings.size() != 1 || !model.pools_prompt) return head;
+  switch (model.poolings.front()) {
+    case Pooling::cls:
+      head.pooling = onnx::GraphPooling::cls;
+      break;
+    case Pooling::max:
+      head.pooling = onnx::GraphPooling::max;
+      break;
+    case Pooling::mean:
+      head.pooling = onnx::GraphPooling::mean;
+      break;
+    default:
+      return head;
+  }
+  head.normalize = model.normalize;
+  return head;
+}
+
+std::string_view name_of(onnx::GraphPooling pooling) {
+  switch (pooling) {
+    case onnx::GraphPooling::cls:
+      return "cls";
+    case onnx::GraphPooling::max:
+      return "max";
+    case onnx::GraphPooling::mean:
+      return "mean";
+    case onnx::GraphPooling::none:
+      break;
+  }
+  return "";
+}
+
+fs::path weights_in(const fs::path& folder, const fs::path& transformer) {
+  std::error_code unreadable;
+  for (const char* file : {"model.onnx", "onnx/model.onnx"}) {
+    if (fs::exists(transformer / file, unreadable)) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("'{}' holds {} already: it can be used as it is", folder.string(), file));
+    }
+  }
+  fs::path weights = transformer / "model.safetensors";
+  if (fs::is_regular_file(weights, unreadable)) return weights;
+  const bool is_cut = fs::exists(transformer / "model.safetensors.index.json", unreadable);
+  const bool is_torch = fs::exists(transformer / "pytorch_model.bin", unreadable);
+  throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors{}", folder.string(),
+                                                is_cut     ? "; weights in several files are not read"
+                                                : is_torch ? "; pytorch_model.bin holds code and is not read"
+                                                           : ""));
+}
+
+/// A folder beside the target that takes its place when it is whole, and is gone otherwise.
+class NewFolder {
+ public:
+  explicit NewFolder(fs::path target) : target_(std::move(target)) {
+    std::error_code error;
+    if (fs::exists(target_, error) && !fs::is_empty(target_, error)) {
+      throw Error(ErrorCode::usage, fmt::format("'{}' is there already; give a new folder", target_.string()));
+    }
+    made_ = target_;
+    made_ += fmt::format(".gpux-{}", getpid());
+    if (!fs::create_directories(made_, error)) throw_file_error("cannot make", made_, error.value());
+  }
+
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!made_.empty()) fs::remove_all(made_, ignored);
+  }
+
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  [[nodiscard]] const fs::path& path() const noexcept { return made_; }
+
+  void keep() {
+    std::error_code error;
+    fs::remove(target_, error);  // empty, if it is there
+    fs::rename(made_, target_, error);
+    if (error) throw_file_error("cannot make", target_, error.value());
+    made_.clear();
+  }
+
+ private:
+  fs::path target_, made_;
+};
+
+// From the transformer's folder or the whole one; false where neither has it.
+bool copy_setting(const fs::path& folder, const fs::path& transformer, const fs::path& target,
+                  const std::string& name) {
+  std::error_code unreadable;
+  for (const fs::path& place : {transformer, folder}) {
+    if (!fs::is_regular_file(place / name, unreadable)) continue;
+    write_file_atomically(target / name, read_file(place / name));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
+  const SentenceModel model = read_sentence_settings(folder);
+  const fs::path weights_file = weights_in(folder, model.transformer_folder);
+  const std::string text = read_file(model.transformer_folder / "config.json");
+  onnx::EncoderConfig config;
+  try {
+    config = onnx::read_encoder_config(text);
+  } catch (const Error& error) {
+    throw error.within(folder.string());
+  }
+  const onnx::Safetensors weights(weights_file);
+  const onnx::EncoderHead head = head_of(model);
+
+  NewFolder made(target);
+  ImportedEncoder imported{.family = config.model_type,
+                           .layers = config.layers,
+                           .heads = config.heads,
+                           .width = config.width,
+                           .max_tokens = model.max_tokens,
+                           .pooling = std::string(name_of(head.pooling)),
+                           .normalize = head.normalize,
+                           .copied = {}};
+  for (const char* name : setting_files) {
+    if (copy_setting(folder, model.transformer_folder, made.path(), name)) imported.copied.emplace_back(name);
+  }
+  if (std::find(imported.copied.begin(), imported.copied.end(), "tokenizer.json") == imported.copied.end()) {
+    throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
+  }
+  onnx::write_encoder(weights, config, head, made.path() / "model.onnx");
+  made.keep();
+  return imported;
+}
+
+}  // namespace gpux::embedding

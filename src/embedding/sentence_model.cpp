@@ -1,0 +1,265 @@
+#include "embedding/sentence_model.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "model/bounded_json.h"
+
+namespace gpux::embedding {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void refuse(const fs::path& file, std::string_view what) {
+  throw Error(ErrorCode::invalid_model, fmt::format("{}: {}", file.string(), what));
+}
+
+/// A file of settings; an empty object where there is none.
+class Settings {
+ public:
+  explicit Settings(fs::path file, Json::value_t kind = Json::value_t::object) : file_(std::move(file)) {
+    json_ = Json(kind);
+    std::error_code unreadable;
+    if (!fs::exists(file_, unreadable) && !unreadable) return;
+    exists_ = true;
+    const std::string text = read_file(file_);
+    try {
+      json_ = parse_bounded_json(text);
+    } catch (const Json::exception&) {
+      refuse(file_, "is not JSON");
+    } catch (const Error& error) {
+      refuse(file_, error.message());
+    }
+    if (json_.type() != kind) refuse(file_, kind == Json::value_t::array ? "is no list" : "is no object");
+  }
+
+  [[nodiscard]] bool exists() const { return exists_; }
+
+  [[nodiscard]] const fs::path& file() const { return file_; }
+
+  [[nodiscard]] const Json& json() const { return json_; }
+
+  /// The value; null where it is not there or is null.
+  [[nodiscard]] const Json* find(const char* key) const {
+    const auto found = json_.find(key);
+    return found == json_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  [[nodiscard]] bool flag(const char* key, bool otherwise) const {
+    const Json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_boolean()) refuse_value(key, *value, "true, false");
+    return value->get<bool>();
+  }
+
+  [[nodiscard]] std::string text(const char* key) const {
+    const Json* value = find(key);
+    if (value == nullptr) return {};
+    if (!value->is_string()) refuse_value(key, *value, "a text");
+    return value->get<std::string>();
+  }
+
+  /// The number; empty for -1 and the 1e30 that say "no limit" in such files.
+  [[nodiscard]] std::optional<std::uint64_t> count(const char* key) const {
+    const Json* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    const bool is_huge = value->is_number_float() && value->get<double>() >= 1e9;
+    if (!value->is_number_integer() && !is_huge) refuse_value(key, *value, "a whole number");
+    if (is_huge || value->get<double>() < 0) return std::nullopt;
+    return value->get<std::uint64_t>();
+  }
+
+  [[noreturn]] void refuse_value(std::string_view key, const Json& value, std::string_view accepted) const {
+    constexpr std::size_t most_characters = 40;
+    std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    if (text.size() > most_characters) text = text.substr(0, most_characters) + "…";
+    refuse(file_, fmt::format("{} is {}; accepted: {}", key, text, accepted));
+  }
+
+ private:
+  fs::path file_;
+  bool exists_ = false;
+  Json json_;
+};
+
+struct Module {
+  std::string kind;  ///< the last part of its type
+  fs::path folder;
+};
+
+fs::path folder_below(const fs::path& root, const Settings& modules, const std::string& path) {
+  const fs::path relative = fs::path(path).lexically_normal();
+  if (relative.is_absolute() || (!relative.empty() && *relative.begin() == "..")) {
+    refuse(modules.file(), fmt::format("the path '{}' leads out of the folder", path));
+  }
+  return path.empty() ? root : root / relative;
+}
+
+std::vector<Module> read_modules(const fs::path& root, const Settings& settings) {
+  std::vector<Module> modules;
+  for (const Json& entry : settings.json()) {
+    const auto text = [&](const char* key) {
+      const auto found = entry.is_object() ? entry.find(key) : entry.end();
+      if (!entry.is_object() || found == entry.end() || !found->is_string()) {
+        refuse(settings.file(), fmt::format("each module needs '{}', a text", key));
+      }
+      return found->get<std::string>();
+    };
+    const std::string type = text("type");
+    modules.push_back({type.substr(type.rfind('.') + 1), folder_below(root, settings, text("path"))});
+  }
+  return modules;
+}
+
+std::vector<Pooling> read_poolings(const Settings& settings) {
+  if (!settings.exists()) refuse(settings.file(), "is not there, and modules.json names its Pooling");
+  std::vector<Pooling> poolings;
+  if (const Json* mode = settings.find("pooling_mode")) {
+    for (const Json& name : mode->is_array() ? *mode : Json::array({*mode})) {
+      const auto pooling = name.is_string() ? pooling_from(name.get<std::string>()) : std::nullopt;
+      if (!pooling) {
+        settings.refuse_value("pooling_mode", name,
+                              "cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken, or a list of them");
+      }
+      poolings.push_back(*pooling);
+    }
+  } else {
+    // In sentence-transformers' order, whatever the file's.
+    static constexpr std::array<std::pair<const char*, Pooling>, 6> flags{{
+        {"pooling_mode_cls_token", Pooling::cls},
+        {"pooling_mode_max_tokens", Pooling::max},
+        {"pooling_mode_mean_tokens", Pooling::mean},
+        {"pooling_mode_mean_sqrt_len_tokens", Pooling::mean_sqrt_length},
+        {"pooling_mode_weightedmean_tokens", Pooling::weighted_mean},
+        {"pooling_mode_lasttoken", Pooling::last_token},
+    }};
+    for (const auto& [key, pooling] : flags) {
+      if (settings.flag(key, false)) poolings.push_back(pooling);
+    }
+  }
+  if (poolings.empty()) poolings.push_back(Pooling::mean);
+  return poolings;
+}
+
+// Gives the folder of the Transformer, where the tokenizer's files lie.
+fs::path apply_modules(const fs::path& root, const Settings& settings, SentenceModel& model) {
+  if (!settings.exists()) {
+    model.poolings = {Pooling::mean};
+    return root;
+  }
+  const std::vector<Module> modules = read_modules(root, settings);
+  if (modules.empty() || modules.front().kind != "Transformer") {
+    refuse(settings.file(), "the first module has to be a Transformer");
+  }
+  for (std::size_t i = 1; i < modules.size(); ++i) {
+    const auto& [kind, folder] = modules[i];
+    if (kind == "Pooling" && i == 1) {
+      const Settings pooling(folder / "config.json");
+      model.poolings = read_poolings(pooling);
+      model.pools_prompt = pooling.flag("include_prompt", true);
+    } else if (kind == "Normalize") {
+      model.normalize = true;
+    } else {
+      refuse(settings.file(), fmt::format("module {} is '{}'; accepted: a Transformer, a Pooling, Normalize", i, kind));
+    }
+  }
+  return modules.front().folder;
+}
+
+fs::path find_file(const fs::path& folder, const fs::path& root, const std::vector<std::string>& names,
+                   std::string_view what) {
+  std::error_code unreadable;  // is not there, as far as can be seen
+  std::vector<fs::path> folders{folder};
+  if (root != folder) folders.push_back(root);
+  for (const fs::path& place : folders) {
+    for (const std::string& name : names) {
+      if (fs::is_regular_file(place / name, unreadable)) return place / name;
+    }
+  }
+  throw Error(ErrorCode::not_found, fmt::format("'{}' has no {}: looked for {}", root.string(), what, join(names)));
+}
+
+// RoBERTa and its kin count positions from behind the padding token's id, so that many cannot be used.
+std::uint64_t unused_positions(const Settings& config) {
+  const std::string type = config.text("model_type");
+  for (const char* known : {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer"}) {
+    if (type == known) return config.count("pad_token_id").value_or(1) + 1;
+  }
+  return 0;
+}
+
+void apply_limits(const fs::path& folder, SentenceModel& model) {
+  const Settings transformer(folder / "sentence_bert_config.json");
+  const Settings tokenizer(folder / "tokenizer_config.json");
+  const Settings config(folder / "config.json");
+  if (transformer.flag("do_lower_case", false)) {
+    refuse(transformer.file(), "do_lower_case is true; accepted: false, with a tokenizer.json that does it");
+  }
+  const std::uint64_t unused = unused_positions(config);
+  auto positions = config.count("max_position_embeddings");
+  if (positions) positions = *positions > unused ? *positions - unused : 0;
+  for (const auto limit : {transformer.count("max_seq_length"), tokenizer.count("model_max_length"), positions}) {
+    if (!limit || *limit == 0) continue;
+    model.max_tokens = model.max_tokens == 0 ? *limit : std::min<std::uint64_t>(model.max_tokens, *limit);
+  }
+  model.first_position = static_cast<std::int64_t>(unused);
+  const std::string side = tokenizer.text("truncation_side");
+  if (!side.empty() && side != "left" && side != "right") {
+    tokenizer.refuse_value("truncation_side", side, "left, right");
+  }
+  model.truncate_left = side == "left";
+}
+
+void apply_prompts(const Settings& settings, SentenceModel& model) {
+  if (const Json* prompts = settings.find("prompts")) {
+    if (!prompts->is_object()) settings.refuse_value("prompts", *prompts, "an object of texts");
+    for (const auto& [name, text] : prompts->items()) {
+      if (text.is_null()) continue;
+      if (!text.is_string()) settings.refuse_value("prompts." + name, text, "a text");
+      model.prompts.emplace_back(name, text.get<std::string>());
+    }
+  }
+  const std::string chosen = settings.text("default_prompt_name");
+  if (chosen.empty()) return;
+  const auto found = std::find_if(model.prompts.begin(), model.prompts.end(),
+                                  [&](const auto& prompt) { return prompt.first == chosen; });
+  if (found == model.prompts.end()) {
+    refuse(settings.file(), fmt::format("default_prompt_name is '{}', and there is no such prompt", chosen));
+  }
+  model.default_prompt = found->second;
+}
+
+}  // namespace
+
+SentenceModel read_sentence_settings(const fs::path& folder) {
+  std::error_code unreadable;
+  if (!fs::is_directory(folder, unreadable)) {
+    throw Error(ErrorCode::not_found, fmt::format("there is no folder '{}'", folder.string()));
+  }
+  SentenceModel model;
+  model.name = fs::weakly_canonical(folder).filename();
+  const Settings modules(folder / "modules.json", Json::value_t::array);
+  model.transformer_folder = apply_modules(folder, modules, model);
+  apply_limits(model.transformer_folder, model);
+  apply_prompts(Settings(folder / "config_sentence_transformers.json"), model);
+  return model;
+}
+
+SentenceModel read_sentence_model(const fs::path& folder) {
+  SentenceModel model = read_sentence_settings(folder);
+  model.tokenizer_file = find_file(model.transformer_folder, folder, {"tokenizer.json"}, "tokenizer");
+  model.onnx_file = find_file(model.transformer_folder, folder, {"model.onnx", "onnx/model.onnx"}, "ONNX file");
+  return model;
+}
+
+}  // namespace gpux::embedding

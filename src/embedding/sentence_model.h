@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "embedding/pooling.h"
+
+namespace gpux::embedding {
+
+/// What a folder as sentence-transformers and Hugging Face lay them out says about making vectors of texts.
+struct SentenceModel {
+  std::string name;                          ///< the folder's
+  std::filesystem::path transformer_folder;  ///< where config.json and weights lie
+  std::filesystem::path onnx_file;
+  std::filesystem::path tokenizer_file;
+
+  std::vector<Pooling> poolings;    ///< put one behind the other; empty: the ONNX file itself has to pool
+  bool pools_prompt = true;         ///< false: the prompt's tokens do not count
+  bool normalize = false;           ///< to length 1
+  std::size_t max_tokens = 0;       ///< with the special ones; 0: no limit
+  bool truncate_left = false;       ///< what is longer is cut at its beginning
+  std::int64_t first_position = 0;  ///< position id of the first token
+
+  std::vector<std::pair<std::string, std::string>> prompts;  ///< name, text to put before what is embedded
+  std::string default_prompt;                                ///< text; may be empty
+};
+
+/// Reads, below `folder`:
+/// - tokenizer.json, and model.onnx or onnx/model.onnx: looked for, not read;
+/// - modules.json: Transformer, Pooling, Normalize. Without it: mean pooling, no normalisation;
+/// - config.json of the Pooling: pooling_mode or pooling_mode_*, include_prompt;
+/// - sentence_bert_config.json, tokenizer_config.json, config.json: the least of their limits counts;
+/// - config_sentence_transformers.json: prompts, default_prompt_name.
+/// Errors not_found; invalid_model with the file's name for what is malformed or cannot be done.
+SentenceModel read_sentence_model(const std::filesystem::path& folder);
+
+/// The same where there is no ONNX file yet, and maybe no tokenizer: neither is looked for.
+SentenceModel read_sentence_settings(const std::filesystem::path& folder);
+
+}  // namespace gpux::embedding

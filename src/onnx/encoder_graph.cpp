@@ -1,0 +1,410 @@
+#include "onnx/encoder_graph.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "gpux/error.h"
+#include "onnx/graph_writer.h"
+
+namespace gpux::onnx {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t opset = 20;  // the first with Gelu
+constexpr std::int64_t ir_version = 9;
+
+/// What the families call their tensors. "{}" is the layer's number.
+struct Names {
+  std::string_view prefix;  // of files that hold a model with a head
+  std::string_view words, positions, token_types, embedding_norm;
+  std::string_view query, key, value, attention_out, attention_norm;
+  std::string_view inner, outer, outer_norm;
+};
+
+constexpr Names bert_names{"bert.",
+                           "embeddings.word_embeddings",
+                           "embeddings.position_embeddings",
+                           "embeddings.token_type_embeddings",
+                           "embeddings.LayerNorm",
+                           "encoder.layer.{}.attention.self.query",
+                           "encoder.layer.{}.attention.self.key",
+                           "encoder.layer.{}.attention.self.value",
+                           "encoder.layer.{}.attention.output.dense",
+                           "encoder.layer.{}.attention.output.LayerNorm",
+                           "encoder.layer.{}.intermediate.dense",
+                           "encoder.layer.{}.output.dense",
+                           "encoder.layer.{}.output.LayerNorm"};
+
+constexpr Names distilbert_names{"distilbert.",
+                                 "embeddings.word_embeddings",
+                                 "embeddings.position_embeddings",
+                                 "",
+                                 "embeddings.LayerNorm",
+                                 "transformer.layer.{}.attention.q_lin",
+                                 "transformer.layer.{}.attention.k_lin",
+                                 "transformer.layer.{}.attention.v_lin",
+                                 "transformer.layer.{}.attention.out_lin",
+                                 "transformer.layer.{}.sa_layer_norm",
+                                 "transformer.layer.{}.ffn.lin1",
+                                 "transformer.layer.{}.ffn.lin2",
+                                 "transformer.layer.{}.output_layer_norm"};
+
+constexpr Names mpnet_names{"mpnet.",
+                            "embeddings.word_embeddings",
+                            "embeddings.position_embeddings",
+                            "",
+                            "embeddings.LayerNorm",
+                            "encoder.layer.{}.attention.attn.q",
+                            "encoder.layer.{}.attention.attn.k",
+                            "encoder.layer.{}.attention.attn.v",
+                            "encoder.layer.{}.attention.attn.o",
+                            "encoder.layer.{}.attention.LayerNorm",
+                            "encoder.layer.{}.intermediate.dense",
+                            "encoder.layer.{}.output.dense",
+                            "encoder.layer.{}.output.LayerNorm"};
+
+Names names_of(EncoderFamily family) {
+  switch (family) {
+    case EncoderFamily::distilbert:
+      return distilbert_names;
+    case EncoderFamily::mpnet:
+      return mpnet_names;
+    case EncoderFamily::roberta: {
+      Names names = bert_names;
+      names.prefix = "roberta.";
+      return names;
+    }
+    case EncoderFamily::bert:
+      break;
+  }
+  return bert_names;
+}
+
+std::string at_layer(std::string_view pattern, std::int64_t layer) {
+  const std::size_t place = pattern.find("{}");
+  if (place == std::string_view::npos) return std::string(pattern);
+  return fmt::format("{}{}{}", pattern.substr(0, place), layer, pattern.substr(place + 2));
+}
+
+/// RoBERTa's and MPNet's positions begin behind the padding token's own.
+bool counts_positions(EncoderFamily family) {
+  return family == EncoderFamily::roberta || family == EncoderFamily::mpnet;
+}
+
+/// T5's buckets of relative positions, both ways, as transformers' MPNetEncoder.relative_position_bucket has them.
+std::int64_t relative_bucket(std::int64_t relative, std::int64_t buckets) {
+  constexpr double max_distance = 128;  // whatever the buckets
+  const std::int64_t half = buckets / 2;
+  const std::int64_t side = relative > 0 ? half : 0;
+  const std::int64_t distance = std::abs(relative);
+  const std::int64_t exact = half / 2;
+  if (distance < exact) return side + distance;
+  const double far = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
+                     std::log(max_distance / static_cast<double>(exact)) * static_cast<double>(half - exact);
+  return side + std::min(exact + static_cast<std::int64_t>(far), half - 1);
+}
+
+class EncoderWriter {
+ public:
+  EncoderWriter(const Safetensors& weights, const EncoderConfig& config)
+      : weights_(weights), config_(config), names_(names_of(config.family)), graph_("encoder") {
+    if (!weights.has(fmt::format("{}.weight", names_.words))) prefix_ = names_.prefix;
+  }
+
+  void write(const EncoderHead& head, const std::filesystem::path& file) {
+    const std::array<WrittenSize, 2> tokens{"batch", "sequence"};
+    graph_.input("input_ids", ElementType::int64, tokens);
+    graph_.input("attention_mask", ElementType::int64, tokens);
+    if (has_token_types()) graph_.input("token_type_ids", ElementType::int64, tokens);
+    std::string hidden = embeddings();
+    const std::string bias = attention_bias();
+    for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
+      hidden = encoder_layer(hidden, bias, layer, layer + 1 == config_.layers ? "last_hidden_state" : "");
+    }
+    if (head.pooling != GraphPooling::none) {
+      const std::array<WrittenSize, 2> sizes{"batch", config_.width};
+      graph_.output(pool(hidden, head), ElementType::float32, sizes);
+    }
+    const std::array<WrittenSize, 3> sizes{"batch", "sequence", config_.width};
+    graph_.output(hidden, ElementType::float32, sizes);
+    graph_.write(file, opset, ir_version);
+  }
+
+ private:
+  [[nodiscard]] bool has_token_types() const { return config_.token_types > 1 && !names_.token_types.empty(); }
+
+  std::string tensor(const std::string& name, const Shape& shape) {
+    return graph_.floats(name, weights_.floats(prefix_ + name, shape), shape);
+  }
+
+  std::string list(std::initializer_list<std::int64_t> elements) {
+    return graph_.integers(std::vector<std::int64_t>(elements));
+  }
+
+  // x W^T + b. MatMul wants W the other way round; `scale` goes into both.
+  std::string linear(const std::string& input, const std::string& name, std::int64_t from, std::int64_t to,
+                     float scale = 1) {
+    const std::vector<float> rows = weights_.floats(prefix_ + name + ".weight", {to, from});
+    std::vector<float> columns(rows.size());
+    for (std::int64_t i = 0; i < to; ++i) {
+      for (std::int64_t j = 0; j < from; ++j) {
+        columns[static_cast<std::size_t>(j * to + i)] = scale * rows[static_cast<std::size_t>(i * from + j)];
+      }
+    }
+    std::vector<float> bias = weights_.floats(prefix_ + name + ".bias", {to});
+    for (float& value : bias) value *= scale;
+    const std::string product = graph_.node("MatMul", {input, graph_.floats(name + ".weight", columns, {from, to})});
+    return graph_.node("Add", {product, graph_.floats(name + ".bias", bias, {to})});
+  }
+
+  // Older files call scale and shift gamma and beta.
+  std::string normalized(const std::string& input, const std::string& name, std::string_view output = {}) {
+    const bool is_old = weights_.has(prefix_ + name + ".gamma");
+    const std::string scale = tensor(name + (is_old ? ".gamma" : ".weight"), {config_.width});
+    const std::string shift = tensor(name + (is_old ? ".beta" : ".bias"), {config_.width});
+    return graph_.node("LayerNormalization", {input, scale, shift},
+                       {{"axis", std::int64_t{-1}}, {"epsilon", config_.normalization_epsilon}}, output);
+  }
+
+  std::string sequence_length() {
+    if (length_.empty()) {
+      length_ = graph_.node("Shape", {"input_ids"}, {{"start", std::int64_t{1}}, {"end", std::int64_t{2}}});
+    }
+    return length_;
+  }
+
+  // The first rows and, where they exist, columns behind them, as many as there are tokens.
+  std::string first(const std::string& table, std::initializer_list<std::int64_t> axes) {
+    const std::vector<std::int64_t> zeros(axes.size(), 0);
+    std::string ends = sequence_length();
+    if (axes.size() > 1) {
+      ends = graph_.node("Concat", std::vector<std::string>(axes.size(), ends), {{"axis", std::int64_t{0}}});
+    }
+    return graph_.node("Slice", {table, graph_.integers(zeros), ends, list(axes)});
+  }
+
+  std::string positions() {
+    const std::string table = tensor(std::string(names_.positions) + ".weight", {config_.positions, config_.width});
+    if (!counts_positions(config_.family)) return first(table, {0});
+    // cumsum(input_ids != padding) * (input_ids != padding) + padding
+    const std::string padding = list({config_.padding_token});
+    const std::string is_padding = graph_.node("Equal", {"input_ids", padding});
+    const std::string is_token = graph_.node("Cast", {graph_.node("Not", {is_padding})}, {{"to", std::int64_t{7}}});
+    const std::string counted = graph_.node("CumSum", {is_token, list({1})});
+    const std::string of_tokens = graph_.node("Mul", {counted, is_token});
+    return graph_.node("Gather", {table, graph_.node("Add", {of_tokens, padding})});
+  }
+
+  std::string embeddings() {
+    const std::string words = tensor(std::string(names_.words) + ".weight", {config_.vocabulary, config_.width});
+    std::string sum = graph_.node("Gather", {words, "input_ids"});
+    if (!names_.token_types.empty()) {
+      const std::string table =
+          tensor(std::string(names_.token_types) + ".weight", {config_.token_types, config_.width});
+      // A single row is the same for every token.
+      sum = graph_.node("Add", {sum, has_token_types() ? graph_.node("Gather", {table, "token_type_ids"}) : table});
+    }
+    sum = graph_.node("Add", {sum, positions()});
+    return normalized(sum, std::string(names_.embedding_norm));
+  }
+
+  // What is added to the attention's scores: nothing for tokens, the lowest number for padding.
+  std::string attention_bias() {
+    const std::string mask = graph_.node("Cast", {"attention_mask"}, {{"to", std::int64_t{1}}});
+    const std::string wide = graph_.node("Unsqueeze", {mask, list({1, 2})});
+    const std::string left_out = graph_.node("Sub", {graph_.scalar(1), wide});
+    const std::string bias = graph_.node("Mul", {left_out, graph_.scalar(std::numeric_limits<float>::lowest())});
+    if (config_.family != EncoderFamily::mpnet) return bias;
+    return graph_.node("Add", {bias, relative_bias()});
+  }
+
+  std::string relative_bias() {
+    const std::int64_t buckets = config_.relative_buckets, heads = config_.heads, most = config_.max_tokens();
+    const std::vector<float> table =
+        weights_.floats(prefix_ + "encoder.relative_attention_bias.weight", {buckets, heads});
+    std::vector<float> all(static_cast<std::size_t>(heads * most * most));
+    for (std::int64_t i = 0; i < most; ++i) {
+      for (std::int64_t j = 0; j < most; ++j) {
+        const std::int64_t bucket = relative_bucket(j - i, buckets);
+        for (std::int64_t head = 0; head < heads; ++head) {
+          all[static_cast<std::size_t>((head * most + i) * most + j)] =
+              table[static_cast<std::size_t>(bucket * heads + head)];
+        }
+      }
+    }
+    return first(graph_.floats("relative_attention_bias", all, {1, heads, most, most}), {2, 3});
+  }
+
+  std::string heads_of(const std::string& projected, std::initializer_list<std::int64_t> order) {
+    const std::string split =
+        graph_.node("Reshape", {projected, list({0, 0, config_.heads, config_.width / config_.heads})});
+    return graph_.node("Transpose", {split}, {{"perm", std::vector<std::int64_t>(order)}});
+  }
+
+  std::string encoder_layer(const std::string& input, const std::string& bias, std::int64_t layer,
+                            std::string_view output) {
+    const auto name = [&](std::string_view pattern) { return at_layer(pattern, layer); };
+    const std::int64_t width = config_.width;
+    const float scale = 1 / std::sqrt(static_cast<float>(width / config_.heads));
+    const std::string query = heads_of(linear(input, name(names_.query), width, width, scale), {0, 2, 1, 3});
+    const std::string key = heads_of(linear(input, name(names_.key), width, width), {0, 2, 3, 1});
+    const std::string value = heads_of(linear(input, name(names_.value), width, width), {0, 2, 1, 3});
+    const std::string scores = graph_.node("Add", {graph_.node("MatMul", {query, key}), bias});
+    const std::string shares = graph_.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
+    const std::string mixed = graph_.node("Transpose", {graph_.node("MatMul", {shares, value})},
+                                          {{"perm", std::vector<std::int64_t>{0, 2, 1, 3}}});
+    const std::string joined = graph_.node("Reshape", {mixed, list({0, 0, width})});
+    const std::string attended = linear(joined, name(names_.attention_out), width, width);
+    const std::string middle = normalized(graph_.node("Add", {attended, input}), name(names_.attention_norm));
+    const std::string inner = activated(linear(middle, name(names_.inner), width, config_.inner_width));
+    const std::string outer = linear(inner, name(names_.outer), config_.inner_width, width);
+    return normalized(graph_.node("Add", {outer, middle}), name(names_.outer_norm), output);
+  }
+
+  std::string activated(const std::string& input) {
+    if (config_.activation == "relu") return graph_.node("Relu", {input});
+    const bool is_exact = config_.activation == "gelu";
+    return graph_.node("Gelu", {input}, {{"approximate", std::string(is_exact ? "none" : "tanh")}});
+  }
+
+  std::string pool(const std::string& hidden, const EncoderHead& head) {
+    const std::string_view output = head.normalize ? std::string_view() : "sentence_embedding";
+    std::string pooled;
+    switch (head.pooling) {
+      case GraphPooling::cls:
+        pooled = graph_.node("Squeeze", {graph_.node("Slice", {hidden, list({0}), list({1}), list({1})}), list({1})},
+                             {}, output);
+        break;
+      case GraphPooling::max:
+        pooled = graph_.node("ReduceMax", {graph_.node("Where", {is_token(), hidden, graph_.scalar(-1e9F)}), list({1})},
+                             {{"keepdims", std::int64_t{0}}}, output);
+        break;
+      case GraphPooling::mean:
+      case GraphPooling::none: {
+        const std::string mask =
+            graph_.node("Unsqueeze", {graph_.node("Cast", {"attention_mask"}, {{"to", std::int64_t{1}}}), list({2})});
+        const std::string sum =
+            graph_.node("ReduceSum", {graph_.node("Mul", {hidden, mask}), list({1})}, {{"keepdims", std::int64_t{0}}});
+        const std::string count = graph_.node(
+            "Max",
+            {graph_.node("ReduceSum", {mask, list({1})}, {{"keepdims", std::int64_t{0}}}), graph_.scalar(1e-9F)});
+        pooled = graph_.node("Div", {sum, count}, {}, output);
+        break;
+      }
+    }
+    if (!head.normalize) return pooled;
+    const std::string length =
+        graph_.node("Max", {graph_.node("ReduceL2", {pooled, list({1})}), graph_.scalar(1e-12F)});
+    return graph_.node("Div", {pooled, length}, {}, "sentence_embedding");
+  }
+
+  std::string is_token() {
+    return graph_.node("Unsqueeze", {graph_.node("Cast", {"attention_mask"}, {{"to", std::int64_t{9}}}), list({2})});
+  }
+
+  const Safetensors& weights_;
+  const EncoderConfig& config_;
+  Names names_;
+  GraphWriter graph_;
+  std::string prefix_, length_;
+};
+
+class ConfigReader {
+ public:
+  explicit ConfigReader(const json& config) : config_(config) {}
+
+  // The families do not agree on names.
+  [[nodiscard]] std::int64_t number(std::initializer_list<const char*> names,
+                                    std::optional<std::int64_t> otherwise = {}) const {
+    for (const char* name : names) {
+      const auto found = config_.find(name);
+      if (found != config_.end() && found->is_number_integer() && *found >= 0) return found->get<std::int64_t>();
+    }
+    if (otherwise) return *otherwise;
+    throw Error(ErrorCode::invalid_config, fmt::format("config.json says no {}", *names.begin()));
+  }
+
+  [[nodiscard]] std::string text(std::initializer_list<const char*> names, std::string otherwise) const {
+    for (const char* name : names) {
+      const auto found = config_.find(name);
+      if (found != config_.end() && found->is_string()) return found->get<std::string>();
+    }
+    return otherwise;
+  }
+
+ private:
+  const json& config_;
+};
+
+EncoderFamily family_of(const std::string& type) {
+  if (type == "bert") return EncoderFamily::bert;
+  if (type == "roberta" || type == "xlm-roberta" || type == "camembert") return EncoderFamily::roberta;
+  if (type == "distilbert") return EncoderFamily::distilbert;
+  if (type == "mpnet") return EncoderFamily::mpnet;
+  throw Error(
+      ErrorCode::invalid_config,
+      fmt::format("config.json: model_type '{}' is not served; bert, roberta, xlm-roberta, camembert, distilbert "
+                  "and mpnet are",
+                  type.substr(0, 80)));
+}
+
+}  // namespace
+
+std::int64_t EncoderConfig::max_tokens() const noexcept {
+  return counts_positions(family) ? positions - padding_token - 1 : positions;
+}
+
+EncoderConfig read_encoder_config(std::string_view config_json) {
+  const json parsed = json::parse(config_json, nullptr, false);
+  if (!parsed.is_object()) throw Error(ErrorCode::invalid_config, "config.json is no JSON object");
+  const ConfigReader reader(parsed);
+  EncoderConfig config;
+  config.model_type = reader.text({"model_type"}, "");
+  config.family = family_of(config.model_type);
+  config.layers = reader.number({"num_hidden_layers", "n_layers"});
+  config.heads = reader.number({"num_attention_heads", "n_heads"});
+  config.width = reader.number({"hidden_size", "dim"});
+  config.inner_width = reader.number({"intermediate_size", "hidden_dim"});
+  config.vocabulary = reader.number({"vocab_size"});
+  config.positions = reader.number({"max_position_embeddings"});
+  config.token_types = reader.number({"type_vocab_size"}, config.family == EncoderFamily::bert ? 2 : 1);
+  config.padding_token = reader.number({"pad_token_id"}, counts_positions(config.family) ? 1 : 0);
+  config.relative_buckets = reader.number({"relative_attention_num_buckets"}, 32);
+  config.activation = reader.text({"hidden_act", "activation"}, "gelu");
+  const auto epsilon = parsed.find("layer_norm_eps");
+  const bool says_epsilon = epsilon != parsed.end() && epsilon->is_number();
+  config.normalization_epsilon = says_epsilon ? epsilon->get<float>() : 1e-12F;
+
+  constexpr std::array activations{"gelu", "gelu_new", "gelu_pytorch_tanh", "relu"};
+  if (std::find(activations.begin(), activations.end(), config.activation) == activations.end()) {
+    throw Error(ErrorCode::invalid_config, fmt::format("config.json: activation '{}' is not served; gelu, gelu_new, "
+                                                       "gelu_pytorch_tanh and relu are",
+                                                       config.activation.substr(0, 80)));
+  }
+  const std::string positions = reader.text({"position_embedding_type"}, "absolute");
+  if (positions != "absolute") {
+    throw Error(
+        ErrorCode::invalid_config,
+        fmt::format("config.json: position_embedding_type '{}' is not served; absolute is", positions.substr(0, 80)));
+  }
+  if (config.heads == 0 || config.width == 0 || config.width % config.heads != 0 || config.layers == 0) {
+    throw Error(ErrorCode::invalid_config,
+                fmt::format("config.json: {} layers of width {} with {} heads do not make an encoder", config.layers,
+                            config.width, config.heads));
+  }
+  return config;
+}
+
+void write_encoder(const Safetensors& weights, const EncoderConfig& config, const EncoderHead& head,
+                   const std::filesystem::path& file) {
+  EncoderWriter(weights, config).write(head, file);
+}
+
+}  // namespace gpux::onnx

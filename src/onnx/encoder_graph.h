@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "onnx/safetensors.h"
+
+namespace gpux::onnx {
+
+enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert, mpnet };
+
+/// What config.json says of a transformer that encodes text.
+struct EncoderConfig {
+  std::string model_type = "bert";  ///< as config.json has it
+  EncoderFamily family = EncoderFamily::bert;
+  std::int64_t layers = 0, heads = 0, width = 0, inner_width = 0;
+  std::int64_t vocabulary = 0, positions = 0, token_types = 0;
+  std::int64_t padding_token = 0;
+  std::int64_t relative_buckets = 32;  ///< MPNet's
+  std::string activation = "gelu";
+  float normalization_epsilon = 1e-12F;
+
+  /// The most tokens that it can take.
+  [[nodiscard]] std::int64_t max_tokens() const noexcept;
+};
+
+/// Reads config.json. Error invalid_config names what is missing or not served: other families, activations and kinds
+/// of positions.
+EncoderConfig read_encoder_config(std::string_view config_json);
+
+/// How the vectors of a text's tokens become one; `none`: they do not.
+enum class GraphPooling : std::uint8_t { none, cls, mean, max };
+
+struct EncoderHead {
+  GraphPooling pooling = GraphPooling::none;
+  bool normalize = false;  ///< to length 1
+};
+
+/// Writes the encoder as ONNX. Inputs input_ids and attention_mask, int64[batch, sequence], and token_type_ids where
+/// the model has several; outputs sentence_embedding float32[batch, width] where there is a pooling, and
+/// last_hidden_state float32[batch, sequence, width]. Errors invalid_model (a tensor is missing or of other sizes),
+/// storage, permission.
+void write_encoder(const Safetensors& weights, const EncoderConfig& config, const EncoderHead& head,
+                   const std::filesystem::path& file);
+
+}  // namespace gpux::onnx

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace gpux::text {
+
+/// Where a token stands in its text.
+enum class Offsets : std::uint8_t { none, bytes, characters };
+
+/// What of a pair gives way where both are too long.
+enum class PairTruncation : std::uint8_t { longest_first, first_only, second_only };
+
+struct EncodeOptions {
+  std::size_t max_tokens = 0;  ///< with the special ones; 0: no limit
+  bool special_tokens = true;  ///< add what the model expects around the text, as [CLS] and [SEP]
+  bool truncate_left = false;  ///< cut at the beginning rather than at the end
+  PairTruncation truncation = PairTruncation::longest_first;
+  Offsets offsets = Offsets::none;
+};
+
+/// A text as tokens. The spans have an element for each token and live as long as this.
+class Encoding {
+ public:
+  Encoding(Encoding&&) noexcept;
+  Encoding& operator=(Encoding&&) noexcept;
+  ~Encoding();
+
+  [[nodiscard]] std::size_t size() const noexcept { return ids().size(); }
+
+  [[nodiscard]] std::span<const std::uint32_t> ids() const noexcept;
+  [[nodiscard]] std::span<const std::uint32_t> type_ids() const noexcept;
+  /// 1: added around the text; 0: of the text.
+  [[nodiscard]] std::span<const std::uint32_t> special_tokens_mask() const noexcept;
+  /// 0: of the text, 1: of its pair, UINT32_MAX: of neither.
+  [[nodiscard]] std::span<const std::uint32_t> sequence_ids() const noexcept;
+  /// A begin and an end for each token, in its own text of the pair; empty where not asked for.
+  [[nodiscard]] std::span<const std::size_t> offsets() const noexcept;
+
+ private:
+  friend class Tokenizer;
+  struct State;
+  explicit Encoding(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// What tokenizer.json says, by Hugging Face's own library. Its truncation and padding do not count: each call says
+/// what it wants. Never changed once it is made: may be used by several threads at once.
+class Tokenizer {
+ public:
+  /// Errors not_found, storage, invalid_model (it is no tokenizer).
+  static Tokenizer from_file(const std::filesystem::path& tokenizer_json);
+  /// Error invalid_model.
+  static Tokenizer from_json(std::string_view json);
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  /// `text` is UTF-8; bytes that are not are read as U+FFFD. Error invalid_input.
+  [[nodiscard]] Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
+  [[nodiscard]] Encoding encode(std::string_view text, std::string_view pair, const EncodeOptions& options = {}) const;
+
+  /// Unknown ids are left out. Error invalid_input.
+  [[nodiscard]] std::string decode(std::span<const std::uint32_t> ids, bool skip_special_tokens = true) const;
+
+  [[nodiscard]] std::optional<std::string> token(std::uint32_t id) const;
+  [[nodiscard]] std::optional<std::uint32_t> id(std::string_view token) const;
+  /// Tokens there are, added ones counted.
+  [[nodiscard]] std::size_t vocabulary_size() const noexcept;
+  /// Special tokens that encode() adds to one text, or to a pair.
+  [[nodiscard]] std::size_t added_tokens(bool is_pair) const noexcept;
+
+ private:
+  struct State;
+  explicit Tokenizer(std::unique_ptr<State> state);
+  [[nodiscard]] Encoding encode(std::string_view text, const std::string_view* pair,
+                                const EncodeOptions& options) const;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpux::text

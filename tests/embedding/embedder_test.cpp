@@ -1,0 +1,267 @@
+#include "embedding/embedder.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "embedding/embed_all.h"
+#include "embedding/encoder_folder.h"
+#include "gpux/error.h"
+#include "runtime/cpu_runtime.h"
+
+namespace gpux::embedding {
+namespace {
+
+using testing::FloatNear;
+using testing::HasSubstr;
+using testing::Pointwise;
+
+using Json = nlohmann::json;
+using Vectors = std::vector<std::vector<float>>;
+
+const std::string mean_pooling = R"({"pooling_mode_mean_tokens": true})";
+constexpr float near_enough = 2e-6F;
+constexpr float half_precision = 5e-4F;
+
+/// The encoder with the poolings; loaded with one thread.
+Embedder encoder(const std::string& pooling, bool normalize = false, const std::string& file = "encoder.onnx") {
+  const test::TemporaryFolder folder;
+  const SentenceModel model = read_sentence_model(test::write_encoder_folder(folder, pooling, normalize, file));
+  LoadOptions options;
+  options.provider = "cpu";
+  options.intra_threads = 1;
+  return {model, Runtime(model.onnx_file, options)};
+}
+
+Json answers() {
+  return Json::parse(read_file(GPUX_SOURCE_DIR "/tests/embedding/encoder_answers.json"));
+}
+
+std::vector<float> normalized(std::vector<float> vector) {
+  normalize(vector);
+  return vector;
+}
+
+Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCode::internal, "nothing was refused"};
+}
+
+class Embeddings : public CpuRuntime {};
+
+TEST_F(Embeddings, AgreeWithNumpysOfTheSameModel) {
+  for (const char* pooling : {"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}) {
+    const Embedder embedder = encoder(Json{{"pooling_mode", pooling}}.dump());
+    EXPECT_EQ(embedder.dimension(), 16U);
+    for (const Json& answer : answers()) {
+      const std::vector<float> expected = answer["vectors"][pooling];
+      const std::string text = answer["text"];
+      EXPECT_THAT(embedder.embed(text), Pointwise(FloatNear(near_enough), expected))
+          << pooling << " of '" << text << "'";
+      EXPECT_THAT(embedder.embed(text, {.normalize = true}), Pointwise(FloatNear(near_enough), normalized(expected)));
+    }
+  }
+}
+
+TEST_F(Embeddings, PutSeveralPoolingsBehindEachOther) {
+  const Embedder embedder = encoder(R"({"pooling_mode": ["mean", "cls"]})");
+  EXPECT_EQ(embedder.dimension(), 32U);
+  for (const Json& answer : answers()) {
+    std::vector<float> expected = answer["vectors"]["mean"];
+    const std::vector<float> second = answer["vectors"]["cls"];
+    expected.insert(expected.end(), second.begin(), second.end());
+    EXPECT_THAT(embedder.embed(answer["text"].get<std::string>()), Pointwise(FloatNear(near_enough), expected));
+  }
+}
+
+TEST_F(Embeddings, TakeOtherElementTypesAndAModelsOwnPooling) {
+  // The variant takes int32 and gives the largest of its tokens' vectors in float16, whatever the folder says of
+  // pooling.
+  const Embedder pooled = encoder(mean_pooling, false, "encoder_variant.onnx");
+  EXPECT_EQ(pooled.dimension(), 16U);
+  for (const Json& answer : answers()) {
+    EXPECT_THAT(pooled.embed(answer["text"].get<std::string>()),
+                Pointwise(FloatNear(half_precision), answer["vectors"]["max"].get<std::vector<float>>()));
+  }
+}
+
+TEST_F(Embeddings, AreCutAndNormalized) {
+  const Embedder embedder = encoder(mean_pooling, true);
+  const std::vector<float> mean = answers()[2]["vectors"]["mean"];
+  const std::string text = answers()[2]["text"];
+  const std::vector<float> five(mean.begin(), mean.begin() + 5);
+  EXPECT_THAT(embedder.embed(text), Pointwise(FloatNear(near_enough), normalized(mean)));
+  EXPECT_THAT(embedder.embed(text, {.dimensions = 5}), Pointwise(FloatNear(near_enough), normalized(five)));
+  EXPECT_THAT(embedder.embed(text, {.dimensions = 5, .normalize = false}), Pointwise(FloatNear(near_enough), five));
+}
+
+TEST_F(Embeddings, HaveThePromptBeforeTheText) {
+  const Embedder embedder = encoder(mean_pooling);
+  EXPECT_EQ(embedder.embed("runs", {.prompt = "the model "}), embedder.embed("the model runs"));
+  EXPECT_NE(embedder.embed("runs", {.prompt = "the model "}), embedder.embed("runs"));
+}
+
+TEST_F(Embeddings, LeaveThePromptOutOfThePoolingWhereTheModelSaysSo) {
+  const std::string text = "the model runs";
+  const auto first_counted = [&](const EmbedOptions& options) {
+    return encoder(R"({"pooling_mode": "cls", "include_prompt": false})").embed(text, options);
+  };
+  EXPECT_EQ(first_counted({}), encoder(R"({"pooling_mode": "cls"})").embed(text));
+  // [CLS] and the prompt's three tokens are out, so what counts first is the text's own first token.
+  const auto whole = encoder(R"({"pooling_mode": "cls"})").embed("one line says " + text);
+  EXPECT_NE(first_counted({.prompt = "one line says "}), whole);
+  const auto last = encoder(R"({"pooling_mode": "lasttoken", "include_prompt": false})");
+  EXPECT_EQ(last.embed(text, {.prompt = "one line says "}),
+            encoder(R"({"pooling_mode": "lasttoken"})").embed("one line says " + text));
+}
+
+TEST_F(Embeddings, CutLongTexts) {
+  const Embedder embedder = encoder(mean_pooling);
+  const std::string text = "the model runs on the processor";
+  EXPECT_EQ(embedder.embed(text, {.max_tokens = 4}), embedder.embed("the model"));
+  EXPECT_EQ(error_of([&] { embedder.check({.max_tokens = 33}); }).code(), ErrorCode::usage);
+  EXPECT_EQ(error_of([&] { embedder.check({.max_tokens = 2}); }).code(), ErrorCode::usage);
+  EXPECT_EQ(error_of([&] { embedder.check({.dimensions = 17}); }).code(), ErrorCode::usage);
+  EXPECT_NO_THROW(embedder.check({.max_tokens = 32, .dimensions = 16}));
+}
+
+TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
+  const auto refused = [](const std::string& file) {
+    const test::TemporaryFolder folder;
+    SentenceModel model = read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+    model.onnx_file = test_model(file);
+    return error_of([&] { const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu"})); });
+  };
+  EXPECT_EQ(refused("add").code(), ErrorCode::invalid_model);
+  EXPECT_THAT(refused("add").message(), HasSubstr("the model asks for input 'x'; accepted: input_ids"));
+  EXPECT_THAT(refused("add").message(), HasSubstr("add.onnx: "));
+
+  const test::TemporaryFolder folder;
+  SentenceModel model = read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+  model.poolings.clear();
+  const Error error = error_of([&] { const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu"})); });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+  EXPECT_THAT(error.message(), HasSubstr("names no Pooling"));
+}
+
+/// Texts of many lengths, as many as asked for.
+class ManyTexts {
+ public:
+  explicit ManyTexts(std::size_t count) : count_(count) {}
+
+  [[nodiscard]] static std::string text(std::size_t index) {
+    std::string text = "text " + std::to_string(index);
+    for (std::size_t i = 0; i < index % 13; ++i) text += " of the model";
+    return text;
+  }
+
+  [[nodiscard]] TextSource source() {
+    return [this](std::string& text) {
+      if (taken == count_) return false;
+      text = ManyTexts::text(taken++);
+      return true;
+    };
+  }
+
+  std::size_t taken = 0;
+
+ private:
+  std::size_t count_;
+};
+
+TEST_F(Embeddings, OfManyTextsKeepOrderAndBitsOnAnyNumberOfThreads) {
+  constexpr std::size_t count = 300;
+  const Embedder embedder = encoder(mean_pooling);
+  Vectors expected;
+  for (std::size_t i = 0; i < count; ++i) expected.push_back(embedder.embed(ManyTexts::text(i)));
+  for (const unsigned threads : {1U, 2U, 5U}) {
+    ManyTexts texts(count);
+    Vectors vectors;
+    const auto embedded = embed_all(embedder, {}, texts.source(), threads, [&](std::span<const float> vector) {
+      vectors.emplace_back(vector.begin(), vector.end());
+    });
+    EXPECT_EQ(embedded, count);
+    EXPECT_EQ(vectors, expected) << threads << " threads";
+  }
+  ManyTexts none(0);
+  EXPECT_EQ(embed_all(embedder, {}, none.source(), 3, [](auto) { FAIL(); }), 0U);
+}
+
+TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
+  constexpr std::size_t count = 400;
+  constexpr unsigned threads = 2;
+  const Embedder embedder = encoder(mean_pooling);
+  std::atomic<std::size_t> taken = 0;
+  std::size_t given = 0, most_ahead = 0;
+  const TextSource source = [&](std::string& text) {
+    if (taken == count) return false;
+    text = ManyTexts::text(taken++);
+    return true;
+  };
+  (void)embed_all(embedder, {}, source, threads, [&](auto) {
+    most_ahead = std::max(most_ahead, taken.load() - given);
+    ++given;
+  });
+  EXPECT_EQ(given, count);
+  EXPECT_LE(most_ahead, threads * 16 + 1);
+}
+
+TEST_F(Embeddings, EndAtTheFirstTextThatFails) {
+  const Embedder embedder = encoder(mean_pooling);
+
+  struct {
+    const char* name;
+    std::size_t source_fails_at, sink_fails_at;
+    std::size_t given;
+  } const cases[]{{"source", 40, 1000, 40}, {"sink", 1000, 25, 25}};
+
+  for (const auto& each : cases) {
+    std::size_t taken = 0, given = 0;
+    const TextSource source = [&](std::string& text) {
+      if (taken == each.source_fails_at) throw Error(ErrorCode::storage, "the source fails");
+      text = ManyTexts::text(taken++);
+      return taken < 200;
+    };
+    const Error error = error_of([&] {
+      (void)embed_all(embedder, {}, source, 3, [&](auto) {
+        if (given == each.sink_fails_at) throw Error(ErrorCode::storage, "the sink fails");
+        ++given;
+      });
+    });
+    EXPECT_EQ(error.code(), ErrorCode::storage) << each.name;
+    EXPECT_EQ(error.message(), "the " + std::string(each.name) + " fails");
+    EXPECT_EQ(given, each.given) << each.name;
+  }
+}
+
+TEST_F(Embeddings, NameTheTextThatFails) {
+  // Words are positions of a table with 64 rows: more tokens than that fail in the model.
+  const test::TemporaryFolder folder;
+  SentenceModel model = read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+  model.max_tokens = 0;
+  const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu", .intra_threads = 1}));
+  std::size_t taken = 0, given = 0;
+  const TextSource source = [&](std::string& text) {
+    text = "a";
+    if (taken == 17 || taken == 19) {
+      for (int i = 0; i < 100; ++i) text += " a";
+    }
+    return taken++ < 50;
+  };
+  const Error error = error_of([&] { (void)embed_all(embedder, {}, source, 4, [&](auto) { ++given; }); });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+  EXPECT_THAT(error.message(), testing::StartsWith("text 18: "));
+  EXPECT_EQ(given, 17U);
+}
+
+}  // namespace
+}  // namespace gpux::embedding
