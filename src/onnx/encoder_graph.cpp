@@ -252,7 +252,8 @@ class EncoderWriter {
                             std::string_view output) {
     const auto name = [&](std::string_view pattern) { return at_layer(pattern, layer); };
     const std::int64_t width = config_.width;
-    const float scale = 1 / std::sqrt(static_cast<float>(width / config_.heads));
+    const std::int64_t head_width = width / config_.heads;
+    const float scale = 1 / std::sqrt(static_cast<float>(head_width));
     const std::string query = heads_of(linear(input, name(names_.query), width, width, scale), {0, 2, 1, 3});
     const std::string key = heads_of(linear(input, name(names_.key), width, width), {0, 2, 3, 1});
     const std::string value = heads_of(linear(input, name(names_.value), width, width), {0, 2, 1, 3});
