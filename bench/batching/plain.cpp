@@ -45,7 +45,7 @@ double rows_a_second(const Settings& settings, std::int64_t rows) {
 int measure(int argc, char** argv) {
   Settings settings;
   CLI::App app{
-      "Runs a model of one input, float32[batch, 1024], at several batch sizes; prints rows a second as JSON."};
+      "Runs a model of one input, float32[batch, 2048], at several batch sizes; prints rows a second as JSON."};
   app.add_option("--write", settings.write, "Write such a model to this file and end");
   app.add_option("--library", settings.library, "libonnxruntime.so");
   app.add_option("--model", settings.model, "The model");

@@ -131,7 +131,7 @@ void write_small_model(const std::filesystem::path& file) {
 }
 
 void write_wide_model(const std::filesystem::path& file) {
-  constexpr std::int64_t hidden = 4096;
+  constexpr std::int64_t hidden = 8192;
   constexpr int blocks = 4;
   GraphWriter graph("wide");
   std::string value = graph.input("x", {batch, wide_model_width});

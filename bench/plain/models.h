@@ -9,9 +9,9 @@ namespace gpux::bench {
 void write_small_model(const std::filesystem::path& file);
 
 /// Floats of a row of the wide model.
-constexpr std::int64_t wide_model_width = 1024;
+constexpr std::int64_t wide_model_width = 2048;
 
-/// Writes a perceptron of wide layers, x float32[batch, 1024] to y float32[batch, 1024], with 33.6 million weights: a
+/// Writes a perceptron of wide layers, x float32[batch, 2048] to y float32[batch, 2048], with 134 million weights: a
 /// run of one row reads all of them for little work, so that rows that share a run cost a fraction of a run each.
 void write_wide_model(const std::filesystem::path& file);
 
