@@ -221,7 +221,10 @@ TEST_F(UnreadGrpc, StreamsEndForClientsThatGoOnAsking) {
   const auto stream = stub->ModelStreamInfer(given.get());
   const GrpcMethodCounts& method = counted("/inference.GRPCInferenceService/ModelStreamInfer");
   constexpr std::uint64_t asked = 8;
-  for (std::uint64_t i = 0; i < asked; ++i) EXPECT_TRUE(stream->Write(add_request(std::vector<float>(300'000))));
+  // On a slow machine it is given up while it still asks.
+  std::uint64_t written = 0;
+  while (written < asked && stream->Write(add_request(std::vector<float>(300'000)))) ++written;
+  EXPECT_GT(written, 0U);
   EXPECT_TRUE(wait_for([&] { return given_up(method) == 1; }));
   EXPECT_EQ(method.in_flight(), 0U);
   EXPECT_LT(method.sent, asked);
