@@ -78,6 +78,8 @@ std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const Serv
   options.port = flags.grpc_port.value_or(options.port);
   options.tls_certificate = flags.tls_certificate;
   options.tls_key = flags.tls_key;
+  options.threads = flags.io_threads;
+  options.busy_poll = std::chrono::microseconds(flags.busy_poll_us);
   options.api_keys = service.api_keys;
   options.probe = {service.probe_timeout, service.probe_after};
   options.log_requests = service.log_requests;

@@ -13,7 +13,7 @@
 #include "server/grpc_counts.h"
 #include "server/http/server.h"
 #include "server/model_repository.h"
-#include "server/text_readers.h"
+#include "server/request_readers.h"
 
 namespace gpux::server {
 
@@ -100,7 +100,7 @@ class Service {
   std::shared_ptr<const GrpcCounts> grpc_counts_;
   std::atomic<bool> ready_ = true;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  TextReaders readers_;  // last: its tasks use the rest
+  RequestReaders readers_;  // last: its tasks use the rest
 };
 
 }  // namespace gpux::server

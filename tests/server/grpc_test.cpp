@@ -720,6 +720,53 @@ TEST_F(Grpc, CountsEachRequestOnce) {
   EXPECT_EQ(stub_->ModelStatistics(context().get(), none, &all).error_code(), StatusCode::NOT_FOUND);
 }
 
+TEST_F(Grpc, AnswersEachOfManyAtOnce) {
+  GrpcServerOptions options;
+  options.threads = 4;
+  options.read_here_bytes = 256;
+  serve({"add"}, options);
+  constexpr int clients = 8, calls = 120;
+  std::atomic<int> answered = 0, left = 0;
+  const auto work = [&](int client) {
+    ::grpc::ChannelArguments arguments;
+    arguments.SetInt("client", client);  // a connection of its own
+    const auto stub = inference::GRPCInferenceService::NewStub(::grpc::CreateCustomChannel(
+        "127.0.0.1:" + std::to_string(server_->port()), ::grpc::InsecureChannelCredentials(), arguments));
+    for (int call = 0; call < calls; ++call) {
+      // Short and long ones: the latter are taken apart by other threads.
+      std::vector<float> values(call % 3 == 0 ? 300 : 3);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>(client * calls + call) + static_cast<float>(i);
+      const auto asking = context();
+      const bool leaves = call % 5 == 4;
+      if (leaves) asking->set_deadline(std::chrono::system_clock::now() + std::chrono::microseconds(call * 10));
+      ModelInferResponse response;
+      const Status status = stub->ModelInfer(asking.get(), add_request(values), &response);
+      if (leaves && !status.ok()) {
+        EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED) << status.error_message();
+        ++left;
+        continue;
+      }
+      ASSERT_TRUE(status.ok()) << status.error_message();
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] += static_cast<float>(i % 3 + 1);
+      ASSERT_EQ(response.raw_output_contents_size(), 1);
+      EXPECT_EQ(response.raw_output_contents(0), raw(values));
+      ++answered;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int client = 0; client < clients; ++client) threads.emplace_back(work, client);
+  }
+  EXPECT_EQ(answered + left, clients * calls);
+  EXPECT_GE(answered, clients * calls * 4 / 5);
+  expect_alive();
+  const auto& methods = server_->counts()->methods();
+  EXPECT_TRUE(wait_for([&] {
+    return std::all_of(methods.begin(), methods.end(), [](const auto& method) { return method.in_flight() == 0; });
+  }));
+}
+
 TEST_F(Grpc, DrainsWhatIsInFlight) {
   serve({"add", "slow"});
   ModelInferResponse response;

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/busy_poll.h"
 #include "server/http/body.h"
-#include "server/http/busy_poll.h"
 #include "server/http/chunked.h"
 #include "server/http/content_coding.h"
 #include "server/http/request_parser.h"
@@ -30,7 +30,7 @@ TEST(HttpParts, AMadeBodyIsLaidOutLikeOneThatArrived) {
 
 TEST(HttpParts, BusyPollingGoesOnWhileItPaysOff) {
   using std::chrono::microseconds;
-  BusyPoll poll(microseconds(50));
+  server::BusyPoll poll(microseconds(50));
   // The outcome is what a look would come to; it counts only where there is one.
   const auto looks = [&](int times, bool pays_off) {
     int count = 0;
@@ -46,7 +46,7 @@ TEST(HttpParts, BusyPollingGoesOnWhileItPaysOff) {
   EXPECT_LE(looks(1000, false), 40);
   EXPECT_GE(looks(1000, true), 900);
 
-  BusyPoll off(microseconds(0));
+  server::BusyPoll off(microseconds(0));
   for (int i = 0; i < 100; ++i) EXPECT_EQ(off.time(), microseconds(0));
 }
 

@@ -19,13 +19,13 @@ std::string_view view(const ::grpc::string_ref& text) {
   return {text.data(), text.size()};
 }
 
-std::optional<std::string_view> metadata_of(const ::grpc::CallbackServerContext& context, const char* name) {
+std::optional<std::string_view> metadata_of(const ::grpc::ServerContext& context, const char* name) {
   const auto& all = context.client_metadata();
   const auto found = all.find(name);
   return found == all.end() ? std::nullopt : std::optional(view(found->second));
 }
 
-std::optional<Clock::time_point> deadline_of(const ::grpc::CallbackServerContext& context) {
+std::optional<Clock::time_point> deadline_of(const ::grpc::ServerContext& context) {
   using System = std::chrono::system_clock;
   const System::time_point deadline = context.deadline();
   // Far away counts as none: the clocks' difference would overflow.
@@ -78,23 +78,50 @@ HeldBytes::HeldBytes(std::shared_ptr<CallState> state, std::uint64_t bytes) : st
                           state_->options.max_in_flight_bytes));
 }
 
-Call::Call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context, const CalledMethod& method)
-    : state_(std::move(state)), context_(context), method_(method), deadline_(deadline_of(context)) {
+Call::Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const CalledMethod& method)
+    : state_(std::move(state)), wire_(std::move(wire)), method_(method), deadline_(deadline_of(wire_->context)) {
   ++method_.counts->started;
-  names_ = name_request(metadata_of(context_, "x-request-id").value_or(""), metadata_of(context_, "traceparent"));
-  if (state_->options.log_requests) peer_ = context_.peer();
+  names_ = name_request(metadata_of(wire_->context, "x-request-id").value_or(""),
+                        metadata_of(wire_->context, "traceparent"));
+  if (state_->options.log_requests) peer_ = wire_->context.peer();
+  read_ = [this](bool ok) {
+    on_read(ok);
+    let_go();
+  };
+  written_ = [this](bool ok) {
+    state_->writes.remove(*this);
+    if (ok) count_sent();
+    on_written(ok);
+    let_go();
+  };
+  finished_ = [this](bool) { let_go(); };
 }
 
 void Call::admit(bool needs_key) {
   self_ = shared_from_this();
-  context_.AddInitialMetadata("x-request-id", names_.id);
-  if (!names_.traceparent.empty()) context_.AddInitialMetadata("traceparent", names_.traceparent);
-  if (needs_key && !holds_key(state_->options.api_keys, metadata_of(context_, "authorization").value_or(""),
-                              metadata_of(context_, "x-api-key").value_or(""))) {
+  wire_->when_gone([this] {
+    if (wire_->context.IsCancelled()) on_gone();
+    let_go();
+  });
+  begin_or_refuse(needs_key);
+  let_go();
+}
+
+void Call::begin_or_refuse(bool needs_key) {
+  ::grpc::ServerContext& context = wire_->context;
+  context.AddInitialMetadata("x-request-id", names_.id);
+  if (!names_.traceparent.empty()) context.AddInitialMetadata("traceparent", names_.traceparent);
+  if (needs_key && !holds_key(state_->options.api_keys, metadata_of(context, "authorization").value_or(""),
+                              metadata_of(context, "x-api-key").value_or(""))) {
     if (claim_end()) finish({StatusCode::UNAUTHENTICATED, "an API key is needed"});
     return;
   }
   begin();
+}
+
+void Call::start_read(::grpc::ByteBuffer& message) {
+  ++awaited_;
+  wire_->stream.Read(&message, &read_);
 }
 
 bool Call::take(const ::grpc::ByteBuffer& message) {
@@ -110,6 +137,14 @@ bool Call::take(const ::grpc::ByteBuffer& message) {
   return true;
 }
 
+void Call::take_apart(const ::grpc::ByteBuffer& message, std::function<void()> read) {
+  if (message.Length() <= state_->options.read_here_bytes) {
+    read();
+  } else {
+    state_->readers.post([self = shared_from_this(), read = std::move(read)] { read(); });
+  }
+}
+
 void Call::prepare(const ::grpc::ByteBuffer& message) {
   outgoing_ = message;
   outgoing_bytes_ = message.Length();
@@ -118,12 +153,8 @@ void Call::prepare(const ::grpc::ByteBuffer& message) {
 
 void Call::start_write(const ::grpc::ByteBuffer& message) {
   prepare(message);
-  StartWrite(&outgoing_);
-}
-
-void Call::ended_write(bool ok) {
-  state_->writes.remove(*this);
-  if (ok) count_sent();
+  ++awaited_;
+  wire_->stream.Write(outgoing_, &written_);
 }
 
 void Call::count_sent() noexcept {
@@ -143,14 +174,14 @@ Status Call::left_status() const {
 void Call::finish(const Status& status) {
   code_ = status.error_code();
   // Nothing was begun that a retry would repeat: the client may come again after a second.
-  if (code_ == StatusCode::UNAVAILABLE) context_.AddTrailingMetadata("grpc-retry-pushback-ms", "1000");
-  Finish(status);
+  if (code_ == StatusCode::UNAVAILABLE) wire_->context.AddTrailingMetadata("grpc-retry-pushback-ms", "1000");
+  wire_->stream.Finish(status, &finished_);
 }
 
 void Call::finish_with(const ::grpc::ByteBuffer& answer) {
   is_last_out_ = true;
   prepare(answer);
-  StartWriteAndFinish(&outgoing_, {}, Status::OK);
+  wire_->stream.WriteAndFinish(outgoing_, {}, Status::OK, &finished_);
 }
 
 void Call::give_up() {
@@ -161,18 +192,22 @@ void Call::cut_off(StatusCode code, const std::string& reason) {
   cut_off_with_ = code;
   // Not TryCancel, which could not say why. What has not been written is dropped, and the status goes out: a header is
   // not held up by the client's window.
-  grpc_call_cancel_with_status(context_.c_call(), static_cast<grpc_status_code>(code), reason.c_str(), nullptr);
+  grpc_call_cancel_with_status(wire_->context.c_call(), static_cast<grpc_status_code>(code), reason.c_str(), nullptr);
 }
 
 StatusCode Call::final_code() const {
   if (const StatusCode code = cut_off_with_; code != StatusCode::OK) return code;
-  if (!context_.IsCancelled()) return code_;
+  if (!wire_->context.IsCancelled()) return code_;
   // Whatever else was given came too late to reach the client.
   const bool says_so = code_ == StatusCode::CANCELLED || code_ == StatusCode::DEADLINE_EXCEEDED;
   return says_so ? code_ : left_status().error_code();
 }
 
-void Call::OnDone() {
+void Call::let_go() {
+  if (--awaited_ == 0) end();
+}
+
+void Call::end() {
   state_->writes.remove(*this);
   const StatusCode code = final_code();
   if (is_last_out_ && code == StatusCode::OK) count_sent();
@@ -183,15 +218,17 @@ void Call::OnDone() {
               grpc_code_names.at(static_cast<std::size_t>(code)), sent_bytes_, milliseconds, peer_, names_.id,
               names_.traceparent.empty() ? "" : " trace=", names_.traceparent);
   }
-  self_.reset();
+  on_done();
+  // Whoever still holds the call has nothing more to say to gRPC, which waits for this when the server goes down.
+  const std::shared_ptr<Call> last = std::move(self_);
+  wire_.reset();
 }
 
 /// One message in, one out.
 class Answer::Writer : public Call {
  public:
-  Writer(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context, const CalledMethod& method,
-         UnaryHandler handler)
-      : Call(std::move(state), context, method), handler_(handler) {}
+  Writer(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const CalledMethod& method, UnaryHandler handler)
+      : Call(std::move(state), std::move(wire), method), handler_(handler) {}
 
   void respond(const ::grpc::ByteBuffer& message) {
     if (claim_end()) finish_with(message);
@@ -201,7 +238,7 @@ class Answer::Writer : public Call {
     if (claim_end()) finish(status_of(error));
   }
 
-  void on_gone(std::function<void()> callback) {
+  void call_when_gone(std::function<void()> callback) {
     {
       const std::lock_guard lock(mutex_);
       if (!gone_) {
@@ -213,9 +250,9 @@ class Answer::Writer : public Call {
   }
 
  private:
-  void begin() override { StartRead(&request_); }
+  void begin() override { start_read(request_); }
 
-  void OnReadDone(bool ok) override {
+  void on_read(bool ok) override {
     if (!ok) {
       fail(Error(ErrorCode::invalid_input, "the call has no message"));
       return;
@@ -224,6 +261,10 @@ class Answer::Writer : public Call {
       request_.Clear();
       return;
     }
+    take_apart(request_, [this] { handle(); });
+  }
+
+  void handle() {
     const auto answer = std::make_shared<Answer>(std::static_pointer_cast<Writer>(shared_from_this()));
     try {
       handler_(answer, request_);
@@ -235,7 +276,7 @@ class Answer::Writer : public Call {
     request_.Clear();
   }
 
-  void OnCancel() override {
+  void on_gone() override {
     std::function<void()> callback;
     {
       const std::lock_guard lock(mutex_);
@@ -254,7 +295,7 @@ class Answer::Writer : public Call {
 };
 
 Answer::~Answer() {
-  writer_->fail(Error(ErrorCode::interrupted, "the server is going down"));
+  if (!writer_->has_ended()) writer_->fail(Error(ErrorCode::interrupted, "the server is going down"));
 }
 
 void Answer::respond(const ::grpc::ByteBuffer& message) const {
@@ -266,16 +307,16 @@ void Answer::fail(const Error& error) const {
 }
 
 void Answer::on_gone(std::function<void()> callback) const {
-  writer_->on_gone(std::move(callback));
+  writer_->call_when_gone(std::move(callback));
 }
 
 const Call& Answer::call() const {
   return *writer_;
 }
 
-std::shared_ptr<Call> make_unary_call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
+std::shared_ptr<Call> make_unary_call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire,
                                       const CalledMethod& method, UnaryHandler handler) {
-  return std::make_shared<Answer::Writer>(std::move(state), context, method, handler);
+  return std::make_shared<Answer::Writer>(std::move(state), std::move(wire), method, handler);
 }
 
 namespace {
@@ -298,9 +339,9 @@ class UnknownCall : public Call {
 
 }  // namespace
 
-std::shared_ptr<Call> make_unknown_call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
+std::shared_ptr<Call> make_unknown_call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire,
                                         const CalledMethod& method) {
-  return std::make_shared<UnknownCall>(std::move(state), context, method);
+  return std::make_shared<UnknownCall>(std::move(state), std::move(wire), method);
 }
 
 }  // namespace gpux::server

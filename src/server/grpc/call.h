@@ -16,10 +16,12 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 
 #include "gpux/error.h"
+#include "server/grpc/call_queue.h"
 #include "server/grpc/compression.h"
 #include "server/grpc/server.h"
 #include "server/grpc/write_watch.h"
 #include "server/grpc_counts.h"
+#include "server/request_readers.h"
 #include "server/request_trace.h"
 
 /// A call on its way through the server. All methods are served as streams of bytes, so that keys are asked for before
@@ -44,11 +46,15 @@ class LastingCall {
 
 /// What all calls of a server share.
 struct CallState {
-  CallState(ModelRepository& models, GrpcServerOptions given)
-      : repository(models), options(std::move(given)), writes(options.write_timeout, options.min_bytes_per_second) {}
+  CallState(ModelRepository& models, GrpcServerOptions given, RequestReaders& reading)
+      : repository(models),
+        options(std::move(given)),
+        readers(reading),
+        writes(options.write_timeout, options.min_bytes_per_second) {}
 
   ModelRepository& repository;
   const GrpcServerOptions options;
+  RequestReaders& readers;  ///< used by the queues' threads only
   std::atomic<bool> ready = true;
   std::atomic<bool> going_down = false;
   std::atomic<std::uint64_t> held_bytes = 0;  ///< of requests in flight
@@ -108,17 +114,14 @@ template <typename Message>
   return {&text, 1};
 }
 
-/// What the kinds of calls have in common. Lives until gRPC has let go of it.
-class Call : public ::grpc::ServerBidiReactor<::grpc::ByteBuffer, ::grpc::ByteBuffer>,
-             public std::enable_shared_from_this<Call>,
-             private WatchedWrite {
+/// What the kinds of calls have in common. Lives until gRPC has let go of it. The on_… functions are called by the
+/// thread of the call's queue, one at a time, and never from within a function of this.
+class Call : public std::enable_shared_from_this<Call>, private WatchedWrite {
  public:
-  Call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context, const CalledMethod& method);
+  Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const CalledMethod& method);
 
   /// Called once by what has made the call: asks for the key, if one is needed, then hands over to begin().
   void admit(bool needs_key);
-
-  void OnDone() override;
 
   [[nodiscard]] const std::shared_ptr<CallState>& state() const noexcept { return state_; }
 
@@ -131,20 +134,39 @@ class Call : public ::grpc::ServerBidiReactor<::grpc::ByteBuffer, ::grpc::ByteBu
     return deadline_;
   }
 
+  [[nodiscard]] bool has_ended() const noexcept { return ended_; }
+
  protected:
   /// The call may begin to read.
   virtual void begin() = 0;
 
+  /// start_read() has a message, or there is none (any more).
+  virtual void on_read(bool /*ok*/) {}
+
+  /// What start_write() was given is on its way, or the client has left.
+  virtual void on_written(bool /*ok*/) {}
+
+  /// The client has left, its deadline has passed, or the call was cut off: to be finished soon.
+  virtual void on_gone() {}
+
+  /// Nothing else follows.
+  virtual void on_done() {}
+
   /// Claims the end: true for the first that asks, who then has to finish.
   [[nodiscard]] bool claim_end() noexcept { return !ended_.exchange(true); }
+
+  /// `message` is filled, then on_read() called.
+  void start_read(::grpc::ByteBuffer& message);
 
   /// A message of the client has come. False where it is larger than it may be: the call is cut off.
   [[nodiscard]] bool take(const ::grpc::ByteBuffer& message);
 
-  /// StartWrite. A client that does not take the message within the limits of GrpcServerOptions loses its call, as if
-  /// it had left. Each OnWriteDone has to call ended_write().
+  /// Runs `read` with a message that has come: at once, or where it is long on a thread of CallState::readers.
+  void take_apart(const ::grpc::ByteBuffer& message, std::function<void()> read);
+
+  /// One at a time; on_written() tells of the end. A client that does not take the message within the limits of
+  /// GrpcServerOptions loses its call, as if it had left.
   void start_write(const ::grpc::ByteBuffer& message);
-  void ended_write(bool ok);
 
   /// What a call that its client has left ends with.
   [[nodiscard]] ::grpc::Status left_status() const;
@@ -155,18 +177,17 @@ class Call : public ::grpc::ServerBidiReactor<::grpc::ByteBuffer, ::grpc::ByteBu
   void finish_with(const ::grpc::ByteBuffer& answer);
 
  private:
-  // OnDone() is short and waits for no lock that a call into gRPC is made under: without a thread of gRPC's executor,
-  // which would have to be woken for it.
-  bool InternalInlineable() override { return true; }
-
+  void begin_or_refuse(bool needs_key);
   void give_up() override;
   void cut_off(::grpc::StatusCode code, const std::string& reason);
   void prepare(const ::grpc::ByteBuffer& message);
   void count_sent() noexcept;
+  void let_go();
+  void end();
   [[nodiscard]] ::grpc::StatusCode final_code() const;
 
   std::shared_ptr<CallState> state_;
-  ::grpc::CallbackServerContext& context_;
+  std::unique_ptr<Wire> wire_;
   CalledMethod method_;
   std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> deadline_;
@@ -178,6 +199,8 @@ class Call : public ::grpc::ServerBidiReactor<::grpc::ByteBuffer, ::grpc::ByteBu
   ::grpc::ByteBuffer outgoing_;
   std::size_t outgoing_bytes_ = 0, sent_bytes_ = 0;
   bool is_last_out_ = false;  // the answer went out with the end of the call
+  Operation read_, written_, finished_;
+  std::atomic<int> awaited_ = 3;  // before it ends: admit(), that gRPC has let go, finish(), and what was started
   std::shared_ptr<Call> self_;
 };
 
@@ -209,11 +232,11 @@ class Answer {
 /// Does what a method promises; may throw Error, which is answered.
 using UnaryHandler = void (*)(const std::shared_ptr<Answer>& answer, ::grpc::ByteBuffer& request);
 
-std::shared_ptr<Call> make_unary_call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
+std::shared_ptr<Call> make_unary_call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire,
                                       const CalledMethod& method, UnaryHandler handler);
 
 /// A method that the server does not have: UNIMPLEMENTED.
-std::shared_ptr<Call> make_unknown_call(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
+std::shared_ptr<Call> make_unknown_call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire,
                                         const CalledMethod& method);
 
 }  // namespace gpux::server

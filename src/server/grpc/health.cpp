@@ -58,9 +58,9 @@ class HealthWatch : public Call, public LastingCall {
  private:
   std::shared_ptr<HealthWatch> self() { return std::static_pointer_cast<HealthWatch>(shared_from_this()); }
 
-  void begin() override { StartRead(&request_); }
+  void begin() override { start_read(request_); }
 
-  void OnReadDone(bool ok) override {
+  void on_read(bool ok) override {
     try {
       if (!ok) throw Error(ErrorCode::invalid_input, "the call has no message");
       if (!take(request_)) return;
@@ -94,29 +94,25 @@ class HealthWatch : public Call, public LastingCall {
     go_on();
   }
 
-  void OnWriteDone(bool ok) override {
+  void on_written(bool ok) override {
     const std::lock_guard lock(mutex_);
-    ended_write(ok);
     writing_ = false;
     if (!ok) over_ = true;
     go_on();
   }
 
-  void OnCancel() override {
+  void on_gone() override {
     const std::lock_guard lock(mutex_);
     over_ = true;
     go_on();
   }
 
-  void OnDone() override {
-    {
-      const std::lock_guard lock(state()->mutex);
-      state()->lasting.erase(self());
-    }
-    Call::OnDone();
+  void on_done() override {
+    const std::lock_guard lock(state()->mutex);
+    state()->lasting.erase(self());
   }
 
-  // Under the lock: gRPC calls back from threads of its own, never from here.
+  // Under the lock: gRPC calls back through the queue, never from here.
   void go_on() {
     if (writing_ || ended_) return;
     if (!over_ && found_ && found_ != told_) {
@@ -174,9 +170,9 @@ void check_health(const std::shared_ptr<Answer>& answer, ::grpc::ByteBuffer& req
   });
 }
 
-std::shared_ptr<Call> make_health_watch(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
+std::shared_ptr<Call> make_health_watch(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire,
                                         const CalledMethod& method) {
-  return std::make_shared<HealthWatch>(std::move(state), context, method);
+  return std::make_shared<HealthWatch>(std::move(state), std::move(wire), method);
 }
 
 }  // namespace gpux::server

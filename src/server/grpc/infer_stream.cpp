@@ -38,7 +38,7 @@ class InferStream : public Call, public LastingCall {
     go_on();
   }
 
-  void OnReadDone(bool ok) override {
+  void on_read(bool ok) override {
     if (!ok || !take(request_)) {
       const std::lock_guard lock(mutex_);
       request_.Clear();
@@ -54,11 +54,13 @@ class InferStream : public Call, public LastingCall {
       number = next_number_++;
       ++in_flight_;
     }
-    answer_request(number);
-    const std::lock_guard lock(mutex_);
-    request_.Clear();
-    reading_ = false;
-    go_on();
+    take_apart(request_, [this, number] {
+      answer_request(number);
+      const std::lock_guard lock(mutex_);
+      request_.Clear();
+      reading_ = false;
+      go_on();
+    });
   }
 
   void answer_request(std::uint64_t number) {
@@ -99,16 +101,15 @@ class InferStream : public Call, public LastingCall {
     go_on();
   }
 
-  void OnWriteDone(bool ok) override {
+  void on_written(bool ok) override {
     const std::lock_guard lock(mutex_);
-    ended_write(ok);
     writing_ = false;
     --in_flight_;
     if (!ok) cancelled_ = true;
     go_on();
   }
 
-  void OnCancel() override {
+  void on_gone() override {
     std::map<std::uint64_t, std::shared_ptr<InferRun>> left;
     {
       const std::lock_guard lock(mutex_);
@@ -120,15 +121,12 @@ class InferStream : public Call, public LastingCall {
     for (const auto& [number, run] : left) run->cancel();
   }
 
-  void OnDone() override {
-    {
-      const std::lock_guard lock(state()->mutex);
-      state()->lasting.erase(self());
-    }
-    Call::OnDone();
+  void on_done() override {
+    const std::lock_guard lock(state()->mutex);
+    state()->lasting.erase(self());
   }
 
-  // Starts what can be started. Under the lock: gRPC calls back from threads of its own, never from here.
+  // Starts what can be started. Under the lock: gRPC calls back through the queue, never from here.
   void go_on() {
     if (ended_) return;
     if (cancelled_) {
@@ -147,7 +145,7 @@ class InferStream : public Call, public LastingCall {
     }
     if (!reading_ && !no_more_ && !ending_ && in_flight_ < state()->options.max_stream_requests) {
       reading_ = true;
-      StartRead(&request_);
+      start_read(request_);
     }
   }
 
@@ -167,9 +165,9 @@ class InferStream : public Call, public LastingCall {
 
 }  // namespace
 
-std::shared_ptr<Call> make_infer_stream(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
+std::shared_ptr<Call> make_infer_stream(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire,
                                         const CalledMethod& method) {
-  return std::make_shared<InferStream>(std::move(state), context, method);
+  return std::make_shared<InferStream>(std::move(state), std::move(wire), method);
 }
 
 }  // namespace gpux::server

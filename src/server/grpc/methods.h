@@ -14,7 +14,7 @@ struct Method {
   bool needs_key;    ///< where keys are set
   /// One of the two: a method with one answer, or one that makes its call.
   UnaryHandler unary;
-  std::shared_ptr<Call> (*make)(std::shared_ptr<CallState> state, ::grpc::CallbackServerContext& context,
+  std::shared_ptr<Call> (*make)(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire,
                                 const CalledMethod& method);
   const char* type = "unary";  ///< as of GrpcMethodCounts
 };

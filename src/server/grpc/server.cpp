@@ -4,13 +4,13 @@
 #include <climits>
 #include <mutex>
 
+#include <absl/synchronization/mutex.h>
 #include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/tls_certificate_provider.h>
@@ -20,61 +20,75 @@
 #include "gpux/error.h"
 #include "server/grpc/methods.h"
 #include "server/http/listening.h"
+#include "server/http/server.h"
 #include "server/http/tls_check.h"
 
 namespace gpux::server {
 namespace {
-
-using ::grpc::ByteBuffer;
-using ::grpc::CallbackServerContext;
-
-::grpc::ServerBidiReactor<ByteBuffer, ByteBuffer>* begin(const std::shared_ptr<Call>& call, bool needs_key) {
-  call->admit(needs_key);
-  return call.get();
-}
 
 // Registers methods as generated code does, but all as streams of bytes.
 class MethodTable : public ::grpc::Service {
  public:
   MethodTable(const std::shared_ptr<CallState>& state, std::span<const Method> methods) {
     for (std::size_t i = 0; i < methods.size(); ++i) {
-      const CalledMethod called{methods[i].path, &state->counts->add(methods[i].path, methods[i].type)};
-      AddMethod(new ::grpc::internal::RpcServiceMethod(methods[i].path, ::grpc::internal::RpcMethod::BIDI_STREAMING,
-                                                       nullptr));
-      MarkMethodRawCallback(static_cast<int>(i),
-                            new ::grpc::internal::CallbackBidiHandler<ByteBuffer, ByteBuffer>(
-                                [state, method = methods[i], called](CallbackServerContext* context) {
-                                  return begin(method.unary != nullptr
-                                                   ? make_unary_call(state, *context, called, method.unary)
-                                                   : method.make(state, *context, called),
-                                               method.needs_key);
-                                }));
+      const Method& method = methods[i];
+      const int index = static_cast<int>(i);
+      AddMethod(
+          new ::grpc::internal::RpcServiceMethod(method.path, ::grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
+      MarkMethodRaw(index);
+      const CalledMethod called{method.path, &state->counts->add(method.path, method.type)};
+      sources_.push_back({.request =
+                              [this, index](Wire& wire, ::grpc::ServerCompletionQueue& queue, void* tag) {
+                                RequestAsyncBidiStreaming(index, &wire.context, &wire.stream, &queue, &queue, tag);
+                              },
+                          .take =
+                              [state, method, called](std::unique_ptr<Wire> wire) {
+                                const auto call = method.unary != nullptr
+                                                      ? make_unary_call(state, std::move(wire), called, method.unary)
+                                                      : method.make(state, std::move(wire), called);
+                                call->admit(method.needs_key);
+                              }});
     }
   }
-};
 
-class UnknownMethods : public ::grpc::CallbackGenericService {
- public:
-  explicit UnknownMethods(std::shared_ptr<CallState> state)
-      : state_(std::move(state)), counts_(&state_->counts->add("/unknown/unknown", "unary")) {}
+  [[nodiscard]] const std::vector<CallSource>& sources() const noexcept { return sources_; }
 
  private:
-  ::grpc::ServerGenericBidiReactor* CreateReactor(::grpc::GenericCallbackServerContext* context) override {
-    return begin(make_unknown_call(state_, *context, {context->method(), counts_}), true);
+  std::vector<CallSource> sources_;
+};
+
+// Whatever else is called.
+class UnknownMethods {
+ public:
+  explicit UnknownMethods(const std::shared_ptr<CallState>& state) {
+    source_.request = [this](Wire& wire, ::grpc::ServerCompletionQueue& queue, void* tag) {
+      service_.RequestCall(&wire.context, &wire.stream, &queue, &queue, tag);
+    };
+    source_.take = [state, counts = &state->counts->add("/unknown/unknown", "unary")](std::unique_ptr<Wire> wire) {
+      const CalledMethod called{wire->context.method(), counts};
+      make_unknown_call(state, std::move(wire), called)->admit(true);
+    };
   }
 
-  std::shared_ptr<CallState> state_;
-  GrpcMethodCounts* counts_;
+  ::grpc::AsyncGenericService& service() noexcept { return service_; }
+
+  [[nodiscard]] const CallSource& source() const noexcept { return source_; }
+
+ private:
+  ::grpc::AsyncGenericService service_;
+  CallSource source_;
 };
 
 // What the libraries have to say goes where gpux's log goes.
-void route_log() {
+void set_up_libraries() {
   static std::once_flag once;
   std::call_once(once, [] {
     gpr_set_log_function([](gpr_log_func_args* line) { log::debug("grpc: {}", line->message); });
     google::protobuf::SetLogHandler([](google::protobuf::LogLevel, const char*, int, const std::string& message) {
       log::debug("protobuf: {}", message);
     });
+    // On by default in Debian's build, at a twentieth of a request's cost.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   });
 }
 
@@ -103,14 +117,17 @@ std::chrono::system_clock::time_point on_system_clock(std::chrono::steady_clock:
 
 struct GrpcServer::Implementation {
   Implementation(ModelRepository& repository, const GrpcServerOptions& options)
-      : state(std::make_shared<CallState>(repository, options)),
+      : readers(std::max(options.reading_threads, 1U)),
+        state(std::make_shared<CallState>(repository, options, readers)),
         inference(state, inference_methods()),
         health(state, health_methods()),
         unknown(state) {}
 
+  RequestReaders readers;
   std::shared_ptr<CallState> state;
   MethodTable inference, health;
   UnknownMethods unknown;
+  std::unique_ptr<CallQueue> queue;
   std::unique_ptr<::grpc::Server> server;
   int port = 0;
 
@@ -121,7 +138,7 @@ struct GrpcServer::Implementation {
 };
 
 GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& options) {
-  route_log();
+  set_up_libraries();
   // gRPC does not say why it cannot listen: found out beforehand.
   if (!options.tls_certificate.empty()) http::check_tls_files(options.tls_certificate, options.tls_key);
   if (options.port != 0) (void)http::ListeningSocket::tcp(options.host, options.port);
@@ -132,7 +149,14 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
   builder.AddListeningPort(address_of(options.host, options.port), credentials_of(options), &implementation_->port);
   builder.RegisterService(&implementation_->inference);
   builder.RegisterService(&implementation_->health);
-  builder.RegisterCallbackGenericService(&implementation_->unknown);
+  builder.RegisterAsyncGenericService(&implementation_->unknown.service());
+  implementation_->queue = std::make_unique<CallQueue>(
+      builder.AddCompletionQueue(),
+      CallQueue::Options{.threads = options.threads != 0 ? options.threads : http::threads_by_default(),
+                         .busy_poll = options.busy_poll});
+  // Of server reflection.
+  builder.SetSyncServerOption(::grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(::grpc::ServerBuilder::MAX_POLLERS, 1);
   // Call looks at the size: gRPC does so no earlier, when it has the whole message, and would not say how it ended.
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
@@ -157,6 +181,11 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
     throw Error(ErrorCode::resource_exhausted,
                 fmt::format("cannot listen for gRPC on port {} of host {}", options.port, options.host));
   }
+  CallQueue& queue = *implementation_->queue;
+  for (const CallSource& source : implementation_->inference.sources()) queue.serve(source);
+  for (const CallSource& source : implementation_->health.sources()) queue.serve(source);
+  queue.serve(implementation_->unknown.source());
+  queue.start();
 }
 
 GrpcServer::~GrpcServer() {

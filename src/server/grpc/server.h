@@ -19,6 +19,12 @@ struct GrpcServerOptions {
   /// PEM files, both or none. Read again when they have changed.
   std::filesystem::path tls_certificate;
   std::filesystem::path tls_key;
+  /// That read and write; 0: http::threads_by_default().
+  unsigned threads = 0;
+  std::chrono::microseconds busy_poll{50};  ///< as of http::ServerOptions
+  /// Longer messages are not taken apart on those threads, but on these.
+  std::uint64_t read_here_bytes = 256 << 10;
+  unsigned reading_threads = 2;
   std::vector<std::string> api_keys;                           ///< empty: none is asked for
   ProbeLimits probe;                                           ///< of the health service and the Ready methods
   bool log_requests = false;                                   ///< one line of the log for each
@@ -38,7 +44,7 @@ struct GrpcServerOptions {
 /// Metadata `x-request-id` of an answer is the client's own or a new one.
 class GrpcServer {
  public:
-  /// Binds, listens and answers from here on, on threads of gRPC's. The repository must outlive the server.
+  /// Binds, listens and answers from here on, on threads of its own. The repository must outlive the server.
   /// Errors as of http::Server.
   GrpcServer(ModelRepository& repository, const GrpcServerOptions& options);
   /// Ends now: what is in flight is cut off.

@@ -15,8 +15,8 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 
+#include "server/busy_poll.h"
 #include "server/http/asio.h"
-#include "server/http/busy_poll.h"
 #include "server/http/service.h"
 
 namespace gpux::http {
@@ -104,7 +104,7 @@ class Loop {
   std::time_t date_second_ = 0;
   std::array<char, 32> date_{};
   bool ending_ = false;
-  BusyPoll busy_poll_;
+  server::BusyPoll busy_poll_;
   Timer sweep_timer_;
   std::thread thread_;
 };

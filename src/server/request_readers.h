@@ -10,15 +10,15 @@
 
 namespace gpux::server {
 
-/// Threads that take long texts apart, so that those that read and write go on meanwhile. Started when first needed.
-class TextReaders {
+/// Threads that take long requests apart, so that those that read and write go on meanwhile. Started when first needed.
+class RequestReaders {
  public:
-  explicit TextReaders(unsigned threads) : most_threads_(threads) {}
+  explicit RequestReaders(unsigned threads) : most_threads_(threads) {}
 
   /// Does what it was given, and waits for it.
-  ~TextReaders();
-  TextReaders(const TextReaders&) = delete;
-  TextReaders& operator=(const TextReaders&) = delete;
+  ~RequestReaders();
+  RequestReaders(const RequestReaders&) = delete;
+  RequestReaders& operator=(const RequestReaders&) = delete;
 
   /// `task` runs on one of the threads, in the order of calls. It must not throw.
   void post(std::function<void()> task);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace gpux::http {
+namespace gpux::server {
 
 /// Whether a thread without work looks out for more for a while before it sleeps: to wake a sleeping thread costs tens
 /// of microseconds where a processor idles. It does where that has lately paid off, and now and then to find out. One
@@ -33,4 +33,4 @@ class BusyPoll {
   int slept_ = 0;
 };
 
-}  // namespace gpux::http
+}  // namespace gpux::server

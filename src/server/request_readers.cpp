@@ -1,10 +1,10 @@
-#include "server/text_readers.h"
+#include "server/request_readers.h"
 
 #include <utility>
 
 namespace gpux::server {
 
-TextReaders::~TextReaders() {
+RequestReaders::~RequestReaders() {
   {
     const std::lock_guard lock(mutex_);
     ended_ = true;
@@ -13,7 +13,7 @@ TextReaders::~TextReaders() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void TextReaders::post(std::function<void()> task) {
+void RequestReaders::post(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
@@ -22,7 +22,7 @@ void TextReaders::post(std::function<void()> task) {
   changed_.notify_one();
 }
 
-void TextReaders::work() {
+void RequestReaders::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     ++idle_;

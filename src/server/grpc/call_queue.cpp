@@ -1,0 +1,129 @@
+#include "server/grpc/call_queue.h"
+
+#include <utility>
+
+namespace gpux::server {
+namespace {
+
+// So many events in a row: more to do than one thread can.
+constexpr unsigned events_without_rest = 16;
+
+}  // namespace
+
+void Wire::when_gone(std::function<void()> gone) {
+  gone_ = std::move(gone);
+  tell_gone();
+}
+
+void Wire::tell_gone() {
+  if (is_half_told_.exchange(true)) gone_();
+}
+
+CallQueue::CallQueue(std::unique_ptr<::grpc::ServerCompletionQueue> queue, const Options& options)
+    : queue_(std::move(queue)), options_(options), busy_poll_(options.busy_poll) {}
+
+CallQueue::~CallQueue() {
+  queue_->Shutdown();
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  called_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  // Where there was no thread, something may be left: gRPC wants it taken.
+  if (threads_.empty()) lead();
+}
+
+void CallQueue::serve(const CallSource& source) {
+  Wire* const wire = std::make_unique<Wire>().release();  // gRPC's, until it comes back
+  wire->context.AsyncNotifyWhenDone(&wire->over_);
+  wire->arrived_ = [this, &source, wire](bool ok) {
+    std::unique_ptr<Wire> come(wire);
+    if (!ok) return;
+    // First, so that another may come meanwhile.
+    serve(source);
+    source.take(std::move(come));
+  };
+  source.request(*wire, *queue_, &wire->arrived_);
+}
+
+void CallQueue::start() {
+  threads_.emplace_back([this] { lead(); });
+  for (unsigned i = 1; i < options_.threads; ++i) threads_.emplace_back([this] { help(); });
+}
+
+void CallQueue::lead() {
+  unsigned without_rest = 0;
+  for (;;) {
+    Event event;
+    look(event);
+    if (event.found == ::grpc::CompletionQueue::TIMEOUT) {
+      without_rest = 0;
+      if (const auto time = busy_poll_.time(); time.count() != 0) {
+        look_out(event, time);
+        busy_poll_.learn(event.found == ::grpc::CompletionQueue::GOT_EVENT);
+      }
+    } else {
+      call_for_help(without_rest);
+    }
+    if (event.found == ::grpc::CompletionQueue::TIMEOUT) {
+      event.found =
+          queue_->Next(&event.tag, &event.ok) ? ::grpc::CompletionQueue::GOT_EVENT : ::grpc::CompletionQueue::SHUTDOWN;
+    }
+    if (event.found == ::grpc::CompletionQueue::SHUTDOWN) return;
+    handle(event);
+  }
+}
+
+void CallQueue::help() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ++asleep_;
+    called_.wait(lock, [&] { return calls_ != 0 || ended_; });
+    --asleep_;
+    if (ended_) return;
+    --calls_;
+    lock.unlock();
+    unsigned without_rest = 0;
+    for (;;) {
+      Event event;
+      look(event);
+      if (event.found == ::grpc::CompletionQueue::TIMEOUT) {
+        without_rest = 0;
+        look_out(event, options_.busy_poll);
+      } else {
+        call_for_help(without_rest);
+      }
+      if (event.found != ::grpc::CompletionQueue::GOT_EVENT) break;
+      handle(event);
+    }
+    lock.lock();
+  }
+}
+
+void CallQueue::handle(const Event& event) {
+  (*static_cast<Operation*>(event.tag))(event.ok);
+}
+
+void CallQueue::look(Event& event) {
+  event.found = queue_->AsyncNext(&event.tag, &event.ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
+}
+
+void CallQueue::look_out(Event& event, std::chrono::microseconds time) {
+  const auto end = Clock::now() + time;
+  while (event.found == ::grpc::CompletionQueue::TIMEOUT && Clock::now() < end) look(event);
+}
+
+void CallQueue::call_for_help(unsigned& without_rest) {
+  if (++without_rest < events_without_rest) return;
+  without_rest = 0;
+  if (asleep_.load(std::memory_order_relaxed) == 0) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (calls_ != 0) return;
+    ++calls_;
+  }
+  called_.notify_one();
+}
+
+}  // namespace gpux::server

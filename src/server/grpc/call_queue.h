@@ -1,0 +1,104 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+
+#include "server/busy_poll.h"
+
+namespace gpux::server {
+
+/// What gRPC gives back by its address when it has done what it was asked for; called with `ok` of
+/// grpc::CompletionQueue::Next(). May destroy itself.
+using Operation = std::function<void(bool ok)>;
+
+/// gRPC's end of a call.
+class Wire {
+ public:
+  ::grpc::GenericServerContext context;
+  ::grpc::GenericServerAsyncReaderWriter stream{&context};
+
+  /// `gone` is called once when the call is over for gRPC, answered or left: at once where it is already. To be called
+  /// once, when the call has arrived.
+  void when_gone(std::function<void()> gone);
+
+ private:
+  friend class CallQueue;
+
+  void tell_gone();
+
+  Operation arrived_;
+  Operation over_ = [this](bool) { tell_gone(); };
+  std::atomic<bool> is_half_told_ = false;  // one of the two has happened: when_gone(), and that it is over
+  std::function<void()> gone_;
+};
+
+/// Where calls come from.
+struct CallSource {
+  /// Asks gRPC for the next one: its wire, and the tag to come back with.
+  std::function<void(Wire& wire, ::grpc::ServerCompletionQueue& queue, void* tag)> request;
+  /// Takes one that has come.
+  std::function<void(std::unique_ptr<Wire> wire)> take;
+};
+
+/// Does what calls need, on threads of its own. gRPC's core lets one thread poll for all and wake the one that it found
+/// something for, which takes longer than most of what there is to do. So one thread does everything while it finds
+/// moments of rest, and others join in when it does not.
+class CallQueue {
+ public:
+  struct Options {
+    unsigned threads = 1;                    ///< at least 1
+    std::chrono::microseconds busy_poll{0};  ///< as of GrpcServerOptions
+  };
+
+  CallQueue(std::unique_ptr<::grpc::ServerCompletionQueue> queue, const Options& options);
+  /// The server must have been shut down: its calls need the threads until then.
+  ~CallQueue();
+  CallQueue(const CallQueue&) = delete;
+  CallQueue& operator=(const CallQueue&) = delete;
+
+  /// Takes the source's calls, one after the other, until the server shuts down. Before start(), or on a thread of
+  /// this; the source must outlive this.
+  void serve(const CallSource& source);
+
+  void start();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Found = ::grpc::CompletionQueue::NextStatus;
+
+  /// What a thread has found; what is there at once, or comes within a time.
+  struct Event {
+    void* tag = nullptr;
+    bool ok = false;
+    Found found = ::grpc::CompletionQueue::TIMEOUT;
+  };
+
+  void lead();
+  void help();
+  void handle(const Event& event);
+  void look(Event& event);
+  void look_out(Event& event, std::chrono::microseconds time);
+  void call_for_help(unsigned& without_rest);
+
+  std::unique_ptr<::grpc::ServerCompletionQueue> queue_;
+  const Options options_;
+  BusyPoll busy_poll_;  // the leader's
+
+  std::mutex mutex_;
+  std::condition_variable called_;
+  unsigned calls_ = 0;  // for help, and not heard yet
+  bool ended_ = false;
+  std::atomic<unsigned> asleep_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace gpux::server
