@@ -26,6 +26,7 @@ std::string start_in_background(std::vector<std::string> arguments) {
   std::FILE* said = std::tmpfile();
   if (said == nullptr) throw_file_error("create", "a temporary file", errno);
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (nothing < 0) throw_file_error("open", "/dev/null", errno);
   const pid_t child = ::fork();
   if (child < 0) throw_file_error("start", program, errno);
   if (child == 0) {

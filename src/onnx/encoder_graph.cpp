@@ -220,7 +220,7 @@ class EncoderWriter {
     const std::string mask = graph_.node("Cast", {"attention_mask"}, {{"to", std::int64_t{1}}});
     const std::string wide = graph_.node("Unsqueeze", {mask, list({1, 2})});
     const std::string left_out = graph_.node("Sub", {graph_.scalar(1), wide});
-    const std::string bias = graph_.node("Mul", {left_out, graph_.scalar(std::numeric_limits<float>::lowest())});
+    std::string bias = graph_.node("Mul", {left_out, graph_.scalar(std::numeric_limits<float>::lowest())});
     if (config_.family != EncoderFamily::mpnet) return bias;
     return graph_.node("Add", {bias, relative_bias()});
   }
