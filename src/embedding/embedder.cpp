@@ -198,8 +198,10 @@ std::vector<float> Embedder::embed(std::string_view text, const EmbedOptions& op
   const Tensor* output = outputs.front().second.tensor();
   if (output == nullptr) refuse(fmt::format("output '{}' is no tensor", output_));
   std::vector<float> vector = pooled(*output, encoding, options);
-  if (options.dimensions != 0 && options.dimensions < vector.size()) vector.resize(options.dimensions);
-  if (options.normalize.value_or(model_.normalize)) normalize(vector);
+  const bool is_cut = options.dimensions != 0 && options.dimensions < vector.size();
+  if (is_cut) vector.resize(options.dimensions);
+  // Models that can be cut are trained on normalised parts; the graph may have normalised the whole, which says nothing.
+  if (options.normalize.value_or(model_.normalize || is_cut)) normalize(vector);
   return vector;
 }
 

@@ -18,8 +18,9 @@ namespace gpux::embedding {
 struct EmbedOptions {
   std::optional<std::string> prompt;                 ///< text to put before each; empty: the model's default
   std::size_t max_tokens = 0;                        ///< with the special ones; 0: as many as the model takes
-  std::size_t dimensions = 0;                        ///< the vector's first so many, normalised after the cut; 0: all
-  std::optional<bool> normalize;                     ///< to length 1; empty: as the model says
+  std::size_t dimensions = 0;                        ///< the vector's first so many; 0: all
+  std::optional<bool> normalize;                     ///< to length 1, after the cut; empty: what is cut, else as the
+                                                     ///< model says
   std::optional<std::chrono::milliseconds> timeout;  ///< of a run; empty: as long as it takes
 };
 

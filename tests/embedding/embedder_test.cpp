@@ -102,6 +102,14 @@ TEST_F(Embeddings, AreCutAndNormalized) {
   EXPECT_THAT(embedder.embed(text), Pointwise(FloatNear(near_enough), normalized(mean)));
   EXPECT_THAT(embedder.embed(text, {.dimensions = 5}), Pointwise(FloatNear(near_enough), normalized(five)));
   EXPECT_THAT(embedder.embed(text, {.dimensions = 5, .normalize = false}), Pointwise(FloatNear(near_enough), five));
+
+  // What is cut is normalised, whatever the folder says of the whole; all of a vector is not cut.
+  const Embedder plain = encoder(mean_pooling, false);
+  EXPECT_THAT(plain.embed(text, {.dimensions = 5}), Pointwise(FloatNear(near_enough), normalized(five)));
+  EXPECT_THAT(plain.embed(text, {.dimensions = 5, .normalize = false}), Pointwise(FloatNear(near_enough), five));
+  EXPECT_THAT(plain.embed(text, {.dimensions = 16}), Pointwise(FloatNear(near_enough), mean));
+  EXPECT_THAT(plain.embed(text, {.dimensions = 16, .normalize = true}),
+              Pointwise(FloatNear(near_enough), normalized(mean)));
 }
 
 TEST_F(Embeddings, HaveThePromptBeforeTheText) {
