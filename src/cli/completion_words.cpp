@@ -41,6 +41,7 @@ const std::vector<KnownValue>& known_values() {
       {"precision", {"fp32", "fp16", "bf16", "int8"}},
       {"optimization", {"disabled", "basic", "extended", "layout", "all"}},
       {"case", {}},
+      {"column", {}},
       {"default", {}},
       {"device", {}},
       {"dim", {}},

@@ -22,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct EmbedFlags {
-  std::string model, output, field, prompt, timeout;
+  std::string model, output, prompt, timeout;
+  TextForm form;
   std::optional<std::string> prompt_text;
   std::vector<std::string> texts;
   std::optional<bool> normalize;
@@ -75,7 +76,7 @@ void embed_texts(const EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
   if (!flags.output.empty()) VectorWriter::check_name(flags.output);
   embedding::SentenceModel model = open_folder(flags.model);
-  const embedding::TextSource texts = texts_of(flags.texts, flags.field);
+  const Texts texts = texts_of(flags.texts, flags.form);
   const LoadSettings settings = settings_of(flags, model);
   const embedding::EmbedOptions options{.prompt = prompt_of(flags, model),
                                         .max_tokens = flags.max_tokens,
@@ -92,7 +93,7 @@ void embed_texts(const EmbedFlags& flags, Context& context) {
                                      .dimension = flags.dimensions != 0 ? flags.dimensions : embedder.dimension()});
   const auto start = std::chrono::steady_clock::now();
   const unsigned workers = flags.workers != 0 ? flags.workers : default_workers(settings.options);
-  const std::uint64_t count = embedding::embed_all(embedder, options, texts, workers,
+  const std::uint64_t count = embedding::embed_all(embedder, options, texts.next, workers,
                                                    [&](std::span<const float> vector) { writer.add(vector); });
   writer.finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -109,17 +110,20 @@ void add_embed(CLI::App& program, Context& context) {
   verb->add_option("TEXT", flags->texts, "texts; @FILE: each line of a file; -: of standard input (default)");
   verb->add_option("-m,--model", flags->model, "a folder with tokenizer.json and model.onnx or onnx/model.onnx");
   verb->add_option("-o,--output", flags->output, "write to FILE.{jsonl,npy,f32} instead of printing JSON lines");
-  verb->add_option("--field", flags->field, "lines are JSON objects, and the text is in this field");
+  CLI::Option* field =
+      verb->add_option("--field", flags->form.field, "lines are JSON objects, and the text is in this field");
+  verb->add_option("--column", flags->form.column, "files are CSV with a header, and the text is in this column")
+      ->excludes(field);
   CLI::Option* prompt = verb->add_option("--prompt", flags->prompt, "put this prompt of the model before each text");
   verb->add_option_function<std::string>(
           "--prompt-text", [flags](const std::string& text) { flags->prompt_text = text; },
           "put this text before each; '' for none, where the model has a default")
       ->excludes(prompt);
-  verb->add_option("--dimensions", flags->dimensions, "the first so many of each vector")
+  verb->add_option("--dimensions", flags->dimensions, "the first so many of each vector, to length 1 again")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   verb->add_flag_function(
       "--normalize,!--no-normalize", [flags](std::int64_t count) { flags->normalize = count > 0; },
-      "to length 1 (default: as the model's folder says)");
+      "to length 1 (default: what is cut; else as the model's folder says)");
   verb->add_option("--max-tokens", flags->max_tokens, "cut a longer text (default: what the model takes)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   verb->add_option("--workers", flags->workers, "texts at a time (default: processors of this process)")

@@ -1,6 +1,7 @@
 #include "cli/texts.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -8,128 +9,245 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/spelling.h"
 #include "gpux/error.h"
 #include "model/bounded_json.h"
+#include "text/csv.h"
 
 namespace gpux::cli {
 namespace {
 
-/// The lines of a file, or of standard input.
-class Lines {
+/// The texts of a file, or of standard input.
+class TextFile {
  public:
-  explicit Lines(const std::string& argument)
+  TextFile() = default;
+  virtual ~TextFile() = default;
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+
+  virtual bool next(std::string& text) = 0;
+
+  [[nodiscard]] virtual std::uint64_t bytes_read() const = 0;
+};
+
+/// Open for reading, closed in the end.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& argument)
       : name_(argument == "-" ? "standard input" : argument.substr(1)),
         file_(argument == "-" ? stdin : std::fopen(name_.c_str(), "re")) {
     if (file_ == nullptr) throw_file_error("open", name_, errno);
   }
 
-  ~Lines() {
-    std::free(line_);  // NOLINT(cppcoreguidelines-no-malloc): getline's
+  ~OpenFile() {
     if (file_ != stdin) std::fclose(file_);
   }
 
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
 
-  bool next(std::string& text) {
-    const ssize_t length = ::getline(&line_, &room_, file_);
-    if (length < 0 && std::ferror(file_) != 0) throw_file_error("read", name_, errno);
+  [[nodiscard]] std::FILE* get() const { return file_; }
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+  std::FILE* file_;
+};
+
+/// Its lines; or what a field of theirs says.
+class Lines final : public TextFile {
+ public:
+  Lines(const std::string& argument, const std::string& field) : file_(argument), field_(field) {}
+
+  ~Lines() override {
+    std::free(line_);  // NOLINT(cppcoreguidelines-no-malloc): getline's
+  }
+
+  bool next(std::string& text) override {
+    while (next_line(text)) {
+      if (field_.empty()) return true;
+      if (text.find_first_not_of(" \t") == std::string::npos) continue;
+      text = field_of(text);
+      return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::uint64_t bytes_read() const override { return bytes_; }
+
+ private:
+  bool next_line(std::string& text) {
+    const ssize_t length = ::getline(&line_, &room_, file_.get());
+    if (length < 0 && std::ferror(file_.get()) != 0) throw_file_error("read", file_.name(), errno);
     if (length < 0) return false;
     ++number_;
+    bytes_ += static_cast<std::uint64_t>(length);
     text.assign(line_, static_cast<std::size_t>(length));
     if (text.ends_with('\n')) text.pop_back();
     if (text.ends_with('\r')) text.pop_back();
     return true;
   }
 
-  /// "texts.jsonl:3"
-  [[nodiscard]] std::string place() const { return fmt::format("{}:{}", name_, number_); }
+  [[nodiscard]] std::string field_of(const std::string& line) const {
+    const auto refuse = [&](std::string_view what) {
+      throw Error(ErrorCode::invalid_input, fmt::format("{}:{}: {}", file_.name(), number_, what));
+    };
+    nlohmann::ordered_json object;
+    try {
+      object = parse_bounded_json(line);
+    } catch (const nlohmann::ordered_json::exception&) {
+      refuse("is not JSON; --field reads an object from each line");
+    } catch (const Error& error) {
+      refuse(error.message());
+    }
+    if (!object.is_object()) refuse("is no JSON object");
+    const auto found = object.find(field_);
+    if (found == object.end()) refuse(fmt::format("there is no field '{}'", field_));
+    if (!found->is_string()) refuse(fmt::format("field '{}' is no text", field_));
+    return found->get<std::string>();
+  }
 
- private:
-  std::string name_;
-  std::FILE* file_;
+  OpenFile file_;
+  const std::string& field_;
   char* line_ = nullptr;
   std::size_t room_ = 0;
-  std::uint64_t number_ = 0;
+  std::uint64_t number_ = 0, bytes_ = 0;
 };
 
-bool reads_lines(const std::string& argument) {
+/// A column of its records.
+class Column final : public TextFile {
+ public:
+  Column(const std::string& argument, const std::string& column) : file_(argument), reader_(file_.get(), file_.name()) {
+    if (!reader_.next(fields_)) refuse(fmt::format("--column '{}': there is no header", column));
+    width_ = fields_.size();
+    const auto found = std::find(fields_.begin(), fields_.end(), column);
+    if (found == fields_.end()) {
+      refuse(fmt::format("there is no column '{}'; the header has {}", column, join(fields_)));
+    }
+    if (std::find(found + 1, fields_.end(), column) != fields_.end()) {
+      refuse(fmt::format("column '{}' stands there twice", column));
+    }
+    index_ = static_cast<std::size_t>(found - fields_.begin());
+  }
+
+  bool next(std::string& text) override {
+    if (!reader_.next(fields_)) return false;
+    if (fields_.size() != width_) refuse(fmt::format("{} fields, the header has {}", fields_.size(), width_));
+    text = std::move(fields_[index_]);
+    return true;
+  }
+
+  [[nodiscard]] std::uint64_t bytes_read() const override { return reader_.bytes(); }
+
+ private:
+  [[noreturn]] void refuse(std::string_view what) const {
+    throw Error(ErrorCode::invalid_input, fmt::format("{}: {}", reader_.place(), what));
+  }
+
+  OpenFile file_;
+  text::CsvReader reader_;
+  std::vector<std::string> fields_;
+  std::size_t width_ = 0, index_ = 0;
+};
+
+bool reads_file(const std::string& argument) {
   return argument == "-" || argument.starts_with("@");
 }
 
-std::string field_of(const std::string& line, const std::string& field, const Lines& lines) {
-  const auto refuse = [&](std::string_view what) {
-    throw Error(ErrorCode::invalid_input, fmt::format("{}: {}", lines.place(), what));
-  };
-  nlohmann::ordered_json object;
-  try {
-    object = parse_bounded_json(line);
-  } catch (const nlohmann::ordered_json::exception&) {
-    refuse("is not JSON; --field reads an object from each line");
-  } catch (const Error& error) {
-    refuse(error.message());
-  }
-  if (!object.is_object()) refuse("is no JSON object");
-  const auto found = object.find(field);
-  if (found == object.end()) refuse(fmt::format("there is no field '{}'", field));
-  if (!found->is_string()) refuse(fmt::format("field '{}' is no text", field));
-  return found->get<std::string>();
+// Of what is still to be read; empty where it cannot be known.
+std::optional<std::uint64_t> bytes_of(const std::string& argument) {
+  if (!reads_file(argument)) return argument.size() + 1;
+
+  struct stat status {};
+
+  const int failed = argument == "-" ? ::fstat(STDIN_FILENO, &status) : ::stat(argument.c_str() + 1, &status);
+  if (failed != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  const off_t before = argument == "-" ? ::lseek(STDIN_FILENO, 0, SEEK_CUR) : 0;
+  return static_cast<std::uint64_t>(std::max<off_t>(status.st_size - std::max<off_t>(before, 0), 0));
 }
 
-class Texts {
+std::optional<std::uint64_t> bytes_of(const std::vector<std::string>& arguments) {
+  std::uint64_t sum = 0;
+  for (const std::string& argument : arguments) {
+    const auto bytes = bytes_of(argument);
+    if (!bytes) return std::nullopt;
+    sum += *bytes;
+  }
+  return sum;
+}
+
+class Arguments {
  public:
-  Texts(std::vector<std::string> arguments, std::string field)
-      : arguments_(std::move(arguments)), field_(std::move(field)) {}
+  Arguments(std::vector<std::string> arguments, TextForm form)
+      : arguments_(std::move(arguments)), form_(std::move(form)), bytes_(bytes_of(arguments_)) {}
 
   bool next(std::string& text) {
     for (;;) {
-      if (lines_ && next_line(text)) return true;
-      lines_.reset();
-      if (next_ == arguments_.size()) return false;
-      const std::string& argument = arguments_[next_++];
-      if (!reads_lines(argument)) {
-        text = argument;
+      if (file_ && file_->next(text)) {
+        read_ = read_before_ + file_->bytes_read();
         return true;
       }
-      lines_ = std::make_unique<Lines>(argument);
+      if (file_) read_before_ += file_->bytes_read();
+      file_.reset();
+      if (next_ == arguments_.size()) return false;
+      const std::string& argument = arguments_[next_++];
+      if (!reads_file(argument)) {
+        text = argument;
+        read_before_ += argument.size() + 1;
+        read_ = read_before_;
+        return true;
+      }
+      file_ = open(argument);
     }
+  }
+
+  [[nodiscard]] std::optional<double> share_read() const {
+    if (!bytes_) return std::nullopt;
+    if (*bytes_ == 0) return 1;
+    return std::min(1.0, static_cast<double>(read_) / static_cast<double>(*bytes_));
   }
 
  private:
-  bool next_line(std::string& text) {
-    while (lines_->next(text)) {
-      if (field_.empty()) return true;
-      if (text.find_first_not_of(" \t") == std::string::npos) continue;
-      text = field_of(text, field_, *lines_);
-      return true;
-    }
-    return false;
+  [[nodiscard]] std::unique_ptr<TextFile> open(const std::string& argument) const {
+    if (!form_.column.empty()) return std::make_unique<Column>(argument, form_.column);
+    return std::make_unique<Lines>(argument, form_.field);
   }
 
   std::vector<std::string> arguments_;
-  std::string field_;
+  TextForm form_;
+  std::optional<std::uint64_t> bytes_;
   std::size_t next_ = 0;
-  std::unique_ptr<Lines> lines_;
+  std::uint64_t read_before_ = 0;
+  std::atomic<std::uint64_t> read_ = 0;
+  std::unique_ptr<TextFile> file_;
 };
+
+void require_files(const std::vector<std::string>& arguments, std::string_view flag) {
+  if (std::all_of(arguments.begin(), arguments.end(), reads_file)) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("{} is read from lines of @FILE or of standard input, not from texts given", flag));
+}
 
 }  // namespace
 
-embedding::TextSource texts_of(std::vector<std::string> arguments, std::string field) {
+Texts texts_of(std::vector<std::string> arguments, TextForm form) {
   if (arguments.empty()) {
     if (::isatty(STDIN_FILENO) != 0) {
       throw Error(ErrorCode::usage, "embed: give texts, @FILE, or - for lines of standard input");
     }
     arguments.emplace_back("-");
   }
-  if (!field.empty() && !std::all_of(arguments.begin(), arguments.end(), reads_lines)) {
-    throw Error(ErrorCode::usage, "--field is read from lines of @FILE or of standard input, not from texts given");
-  }
-  const auto texts = std::make_shared<Texts>(std::move(arguments), std::move(field));
-  return [texts](std::string& text) { return texts->next(text); };
+  if (!form.field.empty()) require_files(arguments, "--field");
+  if (!form.column.empty()) require_files(arguments, "--column");
+  const auto texts = std::make_shared<Arguments>(std::move(arguments), std::move(form));
+  return {.next = [texts](std::string& text) { return texts->next(text); },
+          .share_read = [texts] { return texts->share_read(); }};
 }
 
 }  // namespace gpux::cli

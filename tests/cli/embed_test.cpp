@@ -101,6 +101,14 @@ TEST_F(Embed, TakesTextsFromArgumentsFilesAndStandardInputInTheirOrder) {
   EXPECT_EQ(vectors({}, lines), each);
   EXPECT_EQ(vectors({"--field", "text", "@items.jsonl"}), each);
   EXPECT_EQ(vectors({"--field", "text"}, {.standard_input = content("items.jsonl")}), each);
+  gpux_.folder().write("items.csv", "id,text\r\n1,one\r\n2,\r\n3,\"two lines\"\r\n4,run\r\n");
+  EXPECT_EQ(vectors({"--column", "text", "@items.csv"}), each);
+  EXPECT_EQ(vectors({"--column", "text"}, {.standard_input = content("items.csv")}), each);
+  gpux_.folder().write("first.csv", "text\none\n\"\"\n");
+  gpux_.folder().write("second.csv", "n,m,text\n1,2,two lines\n3,4,run");
+  EXPECT_EQ(vectors({"--column", "text", "@first.csv", "@second.csv"}), each);
+  gpux_.folder().write("breaks.csv", "text\n\"two\n\"\"lines\"\"\"\n");
+  EXPECT_EQ(vectors({"--column", "text", "@breaks.csv"}), vectors({"two\n\"lines\""}));
   EXPECT_EQ(vectors({"one", "-", "run"}, {.standard_input = "\ntwo lines\n"}), each);
   EXPECT_EQ(vectors({"--", "-5"}), vectors({}, {.standard_input = "-5\n"}));
   EXPECT_EQ(vectors({}, {.standard_input = ""}), Vectors());
@@ -163,6 +171,10 @@ TEST_F(Embed, CutsAndNormalizesAsAsked) {
   fs::remove(gpux_.folder().path() / "encoder/2_Normalize");
   EXPECT_EQ(vectors({"the model"}).front(), plain);
   EXPECT_NEAR(length_of(vectors({"--normalize", "the model"}).front()), 1, 1e-6);
+  const std::vector<float> again = vectors({"--dimensions", "5", "the model"}).front();
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(again[i], cut[i], 1e-6);
+  EXPECT_EQ(vectors({"--dimensions", "5", "--no-normalize", "the model"}).front(),
+            std::vector<float>(plain.begin(), plain.begin() + 5));
 }
 
 TEST_F(Embed, PutsPromptsBeforeTexts) {
@@ -187,6 +199,10 @@ TEST_F(Embed, RefusesInOneLine) {
   gpux_.folder().write("items.jsonl", "{\"text\": \"one\"}\n{\"other\": 2}\n");
   gpux_.folder().write("no.jsonl", "one\n");
   gpux_.folder().write("empty/other.txt", "");
+  gpux_.folder().write("lines.txt", "");
+  gpux_.folder().write("some.csv", "id,title\n1,a\n2\n");
+  gpux_.folder().write("twice.csv", "a,a\n");
+  gpux_.folder().write("quotes.csv", "a\n\"b");
 
   struct {
     std::vector<std::string> arguments;
@@ -215,6 +231,19 @@ TEST_F(Embed, RefusesInOneLine) {
        6,
        "items.jsonl:2: there is no"},
       {{"embed", "--model", "encoder", "--field", "text", "@no.jsonl"}, 6, "no.jsonl:1: is not JSON"},
+      {{"embed", "--model", "encoder", "--column", "text", "a"}, 2, "--column"},
+      {{"embed", "--model", "encoder", "--column", "a", "--field", "a", "@some.csv"}, 2, "--column"},
+      {{"embed", "--model", "encoder", "--column", "text", "@some.csv"},
+       6,
+       "some.csv:1: there is no column 'text'; the header has id, title"},
+      {{"embed", "--model", "encoder", "--column", "title", "@some.csv", "-o", "v.npy"},
+       6,
+       "some.csv:3: 1 fields, the header has 2"},
+      {{"embed", "--model", "encoder", "--column", "a", "@twice.csv"}, 6, "twice.csv:1: column 'a' stands there twice"},
+      {{"embed", "--model", "encoder", "--column", "a", "@quotes.csv"}, 6, "quotes.csv:2: a quote opens here"},
+      {{"embed", "--model", "encoder", "--column", "a", "@lines.txt"},
+       6,
+       "lines.txt:1: --column 'a': there is no header"},
   };
 
   for (const auto& [arguments, code, words] : cases) {

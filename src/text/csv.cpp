@@ -1,0 +1,106 @@
+#include "text/csv.h"
+
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "gpux/error.h"
+
+namespace gpux::text {
+namespace {
+
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+
+}  // namespace
+
+CsvReader::CsvReader(std::FILE* file, std::string name) : file_(file), name_(std::move(name)) {}
+
+std::string CsvReader::place() const {
+  return fmt::format("{}:{}", name_, record_line_);
+}
+
+void CsvReader::refuse(std::string_view what) const {
+  throw Error(ErrorCode::invalid_input, fmt::format("{}:{}: {}", name_, line_, what));
+}
+
+int CsvReader::take_byte() {
+  const int character = ::getc_unlocked(file_);
+  if (character != EOF) {
+    ++bytes_;
+  } else if (std::ferror(file_) != 0) {
+    throw_file_error("read", name_, errno);
+  }
+  return character;
+}
+
+int CsvReader::take() {
+  const int character = take_byte();
+  if (character != '\r') return character;
+  const int behind = take_byte();
+  if (behind == '\n') return behind;
+  if (behind != EOF) {
+    std::ungetc(behind, file_);
+    --bytes_;
+  }
+  return character;
+}
+
+int CsvReader::read_quoted(std::string& field) {
+  const std::uint64_t opened = line_;
+  quoted_ = true;
+  for (;;) {
+    // As it stands, so that a "\r\n" within the quotes stays one.
+    const int character = take_byte();
+    if (character == EOF) {
+      line_ = opened;
+      refuse("a quote opens here and is not closed");
+    }
+    if (character == '\n') ++line_;
+    if (character != '"') {
+      field += static_cast<char>(character);
+      continue;
+    }
+    const int behind = take();
+    if (behind == ',' || behind == '\n' || behind == EOF) return behind;
+    if (behind != '"') refuse("a closing quote is followed by text; a quote within a field is written \"\"");
+    field += '"';
+  }
+}
+
+int CsvReader::read_field(std::string& field) {
+  field.clear();
+  quoted_ = false;
+  for (;;) {
+    const int character = take();
+    if (character == ',' || character == '\n' || character == EOF) return character;
+    if (character == '"') {
+      if (record_line_ == 1 && field == byte_order_mark) field.clear();
+      if (!field.empty()) refuse("a quote stands within a field that does not begin with one");
+      return read_quoted(field);
+    }
+    field += static_cast<char>(character);
+  }
+}
+
+bool CsvReader::next(std::vector<std::string>& fields) {
+  for (;;) {
+    fields.clear();
+    record_line_ = line_;
+    int end = 0;
+    do {
+      fields.emplace_back();
+      end = read_field(fields.back());
+    } while (end == ',');
+    if (end == '\n') ++line_;
+    if (record_line_ == 1 && fields.front().starts_with(byte_order_mark)) {
+      fields.front().erase(0, byte_order_mark.size());
+    }
+    if (fields.size() > 1 || !fields.front().empty() || quoted_) return true;
+    if (end == EOF) return false;
+  }
+}
+
+}  // namespace gpux::text

@@ -1,0 +1,101 @@
+#include "text/csv.h"
+
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gpux/error.h"
+
+namespace gpux::text {
+namespace {
+
+using Records = std::vector<std::vector<std::string>>;
+using Lines = std::vector<std::string>;
+
+struct Closer {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+using File = std::unique_ptr<std::FILE, Closer>;
+
+File file_of(std::string text) {
+  File file(std::tmpfile());
+  std::fwrite(text.data(), 1, text.size(), file.get());
+  std::rewind(file.get());
+  return file;
+}
+
+TEST(Csv, IsReadAsTheStandardSays) {
+  struct {
+    const char* name;
+    std::string text;
+    Records records;
+    Lines places = {};
+  } const cases[]{
+      {"empty", "", {}},
+      {"one field", "a", {{"a"}}},
+      {"ends of lines", "a,b\r\nc,d\ne,f", {{"a", "b"}, {"c", "d"}, {"e", "f"}}, {"t:1", "t:2", "t:3"}},
+      {"empty fields", ",\n,,\n", {{"", ""}, {"", "", ""}}},
+      {"blanks count", " a , b \n", {{" a ", " b "}}},
+      {"quotes", "\"a\",\"b, c\",\"\"\n", {{"a", "b, c", ""}}},
+      {"doubled quotes", "\"say \"\"a\"\"\",\"\"\"\"\n", {{"say \"a\"", "\""}}},
+      {"line breaks", "\"a\nb\r\nc\",d\ne,f\n", {{"a\nb\r\nc", "d"}, {"e", "f"}}, {"t:1", "t:4"}},
+      {"blank lines", "\na\n\n\r\nb\n\n", {{"a"}, {"b"}}, {"t:2", "t:5"}},
+      {"an empty field in quotes is a record", "a\n\"\"\n\"\"", {{"a"}, {""}, {""}}},
+      {"a carriage return of its own", "a\rb,c\r", {{"a\rb", "c\r"}}},
+      {"a byte order mark",
+       "\xef\xbb\xbf"
+       "a,b\n",
+       {{"a", "b"}}},
+      {"a byte order mark and quotes", "\xef\xbb\xbf\"a\",b\n", {{"a", "b"}}},
+      {"bytes as they are", std::string("\0\xff,\xc3\xa9\n", 6), {{std::string("\0\xff", 2), "\xc3\xa9"}}},
+  };
+
+  for (const auto& each : cases) {
+    const File file = file_of(each.text);
+    CsvReader reader(file.get(), "t");
+    Records records;
+    Lines places;
+    for (std::vector<std::string> fields; reader.next(fields);) {
+      records.push_back(fields);
+      places.push_back(reader.place());
+    }
+    EXPECT_EQ(records, each.records) << each.name;
+    EXPECT_EQ(reader.bytes(), each.text.size()) << each.name;
+    if (each.places.empty()) continue;
+    EXPECT_EQ(places, each.places) << each.name;
+  }
+}
+
+TEST(Csv, IsRefusedWithItsLine) {
+  struct {
+    const char* text;
+    const char* message;
+  } const cases[]{
+      {"a\n\"b", "t:2: a quote opens here and is not closed"},
+      {"a\n\"b\nc\nd", "t:2: a quote opens here and is not closed"},
+      {"a\n\"b\"c\n", "t:2: a closing quote is followed by text"},
+      {"a\n\"b\nc\" ,d\n", "t:3: a closing quote is followed by text"},
+      {"a\nb\"c\"\n", "t:2: a quote stands within a field"},
+      {"a\n \"c\"\n", "t:2: a quote stands within a field"},
+  };
+
+  for (const auto& each : cases) {
+    const File file = file_of(each.text);
+    CsvReader reader(file.get(), "t");
+    std::vector<std::string> fields;
+    EXPECT_TRUE(reader.next(fields));
+    try {
+      while (reader.next(fields)) {
+      }
+      ADD_FAILURE() << each.text << " is read";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+      EXPECT_THAT(error.message(), testing::StartsWith(each.message));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpux::text
