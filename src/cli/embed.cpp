@@ -10,7 +10,7 @@
 #include "base/sha256.h"
 #include "base/spelling.h"
 #include "cli/command.h"
-#include "cli/load_flags.h"
+#include "cli/encoder_flags.h"
 #include "cli/texts.h"
 #include "cli/vectors.h"
 #include "embedding/embed_all.h"
@@ -22,14 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 
 struct EmbedFlags {
-  std::string model, output, prompt, timeout;
+  EncoderFlags encoder;
+  std::string output, encoding = "float";
   TextForm form;
-  std::optional<std::string> prompt_text;
   std::vector<std::string> texts;
-  std::optional<bool> normalize;
-  std::size_t dimensions = 0, max_tokens = 0;
   unsigned workers = 0;
-  LoadFlags load;
+  bool resume = false;
 };
 
 embedding::SentenceModel open_folder(const std::string& model) {
@@ -46,7 +44,7 @@ embedding::SentenceModel open_folder(const std::string& model) {
   return embedding::read_sentence_model(model);
 }
 
-std::optional<std::string> prompt_of(const EmbedFlags& flags, const embedding::SentenceModel& model) {
+std::optional<std::string> prompt_of(const EncoderFlags& flags, const embedding::SentenceModel& model) {
   if (flags.prompt.empty()) return flags.prompt_text;
   std::vector<std::string> names;
   for (const auto& [name, text] : model.prompts) {
@@ -58,7 +56,7 @@ std::optional<std::string> prompt_of(const EmbedFlags& flags, const embedding::S
                           names.empty() ? "the model's folder names no prompts" : "accepted: " + join(names)));
 }
 
-LoadSettings settings_of(const EmbedFlags& flags, const embedding::SentenceModel& model) {
+LoadSettings settings_of(const EncoderFlags& flags, const embedding::SentenceModel& model) {
   LocatedModel located;
   located.onnx_file = model.onnx_file;
   located.name = model.name;
@@ -72,69 +70,115 @@ unsigned default_workers(const LoadOptions& options) {
   return std::max(1U, usable_processors() / options.intra_threads.value_or(1));
 }
 
+// What vectors depend on beside the ONNX file.
+Json run_of(const EmbedFlags& flags, const OpenEncoder& encoder) {
+  const embedding::SentenceModel& model = encoder.embedder->model();
+  Json run{{"tokenizer", "sha256:" + sha256_of_file(model.tokenizer_file)},
+           {"prompt", encoder.options.prompt.value_or(model.default_prompt)},
+           {"max_tokens", encoder.options.max_tokens},
+           {"normalize", nullptr},
+           {"texts", flags.texts},
+           {"field", flags.form.field},
+           {"column", flags.form.column}};
+  if (encoder.options.normalize) run["normalize"] = *encoder.options.normalize;
+  return run;
+}
+
+// Those whose vectors are there already.
+void pass_over(std::uint64_t count, const embedding::TextSource& texts, const std::string& output) {
+  std::string text;
+  for (std::uint64_t passed = 0; passed < count; ++passed) {
+    if (texts(text)) continue;
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("--resume: '{}.part' has {} vectors, but there are {} texts", output, count, passed));
+  }
+}
+
 void embed_texts(const EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
-  if (!flags.output.empty()) VectorWriter::check_name(flags.output);
-  embedding::SentenceModel model = open_folder(flags.model);
+  VectorTarget target = vector_target(flags.output, flags.encoding, flags.resume);
   const Texts texts = texts_of(flags.texts, flags.form);
-  const LoadSettings settings = settings_of(flags, model);
-  const embedding::EmbedOptions options{.prompt = prompt_of(flags, model),
-                                        .max_tokens = flags.max_tokens,
-                                        .dimensions = flags.dimensions,
-                                        .normalize = flags.normalize,
-                                        .timeout = settings.timeout};
-  const fs::path onnx_file = model.onnx_file;
-  const embedding::Embedder embedder(std::move(model), Runtime(onnx_file, settings.options));
-  embedder.check(options);
-  say(context, to_line(embedder.runtime().verdict()));
+  const OpenEncoder encoder = open_encoder(flags.encoder, context);
 
-  VectorWriter writer(flags.output, {.model = embedder.model().name,
-                                     .digest = sha256_of_file(onnx_file),
-                                     .dimension = flags.dimensions != 0 ? flags.dimensions : embedder.dimension()});
+  VectorWriter writer(std::move(target), {.model = encoder.embedder->model().name,
+                                          .digest = encoder.digest,
+                                          .dimension = encoder.dimension,
+                                          .run = run_of(flags, encoder)});
+  pass_over(writer.kept(), texts.next, flags.output);
   const auto start = std::chrono::steady_clock::now();
-  const unsigned workers = flags.workers != 0 ? flags.workers : default_workers(settings.options);
-  const std::uint64_t count = embedding::embed_all(embedder, options, texts.next, workers,
-                                                   [&](std::span<const float> vector) { writer.add(vector); });
+  const unsigned workers = flags.workers != 0 ? flags.workers : encoder.workers;
+  const std::uint64_t count = embedding::embed_all(
+      *encoder.embedder, encoder.options, texts.next, workers,
+      [&](std::string_view text, std::span<const float> vector) { writer.add(text, vector); }, writer.kept());
   writer.finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  say(context, fmt::format("embedded {} {} in {:.2f} s: {:.1f} a second", count, count == 1 ? "text" : "texts", seconds,
-                           static_cast<double>(count) / std::max(seconds, 1e-9)));
+  const std::string kept = writer.kept() == 0 ? "" : fmt::format(" behind {} that were there", writer.kept());
+  say(context, fmt::format("embedded {} {}{} in {:.2f} s: {:.1f} a second", count, count == 1 ? "text" : "texts", kept,
+                           seconds, static_cast<double>(count) / std::max(seconds, 1e-9)));
   if (!flags.output.empty()) say(context, fmt::format("wrote {}", flags.output));
 }
 
 }  // namespace
 
+void add_encoder_flags(CLI::App& verb, EncoderFlags& flags) {
+  verb.add_option("-m,--model", flags.model, "a folder with tokenizer.json and model.onnx or onnx/model.onnx");
+  CLI::Option* prompt = verb.add_option("--prompt", flags.prompt, "put this prompt of the model before each text");
+  verb.add_option_function<std::string>(
+          "--prompt-text", [&flags](const std::string& text) { flags.prompt_text = text; },
+          "put this text before each; '' for none, where the model has a default")
+      ->excludes(prompt);
+  verb.add_option("--dimensions", flags.dimensions, "the first so many of each vector, to length 1 again")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
+  verb.add_flag_function(
+      "--normalize,!--no-normalize", [&flags](std::int64_t count) { flags.normalize = count > 0; },
+      "to length 1 (default: what is cut; else as the model's folder says)");
+  verb.add_option("--max-tokens", flags.max_tokens, "cut a longer text (default: what the model takes)")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
+  add_timeout_flag(verb, flags.timeout);
+  add_load_flags(verb, flags.load);
+  verb.get_option("--threads")->description("threads inside an operator (default: 1)");
+}
+
+OpenEncoder open_encoder(const EncoderFlags& flags, const Context& context) {
+  embedding::SentenceModel model = open_folder(flags.model);
+  const LoadSettings settings = settings_of(flags, model);
+  const fs::path onnx_file = model.onnx_file;
+  OpenEncoder encoder{.embedder = nullptr,
+                      .options = {.prompt = prompt_of(flags, model),
+                                  .max_tokens = flags.max_tokens,
+                                  .dimensions = flags.dimensions,
+                                  .normalize = flags.normalize,
+                                  .timeout = settings.timeout},
+                      .digest = sha256_of_file(onnx_file),
+                      .dimension = flags.dimensions,
+                      .workers = default_workers(settings.options)};
+  encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), Runtime(onnx_file, settings.options));
+  encoder.embedder->check(encoder.options);
+  if (encoder.dimension == 0) encoder.dimension = encoder.embedder->dimension();
+  say(context, to_line(encoder.embedder->runtime().verdict()));
+  return encoder;
+}
+
 void add_embed(CLI::App& program, Context& context) {
   auto flags = std::make_shared<EmbedFlags>();
   CLI::App* verb = add_verb(program, context, "embed", "Make vectors of texts, as JSON lines");
   verb->add_option("TEXT", flags->texts, "texts; @FILE: each line of a file; -: of standard input (default)");
-  verb->add_option("-m,--model", flags->model, "a folder with tokenizer.json and model.onnx or onnx/model.onnx");
-  verb->add_option("-o,--output", flags->output, "write to FILE.{jsonl,npy,f32} instead of printing JSON lines");
+  add_encoder_flags(*verb, flags->encoder);
+  verb->add_option("-o,--output", flags->output,
+                   "write to FILE.{jsonl,npy,f32,vec} or, a .vec each, FOLDER/ instead of printing JSON lines");
+  verb->add_option("--encoding", flags->encoding, "of the numbers: float, int8, binary, base64")
+      ->check(CLI::IsMember({"float", "int8", "binary", "base64"}));
+  verb->add_flag("--resume", flags->resume, "go on with what an interrupted call left of -o FILE.{jsonl,npy,f32}");
   CLI::Option* field =
       verb->add_option("--field", flags->form.field, "lines are JSON objects, and the text is in this field");
   verb->add_option("--column", flags->form.column, "files are CSV with a header, and the text is in this column")
       ->excludes(field);
-  CLI::Option* prompt = verb->add_option("--prompt", flags->prompt, "put this prompt of the model before each text");
-  verb->add_option_function<std::string>(
-          "--prompt-text", [flags](const std::string& text) { flags->prompt_text = text; },
-          "put this text before each; '' for none, where the model has a default")
-      ->excludes(prompt);
-  verb->add_option("--dimensions", flags->dimensions, "the first so many of each vector, to length 1 again")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  verb->add_flag_function(
-      "--normalize,!--no-normalize", [flags](std::int64_t count) { flags->normalize = count > 0; },
-      "to length 1 (default: what is cut; else as the model's folder says)");
-  verb->add_option("--max-tokens", flags->max_tokens, "cut a longer text (default: what the model takes)")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   verb->add_option("--workers", flags->workers, "texts at a time (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
-  add_timeout_flag(*verb, flags->timeout);
-  add_load_flags(*verb, flags->load);
-  verb->get_option("--threads")->description("threads inside an operator (default: 1)");
   verb->footer(
       "Examples:\n"
       "  gpux embed --model all-MiniLM-L6-v2 'a sentence' 'and another'\n"
-      "  gpux embed --model all-MiniLM-L6-v2 --field text @items.jsonl -o vectors.npy");
+      "  gpux embed --model all-MiniLM-L6-v2 --field text @items.jsonl -o vectors.npy --resume");
   verb->callback([flags, &context] { embed_texts(*flags, context); });
 }
 

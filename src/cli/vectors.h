@@ -3,46 +3,83 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
-#include "base/files.h"
+#include "base/partial_file.h"
+#include "cli/print_json.h"
+#include "embedding/vector_encoding.h"
 
 namespace gpux::cli {
 
-/// Vectors of one length, written as they come: as JSON lines to standard output, or to FILE.{jsonl,npy,f32}, which
-/// takes its place as a whole or not at all. .npy is float32 [vectors, dimension], .f32 the same numbers alone.
-class VectorWriter {
- public:
-  /// What stands in each JSON line before its vector.
-  struct Source {
-    std::string model;      ///< name
-    std::string digest;     ///< SHA-256 of the ONNX file, in hexadecimal digits
-    std::size_t dimension;  ///< elements of a vector
+/// Where vectors go.
+struct VectorTarget {
+  enum class Form : std::uint8_t {
+    lines,       ///< JSON lines on standard output
+    line_file,   ///< FILE.jsonl
+    array_file,  ///< FILE.npy: [vectors, elements]
+    numbers,     ///< FILE.f32: float32, little endian, and nothing else
+    document,    ///< FILE.vec: one JSON object {"hash", "vector", "metadata"} of one text
+    folder,      ///< DIR/: such a file for each text, named by its hash
   };
 
-  /// An empty `file` is standard output.
-  VectorWriter(const std::filesystem::path& file, const Source& source);
+  Form form = Form::lines;
+  std::filesystem::path path;
+  embedding::VectorEncoding encoding = embedding::VectorEncoding::float32;
+  bool resume = false;
+};
 
-  /// Error storage.
-  void add(std::span<const float> vector);
-  /// The file takes its place. Error storage.
+/// What --output, --encoding and --resume mean together; `output` is empty for standard output, and ends in "/" or is a
+/// folder for Form::folder. Error usage that names the flags that do not go together.
+VectorTarget vector_target(const std::string& output, const std::string& encoding, bool resume);
+
+/// What is written beside each vector.
+struct VectorSource {
+  std::string model;      ///< name
+  std::string digest;     ///< SHA-256 of the ONNX file, in hexadecimal digits
+  std::size_t dimension;  ///< of a vector before it is encoded
+  Json run;               ///< whatever else the vectors depend on: with --resume it has to be the same again
+};
+
+/// Vectors of one length, written as they come. A file of many is written as FILE.part, beside FILE.part.json, which
+/// says what it was begun with, and takes its place as a whole; what is not finished stays, to be resumed.
+class VectorWriter {
+ public:
+  /// Errors storage; invalid_input where what is to be resumed was begun otherwise.
+  VectorWriter(VectorTarget target, VectorSource source);
+  ~VectorWriter();
+  VectorWriter(const VectorWriter&) = delete;
+  VectorWriter& operator=(const VectorWriter&) = delete;
+
+  /// Vectors that are there from before: add() goes on behind them.
+  [[nodiscard]] std::uint64_t kept() const noexcept { return kept_; }
+
+  /// Errors storage; usage where a second vector is to go into a .vec; as of embedding::encode().
+  void add(std::string_view text, std::span<const float> vector);
+  /// The file takes its place. Error storage; invalid_input where a .vec has got no vector.
   void finish();
 
-  /// Error usage where a file of that name cannot be written.
-  static void check_name(const std::filesystem::path& file);
-
  private:
-  enum class Form : std::uint8_t { json_lines, npy, numbers };
-  static std::optional<Form> form_of(const std::filesystem::path& file);
-  [[nodiscard]] std::string npy_header() const;
+  [[nodiscard]] bool is_partial() const noexcept;
+  [[nodiscard]] std::filesystem::path run_file() const;
+  [[nodiscard]] Json run() const;
+  [[nodiscard]] std::size_t bytes_a_vector() const;
+  [[nodiscard]] std::string array_header() const;
+  void begin();
+  void keep_what_is_whole();
+  void require_same_run() const;
+  void append_fields(std::string& out, const embedding::EncodedVector& encoded) const;
+  void append_vector(std::string& out, const embedding::EncodedVector& encoded) const;
+  void add_document(std::string_view text, const embedding::EncodedVector& encoded);
 
-  Form form_ = Form::json_lines;
-  std::string beginning_;  // of each JSON line
-  std::size_t dimension_;
-  std::uint64_t vectors_ = 0;
-  std::optional<FileReplacement> file_;
+  VectorTarget target_;
+  VectorSource source_;
+  std::uint64_t kept_ = 0, vectors_ = 0;
+  std::optional<PartialFile> file_;
+  std::string document_;  // until it is known to be the only one
 };
 
 }  // namespace gpux::cli

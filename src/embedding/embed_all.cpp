@@ -21,8 +21,8 @@ namespace {
 class Line {
  public:
   Line(const Embedder& embedder, const EmbedOptions& options, const TextSource& source, std::uint64_t window,
-       const VectorSink& sink)
-      : embedder_(embedder), options_(options), source_(source), sink_(sink), window_(window) {}
+       const VectorSink& sink, std::uint64_t before)
+      : embedder_(embedder), options_(options), source_(source), sink_(sink), window_(window), before_(before) {}
 
   void work() {
     std::string text;
@@ -31,10 +31,11 @@ class Line {
       try {
         result.vector = embedder_.embed(text, options_);
       } catch (const Error& error) {
-        result.failure = std::make_exception_ptr(error.within(fmt::format("text {}", *index + 1)));
+        result.failure = std::make_exception_ptr(error.within(fmt::format("text {}", before_ + *index + 1)));
       } catch (...) {
         result.failure = std::current_exception();
       }
+      result.text = std::move(text);
       give(*index, std::move(result));
     }
   }
@@ -47,6 +48,7 @@ class Line {
 
  private:
   struct Result {
+    std::string text;
     std::vector<float> vector;
     std::exception_ptr failure;
   };
@@ -79,7 +81,7 @@ class Line {
       failure_ = next.failure;
       if (failure_) break;
       try {
-        sink_(next.vector);
+        sink_(next.text, next.vector);
         ++given_;
       } catch (...) {
         failure_ = std::current_exception();
@@ -93,7 +95,7 @@ class Line {
   const EmbedOptions& options_;
   const TextSource& source_;
   const VectorSink& sink_;
-  const std::uint64_t window_;
+  const std::uint64_t window_, before_;
 
   std::mutex source_mutex_;
   std::uint64_t taken_ = 0;  // under source_mutex_
@@ -109,10 +111,10 @@ class Line {
 }  // namespace
 
 std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
-                        unsigned threads, const VectorSink& sink) {
+                        unsigned threads, const VectorSink& sink, std::uint64_t before) {
   constexpr std::uint64_t texts_a_thread = 16;
   embedder.check(options);
-  Line line(embedder, options, source, texts_a_thread * std::max(threads, 1U), sink);
+  Line line(embedder, options, source, texts_a_thread * std::max(threads, 1U), sink, before);
   {
     std::vector<std::jthread> others;
     for (unsigned i = 1; i < threads; ++i) others.emplace_back([&] { line.work(); });

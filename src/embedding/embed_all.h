@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "embedding/embedder.h"
 
@@ -12,14 +13,15 @@ namespace gpux::embedding {
 /// Puts the next text into its argument; false: there is none. Called by one thread at a time.
 using TextSource = std::function<bool(std::string&)>;
 
-/// Is given the vectors in the order of their texts, by one thread at a time.
-using VectorSink = std::function<void(std::span<const float>)>;
+/// Is given each text with its vector, in the order of the texts, by one thread at a time.
+using VectorSink = std::function<void(std::string_view, std::span<const float>)>;
 
 /// Embeds the source's texts on `threads` threads (at least 1), of which the caller's is one, and gives their number.
 /// Texts are read, and vectors held, only some for each thread ahead of the sink. The first text, in their order, that
 /// fails ends it: the vectors before it have been given to the sink, and Embedder::embed()'s error is thrown within
-/// "text 3", counted from 1. What source and sink throw is thrown as it is.
+/// "text 3", counted from 1, or behind the `before` texts that were embedded earlier. What source and sink throw is
+/// thrown as it is.
 std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
-                        unsigned threads, const VectorSink& sink);
+                        unsigned threads, const VectorSink& sink, std::uint64_t before = 0);
 
 }  // namespace gpux::embedding

@@ -1,10 +1,17 @@
+#include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <random>
 #include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/sha256.h"
 #include "cli/program.h"
@@ -17,6 +24,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
+using Strings = std::vector<std::string>;
 using Vectors = std::vector<std::vector<float>>;
 
 const std::string mean_pooling = R"({"pooling_mode_mean_tokens": true})";
@@ -47,6 +55,38 @@ class Embed : public testing::Test {
 
   [[nodiscard]] std::string content(const std::string& file) const { return content_of(gpux_.folder().path() / file); }
 
+  // Names of what is neither written for good nor the test's.
+  [[nodiscard]] Strings leftovers() const {
+    Strings names;
+    for (const auto& entry : fs::directory_iterator(gpux_.folder().path())) {
+      const std::string name = entry.path().filename();
+      if (name.find(".part") != std::string::npos) names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  // Starts embed, and kills it once that is so; or waits for its end, if it comes first.
+  void kill_when(const Strings& arguments, const std::function<bool()>& so) const {
+    Strings words{Program::file(), "embed", "--model", "encoder", "-q"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    const std::string folder = gpux_.folder().path(), home = gpux_.home();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::setenv("GPUX_HOME", home.c_str(), 1);
+      if (::chdir(folder.c_str()) == 0) ::execv(pointers.front(), pointers.data());
+      ::_exit(127);
+    }
+    int status = 0;
+    while (::waitpid(child, &status, WNOHANG) == 0) {
+      if (so()) ::kill(child, SIGKILL);
+    }
+    EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0) << status;
+  }
+
   Program gpux_;
 };
 
@@ -66,6 +106,26 @@ double length_of(const std::vector<float>& vector) {
   double squares = 0;
   for (const float element : vector) squares += double{element} * double{element};
   return std::sqrt(squares);
+}
+
+std::string bytes_of_base64(const std::string& text) {
+  std::string bytes;
+  unsigned held = 0, bits = 0;
+  for (const char c : text.substr(0, text.find('='))) {
+    const std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    held = held << 6U | static_cast<unsigned>(alphabet.find(c));
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    bytes += static_cast<char>(held >> bits & 0xffU);
+  }
+  return bytes;
+}
+
+std::size_t size_of(const fs::path& file) {
+  std::error_code none;
+  const auto size = fs::file_size(file, none);
+  return none ? 0 : size;
 }
 
 TEST_F(Embed, PrintsALineForEachText) {
@@ -150,12 +210,231 @@ TEST_F(Embed, WritesFiles) {
 
 TEST_F(Embed, LeavesAFileAsItIsWhereItFails) {
   gpux_.folder().write("v.npy", "before");
+  gpux_.folder().write("items.jsonl", "{\"text\": 2}\n");
+  EXPECT_EQ(embed({"--field", "text", "@items.jsonl", "-o", "v.npy"}).code, 6);
+  EXPECT_EQ(content("v.npy"), "before");
+  EXPECT_EQ(leftovers(), Strings());
+
+  // What was done can be gone on with, once the text is right.
   gpux_.folder().write("items.jsonl", "{\"text\": \"one\"}\n{\"text\": 2}\n");
   EXPECT_EQ(embed({"--field", "text", "@items.jsonl", "-o", "v.npy"}).code, 6);
   EXPECT_EQ(content("v.npy"), "before");
-  for (const auto& entry : fs::directory_iterator(gpux_.folder().path())) {
-    EXPECT_THAT(entry.path().filename().string(), testing::Not(HasSubstr(".part."))) << "left behind";
+  EXPECT_EQ(leftovers(), Strings({"v.npy.part", "v.npy.part.json"}));
+  gpux_.folder().write("items.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
+  const Outcome resumed = embed({"--field", "text", "@items.jsonl", "-o", "v.npy", "--resume"});
+  EXPECT_THAT(resumed.err, HasSubstr("embedded 1 text behind 1 that were there in"));
+  EXPECT_EQ(leftovers(), Strings());
+  EXPECT_EQ(floats_of(content("v.npy").substr(128)), joined(vectors({"one", "two"})));
+}
+
+struct ResumedFile {
+  std::string file;
+  Strings flags = {};
+};
+
+const ResumedFile resumed_files[]{{"v.jsonl"},
+                                  {"v.npy"},
+                                  {"v.f32"},
+                                  {"v.jsonl", {"--encoding", "int8"}},
+                                  {"v.npy", {"--encoding", "int8", "--dimensions", "5"}},
+                                  {"v.npy", {"--encoding", "binary"}},
+                                  {"v.jsonl", {"--encoding", "base64"}}};
+
+TEST_F(Embed, ResumesBehindWhatIsWhole) {
+  const std::string first = "{\"text\": \"one\"}\n";
+  std::string lines = first;
+  for (std::size_t i = 0; i < 20; ++i) lines += "{\"text\": \"line " + std::string(i, 'a') + "\"}\n";
+
+  for (const auto& [file, flags] : resumed_files) {
+    SCOPED_TRACE(file + " " + testing::PrintToString(flags));
+    const auto call = [&, &file = file, &flags = flags](const Strings& more) {
+      Strings words = flags;
+      words.insert(words.end(), {"--field", "text", "@items.jsonl", "-o", file});
+      words.insert(words.end(), more.begin(), more.end());
+      return embed(words);
+    };
+    // A call that fails behind its first text leaves what it was begun with.
+    gpux_.folder().write("items.jsonl", first + "{}\n");
+    EXPECT_EQ(call({}).code, 6);
+    const std::string begun_with = content(file + ".part.json");
+    gpux_.folder().write("items.jsonl", lines);
+    ASSERT_EQ(call({"--resume"}).code, 0);
+    const std::string whole = content(file);
+    ASSERT_EQ(call({}).code, 0);
+    ASSERT_EQ(content(file), whole);
+
+    for (std::size_t size = 0; size <= whole.size(); size += whole.size() / 3) {
+      gpux_.folder().write(file + ".part", whole.substr(0, size));
+      gpux_.folder().write(file + ".part.json", begun_with);
+      const Outcome resumed = call({"--resume"});
+      EXPECT_EQ(resumed.code, 0) << resumed.err;
+      EXPECT_EQ(content(file), whole) << "behind " << size << " bytes";
+      EXPECT_EQ(leftovers(), Strings());
+    }
+    // Without the flag it is begun anew, whatever is there.
+    gpux_.folder().write(file + ".part", whole + whole + "more");
+    EXPECT_EQ(call({}).code, 0);
+    EXPECT_EQ(content(file), whole);
+    EXPECT_EQ(leftovers(), Strings());
   }
+}
+
+TEST_F(Embed, LosesAndRepeatsNothingWhereItIsKilled) {
+  std::string lines;
+  for (int i = 0; i < 6000; ++i) lines += "line " + std::to_string(i) + " of the model\n";
+  gpux_.folder().write("lines.txt", lines);
+  std::mt19937 random(20);  // NOLINT: the same points each time, as far as the machine allows
+  for (const char* file : {"v.jsonl", "v.npy", "v.f32"}) {
+    ASSERT_EQ(embed({"@lines.txt", "-o", "expected/" + std::string(file)}).code, 0);
+    const std::string expected = content("expected/" + std::string(file));
+    const fs::path part = gpux_.folder().path() / (std::string(file) + ".part");
+    std::size_t left = 0;
+    for (int i = 0; i < 4; ++i) {
+      const std::size_t until = left + random() % ((expected.size() - left) / 2 + 1);
+      kill_when({"@lines.txt", "-o", file, "--resume"}, [&] { return size_of(part) > until; });
+      if (!fs::exists(part)) break;  // it was done before it could be killed
+      EXPECT_GT(size_of(part), until);
+      left = size_of(part);
+    }
+    EXPECT_GT(left, 0U) << "was never killed";
+    const Outcome resumed = embed({"@lines.txt", "-o", file, "--resume"});
+    EXPECT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_TRUE(content(file) == expected) << file;
+    EXPECT_EQ(leftovers(), Strings());
+  }
+}
+
+TEST_F(Embed, ResumesOnlyWhatItWouldHaveBegun) {
+  gpux_.folder().write("items.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n{}\n");
+  const Strings call{"--field", "text", "@items.jsonl", "-o", "v.jsonl"};
+  const auto resumed = [&](Strings more) {
+    more.insert(more.begin(), call.begin(), call.end());
+    more.emplace_back("--resume");
+    return embed(more);
+  };
+  ASSERT_EQ(embed(call).code, 6);
+  const std::string part = content("v.jsonl.part");
+
+  struct {
+    Strings flags;
+    const char* words;
+  } const cases[]{
+      {{"--dimensions", "5"}, "was begun with dimension 16, now it is 5"},
+      {{"--encoding", "int8"}, "was begun with encoding \"float\", now it is \"int8\""},
+      {{"--no-normalize"}, "was begun with normalize null, now it is false"},
+      {{"--prompt", "query"}, "was begun with prompt \"\", now it is \"the question: \""},
+      {{"--max-tokens", "5"}, "was begun with max_tokens 0, now it is 5"},
+      {{"-"}, "was begun with texts [\"@items.jsonl\"], now it is"},
+  };
+
+  for (const auto& [flags, words] : cases) {
+    const Outcome outcome = resumed(flags);
+    EXPECT_EQ(outcome.code, 6);
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+    EXPECT_THAT(outcome.err, HasSubstr("--resume: 'v.jsonl.part'"));
+    EXPECT_EQ(content("v.jsonl.part"), part) << "touched";
+  }
+  gpux_.folder().write("items.jsonl", "{\"text\": \"one\"}\n");
+  EXPECT_THAT(resumed({}).err, HasSubstr("'v.jsonl.part' has 2 vectors, but there are 1 texts"));
+  (void)write_encoder_folder(gpux_.folder(), mean_pooling, true, "encoder_variant.onnx");
+  EXPECT_THAT(resumed({}).err, HasSubstr("was begun with digest"));
+  fs::remove(gpux_.folder().path() / "v.jsonl.part.json");
+  EXPECT_THAT(resumed({}).err, HasSubstr("'v.jsonl.part.json', which says how it was begun, cannot be read"));
+  EXPECT_EQ(content("v.jsonl.part"), part);
+}
+
+TEST_F(Embed, EncodesVectorsAsAsked) {
+  const Strings texts{"one", "two", "the model runs"};
+  const auto lines_of = [&](const std::string& encoding) {
+    Strings words{"--encoding", encoding};
+    words.insert(words.end(), texts.begin(), texts.end());
+    const Outcome outcome = embed(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::vector<Json> lines;
+    std::istringstream stream(outcome.out);
+    for (std::string line; std::getline(stream, line);) lines.push_back(Json::parse(line));
+    return lines;
+  };
+  const Vectors plain = vectors(texts);
+  const auto whole = lines_of("float"), levels = lines_of("int8"), bits = lines_of("binary"),
+             packed = lines_of("base64");
+  std::string all_levels, all_bits;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(whole[i]["vector"].get<std::vector<float>>(), plain[i]);
+    EXPECT_FALSE(whole[i].contains("encoding"));
+    for (const auto* line : {&levels[i], &bits[i], &packed[i]}) EXPECT_EQ((*line)["dimension"], width);
+
+    EXPECT_EQ(levels[i]["encoding"], "int8");
+    const auto scale = levels[i]["scale"].get<float>();
+    float most = 0;
+    for (std::size_t k = 0; k < width; ++k) {
+      const int level = levels[i]["vector"][k];
+      EXPECT_NEAR(static_cast<float>(level) * scale, plain[i][k], scale * 0.5001F);
+      all_levels += static_cast<char>(level);
+      most = std::max(most, std::abs(plain[i][k]));
+    }
+    EXPECT_EQ(scale, most / 127);
+
+    EXPECT_EQ(bits[i]["encoding"], "binary");
+    ASSERT_EQ(bits[i]["vector"].size(), width / 8);
+    for (std::size_t k = 0; k < width; ++k) {
+      const unsigned byte = bits[i]["vector"][k / 8];
+      EXPECT_EQ((byte >> (7 - k % 8)) & 1U, plain[i][k] > 0 ? 1U : 0U);
+      if (k % 8 == 0) all_bits += static_cast<char>(byte);
+    }
+
+    EXPECT_EQ(packed[i]["encoding"], "base64");
+    const std::string text = packed[i]["vector"];
+    EXPECT_EQ(floats_of(bytes_of_base64(text)), plain[i]);
+  }
+
+  struct {
+    const char* encoding;
+    const char* head;
+    const std::string& elements;
+  } const arrays[]{{"int8", "{'descr': '|i1', 'fortran_order': False, 'shape': (3, 16), }", all_levels},
+                   {"binary", "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }", all_bits}};
+
+  for (const auto& each : arrays) {
+    Strings words{"--encoding", each.encoding, "-o", "v.npy"};
+    words.insert(words.end(), texts.begin(), texts.end());
+    ASSERT_EQ(embed(words).code, 0);
+    EXPECT_THAT(content("v.npy").substr(10), testing::StartsWith(each.head));
+    EXPECT_EQ(content("v.npy").substr(128), each.elements);
+  }
+}
+
+TEST_F(Embed, WritesDocumentsOfTheirOwn) {
+  const Vectors plain = vectors({"one", "", "say \"two\"\n"});
+  ASSERT_EQ(embed({"one", "", "say \"two\"\n", "one", "-o", "vectors/"}).code, 0);
+  std::size_t index = 0;
+  for (const std::string text : {"one", "", "say \"two\"\n"}) {
+    const Json document = Json::parse(content("vectors/" + sha256_of(text) + ".vec"));
+    EXPECT_EQ(document["hash"], sha256_of(text));
+    EXPECT_EQ(document["vector"].get<std::vector<float>>(), plain[index++]);
+    const Json metadata{{"model", "encoder"},
+                        {"digest", "sha256:" + sha256_of(content("encoder/onnx/model.onnx"))},
+                        {"dimension", width},
+                        {"level", nullptr},
+                        {"text", text}};
+    EXPECT_EQ(document["metadata"], metadata);
+    EXPECT_EQ(document.size(), 3U);
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(gpux_.folder().path() / "vectors"), {}), 3);
+
+  // A folder that is there needs no slash.
+  ASSERT_EQ(embed({"two", "-o", "vectors", "--encoding", "int8"}).code, 0);
+  const Json levels = Json::parse(content("vectors/" + sha256_of("two") + ".vec"));
+  EXPECT_EQ(levels["metadata"]["encoding"], "int8");
+  EXPECT_GT(levels["metadata"]["scale"], 0);
+
+  ASSERT_EQ(embed({"one", "-o", "one.vec"}).code, 0);
+  EXPECT_EQ(content("one.vec"), content("vectors/" + sha256_of("one") + ".vec"));
+  const Outcome two = embed({"one", "two", "-o", "two.vec", "-q"});
+  EXPECT_EQ(two.code, 2);
+  EXPECT_THAT(two.err, HasSubstr("--output 'two.vec' holds one vector"));
+  EXPECT_EQ(embed({"-o", "two.vec"}, {.standard_input = ""}).code, 6);
+  EXPECT_FALSE(fs::exists(gpux_.folder().path() / "two.vec"));
 }
 
 TEST_F(Embed, CutsAndNormalizesAsAsked) {
@@ -222,7 +501,17 @@ TEST_F(Embed, RefusesInOneLine) {
       {{"embed", "--model", "encoder", "--threads", "0", "a"}, 2, "--threads"},
       {{"embed", "--model", "encoder", "--prompt", "quest", "a"}, 2, "accepted: query, document"},
       {{"embed", "--model", "encoder", "--prompt", "query", "--prompt-text", "b", "a"}, 2, "--prompt-text"},
-      {{"embed", "--model", "encoder", "-o", "v.json", "a"}, 2, ".jsonl, .npy, .f32"},
+      {{"embed", "--model", "encoder", "-o", "v.json", "a"}, 2, ".jsonl, .npy, .f32, .vec"},
+      {{"embed", "--model", "encoder", "--encoding", "int4", "a"}, 2, "--encoding"},
+      {{"embed", "--model", "encoder", "--encoding", "int8", "-o", "v.f32", "a"},
+       2,
+       "--encoding int8 with --output 'v.f32'"},
+      {{"embed", "--model", "encoder", "--encoding", "base64", "-o", "v.npy", "a"},
+       2,
+       "--encoding base64 with --output 'v.npy'"},
+      {{"embed", "--model", "encoder", "--resume", "a"}, 2, "--resume goes on with a file"},
+      {{"embed", "--model", "encoder", "--resume", "-o", "v.vec", "a"}, 2, "--resume with --output 'v.vec'"},
+      {{"embed", "--model", "encoder", "--resume", "-o", "v/", "a"}, 2, "--resume with --output 'v/'"},
       {{"embed", "--model", "encoder", "--field", "text", "a"}, 2, "--field"},
       {{"embed", "--model", "encoder", "--provider", "cudda", "a"}, 2, "cudda"},
       {{"embed", "--model", "encoder", "@none.txt"}, 7, "none.txt"},

@@ -194,14 +194,16 @@ TEST_F(Embeddings, OfManyTextsKeepOrderAndBitsOnAnyNumberOfThreads) {
   for (const unsigned threads : {1U, 2U, 5U}) {
     ManyTexts texts(count);
     Vectors vectors;
-    const auto embedded = embed_all(embedder, {}, texts.source(), threads, [&](std::span<const float> vector) {
-      vectors.emplace_back(vector.begin(), vector.end());
-    });
+    const auto embedded =
+        embed_all(embedder, {}, texts.source(), threads, [&](std::string_view text, std::span<const float> vector) {
+          EXPECT_EQ(text, ManyTexts::text(vectors.size()));
+          vectors.emplace_back(vector.begin(), vector.end());
+        });
     EXPECT_EQ(embedded, count);
     EXPECT_EQ(vectors, expected) << threads << " threads";
   }
   ManyTexts none(0);
-  EXPECT_EQ(embed_all(embedder, {}, none.source(), 3, [](auto) { FAIL(); }), 0U);
+  EXPECT_EQ(embed_all(embedder, {}, none.source(), 3, [](auto, auto) { FAIL(); }), 0U);
 }
 
 TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
@@ -215,7 +217,7 @@ TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
     text = ManyTexts::text(taken++);
     return true;
   };
-  (void)embed_all(embedder, {}, source, threads, [&](auto) {
+  (void)embed_all(embedder, {}, source, threads, [&](auto, auto) {
     most_ahead = std::max(most_ahead, taken.load() - given);
     ++given;
   });
@@ -240,7 +242,7 @@ TEST_F(Embeddings, EndAtTheFirstTextThatFails) {
       return taken < 200;
     };
     const Error error = error_of([&] {
-      (void)embed_all(embedder, {}, source, 3, [&](auto) {
+      (void)embed_all(embedder, {}, source, 3, [&](auto, auto) {
         if (given == each.sink_fails_at) throw Error(ErrorCode::storage, "the sink fails");
         ++given;
       });
@@ -265,10 +267,16 @@ TEST_F(Embeddings, NameTheTextThatFails) {
     }
     return taken++ < 50;
   };
-  const Error error = error_of([&] { (void)embed_all(embedder, {}, source, 4, [&](auto) { ++given; }); });
+  const Error error = error_of([&] { (void)embed_all(embedder, {}, source, 4, [&](auto, auto) { ++given; }); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_input);
   EXPECT_THAT(error.message(), testing::StartsWith("text 18: "));
   EXPECT_EQ(given, 17U);
+  taken = 10;
+  const Error later = error_of([&] {
+    (void)embed_all(
+        embedder, {}, source, 4, [](auto, auto) {}, 10);
+  });
+  EXPECT_THAT(later.message(), testing::StartsWith("text 18: "));
 }
 
 }  // namespace

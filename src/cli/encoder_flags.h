@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <CLI/App.hpp>
+
+#include "cli/command.h"
+#include "cli/load_flags.h"
+#include "embedding/embedder.h"
+
+namespace gpux::cli {
+
+/// The flags that say which model makes vectors of texts and how, as typed.
+struct EncoderFlags {
+  std::string model, prompt, timeout;
+  std::optional<std::string> prompt_text;
+  std::optional<bool> normalize;
+  std::size_t dimensions = 0, max_tokens = 0;
+  LoadFlags load;
+};
+
+/// `flags` has to live as long as the verb.
+void add_encoder_flags(CLI::App& verb, EncoderFlags& flags);
+
+/// What they come to.
+struct OpenEncoder {
+  std::unique_ptr<embedding::Embedder> embedder;
+  embedding::EmbedOptions options;  ///< accepted by the embedder
+  std::string digest;               ///< SHA-256 of the ONNX file, in hexadecimal digits
+  std::size_t dimension = 0;        ///< of the vectors, after the cut
+  unsigned workers = 1;             ///< texts at a time that keep the processors busy
+};
+
+/// Loads the model, and says what it runs on. Errors as of Embedder, resolve_load() and Runtime; usage.
+OpenEncoder open_encoder(const EncoderFlags& flags, const Context& context);
+
+}  // namespace gpux::cli

@@ -1,0 +1,123 @@
+#include "embedding/top_k.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "gpux/error.h"
+
+namespace gpux::embedding {
+namespace {
+
+// Sums side by side, that a compiler puts into vector registers; their number fixes the order of the additions.
+constexpr std::size_t lanes = 16;
+using Lanes = std::array<float, lanes>;
+
+double sum_of(const Lanes& sums) {
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+double length_of(std::span<const float> vector) {
+  double squares = 0;
+  for (const float element : vector) squares += double{element} * double{element};
+  return std::sqrt(squares);
+}
+
+// `query` has length 1. NaN where the row has no score.
+float cosine(const float* row, const float* query, std::size_t width) {
+  Lanes products{}, squares{};
+  std::size_t at = 0;
+  for (; at + lanes <= width; at += lanes) {
+    for (std::size_t i = 0; i < lanes; ++i) {
+      products[i] += row[at + i] * query[at + i];
+      squares[i] += row[at + i] * row[at + i];
+    }
+  }
+  for (std::size_t i = 0; at < width; ++at, ++i) {
+    products[i] += row[at] * query[at];
+    squares[i] += row[at] * row[at];
+  }
+  const double length = std::sqrt(sum_of(squares));
+  if (std::isinf(length)) return std::nanf("");
+  return length == 0 ? 0 : static_cast<float>(std::clamp(sum_of(products) / length, -1.0, 1.0));
+}
+
+bool is_better(const Match& left, const Match& right) {
+  return left.score != right.score ? left.score > right.score : left.index < right.index;
+}
+
+/// The best of those it is shown, in any order.
+class Best {
+ public:
+  explicit Best(std::size_t k) : k_(k) {}
+
+  void show(const Match& match) {
+    if (std::isnan(match.score)) return;
+    if (heap_.size() == k_) {
+      if (!is_better(match, heap_.front())) return;
+      std::pop_heap(heap_.begin(), heap_.end(), is_better);
+      heap_.back() = match;
+    } else {
+      heap_.push_back(match);
+    }
+    std::push_heap(heap_.begin(), heap_.end(), is_better);
+  }
+
+  [[nodiscard]] const std::vector<Match>& matches() const { return heap_; }
+
+ private:
+  std::size_t k_;
+  std::vector<Match> heap_;  // the worst in front
+};
+
+std::vector<float> direction_of(std::span<const float> query) {
+  const double length = length_of(query);
+  if (!std::isfinite(length) || length == 0) {
+    throw Error(
+        ErrorCode::invalid_input,
+        query.empty() ? "the query is empty" : "the query has no direction: it is all zeros, or has NaN or infinities");
+  }
+  std::vector<float> direction;
+  direction.reserve(query.size());
+  for (const float element : query) direction.push_back(static_cast<float>(double{element} / length));
+  return direction;
+}
+
+}  // namespace
+
+std::vector<Match> top_k(std::span<const float> matrix, std::span<const float> query, std::size_t k, unsigned threads) {
+  constexpr std::size_t rows_at_a_time = 1024;
+  const std::vector<float> direction = direction_of(query);
+  const std::size_t width = query.size(), rows = matrix.size() / width;
+  if (rows * width != matrix.size()) throw Error(ErrorCode::invalid_input, "the vectors are not as long as the query");
+  k = std::min(k, rows);
+  if (k == 0) return {};
+
+  std::vector<Best> best(std::max(threads, 1U), Best(k));
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&](Best& own) {
+    for (std::size_t begin = 0; (begin = next.fetch_add(rows_at_a_time)) < rows;) {
+      const std::size_t end = std::min(begin + rows_at_a_time, rows);
+      for (std::size_t row = begin; row < end; ++row) {
+        own.show({row, cosine(matrix.data() + row * width, direction.data(), width)});
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < best.size(); ++i) others.emplace_back([&, i] { work(best[i]); });
+    work(best.front());
+  }
+  Best all(k);
+  for (const Best& own : best) {
+    for (const Match& match : own.matches()) all.show(match);
+  }
+  std::vector<Match> matches = all.matches();
+  std::sort(matches.begin(), matches.end(), is_better);
+  return matches;
+}
+
+}  // namespace gpux::embedding

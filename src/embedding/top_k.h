@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace gpux::embedding {
+
+/// A row of the vectors that were searched.
+struct Match {
+  std::size_t index = 0;
+  float score = 0;  ///< cosine of the angle to the query, -1 to 1
+
+  bool operator==(const Match&) const = default;
+};
+
+/// The k rows of `matrix`, [rows, query.size()] in row-major order, that are nearest to `query` by cosine, nearest
+/// first, of equal scores the lower index; fewer where there are not so many. Every row is looked at, on `threads`
+/// threads (at least 1); the answer does not depend on their number. A row of zeros has no direction and scores 0; one
+/// with NaN or infinities, or longer than float32 holds the square of, is never among them.
+/// Errors invalid_input where the query is empty, all zeros or not finite, or the matrix has no whole rows.
+std::vector<Match> top_k(std::span<const float> matrix, std::span<const float> query, std::size_t k,
+                         unsigned threads = 1);
+
+}  // namespace gpux::embedding
