@@ -5,12 +5,14 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/machine.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
+#include "cli/progress.h"
 #include "cli/texts.h"
 #include "cli/vectors.h"
 #include "embedding/embed_all.h"
@@ -107,9 +109,17 @@ void embed_texts(const EmbedFlags& flags, Context& context) {
   pass_over(writer.kept(), texts.next, flags.output);
   const auto start = std::chrono::steady_clock::now();
   const unsigned workers = flags.workers != 0 ? flags.workers : encoder.workers;
-  const std::uint64_t count = embedding::embed_all(
-      *encoder.embedder, encoder.options, texts.next, workers,
-      [&](std::string_view text, std::span<const float> vector) { writer.add(text, vector); }, writer.kept());
+  std::optional<Progress> progress;
+  // Vectors on the same terminal show it themselves.
+  if (!flags.output.empty() || ::isatty(STDOUT_FILENO) == 0) progress.emplace(context, "texts", texts.share_read);
+  std::uint64_t done = 0;
+  const auto keep = [&](std::string_view text, std::span<const float> vector) {
+    writer.add(text, vector);
+    if (progress) progress->show(++done);
+  };
+  const std::uint64_t count =
+      embedding::embed_all(*encoder.embedder, encoder.options, texts.next, workers, keep, writer.kept());
+  progress.reset();
   writer.finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::string kept = writer.kept() == 0 ? "" : fmt::format(" behind {} that were there", writer.kept());
@@ -129,9 +139,6 @@ void add_encoder_flags(CLI::App& verb, EncoderFlags& flags) {
       ->excludes(prompt);
   verb.add_option("--dimensions", flags.dimensions, "the first so many of each vector, to length 1 again")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  verb.add_flag_function(
-      "--normalize,!--no-normalize", [&flags](std::int64_t count) { flags.normalize = count > 0; },
-      "to length 1 (default: what is cut; else as the model's folder says)");
   verb.add_option("--max-tokens", flags.max_tokens, "cut a longer text (default: what the model takes)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   add_timeout_flag(verb, flags.timeout);
@@ -164,6 +171,9 @@ void add_embed(CLI::App& program, Context& context) {
   CLI::App* verb = add_verb(program, context, "embed", "Make vectors of texts, as JSON lines");
   verb->add_option("TEXT", flags->texts, "texts; @FILE: each line of a file; -: of standard input (default)");
   add_encoder_flags(*verb, flags->encoder);
+  verb->add_flag_function(
+      "--normalize,!--no-normalize", [flags](std::int64_t count) { flags->encoder.normalize = count > 0; },
+      "to length 1 (default: what is cut; else as the model's folder says)");
   verb->add_option("-o,--output", flags->output,
                    "write to FILE.{jsonl,npy,f32,vec} or, a .vec each, FOLDER/ instead of printing JSON lines");
   verb->add_option("--encoding", flags->encoding, "of the numbers: float, int8, binary, base64")

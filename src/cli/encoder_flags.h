@@ -17,7 +17,7 @@ namespace gpux::cli {
 struct EncoderFlags {
   std::string model, prompt, timeout;
   std::optional<std::string> prompt_text;
-  std::optional<bool> normalize;
+  std::optional<bool> normalize;  ///< has a flag only where a verb adds one
   std::size_t dimensions = 0, max_tokens = 0;
   LoadFlags load;
 };

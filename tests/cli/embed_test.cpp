@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "base/sha256.h"
 #include "cli/program.h"
 #include "embedding/encoder_folder.h"
@@ -435,6 +436,30 @@ TEST_F(Embed, WritesDocumentsOfTheirOwn) {
   EXPECT_THAT(two.err, HasSubstr("--output 'two.vec' holds one vector"));
   EXPECT_EQ(embed({"-o", "two.vec"}, {.standard_input = ""}).code, 6);
   EXPECT_FALSE(fs::exists(gpux_.folder().path() / "two.vec"));
+}
+
+TEST_F(Embed, ShowsHowFarItIsOnATerminalOnly) {
+  // A pipe, whose size is not known, and that has its second text only long after the first is written.
+  const std::string slowly =
+      "{ echo one; while [ ! -s v.jsonl.part ]; do sleep 0.05; done; sleep 0.3; echo two; echo three; }";
+  const auto shown = [&](const std::string& call, const std::string& source) {
+    const std::string line = source + " | '" + Program::file().string() + "' embed --model encoder -o v.jsonl" + call;
+    const std::string folder = gpux_.folder().path();
+    const ProcessResult result = run_process({"env", "-C", folder, "script", "-qec", line, "/dev/null"},
+                                             std::chrono::seconds(60), {"GPUX_HOME=" + gpux_.home().string()});
+    EXPECT_EQ(result.exit_code, 0) << result.standard_output;
+    return result.standard_output;
+  };
+  EXPECT_THAT(shown("", slowly), HasSubstr("\r2 texts, "));
+  EXPECT_THAT(shown("", slowly), HasSubstr("\r\033[Kgpux: embedded 3 texts"));
+  EXPECT_EQ(shown(" -q", slowly), "");
+  EXPECT_THAT(shown(" 2>errors", slowly), testing::Not(HasSubstr("\r2 texts")));
+  EXPECT_THAT(content("errors"), testing::Not(HasSubstr("\r")));
+
+  std::string lines;
+  for (int i = 0; i < 20000; ++i) lines += "a line of the text that is long enough\n";
+  gpux_.folder().write("lines.txt", lines);
+  EXPECT_THAT(shown(" @lines.txt", "true"), testing::ContainsRegex("\r[0-9]+ texts, [0-9.]+ a second, [0-9:]+ left"));
 }
 
 TEST_F(Embed, CutsAndNormalizesAsAsked) {
