@@ -30,6 +30,7 @@ void say(const Context& context, std::string_view line);
 void add_build(CLI::App& program, Context& context);
 void add_run(CLI::App& program, Context& context);
 void add_embed(CLI::App& program, Context& context);
+void add_search(CLI::App& program, Context& context);
 void add_import(CLI::App& program, Context& context);
 void add_serve(CLI::App& program, Context& context);
 void add_ps(CLI::App& program, Context& context);

@@ -103,7 +103,8 @@ CompletionWords completion_words(const CLI::App& program) {
     for (const CLI::Option* option : app->get_options()) {
       if (!option->get_positional()) continue;
       verb.choices = choices_of(*option);
-      verb.takes_models = verb.choices.empty() && option->get_name() != "SERVER" && option->get_name() != "TEXT";
+      verb.takes_models = verb.choices.empty() && option->get_name() != "SERVER" && option->get_name() != "TEXT" &&
+                          option->get_name() != "QUERY";
       break;
     }
     words.verbs.push_back(verb);

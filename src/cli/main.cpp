@@ -55,12 +55,11 @@ std::string_view instead_of(std::string_view word, std::span<const Replacement> 
 }
 
 // Commands of other tools' documents that this version has not, and what there is instead.
-constexpr std::array<Replacement, 15> other_verbs{{
+constexpr std::array<Replacement, 14> other_verbs{{
     {"pull", "this version does not download; get the ONNX file and 'gpux build' it"},
     {"push", "this version does not upload"},
     {"login", "this version asks no registry"},
     {"registries", "this version asks no registry"},
-    {"search", "this version asks no registry; 'gpux images' lists what is stored"},
     {"chat", "this version does not generate text"},
     {"batch", "'gpux run' takes a list of objects"},
     {"info", "use 'gpux inspect'"},
@@ -159,7 +158,7 @@ struct VerbGroup {
 
 void add_verbs(CLI::App& program, Context& context) {
   const std::vector<VerbGroup> groups = {
-      {"Use a model", {add_run, add_embed, add_serve, add_bench, add_verify, add_inspect}},
+      {"Use a model", {add_run, add_embed, add_search, add_serve, add_bench, add_verify, add_inspect}},
       {"Keep models", {add_build, add_import, add_images, add_tag, add_rm, add_prune}},
       {"Running servers", {add_ps, add_stats, add_logs, add_stop}},
       {"This machine", {add_providers, add_doctor}},

@@ -4,7 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <numeric>
+#include <cstring>
 #include <thread>
 
 #include "gpux/error.h"
@@ -12,12 +12,24 @@
 namespace gpux::embedding {
 namespace {
 
-// Sums side by side, that a compiler puts into vector registers; their number fixes the order of the additions.
-constexpr std::size_t lanes = 16;
-using Lanes = std::array<float, lanes>;
+// Four sums in a vector register, and several of these side by side: an addition need not wait for the one before.
+// Their number fixes the order of the additions, so that equal rows have equal scores.
+using Lanes = float __attribute__((vector_size(16)));
+constexpr std::size_t lanes = sizeof(Lanes) / sizeof(float), side_by_side = 4;
+using Sums = std::array<Lanes, side_by_side>;
 
-double sum_of(const Lanes& sums) {
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
+Lanes loaded(const float* from) {
+  Lanes values;
+  std::memcpy(&values, from, sizeof(values));  // rows need not be aligned
+  return values;
+}
+
+double sum_of(const Sums& sums) {
+  double sum = 0;
+  for (const Lanes& each : sums) {
+    for (std::size_t i = 0; i < lanes; ++i) sum += double{each[i]};
+  }
+  return sum;
 }
 
 double length_of(std::span<const float> vector) {
@@ -28,17 +40,19 @@ double length_of(std::span<const float> vector) {
 
 // `query` has length 1. NaN where the row has no score.
 float cosine(const float* row, const float* query, std::size_t width) {
-  Lanes products{}, squares{};
+  constexpr std::size_t step = lanes * side_by_side;
+  Sums products{}, squares{};
   std::size_t at = 0;
-  for (; at + lanes <= width; at += lanes) {
-    for (std::size_t i = 0; i < lanes; ++i) {
-      products[i] += row[at + i] * query[at + i];
-      squares[i] += row[at + i] * row[at + i];
+  for (; at + step <= width; at += step) {
+    for (std::size_t i = 0; i < side_by_side; ++i) {
+      const Lanes elements = loaded(row + at + i * lanes);
+      products[i] += elements * loaded(query + at + i * lanes);
+      squares[i] += elements * elements;
     }
   }
   for (std::size_t i = 0; at < width; ++at, ++i) {
-    products[i] += row[at] * query[at];
-    squares[i] += row[at] * row[at];
+    products[i / lanes][i % lanes] += row[at] * query[at];
+    squares[i / lanes][i % lanes] += row[at] * row[at];
   }
   const double length = std::sqrt(sum_of(squares));
   if (std::isinf(length)) return std::nanf("");

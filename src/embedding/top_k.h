@@ -16,8 +16,9 @@ struct Match {
 
 /// The k rows of `matrix`, [rows, query.size()] in row-major order, that are nearest to `query` by cosine, nearest
 /// first, of equal scores the lower index; fewer where there are not so many. Every row is looked at, on `threads`
-/// threads (at least 1); the answer does not depend on their number. A row of zeros has no direction and scores 0; one
-/// with NaN or infinities, or longer than float32 holds the square of, is never among them.
+/// threads (at least 1); the answer does not depend on their number. A row of zeros has no direction and scores 0, also
+/// one so short (1e-23) that its squares are 0 in float32; one with NaN or infinities, or so long (1e19) that its
+/// squares are infinite, is never among them.
 /// Errors invalid_input where the query is empty, all zeros or not finite, or the matrix has no whole rows.
 std::vector<Match> top_k(std::span<const float> matrix, std::span<const float> query, std::size_t k,
                          unsigned threads = 1);

@@ -35,6 +35,8 @@ std::vector<Row> rows(const Program& gpux) {
   const std::string bad = gpux.folder().write("bad.onnx", "no model").string();
   const std::string suite = (gpux.folder().path() / "suite").string();
   const std::string encoder = (gpux.folder().path() / "encoder").string();
+  const std::string vectors = (gpux.folder().path() / "vectors.jsonl").string();
+  const std::string vector = (gpux.folder().path() / "vector.npy").string();
   return {
       {"run",
        {{add, "-i", input}, {add, "-i", list}, {add, "-i", "[]"}, {add, "--benchmark", "--runs", "3"}},
@@ -60,6 +62,9 @@ std::vector<Row> rows(const Program& gpux) {
       {"build", {{add, "-t", "adder:1"}}, {{{none}, 7}, {{bad, "-t", "bad"}, 4}, {{add, "-t", "?"}, 2}}},
       // Its lines: embed_test.cpp.
       {"embed", {}, {{{}, 2}, {{"--model", none, "a"}, 7}, {{"--model", add, "a"}, 2}}},
+      {"search",
+       {{"--in", vectors, "--vector", vector}},
+       {{{}, 2}, {{"a", "--in", none}, 2}, {{"a", "--in", encoder, "--model", none}, 7}}},
       {"import",
        {{encoder, "-o", encoder + "-made"}},
        {{{}, 2}, {{none, "-o", none}, 7}, {{suite, "-o", none}, 7}, {{encoder, "-o", suite}, 2}}},
@@ -109,6 +114,9 @@ class StandardOutput : public testing::Test {
     const std::filesystem::path encoder = gpux_.folder().path() / "encoder";
     std::filesystem::copy(tests / "embedding/data/bert", encoder);
     std::filesystem::copy_file(tests / "text/data/wordpiece.json", encoder / "tokenizer.json");
+    const std::string vector = gpux_.folder().path() / "vector.npy", identity = model("identity_float32.onnx");
+    ASSERT_EQ(gpux_.run({"run", identity, "-i", "x=[1, 2]", "-o", vector}).code, 0);
+    gpux_.folder().write("vectors.jsonl", "{\"vector\": [1, 0]}\n");
   }
 
   [[nodiscard]] Outcome call(const Row& row, const Words& arguments, const Words& more,

@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/machine.h"
+#include "base/utf8.h"
+#include "cli/command.h"
+#include "cli/encoder_flags.h"
+#include "cli/print_json.h"
+#include "cli/stored_vectors.h"
+#include "cli/table.h"
+#include "cli/texts.h"
+#include "embedding/top_k.h"
+#include "gpux/error.h"
+#include "tensor/npy.h"
+
+namespace gpux::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SearchFlags {
+  EncoderFlags encoder;
+  std::optional<std::string> query;
+  std::string place, vector, texts;
+  TextForm form;
+  std::size_t top = 10;
+  unsigned workers = 0;
+};
+
+/// A row that was found, and what is known of it.
+struct Result {
+  embedding::Match match;
+  std::optional<std::string> id, hash, text;
+};
+
+void check_flags(const SearchFlags& flags) {
+  if (flags.place.empty()) {
+    throw Error(ErrorCode::usage,
+                "search: give --in FILE.{npy,jsonl,vec} or FOLDER, where the vectors are; 'gpux images' lists models");
+  }
+  if (!flags.query && flags.vector.empty()) {
+    throw Error(ErrorCode::usage, "search: give a text, and the --model of the vectors; or --vector FILE.npy");
+  }
+  if (flags.query && flags.encoder.model.empty()) {
+    throw Error(ErrorCode::usage,
+                "search: a text needs the --model that made the vectors; --vector FILE.npy needs none");
+  }
+  if (flags.texts.empty() && (!flags.form.field.empty() || !flags.form.column.empty())) {
+    throw Error(ErrorCode::usage, fmt::format("{} says what the lines of --texts FILE are, which is not given",
+                                              flags.form.field.empty() ? "--column" : "--field"));
+  }
+}
+
+std::vector<float> read_query(const fs::path& file) {
+  try {
+    const std::string content = read_file(file);
+    const Tensor vector = read_npy(std::as_bytes(std::span(content)), ElementType::float32);
+    const Shape& shape = vector.shape();
+    if (shape.size() != 1 && !(shape.size() == 2 && shape.front() == 1)) {
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("the array is {}; accepted: [dimension] or [1, dimension]", to_string(shape)));
+    }
+    const std::span<const float> elements = vector.as<float>();
+    return {elements.begin(), elements.end()};
+  } catch (const Error& error) {
+    throw error.within("--vector " + file.string());
+  }
+}
+
+void require_same_dimension(const SearchFlags& flags, const StoredVectors& vectors, std::size_t dimension) {
+  if (dimension == vectors.dimension || vectors.rows == 0) return;
+  const bool can_be_cut = flags.query && dimension > vectors.dimension;
+  throw Error(ErrorCode::invalid_input,
+              fmt::format("{} has {} dimensions, the vectors of '{}' have {}{}",
+                          flags.query ? fmt::format("--model '{}'", flags.encoder.model) : "--vector", dimension,
+                          flags.place, vectors.dimension,
+                          can_be_cut ? fmt::format("; --dimensions {} cuts the query's", vectors.dimension) : ""));
+}
+
+std::vector<float> embed_query(const SearchFlags& flags, const StoredVectors& vectors, const Context& context) {
+  const OpenEncoder encoder = open_encoder(flags.encoder, context);
+  const std::string digest = "sha256:" + encoder.digest;
+  if (!vectors.digest.empty() && vectors.digest != digest) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("the vectors of '{}' were made by model '{}' ({}), --model '{}' is {}", flags.place,
+                            vectors.model, vectors.digest, flags.encoder.model, digest));
+  }
+  require_same_dimension(flags, vectors, encoder.dimension);
+  return encoder.embedder->embed(flags.query.value_or(""), encoder.options);
+}
+
+// Those of `matches`, read from a file that has one for each row.
+std::map<std::size_t, std::string> texts_of_rows(const SearchFlags& flags, const StoredVectors& vectors,
+                                                 const std::vector<embedding::Match>& matches) {
+  if (!vectors.hashes.empty()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--texts with --in '{}': its vectors are known by hashes, not by lines", flags.place));
+  }
+  std::map<std::size_t, std::string> texts;
+  for (const embedding::Match& match : matches) texts[match.index];
+  const Texts lines = texts_of({"@" + flags.texts}, flags.form);
+  std::size_t row = 0;
+  for (std::string text; lines.next(text); ++row) {
+    if (const auto found = texts.find(row); found != texts.end()) found->second = text;
+  }
+  if (row != vectors.rows) {
+    throw Error(ErrorCode::invalid_input, fmt::format("--texts '{}' has {} texts, '{}' has {} vectors", flags.texts,
+                                                      row, flags.place, vectors.rows));
+  }
+  return texts;
+}
+
+std::optional<std::string> entry_of(const std::vector<std::optional<std::string>>& list, std::size_t row) {
+  return row < list.size() ? list[row] : std::nullopt;
+}
+
+std::vector<Result> results_of(const SearchFlags& flags, const StoredVectors& vectors,
+                               const std::vector<embedding::Match>& matches) {
+  std::map<std::size_t, std::string> texts;
+  if (!flags.texts.empty()) texts = texts_of_rows(flags, vectors, matches);
+  std::vector<Result> results;
+  for (const embedding::Match& match : matches) {
+    Result result{match, entry_of(vectors.ids, match.index), entry_of(vectors.hashes, match.index),
+                  entry_of(vectors.texts, match.index)};
+    if (const auto found = texts.find(match.index); found != texts.end()) result.text = found->second;
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+Json to_json(const StoredVectors& vectors, const std::vector<Result>& results) {
+  Json list = Json::array();
+  for (const Result& result : results) {
+    Json json{{"rank", list.size() + 1},
+              {"score", Json::parse(fmt::format("{}", result.match.score))},  // as few digits as the float has
+              {"index", result.match.index}};
+    if (result.id) json["id"] = *result.id;
+    if (result.hash) json["hash"] = *result.hash;
+    if (result.text) json["text"] = *result.text;
+    list.push_back(std::move(json));
+  }
+  return {{"vectors", vectors.rows}, {"dimension", vectors.dimension}, {"results", std::move(list)}};
+}
+
+// So much of it that a line of a terminal holds.
+std::string beginning_of(const std::string& text) {
+  constexpr std::size_t most_characters = 80;
+  const std::string line = one_line(text);
+  std::size_t at = 0;
+  for (std::size_t count = 0; count < most_characters && at < line.size(); ++count) {
+    at += std::max<std::size_t>(utf8_character(std::string_view(line).substr(at)), 1);
+  }
+  return at == line.size() ? line : line.substr(0, at) + "…";
+}
+
+std::string to_table(const StoredVectors& vectors, const SearchFlags& flags, const std::vector<Result>& results) {
+  constexpr std::size_t short_hash = 12;
+  Table table{{"RANK", "SCORE", "INDEX"}, {}};
+  if (!vectors.ids.empty()) table.head.emplace_back("ID");
+  if (!vectors.hashes.empty()) table.head.emplace_back("HASH");
+  const bool has_texts = !vectors.texts.empty() || !flags.texts.empty();
+  if (has_texts) table.head.emplace_back("TEXT");
+  for (const Result& result : results) {
+    auto& row = table.rows.emplace_back();
+    row = {std::to_string(table.rows.size()), fmt::format("{:.4f}", result.match.score),
+           std::to_string(result.match.index)};
+    if (!vectors.ids.empty()) row.push_back(result.id.value_or(""));
+    if (!vectors.hashes.empty()) row.push_back(result.hash.value_or("").substr(0, short_hash));
+    if (has_texts) row.push_back(beginning_of(result.text.value_or("")));
+  }
+  return table.text();
+}
+
+void search(const SearchFlags& flags, const Context& context) {
+  check_flags(flags);
+  const StoredVectors vectors = read_stored_vectors(flags.place);
+  const std::vector<float> query = flags.query ? embed_query(flags, vectors, context) : read_query(flags.vector);
+  require_same_dimension(flags, vectors, query.size());
+  const auto start = std::chrono::steady_clock::now();
+  const unsigned workers = flags.workers != 0 ? flags.workers : usable_processors();
+  const auto matches = embedding::top_k(vectors.elements, query, flags.top, workers);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  say(context, fmt::format("searched {} vectors in {:.3f} s", vectors.rows, seconds));
+  const std::vector<Result> results = results_of(flags, vectors, matches);
+  if (context.wants_json()) {
+    print_json(to_json(vectors, results));
+  } else {
+    print_data(to_table(vectors, flags, results));
+  }
+}
+
+}  // namespace
+
+void add_search(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<SearchFlags>();
+  CLI::App* verb = add_verb(program, context, "search", "Find the vectors nearest to a text");
+  CLI::Option* query = verb->add_option("QUERY", flags->query, "a text");
+  verb->add_option("--in", flags->place,
+                   "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec}, or a folder of .vec");
+  verb->add_option("--top", flags->top, "how many (default: 10)")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
+  verb->add_option("--texts", flags->texts, "the file whose lines the vectors of FILE.{npy,jsonl} were made of");
+  CLI::Option* field =
+      verb->add_option("--field", flags->form.field, "lines of --texts are JSON objects, the text is in this field");
+  verb->add_option("--column", flags->form.column, "--texts is CSV with a header, the text is in this column")
+      ->excludes(field);
+  verb->add_option("--workers", flags->workers, "threads that search (default: processors of this process)")
+      ->check(CLI::Range(1U, 1024U));
+  CLI::Option* vector =
+      verb->add_option("--vector", flags->vector, "search for the vector in FILE.npy instead of a text")
+          ->excludes(query);
+  const std::size_t own = verb->get_options().size();
+  add_encoder_flags(*verb, flags->encoder);
+  // They are about a text.
+  const std::vector<CLI::Option*> options = verb->get_options();
+  for (std::size_t i = own; i < options.size(); ++i) vector->excludes(options[i]);
+  verb->footer(
+      "Examples:\n"
+      "  gpux search 'what runs' --in vectors.npy --texts lines.txt --model all-MiniLM-L6-v2\n"
+      "  gpux search --vector query.npy --in vectors.jsonl --top 3");
+  verb->callback([flags, &context] { search(*flags, context); });
+}
+
+}  // namespace gpux::cli
