@@ -5,6 +5,7 @@ Needs the Python packages onnx and numpy; looks for them in .deps/python as well
 under the name of what was wrong; this leaves it as it is.
 """
 
+import base64
 import gzip
 import json
 import struct
@@ -284,8 +285,21 @@ def write_messages():
     write("grpc_request", "mixed", pair + tensor("x", "FP32", [2, 3], member(6, floats)) + member(7, floats))
 
 
+def write_texts_and_vectors():
+    write("csv", "quotes", b'id,text\r\n1,"say ""a"", and\nb"\r\n\r\n2,\n"",x')
+    packed = base64.b64encode(struct.pack("<2f", 1, 2)).decode()
+    lines = [
+        {"model": "m", "digest": "sha256:a", "dimension": 2, "level": None, "vector": [0.5, -1]},
+        {"id": 7, "digest": "sha256:a", "encoding": "int8", "scale": 0.5, "vector": [1, -127], "text": "a"},
+        {"digest": "sha256:a", "encoding": "base64", "vector": packed},
+        {"hash": "h", "vector": [1, 2], "metadata": {"model": "m", "digest": "sha256:a", "text": "b"}},
+    ]
+    write("stored_vectors", "lines", "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
 if __name__ == "__main__":
     write_libraries()
+    write_texts_and_vectors()
     write_calls()
     write_json()
     write_arrays()

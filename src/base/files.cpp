@@ -141,10 +141,6 @@ void FileReplacement::append(std::span<const std::byte> content) {
   size_ += content.size();
 }
 
-void FileReplacement::rewrite_beginning(std::span<const std::byte> content) {
-  write(content, 0);
-}
-
 void FileReplacement::commit() {
   if (::fsync(descriptor_) != 0) fail(errno);
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);

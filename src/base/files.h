@@ -42,8 +42,6 @@ class FileReplacement {
 
   /// Behind what was written before.
   void append(std::span<const std::byte> content);
-  /// Over what stands at the beginning.
-  void rewrite_beginning(std::span<const std::byte> content);
   /// Nothing can be written afterwards.
   void commit();
 

@@ -1,6 +1,6 @@
 #include "cli/progress.h"
 
-#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -44,7 +44,7 @@ void Progress::show(std::uint64_t done) {
   std::string line = fmt::format("{} {}, {:.1f} a second", done, what_, static_cast<double>(done) / seconds);
   if (const auto share = share_(); share && *share - share_at_start_ >= least_share) {
     const double left = seconds * (1 - *share) / (*share - share_at_start_);
-    line += fmt::format(", {} left", clock_text(std::chrono::seconds(static_cast<std::int64_t>(left + 0.5))));
+    line += fmt::format(", {} left", clock_text(std::chrono::seconds(std::lround(left))));
   }
   fmt::print(stderr, "\r{}\033[K", line);
   std::fflush(stderr);

@@ -15,9 +15,9 @@
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
 #include "cli/print_json.h"
-#include "cli/stored_vectors.h"
 #include "cli/table.h"
 #include "cli/texts.h"
+#include "embedding/stored_vectors.h"
 #include "embedding/top_k.h"
 #include "gpux/error.h"
 #include "tensor/npy.h"
@@ -26,6 +26,7 @@ namespace gpux::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using embedding::StoredVectors;
 
 struct SearchFlags {
   EncoderFlags encoder;
@@ -34,6 +35,7 @@ struct SearchFlags {
   TextForm form;
   std::size_t top = 10;
   unsigned workers = 0;
+  std::vector<CLI::Option*> about_text;  ///< what says which text, and how it becomes a vector
 };
 
 /// A row that was found, and what is known of it.
@@ -46,6 +48,11 @@ void check_flags(const SearchFlags& flags) {
   if (flags.place.empty()) {
     throw Error(ErrorCode::usage,
                 "search: give --in FILE.{npy,jsonl,vec} or FOLDER, where the vectors are; 'gpux images' lists models");
+  }
+  for (const CLI::Option* option : flags.about_text) {
+    if (flags.vector.empty() || option->count() == 0) continue;
+    throw Error(ErrorCode::usage, fmt::format("search: --vector is searched for as it is, without {}",
+                                              option->get_positional() ? "a text" : option->get_name()));
   }
   if (!flags.query && flags.vector.empty()) {
     throw Error(ErrorCode::usage, "search: give a text, and the --model of the vectors; or --vector FILE.npy");
@@ -182,7 +189,7 @@ std::string to_table(const StoredVectors& vectors, const SearchFlags& flags, con
 
 void search(const SearchFlags& flags, const Context& context) {
   check_flags(flags);
-  const StoredVectors vectors = read_stored_vectors(flags.place);
+  const StoredVectors vectors = embedding::read_stored_vectors(flags.place);
   const std::vector<float> query = flags.query ? embed_query(flags, vectors, context) : read_query(flags.vector);
   require_same_dimension(flags, vectors, query.size());
   const auto start = std::chrono::steady_clock::now();
@@ -215,14 +222,12 @@ void add_search(CLI::App& program, Context& context) {
       ->excludes(field);
   verb->add_option("--workers", flags->workers, "threads that search (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
-  CLI::Option* vector =
-      verb->add_option("--vector", flags->vector, "search for the vector in FILE.npy instead of a text")
-          ->excludes(query);
+  verb->add_option("--vector", flags->vector, "search for the vector in FILE.npy, instead of a text");
   const std::size_t own = verb->get_options().size();
   add_encoder_flags(*verb, flags->encoder);
-  // They are about a text.
-  const std::vector<CLI::Option*> options = verb->get_options();
-  for (std::size_t i = own; i < options.size(); ++i) vector->excludes(options[i]);
+  flags->about_text = verb->get_options();
+  flags->about_text.erase(flags->about_text.begin(), flags->about_text.begin() + static_cast<std::ptrdiff_t>(own));
+  flags->about_text.push_back(query);
   verb->footer(
       "Examples:\n"
       "  gpux search 'what runs' --in vectors.npy --texts lines.txt --model all-MiniLM-L6-v2\n"

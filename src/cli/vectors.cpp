@@ -74,9 +74,9 @@ VectorTarget vector_target(const std::string& output, const std::string& encodin
 VectorWriter::VectorWriter(VectorTarget target, VectorSource source)
     : target_(std::move(target)), source_(std::move(source)) {
   if (!is_partial()) return;
-  file_.emplace(target_.path);
-  if (target_.resume) keep_what_is_whole();
-  if (kept_ == 0) begin();
+  PartialFile& file = file_.emplace(target_.path);
+  if (target_.resume) keep_what_is_whole(file);
+  if (kept_ == 0) begin(file);
 }
 
 VectorWriter::~VectorWriter() {
@@ -99,7 +99,7 @@ Json VectorWriter::run() const {
   Json run{{"model", source_.model},
            {"digest", "sha256:" + source_.digest},
            {"dimension", source_.dimension},
-           {"encoding", to_string(target_.encoding)}};
+           {"encoding", name_of(target_.encoding)}};
   run.update(source_.run);
   return run;
 }
@@ -117,16 +117,16 @@ std::string VectorWriter::array_header() const {
   return header;
 }
 
-void VectorWriter::begin() {
-  file_->cut(0);
+void VectorWriter::begin(PartialFile& file) const {
+  file.cut(0);
   write_file_atomically(run_file(), run().dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (target_.form == Form::array_file) file_->append(bytes_of(array_header()));
+  if (target_.form == Form::array_file) file.append(bytes_of(array_header()));
 }
 
-void VectorWriter::require_same_run() const {
+void VectorWriter::require_same_run(const PartialFile& file) const {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("--resume: '{}' {}; without --resume it is begun anew", file_->part().string(), what));
+                fmt::format("--resume: '{}' {}; without --resume it is begun anew", file.part().string(), what));
   };
   Json before;
   try {
@@ -144,24 +144,24 @@ void VectorWriter::require_same_run() const {
   }
 }
 
-void VectorWriter::keep_what_is_whole() {
+void VectorWriter::keep_what_is_whole(PartialFile& file) {
   const std::uint64_t header = target_.form == Form::array_file ? array_header().size() : 0;
-  if (file_->size() <= header) return;
+  if (file.size() <= header) return;
   std::uint64_t whole = 0;
   if (target_.form == Form::line_file) {
-    const MappedFile written(file_->part());
+    const MappedFile written(file.part());
     const std::string_view text = written.text();
     whole = text.find_last_of('\n') + 1;
     kept_ =
         static_cast<std::uint64_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(whole), '\n'));
   } else {
-    kept_ = (file_->size() - header) / bytes_a_vector();
+    kept_ = (file.size() - header) / bytes_a_vector();
     whole = header + kept_ * bytes_a_vector();
   }
   if (kept_ == 0) return;
   vectors_ = kept_;
-  require_same_run();
-  file_->cut(whole);
+  require_same_run(file);
+  file.cut(whole);
 }
 
 void VectorWriter::append_fields(std::string& out, const EncodedVector& encoded) const {
@@ -169,7 +169,7 @@ void VectorWriter::append_fields(std::string& out, const EncodedVector& encoded)
   append_json_string(out, source_.model);
   out += fmt::format(R"(, "digest": "sha256:{}", "dimension": {}, "level": null)", source_.digest, source_.dimension);
   if (target_.encoding != VectorEncoding::float32) {
-    out += fmt::format(R"(, "encoding": "{}")", to_string(target_.encoding));
+    out += fmt::format(R"(, "encoding": "{}")", name_of(target_.encoding));
   }
   if (target_.encoding == VectorEncoding::int8) out += fmt::format(R"(, "scale": {})", encoded.scale);
 }

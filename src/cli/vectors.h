@@ -68,9 +68,9 @@ class VectorWriter {
   [[nodiscard]] Json run() const;
   [[nodiscard]] std::size_t bytes_a_vector() const;
   [[nodiscard]] std::string array_header() const;
-  void begin();
-  void keep_what_is_whole();
-  void require_same_run() const;
+  void begin(PartialFile& file) const;
+  void keep_what_is_whole(PartialFile& file);
+  void require_same_run(const PartialFile& file) const;
   void append_fields(std::string& out, const embedding::EncodedVector& encoded) const;
   void append_vector(std::string& out, const embedding::EncodedVector& encoded) const;
   void add_document(std::string_view text, const embedding::EncodedVector& encoded);

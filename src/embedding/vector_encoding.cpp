@@ -66,7 +66,7 @@ std::optional<VectorEncoding> vector_encoding_from(std::string_view name) noexce
   return std::nullopt;
 }
 
-std::string_view to_string(VectorEncoding encoding) noexcept {
+std::string_view name_of(VectorEncoding encoding) noexcept {
   return names.at(static_cast<std::size_t>(encoding)).first;
 }
 

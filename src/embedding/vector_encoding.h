@@ -23,7 +23,7 @@ enum class VectorEncoding : std::uint8_t {
 
 /// "float", "int8", "binary", "base64"; empty where it is none of these.
 [[nodiscard]] std::optional<VectorEncoding> vector_encoding_from(std::string_view name) noexcept;
-[[nodiscard]] std::string_view to_string(VectorEncoding encoding) noexcept;
+[[nodiscard]] std::string_view name_of(VectorEncoding encoding) noexcept;
 
 /// Elements' type: float32, int8 or uint8.
 [[nodiscard]] ElementType encoded_type(VectorEncoding encoding) noexcept;

@@ -71,13 +71,17 @@ int CsvReader::read_quoted(std::string& field) {
 }
 
 int CsvReader::read_field(std::string& field) {
+  const bool is_first = !std::exchange(begun_, true);
   field.clear();
   quoted_ = false;
   for (;;) {
     const int character = take();
-    if (character == ',' || character == '\n' || character == EOF) return character;
+    const bool ends = character == ',' || character == '\n' || character == EOF;
+    if (is_first && (ends || character == '"') && field.starts_with(byte_order_mark)) {
+      field.erase(0, byte_order_mark.size());
+    }
+    if (ends) return character;
     if (character == '"') {
-      if (record_line_ == 1 && field == byte_order_mark) field.clear();
       if (!field.empty()) refuse("a quote stands within a field that does not begin with one");
       return read_quoted(field);
     }
@@ -95,9 +99,6 @@ bool CsvReader::next(std::vector<std::string>& fields) {
       end = read_field(fields.back());
     } while (end == ',');
     if (end == '\n') ++line_;
-    if (record_line_ == 1 && fields.front().starts_with(byte_order_mark)) {
-      fields.front().erase(0, byte_order_mark.size());
-    }
     if (fields.size() > 1 || !fields.front().empty() || quoted_) return true;
     if (end == EOF) return false;
   }

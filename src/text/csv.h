@@ -38,6 +38,7 @@ class CsvReader {
   std::string name_;
   std::uint64_t line_ = 1, record_line_ = 0, bytes_ = 0;
   bool quoted_ = false;  // the last field was
+  bool begun_ = false;   // behind the first field
 };
 
 }  // namespace gpux::text

@@ -27,7 +27,7 @@ TEST(VectorEncodings, HaveTheirNames) {
   for (const char* name : {"float", "int8", "binary", "base64"}) {
     const auto encoding = vector_encoding_from(name);
     ASSERT_TRUE(encoding) << name;
-    EXPECT_EQ(to_string(*encoding), name);
+    EXPECT_EQ(name_of(*encoding), name);
   }
   EXPECT_FALSE(vector_encoding_from("ubinary"));
 }

@@ -49,6 +49,13 @@ TEST(Csv, IsReadAsTheStandardSays) {
        "a,b\n",
        {{"a", "b"}}},
       {"a byte order mark and quotes", "\xef\xbb\xbf\"a\",b\n", {{"a", "b"}}},
+      {"a byte order mark that is text",
+       "\xef\xbb\xbf\xef\xbb\xbf"
+       "a,\xef\xbb\xbf\n",
+       {{"\xef\xbb\xbf"
+         "a",
+         "\xef\xbb\xbf"}}},
+      {"a byte order mark that is text in quotes", "\"\xef\xbb\xbf\"\n", {{"\xef\xbb\xbf"}}},
       {"bytes as they are", std::string("\0\xff,\xc3\xa9\n", 6), {{std::string("\0\xff", 2), "\xc3\xa9"}}},
   };
 

@@ -1,4 +1,4 @@
-#include "cli/stored_vectors.h"
+#include "embedding/stored_vectors.h"
 
 #include <algorithm>
 #include <array>
@@ -21,11 +21,10 @@
 #include "tensor/json_reader.h"
 #include "tensor/npy.h"
 
-namespace gpux::cli {
+namespace gpux::embedding {
 namespace {
 
 namespace fs = std::filesystem;
-using embedding::VectorEncoding;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::invalid_input, message);
@@ -71,12 +70,12 @@ void read_members(std::string_view object, Record& record) {
 std::vector<float> vector_of(const Record& record) {
   if (record.vector.empty()) refuse("there is no 'vector'");
   const JsonInput member{"vector", record.vector};
-  const auto encoding = embedding::vector_encoding_from(record.encoding);
+  const auto encoding = vector_encoding_from(record.encoding);
   if (!encoding || *encoding == VectorEncoding::binary) {
     refuse(fmt::format("vectors of encoding '{}' are not searched; accepted: float, int8, base64", record.encoding));
   }
   if (*encoding == VectorEncoding::base64) {
-    const auto bytes = embedding::from_base64(string_from(member));
+    const auto bytes = from_base64(string_from(member));
     if (!bytes || bytes->size() % sizeof(float) != 0) refuse("'vector' is not base64 of float32");
     std::vector<float> vector(bytes->size() / sizeof(float));
     if (!vector.empty()) std::memcpy(vector.data(), bytes->data(), bytes->size());
@@ -239,7 +238,8 @@ StoredVectors read_stored_vectors(const fs::path& place) {
     if (store.is(place)) return store.read(place);
   }
   throw Error(ErrorCode::usage,
-              fmt::format("--in '{}': accepted: .npy, .jsonl, .vec, or a folder with .vec files", place.string()));
+              fmt::format("vectors are not read from '{}'; accepted: .npy, .jsonl, .vec, or a folder with .vec files",
+                          place.string()));
 }
 
-}  // namespace gpux::cli
+}  // namespace gpux::embedding

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace gpux::cli {
+namespace gpux::embedding {
 
 /// Vectors of one length, as they lie somewhere, with what is known of them.
 struct StoredVectors {
@@ -28,4 +28,4 @@ struct StoredVectors {
 /// model or another dimension than what stands before it, or encoded as bits.
 StoredVectors read_stored_vectors(const std::filesystem::path& place);
 
-}  // namespace gpux::cli
+}  // namespace gpux::embedding
