@@ -200,7 +200,8 @@ std::vector<float> Embedder::embed(std::string_view text, const EmbedOptions& op
   std::vector<float> vector = pooled(*output, encoding, options);
   const bool is_cut = options.dimensions != 0 && options.dimensions < vector.size();
   if (is_cut) vector.resize(options.dimensions);
-  // Models that can be cut are trained on normalised parts; the graph may have normalised the whole, which says nothing.
+  // Models that can be cut are trained on normalised parts; the graph may have normalised the whole, which says
+  // nothing.
   if (options.normalize.value_or(model_.normalize || is_cut)) normalize(vector);
   return vector;
 }
