@@ -11,6 +11,7 @@
 #include "base/spelling.h"
 #include "cli/command.h"
 #include "cli/load_flags.h"
+#include "cli/open_model.h"
 #include "cli/texts.h"
 #include "cli/vectors.h"
 #include "embedding/embed_all.h"
@@ -31,18 +32,37 @@ struct EmbedFlags {
   LoadFlags load;
 };
 
-embedding::SentenceModel open_folder(const std::string& model) {
+struct Chosen {
+  embedding::SentenceModel model;
+  LocatedModel located;
+};
+
+// A folder of Hugging Face's layout, or whatever a MODEL argument means elsewhere.
+Chosen choose_model(const std::string& model) {
   if (model.empty()) {
-    throw Error(ErrorCode::usage, "embed: give --model FOLDER, which holds tokenizer.json and model.onnx");
+    throw Error(ErrorCode::usage, "embed: give --model, a folder with tokenizer.json and model.onnx, or a stored name");
   }
   std::error_code unreadable;
-  if (!fs::is_directory(model, unreadable)) {
-    throw Error(fs::exists(model, unreadable) ? ErrorCode::usage : ErrorCode::not_found,
-                fmt::format("--model '{}' is no folder: embed takes a folder with tokenizer.json and model.onnx, no "
-                            "file and no name",
+  if (fs::is_directory(model, unreadable) && !fs::exists(fs::path(model) / project_file_name, unreadable)) {
+    Chosen chosen{embedding::read_sentence_model(model), {}};
+    chosen.located.onnx_file = chosen.model.onnx_file;
+    chosen.located.name = chosen.model.name;
+    return chosen;
+  }
+  if (fs::is_regular_file(model, unreadable) && fs::path(model).extension() != ".onnx") {
+    throw Error(ErrorCode::usage,
+                fmt::format("--model '{}' is no model: embed takes a folder with tokenizer.json and model.onnx, or a "
+                            "name in the store",
                             model));
   }
-  return embedding::read_sentence_model(model);
+  LocatedModel located = locate(model, open_store());
+  std::optional<embedding::SentenceModel> found = embedding::sentence_model_of(located.onnx_file);
+  if (!found) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}' has no tokenizer.json beside its ONNX file, so that it cannot read texts", model));
+  }
+  found->name = located.name;
+  return {*std::move(found), std::move(located)};
 }
 
 std::optional<std::string> prompt_of(const EmbedFlags& flags, const embedding::SentenceModel& model) {
@@ -57,10 +77,7 @@ std::optional<std::string> prompt_of(const EmbedFlags& flags, const embedding::S
                           names.empty() ? "the model's folder names no prompts" : "accepted: " + join(names)));
 }
 
-LoadSettings settings_of(const EmbedFlags& flags, const embedding::SentenceModel& model) {
-  LocatedModel located;
-  located.onnx_file = model.onnx_file;
-  located.name = model.name;
+LoadSettings settings_of(const EmbedFlags& flags, const LocatedModel& located) {
   LoadSettings settings = resolve_load(flags.load, flags.timeout, located);
   // Texts run side by side, not the parts of one.
   if (!settings.options.intra_threads) settings.options.intra_threads = 1;
@@ -74,22 +91,24 @@ unsigned default_workers(const LoadOptions& options) {
 void embed_texts(const EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
   if (!flags.output.empty()) VectorWriter::check_name(flags.output);
-  embedding::SentenceModel model = open_folder(flags.model);
+  auto [model, located] = choose_model(flags.model);
   const embedding::TextSource texts = texts_of(flags.texts, flags.field);
-  const LoadSettings settings = settings_of(flags, model);
+  const LoadSettings settings = settings_of(flags, located);
   const embedding::EmbedOptions options{.prompt = prompt_of(flags, model),
                                         .max_tokens = flags.max_tokens,
                                         .dimensions = flags.dimensions,
                                         .normalize = flags.normalize,
                                         .timeout = settings.timeout};
   const fs::path onnx_file = model.onnx_file;
-  const embedding::Embedder embedder(std::move(model), Runtime(onnx_file, settings.options));
-  embedder.check(options);
+  const OpenModel opened{.located = std::move(located), .info = {}, .settings = settings};
+  const embedding::Embedder embedder(std::move(model), opened.load());
+  embedder.encoder().check(options);
   say(context, to_line(embedder.runtime().verdict()));
 
-  VectorWriter writer(flags.output, {.model = embedder.model().name,
-                                     .digest = sha256_of_file(onnx_file),
-                                     .dimension = flags.dimensions != 0 ? flags.dimensions : embedder.dimension()});
+  VectorWriter writer(flags.output,
+                      {.model = embedder.encoder().model().name,
+                       .digest = sha256_of_file(onnx_file),
+                       .dimension = flags.dimensions != 0 ? flags.dimensions : embedder.encoder().dimension()});
   const auto start = std::chrono::steady_clock::now();
   const unsigned workers = flags.workers != 0 ? flags.workers : default_workers(settings.options);
   const std::uint64_t count = embedding::embed_all(embedder, options, texts, workers,
@@ -107,7 +126,8 @@ void add_embed(CLI::App& program, Context& context) {
   auto flags = std::make_shared<EmbedFlags>();
   CLI::App* verb = add_verb(program, context, "embed", "Make vectors of texts, as JSON lines");
   verb->add_option("TEXT", flags->texts, "texts; @FILE: each line of a file; -: of standard input (default)");
-  verb->add_option("-m,--model", flags->model, "a folder with tokenizer.json and model.onnx or onnx/model.onnx");
+  verb->add_option("-m,--model", flags->model,
+                   "a folder with tokenizer.json and model.onnx or onnx/model.onnx, or a name in the store");
   verb->add_option("-o,--output", flags->output, "write to FILE.{jsonl,npy,f32} instead of printing JSON lines");
   verb->add_option("--field", flags->field, "lines are JSON objects, and the text is in this field");
   CLI::Option* prompt = verb->add_option("--prompt", flags->prompt, "put this prompt of the model before each text");
