@@ -76,12 +76,11 @@ void import_folder(const ImportFlags& flags, Context& context) {
   std::vector<Reference> names;
   for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
   std::optional<embedding::ImportedEncoder> imported;
-  std::optional<ScratchFolder> scratch;
+  const ScratchFolder scratch;
   fs::path folder = flags.folder;
   // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
   if (!flags.output.empty() || !has_onnx_file(folder)) {
-    if (flags.output.empty()) scratch.emplace();
-    const fs::path target = flags.output.empty() ? scratch->path() / "model" : fs::path(flags.output);
+    const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
     imported = embedding::import_encoder(folder, target);
     folder = target;
   }
