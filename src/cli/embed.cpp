@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "base/machine.h"
 #include "base/sha256.h"
-#include "base/spelling.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
 #include "cli/progress.h"
@@ -21,8 +19,6 @@
 namespace gpux::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct EmbedFlags {
   EncoderFlags encoder;
   std::string output, encoding = "float";
@@ -32,49 +28,9 @@ struct EmbedFlags {
   bool resume = false;
 };
 
-embedding::SentenceModel open_folder(const std::string& model) {
-  if (model.empty()) {
-    throw Error(ErrorCode::usage, "embed: give --model FOLDER, which holds tokenizer.json and model.onnx");
-  }
-  std::error_code unreadable;
-  if (!fs::is_directory(model, unreadable)) {
-    throw Error(fs::exists(model, unreadable) ? ErrorCode::usage : ErrorCode::not_found,
-                fmt::format("--model '{}' is no folder: embed takes a folder with tokenizer.json and model.onnx, no "
-                            "file and no name",
-                            model));
-  }
-  return embedding::read_sentence_model(model);
-}
-
-std::optional<std::string> prompt_of(const EncoderFlags& flags, const embedding::SentenceModel& model) {
-  if (flags.prompt.empty()) return flags.prompt_text;
-  std::vector<std::string> names;
-  for (const auto& [name, text] : model.prompts) {
-    if (name == flags.prompt) return text;
-    names.push_back(name);
-  }
-  throw Error(ErrorCode::usage,
-              fmt::format("--prompt '{}': {}; --prompt-text takes any text", flags.prompt,
-                          names.empty() ? "the model's folder names no prompts" : "accepted: " + join(names)));
-}
-
-LoadSettings settings_of(const EncoderFlags& flags, const embedding::SentenceModel& model) {
-  LocatedModel located;
-  located.onnx_file = model.onnx_file;
-  located.name = model.name;
-  LoadSettings settings = resolve_load(flags.load, flags.timeout, located);
-  // Texts run side by side, not the parts of one.
-  if (!settings.options.intra_threads) settings.options.intra_threads = 1;
-  return settings;
-}
-
-unsigned default_workers(const LoadOptions& options) {
-  return std::max(1U, usable_processors() / options.intra_threads.value_or(1));
-}
-
 // What vectors depend on beside the ONNX file.
 Json run_of(const EmbedFlags& flags, const OpenEncoder& encoder) {
-  const embedding::SentenceModel& model = encoder.embedder->model();
+  const embedding::SentenceModel& model = encoder.embedder->encoder().model();
   Json run{{"tokenizer", "sha256:" + sha256_of_file(model.tokenizer_file)},
            {"prompt", encoder.options.prompt.value_or(model.default_prompt)},
            {"max_tokens", encoder.options.max_tokens},
@@ -102,7 +58,7 @@ void embed_texts(const EmbedFlags& flags, Context& context) {
   const Texts texts = texts_of(flags.texts, flags.form);
   const OpenEncoder encoder = open_encoder(flags.encoder, context);
 
-  VectorWriter writer(std::move(target), {.model = encoder.embedder->model().name,
+  VectorWriter writer(std::move(target), {.model = encoder.embedder->encoder().model().name,
                                           .digest = encoder.digest,
                                           .dimension = encoder.dimension,
                                           .run = run_of(flags, encoder)});
@@ -129,42 +85,6 @@ void embed_texts(const EmbedFlags& flags, Context& context) {
 }
 
 }  // namespace
-
-void add_encoder_flags(CLI::App& verb, EncoderFlags& flags) {
-  verb.add_option("-m,--model", flags.model, "a folder with tokenizer.json and model.onnx or onnx/model.onnx");
-  CLI::Option* prompt = verb.add_option("--prompt", flags.prompt, "put this prompt of the model before each text");
-  verb.add_option_function<std::string>(
-          "--prompt-text", [&flags](const std::string& text) { flags.prompt_text = text; },
-          "put this text before each; '' for none, where the model has a default")
-      ->excludes(prompt);
-  verb.add_option("--dimensions", flags.dimensions, "the first so many of each vector, to length 1 again")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  verb.add_option("--max-tokens", flags.max_tokens, "cut a longer text (default: what the model takes)")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  add_timeout_flag(verb, flags.timeout);
-  add_load_flags(verb, flags.load);
-  verb.get_option("--threads")->description("threads inside an operator (default: 1)");
-}
-
-OpenEncoder open_encoder(const EncoderFlags& flags, const Context& context) {
-  embedding::SentenceModel model = open_folder(flags.model);
-  const LoadSettings settings = settings_of(flags, model);
-  const fs::path onnx_file = model.onnx_file;
-  OpenEncoder encoder{.embedder = nullptr,
-                      .options = {.prompt = prompt_of(flags, model),
-                                  .max_tokens = flags.max_tokens,
-                                  .dimensions = flags.dimensions,
-                                  .normalize = flags.normalize,
-                                  .timeout = settings.timeout},
-                      .digest = sha256_of_file(onnx_file),
-                      .dimension = flags.dimensions,
-                      .workers = default_workers(settings.options)};
-  encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), Runtime(onnx_file, settings.options));
-  encoder.embedder->check(encoder.options);
-  if (encoder.dimension == 0) encoder.dimension = encoder.embedder->dimension();
-  say(context, to_line(encoder.embedder->runtime().verdict()));
-  return encoder;
-}
 
 void add_embed(CLI::App& program, Context& context) {
   auto flags = std::make_shared<EmbedFlags>();

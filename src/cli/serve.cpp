@@ -106,6 +106,9 @@ void announce(const Context& context, const ServeFlags& flags, const ListenAddre
   for (const auto& model : models) {
     tell(context, fmt::format("  POST {}/v2/models/{}/infer", address, model->name()));
   }
+  if (std::any_of(models.begin(), models.end(), [](const auto& model) { return model->encoder() != nullptr; })) {
+    tell(context, fmt::format("  POST {}/v1/embeddings /embed /similarity /tokenize /decode", address));
+  }
   tell(context, fmt::format("  GET  {}/docs /health /info /metrics /v2", address));
   if (grpc_port) {
     tell(context, fmt::format("  gRPC {} (Open Inference Protocol, health, reflection{})",

@@ -7,7 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/home.h"
+#include "base/log.h"
+#include "base/machine.h"
 #include "cli/open_model.h"
+#include "embedding/sentence_encoder.h"
+#include "embedding/sentence_model.h"
 #include "gpux/error.h"
 #include "model/models_file.h"
 #include "model/project_check.h"
@@ -63,6 +67,24 @@ std::shared_ptr<const runtime::Padding> padding_of(const ListedModel& listed, co
   }
 }
 
+// Empty where the model reads no texts.
+std::optional<embedding::SentenceModel> sentence_model_for(const OpenModel& opened) {
+  const auto& inputs = opened.info.signature.inputs;
+  const bool takes_tokens =
+      std::any_of(inputs.begin(), inputs.end(), [](const auto& input) { return input.name == "input_ids"; });
+  return takes_tokens ? embedding::sentence_model_of(opened.located.onnx_file) : std::nullopt;
+}
+
+// A tokenizer may lie beside a model that makes something else of its tokens: it is served without.
+void add_encoder(server::ServedModel& served, embedding::SentenceModel sentences) {
+  try {
+    served.set_encoder(std::make_shared<embedding::SentenceEncoder>(std::move(sentences), served.runtime()));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_model) throw;
+    log::info("{} makes no vectors of texts: {}", served.name(), error.message());
+  }
+}
+
 std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, const ServeFlags& flags) {
   LoadFlags load = flags.load;
   if (load.provider.empty() && !listed.provider.empty()) {
@@ -80,7 +102,9 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   server::ServingOptions options;
   // runtime.batch_size bounds a run, whoever asks for it.
   const auto batch = first_of(flags.max_batch_size, first_of(said.batch_size, own.batch_size));
-  options.max_batch_size = batch.value_or(options.max_batch_size);
+  std::optional<embedding::SentenceModel> sentences = sentence_model_for(opened);
+  // Texts run alone, side by side, so that each has the same vector whatever it comes with.
+  options.max_batch_size = batch.value_or(sentences ? 1 : options.max_batch_size);
   if (opened.settings.batch_limit != 0) {
     options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
   }
@@ -101,7 +125,9 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   options.warm_up = said.warm_up.empty() ? own.warm_up : said.warm_up;
 
   std::string workers = flags.workers;
-  if (workers.empty()) workers = first_of(said.workers, own.workers).value_or("1");
+  if (workers.empty()) {
+    workers = first_of(said.workers, own.workers).value_or(sentences ? std::to_string(usable_processors()) : "1");
+  }
   server::WorkerRequest request = server::worker_request_from(workers, flags.workers.empty() ? "workers" : "--workers");
   const std::optional<unsigned> most = first_of(flags.max_workers, first_of(said.max_workers, own.max_workers));
   request.most = most.value_or(0);
@@ -117,6 +143,7 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   require_this_core(*loaded.sessions.front());
   auto served = std::make_unique<server::ServedModel>(listed.name, listed.version, std::move(loaded),
                                                       std::move(opened.located.project), options);
+  if (sentences) add_encoder(*served, *std::move(sentences));
   served->warm_up();
   return served;
 }

@@ -161,4 +161,25 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   return imported;
 }
 
+std::vector<std::string> setting_files_in(const fs::path& folder) {
+  std::vector<std::string> found;
+  const auto look_in = [&](const fs::path& place) {
+    for (const char* name : setting_files) {
+      std::error_code unreadable;
+      if (!fs::is_regular_file(folder / place / name, unreadable)) continue;
+      std::string file = (place / name).generic_string();
+      if (std::find(found.begin(), found.end(), file) == found.end()) found.push_back(std::move(file));
+    }
+  };
+  look_in("");
+  // The modules of sentence-transformers: 0_Transformer, 1_Pooling.
+  std::error_code error;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    const std::string name = i->path().filename().string();
+    if (name.front() >= '0' && name.front() <= '9' && i->is_directory(error)) look_in(name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 }  // namespace gpux::embedding

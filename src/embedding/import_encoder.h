@@ -24,4 +24,8 @@ struct ImportedEncoder {
 /// that is not served), invalid_model (weights that are not there), storage, permission.
 ImportedEncoder import_encoder(const std::filesystem::path& folder, const std::filesystem::path& target);
 
+/// Files of settings and of the tokenizer that the folder has, relative to it: what has to come along with its ONNX
+/// file.
+std::vector<std::string> setting_files_in(const std::filesystem::path& folder);
+
 }  // namespace gpux::embedding

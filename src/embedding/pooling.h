@@ -23,6 +23,9 @@ enum class Pooling : std::uint8_t {
 /// The pooling that "pooling_mode" of a Pooling's config.json names ("mean"); empty where there is none such.
 [[nodiscard]] std::optional<Pooling> pooling_from(std::string_view name) noexcept;
 
+/// The name that pooling_from() knows it by.
+[[nodiscard]] std::string_view name_of(Pooling pooling) noexcept;
+
 /// Appends the pooled vector of `hidden`, [tokens, width] in row-major order, to `vector`. `mask` says for each token,
 /// of which there is one at least, whether it counts (1) or not (0). Where none counts the means and last_token are
 /// zeros, max is -infinity, and cls is the first token's.

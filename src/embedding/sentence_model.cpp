@@ -255,6 +255,19 @@ SentenceModel read_sentence_settings(const fs::path& folder) {
   return model;
 }
 
+std::optional<SentenceModel> sentence_model_of(const fs::path& onnx_file) {
+  std::error_code unreadable;
+  fs::path folder = fs::absolute(onnx_file).lexically_normal().parent_path();
+  if (!fs::is_regular_file(folder / "tokenizer.json", unreadable) && folder.filename() == "onnx") {
+    folder = folder.parent_path();
+  }
+  if (!fs::is_regular_file(folder / "tokenizer.json", unreadable)) return std::nullopt;
+  SentenceModel model = read_sentence_settings(folder);
+  model.tokenizer_file = find_file(model.transformer_folder, folder, {"tokenizer.json"}, "tokenizer");
+  model.onnx_file = onnx_file;
+  return model;
+}
+
 SentenceModel read_sentence_model(const fs::path& folder) {
   SentenceModel model = read_sentence_settings(folder);
   model.tokenizer_file = find_file(model.transformer_folder, folder, {"tokenizer.json"}, "tokenizer");

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,10 @@ struct SentenceModel {
 /// - config_sentence_transformers.json: prompts, default_prompt_name.
 /// Errors not_found; invalid_model with the file's name for what is malformed or cannot be done.
 SentenceModel read_sentence_model(const std::filesystem::path& folder);
+
+/// The sentence model that an ONNX file is part of: the folder of the file, or the one above where that is `onnx`, has
+/// the tokenizer.json. Empty where there is none. Errors as above.
+std::optional<SentenceModel> sentence_model_of(const std::filesystem::path& onnx_file);
 
 /// The same where there is no ONNX file yet, and maybe no tokenizer: neither is looked for.
 SentenceModel read_sentence_settings(const std::filesystem::path& folder);

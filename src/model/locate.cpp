@@ -88,7 +88,9 @@ LocatedModel from_folder(const fs::path& folder, const Store& store, const std::
     return from_project_file(config->is_relative() && is_there(folder / *config) ? folder / *config : *config);
   const fs::path project_file = folder / project_file_name;
   if (is_there(project_file)) return from_project_file(project_file);
-  const std::vector<fs::path> files = onnx_files_in(folder);
+  std::vector<fs::path> files = onnx_files_in(folder);
+  // Where Hugging Face's folders keep it.
+  if (files.empty() && is_there(folder / "onnx/model.onnx")) files.push_back(folder / "onnx/model.onnx");
   if (files.size() != 1) {
     const std::string found =
         files.empty() ? "no ONNX file" : fmt::format("{} ONNX files: name one of them", files.size());
@@ -96,8 +98,9 @@ LocatedModel from_folder(const fs::path& folder, const Store& store, const std::
                                                   found, stored_hint(folder, store)));
   }
   LocatedModel model = from_onnx_file(files.front(), std::nullopt);
+  model.name = fs::weakly_canonical(folder).filename().string();
   model.note = fmt::format("no gpux.yml in {}: using its only ONNX file, {}", in_quotes(folder.string()),
-                           in_quotes(files.front().filename().string()));
+                           in_quotes(files.front().lexically_relative(folder).string()));
   return model;
 }
 

@@ -13,7 +13,7 @@ namespace gpux {
 /// The model that a MODEL argument means.
 struct LocatedModel {
   std::filesystem::path onnx_file;
-  std::string name;                    ///< gpux.yml's, the package's, or the file's stem
+  std::string name;                    ///< gpux.yml's, the package's, the folder's, or the file's stem
   std::string version;                 ///< "1.0.0" where nothing says one
   std::optional<ProjectFile> project;  ///< empty: the ONNX file alone
   std::optional<StoredModel> stored;   ///< where it came from the store
@@ -24,7 +24,7 @@ struct LocatedModel {
 /// Finds what `argument` means. A path that exists, with or without "./", is that path:
 /// - an ONNX file is that file alone, whatever gpux.yml lies beside it;
 /// - a .yml or .yaml file is a gpux.yml;
-/// - a folder is its gpux.yml, or its only .onnx file where it has no gpux.yml.
+/// - a folder is its gpux.yml, or without one its only .onnx file, or onnx/model.onnx.
 /// Anything else is a name in the store, NAME[:TAG], and only ever that model.
 /// `config` names the gpux.yml to use instead: a path, or for a folder one inside it.
 /// Errors: not_found, which says what is there instead; usage where the argument can be neither; invalid_config;

@@ -1,14 +1,18 @@
 #include "server/openapi.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 
 #include "base/home.h"
 #include "base/spelling.h"
 #include "server/open_inference.h"
+#include "server/text_requests.h"
 #include "tensor/integer_range.h"
 #include "tensor/small_float.h"
 
@@ -139,6 +143,11 @@ Json components(bool keys_are_set) {
   schemas["Detail"] = {{"type", "object"},
                        {"properties", {{"detail", {{"type", "string"}}}, {"error", {{"type", "string"}}}}}};
   schemas["Error"] = {{"type", "object"}, {"properties", {{"error", {{"type", "string"}}}}}};
+  schemas["OpenAIError"] = {
+      {"type", "object"},
+      {"properties",
+       {{"error",
+         {{"type", "object"}, {"properties", {{"message", {{"type", "string"}}}, {"type", {{"type", "string"}}}}}}}}}};
   schemas["Tensor"] = tensor_schema();
   schemas["InferResponse"] = {{"type", "object"},
                               {"properties",
@@ -203,9 +212,91 @@ Json infer_request_schema(const Signature& signature) {
           {"additionalProperties", false}};
 }
 
+enum class Texts : std::uint8_t { no, openai, inference };
+
+// Whose routes for texts the path is among.
+Texts texts_of(std::string_view path) {
+  if (path.starts_with("/v1/")) return Texts::openai;
+  const std::string_view last = path.substr(path.rfind('/'));
+  const bool is_one =
+      path == "/" || last == "/embed" || last == "/similarity" || last == "/tokenize" || last == "/decode";
+  return is_one ? Texts::inference : Texts::no;
+}
+
 Json failure(std::string_view path, const std::string& description) {
-  const bool is_open_inference = path.starts_with("/v2");
-  return {{"description", description}, {"content", json_content(reference(is_open_inference ? "Error" : "Detail"))}};
+  const bool is_open_inference = path.starts_with("/v2") || texts_of(path) == Texts::inference;
+  const char* schema = texts_of(path) == Texts::openai ? "OpenAIError" : is_open_inference ? "Error" : "Detail";
+  return {{"description", description}, {"content", json_content(reference(schema))}};
+}
+
+Json object_schema(Json properties, Json required) {
+  return {{"type", "object"},
+          {"properties", std::move(properties)},
+          {"required", std::move(required)},
+          {"additionalProperties", false}};
+}
+
+Json list_of(Json items) {
+  return {{"type", "array"}, {"items", std::move(items)}, {"minItems", 1}, {"maxItems", most_texts}};
+}
+
+// Of which the members may be null, as if they were not there.
+Json or_null(Json schema) {
+  return {{"anyOf", Json::array({std::move(schema), {{"type", "null"}}})}};
+}
+
+// The largest vector that all of the models have.
+std::size_t dimensions_of(const std::vector<const ServedModel*>& models) {
+  std::size_t least = SIZE_MAX;
+  for (const ServedModel* model : models) least = std::min(least, model->encoder()->dimension());
+  return least;
+}
+
+// What a route for texts takes, and gives.
+std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<const ServedModel*>& models) {
+  const Json text{{"type", "string"}}, flag = or_null({{"type", "boolean"}}), number{{"type", "number"}};
+  const Json id{{"type", "integer"}, {"minimum", 0}, {"maximum", UINT32_MAX}};
+  const auto text_or_tokens = [&](const Json& one) -> Json {
+    const Json either{{"anyOf", Json::array({one, list_of(id)})}};
+    return {{"anyOf", Json::array({one, list_of(id), list_of(either)})}};
+  };
+  const Json dimensions = or_null({{"type", "integer"}, {"minimum", 1}, {"maximum", dimensions_of(models)}});
+  const Json vectors{{"type", "array"}, {"items", {{"type", "array"}, {"items", number}}}};
+  const Json side = or_null({{"enum", Json::array({"left", "right", "Left", "Right"})}});
+  if (path.starts_with("/v1/")) {
+    Json filled = text;
+    filled["minLength"] = 1;
+    Json names = Json::array();
+    for (const ServedModel* model : models) names.push_back(model->name());
+    return {object_schema({{"input", text_or_tokens(filled)},
+                           {"model", or_null({{"enum", std::move(names)}})},
+                           {"encoding_format", or_null({{"enum", Json::array({"float", "base64"})}})},
+                           {"dimensions", dimensions},
+                           {"user", or_null(text)}},
+                          Json::array({"input"})),
+            {{"type", "object"}, {"required", Json::array({"object", "data", "model", "usage"})}}};
+  }
+  if (path.ends_with("/similarity")) {
+    return {object_schema({{"inputs", object_schema({{"source_sentence", text}, {"sentences", list_of(text)}},
+                                                    Json::array({"source_sentence", "sentences"}))},
+                           {"parameters", or_null(object_schema({{"truncation_direction", side}}, Json::array()))}},
+                          Json::array({"inputs"})),
+            {{"type", "array"}, {"items", number}}};
+  }
+  if (path.ends_with("/tokenize")) {
+    return {object_schema({{"inputs", {{"anyOf", Json::array({text, list_of(text)})}}}, {"add_special_tokens", flag}},
+                          Json::array({"inputs"})),
+            {{"type", "array"}, {"items", {{"type", "array"}, {"items", {{"type", "object"}}}}}}};
+  }
+  if (path.ends_with("/decode")) {
+    return {object_schema(
+                {{"ids", {{"anyOf", Json::array({list_of(id), list_of(list_of(id))})}}}, {"skip_special_tokens", flag}},
+                Json::array({"ids"})),
+            {{"type", "array"}, {"items", text}}};
+  }
+  return {object_schema({{"inputs", text_or_tokens(text)}, {"truncation_direction", side}, {"dimensions", dimensions}},
+                        Json::array({"inputs"})),
+          vectors};
 }
 
 // `models`: those that the route may be for.
@@ -223,6 +314,9 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
     runs = true;
     request = infer_request_schema(models.front()->signature());
     answer = reference("InferResponse");
+  } else if (texts_of(path) != Texts::no && route.method == "POST") {
+    runs = true;
+    std::tie(request, answer) = text_schemas(path, models);
   } else if (path.ends_with("/index")) {
     request = {{"type", "object"}, {"properties", {{"ready", {{"type", "boolean"}}}}}, {"additionalProperties", false}};
     answer = {{"type", "array"}, {"items", {{"type", "object"}}}};
@@ -247,6 +341,10 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
   }
   Json answers{{"200", std::move(success)}};
   answers["400"] = failure(path, "the request does not fit; the message names the place");
+  if (texts_of(path) == Texts::inference) {
+    answers["422"] = answers["400"];
+    answers["424"] = failure(path, "the model fails");
+  }
   if (route.needs_key && keys_are_set) {
     answers["401"] = failure(path, "a key is needed");
     found["security"] = Json::array({{{"bearer", Json::array()}}, {{"key", Json::array()}}});
@@ -297,14 +395,24 @@ Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::s
     if (default_model.empty() || model->name() == default_model) without_a_name.push_back(model.get());
   }
   Json paths = Json::object();
+  std::vector<const ServedModel*> with_texts;
+  for (const ServedModel* model : without_a_name) {
+    if (model->encoder()) with_texts.push_back(model);
+  }
   for (const RouteInfo& route : routes) {
     const std::string method = lower(route.method);
+    const bool asks_for_texts = texts_of(route.path) != Texts::no && route.method == "POST";
+    if (asks_for_texts && route.path.find("{name}") == std::string_view::npos) {
+      if (!with_texts.empty()) paths[std::string(route.path)][method] = operation(route, with_texts, keys_are_set);
+      continue;
+    }
     if (route.path.find("{name}") == std::string_view::npos) {
       paths[std::string(route.path)][method] = operation(route, without_a_name, keys_are_set);
       continue;
     }
     // Each model has its own shapes, so each has its own paths.
     for (const auto& model : models) {
+      if (asks_for_texts && !model->encoder()) continue;
       std::string path = with(std::string(route.path), "{name}", escaped(model->name()));
       path = with(path, "{version}", escaped(model->version()));
       paths[path][method] = operation(route, {model.get()}, keys_are_set);

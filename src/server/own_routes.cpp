@@ -10,6 +10,7 @@
 #include "server/openapi.h"
 #include "server/probe.h"
 #include "server/service_call.h"
+#include "server/text_requests.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
 
@@ -28,6 +29,31 @@ struct Gathering {
   std::vector<runtime::Scheduler::Ticket> tickets;
   runtime::InferTimes slowest;
 };
+
+// The keys of text-embeddings-inference's /info that are not among gpux's own.
+void append_encoder_info(std::string& out, const ServedModel& model) {
+  const embedding::SentenceModel& sentences = model.encoder()->model();
+  out += R"(,"model_id":)";
+  append_json_string(out, model.name());
+  out += R"(,"served_model_name":)";
+  append_json_string(out, model.name());
+  std::string pooling;
+  for (const embedding::Pooling one : sentences.poolings) {
+    if (!pooling.empty()) pooling += '+';
+    pooling += embedding::name_of(one);
+  }
+  out += fmt::format(R"(,"model_type":{{"embedding":{{"pooling":"{}"}}}})", pooling);
+  out += fmt::format(R"(,"dimension":{},"max_input_length":{},"max_client_batch_size":{},"auto_truncate":true)",
+                     model.encoder()->dimension(), sentences.max_tokens, most_texts);
+  out += fmt::format(R"(,"max_concurrent_requests":{},"max_batch_tokens":{})", model.options().max_queue,
+                     sentences.max_tokens);
+  out += R"(,"prompts":[)";
+  for (const auto& [name, text] : sentences.prompts) {
+    if (&name != &sentences.prompts.front().first) out += ',';
+    append_json_string(out, name);
+  }
+  out += ']';
+}
 
 void append_model_info(std::string& out, const ServedModel& model) {
   const ModelInfo& info = model.runtime().info();
@@ -97,7 +123,9 @@ void append_model_info(std::string& out, const ServedModel& model) {
       append_json_string(out, input.name);
     }
   }
-  out += fmt::format(R"(],"max_queue":{}}})", options.max_queue);
+  out += fmt::format(R"(],"max_queue":{})", options.max_queue);
+  if (model.encoder()) append_encoder_info(out, model);
+  out += '}';
 }
 
 // Whether a body of these names could be meant for the model.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "embedding/sentence_encoder.h"
 #include "gpux/runtime.h"
 #include "model/project_file.h"
 #include "runtime/scheduler.h"
@@ -106,6 +107,14 @@ class ServedModel {
 
   [[nodiscard]] bool can_batch() const noexcept { return can_batch_; }
 
+  /// What makes vectors of texts with this model; null where it does not.
+  [[nodiscard]] const std::shared_ptr<const embedding::SentenceEncoder>& encoder() const noexcept { return encoder_; }
+
+  /// Before the first request.
+  void set_encoder(std::shared_ptr<const embedding::SentenceEncoder> encoder) noexcept {
+    encoder_ = std::move(encoder);
+  }
+
   [[nodiscard]] ModelStatistics& statistics() noexcept { return *statistics_; }
 
   /// Goes on with the counts of the model that this one replaces. Before the first request.
@@ -137,6 +146,7 @@ class ServedModel {
   std::optional<ProjectFile> project_;
   ServingOptions options_;
   bool can_batch_;
+  std::shared_ptr<const embedding::SentenceEncoder> encoder_;
   std::shared_ptr<ModelStatistics> statistics_ = std::make_shared<ModelStatistics>();
   runtime::Scheduler scheduler_;  // last: its threads use the rest
 };

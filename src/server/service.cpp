@@ -23,9 +23,9 @@ int status_of(ErrorCode code, Protocol protocol) {
     case ErrorCode::usage:
     case ErrorCode::invalid_config:
     case ErrorCode::invalid_input:
-      return 400;
+      return protocol == Protocol::texts ? 422 : 400;
     case ErrorCode::invalid_model:
-      return 422;
+      return protocol == Protocol::texts ? 424 : 422;
     case ErrorCode::not_found:
       return 404;
     case ErrorCode::resource_exhausted:
@@ -44,6 +44,30 @@ int status_of(ErrorCode code, Protocol protocol) {
       break;
   }
   return 500;
+}
+
+std::string_view openai_error_type(ErrorCode code, int status) {
+  if (code == ErrorCode::permission) return "authentication_error";
+  if (status == 429) return "rate_limit_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+std::string_view texts_error_type(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::usage:
+    case ErrorCode::invalid_config:
+    case ErrorCode::invalid_input:
+    case ErrorCode::not_found:
+    case ErrorCode::permission:
+      return "Validation";
+    case ErrorCode::resource_exhausted:
+      return "Overloaded";
+    case ErrorCode::interrupted:
+    case ErrorCode::provider_unavailable:
+      return "Unhealthy";
+    default:
+      return "Backend";
+  }
 }
 
 // "12.345": of whole microseconds, which costs a fraction of what a double does.
@@ -103,6 +127,7 @@ bool fits(std::string_view pattern, std::span<const std::string_view> segments, 
           std::optional<std::string_view>& version) {
   name.reset();
   version.reset();
+  if (segments.empty()) return pattern == "/";
   for (const std::string_view segment : segments) {
     if (pattern.empty()) return false;
     pattern.remove_prefix(1);
@@ -133,9 +158,30 @@ std::uint64_t text_bytes(const http::Request& request) {
 
 http::Response error_response(const Error& error, Protocol protocol) {
   const int status = status_of(error.code(), protocol);
-  std::string text = protocol == Protocol::open_inference ? R"({"error":)" : R"({"detail":)";
-  append_json_string(text, error.message());
-  text += '}';
+  std::string text;
+  switch (protocol) {
+    case Protocol::own:
+      text = R"({"detail":)";
+      append_json_string(text, error.message());
+      text += '}';
+      break;
+    case Protocol::open_inference:
+      text = R"({"error":)";
+      append_json_string(text, error.message());
+      text += '}';
+      break;
+    case Protocol::openai:
+      text = R"({"error":{"message":)";
+      append_json_string(text, error.message());
+      text += fmt::format(R"(,"type":"{}","param":null,"code":{}}}}})", openai_error_type(error.code(), status),
+                          error.code() == ErrorCode::not_found ? R"("model_not_found")" : "null");
+      break;
+    case Protocol::texts:
+      text = R"({"error":)";
+      append_json_string(text, error.message());
+      text += fmt::format(R"(,"error_type":"{}"}})", texts_error_type(error.code()));
+      break;
+  }
   http::Response response = http::Response::json(status, std::move(text));
   if (error.code() == ErrorCode::resource_exhausted) response.headers.add("Retry-After", "1");
   return response;
@@ -210,6 +256,24 @@ const Service::Route Service::routes_[] = {
     {{"GET", "/v2/models/{name}/versions/{version}/stats", "Counters of a model", true},
      Protocol::open_inference,
      &Service::open_inference_statistics},
+    {{"POST", "/v1/embeddings", "Vectors of texts, as OpenAI's clients ask for them", true},
+     Protocol::openai,
+     &Service::openai_embeddings},
+    {{"GET", "/v1/models", "The models served, as OpenAI's clients ask for them", true},
+     Protocol::openai,
+     &Service::openai_models},
+    {{"GET", "/v1/models/{name}", "A model, as OpenAI's clients ask for it", true},
+     Protocol::openai,
+     &Service::openai_model},
+    {{"POST", "/", "Vectors of texts", true}, Protocol::texts, &Service::embed},
+    {{"POST", "/embed", "Vectors of texts", true}, Protocol::texts, &Service::embed},
+    {{"POST", "/models/{name}/embed", "Vectors of texts", true}, Protocol::texts, &Service::embed},
+    {{"POST", "/similarity", "How near texts are to one", true}, Protocol::texts, &Service::similarity},
+    {{"POST", "/models/{name}/similarity", "How near texts are to one", true}, Protocol::texts, &Service::similarity},
+    {{"POST", "/tokenize", "The tokens of texts", true}, Protocol::texts, &Service::tokenize},
+    {{"POST", "/models/{name}/tokenize", "The tokens of texts", true}, Protocol::texts, &Service::tokenize},
+    {{"POST", "/decode", "The texts of tokens", true}, Protocol::texts, &Service::decode},
+    {{"POST", "/models/{name}/decode", "The texts of tokens", true}, Protocol::texts, &Service::decode},
     {{"GET", "/openapi.json", "These routes with the models' signatures, as OpenAPI 3.1", true},
      Protocol::own,
      &Service::openapi},
@@ -285,7 +349,9 @@ std::optional<http::Response> Service::admit(const http::Request& request) const
 void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   Match match = Service::match(exchange->request());
   Call call{trace(exchange, options_.log_requests), std::move(match.name), std::move(match.version), match.protocol};
-  if (match.route != nullptr && text_bytes(call.request()) > options_.read_here_bytes) {
+  const bool has_texts = match.protocol == Protocol::openai || match.protocol == Protocol::texts;
+  const std::uint64_t most = has_texts ? options_.tokenize_here_bytes : options_.read_here_bytes;
+  if (match.route != nullptr && text_bytes(call.request()) > most) {
     readers_.post([this, call = std::move(call), route = match.route] { dispatch(call, route); });
   } else {
     dispatch(call, match.route);

@@ -24,6 +24,7 @@ struct ServiceOptions {
   std::chrono::milliseconds probe_after{5000};    ///< a request that succeeded this lately stands for a probe
   bool log_requests = false;                      ///< one line of the log for each
   std::uint64_t read_here_bytes = 64 << 10;       ///< longer JSON is not read on the thread that calls handle()
+  std::uint64_t tokenize_here_bytes = 2 << 10;    ///< the same of bodies with texts
   unsigned reading_threads = 2;                   ///< for those, at most
 };
 
@@ -75,6 +76,8 @@ class Service {
   [[nodiscard]] static Match match(const http::Request& request);
   [[nodiscard]] std::string name_for(const Call& call) const;
   void with_model(const Call& call, ModelHandler handler);
+  /// The same with a model that makes vectors of texts; where none is named, the only one.
+  void with_encoder(const Call& call, ModelHandler handler);
 
   void predict(const Call& call);
   void health(const Call& call);
@@ -90,6 +93,13 @@ class Service {
   void open_inference_ready(const Call& call);
   void open_inference_infer(const Call& call);
   void open_inference_statistics(const Call& call);
+  void openai_embeddings(const Call& call);
+  void openai_models(const Call& call);
+  void openai_model(const Call& call);
+  void embed(const Call& call);
+  void similarity(const Call& call);
+  void tokenize(const Call& call);
+  void decode(const Call& call);
   void repository_index(const Call& call);
   void repository_load(const Call& call);
   void repository_unload(const Call& call);
@@ -100,6 +110,7 @@ class Service {
   std::shared_ptr<const GrpcCounts> grpc_counts_;
   std::atomic<bool> ready_ = true;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::chrono::system_clock::time_point born_ = std::chrono::system_clock::now();
   RequestReaders readers_;  // last: its tasks use the rest
 };
 

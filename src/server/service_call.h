@@ -14,7 +14,12 @@
 /// What the parts of Service share.
 namespace gpux::server {
 
-enum class Protocol : std::uint8_t { own, open_inference };
+enum class Protocol : std::uint8_t {
+  own,
+  open_inference,
+  openai,  ///< OpenAI's embeddings
+  texts,   ///< Hugging Face's text-embeddings-inference
+};
 
 /// A request on its way through the service.
 struct Service::Call {

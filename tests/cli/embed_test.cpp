@@ -513,9 +513,9 @@ TEST_F(Embed, RefusesInOneLine) {
     int code;
     const char* words;
   } const cases[]{
-      {{"embed", "a"}, 2, "give --model FOLDER"},
-      {{"embed", "--model", "minilm", "a"}, 7, "embed takes a folder"},
-      {{"embed", "--model", "items.jsonl", "a"}, 2, "embed takes a folder"},
+      {{"embed", "a"}, 2, "give --model"},
+      {{"embed", "--model", "minilm", "a"}, 7, "no model 'minilm:latest' is stored here"},
+      {{"embed", "--model", "items.jsonl", "a"}, 2, "is no model: accepted are"},
       {{"embed", "--model", "empty", "a"}, 7, "looked for tokenizer.json"},
       {{"embed", "--model", "encoder", "--table", "a"}, 2, "--table"},
       {{"embed", "--model", "encoder", "--dimensions", "17", "a"}, 2, "1 to the model's 16"},
@@ -572,6 +572,30 @@ TEST_F(Embed, RefusesInOneLine) {
   gpux_.folder().write("encoder/1_Pooling/config.json", "{");
   EXPECT_EQ(embed({"a"}).code, 4);
   EXPECT_THAT(embed({"a"}).err, HasSubstr("1_Pooling/config.json: is not JSON"));
+}
+
+TEST_F(Embed, TakesWhatImportPutIntoTheStore) {
+  const std::string folder = (gpux_.folder().path() / "encoder").string();
+  const Vectors expected = vectors({"a sentence", "another"});
+  const Outcome imported = gpux_.run({"import", folder, "-t", "words/mini:2.0", "-t", "mini", "--json"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  const Json said = imported.json();
+  EXPECT_EQ(said.at("names"), Json::parse(R"(["words/mini:2.0", "mini:latest"])"));
+  EXPECT_EQ(said.at("dimension"), width);
+  // The folder may go: the store has all that is needed.
+  fs::remove_all(folder);
+  for (const char* name : {"mini", "words/mini:2.0"}) {
+    const Outcome outcome = gpux_.run({"embed", "--model", name, "a sentence", "another"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(vectors_of(outcome.out), expected);
+  }
+  EXPECT_THAT(gpux_.run({"embed", "--model", "mini", "--prompt", "query", "a"}).err, Not(HasSubstr("--prompt")));
+  const Outcome unknown = gpux_.run({"embed", "--model", "mino", "a"});
+  EXPECT_EQ(unknown.code, 7);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'mini:latest'?"));
+  const Outcome without = gpux_.run({"embed", "--model", model("add.onnx"), "a"});
+  EXPECT_THAT(without.err, HasSubstr("has no tokenizer.json beside its ONNX file"));
+  EXPECT_EQ(gpux_.run({"import", "encoder"}).code, 2);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ std::vector<std::string> on_a_terminal(const std::vector<std::string>& command, 
 }  // namespace
 
 Json Outcome::json() const {
-  const Json parsed = Json::parse(out, nullptr, false);
+  Json parsed = Json::parse(out, nullptr, false);
   if (!parsed.is_discarded()) return parsed;
   ADD_FAILURE() << "standard output is no JSON: '" << out << "'; standard error: '" << err << "'";
   return nullptr;

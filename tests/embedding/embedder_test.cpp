@@ -61,7 +61,7 @@ class Embeddings : public CpuRuntime {};
 TEST_F(Embeddings, AgreeWithNumpysOfTheSameModel) {
   for (const char* pooling : {"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}) {
     const Embedder embedder = encoder(Json{{"pooling_mode", pooling}}.dump());
-    EXPECT_EQ(embedder.dimension(), 16U);
+    EXPECT_EQ(embedder.encoder().dimension(), 16U);
     for (const Json& answer : answers()) {
       const std::vector<float> expected = answer["vectors"][pooling];
       const std::string text = answer["text"];
@@ -74,7 +74,7 @@ TEST_F(Embeddings, AgreeWithNumpysOfTheSameModel) {
 
 TEST_F(Embeddings, PutSeveralPoolingsBehindEachOther) {
   const Embedder embedder = encoder(R"({"pooling_mode": ["mean", "cls"]})");
-  EXPECT_EQ(embedder.dimension(), 32U);
+  EXPECT_EQ(embedder.encoder().dimension(), 32U);
   for (const Json& answer : answers()) {
     std::vector<float> expected = answer["vectors"]["mean"];
     const std::vector<float> second = answer["vectors"]["cls"];
@@ -87,7 +87,7 @@ TEST_F(Embeddings, TakeOtherElementTypesAndAModelsOwnPooling) {
   // The variant takes int32 and gives the largest of its tokens' vectors in float16, whatever the folder says of
   // pooling.
   const Embedder pooled = encoder(mean_pooling, false, "encoder_variant.onnx");
-  EXPECT_EQ(pooled.dimension(), 16U);
+  EXPECT_EQ(pooled.encoder().dimension(), 16U);
   for (const Json& answer : answers()) {
     EXPECT_THAT(pooled.embed(answer["text"].get<std::string>()),
                 Pointwise(FloatNear(half_precision), answer["vectors"]["max"].get<std::vector<float>>()));
@@ -136,10 +136,10 @@ TEST_F(Embeddings, CutLongTexts) {
   const Embedder embedder = encoder(mean_pooling);
   const std::string text = "the model runs on the processor";
   EXPECT_EQ(embedder.embed(text, {.max_tokens = 4}), embedder.embed("the model"));
-  EXPECT_EQ(error_of([&] { embedder.check({.max_tokens = 33}); }).code(), ErrorCode::usage);
-  EXPECT_EQ(error_of([&] { embedder.check({.max_tokens = 2}); }).code(), ErrorCode::usage);
-  EXPECT_EQ(error_of([&] { embedder.check({.dimensions = 17}); }).code(), ErrorCode::usage);
-  EXPECT_NO_THROW(embedder.check({.max_tokens = 32, .dimensions = 16}));
+  EXPECT_EQ(error_of([&] { embedder.encoder().check({.max_tokens = 33}); }).code(), ErrorCode::usage);
+  EXPECT_EQ(error_of([&] { embedder.encoder().check({.max_tokens = 2}); }).code(), ErrorCode::usage);
+  EXPECT_EQ(error_of([&] { embedder.encoder().check({.dimensions = 17}); }).code(), ErrorCode::usage);
+  EXPECT_NO_THROW(embedder.encoder().check({.max_tokens = 32, .dimensions = 16}));
 }
 
 TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {

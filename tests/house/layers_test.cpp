@@ -28,8 +28,8 @@ const std::map<std::string, std::vector<std::string>> right_below{
     {"model", {"onnx"}},
     {"runtime", {"provider", "model"}},
     {"embedding", {"runtime", "text"}},
-    {"server", {"runtime"}},
-    {"cli", {"embedding", "server"}},
+    {"server", {"embedding"}},
+    {"cli", {"server"}},
 };
 
 void collect(const std::string& module, std::set<std::string>& below) {

@@ -85,7 +85,7 @@ TEST_F(LocateTest, TakesAFolderWithItsProject) {
 TEST_F(LocateTest, TakesTheOnlyOnnxFileOfAFolderAndSaysSo) {
   folder_.write("plain/net.onnx", "x");
   const LocatedModel model = locate("plain", store_);
-  EXPECT_EQ(model.name, "net");
+  EXPECT_EQ(model.name, "plain");
   EXPECT_THAT(model.note, HasSubstr("no gpux.yml in 'plain': using its only ONNX file, 'net.onnx'"));
   folder_.write("plain/second.onnx", "x");
   EXPECT_THAT(failure(ErrorCode::not_found, "plain"), HasSubstr("'plain' has no gpux.yml and 2 ONNX files: name one"));

@@ -1,0 +1,223 @@
+#include "embedding/sentence_encoder.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "embedding/pooling.h"
+#include "gpux/error.h"
+#include "tensor/convert.h"
+
+namespace gpux::embedding {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::invalid_model, message);
+}
+
+bool is_float(const ValueType& type) {
+  return type.kind == ValueKind::tensor &&
+         (type.element == ElementType::float32 || type.element == ElementType::float16 ||
+          type.element == ElementType::bfloat16);
+}
+
+bool has_rank(const ValueType& type, std::size_t rank) {
+  return !type.dimensions || type.dimensions->size() == rank;
+}
+
+bool takes_any_text(const ValueType& type) {
+  if (type.kind != ValueKind::tensor || !has_rank(type, 2)) return false;
+  if (type.element != ElementType::int64 && type.element != ElementType::int32) return false;
+  if (!type.dimensions) return true;
+  return type.dimensions->front().size.value_or(1) == 1 && !type.dimensions->back().size;
+}
+
+Tensor row_of(std::span<const std::int64_t> numbers, ElementType element) {
+  return convert(Tensor::of<std::int64_t>({1, static_cast<std::int64_t>(numbers.size())}, numbers), element);
+}
+
+}  // namespace
+
+SentenceEncoder::SentenceEncoder(SentenceModel model, const Runtime& runtime)
+    : model_(std::move(model)), tokenizer_(text::Tokenizer::from_file(model_.tokenizer_file)) {
+  try {
+    find_inputs(runtime.info().signature);
+    find_output(runtime.info().signature);
+  } catch (const Error& error) {
+    throw error.within(model_.onnx_file.string());
+  }
+  if (dimension_ == 0) {
+    PreparedText prepared = prepare("a", {});
+    const NamedValues outputs = runtime.infer(prepared.inputs, {.outputs = {output_}});
+    dimension_ = finish(prepared, outputs.front().second, {}).size();
+  }
+}
+
+void SentenceEncoder::find_inputs(const Signature& signature) {
+  static constexpr std::array<std::pair<const char*, Role>, 4> roles{{
+      {"input_ids", Role::ids},
+      {"attention_mask", Role::mask},
+      {"token_type_ids", Role::types},
+      {"position_ids", Role::positions},
+  }};
+  for (const SignatureEntry& entry : signature.inputs) {
+    const auto* const found =
+        std::find_if(roles.begin(), roles.end(), [&](const auto& role) { return role.first == entry.name; });
+    if (found == roles.end()) {
+      if (!entry.required) continue;
+      refuse(
+          fmt::format("the model asks for input '{}'; accepted: input_ids, attention_mask, token_type_ids, "
+                      "position_ids",
+                      entry.name));
+    }
+    if (!takes_any_text(entry.type)) {
+      refuse(fmt::format("input '{}' is {}; accepted: int64 or int32 of [batch, sequence], the sequence free",
+                         entry.name, to_string(entry.type)));
+    }
+    inputs_.push_back({entry.name, found->second, entry.type.element});
+  }
+  if (std::none_of(inputs_.begin(), inputs_.end(), [](const Input& input) { return input.role == Role::ids; })) {
+    refuse("the model has no input 'input_ids'");
+  }
+}
+
+void SentenceEncoder::find_output(const Signature& signature) {
+  const auto named = [&](std::string_view name, std::size_t rank) -> const SignatureEntry* {
+    for (const SignatureEntry& entry : signature.outputs) {
+      if (entry.name == name && is_float(entry.type) && has_rank(entry.type, rank)) return &entry;
+    }
+    return nullptr;
+  };
+  const SignatureEntry* output = named("sentence_embedding", 2);
+  output_is_pooled_ = output != nullptr;
+  if (output == nullptr && model_.poolings.empty()) {
+    refuse("modules.json names no Pooling, and the model has no output 'sentence_embedding' of rank 2");
+  }
+  if (output == nullptr) output = named("last_hidden_state", 3);
+  if (output == nullptr) output = named("token_embeddings", 3);
+  for (const SignatureEntry& entry : signature.outputs) {
+    if (output == nullptr && is_float(entry.type) && entry.type.dimensions && has_rank(entry.type, 3)) output = &entry;
+  }
+  if (output == nullptr) {
+    refuse(
+        "no output has vectors of the tokens, as float32 or float16 of [batch, sequence, width], nor is there a "
+        "'sentence_embedding' of [batch, width]");
+  }
+  output_ = output->name;
+  const auto& dimensions = output->type.dimensions;
+  const auto width = dimensions ? dimensions->back().size : std::nullopt;
+  // Where the file leaves it open, a run will tell.
+  if (width) dimension_ = static_cast<std::size_t>(*width) * (output_is_pooled_ ? 1 : model_.poolings.size());
+}
+
+void SentenceEncoder::check(const EmbedOptions& options) const {
+  if (options.dimensions > dimension_) {
+    throw Error(ErrorCode::usage, fmt::format("{} dimensions are asked for; accepted: 1 to the model's {}",
+                                              options.dimensions, dimension_));
+  }
+  if (output_is_pooled_ && model_.normalize && !options.normalize.value_or(true)) {
+    throw Error(ErrorCode::usage, "the model's own graph makes its vectors of length 1: they cannot be had otherwise");
+  }
+  if (options.max_tokens == 0) return;
+  const std::size_t least = tokenizer_.added_tokens(false) + 1;
+  if (options.max_tokens < least) {
+    throw Error(ErrorCode::usage, fmt::format("{} tokens are asked for; accepted: {} or more, with the special ones",
+                                              options.max_tokens, least));
+  }
+  if (model_.max_tokens != 0 && options.max_tokens > model_.max_tokens) {
+    throw Error(ErrorCode::usage, fmt::format("{} tokens are asked for; accepted: at most the model's {}",
+                                              options.max_tokens, model_.max_tokens));
+  }
+}
+
+const std::string& SentenceEncoder::prompt_of(const EmbedOptions& options) const {
+  return options.prompt ? *options.prompt : model_.default_prompt;
+}
+
+text::Encoding SentenceEncoder::encode(std::string_view text, const EmbedOptions& options) const {
+  return tokenizer_.encode(text, {.max_tokens = options.max_tokens != 0 ? options.max_tokens : model_.max_tokens,
+                                  .truncate_left = options.truncate_left.value_or(model_.truncate_left)});
+}
+
+std::vector<std::uint8_t> SentenceEncoder::pooling_mask(const text::Encoding& encoding,
+                                                        const EmbedOptions& options) const {
+  std::vector<std::uint8_t> mask(encoding.size(), 1);
+  if (model_.pools_prompt || prompt_of(options).empty()) return mask;
+  // As sentence-transformers counts them: the prompt's tokens with the special ones before it, not the one behind.
+  const text::Encoding prompt = encode(prompt_of(options), options);
+  std::size_t count = prompt.size();
+  if (count != 0 && prompt.special_tokens_mask().back() != 0) --count;
+  std::fill_n(mask.begin(), std::min(count, mask.size()), std::uint8_t{0});
+  return mask;
+}
+
+NamedValues SentenceEncoder::inputs_of(const text::Encoding& encoding) const {
+  NamedValues values;
+  for (const Input& input : inputs_) {
+    std::vector<std::int64_t> numbers(encoding.size(), 1);
+    switch (input.role) {
+      case Role::ids:
+        numbers.assign(encoding.ids().begin(), encoding.ids().end());
+        break;
+      case Role::mask:
+        break;
+      case Role::types:
+        numbers.assign(encoding.type_ids().begin(), encoding.type_ids().end());
+        break;
+      case Role::positions:
+        std::iota(numbers.begin(), numbers.end(), model_.first_position);
+        break;
+    }
+    values.emplace_back(input.name, row_of(numbers, input.element));
+  }
+  return values;
+}
+
+std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedText& prepared) const {
+  const Shape& shape = output.shape();
+  const auto tokens = static_cast<std::int64_t>(prepared.tokens);
+  const bool fits =
+      output_is_pooled_ ? shape.size() == 2 && shape[0] == 1 : shape.size() == 3 && shape[0] == 1 && shape[1] == tokens;
+  if (!fits || shape.back() == 0) {
+    refuse(fmt::format("output '{}' of {} tokens is {}; accepted: {}", output_, tokens, to_string(shape),
+                       output_is_pooled_ ? "[1, width]" : "[1, tokens, width]"));
+  }
+  const Tensor floats = convert(output, ElementType::float32);
+  const std::span<const float> elements = floats.as<float>();
+  if (output_is_pooled_) return {elements.begin(), elements.end()};
+  std::vector<float> vector;
+  for (const Pooling pooling : model_.poolings) append_pooled(pooling, elements, prepared.pooling_mask, vector);
+  return vector;
+}
+
+std::size_t SentenceEncoder::count_tokens(std::string_view text, const EmbedOptions& options) const {
+  return tokenizer_.encode(prompt_of(options) + std::string(text)).size();
+}
+
+PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions& options) const {
+  const text::Encoding encoding = encode(prompt_of(options) + std::string(text), options);
+  if (encoding.size() == 0) {
+    throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
+  }
+  return {.inputs = inputs_of(encoding),
+          .tokens = encoding.size(),
+          .pooling_mask = output_is_pooled_ ? std::vector<std::uint8_t>() : pooling_mask(encoding, options)};
+}
+
+std::vector<float> SentenceEncoder::finish(const PreparedText& prepared, const Value& output,
+                                           const EmbedOptions& options) const {
+  const Tensor* tensor = output.tensor();
+  if (tensor == nullptr) refuse(fmt::format("output '{}' is no tensor", output_));
+  std::vector<float> vector = pooled(*tensor, prepared);
+  const bool is_cut = options.dimensions != 0 && options.dimensions < vector.size();
+  if (is_cut) vector.resize(options.dimensions);
+  // Models that can be cut are trained on normalised parts; the graph may have normalised the whole, which says
+  // nothing.
+  if (options.normalize.value_or(model_.normalize || is_cut)) normalize(vector);
+  return vector;
+}
+
+}  // namespace gpux::embedding

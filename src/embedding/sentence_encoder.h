@@ -1,0 +1,94 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "embedding/sentence_model.h"
+#include "gpux/runtime.h"
+#include "text/tokenizer.h"
+
+namespace gpux::embedding {
+
+struct EmbedOptions {
+  std::optional<std::string> prompt;                 ///< text to put before each; empty: the model's default
+  std::size_t max_tokens = 0;                        ///< with the special ones; 0: as many as the model takes
+  std::size_t dimensions = 0;                        ///< the vector's first so many; 0: all
+  std::optional<bool> truncate_left;                 ///< at which end longer texts are cut; empty: as the model says
+  std::optional<bool> normalize;                     ///< to length 1, after the cut; empty: what is cut, else as the
+                                                     ///< model says
+  std::optional<std::chrono::milliseconds> timeout;  ///< of a run; empty: as long as it takes
+};
+
+/// A text on its way through a model.
+struct PreparedText {
+  NamedValues inputs;                      ///< of the model
+  std::size_t tokens = 0;                  ///< with the special ones, after the cut
+  std::vector<std::uint8_t> pooling_mask;  ///< a token each, 0: does not count; empty where the graph pools
+};
+
+/// What goes into a model for a text, and the vector of what comes out of it. Each text is meant to have a run of its
+/// own. May be used by several threads at once.
+class SentenceEncoder {
+ public:
+  /// `runtime` holds the model: asked for its signature, and for a run where the file does not say how long its vectors
+  /// are. Errors not_found, invalid_model: the tokenizer, or inputs and outputs that are not those of an encoder.
+  SentenceEncoder(SentenceModel model, const Runtime& runtime);
+
+  /// Elements of a vector before it is cut.
+  [[nodiscard]] std::size_t dimension() const noexcept { return dimension_; }
+
+  [[nodiscard]] const SentenceModel& model() const noexcept { return model_; }
+
+  [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept { return tokenizer_; }
+
+  /// The only output of the model that is needed.
+  [[nodiscard]] const std::string& output() const noexcept { return output_; }
+
+  /// Error usage where the model has fewer dimensions, takes fewer tokens, or its special tokens leave no room; where
+  /// its vectors have length 1 and it is asked for others.
+  void check(const EmbedOptions& options) const;
+
+  /// `text` is UTF-8. The options are taken as check() accepts them. Error invalid_input where there is no token.
+  [[nodiscard]] PreparedText prepare(std::string_view text, const EmbedOptions& options) const;
+
+  /// Tokens of the text with the special ones, before any cut. Error invalid_input.
+  [[nodiscard]] std::size_t count_tokens(std::string_view text, const EmbedOptions& options) const;
+
+  /// `output` is what output() came to, of [1, width] or [1, tokens, width]. Error invalid_model where it is not.
+  [[nodiscard]] std::vector<float> finish(const PreparedText& prepared, const Value& output,
+                                          const EmbedOptions& options) const;
+
+ private:
+  /// What an input of the model is given.
+  enum class Role : std::uint8_t { ids, mask, types, positions };
+
+  struct Input {
+    std::string name;
+    Role role;
+    ElementType element;
+  };
+
+  void find_inputs(const Signature& signature);
+  void find_output(const Signature& signature);
+  [[nodiscard]] text::Encoding encode(std::string_view text, const EmbedOptions& options) const;
+  [[nodiscard]] std::vector<std::uint8_t> pooling_mask(const text::Encoding& encoding,
+                                                       const EmbedOptions& options) const;
+  [[nodiscard]] const std::string& prompt_of(const EmbedOptions& options) const;
+  [[nodiscard]] NamedValues inputs_of(const text::Encoding& encoding) const;
+  [[nodiscard]] std::vector<float> pooled(const Tensor& output, const PreparedText& prepared) const;
+
+  SentenceModel model_;
+  text::Tokenizer tokenizer_;
+  std::vector<Input> inputs_;
+  std::string output_;
+  bool output_is_pooled_ = false;
+  std::size_t dimension_ = 0;
+};
+
+}  // namespace gpux::embedding

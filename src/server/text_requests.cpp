@@ -1,0 +1,308 @@
+#include "server/text_requests.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <openssl/evp.h>
+
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "tensor/json_writer.h"
+
+namespace gpux::server {
+namespace {
+
+using Json = nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "vectors go out as they lie in memory");
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::invalid_input, message);
+}
+
+Json parse(std::string_view body) {
+  constexpr int deepest = 8;
+  constexpr std::size_t most_values = 2'000'000;
+  std::size_t values = 0;
+  try {
+    return Json::parse(body, [&](int depth, Json::parse_event_t, Json&) {
+      if (depth > deepest) refuse("the body is nested too deeply");
+      if (++values > most_values) refuse(fmt::format("the body has more than {} values", most_values));
+      return true;
+    });
+  } catch (const Json::parse_error& error) {
+    refuse(fmt::format("the body is no JSON from byte {} on", error.byte));
+  } catch (const Json::exception&) {
+    refuse("the body holds a number that is out of range");
+  }
+}
+
+/// 3 and 3.0, which are the same number in JSON; empty for anything else.
+std::optional<std::uint64_t> whole_number(const Json& value) {
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const auto number = value.get<double>();
+  constexpr double most_exact = 9007199254740992;
+  if (number < 0 || number > most_exact || number != std::floor(number)) return std::nullopt;
+  return static_cast<std::uint64_t>(number);
+}
+
+/// An object's members, each of which has to be asked for.
+class Members {
+ public:
+  Members(const Json& object, std::string place) : object_(object), place_(std::move(place)) {
+    if (!object_.is_object()) refuse(fmt::format("{} is no object", place_.empty() ? "the body" : place_));
+  }
+
+  /// Null where it is not there, or null.
+  const Json* find(const std::string& name) {
+    known_.insert(name);
+    const auto found = object_.find(name);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  const Json& must_find(const std::string& name) {
+    const Json* found = find(name);
+    if (found == nullptr) refuse(fmt::format("{} is missing", name_of(name)));
+    return *found;
+  }
+
+  std::string text(const std::string& name) {
+    const Json* found = find(name);
+    if (found == nullptr) return {};
+    if (!found->is_string()) refuse(fmt::format("{} is no text", name_of(name)));
+    return found->get<std::string>();
+  }
+
+  bool flag(const std::string& name, bool otherwise) {
+    const Json* found = find(name);
+    if (found == nullptr) return otherwise;
+    if (!found->is_boolean()) refuse(fmt::format("{} is neither true nor false", name_of(name)));
+    return found->get<bool>();
+  }
+
+  /// From 1; 0 where it is not there.
+  std::size_t count(const std::string& name) {
+    const Json* found = find(name);
+    if (found == nullptr) return 0;
+    const auto number = whole_number(*found);
+    if (!number || *number == 0 || *number > INT32_MAX) {
+      refuse(fmt::format("{} is no whole number from 1 on", name_of(name)));
+    }
+    return *number;
+  }
+
+  /// The index of the text among the accepted ones; empty where it is not there.
+  std::optional<std::size_t> choice(const std::string& name, const std::vector<std::string>& accepted) {
+    if (find(name) == nullptr) return std::nullopt;
+    const std::string said = text(name);
+    const auto found = std::find(accepted.begin(), accepted.end(), said);
+    if (found == accepted.end()) {
+      refuse(fmt::format("{} is '{}'; accepted: {}", name_of(name), said.substr(0, 40), join(accepted)));
+    }
+    return static_cast<std::size_t>(found - accepted.begin());
+  }
+
+  [[nodiscard]] std::string name_of(const std::string& name) const {
+    return place_.empty() ? name : place_ + "." + name;
+  }
+
+  void refuse_others() const {
+    for (const auto& [name, value] : object_.items()) {
+      if (known_.contains(name)) continue;
+      refuse(fmt::format("{} is not known; accepted: {}", name_of(name.substr(0, 60)),
+                         join(std::vector<std::string>(known_.begin(), known_.end()))));
+    }
+  }
+
+ private:
+  const Json& object_;
+  std::string place_;
+  std::set<std::string, std::less<>> known_;
+};
+
+void check_count(std::size_t count, const std::string& place) {
+  if (count == 0) refuse(fmt::format("{} is empty", place));
+  if (count > most_texts) refuse(fmt::format("{} has {} texts; accepted: at most {}", place, count, most_texts));
+}
+
+TokenIds read_ids(const Json& list, const std::string& place) {
+  TokenIds ids;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto id = whole_number(list[i]);
+    if (!id || *id > UINT32_MAX) refuse(fmt::format("{}[{}] is no token's number", place, i));
+    ids.push_back(static_cast<std::uint32_t>(*id));
+  }
+  if (ids.empty()) refuse(fmt::format("{} is empty", place));
+  return ids;
+}
+
+bool holds_numbers(const Json& list) {
+  return list.is_array() && !list.empty() && list.front().is_number();
+}
+
+// A text, a list of them, a list of token ids, or a list of those.
+std::vector<TextInput> read_inputs(const Json& value, const std::string& place) {
+  if (value.is_string()) return {value.get<std::string>()};
+  if (!value.is_array()) refuse(fmt::format("{} is neither a text nor a list", place));
+  if (holds_numbers(value)) return {read_ids(value, place)};
+  check_count(value.size(), place);
+  std::vector<TextInput> inputs;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const std::string here = fmt::format("{}[{}]", place, i);
+    if (value[i].is_string()) {
+      inputs.emplace_back(value[i].get<std::string>());
+    } else if (holds_numbers(value[i])) {
+      inputs.emplace_back(read_ids(value[i], here));
+    } else {
+      refuse(fmt::format("{} is neither a text nor a list of tokens' numbers", here));
+    }
+  }
+  return inputs;
+}
+
+std::vector<std::string> read_texts(const Json& value, const std::string& place) {
+  std::vector<std::string> texts;
+  for (TextInput& input : read_inputs(value, place)) {
+    auto* text = std::get_if<std::string>(&input);
+    if (text == nullptr) refuse(fmt::format("{} is a list of numbers; accepted: texts", place));
+    texts.push_back(std::move(*text));
+  }
+  return texts;
+}
+
+TextTreatment read_treatment(Members& members) {
+  TextTreatment treatment;
+  treatment.truncate = members.flag("truncate", true);
+  const auto direction = members.choice("truncation_direction", {"right", "Right", "left", "Left"});
+  treatment.truncate_left = direction.value_or(0) >= 2;
+  treatment.prompt_name = members.text("prompt_name");
+  return treatment;
+}
+
+void append_base64(std::string& out, const std::vector<float>& vector) {
+  const std::size_t bytes = vector.size() * sizeof(float);
+  const std::size_t at = out.size();
+  out.resize(at + (bytes + 2) / 3 * 4 + 1);  // a zero at the end, too
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data() + at),
+                                     reinterpret_cast<const unsigned char*>(vector.data()), static_cast<int>(bytes));
+  out.resize(at + static_cast<std::size_t>(length));
+}
+
+}  // namespace
+
+std::string text_of(const TextInput& input, const text::Tokenizer& tokenizer) {
+  if (const auto* ids = std::get_if<TokenIds>(&input)) return tokenizer.decode(*ids);
+  return std::get<std::string>(input);
+}
+
+OpenAiEmbeddings read_openai_embeddings(std::string_view body) {
+  const Json json = parse(body);
+  Members members(json, "");
+  OpenAiEmbeddings read;
+  read.inputs = read_inputs(members.must_find("input"), "input");
+  for (std::size_t i = 0; i < read.inputs.size(); ++i) {
+    const auto* text = std::get_if<std::string>(&read.inputs[i]);
+    if (text != nullptr && text->empty()) refuse(fmt::format("input[{}] is empty", i));
+  }
+  read.model = members.text("model");
+  read.dimensions = members.count("dimensions");
+  read.base64 = members.choice("encoding_format", {"float", "base64"}).value_or(0) == 1;
+  (void)members.text("user");  // a label for OpenAI's own records
+  members.refuse_others();
+  return read;
+}
+
+EmbedTexts read_embed(std::string_view body) {
+  const Json json = parse(body);
+  Members members(json, "");
+  EmbedTexts read;
+  read.inputs = read_inputs(members.must_find("inputs"), "inputs");
+  read.treatment = read_treatment(members);
+  read.normalize = members.flag("normalize", true);
+  read.dimensions = members.count("dimensions");
+  members.refuse_others();
+  return read;
+}
+
+Similarity read_similarity(std::string_view body) {
+  const Json json = parse(body);
+  Members members(json, "");
+  Members inputs(members.must_find("inputs"), "inputs");
+  Similarity read;
+  const Json& source = inputs.must_find("source_sentence");
+  if (!source.is_string()) refuse("inputs.source_sentence is no text");
+  read.source = source.get<std::string>();
+  const Json& sentences = inputs.must_find("sentences");
+  if (!sentences.is_array()) refuse("inputs.sentences is no list");
+  read.sentences = read_texts(sentences, "inputs.sentences");
+  if (const Json* parameters = members.find("parameters")) {
+    Members treatment(*parameters, "parameters");
+    read.treatment = read_treatment(treatment);
+    treatment.refuse_others();
+  }
+  inputs.refuse_others();
+  members.refuse_others();
+  return read;
+}
+
+Tokenize read_tokenize(std::string_view body) {
+  const Json json = parse(body);
+  Members members(json, "");
+  Tokenize read;
+  read.texts = read_texts(members.must_find("inputs"), "inputs");
+  read.special_tokens = members.flag("add_special_tokens", true);
+  read.prompt_name = members.text("prompt_name");
+  members.refuse_others();
+  return read;
+}
+
+Decode read_decode(std::string_view body) {
+  const Json json = parse(body);
+  Members members(json, "");
+  const Json& ids = members.must_find("ids");
+  Decode read;
+  if (!ids.is_array()) refuse("ids is no list");
+  for (TextInput& input : read_inputs(ids, "ids")) {
+    auto* list = std::get_if<TokenIds>(&input);
+    if (list == nullptr) refuse("ids holds a text; accepted: tokens' numbers");
+    read.ids.push_back(std::move(*list));
+  }
+  read.skip_special_tokens = members.flag("skip_special_tokens", true);
+  members.refuse_others();
+  return read;
+}
+
+void append_vector(std::string& out, const std::vector<float>& vector, bool base64) {
+  if (base64) {
+    out += '"';
+    append_base64(out, vector);
+    out += '"';
+    return;
+  }
+  append_json(out, Tensor::of<float>({static_cast<std::int64_t>(vector.size())}, vector));
+}
+
+void append_tokens(std::string& out, std::string_view text, const text::Encoding& encoding,
+                   const text::Tokenizer& tokenizer) {
+  out += '[';
+  for (std::size_t i = 0; i < encoding.size(); ++i) {
+    const std::uint32_t id = encoding.ids()[i];
+    const bool special = encoding.special_tokens_mask()[i] != 0;
+    const std::size_t start = encoding.offsets()[2 * i], stop = encoding.offsets()[2 * i + 1];
+    if (i != 0) out += ',';
+    out += fmt::format(R"({{"id":{},"text":)", id);
+    append_json_string(out, special ? tokenizer.token(id).value_or("") : text.substr(start, stop - start));
+    out += special ? R"(,"special":true,"start":null,"stop":null})"
+                   : fmt::format(R"(,"special":false,"start":{},"stop":{}}})", start, stop);
+  }
+  out += ']';
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "embedding/sentence_encoder.h"
+#include "text/tokenizer.h"
+
+/// What clients ask of text models, as OpenAI's embeddings and Hugging Face's text-embeddings-inference write it.
+/// Each reader takes the body of a request. Error invalid_input that names the place; members that are not known, or
+/// mean what cannot be done, are refused.
+namespace gpux::server {
+
+using TokenIds = std::vector<std::uint32_t>;
+
+/// A text, or the tokens of one.
+using TextInput = std::variant<std::string, TokenIds>;
+
+/// The most texts that one request may hold.
+inline constexpr std::size_t most_texts = 2048;
+
+/// A text as it is read; of tokens, what they spell without the special ones. Error invalid_input.
+std::string text_of(const TextInput& input, const text::Tokenizer& tokenizer);
+
+/// POST /v1/embeddings: {"input", "model", "encoding_format", "dimensions", "user"}.
+/// Source: OpenAI's API reference, "Create embeddings".
+struct OpenAiEmbeddings {
+  std::vector<TextInput> inputs;  ///< at least one, none empty
+  std::string model;              ///< empty: not said
+  std::size_t dimensions = 0;     ///< 0: all
+  bool base64 = false;            ///< vectors as base64 of little-endian float32
+};
+
+OpenAiEmbeddings read_openai_embeddings(std::string_view body);
+
+/// How a text that is too long is dealt with, and what is put before it.
+struct TextTreatment {
+  bool truncate = true;  ///< false: refused
+  bool truncate_left = false;
+  std::string prompt_name;  ///< empty: the default prompt
+};
+
+/// POST /embed: {"inputs", "truncate", "truncation_direction", "prompt_name", "normalize", "dimensions"}.
+/// Source: the OpenAPI document of text-embeddings-inference, as are the following.
+struct EmbedTexts {
+  std::vector<TextInput> inputs;
+  TextTreatment treatment;
+  bool normalize = true;
+  std::size_t dimensions = 0;
+};
+
+EmbedTexts read_embed(std::string_view body);
+
+/// POST /similarity: {"inputs": {"source_sentence", "sentences"}, "parameters"}.
+struct Similarity {
+  std::string source;
+  std::vector<std::string> sentences;
+  TextTreatment treatment;
+};
+
+Similarity read_similarity(std::string_view body);
+
+/// POST /tokenize: {"inputs", "add_special_tokens", "prompt_name"}.
+struct Tokenize {
+  std::vector<std::string> texts;
+  bool special_tokens = true;
+  std::string prompt_name;
+};
+
+Tokenize read_tokenize(std::string_view body);
+
+/// POST /decode: {"ids", "skip_special_tokens"}.
+struct Decode {
+  std::vector<TokenIds> ids;
+  bool skip_special_tokens = true;
+};
+
+Decode read_decode(std::string_view body);
+
+/// "[0.1,0.2]" in the fewest digits that read back to the same float32, or in quotes the base64 of their bytes.
+void append_vector(std::string& out, const std::vector<float>& vector, bool base64);
+
+/// [{"id", "text", "special", "start", "stop"}]: where each token lies in the text's bytes, null where it is special.
+void append_tokens(std::string& out, std::string_view text, const text::Encoding& encoding,
+                   const text::Tokenizer& tokenizer);
+
+}  // namespace gpux::server

@@ -1,0 +1,186 @@
+// gpux serve with a model that makes vectors of texts, as clients of other servers meet it.
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/serving.h"
+#include "embedding/encoder_folder.h"
+
+namespace gpux::test {
+namespace {
+
+using http::get;
+using http::post;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string mean_pooling = R"({"pooling_mode_mean_tokens": true})";
+
+class ServeText : public testing::Test {
+ protected:
+  void SetUp() override { (void)write_encoder_folder(gpux_.folder(), mean_pooling, false); }
+
+  [[nodiscard]] std::string folder() const { return (gpux_.folder().path() / "encoder").string(); }
+
+  /// What `gpux embed` makes of the texts.
+  [[nodiscard]] std::vector<Json> embedded(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"embed", "--model", folder()});
+    const Outcome outcome = gpux_.run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::vector<Json> vectors;
+    std::istringstream lines(outcome.out);
+    for (std::string line; std::getline(lines, line);) vectors.push_back(Json::parse(line)["vector"]);
+    return vectors;
+  }
+
+  Program gpux_;
+};
+
+std::string body_of(const std::vector<std::string>& texts) {
+  return Json{{"inputs", texts}}.dump();
+}
+
+TEST_F(ServeText, GivesEachTextTheSameBitsWhateverItComesWith) {
+  std::vector<std::string> texts;
+  for (int i = 0; i < 60; ++i) {
+    std::string text = "text number " + std::to_string(i);
+    for (int more = 0; more < i % 7; ++more) text += " and a bit more of it";
+    texts.push_back(text);
+  }
+  std::vector<std::string> arguments{"--normalize"};
+  arguments.insert(arguments.end(), texts.begin(), texts.end());
+  const std::vector<Json> expected = embedded(arguments);
+  ASSERT_EQ(expected.size(), texts.size());
+
+  // A queue that holds fewer than a request has texts: they come bit by bit.
+  const Serving server(gpux_, {"texts=" + folder(), "--max-queue", "24"});
+  const Json all = server.json(post("/embed", body_of(texts)));
+  ASSERT_EQ(all.size(), texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(all.at(i), expected[i]) << texts[i];
+
+  std::vector<std::jthread> clients;
+  for (std::size_t client = 0; client < 4; ++client) {
+    clients.emplace_back([&, client] {
+      for (std::size_t i = client; i < texts.size(); i += 5) {
+        EXPECT_EQ(server.json(post("/embed", Json{{"inputs", texts[i]}}.dump())).at(0), expected[i]);
+        const Json pair = server.json(post("/models/texts/embed", body_of({texts[(i + 1) % texts.size()], texts[i]})));
+        EXPECT_EQ(pair.at(1), expected[i]);
+      }
+    });
+  }
+}
+
+TEST_F(ServeText, SpeaksToClientsOfOpenAi) {
+  const std::vector<Json> expected = embedded({"--normalize", "hello world", "a"});
+  const Serving server(gpux_, {"texts=" + folder()});
+  const Json answer =
+      server.json(post("/v1/embeddings", R"({"model": "texts", "input": ["hello world", "a"], "user": "somebody"})"));
+  EXPECT_EQ(answer.at("object"), "list");
+  EXPECT_EQ(answer.at("model"), "texts");
+  ASSERT_EQ(answer.at("data").size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(answer.at("data").at(i).at("object"), "embedding");
+    EXPECT_EQ(answer.at("data").at(i).at("index"), i);
+    EXPECT_EQ(answer.at("data").at(i).at("embedding"), expected[i]);
+  }
+  const Json tokens = server.json(post("/tokenize", body_of({"hello world", "a"})));
+  EXPECT_EQ(answer.at("usage").at("prompt_tokens"), tokens.at(0).size() + tokens.at(1).size());
+  EXPECT_EQ(answer.at("usage").at("total_tokens"), answer.at("usage").at("prompt_tokens"));
+
+  const Json packed = server.json(
+      post("/v1/embeddings", R"({"model": "texts", "input": "a", "encoding_format": "base64", "dimensions": 3})"));
+  EXPECT_EQ(packed.at("data").at(0).at("embedding").get<std::string>().size(), 16U);
+
+  EXPECT_EQ(server.json(get("/v1/models")).at("data").at(0).at("id"), "texts");
+  EXPECT_EQ(server.json(get("/v1/models/texts")).at("object"), "model");
+  const Json unknown = server.json(get("/v1/models/others"), 404).at("error");
+  EXPECT_EQ(unknown.at("code"), "model_not_found");
+  EXPECT_EQ(server.json(post("/v1/embeddings", R"({"model": "others", "input": "a"})"), 404).at("error").at("type"),
+            "invalid_request_error");
+  EXPECT_THAT(server.json(post("/v1/embeddings", R"({"input": "a", "dimensions": 17})"), 400).at("error").at("message"),
+              HasSubstr("17 dimensions are asked for; accepted: 1 to the model's 16"));
+}
+
+TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
+  const Serving server(gpux_, {"texts=" + folder()});
+  const Json plain = server.json(post("/", R"({"inputs": "hello world", "normalize": false})"));
+  EXPECT_EQ(plain.at(0), embedded({"--no-normalize", "hello world"}).at(0));
+  const Json prompted = server.json(post("/embed", R"({"inputs": "hello", "prompt_name": "query"})"));
+  EXPECT_EQ(prompted.at(0), embedded({"--normalize", "--prompt", "query", "hello"}).at(0));
+
+  const Json scores = server.json(
+      post("/similarity", R"({"inputs": {"source_sentence": "hello world", "sentences": ["hello world", "a"]}})"));
+  EXPECT_NEAR(scores.at(0).get<double>(), 1, 1e-6);
+  EXPECT_LT(scores.at(1).get<double>(), 0.9999);
+
+  const std::string text = "h\u00e9llo";
+  const Json tokens = server.json(post("/tokenize", Json{{"inputs", text}}.dump())).at(0);
+  EXPECT_EQ(tokens.front().at("special"), true);
+  EXPECT_TRUE(tokens.front().at("start").is_null());
+  std::string pieces;
+  Json ids = Json::array();
+  for (const Json& token : tokens) {
+    ids.push_back(token.at("id"));
+    if (token.at("special") == false) pieces += token.at("text").get<std::string>();
+  }
+  EXPECT_EQ(pieces, text);
+  EXPECT_EQ(server.json(post("/decode", Json{{"ids", ids}}.dump())).size(), 1U);
+  // Tokens stand for the text that they spell.
+  const Json decoded = server.json(post("/decode", Json{{"ids", ids}}.dump())).at(0);
+  EXPECT_EQ(server.json(post("/embed", Json{{"inputs", ids}}.dump())),
+            server.json(post("/embed", Json{{"inputs", decoded}}.dump())));
+
+  const Json info = server.json(get("/info"));
+  EXPECT_EQ(info.at("model_id"), "texts");
+  EXPECT_EQ(info.at("model_type").at("embedding").at("pooling"), "mean");
+  EXPECT_EQ(info.at("max_input_length"), 32);
+  EXPECT_EQ(info.at("dimension"), 16);
+  EXPECT_EQ(info.at("prompts"), Json::parse(R"(["query", "document"])"));
+
+  std::string longer = "hello";
+  for (int i = 0; i < 40; ++i) longer += " hello";
+  EXPECT_EQ(server.json(post("/embed", Json{{"inputs", longer}}.dump())).size(), 1U);
+  EXPECT_THAT(server.json(post("/embed", Json{{"inputs", longer}, {"truncate", false}}.dump()), 422).at("error"),
+              HasSubstr("accepted: at most 32"));
+  const Json second =
+      server.json(post("/embed", Json{{"inputs", {"a", longer}}, {"truncate", false}}.dump()), 422).at("error");
+  EXPECT_THAT(second, HasSubstr("text 1: "));
+  for (const auto& [body, message] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"{", "no JSON"},
+           {R"({"inputs": "a", "prompt_name": "other"})", "prompt_name is 'other'; accepted: query, document"},
+           {R"({"inputs": "a", "foo": 1})", "foo is not known"}}) {
+    const Json refused = server.json(post("/embed", body), 422);
+    EXPECT_THAT(refused.at("error"), HasSubstr(message));
+    EXPECT_EQ(refused.at("error_type"), "Validation");
+  }
+  EXPECT_EQ(server.ask(get("/embed")).status, 405);
+}
+
+TEST_F(ServeText, NamesTheModelsThatReadTexts) {
+  const Serving server(gpux_, {"texts=" + folder(), "adder=" + model("add.onnx")});
+  // Without a name it goes to the only one that can.
+  EXPECT_EQ(server.json(post("/embed", R"({"inputs": "a"})")).size(), 1U);
+  EXPECT_THAT(server.json(post("/models/adder/embed", R"({"inputs": "a"})"), 422).at("error"),
+              HasSubstr("'adder' makes no vectors of texts; texts does"));
+  EXPECT_THAT(server.json(post("/v1/embeddings", R"({"model": "adder", "input": "a"})"), 400).at("error").at("message"),
+              HasSubstr("texts does"));
+  // It still takes tensors.
+  const Json infer = server.json(post("/v2/models/texts/infer", R"({"inputs": [
+      {"name": "input_ids", "shape": [1, 3], "datatype": "INT64", "data": [1, 2, 3]},
+      {"name": "token_type_ids", "shape": [1, 3], "datatype": "INT64", "data": [0, 0, 0]},
+      {"name": "attention_mask", "shape": [1, 3], "datatype": "INT64", "data": [1, 1, 1]}]})"));
+  EXPECT_EQ(infer.at("model_name"), "texts");
+}
+
+TEST_F(ServeText, NeedsKeysWhereTheyAreSet) {
+  const Serving server(gpux_, {"texts=" + folder()}, {{"GPUX_API_KEY", "a long secret"}});
+  const Json refused = server.json(post("/v1/embeddings", R"({"input": "a"})"), 401).at("error");
+  EXPECT_EQ(refused.at("type"), "authentication_error");
+  EXPECT_EQ(server.ask(post("/embed", R"({"inputs": "a"})")).status, 401);
+}
+
+}  // namespace
+}  // namespace gpux::test

@@ -1,0 +1,136 @@
+// What clients of text models write, taken apart.
+#include "server/text_requests.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gpux/error.h"
+
+namespace gpux::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input) << error.message();
+    return error.message();
+  }
+  return "taken";
+}
+
+TEST(TextRequests, ReadEachWayToNameTexts) {
+  EXPECT_THAT(read_embed(R"({"inputs": "a"})").inputs, ElementsAre(TextInput("a")));
+  EXPECT_THAT(read_embed(R"({"inputs": ["a", ""]})").inputs, ElementsAre(TextInput("a"), TextInput("")));
+  EXPECT_THAT(read_embed(R"({"inputs": [7, 8]})").inputs, ElementsAre(TextInput(TokenIds{7, 8})));
+  EXPECT_THAT(read_embed(R"({"inputs": [[7], "a", [4294967295]]})").inputs,
+              ElementsAre(TextInput(TokenIds{7}), TextInput("a"), TextInput(TokenIds{4294967295})));
+}
+
+TEST(TextRequests, ReadWhatIsSaidOfThem) {
+  const EmbedTexts plain = read_embed(R"({"inputs": "a", "dimensions": null})");
+  EXPECT_TRUE(plain.normalize);
+  EXPECT_TRUE(plain.treatment.truncate);
+  EXPECT_FALSE(plain.treatment.truncate_left);
+  EXPECT_EQ(plain.dimensions, 0U);
+  const EmbedTexts all = read_embed(R"({"inputs": "a", "normalize": false, "truncate": false, "dimensions": 3,
+                                        "truncation_direction": "Left", "prompt_name": "query"})");
+  EXPECT_FALSE(all.normalize);
+  EXPECT_FALSE(all.treatment.truncate);
+  EXPECT_TRUE(all.treatment.truncate_left);
+  EXPECT_EQ(all.dimensions, 3U);
+  EXPECT_EQ(all.treatment.prompt_name, "query");
+
+  const OpenAiEmbeddings openai = read_openai_embeddings(
+      R"({"input": ["a"], "model": "m", "encoding_format": "base64", "dimensions": 2, "user": "somebody"})");
+  EXPECT_EQ(openai.model, "m");
+  EXPECT_TRUE(openai.base64);
+  EXPECT_EQ(openai.dimensions, 2U);
+  EXPECT_FALSE(read_openai_embeddings(R"({"input": "a", "encoding_format": "float"})").base64);
+
+  const Similarity similarity = read_similarity(
+      R"({"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {"truncate": false}})");
+  EXPECT_EQ(similarity.source, "a");
+  EXPECT_THAT(similarity.sentences, ElementsAre("b", "c"));
+  EXPECT_FALSE(similarity.treatment.truncate);
+
+  EXPECT_FALSE(read_tokenize(R"({"inputs": ["a"], "add_special_tokens": false})").special_tokens);
+  EXPECT_THAT(read_decode(R"({"ids": [1, 2]})").ids, ElementsAre(TokenIds{1, 2}));
+  EXPECT_THAT(read_decode(R"({"ids": [[1], [2]], "skip_special_tokens": false})").ids,
+              ElementsAre(TokenIds{1}, TokenIds{2}));
+}
+
+TEST(TextRequests, RefuseWhatIsWrongByItsPlace) {
+  const auto embed = [](std::string_view body) { (void)read_embed(body); };
+  const auto openai = [](std::string_view body) { (void)read_openai_embeddings(body); };
+  const auto similarity = [](std::string_view body) { (void)read_similarity(body); };
+  const auto tokenize = [](std::string_view body) { (void)read_tokenize(body); };
+  const auto decode = [](std::string_view body) { (void)read_decode(body); };
+  std::string many = "[\"a\"";
+  for (std::size_t i = 0; i < most_texts; ++i) many += ",\"a\"";
+
+  const struct {
+    std::function<void(std::string_view)> read;
+    std::string body;
+    const char* message;
+  } cases[] = {
+      {embed, "", "the body is no JSON from byte 1 on"},
+      {embed, R"({"inputs": "a")", "the body is no JSON"},
+      {embed, "{\"inputs\": \"\xff\"}", "the body is no JSON"},
+      {embed, R"("a")", "the body is no object"},
+      {embed, R"({})", "inputs is missing"},
+      {embed, R"({"inputs": null})", "inputs is missing"},
+      {embed, R"({"inputs": 1})", "inputs is neither a text nor a list"},
+      {embed, R"({"inputs": []})", "inputs is empty"},
+      {embed, R"({"inputs": [[]]})", "inputs[0] is neither a text nor a list of tokens' numbers"},
+      {embed, R"({"inputs": ["a", 1]})", "inputs[1] is neither"},
+      {embed, R"({"inputs": [1, "a"]})", "inputs[1] is no token's number"},
+      {embed, R"({"inputs": [-1]})", "inputs[0] is no token's number"},
+      {embed, R"({"inputs": [1.5]})", "inputs[0] is no token's number"},
+      {embed, R"({"inputs": [4294967296]})", "inputs[0] is no token's number"},
+      {embed, R"({"inputs": )" + many + "]}", "inputs has 2049 texts; accepted: at most 2048"},
+      {embed, R"({"inputs": [[[[[[[[[1]]]]]]]]]})", "nested too deeply"},
+      {embed, R"({"inputs": "a", "normalize": 1})", "normalize is neither true nor false"},
+      {embed, R"({"inputs": "a", "dimensions": 0})", "dimensions is no whole number from 1 on"},
+      {embed, R"({"inputs": "a", "dimensions": 1e400})", "out of range"},
+      {embed, R"({"inputs": "a", "truncation_direction": "up"})", "truncation_direction is 'up'; accepted: right"},
+      {embed, R"({"inputs": "a", "prompt_name": 3})", "prompt_name is no text"},
+      {embed, R"({"inputs": "a", "pooling": "cls"})", "pooling is not known; accepted: dimensions, inputs"},
+      {openai, R"({"input": ""})", "input[0] is empty"},
+      {openai, R"({"input": "a", "encoding_format": "int8"})", "encoding_format is 'int8'; accepted: float, base64"},
+      {openai, R"({"input": "a", "model": 1})", "model is no text"},
+      {openai, R"({"input": "a", "stream": true})", "stream is not known"},
+      {similarity, R"({"inputs": "a"})", "inputs is no object"},
+      {similarity, R"({"inputs": {"sentences": ["a"]}})", "inputs.source_sentence is missing"},
+      {similarity, R"({"inputs": {"source_sentence": "a", "sentences": []}})", "inputs.sentences is empty"},
+      {similarity, R"({"inputs": {"source_sentence": "a", "sentences": "b"}})", "inputs.sentences is no list"},
+      {similarity, R"({"inputs": {"source_sentence": "a", "sentences": [1]}})",
+       "inputs.sentences is a list of numbers"},
+      {similarity, R"({"inputs": {"source_sentence": "a", "sentences": ["b"], "x": 1}})", "inputs.x is not known"},
+      {similarity, R"({"inputs": {"source_sentence": "a", "sentences": ["b"]}, "parameters": {"x": 1}})",
+       "parameters.x is not known"},
+      {tokenize, R"({"inputs": [1]})", "inputs is a list of numbers; accepted: texts"},
+      {decode, R"({"ids": "a"})", "ids is no list"},
+      {decode, R"({"ids": ["a"]})", "ids holds a text"},
+  };
+
+  for (const auto& one : cases) {
+    EXPECT_THAT(refusal([&] { one.read(one.body); }), HasSubstr(one.message)) << one.body.substr(0, 100);
+  }
+}
+
+TEST(TextRequests, WriteVectorsThatReadBackEqual) {
+  std::string list, packed;
+  append_vector(list, {0.1F, -2, 1e-30F}, false);
+  EXPECT_EQ(list, "[0.1,-2,1e-30]");
+  append_vector(packed, {1, -2}, true);
+  EXPECT_EQ(packed, R"("AACAPwAAAMA=")");
+}
+
+}  // namespace
+}  // namespace gpux::server
