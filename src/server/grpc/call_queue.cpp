@@ -10,6 +10,16 @@ constexpr unsigned events_without_rest = 16;
 
 }  // namespace
 
+Wire::Wire(CallQueue& queue) : queue_(queue) {
+  const std::lock_guard lock(queue_.mutex_);
+  ++queue_.wires_;
+}
+
+Wire::~Wire() {
+  const std::lock_guard lock(queue_.mutex_);
+  if (--queue_.wires_ == 0) queue_.without_wires_.notify_all();
+}
+
 void Wire::when_gone(std::function<void()> gone) {
   gone_ = std::move(gone);
   tell_gone();
@@ -22,20 +32,20 @@ void Wire::tell_gone() {
 CallQueue::CallQueue(std::unique_ptr<::grpc::ServerCompletionQueue> queue, const Options& options)
     : queue_(std::move(queue)), options_(options), busy_poll_(options.busy_poll) {}
 
-CallQueue::~CallQueue() {
-  queue_->Shutdown();
+void CallQueue::end() {
   {
-    const std::lock_guard lock(mutex_);
+    // Of what was cancelled gRPC waits for the connections alone.
+    std::unique_lock lock(mutex_);
+    without_wires_.wait(lock, [&] { return wires_ == 0; });
     ended_ = true;
   }
+  queue_->Shutdown();
   called_.notify_all();
   for (std::thread& thread : threads_) thread.join();
-  // Where there was no thread, something may be left: gRPC wants it taken.
-  if (threads_.empty()) lead();
 }
 
 void CallQueue::serve(const CallSource& source) {
-  Wire* const wire = std::make_unique<Wire>().release();  // gRPC's, until it comes back
+  Wire* const wire = std::make_unique<Wire>(*this).release();  // gRPC's, until it comes back
   wire->context.AsyncNotifyWhenDone(&wire->over_);
   wire->arrived_ = [this, &source, wire](bool ok) {
     std::unique_ptr<Wire> come(wire);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,9 +21,16 @@ namespace gpux::server {
 /// grpc::CompletionQueue::Next(). May destroy itself.
 using Operation = std::function<void(bool ok)>;
 
+class CallQueue;
+
 /// gRPC's end of a call.
 class Wire {
  public:
+  explicit Wire(CallQueue& queue);
+  ~Wire();
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
   ::grpc::GenericServerContext context;
   ::grpc::GenericServerAsyncReaderWriter stream{&context};
 
@@ -35,6 +43,7 @@ class Wire {
 
   void tell_gone();
 
+  CallQueue& queue_;
   Operation arrived_;
   Operation over_ = [this](bool) { tell_gone(); };
   std::atomic<bool> is_half_told_ = false;  // one of the two has happened: when_gone(), and that it is over
@@ -60,8 +69,8 @@ class CallQueue {
   };
 
   CallQueue(std::unique_ptr<::grpc::ServerCompletionQueue> queue, const Options& options);
-  /// The server must have been shut down: its calls need the threads until then.
-  ~CallQueue();
+  /// After end().
+  ~CallQueue() = default;
   CallQueue(const CallQueue&) = delete;
   CallQueue& operator=(const CallQueue&) = delete;
 
@@ -70,6 +79,10 @@ class CallQueue {
   void serve(const CallSource& source);
 
   void start();
+
+  /// Waits until all calls are over, and ends the threads. The server must have been shut down, so that no other comes
+  /// and those in flight are cancelled, and must still be there.
+  void end();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -81,6 +94,8 @@ class CallQueue {
     bool ok = false;
     Found found = ::grpc::CompletionQueue::TIMEOUT;
   };
+
+  friend class Wire;
 
   void lead();
   void help();
@@ -97,6 +112,8 @@ class CallQueue {
   std::condition_variable called_;
   unsigned calls_ = 0;  // for help, and not heard yet
   bool ended_ = false;
+  std::size_t wires_ = 0;  // of calls, and of places for those to come
+  std::condition_variable without_wires_;
   std::atomic<unsigned> asleep_ = 0;
   std::vector<std::thread> threads_;
 };

@@ -189,7 +189,9 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
 }
 
 GrpcServer::~GrpcServer() {
-  if (implementation_->server) (void)drain(std::chrono::steady_clock::now());
+  if (!implementation_->server) return;
+  (void)drain(std::chrono::steady_clock::now());
+  implementation_->queue->end();
 }
 
 std::uint16_t GrpcServer::port() const noexcept {
