@@ -5,13 +5,14 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <openssl/evp.h>
 
 #include "base/spelling.h"
+#include "embedding/vector_encoding.h"
 #include "gpux/error.h"
 #include "tensor/json_writer.h"
 
@@ -186,15 +187,6 @@ TextTreatment read_treatment(Members& members) {
   return treatment;
 }
 
-void append_base64(std::string& out, const std::vector<float>& vector) {
-  const std::size_t bytes = vector.size() * sizeof(float);
-  const std::size_t at = out.size();
-  out.resize(at + (bytes + 2) / 3 * 4 + 1);  // a zero at the end, too
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data() + at),
-                                     reinterpret_cast<const unsigned char*>(vector.data()), static_cast<int>(bytes));
-  out.resize(at + static_cast<std::size_t>(length));
-}
-
 }  // namespace
 
 std::string text_of(const TextInput& input, const text::Tokenizer& tokenizer) {
@@ -282,7 +274,7 @@ Decode read_decode(std::string_view body) {
 void append_vector(std::string& out, const std::vector<float>& vector, bool base64) {
   if (base64) {
     out += '"';
-    append_base64(out, vector);
+    out += embedding::to_base64(std::as_bytes(std::span(vector)));
     out += '"';
     return;
   }
