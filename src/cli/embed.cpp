@@ -54,11 +54,16 @@ void pass_over(std::uint64_t count, const embedding::TextSource& texts, const st
 
 void embed_texts(const EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
+  if (asks_for_nothing(flags.encoder)) {
+    say(context, "level none: no vectors are made");
+    return;
+  }
   VectorTarget target = vector_target(flags.output, flags.encoding, flags.resume);
   const Texts texts = texts_of(flags.texts, flags.form);
   const OpenEncoder encoder = open_encoder(flags.encoder, context);
 
   VectorWriter writer(std::move(target), {.model = encoder.embedder->encoder().model().name,
+                                          .level = encoder.level,
                                           .digest = encoder.digest,
                                           .dimension = encoder.dimension,
                                           .run = run_of(flags, encoder)});

@@ -11,6 +11,7 @@
 #include "base/machine.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
+#include "cli/level_flags.h"
 #include "cli/open_model.h"
 #include "gpux/error.h"
 
@@ -24,17 +25,29 @@ struct Chosen {
   LocatedModel located;
 };
 
-// A folder of Hugging Face's layout, or whatever a MODEL argument means elsewhere.
-Chosen choose_model(const std::string& model) {
-  if (model.empty()) {
-    throw Error(ErrorCode::usage, "give --model, a folder with tokenizer.json and model.onnx, or a name in the store");
+Chosen in_folder(const std::string& folder) {
+  Chosen chosen{embedding::read_sentence_model(folder), {}};
+  chosen.located.onnx_file = chosen.model.onnx_file;
+  chosen.located.name = chosen.model.name;
+  return chosen;
+}
+
+Chosen located_model(const std::string& name) {
+  LocatedModel located = locate(name, open_store());
+  std::optional<embedding::SentenceModel> found = embedding::sentence_model_of(located.onnx_file);
+  if (!found) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}' has no tokenizer.json beside its ONNX file, so that it cannot read texts", name));
   }
+  found->name = located.name;
+  return {*std::move(found), std::move(located)};
+}
+
+// A folder of Hugging Face's layout, or whatever a MODEL argument means elsewhere.
+Chosen named_model(const std::string& model) {
   std::error_code unreadable;
   if (fs::is_directory(model, unreadable) && !fs::exists(fs::path(model) / project_file_name, unreadable)) {
-    Chosen chosen{embedding::read_sentence_model(model), {}};
-    chosen.located.onnx_file = chosen.model.onnx_file;
-    chosen.located.name = chosen.model.name;
-    return chosen;
+    return in_folder(model);
   }
   if (fs::is_regular_file(model, unreadable) && fs::path(model).extension() != ".onnx") {
     throw Error(ErrorCode::usage,
@@ -42,14 +55,24 @@ Chosen choose_model(const std::string& model) {
                             "name in the store",
                             model));
   }
-  LocatedModel located = locate(model, open_store());
-  std::optional<embedding::SentenceModel> found = embedding::sentence_model_of(located.onnx_file);
-  if (!found) {
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("'{}' has no tokenizer.json beside its ONNX file, so that it cannot read texts", model));
+  return located_model(model);
+}
+
+// In the folder of models that op-dbus keeps, or in the store.
+Chosen level_model(const embedding::Level& level, const fs::path& folder) {
+  std::string looked;
+  std::error_code unreadable;
+  if (!folder.empty()) {
+    const fs::path place = folder / level.model;
+    if (fs::is_directory(place, unreadable)) return in_folder(place);
+    looked = fmt::format("there is no folder '{}', and ", place.string());
   }
-  found->name = located.name;
-  return {*std::move(found), std::move(located)};
+  const std::string name = embedding::stored_name(level);
+  if (open_store().find(parse_reference(name))) return located_model(name);
+  throw Error(ErrorCode::not_found,
+              fmt::format("level {0} is the model {1} of sentence-transformers, which is not here: {2}the store has no "
+                          "'{3}'; copy its folder to this machine, then: gpux import FOLDER -t {3}",
+                          level.name, level.model, looked, name));
 }
 
 std::optional<std::string> prompt_of(const EncoderFlags& flags, const embedding::SentenceModel& model) {
@@ -76,6 +99,12 @@ LoadSettings settings_of(const EncoderFlags& flags, const LocatedModel& located)
 void add_encoder_flags(CLI::App& verb, EncoderFlags& flags) {
   verb.add_option("-m,--model", flags.model,
                   "a folder with tokenizer.json and model.onnx or onnx/model.onnx, or a name in the store");
+  verb.add_option("--level", flags.level,
+                  "a level of op-dbus instead of a model: none, low, medium, high (or OP_DBUS_VECTOR_LEVEL)")
+      ->excludes("--model");
+  verb.add_flag("--level-fallback", flags.level_fallback, "the level below, where the model of a level is not here");
+  verb.add_option("--model-dir", flags.model_dir,
+                  "where levels' models lie, each in a folder of its name (or OP_DBUS_MODEL_DIR); then the store");
   CLI::Option* prompt = verb.add_option("--prompt", flags.prompt, "put this prompt of the model before each text");
   verb.add_option_function<std::string>(
           "--prompt-text", [&flags](const std::string& text) { flags.prompt_text = text; },
@@ -90,8 +119,10 @@ void add_encoder_flags(CLI::App& verb, EncoderFlags& flags) {
   verb.get_option("--threads")->description("threads inside an operator (default: 1)");
 }
 
-OpenEncoder open_encoder(const EncoderFlags& flags, const Context& context) {
-  auto [model, located] = choose_model(flags.model);
+namespace {
+
+OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Context& context) {
+  auto& [model, located] = chosen;
   const OpenModel opened{.located = located, .info = {}, .settings = settings_of(flags, located)};
   const LoadOptions& load = opened.settings.options;
   OpenEncoder encoder{.embedder = nullptr,
@@ -100,6 +131,7 @@ OpenEncoder open_encoder(const EncoderFlags& flags, const Context& context) {
                                   .dimensions = flags.dimensions,
                                   .normalize = flags.normalize,
                                   .timeout = opened.settings.timeout},
+                      .level = {},
                       .digest = sha256_of_file(model.onnx_file),
                       .dimension = flags.dimensions,
                       .workers = std::max(1U, usable_processors() / load.intra_threads.value_or(1))};
@@ -108,6 +140,47 @@ OpenEncoder open_encoder(const EncoderFlags& flags, const Context& context) {
   if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();
   say(context, to_line(encoder.embedder->runtime().verdict()));
   return encoder;
+}
+
+OpenEncoder open_level(const embedding::Level& level, const EncoderFlags& flags, const Context& context) {
+  Chosen chosen = level_model(level, model_folder(flags.model_dir));
+  apply_level(level, chosen.model);
+  chosen.model.name = level.model;
+  OpenEncoder encoder = open_chosen(std::move(chosen), flags, context);
+  const std::size_t dimension = encoder.embedder->encoder().dimension();
+  if (dimension != level.dimension) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("level {} is the model {}, of {} dimensions; what is kept under its name has {}",
+                            level.name, level.model, level.dimension, dimension));
+  }
+  encoder.level = level.name;
+  return encoder;
+}
+
+}  // namespace
+
+bool asks_for_nothing(const EncoderFlags& flags) {
+  return flags.model.empty() && choose_level(flags.level).is_none;
+}
+
+OpenEncoder open_encoder(const EncoderFlags& given, const Context& context) {
+  EncoderFlags flags = given;
+  apply_op_dbus(flags.load);
+  if (!flags.model.empty()) return open_chosen(named_model(flags.model), flags, context);
+  const LevelChoice choice = choose_level(flags.level);
+  if (choice.level == nullptr) {
+    throw Error(ErrorCode::usage,
+                "give --model, a folder with tokenizer.json and model.onnx or a name in the store, or --level low, "
+                "medium or high");
+  }
+  try {
+    return open_level(*choice.level, flags, context);
+  } catch (const Error& error) {
+    const embedding::Level* below = flags.level_fallback ? embedding::level_below(*choice.level) : nullptr;
+    if (below == nullptr || (error.code() != ErrorCode::not_found && error.code() != ErrorCode::invalid_model)) throw;
+    say(context, fmt::format("level {} instead of {}: {}", below->name, choice.level->name, error.message()));
+    return open_level(*below, flags, context);
+  }
 }
 
 }  // namespace gpux::cli

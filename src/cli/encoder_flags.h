@@ -15,7 +15,8 @@ namespace gpux::cli {
 
 /// The flags that say which model makes vectors of texts and how, as typed.
 struct EncoderFlags {
-  std::string model, prompt, timeout;
+  std::string model, level, model_dir, prompt, timeout;
+  bool level_fallback = false;
   std::optional<std::string> prompt_text;
   std::optional<bool> normalize;  ///< has a flag only where a verb adds one
   std::size_t dimensions = 0, max_tokens = 0;
@@ -29,10 +30,14 @@ void add_encoder_flags(CLI::App& verb, EncoderFlags& flags);
 struct OpenEncoder {
   std::unique_ptr<embedding::Embedder> embedder;
   embedding::EmbedOptions options;  ///< accepted by the embedder
+  std::string level;                ///< "low"; empty where a model was named
   std::string digest;               ///< SHA-256 of the ONNX file, in hexadecimal digits
   std::size_t dimension = 0;        ///< of the vectors, after the cut
   unsigned workers = 1;             ///< texts at a time that keep the processors busy
 };
+
+/// Whether it is the level `none` that was asked for: vectors of nothing. Error usage.
+bool asks_for_nothing(const EncoderFlags& flags);
 
 /// Loads the model, and says what it runs on. Errors as of Embedder, resolve_load() and Runtime; usage.
 OpenEncoder open_encoder(const EncoderFlags& flags, const Context& context);

@@ -9,6 +9,7 @@
 #include "base/home.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
+#include "embedding/level.h"
 #include "gpux/error.h"
 #include "model/project_check.h"
 #include "provider/options.h"
@@ -166,7 +167,7 @@ struct Variable {
 };
 
 std::span<const Variable> variables() {
-  static const std::array<Variable, 16> all{{
+  static const std::array<Variable, 18> all{{
       {"GPUX_HOME", nullptr},
       {"GPUX_ONNXRUNTIME", nullptr},
       {"GPUX_PROVIDER", [](const Said& said) { (void)provider::parse_request(said.text, plugin_names({})); }},
@@ -181,6 +182,12 @@ std::span<const Variable> variables() {
       {"GPUX_PROFILE", nullptr},
       {"GPUX_TIMEOUT", [](const Said& said) { (void)time_limit(said); }},
       {"GPUX_API_KEY", nullptr},
+      {"GPUX_VECTOR_LEVEL",
+       [](const Said& said) {
+         if (lower(said.text) == "none" || embedding::level_from(said.text) != nullptr) return;
+         refuse(said, "none, low, medium (med), high");
+       }},
+      {"GPUX_MODEL_DIR", nullptr},
       {"GPUX_LOG_LEVEL", nullptr},
       {"GPUX_LOG_FORMAT", nullptr},
   }};

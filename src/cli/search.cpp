@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
+#include "cli/level_flags.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
 #include "cli/texts.h"
@@ -57,9 +58,10 @@ void check_flags(const SearchFlags& flags) {
   if (!flags.query && flags.vector.empty()) {
     throw Error(ErrorCode::usage, "search: give a text, and the --model of the vectors; or --vector FILE.npy");
   }
-  if (flags.query && flags.encoder.model.empty()) {
+  const bool has_model = !flags.encoder.model.empty() || choose_level(flags.encoder.level).level != nullptr;
+  if (flags.query && !has_model) {
     throw Error(ErrorCode::usage,
-                "search: a text needs the --model that made the vectors; --vector FILE.npy needs none");
+                "search: a text needs the --model or --level that made the vectors; --vector FILE.npy needs none");
   }
   if (flags.texts.empty() && (!flags.form.field.empty() || !flags.form.column.empty())) {
     throw Error(ErrorCode::usage, fmt::format("{} says what the lines of --texts FILE are, which is not given",
@@ -98,8 +100,8 @@ std::vector<float> embed_query(const SearchFlags& flags, const StoredVectors& ve
   const std::string digest = "sha256:" + encoder.digest;
   if (!vectors.digest.empty() && vectors.digest != digest) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("the vectors of '{}' were made by model '{}' ({}), --model '{}' is {}", flags.place,
-                            vectors.model, vectors.digest, flags.encoder.model, digest));
+                fmt::format("the vectors of '{}' were made by model '{}' ({}), and '{}' is {}", flags.place,
+                            vectors.model, vectors.digest, encoder.embedder->encoder().model().name, digest));
   }
   require_same_dimension(flags, vectors, encoder.dimension);
   return encoder.embedder->embed(flags.query.value_or(""), encoder.options);

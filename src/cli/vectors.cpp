@@ -167,7 +167,8 @@ void VectorWriter::keep_what_is_whole(PartialFile& file) {
 void VectorWriter::append_fields(std::string& out, const EncodedVector& encoded) const {
   out += R"("model": )";
   append_json_string(out, source_.model);
-  out += fmt::format(R"(, "digest": "sha256:{}", "dimension": {}, "level": null)", source_.digest, source_.dimension);
+  out += fmt::format(R"(, "digest": "sha256:{}", "dimension": {}, "level": {})", source_.digest, source_.dimension,
+                     source_.level.empty() ? "null" : '"' + source_.level + '"');
   if (target_.encoding != VectorEncoding::float32) {
     out += fmt::format(R"(, "encoding": "{}")", name_of(target_.encoding));
   }

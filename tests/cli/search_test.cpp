@@ -228,7 +228,7 @@ TEST_F(Search, RefusesInOneLine) {
       {{"--in", "other", "--vector", "zero.npy"}, 6, "the query has no direction"},
       {{"a", "--in", "other", "--model", "encoder"},
        6,
-       "were made by model 'm' (sha256:c), --model 'encoder' is sha256:"},
+       "were made by model 'm' (sha256:c), and 'encoder' is sha256:"},
       {{"a", "--in", "v.npy", "--model", "none"}, 7, "none"},
   };
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "embedding/sentence_model.h"
+
+namespace gpux::embedding {
+
+/// How much a text's vector is worth, as op-dbus names it (OP_DBUS_VECTOR_LEVEL): each level is one model and never
+/// another. `none` is no level here.
+struct Level {
+  std::string_view name;   ///< "low"
+  std::string_view model;  ///< "paraphrase-MiniLM-L3-v2", of sentence-transformers
+  std::size_t dimension;
+  // Folders of op-dbus (MODEL_DIR/model/{model.onnx,tokenizer.json}) do not say these.
+  Pooling pooling;
+  std::size_t max_tokens;
+  bool normalize;  ///< op-dbus does at each level, whatever the model's own folder says
+};
+
+/// From the least to the most.
+std::span<const Level> levels() noexcept;
+
+/// Any case, and "med". Null where it is none of them.
+const Level* level_from(std::string_view name) noexcept;
+
+/// The level right below; null where there is none.
+const Level* level_below(const Level& level) noexcept;
+
+/// The name of the level's model in the store: its own in lower case.
+std::string stored_name(const Level& level);
+
+/// Makes the settings of a model those of its level; what its folder says of pooling and of the longest text stays
+/// where it has a modules.json.
+void apply_level(const Level& level, SentenceModel& model);
+
+}  // namespace gpux::embedding
