@@ -1,0 +1,32 @@
+// The body of a request to a text model, read by each of the readers.
+#include "server/text_requests.h"
+
+#include <functional>
+
+#include "fuzzer.h"
+#include "gpux/error.h"
+
+namespace {
+
+// Taken, or refused in one line: nothing else.
+void read(const std::function<void()>& reader) {
+  try {
+    reader();
+  } catch (const gpux::Error& error) {
+    gpux::fuzz::require(error.code() == gpux::ErrorCode::invalid_input, "refused as something else");
+  }
+}
+
+void require_texts(std::size_t count) {
+  gpux::fuzz::require(count >= 1 && count <= gpux::server::most_texts, "a number of texts that is not accepted");
+}
+
+}  // namespace
+
+void gpux::fuzz::read_hostile(std::string_view input) {
+  read([&] { require_texts(server::read_embed(input).inputs.size()); });
+  read([&] { require_texts(server::read_openai_embeddings(input).inputs.size()); });
+  read([&] { require_texts(server::read_similarity(input).sentences.size()); });
+  read([&] { require_texts(server::read_tokenize(input).texts.size()); });
+  read([&] { require_texts(server::read_decode(input).ids.size()); });
+}
