@@ -121,6 +121,7 @@ void Call::begin_or_refuse(bool needs_key) {
 
 void Call::start_read(::grpc::ByteBuffer& message) {
   ++awaited_;
+  hand_over(read_);
   wire_->stream.Read(&message, &read_);
 }
 
@@ -154,6 +155,7 @@ void Call::prepare(const ::grpc::ByteBuffer& message) {
 void Call::start_write(const ::grpc::ByteBuffer& message) {
   prepare(message);
   ++awaited_;
+  hand_over(written_);
   wire_->stream.Write(outgoing_, &written_);
 }
 
@@ -175,12 +177,14 @@ void Call::finish(const Status& status) {
   code_ = status.error_code();
   // Nothing was begun that a retry would repeat: the client may come again after a second.
   if (code_ == StatusCode::UNAVAILABLE) wire_->context.AddTrailingMetadata("grpc-retry-pushback-ms", "1000");
+  hand_over(finished_);
   wire_->stream.Finish(status, &finished_);
 }
 
 void Call::finish_with(const ::grpc::ByteBuffer& answer) {
   is_last_out_ = true;
   prepare(answer);
+  hand_over(finished_);
   wire_->stream.WriteAndFinish(outgoing_, {}, Status::OK, &finished_);
 }
 

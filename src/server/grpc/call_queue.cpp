@@ -2,13 +2,32 @@
 
 #include <utility>
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define GPUX_HAS_THREAD_SANITIZER
+#include <sanitizer/tsan_interface.h>
+#endif
+#endif
+
 namespace gpux::server {
 namespace {
+
+void take_over([[maybe_unused]] Operation& operation) noexcept {
+#ifdef GPUX_HAS_THREAD_SANITIZER
+  __tsan_acquire(&operation);
+#endif
+}
 
 // So many events in a row: more to do than one thread can.
 constexpr unsigned events_without_rest = 16;
 
 }  // namespace
+
+void hand_over([[maybe_unused]] Operation& operation) noexcept {
+#ifdef GPUX_HAS_THREAD_SANITIZER
+  __tsan_release(&operation);
+#endif
+}
 
 Wire::Wire(CallQueue& queue) : queue_(queue) {
   const std::lock_guard lock(queue_.mutex_);
@@ -54,6 +73,8 @@ void CallQueue::serve(const CallSource& source) {
     serve(source);
     source.take(std::move(come));
   };
+  hand_over(wire->over_);
+  hand_over(wire->arrived_);
   source.request(*wire, *queue_, &wire->arrived_);
 }
 
@@ -112,7 +133,9 @@ void CallQueue::help() {
 }
 
 void CallQueue::handle(const Event& event) {
-  (*static_cast<Operation*>(event.tag))(event.ok);
+  Operation& operation = *static_cast<Operation*>(event.tag);
+  take_over(operation);
+  operation(event.ok);
 }
 
 void CallQueue::look(Event& event) {
