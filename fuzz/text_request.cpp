@@ -1,10 +1,9 @@
 // The body of a request to a text model, read by each of the readers.
-#include "server/text_requests.h"
-
 #include <functional>
 
 #include "fuzzer.h"
 #include "gpux/error.h"
+#include "server/text_requests.h"
 
 namespace {
 

@@ -62,8 +62,8 @@ PlainTexts::PlainTexts(const std::filesystem::path& core, const std::filesystem:
       const auto elements = value.tensor()->as<std::int64_t>();
       const Shape& shape = value.tensor()->shape();
       text.names.push_back(name.c_str());
-      text.values.push_back(Ort::Value::CreateTensor<std::int64_t>(
-          memory, const_cast<std::int64_t*>(elements.data()), elements.size(), shape.data(), shape.size()));
+      text.values.push_back(Ort::Value::CreateTensor<std::int64_t>(memory, const_cast<std::int64_t*>(elements.data()),
+                                                                   elements.size(), shape.data(), shape.size()));
     }
   }
 }

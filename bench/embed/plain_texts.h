@@ -10,8 +10,8 @@
 
 namespace gpux::bench {
 
-/// What somebody writes who has the tokens already and uses ONNX Runtime's C++ interface well: one session of one thread
-/// inside an operator, shared by threads, each of which runs one text after the other and reads its vector.
+/// What somebody writes who has the tokens already and uses ONNX Runtime's C++ interface well: one session of one
+/// thread inside an operator, shared by threads, each of which runs one text after the other and reads its vector.
 class PlainTexts {
  public:
   /// `texts` are int64 inputs that outlive the object; `core` is the ONNX Runtime library that gpux has opened.

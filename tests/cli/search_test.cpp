@@ -226,9 +226,7 @@ TEST_F(Search, RefusesInOneLine) {
       {{"--in", "bits.npy", "--vector", "two.npy"}, 6, "vectors of uint8 are not searched"},
       {{"--in", "bits.jsonl", "--vector", "two.npy"}, 6, "vectors of encoding 'binary' are not searched"},
       {{"--in", "other", "--vector", "zero.npy"}, 6, "the query has no direction"},
-      {{"a", "--in", "other", "--model", "encoder"},
-       6,
-       "were made by model 'm' (sha256:c), and 'encoder' is sha256:"},
+      {{"a", "--in", "other", "--model", "encoder"}, 6, "were made by model 'm' (sha256:c), and 'encoder' is sha256:"},
       {{"a", "--in", "v.npy", "--model", "none"}, 7, "none"},
   };
 
