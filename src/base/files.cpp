@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/write_fully.h"
 #include "gpux/error.h"
 
 namespace gpux {
@@ -126,14 +127,7 @@ void FileReplacement::fail(int error_number) const {
 }
 
 void FileReplacement::write(std::span<const std::byte> content, std::uint64_t position) {
-  std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t count =
-        ::pwrite(descriptor_, content.data() + done, content.size() - done, static_cast<off_t>(position + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(errno);
-    done += static_cast<std::size_t>(count);
-  }
+  if (const int error = write_fully(descriptor_, content, position); error != 0) fail(error);
 }
 
 void FileReplacement::append(std::span<const std::byte> content) {
