@@ -120,7 +120,8 @@ fs::path find_file(const fs::path& folder, const fs::path& root, const std::vect
 // RoBERTa and its kin count positions from behind the padding token's id, so that many cannot be used.
 std::uint64_t unused_positions(const JsonSettings& config) {
   const std::string type = config.text("model_type");
-  for (const char* known : {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer"}) {
+  if (type == "mpnet") return 2;  // whatever its padding token is called
+  for (const char* known : {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "longformer"}) {
     if (type == known) return config.count("pad_token_id").value_or(1) + 1;
   }
   return 0;

@@ -431,6 +431,8 @@ EncoderConfig read_encoder_config(std::string_view config_json) {
   config.positions = reader.number({"max_position_embeddings"});
   config.token_types = reader.number({"type_vocab_size"}, config.family == EncoderFamily::bert ? 2 : 1);
   config.padding_token = reader.number({"pad_token_id"}, counts_positions(config.family) ? 1 : 0);
+  // transformers' MPNetEmbeddings counts from there, whatever config.json says.
+  if (config.family == EncoderFamily::mpnet) config.padding_token = 1;
   config.relative_buckets = reader.number({"relative_attention_num_buckets"}, 32);
   config.activation = reader.text({"hidden_act", "activation"}, "gelu");
   const auto architectures = parsed.find("architectures");

@@ -49,6 +49,12 @@ std::string number(double score) {
   return std::isfinite(score) ? fmt::format("{}", static_cast<float>(score)) : "null";
 }
 
+// Whatever the case of ASCII's letters.
+bool read_the_same(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
+}
+
 // Tokens that are given one label together.
 struct Labelled {
   std::size_t begin = 0, end = 0;
@@ -56,7 +62,7 @@ struct Labelled {
   double score = 0;
 };
 
-std::size_t best_of(const std::vector<double>& scores) {
+std::size_t highest_of(const std::vector<double>& scores) {
   return static_cast<std::size_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
 
@@ -70,10 +76,10 @@ Labelled label_word(std::span<const TokenPlace> places, std::span<const std::vec
     for (double& score : decided) score /= static_cast<double>(scores.size());
   } else if (aggregation == Aggregation::max) {
     for (const std::vector<double>& token : scores) {
-      if (token[best_of(token)] > decided[best_of(decided)]) decided = token;
+      if (token[highest_of(token)] > decided[highest_of(decided)]) decided = token;
     }
   }
-  const std::size_t label = best_of(decided);
+  const std::size_t label = highest_of(decided);
   return {places.front().begin, places.back().end, label, decided[label]};
 }
 
@@ -145,8 +151,9 @@ std::vector<Entity> find_entities(std::string_view text, std::span<const TokenPl
   return entities;
 }
 
-Answer find_answer(std::string_view text, std::span<const TokenPlace> tokens, std::span<const float> start_logits,
-                   std::span<const float> end_logits, std::size_t most_tokens) {
+std::vector<Answer> find_answers(std::string_view text, std::span<const TokenPlace> tokens,
+                                 std::span<const float> start_logits, std::span<const float> end_logits,
+                                 std::size_t most_tokens, std::size_t count) {
   // What is not of the text counts as nothing, as a logit of -10000 makes it.
   const auto scores_of = [&](std::span<const float> logits) {
     std::vector<float> masked(logits.begin(), logits.end());
@@ -157,30 +164,52 @@ Answer find_answer(std::string_view text, std::span<const TokenPlace> tokens, st
   };
   const std::vector<double> starts = scores_of(start_logits);
   const std::vector<double> ends = scores_of(end_logits);
-  Answer best;
-  std::size_t first = 0;
-  std::size_t last = 0;
+
+  struct Candidate {
+    double score;
+    std::size_t first, last;
+  };
+
+  std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (!tokens[i].is_text) continue;
     for (std::size_t j = i; j < tokens.size() && j - i < most_tokens; ++j) {
       if (!tokens[j].is_text) break;
       const double score = starts[i] * ends[j];
-      if (score <= best.score) continue;
-      best.score = score;
-      first = i;
-      last = j;
+      if (score > 0) candidates.push_back({score, i, j});  // nor where it is no number
     }
   }
-  if (best.score == 0) return best;
-  while (first > 0 && tokens[first].continues_word && tokens[first - 1].is_text) --first;
-  while (last + 1 < tokens.size() && tokens[last + 1].is_text && tokens[last + 1].continues_word) ++last;
+  const std::size_t kept = std::min(count, candidates.size());
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(kept), candidates.end(),
+                    [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  candidates.resize(kept);
+  std::vector<Answer> answers;
   Characters characters(text);
-  const std::size_t begin = tokens[first].begin;
-  const std::size_t end = tokens[last].end;
-  best.text = text.substr(begin, end - begin);
-  best.begin = characters.before(begin);
-  best.end = characters.before(end);
-  return best;
+  for (auto [score, first, last] : candidates) {
+    while (first > 0 && tokens[first].continues_word && tokens[first - 1].is_text) --first;
+    while (last + 1 < tokens.size() && tokens[last + 1].is_text && tokens[last + 1].continues_word) ++last;
+    const std::size_t begin = tokens[first].begin;
+    const std::size_t end = tokens[last].end;
+    answers.push_back(
+        {std::string(text.substr(begin, end - begin)), score, characters.before(begin), characters.before(end)});
+  }
+  return answers;
+}
+
+Answer best_of(std::span<const Answer> answers) {
+  std::vector<Answer> distinct;
+  for (const Answer& answer : answers) {
+    const auto same = std::find_if(distinct.begin(), distinct.end(),
+                                   [&](const Answer& known) { return read_the_same(known.text, answer.text); });
+    if (same == distinct.end()) {
+      distinct.push_back(answer);
+    } else {
+      same->score += answer.score;
+    }
+  }
+  const auto best = std::max_element(distinct.begin(), distinct.end(),
+                                     [](const Answer& a, const Answer& b) { return a.score < b.score; });
+  return best == distinct.end() ? Answer{} : *best;
 }
 
 std::string to_json(std::span<const Entity> entities, Aggregation aggregation) {

@@ -42,12 +42,16 @@ struct Answer {
   std::size_t begin = 0, end = 0;
 };
 
-/// The best span of at most `most_tokens` tokens of the text, by the product of softmaxes over its tokens and the first
-/// one, which models use to say that there is no answer; whole words of it. An empty answer of score 0 where none of the
-/// tokens is of the text.
-/// Source: QuestionAnsweringPipeline of Hugging Face's transformers.
-Answer find_answer(std::string_view text, std::span<const TokenPlace> tokens, std::span<const float> start_logits,
-                   std::span<const float> end_logits, std::size_t most_tokens);
+/// The best spans of at most `most_tokens` tokens of the text, by the product of softmaxes over its tokens and the
+/// first one, which models use to say that there is no answer; whole words of it, at most `count`, best first. Source:
+/// QuestionAnsweringPipeline of Hugging Face's transformers.
+std::vector<Answer> find_answers(std::string_view text, std::span<const TokenPlace> tokens,
+                                 std::span<const float> start_logits, std::span<const float> end_logits,
+                                 std::size_t most_tokens, std::size_t count);
+
+/// The best of the answers of a text's parts, where those that read the same count together; an empty one of score 0
+/// where there is none. Source: as above.
+Answer best_of(std::span<const Answer> answers);
 
 /// [{"entity_group", "score", "word", "start", "end"}]; "entity" where nothing was put together.
 std::string to_json(std::span<const Entity> entities, Aggregation aggregation);

@@ -19,7 +19,9 @@ constexpr std::string_view scores_name = "scores";
 constexpr std::string_view entities_name = "entities";
 constexpr std::string_view answers_name = "answers";
 
-constexpr std::size_t window_overlap = 128;  // as transformers has it
+// As transformers has it.
+constexpr std::size_t window_overlap = 128;
+constexpr std::size_t answers_of_a_part = 12;
 
 SignatureEntry texts_entry(std::string name, bool required, std::string description) {
   SignatureEntry entry;
@@ -47,6 +49,11 @@ std::span<const std::string> texts_of(const Value& value, const std::string& nam
     throw Error(ErrorCode::invalid_input, fmt::format("'{}' is not a text, nor a list of texts", name));
   }
   return tensor->strings();
+}
+
+Tensor strings_of(std::vector<std::string> texts) {
+  const auto count = static_cast<std::int64_t>(texts.size());
+  return Tensor::of_strings({count}, std::move(texts));
 }
 
 // Sizes beyond the first that differ are filled up with zeros.
@@ -404,20 +411,21 @@ std::vector<std::string> Pipeline::model_outputs(std::span<const std::string> na
 }
 
 Tensor Pipeline::answers(const Prepared& prepared, std::span<const NamedValues> results) const {
-  std::vector<Answer> best(prepared.rows);
+  std::vector<std::vector<Answer>> found(prepared.rows);
   for (std::size_t i = 0; i < prepared.parts.size(); ++i) {
     const Part& part = prepared.parts[i];
     const std::vector<float> starts = floats_of(results[i], start_logits_, 2);
     const std::vector<float> ends = floats_of(results[i], end_logits_, 2);
     check_count(start_logits_, starts.size(), part.tokens);
     check_count(end_logits_, ends.size(), part.tokens);
-    Answer answer = find_answer(prepared.texts[part.row], part.places, std::span(starts).first(part.tokens),
-                                std::span(ends).first(part.tokens), settings_.max_answer_tokens);
-    if (answer.score > best[part.row].score) best[part.row] = std::move(answer);
+    const std::vector<Answer> of_part =
+        find_answers(prepared.texts[part.row], part.places, std::span(starts).first(part.tokens),
+                     std::span(ends).first(part.tokens), settings_.max_answer_tokens, answers_of_a_part);
+    found[part.row].insert(found[part.row].end(), of_part.begin(), of_part.end());
   }
   std::vector<std::string> texts;
-  for (const Answer& answer : best) texts.push_back(to_json(answer));
-  return Tensor::of_strings({static_cast<std::int64_t>(texts.size())}, std::move(texts));
+  for (const std::vector<Answer>& of_row : found) texts.push_back(to_json(best_of(of_row)));
+  return strings_of(std::move(texts));
 }
 
 Tensor Pipeline::entities(const Prepared& prepared, std::span<const NamedValues> results) const {
@@ -430,7 +438,7 @@ Tensor Pipeline::entities(const Prepared& prepared, std::span<const NamedValues>
         find_entities(prepared.texts[part.row], part.places, logits, settings_.labels, settings_.aggregation);
     texts.push_back(to_json(found, settings_.aggregation));
   }
-  return Tensor::of_strings({static_cast<std::int64_t>(texts.size())}, std::move(texts));
+  return strings_of(std::move(texts));
 }
 
 NamedValues Pipeline::finish(const Prepared& prepared, std::span<const NamedValues> results,

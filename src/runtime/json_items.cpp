@@ -182,8 +182,8 @@ void append_result(std::string& out, const NamedValues& result, std::span<const 
   out += '}';
 }
 
-std::string results_json(const std::vector<NamedValues>& results, bool is_list, const ProjectFile* project,
-                         NonFinite nonfinite) {
+std::string results_json(const std::vector<NamedValues>& results, bool is_list,
+                         std::span<const DeclaredValue> declared, NonFinite nonfinite) {
   std::string out;
   if (!is_list) {
     append_result(out, results.front(), declared, nonfinite);

@@ -38,7 +38,7 @@ void append_result(std::string& out, const NamedValues& result, std::span<const 
                    NonFinite nonfinite);
 
 /// Results as JSON: an object, or a list of them.
-std::string results_json(const std::vector<NamedValues>& results, bool is_list, const ProjectFile* project,
-                         NonFinite nonfinite);
+std::string results_json(const std::vector<NamedValues>& results, bool is_list,
+                         std::span<const DeclaredValue> declared, NonFinite nonfinite);
 
 }  // namespace gpux::runtime

@@ -92,7 +92,9 @@ TEST(Answers, AreTheBestSpanOfTheText) {
       {"an end behind the start", {0, 0, 0, 0, 0, 5, 0}, {0, 0, 0, 5, 0, 1, 0}, 15, "ef", 6, 8},
   };
   for (const SpanCase& one : cases) {
-    const Answer answer = find_answer(text, tokens, one.starts, one.ends, one.most);
+    const std::vector<Answer> answers = find_answers(text, tokens, one.starts, one.ends, one.most, 1);
+    ASSERT_EQ(answers.size(), 1U) << one.what;
+    const Answer& answer = answers.front();
     EXPECT_EQ(answer.text, one.answer) << one.what;
     EXPECT_EQ(answer.begin, one.begin) << one.what;
     EXPECT_EQ(answer.end, one.end) << one.what;
@@ -103,18 +105,29 @@ TEST(Answers, AreTheBestSpanOfTheText) {
 
 TEST(Answers, AreWholeWords) {
   const std::vector<TokenPlace> tokens{{0, 0, false}, {0, 2}, {2, 4, true, true}, {4, 6, true, true}};
-  const Answer answer =
-      find_answer("abcdef", tokens, std::vector<float>{0, 0, 5, 0}, std::vector<float>{0, 0, 5, 0}, 15);
-  EXPECT_EQ(answer.text, "abcdef");
+  const auto answers =
+      find_answers("abcdef", tokens, std::vector<float>{0, 0, 5, 0}, std::vector<float>{0, 0, 5, 0}, 15, 3);
+  ASSERT_EQ(answers.size(), 3U);
+  for (const Answer& answer : answers) EXPECT_EQ(answer.text, "abcdef");
+  EXPECT_GT(best_of(answers).score, answers.front().score) << "what reads the same counts together";
 }
 
-TEST(Answers, AreEmptyWhereThereIsNoText) {
+TEST(Answers, CountTogetherWhereTheyReadTheSame) {
+  const std::vector<Answer> answers{{"Fox", 0.3, 0, 3}, {"dog", 0.4, 5, 8}, {"fox", 0.2, 9, 12}};
+  const Answer best = best_of(answers);
+  EXPECT_EQ(best.text, "Fox");
+  EXPECT_DOUBLE_EQ(best.score, 0.5);
+  EXPECT_EQ(best.begin, 0U);
+  EXPECT_EQ(best_of({}).text, "");
+  EXPECT_EQ(best_of({}).score, 0);
+}
+
+TEST(Answers, AreNotThereWithoutText) {
   const std::vector<TokenPlace> tokens{{0, 0, false}, {0, 0, false}};
-  const Answer answer = find_answer("abc", tokens, std::vector<float>{1, 2}, std::vector<float>{1, 2}, 15);
-  EXPECT_EQ(answer.text, "");
-  EXPECT_EQ(answer.score, 0);
+  EXPECT_TRUE(find_answers("abc", tokens, std::vector<float>{1, 2}, std::vector<float>{1, 2}, 15, 9).empty());
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(find_answer("abc", {{{0, 3}}}, std::vector<float>{nan}, std::vector<float>{nan}, 15).score, 0);
+  const std::vector<TokenPlace> one{{0, 3}};
+  EXPECT_TRUE(find_answers("abc", one, std::vector<float>{nan}, std::vector<float>{nan}, 15, 9).empty());
 }
 
 }  // namespace
