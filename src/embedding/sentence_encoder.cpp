@@ -144,7 +144,7 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
   if (encoding.size() == 0) {
     throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
   }
-  return {.inputs = inputs_.values(encoding),
+  return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids()),
           .tokens = encoding.size(),
           .pooling_mask = output_is_pooled_ ? std::vector<std::uint8_t>() : pooling_mask(encoding, options)};
 }

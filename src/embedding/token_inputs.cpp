@@ -75,22 +75,23 @@ void TokenInputs::require_no_others() const {
   }
 }
 
-NamedValues TokenInputs::values(const text::Encoding& encoding, std::size_t length, std::uint32_t padding_token) const {
+NamedValues TokenInputs::values(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
+                                std::size_t length, std::uint32_t padding_token) const {
   NamedValues values;
-  const std::size_t tokens = encoding.size();
+  const std::size_t tokens = ids.size();
   const std::size_t width = std::max(length, tokens);
   for (const Input& input : inputs_) {
     std::vector<std::int64_t> numbers(width, 0);
     switch (input.role) {
       case Role::ids:
-        std::copy(encoding.ids().begin(), encoding.ids().end(), numbers.begin());
+        std::copy(ids.begin(), ids.end(), numbers.begin());
         std::fill(numbers.begin() + static_cast<std::ptrdiff_t>(tokens), numbers.end(), padding_token);
         break;
       case Role::mask:
         std::fill_n(numbers.begin(), tokens, 1);
         break;
       case Role::types:
-        std::copy(encoding.type_ids().begin(), encoding.type_ids().end(), numbers.begin());
+        std::copy(type_ids.begin(), type_ids.end(), numbers.begin());
         break;
       case Role::positions:
         std::iota(numbers.begin(), numbers.end(), first_position_);

@@ -3,12 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "gpux/model_info.h"
 #include "gpux/tensor.h"
-#include "text/tokenizer.h"
 
 namespace gpux::embedding {
 
@@ -31,10 +31,10 @@ class TokenInputs {
   /// Error invalid_model where the model asks for an input that takes no tokens, or for a fixed number of tokens.
   void require_no_others() const;
 
-  /// Each [1, tokens]. Filled up to `length` tokens behind the text's own with `padding_token`, which the mask leaves
-  /// out.
-  [[nodiscard]] NamedValues values(const text::Encoding& encoding, std::size_t length = 0,
-                                   std::uint32_t padding_token = 0) const;
+  /// Each [1, tokens], of tokens with their types. Filled up to `length` tokens behind the text's own with
+  /// `padding_token`, which the mask leaves out.
+  [[nodiscard]] NamedValues values(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
+                                   std::size_t length = 0, std::uint32_t padding_token = 0) const;
 
  private:
   enum class Role : std::uint8_t { ids, mask, types, positions };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -285,14 +286,16 @@ Prepared Pipeline::prepare(const NamedValues& given, const PrepareOptions& optio
   return prepared;
 }
 
-Part Pipeline::part_of(const text::Encoding& encoding, std::size_t row) const {
-  if (encoding.size() == 0) {
+Part Pipeline::part_of(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
+                       std::size_t row) const {
+  if (ids.empty()) {
     throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
   }
-  return {.inputs = inputs_.values(encoding, settings_.fills_up ? settings_.max_tokens : 0, settings_.padding_token),
-          .row = row,
-          .tokens = encoding.size(),
-          .places = {}};
+  return {
+      .inputs = inputs_.values(ids, type_ids, settings_.fills_up ? settings_.max_tokens : 0, settings_.padding_token),
+      .row = row,
+      .tokens = ids.size(),
+      .places = {}};
 }
 
 void Pipeline::prepare_row(std::string_view text, const std::string* pair, std::size_t row,
@@ -313,47 +316,56 @@ void Pipeline::prepare_row(std::string_view text, const std::string* pair, std::
     throw Error(ErrorCode::invalid_input,
                 fmt::format("the text has {} tokens; accepted: at most {}", encoding.size(), settings_.max_tokens));
   }
-  Part part = part_of(encoding, row);
+  Part part = part_of(encoding.ids(), encoding.type_ids(), row);
   if (has_places) {
-    part.places = places_in(encoding, text, 0, 0);
+    part.places = places_in(encoding, text, 0);
     prepared.texts.emplace_back(text);
   }
   prepared.parts.push_back(std::move(part));
 }
 
-// A context that is too long is asked in overlapping windows.
+// A context that is too long is asked in overlapping windows, each with the question before it.
 void Pipeline::prepare_windows(std::string_view question, std::string_view context, std::size_t row,
                                Prepared& prepared) const {
-  const text::EncodeOptions plain{.special_tokens = false, .offsets = text::Offsets::bytes};
-  const std::size_t taken = tokenizer_.encode(question, plain).size() + tokenizer_.added_tokens(true);
-  const text::Encoding whole = tokenizer_.encode(context, plain);
-  const std::size_t limit = settings_.max_tokens;
-  if (taken >= limit) {
-    throw Error(ErrorCode::invalid_input,
-                fmt::format("the question takes {} tokens of {}: no room is left for the context", taken, limit));
+  const text::Encoding whole = tokenizer_.encode(question, context, {.offsets = text::Offsets::bytes});
+  const std::vector<TokenPlace> places = places_in(whole, context, 1);
+  const auto is_context = [&](std::size_t i) {
+    return whole.sequence_ids()[i] == 1 && whole.special_tokens_mask()[i] == 0;
+  };
+  std::size_t first = 0;
+  while (first < whole.size() && !is_context(first)) ++first;
+  std::size_t end = first;
+  while (end < whole.size() && is_context(end)) ++end;
+  if (first == end) throw Error(ErrorCode::invalid_input, "the context has no tokens");
+  const std::size_t around = first + (whole.size() - end);
+  const std::size_t limit = settings_.max_tokens == 0 ? whole.size() : settings_.max_tokens;
+  if (around >= limit) {
+    throw Error(ErrorCode::invalid_input, fmt::format("the question takes {} tokens of {}: no room is left for the "
+                                                      "context",
+                                                      around, limit));
   }
-  if (whole.size() == 0) throw Error(ErrorCode::invalid_input, "the context has no tokens");
-  const std::size_t room = limit - taken;
+  const std::size_t room = limit - around;
   const std::size_t overlap = std::min(window_overlap, limit / 2);
   const std::size_t step = room - (overlap < room ? overlap : room / 2);
   prepared.texts.emplace_back(context);
-  for (std::size_t first = 0;; first += step) {
-    const std::size_t end = std::min(first + room, whole.size());
-    const std::size_t begin_byte = whole.offsets()[2 * first];
-    const std::size_t end_byte = std::max(begin_byte, whole.offsets()[2 * end - 1]);
-    const std::string_view window = context.substr(begin_byte, end_byte - begin_byte);
-    const text::Encoding encoding = tokenizer_.encode(
-        question, window,
-        {.max_tokens = limit, .truncation = text::PairTruncation::second_only, .offsets = text::Offsets::bytes});
-    Part part = part_of(encoding, row);
-    part.places = places_in(encoding, window, 1, begin_byte);
+  // Before the window, the window, and behind the whole context.
+  const auto window_of = [&](const auto& all, std::size_t begin, std::size_t stop) {
+    std::vector<typename std::remove_cvref_t<decltype(all)>::value_type> window(all.begin(), all.begin() + first);
+    window.insert(window.end(), all.begin() + begin, all.begin() + stop);
+    window.insert(window.end(), all.begin() + end, all.end());
+    return window;
+  };
+  for (std::size_t begin = first;; begin += step) {
+    const std::size_t stop = std::min(begin + room, end);
+    Part part = part_of(window_of(whole.ids(), begin, stop), window_of(whole.type_ids(), begin, stop), row);
+    part.places = window_of(places, begin, stop);
     prepared.parts.push_back(std::move(part));
-    if (end == whole.size()) return;
+    if (stop == end) return;
   }
 }
 
 std::vector<TokenPlace> Pipeline::places_in(const text::Encoding& encoding, std::string_view text,
-                                            std::uint32_t sequence, std::size_t first_byte) const {
+                                            std::uint32_t sequence) const {
   std::vector<TokenPlace> places(encoding.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     TokenPlace& place = places[i];
@@ -370,8 +382,8 @@ std::vector<TokenPlace> Pipeline::places_in(const text::Encoding& encoding, std:
       place.continues_word = begin > 0 && begin == encoding.offsets()[2 * i] &&
                              std::isspace(static_cast<unsigned char>(text[begin - 1])) == 0;
     }
-    place.begin = first_byte + begin;
-    place.end = first_byte + end;
+    place.begin = begin;
+    place.end = end;
   }
   return places;
 }

@@ -91,9 +91,10 @@ class Pipeline {
   void prepare_row(std::string_view text, const std::string* pair, std::size_t row, const PrepareOptions& options,
                    Prepared& prepared) const;
   void prepare_windows(std::string_view question, std::string_view context, std::size_t row, Prepared& prepared) const;
-  [[nodiscard]] Part part_of(const text::Encoding& encoding, std::size_t row) const;
+  [[nodiscard]] Part part_of(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
+                             std::size_t row) const;
   [[nodiscard]] std::vector<TokenPlace> places_in(const text::Encoding& encoding, std::string_view text,
-                                                  std::uint32_t sequence, std::size_t first_byte) const;
+                                                  std::uint32_t sequence) const;
   [[nodiscard]] Tensor answers(const Prepared& prepared, std::span<const NamedValues> results) const;
   [[nodiscard]] Tensor entities(const Prepared& prepared, std::span<const NamedValues> results) const;
 
