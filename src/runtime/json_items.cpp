@@ -19,11 +19,21 @@ std::vector<std::string> names_of(const Signature& signature) {
   return names;
 }
 
+// A text alone stands for a list of one, where texts are asked for.
+Value read_input(std::string_view raw, const SignatureEntry& entry) {
+  const ValueType& type = entry.type;
+  const bool takes_texts = type.kind == ValueKind::tensor && type.element == ElementType::string && type.dimensions &&
+                           type.dimensions->size() == 1 && type.dimensions->front().size.value_or(1) == 1;
+  const std::size_t begin = takes_texts ? raw.find_first_not_of(" \t\r\n") : std::string_view::npos;
+  if (begin == std::string_view::npos || raw[begin] != '"') return read_json_value(raw, type, entry.name);
+  return read_json_value(fmt::format("[{}]", raw), type, entry.name);
+}
+
 NamedValues read_object(std::string_view text, const Signature& signature) {
   NamedValues item;
   for (const JsonInput& member : split_object(text)) {
     const SignatureEntry& entry = input_entry(signature, member.name);
-    item.emplace_back(entry.name, read_json_value(member.raw, entry.type, entry.name));
+    item.emplace_back(entry.name, read_input(member.raw, entry));
   }
   return item;
 }
@@ -145,7 +155,7 @@ Items read_json_items(std::string_view text, const Signature& signature) {
     }
   }
   const SignatureEntry& entry = only_input(signature, "a JSON value");
-  inputs.items.push_back({{entry.name, read_json_value(text, entry.type, entry.name)}});
+  inputs.items.push_back({{entry.name, read_input(text, entry)}});
   return inputs;
 }
 
@@ -182,8 +192,8 @@ void append_result(std::string& out, const NamedValues& result, std::span<const 
   out += '}';
 }
 
-std::string results_json(const std::vector<NamedValues>& results, bool is_list,
-                         std::span<const DeclaredValue> declared, NonFinite nonfinite) {
+std::string results_json(const std::vector<NamedValues>& results, bool is_list, std::span<const DeclaredValue> declared,
+                         NonFinite nonfinite) {
   std::string out;
   if (!is_list) {
     append_result(out, results.front(), declared, nonfinite);

@@ -26,7 +26,8 @@ const SignatureEntry& input_entry(const Signature& signature, std::string_view n
 const SignatureEntry& only_input(const Signature& signature, const std::string& what);
 
 /// Reads JSON in the types that the signature declares: an object {input: value}, a list of objects, objects one a
-/// line, or the bare value of a model with a single input. Errors invalid_input with the place.
+/// line, or the bare value of a model with a single input; a text alone is a list of one. Errors invalid_input with the
+/// place.
 Items read_json_items(std::string_view text, const Signature& signature);
 
 /// One object a line: a list however many there are.
@@ -38,7 +39,7 @@ void append_result(std::string& out, const NamedValues& result, std::span<const 
                    NonFinite nonfinite);
 
 /// Results as JSON: an object, or a list of them.
-std::string results_json(const std::vector<NamedValues>& results, bool is_list,
-                         std::span<const DeclaredValue> declared, NonFinite nonfinite);
+std::string results_json(const std::vector<NamedValues>& results, bool is_list, std::span<const DeclaredValue> declared,
+                         NonFinite nonfinite);
 
 }  // namespace gpux::runtime

@@ -78,6 +78,10 @@ Json value_schema(const ValueType& type, bool is_answer) {
     const std::optional<std::int64_t>& size = dimensions[i].size;
     if (size && !is_answer) schema["minItems"] = schema["maxItems"] = *size;
   }
+  // A text alone stands for a list of one.
+  const bool may_be_alone = !is_answer && type.element == ElementType::string && dimensions.size() == 1 &&
+                            dimensions.front().size.value_or(1) == 1;
+  if (may_be_alone) return {{"anyOf", Json::array({{{"type", "string"}}, std::move(schema)})}};
   return schema;
 }
 
@@ -450,11 +454,11 @@ Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::s
   for (const RouteInfo& route : routes) {
     const std::string method = lower(route.method);
     const bool asks_for_texts = texts_of(route.path) != Texts::no && route.method == "POST";
-    const std::optional<TextAbility> ability = asks_for_texts ? ability_for(route.path) : std::nullopt;
+    const TextAbility ability = ability_for(route.path).value_or(TextAbility::any);
     if (asks_for_texts && route.path.find("{name}") == std::string_view::npos) {
       std::vector<const ServedModel*> with_texts;
       for (const ServedModel* model : without_a_name) {
-        if (ability && is_able(*model, *ability)) with_texts.push_back(model);
+        if (is_able(*model, ability)) with_texts.push_back(model);
       }
       if (!with_texts.empty()) paths[std::string(route.path)][method] = operation(route, with_texts, keys_are_set);
       continue;
@@ -465,7 +469,7 @@ Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::s
     }
     // Each model has its own shapes, so each has its own paths.
     for (const auto& model : models) {
-      if (ability && !is_able(*model, *ability)) continue;
+      if (asks_for_texts && !is_able(*model, ability)) continue;
       std::string path = with(std::string(route.path), "{name}", escaped(model->name()));
       path = with(path, "{version}", escaped(model->version()));
       paths[path][method] = operation(route, {model.get()}, keys_are_set);

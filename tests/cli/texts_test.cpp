@@ -151,8 +151,9 @@ TEST_F(Texts, AreServedInEveryProtocol) {
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     const auto index = ranked.at(i).at("index").get<std::size_t>();
     EXPECT_EQ(ranked.at(i).at("text"), texts.at(index));
-    if (index == 0) EXPECT_NEAR(ranked.at(i).at("score").get<double>(), rank.at(0).at("score").get<double>(), near);
-    if (i != 0) EXPECT_LE(ranked.at(i).at("score").get<double>(), ranked.at(i - 1).at("score").get<double>());
+    const auto score = ranked.at(i).at("score").get<double>();
+    EXPECT_NEAR(score, index == 0 ? rank.at(0).at("score").get<double>() : score, near);
+    EXPECT_LE(score, i == 0 ? 1 : ranked.at(i - 1).at("score").get<double>());
   }
   EXPECT_THAT(server.json(post("/models/mood/rerank", R"({"query": "a", "texts": ["b"]})"), 422).at("error").dump(),
               HasSubstr("'mood' ranks no texts; ranker does"));

@@ -114,10 +114,10 @@ TEST_P(Families, EqualTheReference) {
   };
 
   const std::vector<Case> cases{{{}, nullptr},
-                                {{onnx::GraphPooling::mean, false}, "mean"},
-                                {{onnx::GraphPooling::mean, true}, "normalized_mean"},
-                                {{onnx::GraphPooling::cls, false}, "cls"},
-                                {{onnx::GraphPooling::max, false}, "max"}};
+                                {{.pooling = onnx::GraphPooling::mean, .normalize = false}, "mean"},
+                                {{.pooling = onnx::GraphPooling::mean, .normalize = true}, "normalized_mean"},
+                                {{.pooling = onnx::GraphPooling::cls, .normalize = false}, "cls"},
+                                {{.pooling = onnx::GraphPooling::max, .normalize = false}, "max"}};
   for (const Case& one : cases) {
     SCOPED_TRACE(one.answer == nullptr ? "no pooling" : one.answer);
     onnx::write_encoder(weights, config, one.head, file);
