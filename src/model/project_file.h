@@ -12,6 +12,7 @@
 
 #include "gpux/model_info.h"
 #include "gpux/options.h"
+#include "image/recipe.h"
 #include "model/yaml_document.h"
 
 namespace gpux {
@@ -88,6 +89,7 @@ struct ProjectFile {
   std::optional<std::vector<DeclaredValue>> inputs, outputs;  ///< empty: not declared
   RuntimeSettings runtime;
   ServingSettings serving;
+  std::optional<image::Recipe> picture;  ///< empty: `preprocessing` has no key that is about pictures
   std::vector<std::pair<std::string, std::string>> metadata;
 
   std::map<std::string, yaml::Position, std::less<>> positions;  ///< of each key given, "runtime.gpu.memory"
