@@ -5,6 +5,7 @@
 
 #include "base/base64.h"
 #include "image/pictures.h"
+#include "tensor/npy.h"
 
 namespace gpux::image {
 namespace {
@@ -89,6 +90,21 @@ TEST(ReadPicture, NamesAFileThatIsNotThere) {
       EXPECT_EQ(error.code(), ErrorCode::not_found);
       EXPECT_THAT(error.message(), HasSubstr(path));
     }
+  }
+}
+
+TEST(ReadPicture, MakesTheExamplesDigitsTheArraysBesideThem) {
+  Recipe recipe{.resize = Resize{{8, 8}}, .color = Color::gray};
+  recipe.scale = 16.0 / 255;
+  const std::filesystem::path folder = std::filesystem::path(GPUX_SOURCE_DIR) / "examples/digits";
+  for (int digit = 0; digit < 10; ++digit) {
+    const std::string name = "digit-" + std::to_string(digit);
+    const Tensor tensor = read_picture((folder / (name + ".png")).string(), recipe, with_paths);
+    const std::string array = read_file(folder / (name + ".npy"));
+    const Tensor expected = read_npy(bytes_of(array), std::nullopt);
+    ASSERT_EQ(tensor.shape(), expected.shape());
+    // The array's 17 levels lie between those of 8 bits.
+    for (std::size_t i = 0; i < 64; ++i) EXPECT_NEAR(tensor.as<float>()[i], expected.as<float>()[i], 8.001 / 255) << name;
   }
 }
 
