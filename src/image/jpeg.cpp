@@ -76,7 +76,7 @@ class Decompressor {
   [[noreturn]] void refuse_failed() const { refuse(Format::jpeg, failure_.message.data()); }
 
   [[nodiscard]] bool read_header() noexcept {
-    if (setjmp(failure_.jump) != 0) return false;  // NOLINT(cert-err52-cpp): libjpeg has no other way out
+    if (setjmp(failure_.jump) != 0) return false;  // libjpeg has no other way out
     jpeg_create_decompress(&codec_);
     codec_.progress = &progress_;
     jpeg_mem_src(&codec_, reinterpret_cast<const unsigned char*>(file_.data()), file_.size());
@@ -87,7 +87,7 @@ class Decompressor {
 
   /// Rows of output_width * output_components bytes.
   [[nodiscard]] bool read_rows(Picture& picture) noexcept {
-    if (setjmp(failure_.jump) != 0) return false;  // NOLINT(cert-err52-cpp)
+    if (setjmp(failure_.jump) != 0) return false;
     jpeg_start_decompress(&codec_);
     while (codec_.output_scanline < codec_.output_height) {
       JSAMPROW row = picture.row(codec_.output_scanline);

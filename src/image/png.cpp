@@ -47,7 +47,7 @@ class Decompressor {
   [[nodiscard]] bool is_gray() const noexcept { return (png_get_color_type(png_, info_) & PNG_COLOR_MASK_COLOR) == 0; }
 
   [[nodiscard]] bool read_header() noexcept {
-    if (setjmp(jump_) != 0) return false;  // NOLINT(cert-err52-cpp): libpng has no other way out
+    if (setjmp(jump_) != 0) return false;  // libpng has no other way out
     png_set_read_fn(png_, this, read);
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // ours are told with their numbers
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, ignored_chunks.data(), ignored_chunks.size() / 5);
@@ -57,7 +57,7 @@ class Decompressor {
 
   /// Makes rows of 8 bits for each of so many channels.
   [[nodiscard]] bool read_rows(Picture& picture) noexcept {
-    if (setjmp(jump_) != 0) return false;  // NOLINT(cert-err52-cpp)
+    if (setjmp(jump_) != 0) return false;
     png_set_expand(png_);
     png_set_strip_16(png_);
     if (picture.channels() != 1) png_set_gray_to_rgb(png_);
@@ -77,7 +77,7 @@ class Decompressor {
 
   /// Of what stands before the pixels or behind them; empty where that makes no sense.
   [[nodiscard]] std::span<const png_byte> read_exif() noexcept {
-    if (setjmp(jump_) == 0) png_read_end(png_, info_);  // NOLINT(cert-err52-cpp)
+    if (setjmp(jump_) == 0) png_read_end(png_, info_);
     png_uint_32 size = 0;
     png_bytep data = nullptr;
     if (png_get_eXIf_1(png_, info_, &size, &data) == 0) return {};
