@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <csetjmp>
 #include <cstdio>
@@ -13,12 +12,9 @@ namespace gpux::image {
 namespace {
 
 constexpr std::size_t limit_message = 128;
-
-// Chunks with a profile, texts or other things that are not looked at: so they are not unpacked either.
-constexpr std::array<png_byte, 55> ignored_chunks{'i', 'C', 'C', 'P', 0,   'i', 'T', 'X', 't', 0,   't', 'E', 'X', 't',
-                                                  0,   'z', 'T', 'X', 't', 0,   's', 'P', 'L', 'T', 0,   'h', 'I', 'S',
-                                                  'T', 0,   'g', 'A', 'M', 'A', 0,   'c', 'H', 'R', 'M', 0,   's', 'R',
-                                                  'G', 'B', 0,   'b', 'K', 'G', 'D', 0,   's', 'B', 'I', 'T', 0};
+constexpr std::size_t signature_bytes = 8;
+constexpr std::size_t chunk_head_bytes = 8;
+constexpr std::size_t checksum_bytes = 4;
 
 /// libpng's state. A jump leaves a function without destroying what it holds, so the functions that set one hold
 /// nothing, and this object outlives them.
@@ -50,7 +46,8 @@ class Decompressor {
     if (setjmp(jump_) != 0) return false;  // libpng has no other way out
     png_set_read_fn(png_, this, read);
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // ours are told with their numbers
-    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, ignored_chunks.data(), ignored_chunks.size() / 5);
+    // All that is not needed for the pixels: libpng would take as much memory for a chunk as it claims, and unpack it.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
     return true;
   }
@@ -73,15 +70,6 @@ class Decompressor {
       for (std::int64_t y = 0; y < picture.height(); ++y) png_read_row(png_, picture.row(y), nullptr);
     }
     return true;
-  }
-
-  /// Of what stands before the pixels or behind them; empty where that makes no sense.
-  [[nodiscard]] std::span<const png_byte> read_exif() noexcept {
-    if (setjmp(jump_) == 0) png_read_end(png_, info_);
-    png_uint_32 size = 0;
-    png_bytep data = nullptr;
-    if (png_get_eXIf_1(png_, info_, &size, &data) == 0) return {};
-    return {data, size};
   }
 
  private:
@@ -107,6 +95,27 @@ class Decompressor {
   std::array<char, limit_message> message_{};
 };
 
+std::uint32_t big_endian(std::span<const std::byte> four) noexcept {
+  std::uint32_t number = 0;
+  for (const std::byte byte : four) number = number << 8U | std::to_integer<std::uint32_t>(byte);
+  return number;
+}
+
+/// The content of the chunk eXIf, before the pixels or behind them; empty where there is none.
+std::span<const std::byte> exif_of(std::span<const std::byte> file) noexcept {
+  constexpr std::uint32_t exif_name = 0x65584966;
+  std::span<const std::byte> rest = file.subspan(signature_bytes);
+  while (rest.size() >= chunk_head_bytes) {
+    const std::size_t size = big_endian(rest.first(4));
+    const std::uint32_t name = big_endian(rest.subspan(4, 4));
+    rest = rest.subspan(chunk_head_bytes);
+    if (size > rest.size() || checksum_bytes > rest.size() - size) break;
+    if (name == exif_name) return rest.first(size);
+    rest = rest.subspan(size + checksum_bytes);
+  }
+  return {};
+}
+
 }  // namespace
 
 Decoded decode_png(std::span<const std::byte> file, std::size_t channels, const Limits& limits) {
@@ -116,7 +125,7 @@ Decoded decode_png(std::span<const std::byte> file, std::size_t channels, const 
   const std::size_t made = channels == 1 && !decompressor.is_gray() ? 3 : channels;
   Decoded decoded{Picture(decompressor.size(), made), {}};
   if (!decompressor.read_rows(decoded.picture)) decompressor.refuse_failed();
-  const auto exif = std::as_bytes(decompressor.read_exif());
+  const std::span<const std::byte> exif = exif_of(file);
   decoded.exif.assign(exif.begin(), exif.end());
   return decoded;
 }

@@ -44,9 +44,8 @@ Weights weights_of(std::int64_t from, std::int64_t to, std::int64_t first, std::
   std::vector<double> exact;
   for (std::int64_t i = first; i < first + count; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
-    // Casts toward zero are Pillow's rounding.
-    const std::int64_t begin = std::max(std::int64_t{0}, static_cast<std::int64_t>(center - support + 0.5));
-    const std::int64_t end = std::min(from, static_cast<std::int64_t>(center + support + 0.5));
+    const auto begin = static_cast<std::int64_t>(std::max(0.0, std::floor(center - support + 0.5)));
+    const auto end = std::min(from, static_cast<std::int64_t>(std::floor(center + support + 0.5)));
     exact.clear();
     double sum = 0;
     for (std::int64_t x = begin; x < end; ++x) {

@@ -14,7 +14,6 @@ using test::bytes_of;
 using test::levels_of;
 using test::picture_file;
 using test::picture_of;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(Decode, KnowsFormatsByContent) {

@@ -101,6 +101,10 @@ TEST(Hostile, BombsOfPngEndAtTheClaimedSize) {
   for (const std::string& beside : {png_chunk("zTXt", "k\0\0"s + packed), png_chunk("iCCP", "k\0\0"s + packed)}) {
     EXPECT_EQ(decode(bytes_of(png_file(10, 10, rows, beside))).size(), (Size{10, 10}));
   }
+  // Chunks that claim 2 GB, of which there is nothing.
+  for (const char* name : {"eXIf", "pCAL", "sCAL", "zTXt", "PLTE"}) {
+    EXPECT_NE(refusal_of_file(png_file(10, 10, rows, "\x7f\0\0\0"s + name)), "") << name;
+  }
 }
 
 TEST(Hostile, RowsThatAreMissingAreRefused) {

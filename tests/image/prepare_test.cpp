@@ -14,7 +14,6 @@ namespace {
 using test::levels_of;
 using test::picture_of;
 using testing::ElementsAre;
-using testing::ElementsAreArray;
 using testing::HasSubstr;
 
 Picture counted(Size size, std::size_t channels) {
