@@ -175,6 +175,16 @@ Size prepared_size(Size picture, const Recipe& recipe) {
   return plan_of(picture, recipe).window.size;
 }
 
+Shape shape_of(const Recipe& recipe) {
+  constexpr std::int64_t any = -1;
+  Size size{any, any};
+  if (recipe.resize && recipe.resize->fit != Fit::shortest) size = recipe.resize->size;
+  if (recipe.crop) size = *recipe.crop;
+  const auto channels = static_cast<std::int64_t>(channels_of(recipe.color));
+  if (recipe.layout == Layout::nhwc) return {1, size.height, size.width, channels};
+  return {1, channels, size.height, size.width};
+}
+
 Tensor prepare(const Picture& picture, const Recipe& recipe) {
   require_sound(recipe);
   if (picture.channels() != channels_of(recipe.color)) {
@@ -184,11 +194,12 @@ Tensor prepare(const Picture& picture, const Recipe& recipe) {
   const Plan plan = plan_of(picture.size(), recipe);
   const Size size = plan.window.size;
   require_within(size, recipe);
-  const auto channels = static_cast<std::int64_t>(picture.channels());
   const Tensor levels = levels_of(recipe);
-  Tensor tensor =
-      Tensor::allocate(levels.type(), recipe.layout == Layout::nchw ? Shape{1, channels, size.height, size.width}
-                                                                    : Shape{1, size.height, size.width, channels});
+  Shape shape = shape_of(recipe);
+  const std::size_t rows = recipe.layout == Layout::nchw ? 2 : 1;
+  shape[rows] = size.height;
+  shape[rows + 1] = size.width;
+  Tensor tensor = Tensor::allocate(levels.type(), std::move(shape));
   switch (bits_of(levels.type())) {
     case 8:
       write<std::uint8_t>(levels, recipe, plan, picture, tensor);

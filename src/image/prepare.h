@@ -16,4 +16,8 @@ namespace gpux::image {
 /// Height and width of the tensor that a picture of this size becomes.
 [[nodiscard]] Size prepared_size(Size picture, const Recipe& recipe);
 
+/// The shape of every tensor that the recipe makes, to be held against a model's input; -1 for a size that each picture
+/// decides.
+[[nodiscard]] Shape shape_of(const Recipe& recipe);
+
 }  // namespace gpux::image

@@ -112,6 +112,21 @@ TEST(Prepare, GivesTheSizesOfTorchvision) {
   for (const auto& each : cases) EXPECT_EQ(prepared_size(each.picture, each.recipe), each.prepared);
 }
 
+TEST(Prepare, SaysItsShapeBeforeThereIsAPicture) {
+  Recipe recipe;
+  EXPECT_EQ(shape_of(recipe), (Shape{1, 3, -1, -1}));
+  recipe.resize = Resize{{224, 224}, Fit::shortest};
+  recipe.color = Color::gray;
+  EXPECT_EQ(shape_of(recipe), (Shape{1, 1, -1, -1}));
+  recipe.crop = Size{200, 100};
+  EXPECT_EQ(shape_of(recipe), (Shape{1, 1, 200, 100}));
+  recipe.layout = Layout::nhwc;
+  EXPECT_EQ(shape_of(recipe), (Shape{1, 200, 100, 1}));
+  recipe.crop = std::nullopt;
+  recipe.resize = Resize{{640, 480}, Fit::letterbox};
+  EXPECT_EQ(shape_of(recipe), (Shape{1, 640, 480, 1}));
+}
+
 TEST(Prepare, CutsTheMiddleAsTorchvisionDoes) {
   struct {
     Size picture, crop;
