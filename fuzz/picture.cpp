@@ -11,7 +11,7 @@ namespace {
 
 using gpux::image::Recipe;
 
-constexpr std::uint64_t limit_pixels = std::uint64_t{1} << 18U;
+constexpr std::uint64_t limit_pixels = std::uint64_t{1} << 16U;
 
 Recipe chosen_recipe(unsigned choice) {
   using namespace gpux::image;
