@@ -36,8 +36,8 @@ struct Failure {
 
 // Warnings that leave every pixel as it was meant.
 bool is_harmless(int warning) noexcept {
-  constexpr std::array<int, 5> harmless{JWRN_EXTRANEOUS_DATA, JWRN_ADOBE_XFORM, JWRN_JFIF_MAJOR, JWRN_TOO_MUCH_DATA,
-                                        JWRN_BOGUS_ICC};
+  constexpr std::array<int, 6> harmless{JWRN_EXTRANEOUS_DATA, JWRN_ADOBE_XFORM,    JWRN_JFIF_MAJOR,
+                                        JWRN_TOO_MUCH_DATA,   JWRN_NOT_SEQUENTIAL, JWRN_BOGUS_ICC};
   return std::find(harmless.begin(), harmless.end(), warning) != harmless.end();
 }
 

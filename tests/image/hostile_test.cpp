@@ -131,8 +131,12 @@ TEST(Hostile, EveryWayOutOfLibjpegGivesItsMemoryBack) {
   EXPECT_EQ(message, "cannot read the JPEG picture: Premature end of JPEG file");
 }
 
-TEST(Hostile, JpegWithBytesBetweenItsMarkersIsTaken) {
+TEST(Hostile, JpegWhoseHeaderIsSloppyIsTaken) {
   std::string file = picture_file("jpeg-444.jpg");
+  // Some encoders write zeros for what a sequential scan does not need: first and last coefficient, bits.
+  const std::size_t scan = file.find("\xff\xda"s);
+  ASSERT_EQ(file.substr(scan + 11, 3), "\0\x3f\0"s);
+  file.replace(scan + 11, 3, "\0\0\0"s);
   const std::size_t tables = file.find("\xff\xdb"s);
   ASSERT_NE(tables, std::string::npos);
   file.insert(tables, "\x11\x22\x33");
