@@ -104,7 +104,8 @@ TEST(ReadPicture, MakesTheExamplesDigitsTheArraysBesideThem) {
     const Tensor expected = read_npy(bytes_of(array), std::nullopt);
     ASSERT_EQ(tensor.shape(), expected.shape());
     // The array's 17 levels lie between those of 8 bits.
-    for (std::size_t i = 0; i < 64; ++i) EXPECT_NEAR(tensor.as<float>()[i], expected.as<float>()[i], 8.001 / 255) << name;
+    for (std::size_t i = 0; i < 64; ++i)
+      EXPECT_NEAR(tensor.as<float>()[i], expected.as<float>()[i], 8.001 / 255) << name;
   }
 }
 
