@@ -2,9 +2,21 @@
 find_program(GPUX_CCACHE ccache)
 if(GPUX_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Paths relative to the tree, so that two clones share what ccache holds.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${GPUX_CCACHE})
+  # What a precompiled header says of times and macros is the compiler's to check.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${GPUX_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
+# Headers of other libraries that most files of a target read take more time than the files themselves.
+option(GPUX_PRECOMPILED_HEADERS "Read large headers once" ON)
+function(gpux_precompile target)
+  if(GPUX_PRECOMPILED_HEADERS)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+    # What ccache needs to keep what was made with them.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  endif()
+endfunction()
+
 find_program(GPUX_MOLD mold)
 if(GPUX_MOLD)
   add_link_options(-fuse-ld=mold)
