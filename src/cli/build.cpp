@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include <CLI/App.hpp>
@@ -11,9 +12,11 @@
 #include "cli/open_model.h"
 #include "cli/scratch_folder.h"
 #include "cli/table.h"
+#include "embedding/import_encoder.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "model/package_content.h"
+#include "model/package_manifest.h"
 #include "model/store.h"
 #include "model/variant.h"
 
@@ -39,6 +42,19 @@ std::vector<Reference> names_for(const BuildFlags& flags, const LocatedModel& lo
     return {parse_reference(located.name + ":" + located.version), parse_reference(located.name)};
   } catch (const Error& error) {
     throw error.within("give the package a name with -t NAME[:TAG]");
+  }
+}
+
+// The tokenizer, and the settings beside it, where the model is given texts.
+void add_text_files(const OpenModel& model, PackageContent& content) {
+  if (!model.pipeline) return;
+  const fs::path folder = model.pipeline->settings().tokenizer_file.parent_path();
+  const fs::path below = model.located.project ? folder.lexically_relative(model.located.project->folder()) : "";
+  for (const std::string& file : embedding::setting_files_in(folder)) {
+    const std::string name = (below / file).lexically_normal().generic_string();
+    const bool is_known = std::any_of(content.files.begin(), content.files.end(),
+                                      [&](const PackageFile& known) { return known.name == name; });
+    if (!is_known && is_inside_package(name)) content.files.push_back({folder / file, name});
   }
 }
 
@@ -89,6 +105,7 @@ void build(const BuildFlags& flags, const Context& context) {
   const std::vector<Reference> names = names_for(flags, model.located);
   if (model.located.project) require_portable_options(*model.located.project);
   PackageContent content = package_content(model.located, flags.load.provider);
+  add_text_files(model, content);
 
   // Loading it is the proof that it is a model; what the optimizer made of it comes along where it was asked for.
   std::optional<ScratchFolder> scratch;

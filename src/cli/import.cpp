@@ -15,6 +15,7 @@
 #include "embedding/import_encoder.h"
 #include "gpux/error.h"
 #include "model/package_content.h"
+#include "pipeline/pipeline.h"
 
 namespace gpux::cli {
 namespace {
@@ -37,25 +38,36 @@ Json conclusions_of(const embedding::ImportedEncoder& imported) {
   return {{"model_type", imported.family},     {"layers", imported.layers},
           {"heads", imported.heads},           {"width", imported.width},
           {"max_tokens", imported.max_tokens}, {"pooling", imported.pooling.empty() ? Json() : Json(imported.pooling)},
-          {"normalize", imported.normalize},   {"files", imported.copied}};
+          {"normalize", imported.normalize},   {"task", imported.task.empty() ? Json() : Json(imported.task)},
+          {"labels", imported.labels},         {"files", imported.copied}};
+}
+
+void print_pooling(const embedding::ImportedEncoder& imported) {
+  print_data(imported.pooling.empty() ? "pooling is not part of the graph: gpux embed does it"
+                                      : fmt::format("part of the graph: {} pooling{}", imported.pooling,
+                                                    imported.normalize ? ", and normalisation" : ""));
 }
 
 void print_conclusions(const embedding::ImportedEncoder& imported, const std::string& where) {
   print_data(fmt::format("{}: {} of {} layers, {} heads, width {}, at most {} tokens", where, imported.family,
                          imported.layers, imported.heads, imported.width, imported.max_tokens));
-  print_data(imported.pooling.empty() ? "pooling is not part of the graph: gpux embed does it"
-                                      : fmt::format("part of the graph: {} pooling{}", imported.pooling,
-                                                    imported.normalize ? ", and normalisation" : ""));
+  if (!imported.task.empty()) {
+    print_data(imported.task == "question answering" ? imported.task
+                                                     : fmt::format("{}, {} labels", imported.task, imported.labels));
+  } else {
+    print_pooling(imported);
+  }
   print_data(fmt::format("copied: {}", join(imported.copied)));
 }
 
 struct Package {
   StoredModel stored;
-  std::size_t dimension = 0;
+  std::size_t dimension = 0;  // 0: it makes no vectors
+  std::string task;
   Verdict verdict;
 };
 
-// That it loads, and has what an encoder needs, is seen before it is stored.
+// That it loads, and has what its task needs, is seen before it is stored.
 Package store_folder(const fs::path& folder, const std::vector<Reference>& names, const LoadFlags& load) {
   embedding::SentenceModel model = embedding::read_sentence_model(folder);
   LocatedModel located;
@@ -65,8 +77,16 @@ Package store_folder(const fs::path& folder, const std::vector<Reference>& names
   PackageContent content = package_content(located, load.provider);
   for (const std::string& file : embedding::setting_files_in(folder)) content.files.push_back({folder / file, file});
   const LoadSettings settings = resolve_load(load, {}, located);
-  const embedding::Embedder embedder(std::move(model), Runtime(located.onnx_file, settings.options));
-  return {open_store().add(content, names), embedder.encoder().dimension(), embedder.runtime().verdict()};
+  Runtime runtime(located.onnx_file, settings.options);
+  const Signature& signature = runtime.info().signature;
+  auto text_settings = pipeline::read_text_settings(located.onnx_file, nullptr, signature);
+  if (text_settings && text_settings->task != pipeline::Task::none) {
+    const pipeline::Pipeline pipeline(*std::move(text_settings), signature);
+    const std::string task(name_of(pipeline::task_names, pipeline.settings().task));
+    return {open_store().add(content, names), 0, task, runtime.verdict()};
+  }
+  const embedding::Embedder embedder(std::move(model), std::move(runtime));
+  return {open_store().add(content, names), embedder.encoder().dimension(), "", embedder.runtime().verdict()};
 }
 
 void import_folder(const ImportFlags& flags, Context& context) {
@@ -96,7 +116,8 @@ void import_folder(const ImportFlags& flags, Context& context) {
       said["names"] = Json::array();
       for (const Reference& name : names) said["names"].push_back(name.text());
       said["size_bytes"] = package->stored.package.total_bytes();
-      said["dimension"] = package->dimension;
+      if (package->dimension != 0) said["dimension"] = package->dimension;
+      if (!package->task.empty()) said["task"] = package->task;
       said["verdict"] = Json::parse(to_json(package->verdict));
     }
     print_data(said.dump());
@@ -105,10 +126,13 @@ void import_folder(const ImportFlags& flags, Context& context) {
   if (package) say(context, to_line(package->verdict));
   if (imported) print_conclusions(*imported, where);
   if (package) {
-    print_data(fmt::format("stored: {}, {} files, {} dimensions", where, package->stored.package.files.size(),
-                           package->dimension));
+    print_data(fmt::format("stored: {}, {} files, {}", where, package->stored.package.files.size(),
+                           package->task.empty() ? fmt::format("{} dimensions", package->dimension) : package->task));
   }
-  say(context, fmt::format("try: gpux embed --model {} 'a sentence'", names.empty() ? flags.output : where));
+  const bool is_judge = package ? !package->task.empty() : imported && !imported->task.empty();
+  const std::string model = names.empty() ? flags.output : where;
+  say(context, is_judge ? fmt::format("try: gpux run {} --help, and gpux inspect {}", model, model)
+                        : fmt::format("try: gpux embed --model {} 'a sentence'", model));
 }
 
 }  // namespace

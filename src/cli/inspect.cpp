@@ -14,6 +14,7 @@
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
 #include "model/signature_match.h"
+#include "pipeline/text_settings.h"
 #include "provider/request.h"
 #include "provider/select.h"
 
@@ -70,7 +71,7 @@ LocatedModel find_model(const InspectFlags& flags) {
 // Said, and no error: what is wrong is just what one inspects a model for.
 std::vector<std::string> problems_of(const LocatedModel& located, const ModelInfo& info) {
   std::vector<std::string> problems;
-  if (located.project) problems = compare(*located.project, info.signature);
+  if (located.project) problems = compare(*located.project, pipeline::declarable(info.signature, *located.project));
   for (const ExternalFile& file : info.external_files) {
     if (!file.present) problems.push_back(fmt::format("external file '{}' is missing or too short", file.location));
   }

@@ -1,6 +1,7 @@
 #include "cli/open_model.h"
 
 #include "base/home.h"
+#include "base/log.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "model/signature_match.h"
@@ -11,6 +12,26 @@ Store open_store() {
   return Store(home_folder());
 }
 
+namespace {
+
+// A tokenizer may lie beside a model that makes something else of its tokens: it takes none but its own inputs then.
+// Who says what is to be done with texts is told what is in the way.
+std::shared_ptr<const pipeline::Pipeline> open_pipeline(const std::filesystem::path& onnx_file,
+                                                        const ProjectFile* project, const Signature& signature) {
+  const bool is_asked_for = project != nullptr && (project->text.task || project->text.tokenizer);
+  try {
+    auto settings = pipeline::read_text_settings(onnx_file, project, signature);
+    if (!settings) return nullptr;
+    return std::make_shared<const pipeline::Pipeline>(*std::move(settings), signature);
+  } catch (const Error& error) {
+    if (is_asked_for || error.code() != ErrorCode::invalid_model) throw;
+    log::info("{} is not given texts: {}", onnx_file.string(), error.message());
+    return nullptr;
+  }
+}
+
+}  // namespace
+
 OpenModel open_model(const std::string& model, const std::string& config, const LoadFlags& flags,
                      const std::string& timeout) {
   OpenModel opened;
@@ -20,8 +41,15 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
   opened.info = ModelInspector::inspect(opened.located.onnx_file);
   opened.info.name = opened.located.name;
   opened.info.version = opened.located.version;
-  if (opened.located.project) require_match(*opened.located.project, opened.info.signature);
+  const ProjectFile* project = opened.located.project ? &*opened.located.project : nullptr;
+  opened.pipeline = open_pipeline(opened.located.onnx_file, project, opened.info.signature);
+  if (project != nullptr) require_match(*project, pipeline::declarable(opened.info.signature, *project));
   return opened;
+}
+
+std::vector<DeclaredValue> OpenModel::declared_outputs() const {
+  const auto declared = located.project ? located.project->outputs : std::nullopt;
+  return pipeline ? pipeline->outputs(declared) : declared.value_or(std::vector<DeclaredValue>());
 }
 
 Runtime OpenModel::load() const {

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/load_flags.h"
 #include "gpux/model_info.h"
 #include "gpux/runtime.h"
 #include "model/locate.h"
+#include "pipeline/pipeline.h"
 
 namespace gpux::cli {
 
@@ -14,6 +17,15 @@ struct OpenModel {
   LocatedModel located;
   ModelInfo info;
   LoadSettings settings;
+  std::shared_ptr<const pipeline::Pipeline> pipeline;  ///< null where the model is given no texts
+
+  /// What callers give and get.
+  [[nodiscard]] const Signature& signature() const noexcept {
+    return pipeline ? pipeline->signature() : info.signature;
+  }
+
+  /// What is said of outputs.
+  [[nodiscard]] std::vector<DeclaredValue> declared_outputs() const;
 
   /// Makes the session. `fastest` is decided here, by timing each candidate.
   [[nodiscard]] Runtime load() const;

@@ -83,11 +83,12 @@ void check_output_fits(const std::filesystem::path& file, const std::vector<Sign
 }
 
 void write_results(const std::filesystem::path& file, const std::vector<NamedValues>& results, bool is_list,
-                   const std::vector<SignatureEntry>& outputs, const ProjectFile* project, NonFinite nonfinite) {
+                   const std::vector<SignatureEntry>& outputs, std::span<const DeclaredValue> declared,
+                   NonFinite nonfinite) {
   const std::string extension = extension_of(file);
   std::string content;
   if (extension == ".json") {
-    content = runtime::results_json(results, is_list, project, nonfinite) + "\n";
+    content = runtime::results_json(results, is_list, declared, nonfinite) + "\n";
   } else if (is_list) {
     refuse_list(file);
   } else if (extension == ".npz") {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ void check_output_fits(const std::filesystem::path& file, const std::vector<Sign
 /// Writes results of a model with these outputs to FILE.{json,npz,npy,pb}, as a whole or not at all.
 /// Error invalid_input where the results do not fit the format, storage.
 void write_results(const std::filesystem::path& file, const std::vector<NamedValues>& results, bool is_list,
-                   const std::vector<SignatureEntry>& outputs, const ProjectFile* project, NonFinite nonfinite);
+                   const std::vector<SignatureEntry>& outputs, std::span<const DeclaredValue> declared,
+                   NonFinite nonfinite);
 
 }  // namespace gpux::cli

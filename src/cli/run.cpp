@@ -46,6 +46,30 @@ void check_output(const RunFlags& flags, const Signature& signature, bool is_lis
   if (!outputs.empty()) check_output_fits(flags.output, outputs, is_list);
 }
 
+// Texts have a run of their own each.
+std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime, const runtime::Items& inputs,
+                                 const std::vector<std::string>& outputs) {
+  const InferOptions options{.timeout = model.settings.timeout, .outputs = outputs};
+  const bool takes_text =
+      model.pipeline && std::any_of(inputs.items.begin(), inputs.items.end(),
+                                    [&](const NamedValues& item) { return model.pipeline->takes_text(item); });
+  if (takes_text) {
+    std::vector<NamedValues> results;
+    for (std::size_t i = 0; i < inputs.items.size(); ++i) {
+      try {
+        results.push_back(model.pipeline->takes_text(inputs.items[i])
+                              ? pipeline::infer(*model.pipeline, runtime, inputs.items[i], options)
+                              : runtime.infer(inputs.items[i], options));
+      } catch (const Error& error) {
+        throw inputs.is_list ? error.within(fmt::format("item {}", i)) : error;
+      }
+    }
+    return results;
+  }
+  if (inputs.is_list) return runtime.batch_infer(inputs.items, options, model.settings.batch_limit);
+  return {runtime.infer(inputs.items.front(), options)};
+}
+
 void run_model(const RunFlags& flags, Context& context) {
   if (context.table && !flags.benchmark) {
     throw Error(ErrorCode::usage,
@@ -55,9 +79,9 @@ void run_model(const RunFlags& flags, Context& context) {
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
   const runtime::Items inputs = given(flags.inputs) || !flags.benchmark
-                                    ? read_inputs(flags.inputs, model.info.signature)
+                                    ? read_inputs(flags.inputs, model.signature())
                                     : runtime::Items{{synthetic_inputs(model.info.signature)}, false};
-  check_output(flags, model.info.signature, inputs.is_list);
+  check_output(flags, model.signature(), inputs.is_list);
   const Runtime runtime = model.load();
   if (flags.benchmark) {
     if (inputs.is_list) throw Error(ErrorCode::usage, "--benchmark measures one input, not a list");
@@ -66,21 +90,15 @@ void run_model(const RunFlags& flags, Context& context) {
     write_report(flags.report, runtime, 0, 0);
     return;
   }
-  const InferOptions options{.timeout = model.settings.timeout, .outputs = flags.outputs};
   const auto start = std::chrono::steady_clock::now();
-  std::vector<NamedValues> results;
-  if (inputs.is_list) {
-    results = runtime.batch_infer(inputs.items, options, model.settings.batch_limit);
-  } else {
-    results.push_back(runtime.infer(inputs.items.front(), options));
-  }
+  const std::vector<NamedValues> results = run_all(model, runtime, inputs, flags.outputs);
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
-  const ProjectFile* project = model.located.project ? &*model.located.project : nullptr;
+  const std::vector<DeclaredValue> declared = model.declared_outputs();
   say(context, to_line(runtime.verdict()));
   if (flags.output.empty()) {
-    print_data(runtime::results_json(results, inputs.is_list, project, nonfinite));
+    print_data(runtime::results_json(results, inputs.is_list, declared, nonfinite));
   } else {
-    write_results(flags.output, results, inputs.is_list, model.info.signature.outputs, project, nonfinite);
+    write_results(flags.output, results, inputs.is_list, model.signature().outputs, declared, nonfinite);
     say(context, fmt::format("wrote {}", flags.output));
   }
   write_report(flags.report, runtime, taken.count(), inputs.items.size());

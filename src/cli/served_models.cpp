@@ -143,6 +143,7 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   require_this_core(*loaded.sessions.front());
   auto served = std::make_unique<server::ServedModel>(listed.name, listed.version, std::move(loaded),
                                                       std::move(opened.located.project), options);
+  if (opened.pipeline) served->set_pipeline(opened.pipeline);
   if (sentences) add_encoder(*served, *std::move(sentences));
   served->warm_up();
   return served;

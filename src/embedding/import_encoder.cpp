@@ -47,6 +47,20 @@ onnx::EncoderHead head_of(const SentenceModel& model) {
   return head;
 }
 
+std::string_view name_of(onnx::HeadKind kind) {
+  switch (kind) {
+    case onnx::HeadKind::classification:
+      return "text classification";
+    case onnx::HeadKind::token_classification:
+      return "token classification";
+    case onnx::HeadKind::question_answering:
+      return "question answering";
+    case onnx::HeadKind::vectors:
+      break;
+  }
+  return "";
+}
+
 std::string_view name_of(onnx::GraphPooling pooling) {
   switch (pooling) {
     case onnx::GraphPooling::cls:
@@ -139,7 +153,9 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
     throw error.within(folder.string());
   }
   const onnx::Safetensors weights(weights_file);
-  const onnx::EncoderHead head = head_of(model);
+  onnx::EncoderHead head = head_of(model);
+  head.kind = onnx::head_kind_of(config);
+  if (head.kind != onnx::HeadKind::vectors) head.pooling = onnx::GraphPooling::none;
 
   NewFolder made(target);
   ImportedEncoder imported{.family = config.model_type,
@@ -148,7 +164,9 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
                            .width = config.width,
                            .max_tokens = model.max_tokens,
                            .pooling = std::string(name_of(head.pooling)),
-                           .normalize = head.normalize,
+                           .normalize = head.normalize && head.kind == onnx::HeadKind::vectors,
+                           .task = std::string(name_of(head.kind)),
+                           .labels = head.kind == onnx::HeadKind::vectors ? 0 : config.labels,
                            .copied = {}};
   for (const char* name : setting_files) {
     if (copy_setting(folder, model.transformer_folder, made.path(), name)) imported.copied.emplace_back(name);

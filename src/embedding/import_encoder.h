@@ -14,6 +14,8 @@ struct ImportedEncoder {
   std::uint64_t max_tokens = 0;
   std::string pooling;              ///< what is part of the graph ("mean"); empty: nothing is, and it is done outside
   bool normalize = false;           ///< to length 1, as part of the graph
+  std::string task;                 ///< what the graph does instead ("classification"); empty: vectors
+  std::int64_t labels = 0;          ///< of a classifier
   std::vector<std::string> copied;  ///< files of settings, relative to the folder
 };
 

@@ -28,23 +28,13 @@ bool has_rank(const ValueType& type, std::size_t rank) {
   return !type.dimensions || type.dimensions->size() == rank;
 }
 
-bool takes_any_text(const ValueType& type) {
-  if (type.kind != ValueKind::tensor || !has_rank(type, 2)) return false;
-  if (type.element != ElementType::int64 && type.element != ElementType::int32) return false;
-  if (!type.dimensions) return true;
-  return type.dimensions->front().size.value_or(1) == 1 && !type.dimensions->back().size;
-}
-
-Tensor row_of(std::span<const std::int64_t> numbers, ElementType element) {
-  return convert(Tensor::of<std::int64_t>({1, static_cast<std::int64_t>(numbers.size())}, numbers), element);
-}
-
 }  // namespace
 
 SentenceEncoder::SentenceEncoder(SentenceModel model, const Runtime& runtime)
     : model_(std::move(model)), tokenizer_(text::Tokenizer::from_file(model_.tokenizer_file)) {
   try {
-    find_inputs(runtime.info().signature);
+    inputs_ = TokenInputs(runtime.info().signature, model_.first_position);
+    inputs_.require_no_others();
     find_output(runtime.info().signature);
   } catch (const Error& error) {
     throw error.within(model_.onnx_file.string());
@@ -53,34 +43,6 @@ SentenceEncoder::SentenceEncoder(SentenceModel model, const Runtime& runtime)
     PreparedText prepared = prepare("a", {});
     const NamedValues outputs = runtime.infer(prepared.inputs, {.outputs = {output_}});
     dimension_ = finish(prepared, outputs.front().second, {}).size();
-  }
-}
-
-void SentenceEncoder::find_inputs(const Signature& signature) {
-  static constexpr std::array<std::pair<const char*, Role>, 4> roles{{
-      {"input_ids", Role::ids},
-      {"attention_mask", Role::mask},
-      {"token_type_ids", Role::types},
-      {"position_ids", Role::positions},
-  }};
-  for (const SignatureEntry& entry : signature.inputs) {
-    const auto* const found =
-        std::find_if(roles.begin(), roles.end(), [&](const auto& role) { return role.first == entry.name; });
-    if (found == roles.end()) {
-      if (!entry.required) continue;
-      refuse(
-          fmt::format("the model asks for input '{}'; accepted: input_ids, attention_mask, token_type_ids, "
-                      "position_ids",
-                      entry.name));
-    }
-    if (!takes_any_text(entry.type)) {
-      refuse(fmt::format("input '{}' is {}; accepted: int64 or int32 of [batch, sequence], the sequence free",
-                         entry.name, to_string(entry.type)));
-    }
-    inputs_.push_back({entry.name, found->second, entry.type.element});
-  }
-  if (std::none_of(inputs_.begin(), inputs_.end(), [](const Input& input) { return input.role == Role::ids; })) {
-    refuse("the model has no input 'input_ids'");
   }
 }
 
@@ -93,14 +55,16 @@ void SentenceEncoder::find_output(const Signature& signature) {
   };
   const SignatureEntry* output = named("sentence_embedding", 2);
   output_is_pooled_ = output != nullptr;
+  const SignatureEntry* tokens = named("last_hidden_state", 3);
+  if (tokens == nullptr) tokens = named("token_embeddings", 3);
+  for (const SignatureEntry& entry : signature.outputs) {
+    if (tokens == nullptr && is_float(entry.type) && entry.type.dimensions && has_rank(entry.type, 3)) tokens = &entry;
+  }
+  if (tokens != nullptr) token_output_ = tokens->name;
   if (output == nullptr && model_.poolings.empty()) {
     refuse("modules.json names no Pooling, and the model has no output 'sentence_embedding' of rank 2");
   }
-  if (output == nullptr) output = named("last_hidden_state", 3);
-  if (output == nullptr) output = named("token_embeddings", 3);
-  for (const SignatureEntry& entry : signature.outputs) {
-    if (output == nullptr && is_float(entry.type) && entry.type.dimensions && has_rank(entry.type, 3)) output = &entry;
-  }
+  if (output == nullptr) output = tokens;
   if (output == nullptr) {
     refuse(
         "no output has vectors of the tokens, as float32 or float16 of [batch, sequence, width], nor is there a "
@@ -154,28 +118,6 @@ std::vector<std::uint8_t> SentenceEncoder::pooling_mask(const text::Encoding& en
   return mask;
 }
 
-NamedValues SentenceEncoder::inputs_of(const text::Encoding& encoding) const {
-  NamedValues values;
-  for (const Input& input : inputs_) {
-    std::vector<std::int64_t> numbers(encoding.size(), 1);
-    switch (input.role) {
-      case Role::ids:
-        numbers.assign(encoding.ids().begin(), encoding.ids().end());
-        break;
-      case Role::mask:
-        break;
-      case Role::types:
-        numbers.assign(encoding.type_ids().begin(), encoding.type_ids().end());
-        break;
-      case Role::positions:
-        std::iota(numbers.begin(), numbers.end(), model_.first_position);
-        break;
-    }
-    values.emplace_back(input.name, row_of(numbers, input.element));
-  }
-  return values;
-}
-
 std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedText& prepared) const {
   const Shape& shape = output.shape();
   const auto tokens = static_cast<std::int64_t>(prepared.tokens);
@@ -202,9 +144,18 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
   if (encoding.size() == 0) {
     throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
   }
-  return {.inputs = inputs_of(encoding),
+  return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids()),
           .tokens = encoding.size(),
           .pooling_mask = output_is_pooled_ ? std::vector<std::uint8_t>() : pooling_mask(encoding, options)};
+}
+
+Tensor SentenceEncoder::token_vectors(const PreparedText& prepared, const Value& output) const {
+  const Tensor* tensor = output.tensor();
+  const auto tokens = static_cast<std::int64_t>(prepared.tokens);
+  if (tensor == nullptr || tensor->shape().size() != 3 || tensor->shape()[0] != 1 || tensor->shape()[1] != tokens) {
+    refuse(fmt::format("output '{}' of {} tokens is not [1, tokens, width]", token_output_, tokens));
+  }
+  return convert(*tensor, ElementType::float32).reshaped({tokens, tensor->shape().back()});
 }
 
 std::vector<float> SentenceEncoder::finish(const PreparedText& prepared, const Value& output,

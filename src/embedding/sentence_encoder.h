@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "embedding/sentence_model.h"
+#include "embedding/token_inputs.h"
 #include "gpux/runtime.h"
 #include "text/tokenizer.h"
 
@@ -50,6 +51,13 @@ class SentenceEncoder {
   /// The only output of the model that is needed.
   [[nodiscard]] const std::string& output() const noexcept { return output_; }
 
+  /// The output with the vectors of the tokens; empty where there is none.
+  [[nodiscard]] const std::string& token_output() const noexcept { return token_output_; }
+
+  /// `output` is what token_output() came to, of [1, tokens, width]; gives float32 of [tokens, width]. Error
+  /// invalid_model where it is not.
+  [[nodiscard]] Tensor token_vectors(const PreparedText& prepared, const Value& output) const;
+
   /// Error usage where the model has fewer dimensions, takes fewer tokens, or its special tokens leave no room; where
   /// its vectors have length 1 and it is asked for others.
   void check(const EmbedOptions& options) const;
@@ -65,28 +73,17 @@ class SentenceEncoder {
                                           const EmbedOptions& options) const;
 
  private:
-  /// What an input of the model is given.
-  enum class Role : std::uint8_t { ids, mask, types, positions };
-
-  struct Input {
-    std::string name;
-    Role role;
-    ElementType element;
-  };
-
-  void find_inputs(const Signature& signature);
   void find_output(const Signature& signature);
   [[nodiscard]] text::Encoding encode(std::string_view text, const EmbedOptions& options) const;
   [[nodiscard]] std::vector<std::uint8_t> pooling_mask(const text::Encoding& encoding,
                                                        const EmbedOptions& options) const;
   [[nodiscard]] const std::string& prompt_of(const EmbedOptions& options) const;
-  [[nodiscard]] NamedValues inputs_of(const text::Encoding& encoding) const;
   [[nodiscard]] std::vector<float> pooled(const Tensor& output, const PreparedText& prepared) const;
 
   SentenceModel model_;
   text::Tokenizer tokenizer_;
-  std::vector<Input> inputs_;
-  std::string output_;
+  TokenInputs inputs_;
+  std::string output_, token_output_;
   bool output_is_pooled_ = false;
   std::size_t dimension_ = 0;
 };

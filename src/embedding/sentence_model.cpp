@@ -12,106 +12,34 @@
 #include "base/files.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
-#include "model/bounded_json.h"
+#include "model/json_settings.h"
 
 namespace gpux::embedding {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
-[[noreturn]] void refuse(const fs::path& file, std::string_view what) {
-  throw Error(ErrorCode::invalid_model, fmt::format("{}: {}", file.string(), what));
-}
-
-/// A file of settings; an empty object where there is none.
-class Settings {
- public:
-  explicit Settings(fs::path file, Json::value_t kind = Json::value_t::object) : file_(std::move(file)) {
-    json_ = Json(kind);
-    std::error_code unreadable;
-    if (!fs::exists(file_, unreadable) && !unreadable) return;
-    exists_ = true;
-    const std::string text = read_file(file_);
-    try {
-      json_ = parse_bounded_json(text);
-    } catch (const Json::exception&) {
-      refuse(file_, "is not JSON");
-    } catch (const Error& error) {
-      refuse(file_, error.message());
-    }
-    if (json_.type() != kind) refuse(file_, kind == Json::value_t::array ? "is no list" : "is no object");
-  }
-
-  [[nodiscard]] bool exists() const { return exists_; }
-
-  [[nodiscard]] const fs::path& file() const { return file_; }
-
-  [[nodiscard]] const Json& json() const { return json_; }
-
-  /// The value; null where it is not there or is null.
-  [[nodiscard]] const Json* find(const char* key) const {
-    const auto found = json_.find(key);
-    return found == json_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  [[nodiscard]] bool flag(const char* key, bool otherwise) const {
-    const Json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_boolean()) refuse_value(key, *value, "true, false");
-    return value->get<bool>();
-  }
-
-  [[nodiscard]] std::string text(const char* key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return {};
-    if (!value->is_string()) refuse_value(key, *value, "a text");
-    return value->get<std::string>();
-  }
-
-  /// The number; empty for -1 and the 1e30 that say "no limit" in such files.
-  [[nodiscard]] std::optional<std::uint64_t> count(const char* key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return std::nullopt;
-    const bool is_huge = value->is_number_float() && value->get<double>() >= 1e9;
-    if (!value->is_number_integer() && !is_huge) refuse_value(key, *value, "a whole number");
-    if (is_huge || value->get<double>() < 0) return std::nullopt;
-    return value->get<std::uint64_t>();
-  }
-
-  [[noreturn]] void refuse_value(std::string_view key, const Json& value, std::string_view accepted) const {
-    constexpr std::size_t most_characters = 40;
-    std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (text.size() > most_characters) text = text.substr(0, most_characters) + "…";
-    refuse(file_, fmt::format("{} is {}; accepted: {}", key, text, accepted));
-  }
-
- private:
-  fs::path file_;
-  bool exists_ = false;
-  Json json_;
-};
+using Json = JsonSettings::Json;
 
 struct Module {
   std::string kind;  ///< the last part of its type
   fs::path folder;
 };
 
-fs::path folder_below(const fs::path& root, const Settings& modules, const std::string& path) {
+fs::path folder_below(const fs::path& root, const JsonSettings& modules, const std::string& path) {
   const fs::path relative = fs::path(path).lexically_normal();
   if (relative.is_absolute() || (!relative.empty() && *relative.begin() == "..")) {
-    refuse(modules.file(), fmt::format("the path '{}' leads out of the folder", path));
+    modules.refuse(fmt::format("the path '{}' leads out of the folder", path));
   }
   return path.empty() ? root : root / relative;
 }
 
-std::vector<Module> read_modules(const fs::path& root, const Settings& settings) {
+std::vector<Module> read_modules(const fs::path& root, const JsonSettings& settings) {
   std::vector<Module> modules;
   for (const Json& entry : settings.json()) {
     const auto text = [&](const char* key) {
       const auto found = entry.is_object() ? entry.find(key) : entry.end();
       if (!entry.is_object() || found == entry.end() || !found->is_string()) {
-        refuse(settings.file(), fmt::format("each module needs '{}', a text", key));
+        settings.refuse(fmt::format("each module needs '{}', a text", key));
       }
       return found->get<std::string>();
     };
@@ -121,8 +49,8 @@ std::vector<Module> read_modules(const fs::path& root, const Settings& settings)
   return modules;
 }
 
-std::vector<Pooling> read_poolings(const Settings& settings) {
-  if (!settings.exists()) refuse(settings.file(), "is not there, and modules.json names its Pooling");
+std::vector<Pooling> read_poolings(const JsonSettings& settings) {
+  if (!settings.exists()) settings.refuse("is not there, and modules.json names its Pooling");
   std::vector<Pooling> poolings;
   if (const Json* mode = settings.find("pooling_mode")) {
     for (const Json& name : mode->is_array() ? *mode : Json::array({*mode})) {
@@ -152,25 +80,25 @@ std::vector<Pooling> read_poolings(const Settings& settings) {
 }
 
 // Gives the folder of the Transformer, where the tokenizer's files lie.
-fs::path apply_modules(const fs::path& root, const Settings& settings, SentenceModel& model) {
+fs::path apply_modules(const fs::path& root, const JsonSettings& settings, SentenceModel& model) {
   if (!settings.exists()) {
     model.poolings = {Pooling::mean};
     return root;
   }
   const std::vector<Module> modules = read_modules(root, settings);
   if (modules.empty() || modules.front().kind != "Transformer") {
-    refuse(settings.file(), "the first module has to be a Transformer");
+    settings.refuse("the first module has to be a Transformer");
   }
   for (std::size_t i = 1; i < modules.size(); ++i) {
     const auto& [kind, folder] = modules[i];
     if (kind == "Pooling" && i == 1) {
-      const Settings pooling(folder / "config.json");
+      const JsonSettings pooling(folder / "config.json");
       model.poolings = read_poolings(pooling);
       model.pools_prompt = pooling.flag("include_prompt", true);
     } else if (kind == "Normalize") {
       model.normalize = true;
     } else {
-      refuse(settings.file(), fmt::format("module {} is '{}'; accepted: a Transformer, a Pooling, Normalize", i, kind));
+      settings.refuse(fmt::format("module {} is '{}'; accepted: a Transformer, a Pooling, Normalize", i, kind));
     }
   }
   return modules.front().folder;
@@ -190,37 +118,27 @@ fs::path find_file(const fs::path& folder, const fs::path& root, const std::vect
 }
 
 // RoBERTa and its kin count positions from behind the padding token's id, so that many cannot be used.
-std::uint64_t unused_positions(const Settings& config) {
+std::uint64_t unused_positions(const JsonSettings& config) {
   const std::string type = config.text("model_type");
-  for (const char* known : {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer"}) {
+  if (type == "mpnet") return 2;  // whatever its padding token is called
+  for (const char* known : {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "longformer"}) {
     if (type == known) return config.count("pad_token_id").value_or(1) + 1;
   }
   return 0;
 }
 
 void apply_limits(const fs::path& folder, SentenceModel& model) {
-  const Settings transformer(folder / "sentence_bert_config.json");
-  const Settings tokenizer(folder / "tokenizer_config.json");
-  const Settings config(folder / "config.json");
+  const JsonSettings transformer(folder / "sentence_bert_config.json");
   if (transformer.flag("do_lower_case", false)) {
-    refuse(transformer.file(), "do_lower_case is true; accepted: false, with a tokenizer.json that does it");
+    transformer.refuse("do_lower_case is true; accepted: false, with a tokenizer.json that does it");
   }
-  const std::uint64_t unused = unused_positions(config);
-  auto positions = config.count("max_position_embeddings");
-  if (positions) positions = *positions > unused ? *positions - unused : 0;
-  for (const auto limit : {transformer.count("max_seq_length"), tokenizer.count("model_max_length"), positions}) {
-    if (!limit || *limit == 0) continue;
-    model.max_tokens = model.max_tokens == 0 ? *limit : std::min<std::uint64_t>(model.max_tokens, *limit);
-  }
-  model.first_position = static_cast<std::int64_t>(unused);
-  const std::string side = tokenizer.text("truncation_side");
-  if (!side.empty() && side != "left" && side != "right") {
-    tokenizer.refuse_value("truncation_side", side, "left, right");
-  }
-  model.truncate_left = side == "left";
+  const TokenLimits limits = read_token_limits(folder);
+  model.max_tokens = limits.max_tokens;
+  model.first_position = limits.first_position;
+  model.truncate_left = limits.truncate_left;
 }
 
-void apply_prompts(const Settings& settings, SentenceModel& model) {
+void apply_prompts(const JsonSettings& settings, SentenceModel& model) {
   if (const Json* prompts = settings.find("prompts")) {
     if (!prompts->is_object()) settings.refuse_value("prompts", *prompts, "an object of texts");
     for (const auto& [name, text] : prompts->items()) {
@@ -234,12 +152,34 @@ void apply_prompts(const Settings& settings, SentenceModel& model) {
   const auto found = std::find_if(model.prompts.begin(), model.prompts.end(),
                                   [&](const auto& prompt) { return prompt.first == chosen; });
   if (found == model.prompts.end()) {
-    refuse(settings.file(), fmt::format("default_prompt_name is '{}', and there is no such prompt", chosen));
+    settings.refuse(fmt::format("default_prompt_name is '{}', and there is no such prompt", chosen));
   }
   model.default_prompt = found->second;
 }
 
 }  // namespace
+
+TokenLimits read_token_limits(const fs::path& folder) {
+  const JsonSettings transformer(folder / "sentence_bert_config.json");
+  const JsonSettings tokenizer(folder / "tokenizer_config.json");
+  const JsonSettings config(folder / "config.json");
+  TokenLimits limits;
+  const std::uint64_t unused = unused_positions(config);
+  auto positions = config.count("max_position_embeddings");
+  if (positions) positions = *positions > unused ? *positions - unused : 0;
+  for (const auto limit : {transformer.count("max_seq_length"), tokenizer.count("model_max_length"), positions}) {
+    if (!limit || *limit == 0) continue;
+    limits.max_tokens = limits.max_tokens == 0 ? *limit : std::min<std::uint64_t>(limits.max_tokens, *limit);
+  }
+  limits.first_position = static_cast<std::int64_t>(unused);
+  limits.padding_token = static_cast<std::uint32_t>(config.count("pad_token_id").value_or(0));
+  const std::string side = tokenizer.text("truncation_side");
+  if (!side.empty() && side != "left" && side != "right") {
+    tokenizer.refuse_value("truncation_side", side, "left, right");
+  }
+  limits.truncate_left = side == "left";
+  return limits;
+}
 
 SentenceModel read_sentence_settings(const fs::path& folder) {
   std::error_code unreadable;
@@ -248,22 +188,28 @@ SentenceModel read_sentence_settings(const fs::path& folder) {
   }
   SentenceModel model;
   model.name = fs::weakly_canonical(folder).filename();
-  const Settings modules(folder / "modules.json", Json::value_t::array);
+  const JsonSettings modules(folder / "modules.json", Json::value_t::array);
   model.transformer_folder = apply_modules(folder, modules, model);
   apply_limits(model.transformer_folder, model);
-  apply_prompts(Settings(folder / "config_sentence_transformers.json"), model);
+  apply_prompts(JsonSettings(folder / "config_sentence_transformers.json"), model);
   return model;
 }
 
-std::optional<SentenceModel> sentence_model_of(const fs::path& onnx_file) {
+std::optional<fs::path> tokenizer_folder_of(const fs::path& onnx_file) {
   std::error_code unreadable;
   fs::path folder = fs::absolute(onnx_file).lexically_normal().parent_path();
   if (!fs::is_regular_file(folder / "tokenizer.json", unreadable) && folder.filename() == "onnx") {
     folder = folder.parent_path();
   }
   if (!fs::is_regular_file(folder / "tokenizer.json", unreadable)) return std::nullopt;
-  SentenceModel model = read_sentence_settings(folder);
-  model.tokenizer_file = find_file(model.transformer_folder, folder, {"tokenizer.json"}, "tokenizer");
+  return folder;
+}
+
+std::optional<SentenceModel> sentence_model_of(const fs::path& onnx_file) {
+  const std::optional<fs::path> folder = tokenizer_folder_of(onnx_file);
+  if (!folder) return std::nullopt;
+  SentenceModel model = read_sentence_settings(*folder);
+  model.tokenizer_file = find_file(model.transformer_folder, *folder, {"tokenizer.json"}, "tokenizer");
   model.onnx_file = onnx_file;
   return model;
 }

@@ -30,6 +30,22 @@ struct SentenceModel {
   std::string default_prompt;                                ///< text; may be empty
 };
 
+/// What a folder says of the tokens that its model takes.
+struct TokenLimits {
+  std::size_t max_tokens = 0;  ///< with the special ones; 0: no limit
+  bool truncate_left = false;
+  std::int64_t first_position = 0;  ///< position id of the first token
+  std::uint32_t padding_token = 0;
+};
+
+/// Reads sentence_bert_config.json, tokenizer_config.json and config.json: the least of their limits counts; what is
+/// not there is not missed. Error invalid_model.
+TokenLimits read_token_limits(const std::filesystem::path& folder);
+
+/// The folder of the file, or the one above where that is `onnx`: the one that has a tokenizer.json. Empty where
+/// neither has.
+std::optional<std::filesystem::path> tokenizer_folder_of(const std::filesystem::path& onnx_file);
+
 /// Reads, below `folder`:
 /// - tokenizer.json, and model.onnx or onnx/model.onnx: looked for, not read;
 /// - modules.json: Transformer, Pooling, Normalize. Without it: mean pooling, no normalisation;
@@ -39,8 +55,8 @@ struct SentenceModel {
 /// Errors not_found; invalid_model with the file's name for what is malformed or cannot be done.
 SentenceModel read_sentence_model(const std::filesystem::path& folder);
 
-/// The sentence model that an ONNX file is part of: the folder of the file, or the one above where that is `onnx`, has
-/// the tokenizer.json. Empty where there is none. Errors as above.
+/// The sentence model that an ONNX file is part of, in its tokenizer_folder_of(). Empty where there is none. Errors as
+/// above.
 std::optional<SentenceModel> sentence_model_of(const std::filesystem::path& onnx_file);
 
 /// The same where there is no ONNX file yet, and maybe no tokenizer: neither is looked for.

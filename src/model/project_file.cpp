@@ -81,10 +81,44 @@ class Binder {
     bind_runtime();
     if (const TreeNode* serving = at(root_, {"serving"})) project_.serving = read_serving(*serving);
     if (const TreeNode* node = at(root_, {"preprocessing"})) project_.picture = read_recipe(*node, problems_);
+    bind_text();
   }
 
  private:
   std::filesystem::path absolute(const std::string& path) const { return (folder_ / path).lexically_normal(); }
+
+  void bind_text() {
+    DeclaredText& text = project_.text;
+    const auto choice = [&](std::initializer_list<std::string_view> path) -> std::optional<std::string> {
+      const TreeNode* node = at(root_, path);
+      return node == nullptr ? std::nullopt : std::optional<std::string>(node->text);
+    };
+    const auto count = [&](std::initializer_list<std::string_view> path) -> std::optional<std::size_t> {
+      const TreeNode* node = at(root_, path);
+      const auto number = node == nullptr ? std::nullopt : integer_from(node->text);
+      return number ? std::optional<std::size_t>(static_cast<std::size_t>(*number)) : std::nullopt;
+    };
+    text.task = choice({"task"});
+    if (const auto tokenizer = choice({"preprocessing", "tokenizer"})) bind_tokenizer(*tokenizer);
+    text.max_tokens = count({"preprocessing", "max_length"});
+    if (const auto padding = choice({"preprocessing", "padding"})) text.fills_up = *padding == "max_length";
+    if (const auto side = choice({"preprocessing", "truncation_side"})) text.truncate_left = *side == "left";
+    text.pair_truncation = choice({"preprocessing", "pair_truncation"});
+    text.aggregation = choice({"postprocessing", "aggregation"});
+    text.max_answer_tokens = count({"postprocessing", "max_answer_length"});
+  }
+
+  void bind_tokenizer(const std::string& path) {
+    const std::string name = std::filesystem::path(path).lexically_normal().generic_string();
+    if (path.empty() || (name != "." && name != "./" && !is_inside_package(name))) {
+      problems_.add(project_.positions["preprocessing.tokenizer"],
+                    fmt::format("'preprocessing.tokenizer' is {}; a tokenizer.json, or a folder with one, inside this "
+                                "file's folder is accepted",
+                                in_quotes(path)));
+      return;
+    }
+    project_.text.tokenizer = absolute(path);
+  }
 
   void bind_source() {
     const TreeNode& source = *at(root_, {"model", "source"});

@@ -28,6 +28,7 @@ struct DeclaredValue {
   std::vector<std::string> labels;           ///< outputs: names of the last dimension's positions
   Activation activation = Activation::none;  ///< outputs with labels
   std::optional<std::int64_t> top_k;         ///< outputs with labels: how many; all where empty
+  bool is_json = false;                      ///< outputs that gpux adds: each text is a JSON value
   yaml::Position position;
 };
 
@@ -57,6 +58,18 @@ struct RuntimeSettings {
   std::optional<Optimization> optimization;
   std::optional<std::filesystem::path> profile;  ///< absolute: where the runtime's profile goes
   std::optional<std::int64_t> batch_size;        ///< the most objects of a list that one run takes
+};
+
+/// `task`, and the parts of `preprocessing` and `postprocessing` that are about texts; empty: not said.
+struct DeclaredText {
+  std::optional<std::string> task;                 ///< as the schema names them
+  std::optional<std::filesystem::path> tokenizer;  ///< absolute; a tokenizer.json or its folder
+  std::optional<std::size_t> max_tokens;           ///< preprocessing.max_length, with the special ones
+  std::optional<bool> fills_up;                    ///< padding: max_length
+  std::optional<bool> truncate_left;
+  std::optional<std::string> pair_truncation;  ///< longest_first, only_first, only_second
+  std::optional<std::string> aggregation;      ///< none, simple, first, average, max
+  std::optional<std::size_t> max_answer_tokens;
 };
 
 /// How a model is served, as gpux.yml or a list of models says; empty: not said.
@@ -90,6 +103,7 @@ struct ProjectFile {
   RuntimeSettings runtime;
   ServingSettings serving;
   std::optional<image::Recipe> picture;  ///< empty: `preprocessing` has no key that is about pictures
+  DeclaredText text;
   std::vector<std::pair<std::string, std::string>> metadata;
 
   std::map<std::string, yaml::Position, std::less<>> positions;  ///< of each key given, "runtime.gpu.memory"

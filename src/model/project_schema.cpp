@@ -18,8 +18,8 @@ constexpr std::int64_t no_minimum = 0;
 constexpr std::span<const SchemaKey> no_keys;
 constexpr std::span<const std::string_view> no_choices;
 
-constexpr std::string_view text_preprocessing_later =
-    "it belongs to text preprocessing, which is not supported yet by this version of gpux";
+constexpr std::string_view max_length_moved = "write it as preprocessing.max_length";
+constexpr std::string_view custom_refused = "not supported yet by this version of gpux";
 
 constexpr std::array<std::string_view, 1> formats{"onnx"};
 constexpr std::array<std::string_view, 2> activations{"softmax", "sigmoid"};
@@ -38,7 +38,7 @@ constexpr std::array<SchemaKey, 6> input_keys{{
     {"shape", shape, "Its dimensions: sizes, names, null or -1 where any size will do."},
     {"required", boolean, "Whether callers must give it."},
     {"description", text, "For people."},
-    {"max_length", integer, "", false, no_keys, no_choices, no_minimum, text_preprocessing_later},
+    {"max_length", integer, "", false, no_keys, no_choices, no_minimum, max_length_moved},
 }};
 
 constexpr std::array<SchemaKey, 7> output_keys{{
@@ -174,9 +174,6 @@ constexpr SchemaKey dtype_key{"dtype", choice,  "The element type; the model's i
 constexpr SchemaKey max_pixels_key{
     "max_pixels", integer, "The most pixels a picture may have; 33554432 without it.", false, no_keys, no_choices, 1};
 
-constexpr std::array<SchemaKey, 7> preprocessing_keys{
-    {resize_key, crop_key, normalize_key, color_key, layout_key, dtype_key, max_pixels_key}};
-
 constexpr std::array<SchemaKey, 2> models_file_keys{{
     {"models", named_objects, "What is served.", true, served_model_keys, no_choices, no_minimum, "", INT32_MAX,
      "model"},
@@ -185,7 +182,39 @@ constexpr std::array<SchemaKey, 2> models_file_keys{{
 
 constexpr SchemaKey models_root{"models.yml", object, "The models of a server.", true, models_file_keys};
 
-constexpr std::array<SchemaKey, 10> root_keys{{
+constexpr std::array<std::string_view, 4> tasks{"text-classification", "text-ranking", "token-classification",
+                                                "question-answering"};
+constexpr std::array<std::string_view, 2> paddings{"longest", "max_length"};
+constexpr std::array<std::string_view, 2> sides{"left", "right"};
+constexpr std::array<std::string_view, 3> pair_truncations{"longest_first", "only_first", "only_second"};
+constexpr std::array<std::string_view, 5> aggregations{"none", "simple", "first", "average", "max"};
+
+constexpr std::array<SchemaKey, 13> preprocessing_keys{{
+    {"tokenizer", text,
+     "A tokenizer.json, or a folder with one, inside this file's folder: the model then takes texts."},
+    {"max_length", integer, "The most tokens of a text, with the special ones.", false, no_keys, no_choices, 1},
+    {"padding", choice, "To fill short texts up to max_length; longest, for none, without it.", false, no_keys,
+     paddings},
+    {"truncation_side", choice, "The end at which longer texts are cut.", false, no_keys, sides},
+    {"pair_truncation", choice, "Which of two texts gives way.", false, no_keys, pair_truncations},
+    resize_key,
+    crop_key,
+    normalize_key,
+    color_key,
+    layout_key,
+    dtype_key,
+    max_pixels_key,
+    {"custom", text, "", false, no_keys, no_choices, no_minimum, custom_refused},
+}};
+
+constexpr std::array<SchemaKey, 3> postprocessing_keys{{
+    {"aggregation", choice, "How tokens become entities in token-classification.", false, no_keys, aggregations},
+    {"max_answer_length", integer, "The most tokens of an answer in question-answering.", false, no_keys, no_choices,
+     1},
+    {"custom", text, "", false, no_keys, no_choices, no_minimum, custom_refused},
+}};
+
+constexpr std::array<SchemaKey, 12> root_keys{{
     {"name", text, "The model's name.", true},
     {"version", text, "Its version; 1.0.0 without it."},
     {"description", text, "For people."},
@@ -194,7 +223,9 @@ constexpr std::array<SchemaKey, 10> root_keys{{
     {"outputs", named_objects, "What the model gives; compared with the model.", false, output_keys},
     {"runtime", object, "How it runs.", false, runtime_keys},
     {"serving", object, "How it is served.", false, serving_keys},
-    {"preprocessing", object, "How requests become inputs.", false, preprocessing_keys},
+    {"task", choice, "What the model does with texts; config.json says it without.", false, no_keys, tasks},
+    {"preprocessing", object, "How what is given becomes the model's inputs.", false, preprocessing_keys},
+    {"postprocessing", object, "How the model's outputs become answers.", false, postprocessing_keys},
     {"metadata", text_map, "Free notes, kept with the package."},
 }};
 

@@ -126,7 +126,13 @@ class EncoderWriter {
     std::string hidden = embeddings();
     const std::string bias = attention_bias();
     for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
-      hidden = encoder_layer(hidden, bias, layer, layer + 1 == config_.layers ? "last_hidden_state" : "");
+      const bool is_last = layer + 1 == config_.layers && head.kind == HeadKind::vectors;
+      hidden = encoder_layer(hidden, bias, layer, is_last ? "last_hidden_state" : "");
+    }
+    if (head.kind != HeadKind::vectors) {
+      judge(hidden, head.kind);
+      graph_.write(file, opset, ir_version);
+      return;
     }
     if (head.pooling != GraphPooling::none) {
       const std::array<WrittenSize, 2> sizes{"batch", config_.width};
@@ -148,20 +154,25 @@ class EncoderWriter {
     return graph_.integers(std::vector<std::int64_t>(elements));
   }
 
-  // x W^T + b. MatMul wants W the other way round; `scale` goes into both.
   std::string linear(const std::string& input, const std::string& name, std::int64_t from, std::int64_t to,
                      float scale = 1) {
-    const std::vector<float> rows = weights_.floats(prefix_ + name + ".weight", {to, from});
+    return outer_linear(input, prefix_ + name, from, to, scale);
+  }
+
+  // x W^T + b of a head, which has no prefix. MatMul wants W the other way round; `scale` goes into both.
+  std::string outer_linear(const std::string& input, const std::string& name, std::int64_t from, std::int64_t to,
+                           float scale = 1, std::string_view output = {}) {
+    const std::vector<float> rows = weights_.floats(name + ".weight", {to, from});
     std::vector<float> columns(rows.size());
     for (std::int64_t i = 0; i < to; ++i) {
       for (std::int64_t j = 0; j < from; ++j) {
         columns[static_cast<std::size_t>(j * to + i)] = scale * rows[static_cast<std::size_t>(i * from + j)];
       }
     }
-    std::vector<float> bias = weights_.floats(prefix_ + name + ".bias", {to});
+    std::vector<float> bias = weights_.floats(name + ".bias", {to});
     for (float& value : bias) value *= scale;
     const std::string product = graph_.node("MatMul", {input, graph_.floats(name + ".weight", columns, {from, to})});
-    return graph_.node("Add", {product, graph_.floats(name + ".bias", bias, {to})});
+    return graph_.node("Add", {product, graph_.floats(name + ".bias", bias, {to})}, {}, output);
   }
 
   // Older files call scale and shift gamma and beta.
@@ -275,13 +286,56 @@ class EncoderWriter {
     return graph_.node("Gelu", {input}, {{"approximate", std::string(is_exact ? "none" : "tanh")}});
   }
 
+  std::string first_token(const std::string& hidden, std::string_view output = {}) {
+    return graph_.node("Squeeze", {graph_.node("Slice", {hidden, list({0}), list({1}), list({1})}), list({1})}, {},
+                       output);
+  }
+
+  // As transformers' modules of the families have it.
+  void judge(const std::string& hidden, HeadKind kind) {
+    const std::int64_t width = config_.width;
+    if (kind == HeadKind::token_classification) {
+      const std::array<WrittenSize, 3> sizes{"batch", "sequence", config_.labels};
+      graph_.output(outer_linear(hidden, "classifier", width, config_.labels, 1, "logits"), ElementType::float32,
+                    sizes);
+      return;
+    }
+    if (kind == HeadKind::question_answering) {
+      const std::string both = outer_linear(hidden, "qa_outputs", width, 2);
+      const std::array<WrittenSize, 2> sizes{"batch", "sequence"};
+      for (const std::int64_t place : {0, 1}) {
+        const std::string one = graph_.node("Slice", {both, list({place}), list({place + 1}), list({2})});
+        graph_.output(graph_.node("Squeeze", {one, list({2})}, {}, place == 0 ? "start_logits" : "end_logits"),
+                      ElementType::float32, sizes);
+      }
+      return;
+    }
+    const std::string first = first_token(hidden);
+    std::string judged;
+    std::string last = "classifier";
+    switch (config_.family) {
+      case EncoderFamily::bert:
+        judged = graph_.node("Tanh", {linear(first, "pooler.dense", width, width)});
+        break;
+      case EncoderFamily::distilbert:
+        judged = graph_.node("Relu", {outer_linear(first, "pre_classifier", width, width)});
+        break;
+      case EncoderFamily::roberta:
+      case EncoderFamily::mpnet:
+        judged = graph_.node("Tanh", {outer_linear(first, "classifier.dense", width, width)});
+        last = "classifier.out_proj";
+        break;
+    }
+    const std::array<WrittenSize, 2> sizes{"batch", config_.labels};
+    graph_.output(outer_linear(judged, last, width, config_.labels, 1, "logits"), ElementType::float32, sizes);
+  }
+
   std::string pool(const std::string& hidden, const EncoderHead& head) {
     const std::string_view output = head.normalize ? std::string_view() : "sentence_embedding";
     std::string pooled;
     switch (head.pooling) {
       case GraphPooling::cls:
-        pooled = graph_.node("Squeeze", {graph_.node("Slice", {hidden, list({0}), list({1}), list({1})}), list({1})},
-                             {}, output);
+        pooled = first_token(hidden, output);
         break;
       case GraphPooling::max:
         pooled = graph_.node("ReduceMax", {graph_.node("Where", {is_token(), hidden, graph_.scalar(-1e9F)}), list({1})},
@@ -377,8 +431,19 @@ EncoderConfig read_encoder_config(std::string_view config_json) {
   config.positions = reader.number({"max_position_embeddings"});
   config.token_types = reader.number({"type_vocab_size"}, config.family == EncoderFamily::bert ? 2 : 1);
   config.padding_token = reader.number({"pad_token_id"}, counts_positions(config.family) ? 1 : 0);
+  // transformers' MPNetEmbeddings counts from there, whatever config.json says.
+  if (config.family == EncoderFamily::mpnet) config.padding_token = 1;
   config.relative_buckets = reader.number({"relative_attention_num_buckets"}, 32);
   config.activation = reader.text({"hidden_act", "activation"}, "gelu");
+  const auto architectures = parsed.find("architectures");
+  if (architectures != parsed.end() && architectures->is_array() && !architectures->empty() &&
+      architectures->front().is_string()) {
+    config.architecture = architectures->front().get<std::string>();
+  }
+  const auto labels = parsed.find("id2label");
+  config.labels = labels != parsed.end() && labels->is_object() && !labels->empty()
+                      ? static_cast<std::int64_t>(labels->size())
+                      : reader.number({"num_labels"}, 2);
   const auto epsilon = parsed.find("layer_norm_eps");
   const bool says_epsilon = epsilon != parsed.end() && epsilon->is_number();
   config.normalization_epsilon = says_epsilon ? epsilon->get<float>() : 1e-12F;
@@ -401,6 +466,14 @@ EncoderConfig read_encoder_config(std::string_view config_json) {
                             config.width, config.heads));
   }
   return config;
+}
+
+HeadKind head_kind_of(const EncoderConfig& config) noexcept {
+  const std::string_view architecture = config.architecture;
+  if (architecture.ends_with("ForSequenceClassification")) return HeadKind::classification;
+  if (architecture.ends_with("ForTokenClassification")) return HeadKind::token_classification;
+  if (architecture.ends_with("ForQuestionAnswering")) return HeadKind::question_answering;
+  return HeadKind::vectors;
 }
 
 void write_encoder(const Safetensors& weights, const EncoderConfig& config, const EncoderHead& head,

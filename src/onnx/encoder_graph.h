@@ -20,6 +20,8 @@ struct EncoderConfig {
   std::int64_t padding_token = 0;
   std::int64_t relative_buckets = 32;  ///< MPNet's
   std::string activation = "gelu";
+  std::string architecture;  ///< "BertModel"; may be empty
+  std::int64_t labels = 2;   ///< of its classifier, if it has one
   float normalization_epsilon = 1e-12F;
 
   /// The most tokens that it can take.
@@ -33,14 +35,27 @@ EncoderConfig read_encoder_config(std::string_view config_json);
 /// How the vectors of a text's tokens become one; `none`: they do not.
 enum class GraphPooling : std::uint8_t { none, cls, mean, max };
 
-struct EncoderHead {
-  GraphPooling pooling = GraphPooling::none;
-  bool normalize = false;  ///< to length 1
+/// What stands behind the encoder.
+enum class HeadKind : std::uint8_t {
+  vectors,         ///< the hidden states, and their pooling
+  classification,  ///< logits of the text
+  token_classification,
+  question_answering,  ///< where an answer starts and ends
 };
 
+struct EncoderHead {
+  HeadKind kind = HeadKind::vectors;
+  GraphPooling pooling = GraphPooling::none;  ///< of vectors
+  bool normalize = false;                     ///< vectors, to length 1
+};
+
+/// The head that config.json's `architectures` name: BertForSequenceClassification and its like; vectors else.
+HeadKind head_kind_of(const EncoderConfig& config) noexcept;
+
 /// Writes the encoder as ONNX. Inputs input_ids and attention_mask, int64[batch, sequence], and token_type_ids where
-/// the model has several; outputs sentence_embedding float32[batch, width] where there is a pooling, and
-/// last_hidden_state float32[batch, sequence, width]. Errors invalid_model (a tensor is missing or of other sizes),
+/// the model has several. Outputs, all float32, by the head: sentence_embedding [batch, width] where there is a
+/// pooling, and last_hidden_state [batch, sequence, width]; logits [batch, labels]; logits [batch, sequence, labels];
+/// start_logits and end_logits [batch, sequence]. Errors invalid_model (a tensor is missing or of other sizes),
 /// storage, permission.
 void write_encoder(const Safetensors& weights, const EncoderConfig& config, const EncoderHead& head,
                    const std::filesystem::path& file);

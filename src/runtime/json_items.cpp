@@ -1,5 +1,7 @@
 #include "runtime/json_items.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/spelling.h"
@@ -51,15 +53,30 @@ void append_labels(std::string& out, const Tensor& output, const DeclaredValue& 
 }
 
 std::vector<std::pair<const Tensor*, const DeclaredValue*>> labelled(const NamedValues& result,
-                                                                     const ProjectFile* project) {
+                                                                     std::span<const DeclaredValue> declared) {
   std::vector<std::pair<const Tensor*, const DeclaredValue*>> found;
-  if (project == nullptr || !project->outputs) return found;
-  for (const DeclaredValue& declared : *project->outputs) {
-    if (declared.labels.empty()) continue;
-    const Value* value = find(result, declared.name);
-    if (value != nullptr && value->tensor() != nullptr) found.emplace_back(value->tensor(), &declared);
+  for (const DeclaredValue& output : declared) {
+    if (output.labels.empty()) continue;
+    const Value* value = find(result, output.name);
+    if (value != nullptr && value->tensor() != nullptr) found.emplace_back(value->tensor(), &output);
   }
   return found;
+}
+
+bool is_json(std::string_view name, std::span<const DeclaredValue> declared) {
+  return std::any_of(declared.begin(), declared.end(),
+                     [&](const DeclaredValue& output) { return output.is_json && output.name == name; });
+}
+
+void append_json_texts(std::string& out, const Tensor& texts) {
+  out += '[';
+  bool first = true;
+  for (const std::string& text : texts.strings()) {
+    if (!first) out += ", ";
+    first = false;
+    out += text;
+  }
+  out += ']';
 }
 
 }  // namespace
@@ -132,7 +149,8 @@ Items read_json_items(std::string_view text, const Signature& signature) {
   return inputs;
 }
 
-void append_result(std::string& out, const NamedValues& result, const ProjectFile* project, NonFinite nonfinite) {
+void append_result(std::string& out, const NamedValues& result, std::span<const DeclaredValue> declared,
+                   NonFinite nonfinite) {
   out += '{';
   bool first = true;
   const auto key = [&](std::string_view name) {
@@ -143,34 +161,38 @@ void append_result(std::string& out, const NamedValues& result, const ProjectFil
   };
   for (const auto& [name, value] : result) {
     key(name);
-    append_json(out, value, nonfinite);
+    if (value.tensor() != nullptr && is_json(name, declared)) {
+      append_json_texts(out, *value.tensor());
+    } else {
+      append_json(out, value, nonfinite);
+    }
   }
-  const auto with_labels = labelled(result, project);
+  const auto with_labels = labelled(result, declared);
   if (!with_labels.empty()) {
     // An output may itself be called "labels".
     key(find(result, "labels") == nullptr ? "labels" : "gpux.labels");
     out += '{';
     first = true;
-    for (const auto& [tensor, declared] : with_labels) {
-      key(declared->name);
-      append_labels(out, *tensor, *declared, nonfinite);
+    for (const auto& [tensor, output] : with_labels) {
+      key(output->name);
+      append_labels(out, *tensor, *output, nonfinite);
     }
     out += '}';
   }
   out += '}';
 }
 
-std::string results_json(const std::vector<NamedValues>& results, bool is_list, const ProjectFile* project,
-                         NonFinite nonfinite) {
+std::string results_json(const std::vector<NamedValues>& results, bool is_list,
+                         std::span<const DeclaredValue> declared, NonFinite nonfinite) {
   std::string out;
   if (!is_list) {
-    append_result(out, results.front(), project, nonfinite);
+    append_result(out, results.front(), declared, nonfinite);
     return out;
   }
   out += '[';
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (i != 0) out += ",\n ";
-    append_result(out, results[i], project, nonfinite);
+    append_result(out, results[i], declared, nonfinite);
   }
   return out + ']';
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,11 +32,13 @@ Items read_json_items(std::string_view text, const Signature& signature);
 /// One object a line: a list however many there are.
 Items read_json_lines(std::string_view text, const Signature& signature);
 
-/// One result as a JSON object {output: nested list}, with "labels" where the project declares some.
-void append_result(std::string& out, const NamedValues& result, const ProjectFile* project, NonFinite nonfinite);
+/// One result as a JSON object {output: nested list}, with "labels" where `declared` has some; texts that it says are
+/// JSON stand as they are.
+void append_result(std::string& out, const NamedValues& result, std::span<const DeclaredValue> declared,
+                   NonFinite nonfinite);
 
 /// Results as JSON: an object, or a list of them.
-std::string results_json(const std::vector<NamedValues>& results, bool is_list, const ProjectFile* project,
-                         NonFinite nonfinite);
+std::string results_json(const std::vector<NamedValues>& results, bool is_list,
+                         std::span<const DeclaredValue> declared, NonFinite nonfinite);
 
 }  // namespace gpux::runtime

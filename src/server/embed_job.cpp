@@ -1,137 +1,81 @@
 #include "server/embed_job.h"
 
-#include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace gpux::server {
+namespace {
 
 using Clock = std::chrono::steady_clock;
 
-EmbedJob::EmbedJob(std::shared_ptr<ServedModel> model, std::vector<std::string> texts, Options options, Done done)
-    : model_(std::move(model)),
-      encoder_(model_->encoder()),
-      texts_(std::move(texts)),
-      options_(std::move(options)),
-      // One that runs and one that waits, for each of the model's workers.
-      most_in_flight_(2 * model_->workers().sessions.size() * std::max(model_->workers().replicas, 1U)),
-      done_(std::move(done)),
-      missing_(texts_.size()),
-      tickets_(texts_.size(), 0) {
-  result_.vectors.resize(texts_.size());
-}
+// What the runs of a job have in common.
+struct Embedding {
+  std::vector<std::string> texts;
+  EmbedJobOptions options;
+  std::shared_ptr<const embedding::SentenceEncoder> encoder;
+  std::vector<embedding::PreparedText> prepared;
 
-void EmbedJob::start() {
-  if (texts_.empty()) {
-    end(std::nullopt);
-    return;
-  }
-  for (std::size_t i = 0; i < most_in_flight_; ++i) go_on();
-}
+  std::mutex mutex;
+  EmbedJobResult result;
 
-void EmbedJob::cancel() {
-  end(Error(ErrorCode::interrupted, "the client has left"));
-}
-
-// Starts the next text, if there is one and it is its turn.
-void EmbedJob::go_on() {
-  std::size_t index = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!done_ || next_ == texts_.size() || in_flight_ == most_in_flight_) return;
-    index = next_++;
-    ++in_flight_;
-  }
-  try {
-    run(index);
-  } catch (const Error& error) {
-    end(texts_.size() == 1 ? error : error.within(fmt::format("text {}", index)));
-  } catch (const std::exception& error) {
-    end(Error(ErrorCode::internal, error.what()));
-  }
-}
-
-embedding::PreparedText EmbedJob::prepare(const std::string& text) {
-  const auto begun = Clock::now();
-  if (!options_.truncate && encoder_->model().max_tokens != 0) {
-    const std::size_t tokens = encoder_->count_tokens(text, options_.embed);
-    if (tokens > encoder_->model().max_tokens) {
-      throw Error(ErrorCode::invalid_input,
-                  fmt::format("the text has {} tokens; accepted: at most {}", tokens, encoder_->model().max_tokens));
+  NamedValues prepare(std::size_t index) {
+    const std::string& text = texts[index];
+    const auto begun = Clock::now();
+    if (!options.truncate && encoder->model().max_tokens != 0) {
+      const std::size_t tokens = encoder->count_tokens(text, options.embed);
+      if (tokens > encoder->model().max_tokens) {
+        throw Error(ErrorCode::invalid_input,
+                    fmt::format("the text has {} tokens; accepted: at most {}", tokens, encoder->model().max_tokens));
+      }
     }
+    prepared[index] = encoder->prepare(text, options.embed);
+    NamedValues inputs = std::move(prepared[index].inputs);
+    const std::lock_guard lock(mutex);
+    result.tokenizing += Clock::now() - begun;
+    result.tokens += prepared[index].tokens;
+    return inputs;
   }
-  embedding::PreparedText prepared = encoder_->prepare(text, options_.embed);
-  const std::lock_guard lock(mutex_);
-  result_.tokenizing += Clock::now() - begun;
-  result_.tokens += prepared.tokens;
-  return prepared;
-}
 
-void EmbedJob::run(std::size_t index) {
-  auto prepared = std::make_shared<embedding::PreparedText>();
-  try {
-    *prepared = prepare(texts_[index]);
-  } catch (const Error& error) {
-    model_->statistics().count(error, options_.arrived);
-    throw;
-  }
-  NamedValues inputs = std::move(prepared->inputs);
-  const auto ticket = model_->submit(
-      {.inputs = std::move(inputs),
-       .outputs = {encoder_->output()},
-       .priority = 0,
-       .deadline = options_.deadline,
-       .arrived = options_.arrived},
-      [self = shared_from_this(), index, prepared](runtime::InferAnswer&& answer) {
-        try {
-          if (answer.error) throw Error(*answer.error);
-          std::vector<float> vector =
-              self->encoder_->finish(*prepared, answer.outputs.front().second, self->options_.embed);
-          bool is_last = false;
-          {
-            const std::lock_guard lock(self->mutex_);
-            --self->in_flight_;
-            self->result_.vectors[index] = std::move(vector);
-            if (answer.times.compute >= self->result_.slowest.compute) self->result_.slowest = answer.times;
-            is_last = --self->missing_ == 0;
-          }
-          if (is_last) {
-            self->end(std::nullopt);
-          } else {
-            self->go_on();
-          }
-        } catch (const Error& error) {
-          self->end(self->texts_.size() == 1 ? error : error.within(fmt::format("text {}", index)));
-        }
-      },
-      // A list's texts run side by side.
-      texts_.size() == 1 ? runtime::Here::allowed : runtime::Here::no);
-  bool is_late = false;
-  {
-    const std::lock_guard lock(mutex_);
-    tickets_[index] = ticket;
-    is_late = !done_;
-  }
-  if (is_late && ticket != 0) model_->scheduler().cancel(ticket);
-}
-
-void EmbedJob::end(const std::optional<Error>& error) {
-  Done done;
-  std::vector<runtime::Scheduler::Ticket> tickets;
-  {
-    const std::lock_guard lock(mutex_);
-    done = std::exchange(done_, nullptr);
-    tickets.swap(tickets_);
-    tickets_.resize(texts_.size(), 0);
-  }
-  if (!done) return;
-  if (error) {
-    for (const auto ticket : tickets) {
-      if (ticket != 0) model_->scheduler().cancel(ticket);
+  void take(std::size_t index, const NamedValues& outputs) {
+    if (options.of_tokens) {
+      result.token_vectors[index] = encoder->token_vectors(prepared[index], outputs.front().second);
+      return;
     }
+    result.vectors[index] = encoder->finish(prepared[index], outputs.front().second, options.embed);
   }
-  done(error, result_);
+};
+
+}  // namespace
+
+std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::vector<std::string> texts,
+                                       EmbedJobOptions options,
+                                       std::function<void(const std::optional<Error>&, const EmbedJobResult&)> done) {
+  const auto state = std::make_shared<Embedding>();
+  state->texts = std::move(texts);
+  state->options = std::move(options);
+  state->encoder = model->encoder();
+  state->prepared.resize(state->texts.size());
+  if (state->options.of_tokens) {
+    state->result.token_vectors.resize(state->texts.size());
+  } else {
+    state->result.vectors.resize(state->texts.size());
+  }
+  RunJob::Work work{.count = state->texts.size(),
+                    .item = "text",
+                    .outputs = {state->options.of_tokens ? state->encoder->token_output() : state->encoder->output()},
+                    .prepare = [state](std::size_t index) { return state->prepare(index); },
+                    .take = [state](std::size_t index, NamedValues&& outputs) { state->take(index, outputs); },
+                    .priority = 0,
+                    .deadline = state->options.deadline,
+                    .arrived = state->options.arrived};
+  return std::make_shared<RunJob>(
+      std::move(model), std::move(work),
+      [state, done = std::move(done)](const std::optional<Error>& error, const runtime::InferTimes& slowest) {
+        state->result.slowest = slowest;
+        done(error, state->result);
+      });
 }
 
 }  // namespace gpux::server

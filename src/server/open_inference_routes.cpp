@@ -8,6 +8,7 @@
 #include "server/open_inference.h"
 #include "server/probe.h"
 #include "server/service_call.h"
+#include "server/text_job.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
 
@@ -42,7 +43,8 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shar
   }
   std::vector<std::string> outputs;
   for (const RequestedOutput& output : asked->outputs) outputs.push_back(output.name);
-  const auto ticket = model->submit(
+  const Pending pending = submit(
+      model,
       {.inputs = std::move(asked->inputs),
        .outputs = std::move(outputs),
        .priority = asked->priority,
@@ -55,7 +57,7 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shar
                                                           .model_version = model->version(),
                                                           .call = *asked,
                                                           .outputs = result.outputs,
-                                                          .project = model->project()});
+                                                          .declared = model->declared_outputs()});
           add_times(response, result.times, arrived);
           exchange->respond(std::move(response));
         } catch (const Error& error) {
@@ -63,7 +65,7 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shar
         }
       },
       runtime::Here::allowed);
-  if (ticket != 0) exchange->on_gone([model, ticket] { model->scheduler().cancel(ticket); });
+  if (pending) exchange->on_gone([pending] { pending.cancel(); });
 }
 
 // What /v2/repository/… may be given: an object without members, or one of those that are said to be ignored.

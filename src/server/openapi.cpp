@@ -1,6 +1,7 @@
 #include "server/openapi.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "base/home.h"
 #include "base/spelling.h"
 #include "server/open_inference.h"
+#include "server/text_ability.h"
 #include "server/text_requests.h"
 #include "tensor/integer_range.h"
 #include "tensor/small_float.h"
@@ -101,15 +103,32 @@ Json any_of(Json alternatives) {
   return alternatives.size() == 1 ? std::move(alternatives.front()) : Json{{"anyOf", std::move(alternatives)}};
 }
 
+// As text-embeddings-inference has it.
+Json classify_schema() {
+  const Json text{{"type", "string"}}, flag{{"type", Json::array({"boolean", "null"})}};
+  const Json one{{"type", "array"}, {"items", text}, {"minItems", 1}, {"maxItems", 1}};
+  Json inputs = any_of(
+      Json::array({text, one, Json{{"type", "array"}, {"items", one}, {"minItems", 1}, {"maxItems", most_texts}}}));
+  return {{"type", "object"},
+          {"properties", {{"inputs", std::move(inputs)}, {"raw_scores", flag}}},
+          {"required", Json::array({"inputs"})},
+          {"additionalProperties", false}};
+}
+
 // An item, a list of them, or the bare value of a model's only input; of all models that it may be for.
 Json predict_request_schema(const std::vector<const ServedModel*>& models) {
   Json accepted = Json::array();
   for (const ServedModel* model : models) {
-    const Signature& signature = model->signature();
-    Json item = item_schema(signature.inputs, false);
+    const auto& own = model->runtime().info().signature.inputs;
+    Json item = item_schema(own, false);
+    if (model->pipeline()) {
+      item = any_of(Json::array({item_schema(model->pipeline()->text_inputs(), false), std::move(item)}));
+    } else if (own.size() == 1) {
+      accepted.push_back(value_schema(own.front().type, false));
+    }
     accepted.push_back({{"type", "array"}, {"items", item}});
     accepted.push_back(std::move(item));
-    if (signature.inputs.size() == 1) accepted.push_back(value_schema(signature.inputs.front().type, false));
+    if (is_able(*model, TextAbility::classify)) accepted.push_back(classify_schema());
   }
   return any_of(std::move(accepted));
 }
@@ -117,6 +136,8 @@ Json predict_request_schema(const std::vector<const ServedModel*>& models) {
 Json predict_answer_schema(const std::vector<const ServedModel*>& models) {
   Json given = Json::array();
   for (const ServedModel* model : models) {
+    // What texts are answered depends on the task, and may be JSON of its own.
+    if (model->pipeline()) return Json::object();
     Json item = item_schema(model->signature().outputs, true);
     given.push_back({{"type", "array"}, {"items", item}});
     given.push_back(std::move(item));
@@ -214,13 +235,27 @@ Json infer_request_schema(const Signature& signature) {
 
 enum class Texts : std::uint8_t { no, openai, inference };
 
+// What a model has to be able to for a route of texts; empty where the path is none.
+std::optional<TextAbility> ability_for(std::string_view path) {
+  static constexpr std::array<std::pair<std::string_view, TextAbility>, 7> routes{{
+      {"/embeddings", TextAbility::embed},
+      {"/embed", TextAbility::embed},
+      {"/embed_all", TextAbility::embed_tokens},
+      {"/similarity", TextAbility::embed},
+      {"/rerank", TextAbility::rank},
+      {"/tokenize", TextAbility::tokenize},
+      {"/decode", TextAbility::tokenize},
+  }};
+  if (path == "/") return TextAbility::any;
+  const std::string_view last = path.substr(path.rfind('/'));
+  const auto* const found = std::find_if(routes.begin(), routes.end(), [&](const auto& r) { return r.first == last; });
+  return found == routes.end() ? std::nullopt : std::optional(found->second);
+}
+
 // Whose routes for texts the path is among.
 Texts texts_of(std::string_view path) {
   if (path.starts_with("/v1/")) return Texts::openai;
-  const std::string_view last = path.substr(path.rfind('/'));
-  const bool is_one =
-      path == "/" || last == "/embed" || last == "/similarity" || last == "/tokenize" || last == "/decode";
-  return is_one ? Texts::inference : Texts::no;
+  return ability_for(path) ? Texts::inference : Texts::no;
 }
 
 Json failure(std::string_view path, const std::string& description) {
@@ -248,8 +283,10 @@ Json or_null(Json schema) {
 // The largest vector that all of the models have.
 std::size_t dimensions_of(const std::vector<const ServedModel*>& models) {
   std::size_t least = SIZE_MAX;
-  for (const ServedModel* model : models) least = std::min(least, model->encoder()->dimension());
-  return least;
+  for (const ServedModel* model : models) {
+    if (model->encoder()) least = std::min(least, model->encoder()->dimension());
+  }
+  return least == SIZE_MAX ? 1 : least;
 }
 
 // What a route for texts takes, and gives.
@@ -294,9 +331,24 @@ std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<cons
                 Json::array({"ids"})),
             {{"type", "array"}, {"items", text}}};
   }
-  return {object_schema({{"inputs", text_or_tokens(text)}, {"truncation_direction", side}, {"dimensions", dimensions}},
-                        Json::array({"inputs"})),
-          vectors};
+  if (path.ends_with("/embed_all")) {
+    return {object_schema({{"inputs", text_or_tokens(text)}, {"truncation_direction", side}}, Json::array({"inputs"})),
+            {{"type", "array"}, {"items", vectors}}};
+  }
+  const Json rank = object_schema(
+      {{"query", text}, {"texts", list_of(text)}, {"raw_scores", flag}, {"return_text", flag}, {"truncate", flag}},
+      Json::array({"query", "texts"}));
+  const Json ranks{{"type", "array"}, {"items", {{"type", "object"}, {"required", Json::array({"index", "score"})}}}};
+  if (path.ends_with("/rerank")) return {rank, ranks};
+  const Json embed =
+      object_schema({{"inputs", text_or_tokens(text)}, {"truncation_direction", side}, {"dimensions", dimensions}},
+                    Json::array({"inputs"}));
+  if (path != "/") return {embed, vectors};
+  // Whatever the only model that can do something with texts does.
+  const ServedModel& model = *models.front();
+  if (is_able(model, TextAbility::embed)) return {embed, vectors};
+  if (is_able(model, TextAbility::rank)) return {rank, ranks};
+  return {classify_schema(), {{"type", "array"}}};
 }
 
 // `models`: those that the route may be for.
@@ -395,14 +447,15 @@ Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::s
     if (default_model.empty() || model->name() == default_model) without_a_name.push_back(model.get());
   }
   Json paths = Json::object();
-  std::vector<const ServedModel*> with_texts;
-  for (const ServedModel* model : without_a_name) {
-    if (model->encoder()) with_texts.push_back(model);
-  }
   for (const RouteInfo& route : routes) {
     const std::string method = lower(route.method);
     const bool asks_for_texts = texts_of(route.path) != Texts::no && route.method == "POST";
+    const std::optional<TextAbility> ability = asks_for_texts ? ability_for(route.path) : std::nullopt;
     if (asks_for_texts && route.path.find("{name}") == std::string_view::npos) {
+      std::vector<const ServedModel*> with_texts;
+      for (const ServedModel* model : without_a_name) {
+        if (ability && is_able(*model, *ability)) with_texts.push_back(model);
+      }
       if (!with_texts.empty()) paths[std::string(route.path)][method] = operation(route, with_texts, keys_are_set);
       continue;
     }
@@ -412,7 +465,7 @@ Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::s
     }
     // Each model has its own shapes, so each has its own paths.
     for (const auto& model : models) {
-      if (asks_for_texts && !model->encoder()) continue;
+      if (ability && !is_able(*model, *ability)) continue;
       std::string path = with(std::string(route.path), "{name}", escaped(model->name()));
       path = with(path, "{version}", escaped(model->version()));
       paths[path][method] = operation(route, {model.get()}, keys_are_set);

@@ -10,6 +10,7 @@
 #include "server/openapi.h"
 #include "server/probe.h"
 #include "server/service_call.h"
+#include "server/text_job.h"
 #include "server/text_requests.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
@@ -26,7 +27,7 @@ struct Gathering {
   std::vector<NamedValues> results;
   std::size_t missing = 0;
   bool answered = false;
-  std::vector<runtime::Scheduler::Ticket> tickets;
+  std::vector<Pending> pending;
   runtime::InferTimes slowest;
 };
 
@@ -96,9 +97,9 @@ void append_model_info(std::string& out, const ServedModel& model) {
   append_json_string(out, model.version());
   out += fmt::format(R"(,"format":"onnx","size_bytes":{},"size_mb":{:.2f},"inputs":)", info.size_bytes,
                      static_cast<double>(info.size_bytes) / 1e6);
-  values(info.signature.inputs);
+  values(model.signature().inputs);
   out += R"(,"outputs":)";
-  values(info.signature.outputs);
+  values(model.signature().outputs);
   out += R"(,"metadata":{)";
   bool first = true;
   for (const auto& [key, value] : info.metadata) {
@@ -178,7 +179,7 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const std::sh
   const auto answer = [exchange, model, gathering, is_list = items.is_list, arrived = request.arrived] {
     try {
       http::Response response = http::Response::json(
-          200, runtime::results_json(gathering->results, is_list, model->project(), NonFinite::null));
+          200, runtime::results_json(gathering->results, is_list, model->declared_outputs(), NonFinite::null));
       add_times(response, gathering->slowest, arrived);
       exchange->respond(std::move(response));
     } catch (const Error& error) {
@@ -190,23 +191,24 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const std::sh
     return;
   }
   // All of a list, or nothing: the first failure is the answer, and the rest is dropped.
-  const auto fail = [exchange, model, gathering](const Error& error) {
-    std::vector<runtime::Scheduler::Ticket> tickets;
+  const auto fail = [exchange, gathering](const Error& error) {
+    std::vector<Pending> pending;
     {
       const std::lock_guard lock(gathering->mutex);
       if (gathering->answered) return;
       gathering->answered = true;
-      tickets.swap(gathering->tickets);
+      pending.swap(gathering->pending);
     }
     exchange->respond(error_response(error, Protocol::own));
-    for (const auto ticket : tickets) model->scheduler().cancel(ticket);
+    for (const Pending& one : pending) one.cancel();
   };
   for (std::size_t i = 0; i < items.items.size(); ++i) {
     const auto within = [i, is_list = items.is_list](const Error& error) {
       return is_list ? error.within(fmt::format("item {}", i)) : error;
     };
     try {
-      const auto ticket = model->submit(
+      const Pending pending = submit(
+          model,
           {.inputs = std::move(items.items[i]),
            .outputs = {},
            .priority = 0,
@@ -228,25 +230,28 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const std::sh
           },
           // A list's items may share runs.
           items.items.size() == 1 ? runtime::Here::allowed : runtime::Here::no);
-      if (ticket == 0) return;  // the only one, and answered
-      const std::lock_guard lock(gathering->mutex);
-      if (gathering->answered) {
-        model->scheduler().cancel(ticket);
-        return;
+      if (!pending) return;  // the only one, and answered
+      {
+        const std::lock_guard lock(gathering->mutex);
+        if (!gathering->answered) {
+          gathering->pending.push_back(pending);
+          continue;
+        }
       }
-      gathering->tickets.push_back(ticket);
+      pending.cancel();
+      return;
     } catch (const Error& error) {
       fail(within(error));
       return;
     }
   }
-  exchange->on_gone([model, gathering] {
-    std::vector<runtime::Scheduler::Ticket> tickets;
+  exchange->on_gone([gathering] {
+    std::vector<Pending> pending;
     {
       const std::lock_guard lock(gathering->mutex);
-      tickets.swap(gathering->tickets);
+      pending.swap(gathering->pending);
     }
-    for (const auto ticket : tickets) model->scheduler().cancel(ticket);
+    for (const Pending& one : pending) one.cancel();
   });
 }
 
@@ -267,8 +272,13 @@ void Service::predict(const Call& call) {
     const std::string fitting = fitting_model(call.request().body.text(), repository_.models());
     if (!fitting.empty()) named.name = fitting;
   }
-  with_model(named,
-             [](const Call& with, const std::shared_ptr<ServedModel>& model) { predict_with(with.exchange, model); });
+  with_model(named, [](const Call& with, const std::shared_ptr<ServedModel>& model) {
+    if (is_for_classifier(*model, with.request().body.text())) {
+      classify(with.exchange, model);
+    } else {
+      predict_with(with.exchange, model);
+    }
+  });
 }
 
 void Service::health(const Call& call) {

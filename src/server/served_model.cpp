@@ -108,7 +108,7 @@ ServedModel::ServedModel(std::string name, std::string version, Workers workers,
       workers_(std::move(workers)),
       project_(std::move(project)),
       options_(options),
-      can_batch_(options.max_batch_size > 1 && runtime::can_share_runs(signature())),
+      can_batch_(options.max_batch_size > 1 && runtime::can_share_runs(runtime().info().signature)),
       scheduler_(workers_.make_replicas(),
                  {.batch = {.max_rows = options.max_batch_size,
                             .max_delay = options.max_queue_delay,
@@ -118,12 +118,20 @@ ServedModel::ServedModel(std::string name, std::string version, Workers workers,
                   .padding = options.padding,
                   .max_queue = options.max_queue,
                   .on_run = [this](const runtime::RunReport& run) { statistics_->count(run); }},
-                 lanes_of(runtime(), options.quick_lanes)) {}
+                 lanes_of(runtime(), options.quick_lanes)) {
+  if (project_ && project_->outputs) declared_outputs_ = *project_->outputs;
+}
+
+void ServedModel::set_pipeline(std::shared_ptr<const pipeline::Pipeline> pipeline) {
+  pipeline_ = std::move(pipeline);
+  declared_outputs_ = pipeline_->outputs(project_ ? project_->outputs : std::nullopt);
+}
 
 void ServedModel::warm_up() {
   const auto run = [&](const DimensionSizes& sizes) {
     try {
-      for (const auto& session : workers_.sessions) (void)session->infer(synthetic_inputs(signature(), sizes));
+      for (const auto& session : workers_.sessions)
+        (void)session->infer(synthetic_inputs(session->info().signature, sizes));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::invalid_input) throw;
     }
@@ -135,9 +143,10 @@ void ServedModel::warm_up() {
 runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion done, runtime::Here here) {
   const Clock::time_point arrived = call.arrived;
   try {
-    runtime::check_inputs(signature(), call.inputs);
+    const Signature& own = runtime().info().signature;
+    runtime::check_inputs(own, call.inputs);
     runtime::InferRequest request{.inputs = std::move(call.inputs),
-                                  .outputs = indices_of(call.outputs, signature()),
+                                  .outputs = indices_of(call.outputs, own),
                                   .priority = call.priority,
                                   .deadline = call.deadline};
     if (options_.timeout) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "embedding/sentence_encoder.h"
 #include "gpux/runtime.h"
 #include "model/project_file.h"
+#include "pipeline/pipeline.h"
 #include "runtime/scheduler.h"
 #include "server/workers.h"
 
@@ -99,9 +101,15 @@ class ServedModel {
 
   [[nodiscard]] const Workers& workers() const noexcept { return workers_; }
 
-  [[nodiscard]] const Signature& signature() const noexcept { return runtime().info().signature; }
+  /// What callers give and get: the model's own, or its pipeline's.
+  [[nodiscard]] const Signature& signature() const noexcept {
+    return pipeline_ ? pipeline_->signature() : runtime().info().signature;
+  }
 
   [[nodiscard]] const ProjectFile* project() const noexcept { return project_ ? &*project_ : nullptr; }
+
+  /// What is said of outputs: labels, and which are JSON.
+  [[nodiscard]] std::span<const DeclaredValue> declared_outputs() const noexcept { return declared_outputs_; }
 
   [[nodiscard]] const ServingOptions& options() const noexcept { return options_; }
 
@@ -114,6 +122,12 @@ class ServedModel {
   void set_encoder(std::shared_ptr<const embedding::SentenceEncoder> encoder) noexcept {
     encoder_ = std::move(encoder);
   }
+
+  /// What makes inputs of texts; null where the model is not given any.
+  [[nodiscard]] const std::shared_ptr<const pipeline::Pipeline>& pipeline() const noexcept { return pipeline_; }
+
+  /// Before the first request.
+  void set_pipeline(std::shared_ptr<const pipeline::Pipeline> pipeline);
 
   [[nodiscard]] ModelStatistics& statistics() noexcept { return *statistics_; }
 
@@ -136,8 +150,8 @@ class ServedModel {
     std::chrono::steady_clock::time_point arrived;
   };
 
-  /// Checks the inputs against the signature and queues them, or runs them as of Scheduler::submit; counts how it ends.
-  /// Errors as of Scheduler::submit, and invalid_input.
+  /// Takes the model's own inputs and outputs. Checks the inputs against their signature and queues them, or runs them
+  /// as of Scheduler::submit; counts how it ends. Errors as of Scheduler::submit, and invalid_input.
   runtime::Scheduler::Ticket submit(Call call, runtime::Completion done, runtime::Here here = runtime::Here::no);
 
  private:
@@ -147,6 +161,8 @@ class ServedModel {
   ServingOptions options_;
   bool can_batch_;
   std::shared_ptr<const embedding::SentenceEncoder> encoder_;
+  std::shared_ptr<const pipeline::Pipeline> pipeline_;
+  std::vector<DeclaredValue> declared_outputs_;
   std::shared_ptr<ModelStatistics> statistics_ = std::make_shared<ModelStatistics>();
   runtime::Scheduler scheduler_;  // last: its threads use the rest
 };

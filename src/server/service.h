@@ -14,6 +14,7 @@
 #include "server/http/server.h"
 #include "server/model_repository.h"
 #include "server/request_readers.h"
+#include "server/text_ability.h"
 
 namespace gpux::server {
 
@@ -76,8 +77,8 @@ class Service {
   [[nodiscard]] static Match match(const http::Request& request);
   [[nodiscard]] std::string name_for(const Call& call) const;
   void with_model(const Call& call, ModelHandler handler);
-  /// The same with a model that makes vectors of texts; where none is named, the only one.
-  void with_encoder(const Call& call, ModelHandler handler);
+  /// The same with a model that is able to; where none is named, the only one.
+  void with_able(const Call& call, TextAbility ability, ModelHandler handler);
 
   void predict(const Call& call);
   void health(const Call& call);
@@ -97,6 +98,10 @@ class Service {
   void openai_models(const Call& call);
   void openai_model(const Call& call);
   void embed(const Call& call);
+  void embed_all(const Call& call);
+  void rerank(const Call& call);
+  /// Whatever of embed(), rerank() and classification the model can do.
+  void texts_by_ability(const Call& call);
   void similarity(const Call& call);
   void tokenize(const Call& call);
   void decode(const Call& call);

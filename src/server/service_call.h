@@ -10,6 +10,7 @@
 #include "runtime/scheduler.h"
 #include "server/http/server.h"
 #include "server/service.h"
+#include "server/text_ability.h"
 
 /// What the parts of Service share.
 namespace gpux::server {
@@ -48,5 +49,12 @@ std::optional<std::chrono::steady_clock::time_point> deadline_of(const http::Req
 
 /// {"ready", "live"} and what is not ready; 200 or 503.
 void respond_readiness(http::Exchange& exchange, bool ready, const std::string& not_ready);
+
+/// Whether a body of /predict is text-embeddings-inference's {"inputs": …}, and the model a classifier that has no
+/// input of that name.
+bool is_for_classifier(const ServedModel& model, std::string_view body);
+
+/// Answers such a body.
+void classify(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model);
 
 }  // namespace gpux::server

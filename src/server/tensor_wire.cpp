@@ -68,10 +68,9 @@ Tensor read_bytes_elements(std::span<const std::byte> bytes, const Shape& shape,
   return Tensor::of_strings(shape, std::move(values));
 }
 
-const std::vector<std::string>* labels_of(const ProjectFile* project, std::string_view output) {
-  if (project == nullptr || !project->outputs) return nullptr;
-  for (const DeclaredValue& declared : *project->outputs) {
-    if (declared.name == output && !declared.labels.empty()) return &declared.labels;
+const std::vector<std::string>* labels_of(std::span<const DeclaredValue> declared, std::string_view output) {
+  for (const DeclaredValue& value : declared) {
+    if (value.name == output && !value.labels.empty()) return &value.labels;
   }
   return nullptr;
 }
@@ -209,7 +208,7 @@ std::vector<AnsweredOutput> answered_outputs(const InferResponse& response) {
     }
     Tensor given = *tensor;
     if (output.classes != 0) {
-      given = classified(*tensor, output.classes, labels_of(response.project, name), name);
+      given = classified(*tensor, output.classes, labels_of(response.declared, name), name);
     }
     answered.push_back({name, std::move(given), output.binary});
   }

@@ -72,7 +72,7 @@ struct InferResponse {
   std::string_view model_name, model_version;
   const InferCall& call;
   const NamedValues& outputs;
-  const ProjectFile* project = nullptr;  ///< declares the labels for classification; may be null
+  std::span<const DeclaredValue> declared = {};  ///< the labels for classification
 };
 
 struct AnsweredOutput {

@@ -178,11 +178,16 @@ std::vector<std::string> read_texts(const Json& value, const std::string& place)
   return texts;
 }
 
-TextTreatment read_treatment(Members& members) {
+TextTreatment read_truncation(Members& members) {
   TextTreatment treatment;
   treatment.truncate = members.flag("truncate", true);
   const auto direction = members.choice("truncation_direction", {"right", "Right", "left", "Left"});
   treatment.truncate_left = direction.value_or(0) >= 2;
+  return treatment;
+}
+
+TextTreatment read_treatment(Members& members) {
+  TextTreatment treatment = read_truncation(members);
   treatment.prompt_name = members.text("prompt_name");
   return treatment;
 }
@@ -219,6 +224,63 @@ EmbedTexts read_embed(std::string_view body) {
   read.treatment = read_treatment(members);
   read.normalize = members.flag("normalize", true);
   read.dimensions = members.count("dimensions");
+  members.refuse_others();
+  return read;
+}
+
+EmbedTexts read_embed_all(std::string_view body) {
+  const Json json = parse(body);
+  Members members(json, "");
+  EmbedTexts read;
+  read.inputs = read_inputs(members.must_find("inputs"), "inputs");
+  read.treatment = read_treatment(members);
+  members.refuse_others();
+  return read;
+}
+
+ClassifyTexts read_classify(std::string_view body) {
+  const Json json = parse(body);
+  Members members(json, "");
+  const Json& inputs = members.must_find("inputs");
+  ClassifyTexts read;
+  const auto add = [&](const Json& list, const std::string& place) {
+    const bool fits = list.is_array() && (list.size() == 1 || list.size() == 2) && list.front().is_string() &&
+                      list.back().is_string();
+    if (!fits) refuse(fmt::format("{} is neither a text nor a list of one or two", place));
+    read.texts.push_back(list.front().get<std::string>());
+    if (list.size() == 2) read.pairs.push_back(list.back().get<std::string>());
+  };
+  if (inputs.is_string()) {
+    read.texts.push_back(inputs.get<std::string>());
+  } else if (inputs.is_array() && !inputs.empty() && inputs.front().is_array()) {
+    check_count(inputs.size(), "inputs");
+    read.is_list = true;
+    for (std::size_t i = 0; i < inputs.size(); ++i) add(inputs[i], fmt::format("inputs[{}]", i));
+  } else {
+    add(inputs, "inputs");
+  }
+  if (!read.pairs.empty() && read.pairs.size() != read.texts.size()) {
+    refuse("inputs holds texts and pairs of texts; accepted: a list of either");
+  }
+  read.raw_scores = members.flag("raw_scores", false);
+  read.treatment = read_truncation(members);
+  members.refuse_others();
+  return read;
+}
+
+Rerank read_rerank(std::string_view body) {
+  const Json json = parse(body);
+  Members members(json, "");
+  Rerank read;
+  const Json& query = members.must_find("query");
+  if (!query.is_string()) refuse("query is no text");
+  read.query = query.get<std::string>();
+  const Json& texts = members.must_find("texts");
+  if (!texts.is_array()) refuse("texts is no list");
+  read.texts = read_texts(texts, "texts");
+  read.raw_scores = members.flag("raw_scores", false);
+  read.return_text = members.flag("return_text", false);
+  read.treatment = read_truncation(members);
   members.refuse_others();
   return read;
 }

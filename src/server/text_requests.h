@@ -55,6 +55,31 @@ struct EmbedTexts {
 
 EmbedTexts read_embed(std::string_view body);
 
+/// POST /embed_all: the same without "normalize" and "dimensions".
+EmbedTexts read_embed_all(std::string_view body);
+
+/// POST /predict: {"inputs", "truncate", "truncation_direction", "raw_scores"}: a text, [text], [text, pair], or a list
+/// of such lists.
+struct ClassifyTexts {
+  std::vector<std::string> texts;
+  std::vector<std::string> pairs;  ///< as many, or none
+  bool is_list = false;            ///< the answer is to be one too
+  bool raw_scores = false;
+  TextTreatment treatment;
+};
+
+ClassifyTexts read_classify(std::string_view body);
+
+/// POST /rerank: {"query", "texts", "truncate", "truncation_direction", "raw_scores", "return_text"}.
+struct Rerank {
+  std::string query;
+  std::vector<std::string> texts;
+  bool raw_scores = false, return_text = false;
+  TextTreatment treatment;
+};
+
+Rerank read_rerank(std::string_view body);
+
 /// POST /similarity: {"inputs": {"source_sentence", "sentences"}, "parameters"}.
 struct Similarity {
   std::string source;

@@ -29,7 +29,8 @@ const std::map<std::string, std::vector<std::string>> right_below{
     {"model", {"onnx", "image"}},
     {"runtime", {"provider", "model"}},
     {"embedding", {"runtime", "text"}},
-    {"server", {"embedding"}},
+    {"pipeline", {"embedding"}},
+    {"server", {"pipeline"}},
     {"cli", {"server"}},
 };
 

@@ -39,7 +39,8 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
     }
     std::vector<std::string> outputs;
     for (const RequestedOutput& output : call->outputs) outputs.push_back(output.name);
-    const auto ticket = model->submit(
+    const Pending pending = submit(
+        model,
         {.inputs = std::move(call->inputs),
          .outputs = std::move(outputs),
          .priority = call->priority,
@@ -55,7 +56,7 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
                                                          .model_version = model->version(),
                                                          .call = *call,
                                                          .outputs = answer.outputs,
-                                                         .project = model->project()}));
+                                                         .declared = model->declared_outputs()}));
           } catch (const Error& error) {
             self->end(error, {});
           }
@@ -65,12 +66,9 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
     {
       const std::lock_guard lock(mutex_);
       is_late = cancelled_;
-      if (done_) {
-        model_ = model;
-        ticket_ = ticket;
-      }
+      if (done_) pending_ = pending;
     }
-    if (is_late) model->scheduler().cancel(ticket);
+    if (is_late) pending.cancel();
   } catch (const Error& error) {
     end(error, {});
   } catch (const std::exception& error) {
@@ -81,24 +79,22 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
 void InferRun::cancel() {
   // What is past its deadline is ended, and counted, as such by the scheduler.
   if (deadline_ && Clock::now() + std::chrono::milliseconds(5) >= *deadline_) return;
-  std::shared_ptr<ServedModel> model;
-  std::optional<runtime::Scheduler::Ticket> ticket;
+  Pending pending;
   {
     const std::lock_guard lock(mutex_);
     cancelled_ = true;
-    model = model_;
-    ticket = ticket_;
+    pending = pending_;
   }
-  if (model && ticket) model->scheduler().cancel(*ticket);
+  if (pending) pending.cancel();
 }
 
 void InferRun::end(const std::optional<Error>& error, const InferMessage& message) {
   Done done;
-  std::shared_ptr<ServedModel> model;
+  Pending pending;
   {
     const std::lock_guard lock(mutex_);
     done = std::exchange(done_, nullptr);
-    model = std::exchange(model_, nullptr);
+    pending = std::exchange(pending_, {});
   }
   if (done) done(error, message);
 }

@@ -10,6 +10,7 @@
 #include "runtime/scheduler.h"
 #include "server/grpc/infer_message.h"
 #include "server/model_repository.h"
+#include "server/text_job.h"
 
 namespace gpux::server {
 
@@ -39,8 +40,7 @@ class InferRun : public std::enable_shared_from_this<InferRun> {
   std::mutex mutex_;
   Done done_;  // taken by the one that ends
   bool cancelled_ = false;
-  std::shared_ptr<ServedModel> model_;
-  std::optional<runtime::Scheduler::Ticket> ticket_;
+  Pending pending_;
 };
 
 }  // namespace gpux::server

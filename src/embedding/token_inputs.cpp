@@ -1,0 +1,105 @@
+#include "embedding/token_inputs.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "gpux/error.h"
+#include "tensor/convert.h"
+
+namespace gpux::embedding {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::invalid_model, message);
+}
+
+bool takes_a_text(const ValueType& type) {
+  if (type.kind != ValueKind::tensor) return false;
+  if (type.element != ElementType::int64 && type.element != ElementType::int32) return false;
+  if (!type.dimensions) return true;
+  return type.dimensions->size() == 2 && type.dimensions->front().size.value_or(1) == 1;
+}
+
+Tensor row_of(std::span<const std::int64_t> numbers, ElementType element) {
+  return convert(Tensor::of<std::int64_t>({1, static_cast<std::int64_t>(numbers.size())}, numbers), element);
+}
+
+}  // namespace
+
+TokenInputs::TokenInputs(const Signature& signature, std::int64_t first_position) : first_position_(first_position) {
+  static constexpr std::array<std::pair<std::string_view, Role>, 4> roles{{
+      {"input_ids", Role::ids},
+      {"attention_mask", Role::mask},
+      {"token_type_ids", Role::types},
+      {"position_ids", Role::positions},
+  }};
+  for (const SignatureEntry& entry : signature.inputs) {
+    const auto* const found =
+        std::find_if(roles.begin(), roles.end(), [&](const auto& role) { return role.first == entry.name; });
+    if (found == roles.end()) {
+      if (entry.required) others_.push_back(entry.name);
+      continue;
+    }
+    if (!takes_a_text(entry.type)) {
+      refuse(fmt::format("input '{}' is {}; accepted: int64 or int32 of [batch, sequence], the sequence free",
+                         entry.name, to_string(entry.type)));
+    }
+    inputs_.push_back({entry.name, found->second, entry.type.element});
+    const auto& dimensions = entry.type.dimensions;
+    if (dimensions && dimensions->back().size) fixed_length_ = static_cast<std::size_t>(*dimensions->back().size);
+  }
+  if (!has("input_ids")) refuse("the model has no input 'input_ids'");
+}
+
+bool TokenInputs::has(std::string_view name) const noexcept {
+  return std::any_of(inputs_.begin(), inputs_.end(), [&](const Input& input) { return input.name == name; });
+}
+
+void TokenInputs::require_no_others() const {
+  if (!others_.empty()) {
+    refuse(
+        fmt::format("the model asks for input '{}'; accepted: input_ids, attention_mask, token_type_ids, "
+                    "position_ids",
+                    others_.front()));
+  }
+  if (fixed_length_) {
+    refuse(
+        fmt::format("input 'input_ids' takes {} tokens; accepted: int64 or int32 of [batch, sequence], the sequence "
+                    "free",
+                    *fixed_length_));
+  }
+}
+
+NamedValues TokenInputs::values(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
+                                std::size_t length, std::uint32_t padding_token) const {
+  NamedValues values;
+  const std::size_t tokens = ids.size();
+  const std::size_t width = std::max(length, tokens);
+  for (const Input& input : inputs_) {
+    std::vector<std::int64_t> numbers(width, 0);
+    switch (input.role) {
+      case Role::ids:
+        std::copy(ids.begin(), ids.end(), numbers.begin());
+        std::fill(numbers.begin() + static_cast<std::ptrdiff_t>(tokens), numbers.end(), padding_token);
+        break;
+      case Role::mask:
+        std::fill_n(numbers.begin(), tokens, 1);
+        break;
+      case Role::types:
+        std::copy(type_ids.begin(), type_ids.end(), numbers.begin());
+        break;
+      case Role::positions:
+        std::iota(numbers.begin(), numbers.end(), first_position_);
+        break;
+    }
+    values.emplace_back(input.name, row_of(numbers, input.element));
+  }
+  return values;
+}
+
+}  // namespace gpux::embedding

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpux/model_info.h"
+#include "gpux/tensor.h"
+
+namespace gpux::embedding {
+
+/// The inputs of a transformer that the tokens of a text go into, by the names that all exporters give them: input_ids,
+/// attention_mask, token_type_ids, position_ids; int64 or int32 of [batch, sequence].
+class TokenInputs {
+ public:
+  TokenInputs() = default;
+
+  /// `first_position` is the position id of the first token. Error invalid_model where there are no input_ids, or an
+  /// input of those names is of another kind.
+  TokenInputs(const Signature& signature, std::int64_t first_position);
+
+  /// Whether the input takes tokens.
+  [[nodiscard]] bool has(std::string_view name) const noexcept;
+
+  /// The number of tokens that the model's file asks for; empty where any will do.
+  [[nodiscard]] std::optional<std::size_t> fixed_length() const noexcept { return fixed_length_; }
+
+  /// Error invalid_model where the model asks for an input that takes no tokens, or for a fixed number of tokens.
+  void require_no_others() const;
+
+  /// Each [1, tokens], of tokens with their types. Filled up to `length` tokens behind the text's own with
+  /// `padding_token`, which the mask leaves out.
+  [[nodiscard]] NamedValues values(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
+                                   std::size_t length = 0, std::uint32_t padding_token = 0) const;
+
+ private:
+  enum class Role : std::uint8_t { ids, mask, types, positions };
+
+  struct Input {
+    std::string name;
+    Role role;
+    ElementType element;
+  };
+
+  std::vector<Input> inputs_;
+  std::vector<std::string> others_;  // that are required
+  std::int64_t first_position_ = 0;
+  std::optional<std::size_t> fixed_length_;
+};
+
+}  // namespace gpux::embedding

@@ -1,0 +1,497 @@
+#include "pipeline/pipeline.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "runtime/batch.h"
+#include "tensor/convert.h"
+
+namespace gpux::pipeline {
+namespace {
+
+constexpr std::string_view scores_name = "scores";
+constexpr std::string_view entities_name = "entities";
+constexpr std::string_view answers_name = "answers";
+
+// As transformers has it.
+constexpr std::size_t window_overlap = 128;
+constexpr std::size_t answers_of_a_part = 12;
+
+SignatureEntry texts_entry(std::string name, bool required, std::string description) {
+  SignatureEntry entry;
+  entry.name = std::move(name);
+  entry.type.kind = ValueKind::tensor;
+  entry.type.element = ElementType::string;
+  entry.type.dimensions = std::vector<Dimension>{{.size = std::nullopt, .name = "batch"}};
+  entry.required = required;
+  entry.description = std::move(description);
+  return entry;
+}
+
+bool is_float(const ValueType& type) {
+  return type.kind == ValueKind::tensor &&
+         (type.element == ElementType::float32 || type.element == ElementType::float16 ||
+          type.element == ElementType::bfloat16 || type.element == ElementType::float64);
+}
+
+// One text, or as many as there are rows: of [], [rows] or [rows, 1].
+std::span<const std::string> texts_of(const Value& value, const std::string& name) {
+  const Tensor* tensor = value.tensor();
+  const bool fits = tensor != nullptr && tensor->type() == ElementType::string &&
+                    (tensor->shape().size() < 2 || (tensor->shape().size() == 2 && tensor->shape().back() == 1));
+  if (!fits) {
+    throw Error(ErrorCode::invalid_input, fmt::format("'{}' is not a text, nor a list of texts", name));
+  }
+  return tensor->strings();
+}
+
+Tensor strings_of(std::vector<std::string> texts) {
+  const auto count = static_cast<std::int64_t>(texts.size());
+  return Tensor::of_strings({count}, std::move(texts));
+}
+
+// Sizes beyond the first that differ are filled up with zeros.
+Tensor join(const std::string& name, std::span<const NamedValues> results) {
+  std::vector<NamedValues> items;
+  runtime::BatchGroup group;
+  runtime::Padding padding;
+  bool same_shape = true;
+  for (const NamedValues& result : results) {
+    const Value* value = find(result, name);
+    const Tensor* tensor = value == nullptr ? nullptr : value->tensor();
+    if (tensor == nullptr || tensor->shape().empty()) {
+      throw Error(ErrorCode::invalid_model, fmt::format("output '{}' has no rows to put together", name));
+    }
+    if (!items.empty()) {
+      const Tensor& first = *items.front().front().second.tensor();
+      if (tensor->shape().size() != first.shape().size() || tensor->type() != first.type()) {
+        throw Error(ErrorCode::invalid_model, fmt::format("output '{}' has another rank for each text", name));
+      }
+      same_shape = same_shape && std::equal(tensor->shape().begin() + 1, tensor->shape().end(),
+                                            first.shape().begin() + 1, first.shape().end());
+    }
+    group.items.push_back(items.size());
+    group.rows.push_back(tensor->shape().front());
+    items.push_back({{name, *tensor}});
+  }
+  const Tensor& first = *items.front().front().second.tensor();
+  if (items.size() == 1) return first;
+  runtime::PaddedInput padded{name, Tensor::allocate(first.type(), {1}), {}};
+  for (std::size_t i = 1; i < first.shape().size(); ++i) padded.dimensions.push_back(i);
+  padding.inputs.push_back(std::move(padded));
+  NamedValues joined = runtime::concatenate(items, group, same_shape ? nullptr : &padding);
+  return *joined.front().second.tensor();
+}
+
+std::vector<float> floats_of(const NamedValues& result, const std::string& name, std::size_t rank) {
+  const Value* value = find(result, name);
+  const Tensor* tensor = value == nullptr ? nullptr : value->tensor();
+  if (tensor == nullptr || tensor->shape().size() != rank || tensor->shape().front() != 1) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("output '{}' of one text is not of rank {} with one row", name, rank));
+  }
+  const Tensor converted = convert(*tensor, ElementType::float32);
+  const std::span<const float> floats = converted.as<float>();
+  return {floats.begin(), floats.end()};
+}
+
+void check_count(const std::string& name, std::size_t met, std::size_t expected) {
+  if (met < expected) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("output '{}' has {} numbers; the text's tokens ask for {}", name, met, expected));
+  }
+}
+
+}  // namespace
+
+Pipeline::Pipeline(TextSettings settings, const Signature& model)
+    : settings_(std::move(settings)),
+      tokenizer_(text::Tokenizer::from_file(settings_.tokenizer_file)),
+      inputs_(model, settings_.first_position),
+      continues_with_mark_(tokenizer_.id("##s").has_value()),
+      model_outputs_(model.outputs) {
+  switch (settings_.task) {
+    case Task::text_ranking:
+      first_ = "query";
+      second_ = "text";
+      needs_second_ = true;
+      break;
+    case Task::question_answering:
+      first_ = "question";
+      second_ = "context";
+      needs_second_ = true;
+      break;
+    case Task::token_classification:
+      first_ = "text";
+      break;
+    default:
+      first_ = "text";
+      second_ = "text_pair";
+  }
+  for (const std::string& name : {first_, second_}) {
+    const bool is_taken = std::any_of(model.inputs.begin(), model.inputs.end(),
+                                      [&](const SignatureEntry& entry) { return entry.name == name; });
+    if (is_taken) {
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("the model has an input '{}' of its own, which is what texts are called", name));
+    }
+  }
+  find_outputs(model);
+  signature_.inputs.push_back(texts_entry(first_, true, "UTF-8"));
+  if (!second_.empty()) signature_.inputs.push_back(texts_entry(second_, needs_second_, "UTF-8"));
+  for (SignatureEntry entry : model.inputs) {
+    const bool is_made = inputs_.has(entry.name);
+    if (is_made) entry.required = false;
+    signature_.inputs.push_back(std::move(entry));
+  }
+  signature_.outputs = model.outputs;
+  const auto add_output = [&](std::string_view name, ElementType element, std::string description) {
+    SignatureEntry entry = texts_entry(std::string(name), true, std::move(description));
+    entry.type.element = element;
+    signature_.outputs.push_back(std::move(entry));
+  };
+  if (settings_.task == Task::text_ranking) add_output(scores_name, ElementType::float32, "how well the text answers");
+  if (settings_.task == Task::token_classification) add_output(entities_name, ElementType::string, "JSON");
+  if (settings_.task == Task::question_answering) add_output(answers_name, ElementType::string, "JSON");
+}
+
+const SignatureEntry* Pipeline::model_output(std::string_view name) const noexcept {
+  for (const SignatureEntry& entry : model_outputs_) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+void Pipeline::find_outputs(const Signature& model) {
+  const auto find_output = [&](std::string_view name, std::size_t rank) -> std::string {
+    const auto fits = [&](const SignatureEntry& entry) {
+      return is_float(entry.type) && (!entry.type.dimensions || entry.type.dimensions->size() == rank);
+    };
+    for (const SignatureEntry& entry : model.outputs) {
+      if (entry.name == name && fits(entry)) return entry.name;
+    }
+    const auto count = std::count_if(model.outputs.begin(), model.outputs.end(), fits);
+    if (count == 1) return std::find_if(model.outputs.begin(), model.outputs.end(), fits)->name;
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("the task is {}, and the model has no output '{}' of rank {} and a floating type",
+                            name_of(task_names, settings_.task), name, rank));
+  };
+  switch (settings_.task) {
+    case Task::none:
+      return;
+    case Task::text_classification:
+    case Task::text_ranking:
+      logits_ = find_output("logits", 2);
+      return;
+    case Task::token_classification:
+      logits_ = find_output("logits", 3);
+      if (settings_.labels.empty()) {
+        throw Error(ErrorCode::invalid_model,
+                    "the task is token-classification, and no config.json beside the tokenizer has id2label");
+      }
+      return;
+    case Task::question_answering:
+      start_logits_ = find_output("start_logits", 2);
+      end_logits_ = find_output("end_logits", 2);
+      if (start_logits_ == end_logits_) {
+        throw Error(ErrorCode::invalid_model,
+                    "the task is question-answering, and the model has no outputs 'start_logits' and 'end_logits'");
+      }
+      return;
+  }
+}
+
+std::vector<DeclaredValue> Pipeline::outputs(const std::optional<std::vector<DeclaredValue>>& declared) const {
+  std::vector<DeclaredValue> all = declared.value_or(std::vector<DeclaredValue>());
+  const auto entry_for = [&](std::string_view name) -> DeclaredValue& {
+    for (DeclaredValue& value : all) {
+      if (value.name == name) return value;
+    }
+    DeclaredValue& added = all.emplace_back();
+    added.name = name;
+    return added;
+  };
+  if (settings_.task == Task::text_classification && !settings_.labels.empty()) {
+    DeclaredValue& logits = entry_for(logits_);
+    if (logits.labels.empty()) {
+      logits.labels = settings_.labels;
+      if (logits.activation == Activation::none) logits.activation = settings_.activation;
+    }
+  }
+  if (settings_.task == Task::token_classification) entry_for(entities_name).is_json = true;
+  if (settings_.task == Task::question_answering) entry_for(answers_name).is_json = true;
+  return all;
+}
+
+std::vector<SignatureEntry> Pipeline::text_inputs() const {
+  std::vector<SignatureEntry> entries;
+  for (const SignatureEntry& entry : signature_.inputs) {
+    if (!inputs_.has(entry.name)) entries.push_back(entry);
+  }
+  return entries;
+}
+
+bool Pipeline::takes_text(const NamedValues& given) const noexcept {
+  return find(given, first_) != nullptr || (!second_.empty() && find(given, second_) != nullptr);
+}
+
+Prepared Pipeline::prepare(const NamedValues& given, const PrepareOptions& options) const {
+  const Value* first = find(given, first_);
+  const Value* second = second_.empty() ? nullptr : find(given, second_);
+  if (first == nullptr || (second == nullptr && needs_second_)) {
+    throw Error(ErrorCode::invalid_input, fmt::format("'{}' is missing", first == nullptr ? first_ : second_));
+  }
+  NamedValues others;
+  for (const auto& [name, value] : given) {
+    if (inputs_.has(name)) {
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("both '{}' and '{}' are given: the second is made of the first", first_, name));
+    }
+    if (name != first_ && name != second_) others.emplace_back(name, value);
+  }
+  const std::span<const std::string> texts = texts_of(*first, first_);
+  const std::span<const std::string> pairs =
+      second == nullptr ? std::span<const std::string>() : texts_of(*second, second_);
+  if (texts.empty()) throw Error(ErrorCode::invalid_input, fmt::format("'{}' holds no text", first_));
+  // One query is asked of many texts.
+  const bool is_shared = settings_.task == Task::text_ranking && texts.size() == 1;
+  if (second != nullptr && pairs.size() != texts.size() && !is_shared) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("'{}' has {} texts, and '{}' {}", first_, texts.size(), second_, pairs.size()));
+  }
+  Prepared prepared;
+  prepared.rows = second == nullptr ? texts.size() : pairs.size();
+  if (prepared.rows == 0) throw Error(ErrorCode::invalid_input, fmt::format("'{}' holds no text", second_));
+  if (!others.empty() && prepared.rows > 1) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("'{}' is given along with {} texts: give each text in an object of its own",
+                            others.front().first, prepared.rows));
+  }
+  for (std::size_t row = 0; row < prepared.rows; ++row) {
+    const std::string& text = texts[is_shared ? 0 : row];
+    try {
+      prepare_row(text, second == nullptr ? nullptr : &pairs[row], row, options, prepared);
+    } catch (const Error& error) {
+      throw prepared.rows == 1 ? error : error.within(fmt::format("text {}", row));
+    }
+  }
+  for (Part& part : prepared.parts) part.inputs.insert(part.inputs.end(), others.begin(), others.end());
+  return prepared;
+}
+
+Part Pipeline::part_of(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
+                       std::size_t row) const {
+  if (ids.empty()) {
+    throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
+  }
+  return {
+      .inputs = inputs_.values(ids, type_ids, settings_.fills_up ? settings_.max_tokens : 0, settings_.padding_token),
+      .row = row,
+      .tokens = ids.size(),
+      .places = {}};
+}
+
+void Pipeline::prepare_row(std::string_view text, const std::string* pair, std::size_t row,
+                           const PrepareOptions& options, Prepared& prepared) const {
+  if (settings_.task == Task::question_answering) {
+    prepare_windows(text, *pair, row, prepared);
+    return;
+  }
+  const bool has_places = settings_.task == Task::token_classification;
+  text::EncodeOptions encode{.max_tokens = settings_.max_tokens,
+                             .truncate_left = options.truncate_left.value_or(settings_.truncate_left),
+                             .truncation = settings_.pair_truncation,
+                             .offsets = has_places ? text::Offsets::bytes : text::Offsets::none};
+  if (!options.truncate && settings_.max_tokens != 0) encode.max_tokens = 0;
+  const text::Encoding encoding =
+      pair == nullptr ? tokenizer_.encode(text, encode) : tokenizer_.encode(text, *pair, encode);
+  if (!options.truncate && settings_.max_tokens != 0 && encoding.size() > settings_.max_tokens) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("the text has {} tokens; accepted: at most {}", encoding.size(), settings_.max_tokens));
+  }
+  Part part = part_of(encoding.ids(), encoding.type_ids(), row);
+  if (has_places) {
+    part.places = places_in(encoding, text, 0);
+    prepared.texts.emplace_back(text);
+  }
+  prepared.parts.push_back(std::move(part));
+}
+
+// A context that is too long is asked in overlapping windows, each with the question before it.
+void Pipeline::prepare_windows(std::string_view question, std::string_view context, std::size_t row,
+                               Prepared& prepared) const {
+  const text::Encoding whole = tokenizer_.encode(question, context, {.offsets = text::Offsets::bytes});
+  const std::vector<TokenPlace> places = places_in(whole, context, 1);
+  const auto is_context = [&](std::size_t i) {
+    return whole.sequence_ids()[i] == 1 && whole.special_tokens_mask()[i] == 0;
+  };
+  std::size_t first = 0;
+  while (first < whole.size() && !is_context(first)) ++first;
+  std::size_t end = first;
+  while (end < whole.size() && is_context(end)) ++end;
+  if (first == end) throw Error(ErrorCode::invalid_input, "the context has no tokens");
+  const std::size_t around = first + (whole.size() - end);
+  const std::size_t limit = settings_.max_tokens == 0 ? whole.size() : settings_.max_tokens;
+  if (around >= limit) {
+    throw Error(ErrorCode::invalid_input, fmt::format("the question takes {} tokens of {}: no room is left for the "
+                                                      "context",
+                                                      around, limit));
+  }
+  const std::size_t room = limit - around;
+  const std::size_t overlap = std::min(window_overlap, limit / 2);
+  const std::size_t step = room - (overlap < room ? overlap : room / 2);
+  prepared.texts.emplace_back(context);
+  // Before the window, the window, and behind the whole context.
+  const auto window_of = [&](const auto& all, std::size_t begin, std::size_t stop) {
+    std::vector<typename std::remove_cvref_t<decltype(all)>::value_type> window(all.begin(), all.begin() + first);
+    window.insert(window.end(), all.begin() + begin, all.begin() + stop);
+    window.insert(window.end(), all.begin() + end, all.end());
+    return window;
+  };
+  for (std::size_t begin = first;; begin += step) {
+    const std::size_t stop = std::min(begin + room, end);
+    Part part = part_of(window_of(whole.ids(), begin, stop), window_of(whole.type_ids(), begin, stop), row);
+    part.places = window_of(places, begin, stop);
+    prepared.parts.push_back(std::move(part));
+    if (stop == end) return;
+  }
+}
+
+std::vector<TokenPlace> Pipeline::places_in(const text::Encoding& encoding, std::string_view text,
+                                            std::uint32_t sequence) const {
+  std::vector<TokenPlace> places(encoding.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    TokenPlace& place = places[i];
+    place.is_text = encoding.special_tokens_mask()[i] == 0 && encoding.sequence_ids()[i] == sequence;
+    if (!place.is_text) continue;
+    std::size_t begin = encoding.offsets()[2 * i];
+    const std::size_t end = encoding.offsets()[2 * i + 1];
+    // Where the tokenizer counts the space before a word to it, the word is meant.
+    while (begin < end && std::isspace(static_cast<unsigned char>(text[begin])) != 0) ++begin;
+    if (continues_with_mark_) {
+      const auto token = tokenizer_.token(encoding.ids()[i]);
+      place.continues_word = token && token->starts_with("##");
+    } else {
+      place.continues_word = begin > 0 && begin == encoding.offsets()[2 * i] &&
+                             std::isspace(static_cast<unsigned char>(text[begin - 1])) == 0;
+    }
+    place.begin = begin;
+    place.end = end;
+  }
+  return places;
+}
+
+std::vector<std::string> Pipeline::model_outputs(std::span<const std::string> names) const {
+  std::vector<std::string> needed;
+  const auto add = [&](const std::string& name) {
+    if (std::find(needed.begin(), needed.end(), name) == needed.end()) needed.push_back(name);
+  };
+  const auto add_for_task = [&] {
+    if (settings_.task == Task::question_answering) {
+      add(start_logits_);
+      add(end_logits_);
+    } else {
+      add(logits_);
+    }
+  };
+  if (names.empty()) {
+    const bool is_alone = settings_.task == Task::question_answering || settings_.task == Task::token_classification;
+    if (is_alone) {
+      add_for_task();
+    } else {
+      for (const SignatureEntry& entry : model_outputs_) add(entry.name);
+    }
+  }
+  for (const std::string& name : names) {
+    if (model_output(name) != nullptr) {
+      add(name);
+      continue;
+    }
+    const bool is_added = std::any_of(signature_.outputs.begin(), signature_.outputs.end(),
+                                      [&](const SignatureEntry& entry) { return entry.name == name; });
+    if (!is_added) throw Error(ErrorCode::invalid_input, fmt::format("there is no output '{}'", name.substr(0, 80)));
+    add_for_task();
+  }
+  return needed;
+}
+
+Tensor Pipeline::answers(const Prepared& prepared, std::span<const NamedValues> results) const {
+  std::vector<std::vector<Answer>> found(prepared.rows);
+  for (std::size_t i = 0; i < prepared.parts.size(); ++i) {
+    const Part& part = prepared.parts[i];
+    const std::vector<float> starts = floats_of(results[i], start_logits_, 2);
+    const std::vector<float> ends = floats_of(results[i], end_logits_, 2);
+    check_count(start_logits_, starts.size(), part.tokens);
+    check_count(end_logits_, ends.size(), part.tokens);
+    const std::vector<Answer> of_part =
+        find_answers(prepared.texts[part.row], part.places, std::span(starts).first(part.tokens),
+                     std::span(ends).first(part.tokens), settings_.max_answer_tokens, answers_of_a_part);
+    found[part.row].insert(found[part.row].end(), of_part.begin(), of_part.end());
+  }
+  std::vector<std::string> texts;
+  for (const std::vector<Answer>& of_row : found) texts.push_back(to_json(best_of(of_row)));
+  return strings_of(std::move(texts));
+}
+
+Tensor Pipeline::entities(const Prepared& prepared, std::span<const NamedValues> results) const {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < prepared.parts.size(); ++i) {
+    const Part& part = prepared.parts[i];
+    const std::vector<float> logits = floats_of(results[i], logits_, 3);
+    check_count(logits_, logits.size(), part.tokens * settings_.labels.size());
+    const std::vector<Entity> found =
+        find_entities(prepared.texts[part.row], part.places, logits, settings_.labels, settings_.aggregation);
+    texts.push_back(to_json(found, settings_.aggregation));
+  }
+  return strings_of(std::move(texts));
+}
+
+NamedValues Pipeline::finish(const Prepared& prepared, std::span<const NamedValues> results,
+                             std::span<const std::string> names) const {
+  std::vector<std::string> wanted(names.begin(), names.end());
+  const bool is_alone = settings_.task == Task::question_answering || settings_.task == Task::token_classification;
+  if (wanted.empty()) {
+    for (const SignatureEntry& entry : signature_.outputs) {
+      if (!is_alone || model_output(entry.name) == nullptr) wanted.push_back(entry.name);
+    }
+  }
+  NamedValues outputs;
+  for (const std::string& name : wanted) {
+    if (model_output(name) != nullptr) {
+      outputs.emplace_back(name, join(name, results));
+    } else if (settings_.task == Task::question_answering) {
+      outputs.emplace_back(name, answers(prepared, results));
+    } else if (settings_.task == Task::token_classification) {
+      outputs.emplace_back(name, entities(prepared, results));
+    } else {
+      std::vector<float> scores;
+      for (const NamedValues& result : results) {
+        const std::vector<float> logits = floats_of(result, logits_, 2);
+        check_count(logits_, logits.size(), 1);
+        scores.push_back(1 / (1 + std::exp(-logits.front())));
+      }
+      const Shape shape{static_cast<std::int64_t>(scores.size())};
+      outputs.emplace_back(name, Tensor::of<float>(shape, scores));
+    }
+  }
+  return outputs;
+}
+
+NamedValues infer(const Pipeline& pipeline, const Runtime& runtime, const NamedValues& given,
+                  const InferOptions& options) {
+  InferOptions inner = options;
+  inner.outputs = pipeline.model_outputs(options.outputs);
+  Prepared prepared = pipeline.prepare(given);
+  std::vector<NamedValues> results;
+  for (const Part& part : prepared.parts) results.push_back(runtime.infer(part.inputs, inner));
+  return pipeline.finish(prepared, results, options.outputs);
+}
+
+}  // namespace gpux::pipeline

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "embedding/token_inputs.h"
+#include "gpux/model_info.h"
+#include "gpux/options.h"
+#include "gpux/runtime.h"
+#include "gpux/tensor.h"
+#include "model/project_file.h"
+#include "pipeline/answers.h"
+#include "pipeline/text_settings.h"
+#include "text/tokenizer.h"
+
+namespace gpux::pipeline {
+
+/// One run of the model, of what was given.
+struct Part {
+  NamedValues inputs;   ///< of the model
+  std::size_t row = 0;  ///< of what was given
+  std::size_t tokens = 0;
+  std::vector<TokenPlace> places;  ///< of the tokens in the row's text; empty where the task does not ask
+};
+
+/// What was given, ready for the model.
+struct Prepared {
+  std::vector<Part> parts;         ///< in the order of the rows; each row has at least one
+  std::vector<std::string> texts;  ///< a row: the text in which the answer lies; empty where the task does not ask
+  std::size_t rows = 0;
+};
+
+struct PrepareOptions {
+  bool truncate = true;               ///< false: a text that is too long is an error
+  std::optional<bool> truncate_left;  ///< empty: as the settings say
+};
+
+/// A model that is given texts, and answers as its task has it. Each text, or pair, has a run of its own: its answer
+/// does not depend on what else is asked. Immutable: may be used by several threads at once.
+///
+/// What callers give: strings of [batch], named by the task: `text` and maybe `text_pair`; `query` and `text` for
+/// text-ranking; `question` and `context` for question-answering. Other inputs of the model are given along with them.
+/// Or the model's own inputs, and no text: takes_text() is false then, and all of this has no part in it.
+///
+/// What they get: the model's outputs, of all rows; for text-ranking also `scores` float32 of [batch]; for
+/// token-classification `entities`, and for question-answering `answers`, alone: JSON texts of [batch].
+class Pipeline {
+ public:
+  /// Errors of the tokenizer; invalid_model where the model's inputs or outputs are not those of the task.
+  Pipeline(TextSettings settings, const Signature& model);
+
+  /// What callers give and get. The model's own inputs are there too, none required.
+  [[nodiscard]] const Signature& signature() const noexcept { return signature_; }
+
+  /// What is given with texts: signature()'s inputs without those that are made of them.
+  [[nodiscard]] std::vector<SignatureEntry> text_inputs() const;
+
+  [[nodiscard]] const TextSettings& settings() const noexcept { return settings_; }
+
+  [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept { return tokenizer_; }
+
+  /// Outputs with labels, and those that are JSON: what `declared` says, and what the settings add.
+  [[nodiscard]] std::vector<DeclaredValue> outputs(const std::optional<std::vector<DeclaredValue>>& declared) const;
+
+  /// Whether there is a text among the values.
+  [[nodiscard]] bool takes_text(const NamedValues& given) const noexcept;
+
+  /// Error invalid_input.
+  [[nodiscard]] Prepared prepare(const NamedValues& given, const PrepareOptions& options = {}) const;
+
+  /// The outputs of the model that each part has to be run for, to get these of signature() (empty: all).
+  /// Error invalid_input where there is none of a name.
+  [[nodiscard]] std::vector<std::string> model_outputs(std::span<const std::string> names) const;
+
+  /// `results` are the model's, a part each. Gives the outputs of those names in their order; without any, all.
+  /// Errors invalid_model where they are not what the task needs.
+  [[nodiscard]] NamedValues finish(const Prepared& prepared, std::span<const NamedValues> results,
+                                   std::span<const std::string> names) const;
+
+  /// The logits of a classifier or ranker.
+  [[nodiscard]] const std::string& logits() const noexcept { return logits_; }
+
+ private:
+  void find_outputs(const Signature& model);
+  [[nodiscard]] const SignatureEntry* model_output(std::string_view name) const noexcept;
+  void prepare_row(std::string_view text, const std::string* pair, std::size_t row, const PrepareOptions& options,
+                   Prepared& prepared) const;
+  void prepare_windows(std::string_view question, std::string_view context, std::size_t row, Prepared& prepared) const;
+  [[nodiscard]] Part part_of(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
+                             std::size_t row) const;
+  [[nodiscard]] std::vector<TokenPlace> places_in(const text::Encoding& encoding, std::string_view text,
+                                                  std::uint32_t sequence) const;
+  [[nodiscard]] Tensor answers(const Prepared& prepared, std::span<const NamedValues> results) const;
+  [[nodiscard]] Tensor entities(const Prepared& prepared, std::span<const NamedValues> results) const;
+
+  TextSettings settings_;
+  text::Tokenizer tokenizer_;
+  embedding::TokenInputs inputs_;
+  std::string first_, second_;  // the texts' names; second_ may be empty
+  bool needs_second_ = false;
+  bool continues_with_mark_ = false;  // as WordPiece's "##"
+  std::vector<SignatureEntry> model_outputs_;
+  std::string logits_, start_logits_, end_logits_;
+  Signature signature_;
+};
+
+/// Prepares, runs each part and finishes: all outputs, or those of options.outputs. Errors of each.
+NamedValues infer(const Pipeline& pipeline, const Runtime& runtime, const NamedValues& given,
+                  const InferOptions& options = {});
+
+}  // namespace gpux::pipeline

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpux/model_info.h"
+#include "model/project_file.h"
+#include "pipeline/task.h"
+#include "text/tokenizer.h"
+
+namespace gpux::pipeline {
+
+/// How texts become a model's inputs, and its outputs answers.
+struct TextSettings {
+  Task task = Task::none;
+  std::filesystem::path tokenizer_file;
+
+  std::size_t max_tokens = 0;  ///< with the special ones; 0: no limit
+  bool truncate_left = false;  ///< what is longer is cut at its beginning
+  text::PairTruncation pair_truncation = text::PairTruncation::longest_first;
+  bool fills_up = false;  ///< shorter ones are filled up to max_tokens with padding_token
+  std::uint32_t padding_token = 0;
+  std::int64_t first_position = 0;  ///< position id of the first token
+
+  std::vector<std::string> labels;                ///< of the logits' last dimension
+  Activation activation = Activation::softmax;    ///< what makes scores of logits
+  Aggregation aggregation = Aggregation::simple;  ///< token classification
+  std::size_t max_answer_tokens = 15;             ///< question answering
+};
+
+/// What gpux.yml says, and the files beside the model, which count where it says nothing: tokenizer.json,
+/// tokenizer_config.json, sentence_bert_config.json, config.json (architectures, id2label, problem_type). `project` may
+/// be null. Empty where the model takes no tokens, or there is no tokenizer beside it and none is named.
+/// Errors not_found, invalid_model with the file's name; invalid_config with gpux.yml's place.
+std::optional<TextSettings> read_text_settings(const std::filesystem::path& onnx_file, const ProjectFile* project,
+                                               const Signature& signature);
+
+/// What gpux.yml may declare of a model: where the model takes tokens, also the texts that they are made of, and what
+/// tasks answer.
+Signature declarable(const Signature& model, const ProjectFile& project);
+
+}  // namespace gpux::pipeline

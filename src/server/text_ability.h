@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "server/served_model.h"
+#include "text/tokenizer.h"
+
+namespace gpux::server {
+
+/// What a model may do with texts.
+enum class TextAbility : std::uint8_t {
+  embed,         ///< vectors of texts
+  embed_tokens,  ///< vectors of their tokens
+  classify,
+  rank,
+  tokenize,
+  any,  ///< embed, classify or rank
+};
+
+bool is_able(const ServedModel& model, TextAbility ability);
+
+/// For errors: "makes no vectors of texts".
+std::string_view lack_of(TextAbility ability) noexcept;
+
+/// The model's; null where it reads no texts.
+const text::Tokenizer* tokenizer_of(const ServedModel& model) noexcept;
+
+}  // namespace gpux::server

@@ -1,0 +1,165 @@
+// Models that judge texts, by `gpux run` and behind a port.
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/serving.h"
+#include "pipeline/task_folder.h"
+
+namespace gpux::test {
+namespace {
+
+using http::get;
+using http::post;
+using testing::HasSubstr;
+
+constexpr double near = 2e-4;
+
+class Texts : public testing::Test {
+ protected:
+  [[nodiscard]] std::string folder(const std::string& name) const {
+    return import_task_folder(gpux_.folder(), name).string();
+  }
+
+  [[nodiscard]] static Json answers(const std::string& name) {
+    return Json::parse(read_file(task_data(name) / "answers.json"));
+  }
+
+  [[nodiscard]] Json run(const std::string& model, const Json& input) const {
+    const Outcome outcome = gpux_.run({"run", model, "--input", input.dump()});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(outcome.out, nullptr, false);
+  }
+
+  Program gpux_;
+};
+
+TEST_F(Texts, AreClassifiedByRun) {
+  const std::string model = folder("classify-bert");
+  const Json one = answers("classify-bert").at("cases").at(0);
+  const std::string text = one.at("texts").at(0);
+  for (const Json& input : {Json(text), Json{{"text", text}}, Json{{"text", Json::array({text})}}}) {
+    const Json told = run(model, input);
+    EXPECT_EQ(told.at("labels").at("logits").at(0).at(0).at("label"), one.at("scores").at(0).at("label"));
+    EXPECT_NEAR(told.at("logits").at(0).at(1).get<double>(), one.at("logits").at(1).get<double>(), near);
+  }
+  const Json list = run(model, Json::array({Json{{"text", text}}, Json{{"text", "b"}, {"text_pair", "c d"}}}));
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list.at(0), run(model, Json{{"text", text}}));
+  EXPECT_EQ(list.at(1), run(model, Json{{"text", "b"}, {"text_pair", "c d"}}));
+  // Tokens are what they always were.
+  const Json raw =
+      run(model, Json{{"input_ids", {{2, 3}}}, {"attention_mask", {{1, 1}}}, {"token_type_ids", {{0, 0}}}});
+  EXPECT_EQ(raw.at("logits").at(0).size(), 3U);
+}
+
+TEST_F(Texts, ThatAreNoneAreRefusedInOneLine) {
+  const std::string model = folder("classify-bert");
+  for (const auto& [input, said] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"text": 3})", "text"},
+           {R"({"text": "a", "text_pair": ["b", "c"]})", "'text' has 1 texts, and 'text_pair' 2"},
+           {R"({"text": "a", "input_ids": [[1]]})", "both 'text' and 'input_ids' are given"},
+           {R"({"txt": "a"})", "did you mean 'text'?"},
+           {R"([{"text": "a"}, {"text": []}])", "item 1"},
+       }) {
+    const Outcome outcome = gpux_.run({"run", model, "--input", input});
+    EXPECT_EQ(outcome.code, 6) << input;
+    EXPECT_THAT(outcome.err, HasSubstr(said));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST_F(Texts, AreNamedAndAnsweredByRun) {
+  const Json names = answers("entities-bert").at("cases");
+  for (const Json& one : names) {
+    if (one.at("strategy") != "simple") continue;
+    const Json told = run(folder("entities-bert"), Json{{"text", one.at("text")}});
+    EXPECT_EQ(told.size(), 1U) << told;
+    ASSERT_EQ(told.at("entities").at(0).size(), one.at("entities").size());
+    EXPECT_EQ(told.at("entities").at(0).at(0).at("start"), one.at("entities").at(0).at("start"));
+    break;
+  }
+  const Json one = answers("answers-distilbert").at("cases").at(1);
+  const std::string model = folder("answers-distilbert");
+  const Json told = run(model, Json{{"question", one.at("question")}, {"context", one.at("context")}});
+  EXPECT_EQ(told.at("answers").at(0).at("answer"), one.at("answer"));
+  const Outcome raw = gpux_.run(
+      {"run", model, "--select", "start_logits", "-i", Json{{"question", "who"}, {"context", "the fox"}}.dump()});
+  EXPECT_EQ(raw.code, 0) << raw.err;
+  EXPECT_TRUE(Json::parse(raw.out).contains("start_logits"));
+}
+
+TEST_F(Texts, GoIntoPackagesWithTheirTokenizer) {
+  const std::filesystem::path model = import_task_folder(gpux_.folder(), "entities-bert");
+  std::string yaml = content_of(GPUX_SOURCE_DIR "/docs/texts.md");
+  const std::size_t begin = yaml.find("```yml\n") + 7;
+  yaml = yaml.substr(begin, yaml.find("```\n", begin) - begin);
+  gpux_.folder().write("entities-bert-onnx/gpux.yml", yaml);
+  const Outcome built = gpux_.run({"build", model.string(), "-t", "names"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  std::filesystem::remove_all(model);
+  EXPECT_TRUE(run("names", "Zürich and 1234 numbers").contains("entities"));
+
+  const std::filesystem::path plain = write_task_folder(gpux_.folder(), "rank-mpnet");
+  const Outcome imported = gpux_.run({"import", plain.string(), "-t", "ranker", "--json"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  EXPECT_EQ(Json::parse(imported.out).at("task"), "text-ranking");
+  EXPECT_EQ(run("ranker", Json{{"query", "a"}, {"text", {"b", "c d"}}}).at("scores").size(), 2U);
+}
+
+TEST_F(Texts, AreServedInEveryProtocol) {
+  const Serving server(
+      gpux_, {"mood=" + folder("classify-bert"), "ranker=" + folder("rank-mpnet"), "names=" + folder("entities-bert")});
+  const Json one = answers("classify-bert").at("cases").at(0);
+  const std::string text = one.at("texts").at(0);
+
+  const Json own = server.json(post("/models/mood/predict", Json{{"text", {text, "b"}}}.dump()));
+  EXPECT_EQ(own, run(folder("classify-bert"), Json{{"text", {text, "b"}}}));
+  // As text-embeddings-inference has it.
+  const Json told = server.json(post("/models/mood/predict", Json{{"inputs", text}}.dump()));
+  EXPECT_EQ(told.size(), 3U);
+  EXPECT_EQ(told.at(0).at("label"), one.at("scores").at(0).at("label"));
+  EXPECT_NEAR(told.at(0).at("score").get<double>(), one.at("scores").at(0).at("score").get<double>(), near);
+  const Json raw =
+      server.json(post("/models/mood/predict", Json{{"inputs", {{text}, {"b"}}}, {"raw_scores", true}}.dump()));
+  ASSERT_EQ(raw.size(), 2U);
+  EXPECT_GT(std::abs(raw.at(0).at(0).at("score").get<double>() - told.at(0).at("score").get<double>()), 1e-6);
+  const Json refused = server.json(post("/models/mood/predict", R"({"inputs": [1]})"), 422);
+  EXPECT_EQ(refused.at("error_type"), "Validation");
+
+  const Json v2 = server.json(post(
+      "/v2/models/mood/infer",
+      Json{{"inputs", {{{"name", "text"}, {"shape", {2}}, {"datatype", "BYTES"}, {"data", {text, "b"}}}}}}.dump()));
+  EXPECT_EQ(v2.at("outputs").at(0).at("shape"), Json::array({2, 3}));
+  EXPECT_NEAR(v2.at("outputs").at(0).at("data").at(0).get<double>(), one.at("logits").at(0).get<double>(), near);
+  const Json named = server.json(
+      post("/v2/models/names/infer",
+           Json{{"inputs", {{{"name", "text"}, {"shape", {1}}, {"datatype", "BYTES"}, {"data", {text}}}}}}.dump()));
+  EXPECT_EQ(named.at("outputs").at(0).at("name"), "entities");
+  EXPECT_TRUE(Json::parse(named.at("outputs").at(0).at("data").at(0).get<std::string>()).is_array());
+  const Json metadata = server.json(get("/v2/models/mood"));
+  EXPECT_EQ(metadata.at("inputs").at(0).at("name"), "text");
+  EXPECT_EQ(metadata.at("inputs").at(0).at("datatype"), "BYTES");
+
+  const Json rank = answers("rank-mpnet").at("cases");
+  std::vector<std::string> texts;
+  for (const Json& pair : rank) texts.push_back(pair.at("text"));
+  const Json ranked = server.json(
+      post("/rerank", Json{{"query", rank.at(0).at("query")}, {"texts", texts}, {"return_text", true}}.dump()));
+  ASSERT_EQ(ranked.size(), texts.size());
+  for (std::size_t i = 0; i < ranked.size(); ++i) {
+    const auto index = ranked.at(i).at("index").get<std::size_t>();
+    EXPECT_EQ(ranked.at(i).at("text"), texts.at(index));
+    if (index == 0) EXPECT_NEAR(ranked.at(i).at("score").get<double>(), rank.at(0).at("score").get<double>(), near);
+    if (i != 0) EXPECT_LE(ranked.at(i).at("score").get<double>(), ranked.at(i - 1).at("score").get<double>());
+  }
+  EXPECT_THAT(server.json(post("/models/mood/rerank", R"({"query": "a", "texts": ["b"]})"), 422).at("error").dump(),
+              HasSubstr("'mood' ranks no texts; ranker does"));
+  EXPECT_THAT(server.json(post("/rerank", R"({"query": "a", "texts": []})"), 422).at("error").dump(),
+              HasSubstr("texts is empty"));
+  EXPECT_GT(server.json(post("/models/mood/tokenize", R"({"inputs": "a"})")).at(0).size(), 2U);
+}
+
+}  // namespace
+}  // namespace gpux::test
