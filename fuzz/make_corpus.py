@@ -126,6 +126,20 @@ def write_projects():
           "  threads: {intra: 4}\n  profile: ./out\n")
 
 
+def write_pictures():
+    folder = HERE.parent / "tests/image/pictures"
+    # As picture.cpp takes the recipe off an input: color, layout, mode, fit.
+    for recipe, name in enumerate(["jpeg-pixel.jpg", "jpeg-gray-progressive.jpg", "jpeg-exif-6.jpg", "jpeg-cmyk.jpg",
+                                   "jpeg-restarts.jpg", "png-interlaced-gray-1.png", "png-palette-alpha.png",
+                                   "png-gray-16.png", "png-exif-6.png", "png-color-key.png", "webp-exif-8.webp",
+                                   "webp-alpha.webp", "webp-lossless.webp"]):  # fmt: skip
+        write("picture", name.split(".")[0], bytes([recipe * 21 % 64]) + (folder / name).read_bytes())
+    write("picture", "animation", b"\0" + (folder.parent / "animation.webp").read_bytes())
+    small = (folder / "png-pixel.png").read_bytes()
+    write("picture", "base64", b"\x11" + base64.encodebytes(small))
+    write("picture", "url", b"\x22data:image/png;base64," + base64.b64encode(small))
+
+
 def write_store():
     digests = ["sha256:" + digit * 64 for digit in "abc"]
     key = "org.cncf.model.filepath"
@@ -306,6 +320,7 @@ if __name__ == "__main__":
     write_values()
     write_models()
     write_projects()
+    write_pictures()
     write_store()
     write_words()
     write_requests()

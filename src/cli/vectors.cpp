@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/base64.h"
 #include "base/files.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
@@ -177,7 +178,7 @@ void VectorWriter::append_fields(std::string& out, const EncodedVector& encoded)
 
 void VectorWriter::append_vector(std::string& out, const EncodedVector& encoded) const {
   if (target_.encoding == VectorEncoding::base64) {
-    out += '"' + embedding::to_base64(encoded.bytes) + '"';
+    out += '"' + to_base64(encoded.bytes) + '"';
     return;
   }
   const auto size = static_cast<std::int64_t>(encoded_size(target_.encoding, source_.dimension));

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/base64.h"
 #include "base/files.h"
 #include "base/spelling.h"
 #include "embedding/vector_encoding.h"

@@ -39,9 +39,4 @@ struct EncodedVector {
 /// Error invalid_input where int8 is asked of NaN or an infinity.
 [[nodiscard]] EncodedVector encode(VectorEncoding encoding, std::span<const float> vector);
 
-/// Base64 of RFC 4648 with padding, on one line.
-[[nodiscard]] std::string to_base64(std::span<const std::byte> bytes);
-/// Empty where the text is not that.
-[[nodiscard]] std::optional<std::vector<std::byte>> from_base64(std::string_view text);
-
 }  // namespace gpux::embedding

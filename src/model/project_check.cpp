@@ -11,6 +11,7 @@
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "image/recipe.h"
 #include "model/declared_type.h"
 #include "model/in_quotes.h"
 #include "tensor/json_text.h"
@@ -82,6 +83,12 @@ class Checker {
         return check_size_maps(node, path);
       case KeyKind::number_map:
         return check_number_map(node, path);
+      case KeyKind::numbers:
+        return check_numbers(node, path);
+      case KeyKind::picture_size:
+        return check_picture_size(node, path);
+      case KeyKind::short_object:
+        return check_short_object(node, key, path);
       case KeyKind::object:
         return check_object(node, key.keys, path, true);
       default:
@@ -152,6 +159,8 @@ class Checker {
         return parse_memory_size(text).value_or(0) > 0;
       case KeyKind::value_type:
         return value_type_from(text).has_value();
+      case KeyKind::ratio:
+        return ratio_from(text).has_value();
       default:
         return true;
     }
@@ -175,6 +184,8 @@ class Checker {
         return "bytes, or a text such as 512MiB, 2GB is accepted";
       case KeyKind::value_type:
         return "ONNX's types are accepted: float32, float16, int64, bool, string, seq(tensor(float)), …";
+      case KeyKind::ratio:
+        return "a number above 0, or a ratio such as 1/255 is accepted";
       default:
         return "a text is accepted";
     }
@@ -266,6 +277,39 @@ class Checker {
     }
   }
 
+  void check_numbers(const TreeNode& node, const std::string& path) {
+    if (node.kind == TreeNode::Kind::map || (node.kind == TreeNode::Kind::list && node.items.empty())) {
+      return refuse(node, path, "a number, or a list of numbers is accepted");
+    }
+    if (node.kind == TreeNode::Kind::scalar) return check_number(node, path);
+    for (std::size_t i = 0; i < node.items.size(); ++i) check_number(*node.items[i], fmt::format("{}[{}]", path, i));
+  }
+
+  void check_number(const TreeNode& node, const std::string& path) {
+    if (node.kind == TreeNode::Kind::scalar && number_from(node.text)) return;
+    refuse(node, path, "a number is accepted");
+  }
+
+  void check_picture_size(const TreeNode& node, const std::string& path) {
+    const auto check_side = [this](const TreeNode& side, const std::string& where) {
+      const auto pixels = side.kind == TreeNode::Kind::scalar ? integer_from(side.text) : std::nullopt;
+      if (pixels && *pixels >= 1 && *pixels <= image::limit_side) return;
+      refuse(side, where, fmt::format("a whole number from 1 to {} is accepted", image::limit_side));
+    };
+    if (node.kind == TreeNode::Kind::scalar) return check_side(node, path);
+    if (node.kind != TreeNode::Kind::list || node.items.size() != 2) {
+      return refuse(node, path, "a size, or a list of two, [height, width], is accepted");
+    }
+    for (std::size_t i = 0; i < 2; ++i) check_side(*node.items[i], fmt::format("{}[{}]", path, i));
+  }
+
+  void check_short_object(const TreeNode& node, const SchemaKey& key, const std::string& path) {
+    if (node.kind == TreeNode::Kind::map) return check_object(node, key.keys, path, true);
+    const auto alone =
+        std::find_if(key.keys.begin(), key.keys.end(), [&](const SchemaKey& k) { return k.name == key.short_form; });
+    check(node, *alone, path);
+  }
+
   void check_provider_list(const TreeNode& node, const SchemaKey& key, const std::string& path) {
     if (node.kind == TreeNode::Kind::scalar) return;
     if (node.kind != TreeNode::Kind::list) return refuse(node, path, "a list of provider names is accepted");
@@ -318,6 +362,26 @@ std::optional<std::int64_t> integer_from(std::string_view text) noexcept {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+std::optional<double> number_from(std::string_view text) noexcept {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::optional<double> ratio_from(std::string_view text) noexcept {
+  const std::size_t slash = text.find('/');
+  std::string_view above = text.substr(0, slash);
+  std::string_view below = slash == std::string_view::npos ? "1" : text.substr(slash + 1);
+  while (above.ends_with(' ')) above.remove_suffix(1);
+  while (below.starts_with(' ')) below.remove_prefix(1);
+  const auto numerator = number_from(above);
+  const auto denominator = number_from(below);
+  if (!numerator || !denominator || *numerator <= 0 || *denominator <= 0) return std::nullopt;
+  const double ratio = *numerator / *denominator;
+  return std::isfinite(ratio) && ratio > 0 ? std::optional(ratio) : std::nullopt;
 }
 
 std::optional<std::chrono::milliseconds> duration_from(std::string_view text) noexcept {

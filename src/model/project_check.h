@@ -50,6 +50,10 @@ std::optional<bool> boolean_from(std::string_view text) noexcept;
 std::optional<std::int64_t> integer_from(std::string_view text) noexcept;
 /// "5", "0.5", "500ms", "5 s", "2m", "1h": more than nothing, at most ten years.
 std::optional<std::chrono::milliseconds> duration_from(std::string_view text) noexcept;
+/// A finite number: "-0.5", "1e-3".
+std::optional<double> number_from(std::string_view text) noexcept;
+/// A number above 0, or two with a slash between: "1/255".
+std::optional<double> ratio_from(std::string_view text) noexcept;
 /// A size, a name, null or -1.
 std::optional<Dimension> dimension_from(const yaml::TreeNode& node);
 

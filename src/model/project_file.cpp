@@ -15,6 +15,7 @@
 #include "model/declared_type.h"
 #include "model/in_quotes.h"
 #include "model/package_manifest.h"
+#include "model/picture_settings.h"
 #include "model/project_check.h"
 #include "model/project_schema.h"
 #include "model/variables.h"
@@ -79,6 +80,7 @@ class Binder {
     project_.outputs = declared_values("outputs");
     bind_runtime();
     if (const TreeNode* serving = at(root_, {"serving"})) project_.serving = read_serving(*serving);
+    if (const TreeNode* node = at(root_, {"preprocessing"})) project_.picture = read_recipe(*node, problems_);
     bind_text();
   }
 

@@ -12,6 +12,7 @@
 
 #include "gpux/model_info.h"
 #include "gpux/options.h"
+#include "image/recipe.h"
 #include "model/yaml_document.h"
 
 namespace gpux {
@@ -101,6 +102,7 @@ struct ProjectFile {
   std::optional<std::vector<DeclaredValue>> inputs, outputs;  ///< empty: not declared
   RuntimeSettings runtime;
   ServingSettings serving;
+  std::optional<image::Recipe> picture;  ///< empty: `preprocessing` has no key that is about pictures
   DeclaredText text;
   std::vector<std::pair<std::string, std::string>> metadata;
 

@@ -1,10 +1,12 @@
 #include "model/project_schema.h"
 
+#include <algorithm>
 #include <array>
 
 #include <nlohmann/json.hpp>
 
 #include "gpux/tensor.h"
+#include "image/recipe.h"
 
 namespace gpux {
 namespace {
@@ -135,6 +137,43 @@ constexpr std::array<SchemaKey, 16> served_model_keys{{
     warm_up_key,
 }};
 
+constexpr std::array<std::string_view, 2> interpolations{"bilinear", "bicubic"};
+constexpr std::array<std::string_view, 3> fits{"stretch", "shortest", "letterbox"};
+constexpr std::array<std::string_view, 1> normalizations{"imagenet"};
+constexpr std::array<std::string_view, 4> colors{"rgb", "bgr", "gray", "rgba"};
+constexpr std::array<std::string_view, 2> layouts{"NCHW", "NHWC"};
+constexpr std::array<std::string_view, 12> picture_types{"float32", "float16", "bfloat16", "float64",
+                                                         "uint8",   "int8",    "uint16",   "int16",
+                                                         "uint32",  "int32",   "uint64",   "int64"};
+
+constexpr std::array<SchemaKey, 4> resize_keys{{
+    {"size", picture_size, "[height, width], or one size: the shorter side's.", true},
+    {"mode", choice, "How pixels are made of others; as torchvision, with antialias.", false, no_keys, interpolations},
+    {"fit", choice, "What becomes of a picture of another form.", false, no_keys, fits},
+    {"fill", numbers, "Levels around a letterbox; 114 without it."},
+}};
+
+constexpr std::array<SchemaKey, 4> normalize_keys{{
+    {"preset", choice, "A mean and std by name.", false, no_keys, normalizations},
+    {"scale", ratio, "What levels of 0 to 255 are multiplied by first; 1/255 without it, 1 for whole-number types."},
+    {"mean", numbers, "Then subtracted: one for each channel, or one for all."},
+    {"std", numbers, "Then divided by."},
+}};
+
+constexpr SchemaKey resize_key{
+    "resize",  short_object, "The size that pictures get.", false, resize_keys, no_choices, no_minimum, "",
+    INT32_MAX, "size"};
+constexpr SchemaKey crop_key{"crop", picture_size, "The middle of that: [height, width], or one size for both."};
+constexpr SchemaKey normalize_key{
+    "normalize", short_object, "What becomes of levels of 0 to 255.", false, normalize_keys, no_choices, no_minimum, "",
+    INT32_MAX,   "preset"};
+constexpr SchemaKey color_key{"color", choice, "The channels and their order; rgb without it.", false, no_keys, colors};
+constexpr SchemaKey layout_key{"layout", choice, "The order of dimensions; NCHW without it.", false, no_keys, layouts};
+constexpr SchemaKey dtype_key{"dtype", choice,  "The element type; the model's input's without it.",
+                              false,   no_keys, picture_types};
+constexpr SchemaKey max_pixels_key{
+    "max_pixels", integer, "The most pixels a picture may have; 33554432 without it.", false, no_keys, no_choices, 1};
+
 constexpr std::array<SchemaKey, 2> models_file_keys{{
     {"models", named_objects, "What is served.", true, served_model_keys, no_choices, no_minimum, "", INT32_MAX,
      "model"},
@@ -150,7 +189,7 @@ constexpr std::array<std::string_view, 2> sides{"left", "right"};
 constexpr std::array<std::string_view, 3> pair_truncations{"longest_first", "only_first", "only_second"};
 constexpr std::array<std::string_view, 5> aggregations{"none", "simple", "first", "average", "max"};
 
-constexpr std::array<SchemaKey, 6> preprocessing_keys{{
+constexpr std::array<SchemaKey, 13> preprocessing_keys{{
     {"tokenizer", text,
      "A tokenizer.json, or a folder with one, inside this file's folder: the model then takes texts."},
     {"max_length", integer, "The most tokens of a text, with the special ones.", false, no_keys, no_choices, 1},
@@ -158,6 +197,13 @@ constexpr std::array<SchemaKey, 6> preprocessing_keys{{
      paddings},
     {"truncation_side", choice, "The end at which longer texts are cut.", false, no_keys, sides},
     {"pair_truncation", choice, "Which of two texts gives way.", false, no_keys, pair_truncations},
+    resize_key,
+    crop_key,
+    normalize_key,
+    color_key,
+    layout_key,
+    dtype_key,
+    max_pixels_key,
     {"custom", text, "", false, no_keys, no_choices, no_minimum, custom_refused},
 }};
 
@@ -204,6 +250,7 @@ Json nullable(Json accepted, bool required) {
 }
 
 Json schema_of(const SchemaKey& key);
+Json kind_schema(const SchemaKey& key);
 
 Json object_schema(std::span<const SchemaKey> keys, bool with_name = true) {
   Json properties = Json::object();
@@ -269,6 +316,32 @@ Json number_schema() {
        reference("variable")});
 }
 
+Json finite_number_schema() {
+  return any_of({{{"type", "number"}},
+                 {{"type", "string"}, {"pattern", "^-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]+)?$"}},
+                 reference("variable")});
+}
+
+Json ratio_schema() {
+  return any_of(
+      {{{"type", "number"}, {"exclusiveMinimum", 0}},
+       {{"type", "string"}, {"pattern", "^[0-9]+([.][0-9]+)?([eE][-+]?[0-9]+)?( */ *[0-9]+([.][0-9]+)?)?$"}}});
+}
+
+Json picture_size_schema() {
+  const Json side = any_of({integer_schema(1, image::limit_side), reference("variable")});
+  Json both = list_of(side);
+  both["minItems"] = 2;
+  both["maxItems"] = 2;
+  return any_of({side, std::move(both)});
+}
+
+Json short_object_schema(const SchemaKey& key) {
+  const auto alone =
+      std::find_if(key.keys.begin(), key.keys.end(), [&](const SchemaKey& k) { return k.name == key.short_form; });
+  return any_of({kind_schema(*alone), object_schema(key.keys)});
+}
+
 Json kind_schema(const SchemaKey& key) {
   switch (key.kind) {
     case text:
@@ -305,6 +378,14 @@ Json kind_schema(const SchemaKey& key) {
       return nullable(list_of(map_of(integer_schema(1))), key.required);
     case number_map:
       return nullable(map_of(number_schema()), key.required);
+    case numbers:
+      return nullable(reference("numbers"), key.required);
+    case ratio:
+      return alternatives(reference("ratio"), key.required);
+    case picture_size:
+      return nullable(reference("picture_size"), key.required);
+    case short_object:
+      return nullable(short_object_schema(key), key.required);
     case object:
       return nullable(object_schema(key.keys), key.required);
   }
@@ -346,6 +427,9 @@ Json definitions() {
   definitions["value_type"] = value_type_schema();
   definitions["dimension"] =
       any_of({{{"type", "integer"}, {"minimum", -1}}, {{"type", "string"}, {"minLength", 1}}, {{"type", "null"}}});
+  definitions["numbers"] = any_of({finite_number_schema(), list_of(finite_number_schema())});
+  definitions["ratio"] = ratio_schema();
+  definitions["picture_size"] = picture_size_schema();
   definitions["text_map"] = map_of(any_of({reference("text"), {{"type", "null"}}}));
   return definitions;
 }

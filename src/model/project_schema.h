@@ -27,6 +27,10 @@ enum class KeyKind : std::uint8_t {
   worker_count,   ///< a whole number from 1, auto or devices
   size_maps,      ///< list of maps of names to whole numbers from 1
   number_map,     ///< names with numbers, as JSON writes them; NaN, Infinity and -Infinity too
+  numbers,        ///< a finite number, or a list of them
+  ratio,          ///< a number above 0, or two with a slash between: 1/255
+  picture_size,   ///< a side in pixels, or a list of height and width
+  short_object,   ///< `keys`, or what stands for `short_form` alone
 };
 
 /// One key of gpux.yml: what the reader checks and the published JSON schema says, both from this one table.
@@ -40,7 +44,8 @@ struct SchemaKey {
   std::int64_t minimum = 0;                   ///< integer
   std::string_view refused;                   ///< not empty: the key is known, but refused, and this says why
   std::int64_t maximum = INT32_MAX;           ///< integer
-  std::string_view short_form = "type";       ///< named_objects: the key that a text alone stands for
+  std::string_view short_form = "type";       ///< named_objects, short_object: the key that a value alone
+                                              ///< stands for
 };
 
 /// The root: an object whose keys are gpux.yml's.

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/base64.h"
 #include "base/spelling.h"
-#include "embedding/vector_encoding.h"
 #include "gpux/error.h"
 #include "tensor/json_writer.h"
 
@@ -336,7 +336,7 @@ Decode read_decode(std::string_view body) {
 void append_vector(std::string& out, const std::vector<float>& vector, bool base64) {
   if (base64) {
     out += '"';
-    out += embedding::to_base64(std::as_bytes(std::span(vector)));
+    out += to_base64(std::as_bytes(std::span(vector)));
     out += '"';
     return;
   }

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/base64.h"
 #include "gpux/error.h"
 
 namespace gpux::embedding {
@@ -82,29 +83,8 @@ TEST(VectorEncodings, PackSignsAsNumpyDoes) {
   }
 }
 
-TEST(VectorEncodings, WriteAndReadBase64) {
-  struct {
-    std::string_view bytes, text;
-  } const cases[]{{"", ""},
-                  {"f", "Zg=="},
-                  {"fo", "Zm8="},
-                  {"foo", "Zm9v"},
-                  {"foob", "Zm9vYg=="},
-                  {"fooba", "Zm9vYmE="},
-                  {"foobar", "Zm9vYmFy"},
-                  {"\xfb\xff\xfe", "+//+"}};
-
-  for (const auto& each : cases) {
-    const auto bytes = std::as_bytes(std::span(each.bytes));
-    EXPECT_EQ(to_base64(bytes), each.text);
-    const auto back = from_base64(each.text);
-    ASSERT_TRUE(back) << each.text;
-    EXPECT_TRUE(std::equal(back->begin(), back->end(), bytes.begin(), bytes.end())) << each.text;
-  }
+TEST(VectorEncodings, WriteBase64OfTheirBytes) {
   EXPECT_EQ(to_base64(encode(VectorEncoding::base64, std::vector<float>{1, -2}).bytes), "AACAPwAAAMA=");
-  for (const char* wrong : {"Zg", "Zg=", "Z===", "Zm9*", "====", "Zg==Zg==", "Zm 9"}) {
-    EXPECT_FALSE(from_base64(wrong)) << wrong;
-  }
 }
 
 }  // namespace

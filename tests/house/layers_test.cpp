@@ -1,5 +1,5 @@
-// The order of the modules: what a folder under src/ may include, and where ONNX Runtime, the HTTP library and gRPC may
-// be named.
+// The order of the modules: what a folder under src/ may include, and where ONNX Runtime, the HTTP library, gRPC and
+// the decoders of pictures may be named.
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -22,10 +22,11 @@ const std::map<std::string, std::vector<std::string>> right_below{
     {"base", {}},
     {"text", {"base"}},
     {"tensor", {"base"}},
+    {"image", {"tensor"}},
     {"onnx", {"tensor"}},
     {"ort", {"tensor"}},
     {"provider", {"ort"}},
-    {"model", {"onnx"}},
+    {"model", {"onnx", "image"}},
     {"runtime", {"provider", "model"}},
     {"embedding", {"runtime", "text"}},
     {"pipeline", {"embedding"}},
@@ -114,6 +115,20 @@ TEST(Layers, OnlyTheGrpcFolderNamesGrpcAndProtobuf) {
       if (text.find(word) == std::string::npos) continue;
       inside += is_inside ? 1 : 0;
       EXPECT_TRUE(is_inside) << file << " names " << word;
+    }
+  }
+  EXPECT_GT(inside, 0U);
+}
+
+TEST(Layers, OnlyTheImageFolderNamesTheDecodersOfPictures) {
+  const std::regex decoder(R"re((<jpeglib|<jerror|<turbojpeg|<png|<webp/))re");
+  std::size_t inside = 0;
+  for (const fs::path& file : files_of(source_folder)) {
+    const std::vector<std::string> found = matches(gpux::read_file(file), decoder);
+    if (file.lexically_relative(source_folder).begin()->string() == "image") {
+      inside += found.size();
+    } else {
+      EXPECT_TRUE(found.empty()) << file << " names " << found.front();
     }
   }
   EXPECT_GT(inside, 0U);

@@ -112,6 +112,48 @@ metadata: {author: me, year: 2024}
   EXPECT_EQ(project.where("not.given"), "/project/gpux.yml");
 }
 
+TEST_F(ProjectFileTest, HoldsHowPicturesBecomeInputs) {
+  EXPECT_FALSE(parse("").picture);
+  EXPECT_FALSE(parse("preprocessing: {resize: }").picture);
+
+  const image::Recipe short_forms =
+      *parse("preprocessing: {resize: [200, 300], normalize: imagenet, color: bgr}").picture;
+  EXPECT_EQ(short_forms.resize->size, (image::Size{200, 300}));
+  EXPECT_EQ(short_forms.resize->fit, image::Fit::stretch);
+  EXPECT_EQ(short_forms.resize->mode, image::Interpolation::bilinear);
+  EXPECT_EQ(short_forms.color, image::Color::bgr);
+  EXPECT_EQ(short_forms.mean, (std::vector<double>{0.406, 0.456, 0.485}));
+  EXPECT_EQ(short_forms.standard_deviation, (std::vector<double>{0.225, 0.224, 0.229}));
+  EXPECT_FALSE(short_forms.scale || short_forms.crop || short_forms.type);
+  EXPECT_EQ(short_forms.layout, image::Layout::nchw);
+  EXPECT_EQ(short_forms.max_pixels, image::default_max_pixels);
+
+  const image::Recipe whole = *parse(R"(preprocessing:
+  resize: {size: 256, mode: bicubic}
+  crop: [224, '${FOUR}']
+  normalize: {scale: 1/128, mean: 1, std: [0.5, 1, 2]}
+  layout: NHWC
+  dtype: float16
+  max_pixels: 4096
+)")
+                                   .picture;
+  EXPECT_EQ(whole.resize->size, (image::Size{256, 256}));
+  EXPECT_EQ(whole.resize->fit, image::Fit::shortest);
+  EXPECT_EQ(whole.resize->mode, image::Interpolation::bicubic);
+  EXPECT_EQ(*whole.crop, (image::Size{224, 4}));
+  EXPECT_EQ(whole.scale, 1.0 / 128);
+  EXPECT_EQ(whole.mean, std::vector<double>{1});
+  EXPECT_EQ(whole.standard_deviation, (std::vector<double>{0.5, 1, 2}));
+  EXPECT_EQ(whole.layout, image::Layout::nhwc);
+  EXPECT_EQ(whole.type, ElementType::float16);
+  EXPECT_EQ(whole.max_pixels, 4096U);
+
+  const image::Recipe boxed = *parse("preprocessing: {resize: {size: 640, fit: letterbox}}").picture;
+  EXPECT_EQ(boxed.resize->fit, image::Fit::letterbox);
+  EXPECT_EQ(boxed.resize->size, (image::Size{640, 640}));
+  EXPECT_EQ(boxed.resize->fill, std::vector<double>{114});
+}
+
 TEST_F(ProjectFileTest, RequestsProvidersInOneWay) {
   EXPECT_EQ(parse("runtime: {gpu: {backend: cuda}}").provider_request()->providers, "cuda");
   // A list is exactly itself, also of one.

@@ -86,6 +86,8 @@ class Validator {
       return !value.is_array() ||
              std::all_of(value.begin(), value.end(), [&](const Json& item) { return accepts(wanted, item); });
     }
+    if (keyword == "minItems") return !value.is_array() || value.size() >= wanted.get<std::size_t>();
+    if (keyword == "maxItems") return !value.is_array() || value.size() <= wanted.get<std::size_t>();
     if (keyword == "required") {
       return !value.is_object() || std::all_of(wanted.begin(), wanted.end(), [&](const Json& name) {
         return value.contains(name.get<std::string>());

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "image/decode.h"
+
+namespace gpux::image {
+
+/// A picture as it lies in the file.
+struct Decoded {
+  Picture picture;
+  std::vector<std::byte> exif;  ///< a TIFF structure, with or without "Exif\0\0" before it; empty where there is none
+};
+
+/// One file of each format, whose first bytes are right. Errors as decode().
+Decoded decode_jpeg(std::span<const std::byte> file, std::size_t channels, const Limits& limits);
+Decoded decode_png(std::span<const std::byte> file, std::size_t channels, const Limits& limits);
+Decoded decode_webp(std::span<const std::byte> file, std::size_t channels, const Limits& limits);
+
+/// Error invalid_input where a header claims more than the limits.
+void require_within(Format format, Size size, const Limits& limits);
+
+/// Error invalid_input: "cannot read the JPEG picture: REASON".
+[[noreturn]] void refuse(Format format, std::string_view reason);
+
+/// One channel of three or four, by Pillow's weights.
+Picture grayed(const Picture& picture);
+
+}  // namespace gpux::image

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string_view>
+
+#include "gpux/tensor.h"
+#include "image/recipe.h"
+
+namespace gpux::image {
+
+/// In which forms a picture may come. Which one a value has is seen from the value: a data URL by "data:", a file's
+/// bytes by their beginning, base64 by what it decodes to; the rest is taken for a path.
+struct Sources {
+  bool bytes = true;     ///< the file itself: JPEG, PNG or WebP
+  bool base64 = true;    ///< RFC 4648 with padding; line breaks may stand in it
+  bool data_url = true;  ///< "data:image/png;base64,…"
+  bool path = false;     ///< of a file on this machine: for who may read it anyway, never for clients of a server
+};
+
+/// One picture as a model's input; the shape is prepare()'s.
+/// Errors: invalid_input where the value has none of the forms that are allowed, or is no picture that decode() takes;
+/// for a path also not_found, permission and storage; those of prepare().
+[[nodiscard]] Tensor read_picture(std::string_view value, const Recipe& recipe, const Sources& sources = {});
+
+}  // namespace gpux::image
