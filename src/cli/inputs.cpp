@@ -44,8 +44,23 @@ NamedValues read_npz_file(const std::filesystem::path& file, const Signature& si
   return item;
 }
 
-Value read_value_file(const std::filesystem::path& file, const SignatureEntry& entry) {
+bool is_picture(const std::string& extension) {
+  return extension == ".png" || extension == ".jpg" || extension == ".jpeg" || extension == ".webp";
+}
+
+Value read_value_file(const std::filesystem::path& file, const SignatureEntry& entry,
+                      const runtime::PictureInput* picture) {
   const std::string extension = lower(file.extension().string());
+  if (is_picture(extension)) {
+    if (picture == nullptr || picture->name != entry.name) {
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("'{}' is a picture, and input '{}' is given none: gpux.yml has to say under "
+                              "'preprocessing' what becomes of it",
+                              file.string(), entry.name));
+    }
+    const MappedFile mapped(file);
+    return image::read_picture(mapped.text(), picture->recipe, {.base64 = false, .data_url = false});
+  }
   if (extension == ".npy") {
     const auto mapped = std::make_shared<MappedFile>(file);
     return read_npy(mapped->bytes(), tensor_type(entry), mapped);
@@ -53,34 +68,40 @@ Value read_value_file(const std::filesystem::path& file, const SignatureEntry& e
   if (extension == ".pb") return onnx::read_value_file(file, entry.type);
   if (extension == ".json") {
     const MappedFile mapped(file);
-    return read_json_value(mapped.text(), entry.type, entry.name);
+    return runtime::read_json_input(mapped.text(), entry, picture);
   }
-  throw Error(ErrorCode::invalid_input,
-              fmt::format("'{}': of files for one input, .npy, .pb and .json are read", file.string()));
+  throw Error(
+      ErrorCode::invalid_input,
+      fmt::format("'{}': of files for one input, .npy, .pb, .json and pictures (.png .jpg .jpeg .webp) are read",
+                  file.string()));
 }
 
-runtime::Items read_file_input(const std::filesystem::path& file, const Signature& signature) {
+runtime::Items read_file_input(const std::filesystem::path& file, const Signature& signature,
+                               const runtime::PictureInput* picture) {
   const std::string extension = lower(file.extension().string());
   try {
     if (extension == ".json") {
       const MappedFile mapped(file);
-      return runtime::read_json_items(mapped.text(), signature);
+      return runtime::read_json_items(mapped.text(), signature, picture);
     }
     if (extension == ".jsonl" || extension == ".ndjson") {
       const MappedFile mapped(file);
-      return runtime::read_json_lines(mapped.text(), signature);
+      return runtime::read_json_lines(mapped.text(), signature, picture);
     }
     if (extension == ".npz") return {{read_npz_file(file, signature)}, false};
-    if (extension == ".npy" || extension == ".pb") {
+    if (extension == ".npy" || extension == ".pb" || is_picture(extension)) {
       const SignatureEntry& entry = runtime::only_input(signature, file.string());
-      return {{{{entry.name, read_value_file(file, entry)}}}, false};
+      return {{{{entry.name, read_value_file(file, entry, picture)}}}, false};
     }
   } catch (const Error& error) {
     throw error.code() == ErrorCode::invalid_input ? error.within(where_of(file)) : error;
   }
   const MappedFile mapped(file);
-  if (is_object(mapped.text()) || is_array(mapped.text())) return runtime::read_json_items(mapped.text(), signature);
-  throw Error(ErrorCode::invalid_input, fmt::format("'{}': .json, .jsonl, .npz, .npy and .pb are read", file.string()));
+  if (is_object(mapped.text()) || is_array(mapped.text()))
+    return runtime::read_json_items(mapped.text(), signature, picture);
+  throw Error(
+      ErrorCode::invalid_input,
+      fmt::format("'{}': .json, .jsonl, .npz, .npy, .pb and pictures (.png .jpg .jpeg .webp) are read", file.string()));
 }
 
 // "x=[1,2]", "x=@x.npy": the longest input's name that fits, as names may hold '='.
@@ -95,22 +116,22 @@ const SignatureEntry* named_entry(const std::string& text, const Signature& sign
   return found;
 }
 
-NamedValue read_named(const std::string& text, const Signature& signature) {
+NamedValue read_named(const std::string& text, const Signature& signature, const runtime::PictureInput* picture) {
   const SignatureEntry* entry = named_entry(text, signature);
   if (entry == nullptr) entry = &runtime::input_entry(signature, text.substr(0, text.find('=')));
   const std::string value = text.substr(entry->name.size() + 1);
-  if (value.starts_with("@")) return {entry->name, read_value_file(value.substr(1), *entry)};
-  return {entry->name, read_json_value(value, entry->type, entry->name)};
+  if (value.starts_with("@")) return {entry->name, read_value_file(value.substr(1), *entry, picture)};
+  return {entry->name, runtime::read_json_input(value, *entry, picture)};
 }
 
-runtime::Items read_one(const std::string& text, const Signature& signature) {
-  if (is_standard_input(text)) return runtime::read_json_items(read_standard_input(), signature);
-  if (text.starts_with("@")) return read_file_input(text.substr(1), signature);
+runtime::Items read_one(const std::string& text, const Signature& signature, const runtime::PictureInput* picture) {
+  if (is_standard_input(text)) return runtime::read_json_items(read_standard_input(), signature, picture);
+  if (text.starts_with("@")) return read_file_input(text.substr(1), signature, picture);
   const bool looks_like_json = is_object(text) || is_array(text);
   if (named_entry(text, signature) != nullptr || (!looks_like_json && text.find('=') != std::string::npos)) {
-    return {{{read_named(text, signature)}}, false};
+    return {{{read_named(text, signature, picture)}}, false};
   }
-  if (looks_like_json || !std::filesystem::exists(text)) return runtime::read_json_items(text, signature);
+  if (looks_like_json || !std::filesystem::exists(text)) return runtime::read_json_items(text, signature, picture);
   throw Error(ErrorCode::usage, fmt::format("--input {} is a file: write --input @{}", text, text));
 }
 
@@ -138,9 +159,9 @@ bool reads_standard_input(const InputFlags& flags) {
 }
 
 void add_input_flags(CLI::App& verb, InputFlags& flags) {
-  verb.add_option(
-          "-i,--input", flags.inputs,
-          "JSON, @FILE (.json .jsonl .npz .npy .pb), - for standard input, or NAME=JSON, NAME=@FILE; repeatable")
+  verb.add_option("-i,--input", flags.inputs,
+                  "JSON, @FILE (.json .jsonl .npz .npy .pb .png .jpg .webp), - for standard input, or NAME=JSON, "
+                  "NAME=@FILE; repeatable")
       ->allow_extra_args(false);  // one text a flag: else CLI11 takes "[…]" apart
   verb.add_option("-f,--file", flags.file, "the same as --input @FILE");
 }
@@ -149,13 +170,13 @@ bool given(const InputFlags& flags) {
   return !flags.inputs.empty() || !flags.file.empty();
 }
 
-runtime::Items read_inputs(const InputFlags& flags, const Signature& signature) {
+runtime::Items read_inputs(const InputFlags& flags, const Signature& signature, const runtime::PictureInput* picture) {
   std::vector<std::string> texts = flags.inputs;
   if (!flags.file.empty()) texts.push_back(flags.file == "-" ? "-" : "@" + flags.file);
   if (texts.empty()) return {{NamedValues{}}, false};
   runtime::Items inputs;
   for (const std::string& text : texts) {
-    runtime::Items part = read_one(text, signature);
+    runtime::Items part = read_one(text, signature, picture);
     if (texts.size() == 1) return part;
     if (part.is_list) throw Error(ErrorCode::usage, "a list of objects cannot be joined with other --input");
     if (inputs.items.empty()) inputs.items.emplace_back();

@@ -21,7 +21,9 @@ void add_input_flags(CLI::App& verb, InputFlags& flags);
 /// Reads them in the types that the signature declares: JSON texts, @FILE.{json,jsonl,npz,npy,pb}, - for standard
 /// input, NAME=VALUE. Without any: one item without inputs, for models that need none.
 /// Errors invalid_input with the place, not_found, usage.
-runtime::Items read_inputs(const InputFlags& flags, const Signature& signature);
+/// Texts and picture files for `picture`, which may be null, are pictures.
+runtime::Items read_inputs(const InputFlags& flags, const Signature& signature,
+                           const runtime::PictureInput* picture = nullptr);
 
 /// Whether any input was given.
 bool given(const InputFlags& flags);

@@ -43,6 +43,7 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
   opened.info.version = opened.located.version;
   const ProjectFile* project = opened.located.project ? &*opened.located.project : nullptr;
   opened.pipeline = open_pipeline(opened.located.onnx_file, project, opened.info.signature);
+  opened.picture = runtime::picture_input(project, opened.info.signature, {.path = true});
   if (project != nullptr) require_match(*project, pipeline::declarable(opened.info.signature, *project));
   return opened;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "gpux/runtime.h"
 #include "model/locate.h"
 #include "pipeline/pipeline.h"
+#include "runtime/picture_input.h"
 
 namespace gpux::cli {
 
@@ -18,6 +20,8 @@ struct OpenModel {
   ModelInfo info;
   LoadSettings settings;
   std::shared_ptr<const pipeline::Pipeline> pipeline;  ///< null where the model is given no texts
+
+  std::optional<runtime::PictureInput> picture;  ///< empty where the model is given no pictures
 
   /// What callers give and get.
   [[nodiscard]] const Signature& signature() const noexcept {

@@ -78,9 +78,10 @@ void run_model(const RunFlags& flags, Context& context) {
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
-  const runtime::Items inputs = given(flags.inputs) || !flags.benchmark
-                                    ? read_inputs(flags.inputs, model.signature())
-                                    : runtime::Items{{synthetic_inputs(model.info.signature)}, false};
+  const runtime::Items inputs =
+      given(flags.inputs) || !flags.benchmark
+          ? read_inputs(flags.inputs, model.signature(), model.picture ? &*model.picture : nullptr)
+          : runtime::Items{{synthetic_inputs(model.info.signature)}, false};
   check_output(flags, model.signature(), inputs.is_list);
   const Runtime runtime = model.load();
   if (flags.benchmark) {
@@ -126,6 +127,7 @@ void add_run(CLI::App& program, Context& context) {
   verb->footer(
       "Examples:\n"
       "  gpux run model.onnx --input '{\"x\": [[1, 2, 3]]}'\n"
+      "  gpux run digits --input @digit.png\n"
       "  gpux run digits:1.0.0 --input image=@digit.npy --provider cuda,cpu --output result.json");
   verb->callback([flags, &context] { run_model(*flags, context); });
 }

@@ -144,6 +144,11 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   auto served = std::make_unique<server::ServedModel>(listed.name, listed.version, std::move(loaded),
                                                       std::move(opened.located.project), options);
   if (opened.pipeline) served->set_pipeline(opened.pipeline);
+  if (opened.picture) {
+    // What lies on this machine is not for clients to name.
+    opened.picture->sources.path = false;
+    served->set_picture(*opened.picture);
+  }
   if (sentences) add_encoder(*served, *std::move(sentences));
   served->warm_up();
   return served;

@@ -19,21 +19,11 @@ std::vector<std::string> names_of(const Signature& signature) {
   return names;
 }
 
-// A text alone stands for a list of one, where texts are asked for.
-Value read_input(std::string_view raw, const SignatureEntry& entry) {
-  const ValueType& type = entry.type;
-  const bool takes_texts = type.kind == ValueKind::tensor && type.element == ElementType::string && type.dimensions &&
-                           type.dimensions->size() == 1 && type.dimensions->front().size.value_or(1) == 1;
-  const std::size_t begin = takes_texts ? raw.find_first_not_of(" \t\r\n") : std::string_view::npos;
-  if (begin == std::string_view::npos || raw[begin] != '"') return read_json_value(raw, type, entry.name);
-  return read_json_value(fmt::format("[{}]", raw), type, entry.name);
-}
-
-NamedValues read_object(std::string_view text, const Signature& signature) {
+NamedValues read_object(std::string_view text, const Signature& signature, const PictureInput* picture) {
   NamedValues item;
   for (const JsonInput& member : split_object(text)) {
     const SignatureEntry& entry = input_entry(signature, member.name);
-    item.emplace_back(entry.name, read_input(member.raw, entry));
+    item.emplace_back(entry.name, read_json_input(member.raw, entry, picture));
   }
   return item;
 }
@@ -119,13 +109,41 @@ const SignatureEntry& only_input(const Signature& signature, const std::string& 
   return *only;
 }
 
-Items read_json_lines(std::string_view text, const Signature& signature) {
+Value read_json_input(std::string_view text, const SignatureEntry& entry, const PictureInput* picture) {
+  constexpr std::string_view space = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(space);
+  const bool is_text = begin != std::string_view::npos && text[begin] == '"';
+  const std::size_t second = is_array(text) ? text.find_first_not_of(space, begin + 1) : std::string_view::npos;
+  const bool is_list = second != std::string_view::npos && text[second] == '"';
+  ValueType texts;
+  texts.kind = ValueKind::tensor;
+  texts.element = ElementType::string;
+  texts.dimensions = std::vector<Dimension>(1);
+  // A text alone stands for a list of one.
+  const auto read_texts = [&](const ValueType& type) {
+    return is_text ? read_json_value(fmt::format("[{}]", text), type, entry.name)
+                   : read_json_value(text, type, entry.name);
+  };
+  if (picture != nullptr && picture->name == entry.name && (is_text || is_list)) {
+    try {
+      return read_pictures(*picture, read_texts(texts).tensor()->strings());
+    } catch (const Error& error) {
+      throw error.within(fmt::format("input '{}'", entry.name));
+    }
+  }
+  const ValueType& type = entry.type;
+  const bool takes_texts = type.kind == ValueKind::tensor && type.element == ElementType::string && type.dimensions &&
+                           type.dimensions->size() == 1 && type.dimensions->front().size.value_or(1) == 1;
+  return takes_texts ? read_texts(type) : read_json_value(text, type, entry.name);
+}
+
+Items read_json_lines(std::string_view text, const Signature& signature, const PictureInput* picture) {
   Items inputs;
   inputs.is_list = true;
   const std::vector<std::string_view> lines = split_lines(text);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     try {
-      inputs.items.push_back(read_object(lines[i], signature));
+      inputs.items.push_back(read_object(lines[i], signature, picture));
     } catch (const Error& error) {
       throw error.within(fmt::format("item {}", i));
     }
@@ -133,11 +151,11 @@ Items read_json_lines(std::string_view text, const Signature& signature) {
   return inputs;
 }
 
-Items read_json_items(std::string_view text, const Signature& signature) {
+Items read_json_items(std::string_view text, const Signature& signature, const PictureInput* picture) {
   Items inputs;
   if (is_object(text)) {
-    if (split_lines(text).size() > 1) return read_json_lines(text, signature);
-    inputs.items.push_back(read_object(text, signature));
+    if (split_lines(text).size() > 1) return read_json_lines(text, signature, picture);
+    inputs.items.push_back(read_object(text, signature, picture));
     return inputs;
   }
   if (is_array(text)) {
@@ -146,7 +164,7 @@ Items read_json_items(std::string_view text, const Signature& signature) {
       inputs.is_list = true;
       for (std::size_t i = 0; i < elements.size(); ++i) {
         try {
-          inputs.items.push_back(read_object(elements[i], signature));
+          inputs.items.push_back(read_object(elements[i], signature, picture));
         } catch (const Error& error) {
           throw error.within(fmt::format("item {}", i));
         }
@@ -155,7 +173,7 @@ Items read_json_items(std::string_view text, const Signature& signature) {
     }
   }
   const SignatureEntry& entry = only_input(signature, "a JSON value");
-  inputs.items.push_back({{entry.name, read_input(text, entry)}});
+  inputs.items.push_back({{entry.name, read_json_input(text, entry, picture)}});
   return inputs;
 }
 

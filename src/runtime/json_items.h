@@ -8,6 +8,7 @@
 #include "gpux/model_info.h"
 #include "gpux/tensor.h"
 #include "model/project_file.h"
+#include "runtime/picture_input.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::runtime {
@@ -26,12 +27,16 @@ const SignatureEntry& input_entry(const Signature& signature, std::string_view n
 const SignatureEntry& only_input(const Signature& signature, const std::string& what);
 
 /// Reads JSON in the types that the signature declares: an object {input: value}, a list of objects, objects one a
-/// line, or the bare value of a model with a single input; a text alone is a list of one. Errors invalid_input with the
+/// line, or the bare value of a model with a single input; a text alone is a list of one.
+/// Texts for `picture`, which may be null, are pictures. Errors invalid_input with the
 /// place.
-Items read_json_items(std::string_view text, const Signature& signature);
+Items read_json_items(std::string_view text, const Signature& signature, const PictureInput* picture = nullptr);
 
 /// One object a line: a list however many there are.
-Items read_json_lines(std::string_view text, const Signature& signature);
+Items read_json_lines(std::string_view text, const Signature& signature, const PictureInput* picture = nullptr);
+
+/// One value, in the same way.
+Value read_json_input(std::string_view text, const SignatureEntry& entry, const PictureInput* picture = nullptr);
 
 /// One result as a JSON object {output: nested list}, with "labels" where `declared` has some; texts that it says are
 /// JSON stand as they are.

@@ -163,12 +163,26 @@ std::string fitting_model(std::string_view body, const std::vector<std::shared_p
   return found;
 }
 
+// JSON, or a picture itself.
+runtime::Items read_items(const http::Request& request, const ServedModel& model) {
+  const std::string type = lower(request.headers["Content-Type"]);
+  if (!type.starts_with("image/")) {
+    return runtime::read_json_items(request.body.text(), model.signature(), model.picture());
+  }
+  const runtime::PictureInput* picture = model.picture();
+  if (picture == nullptr) {
+    throw Error(ErrorCode::invalid_input, fmt::format("the body is a picture, and '{}' takes none", model.name()));
+  }
+  Tensor tensor = image::read_picture(request.body.text(), picture->recipe, {.base64 = false, .data_url = false});
+  return {{{{picture->name, std::move(tensor)}}}, false};
+}
+
 void predict_with(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model) {
   const http::Request& request = exchange->request();
   const std::optional<Clock::time_point> deadline = deadline_of(request);
   runtime::Items items;
   try {
-    items = runtime::read_json_items(request.body.text(), model->signature());
+    items = read_items(request, *model);
   } catch (const Error& error) {
     model->statistics().count(error, request.arrived);
     throw;

@@ -17,6 +17,7 @@
 #include "gpux/runtime.h"
 #include "model/project_file.h"
 #include "pipeline/pipeline.h"
+#include "runtime/picture_input.h"
 #include "runtime/scheduler.h"
 #include "server/workers.h"
 
@@ -129,6 +130,12 @@ class ServedModel {
   /// Before the first request.
   void set_pipeline(std::shared_ptr<const pipeline::Pipeline> pipeline);
 
+  /// The input that is given pictures; null where none is.
+  [[nodiscard]] const runtime::PictureInput* picture() const noexcept { return picture_ ? &*picture_ : nullptr; }
+
+  /// Before the first request.
+  void set_picture(runtime::PictureInput picture) { picture_ = std::move(picture); }
+
   [[nodiscard]] ModelStatistics& statistics() noexcept { return *statistics_; }
 
   /// Goes on with the counts of the model that this one replaces. Before the first request.
@@ -162,6 +169,7 @@ class ServedModel {
   bool can_batch_;
   std::shared_ptr<const embedding::SentenceEncoder> encoder_;
   std::shared_ptr<const pipeline::Pipeline> pipeline_;
+  std::optional<runtime::PictureInput> picture_;
   std::vector<DeclaredValue> declared_outputs_;
   std::shared_ptr<ModelStatistics> statistics_ = std::make_shared<ModelStatistics>();
   runtime::Scheduler scheduler_;  // last: its threads use the rest

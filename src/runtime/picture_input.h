@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "gpux/model_info.h"
+#include "gpux/tensor.h"
+#include "image/read_picture.h"
+#include "image/recipe.h"
+#include "model/project_file.h"
+
+namespace gpux::runtime {
+
+/// An input that may be given as pictures instead of numbers.
+struct PictureInput {
+  std::string name;
+  image::Recipe recipe;
+  image::Sources sources;
+};
+
+/// What `preprocessing` of gpux.yml makes of the model's inputs; `project` may be null. Empty where it has no key that
+/// is about pictures. Error invalid_config where the model has no input, or several, that could be one (a tensor of
+/// rank 4 of numbers), or it takes other sizes than the recipe makes.
+std::optional<PictureInput> picture_input(const ProjectFile* project, const Signature& signature,
+                                          const image::Sources& sources);
+
+/// Pictures as the input takes them, one row each, in any form that the sources allow.
+/// Errors as of image::read_picture(); invalid_input where their sizes differ.
+Tensor read_pictures(const PictureInput& input, std::span<const std::string> values);
+
+}  // namespace gpux::runtime
