@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/load_flags.h"
 #include "cli/open_model.h"
+#include "cli/quantize_flags.h"
 #include "cli/scratch_folder.h"
 #include "embedding/embedder.h"
 #include "embedding/import_encoder.h"
@@ -26,6 +27,7 @@ struct ImportFlags {
   std::string folder, output;
   std::vector<std::string> tags;
   LoadFlags load;
+  QuantizeFlags quantize;
 };
 
 bool has_onnx_file(const fs::path& folder) {
@@ -53,25 +55,39 @@ struct Package {
   StoredModel stored;
   std::size_t dimension = 0;
   Verdict verdict;
+  std::optional<MadeVariant> variant;
 };
 
 // That it loads, and has what an encoder needs, is seen before it is stored.
-Package store_folder(const fs::path& folder, const std::vector<Reference>& names, const LoadFlags& load) {
+Package store_folder(const fs::path& folder, const std::vector<Reference>& names, const ImportFlags& flags,
+                     const fs::path& scratch, const Context& context) {
   embedding::SentenceModel model = embedding::read_sentence_model(folder);
   LocatedModel located;
   located.onnx_file = model.onnx_file;
   located.name = names.front().name;
   located.version = names.front().tag == "latest" ? "1.0.0" : names.front().tag;
-  PackageContent content = package_content(located, load.provider);
+  PackageContent content = package_content(located, flags.load.provider);
   for (const std::string& file : embedding::setting_files_in(folder)) content.files.push_back({folder / file, file});
-  const LoadSettings settings = resolve_load(load, {}, located);
+  LoadSettings settings = resolve_load(load_flags_beside(flags.quantize, flags.load), {}, located);
+  if (!flags.load.precision.empty()) content.precision = settings.options.precision;
+  std::optional<MadeVariant> variant;
+  if (flags.quantize.given()) {
+    variant = make_variant(flags.quantize, flags.load, settings.options, located.onnx_file, model, scratch, context);
+    add_to(content, *variant);
+    add_to(settings.options, *variant);
+  }
   const embedding::Embedder embedder(std::move(model), Runtime(located.onnx_file, settings.options));
-  return {open_store().add(content, names), embedder.encoder().dimension(), embedder.runtime().verdict()};
+  return {open_store().add(content, names), embedder.encoder().dimension(), embedder.runtime().verdict(),
+          std::move(variant)};
 }
 
 void import_folder(const ImportFlags& flags, Context& context) {
   if (flags.output.empty() && flags.tags.empty()) {
     throw Error(ErrorCode::usage, "import: say where to: -t NAME[:TAG] for the store, -o NEW for a folder");
+  }
+  check_quantize_flags(flags.quantize, flags.load);
+  if (flags.quantize.given() && flags.tags.empty()) {
+    throw Error(ErrorCode::usage, "--quantize: the variant is kept in the store: give -t NAME[:TAG]");
   }
   std::vector<Reference> names;
   for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
@@ -85,7 +101,7 @@ void import_folder(const ImportFlags& flags, Context& context) {
     folder = target;
   }
   std::optional<Package> package;
-  if (!names.empty()) package = store_folder(folder, names, flags.load);
+  if (!names.empty()) package = store_folder(folder, names, flags, scratch.path(), context);
 
   const std::string where = names.empty() ? flags.output : names.front().text();
   if (context.wants_json()) {
@@ -97,6 +113,7 @@ void import_folder(const ImportFlags& flags, Context& context) {
       for (const Reference& name : names) said["names"].push_back(name.text());
       said["size_bytes"] = package->stored.package.total_bytes();
       said["dimension"] = package->dimension;
+      if (package->variant) said["quantization"] = json_of(*package->variant);
       said["verdict"] = Json::parse(to_json(package->verdict));
     }
     print_data(said.dump());
@@ -104,11 +121,13 @@ void import_folder(const ImportFlags& flags, Context& context) {
   }
   if (package) say(context, to_line(package->verdict));
   if (imported) print_conclusions(*imported, where);
+  if (package && package->variant) print_data(report_of(*package->variant));
   if (package) {
     print_data(fmt::format("stored: {}, {} files, {} dimensions", where, package->stored.package.files.size(),
                            package->dimension));
   }
-  say(context, fmt::format("try: gpux embed --model {} 'a sentence'", names.empty() ? flags.output : where));
+  say(context, fmt::format("try: gpux embed --model {} {}'a sentence'", names.empty() ? flags.output : where,
+                           flags.quantize.given() ? "--precision int8 " : ""));
 }
 
 }  // namespace
@@ -124,9 +143,11 @@ void add_import(CLI::App& program, Context& context) {
       ->allow_extra_args(false);
   verb->add_option("-o,--output", flags->output, "make a new folder of one with safetensors");
   add_load_flags(*verb, flags->load);
+  add_quantize_flags(*verb, flags->quantize);
   verb->footer(
       "Examples:\n"
       "  gpux import all-MiniLM-L6-v2 -t minilm && gpux embed --model minilm 'a sentence'\n"
+      "  gpux import all-MiniLM-L6-v2 -t minilm --quantize int8\n"
       "  gpux import all-MiniLM-L6-v2 -o folder");
   verb->callback([flags, &context] { import_folder(*flags, context); });
 }
