@@ -238,7 +238,9 @@ TEST_F(Quantize, RefusesByOneLineAndKeepsNothing) {
     const Outcome outcome = run(one.arguments);
     EXPECT_EQ(outcome.code, one.code) << one.arguments[0] << ' ' << one.words << ": " << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(one.words));
-    if (one.code != 2) EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    if (one.code != 2) {
+      EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    }
   }
   EXPECT_EQ(run({"inspect", "m"}).code, 7);
 }

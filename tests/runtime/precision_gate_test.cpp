@@ -186,7 +186,9 @@ TEST_F(PrecisionGate, MakesProductsThatOnnxRuntimeFuses) {
       EXPECT_LT(made.weight_bytes_after, made.weight_bytes_before / 3);
       const auto operators = fused();
       EXPECT_THAT(operators, AllOf(Contains(Key(one.kernel)), Not(Contains(Key("MatMulInteger"))))) << one.name;
-      if (std::string(one.name) == "MatMul and Add") EXPECT_THAT(operators, Not(Contains(Key("Add"))));
+      if (std::string(one.name) == "MatMul and Add") {
+        EXPECT_THAT(operators, Not(Contains(Key("Add"))));
+      }
     }
   }
 }
