@@ -106,11 +106,31 @@ def write_values():
         write("value_file", name, typed(TensorProto.FLOAT, form) + message.SerializeToString())
 
 
+def products():
+    """A Gather, a Gemm of turned weights and a MatMul inside an If, with weights in an initializer and in a Constant."""
+    node, info = helper.make_node, helper.make_tensor_value_info
+    weights = np.arange(64, dtype=np.float32).reshape(16, 4)
+    inner = helper.make_graph([node("MatMul", ["g", "table"], ["z"])], "inner", [],
+                              [info("z", TensorProto.FLOAT, None)])
+    nodes = [node("Gather", ["table", "ids"], ["rows"]),
+             node("Constant", [], ["w"], value=numpy_helper.from_array(weights[:3])),
+             node("Gemm", ["rows", "w", "b"], ["g"], transB=1, alpha=0.5),
+             node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)]
+    graph = helper.make_graph(
+        nodes, "products", [info("ids", TensorProto.INT64, ["n"]), info("c", TensorProto.BOOL, [])],
+        [info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weights, "table"), numpy_helper.from_array(weights[0, :3].copy(), "b")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+
+
 def write_models():
     for name in ["add", "branch", "external_data", "external_missing", "external_outside", "identity_int4",
                  "local_function", "map_input", "optional_input", "scale_ir3", "sequence_output", "split",
                  "string_concat", "unknown_rank", "zipmap_string"]:  # fmt: skip
         write("model", name, (MODELS / f"{name}.onnx").read_bytes())
+    for name in ["branch", "external_data", "local_function", "matmul_chain", "scale_ir3"]:
+        write("quantize", name, (MODELS / f"{name}.onnx").read_bytes())
+    write("quantize", "products", products())
 
 
 def write_projects():

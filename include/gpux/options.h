@@ -43,6 +43,16 @@ struct OptimizedGraph {
   std::string provider, runtime_version, device, optimization, machine;
 };
 
+/// The same model with weights of another precision. It is loaded instead of the model's own graph where that precision
+/// is asked for, the CPU alone runs it, and the processor can.
+struct PrecisionVariant {
+  std::filesystem::path file;
+  std::string precision;     ///< "int8"
+  std::string provider;      ///< gpux's id of the provider that it was made for: "cpu"
+  unsigned weight_bits = 8;  ///< 8 need a processor that adds products of bytes exactly; 7 run on every one
+  double mean_cosine = 0;    ///< between its answers and the model's own, when it was made
+};
+
 /// How a model is loaded. Every field has a default and can be left alone.
 struct LoadOptions {
   /// "auto", "fastest", "gpu", "npu", a provider, or a list "tensorrt,cuda,cpu". A single name goes on with its
@@ -55,7 +65,9 @@ struct LoadOptions {
 
   std::optional<unsigned> device;             ///< index among the provider's devices
   std::optional<std::uint64_t> memory_bytes;  ///< limit on the model's memory: on the device where the provider has one
-  std::string precision;                      ///< "fp32", "fp16", "bf16", "int8"; empty: the provider's own
+  std::string precision;                      ///< "fp32", "fp16", "bf16", "int8"; empty: the provider's own; "any": the
+                                              ///< quickest, of variants near enough to the model; "fastest" only
+  double min_cosine = 0.999;                  ///< what a variant must have to be near enough for "any"
   std::filesystem::path cache_directory;      ///< for compiled engines; empty: none
 
   std::optional<unsigned> intra_threads;  ///< inside an operator; default: the processors this process may use
@@ -64,6 +76,7 @@ struct LoadOptions {
   std::filesystem::path profile;                 ///< ONNX Runtime's profile goes to this file at the end; empty: none
   std::filesystem::path optimized_model;         ///< the optimized graph is written here; empty: nowhere
   std::vector<OptimizedGraph> optimized_graphs;  ///< candidates to load instead of the model's own graph
+  std::vector<PrecisionVariant> precision_variants;                 ///< candidates where another precision is asked for
   std::vector<std::pair<std::string, std::string>> session_config;  ///< ONNX Runtime's configuration entries
 };
 

@@ -50,6 +50,8 @@ class GPUX_API Runtime {
 
   [[nodiscard]] const ModelInfo& info() const noexcept;
   [[nodiscard]] const Verdict& verdict() const noexcept;
+  /// The file whose weights run: the model's, or that of its variant in another precision.
+  [[nodiscard]] const std::filesystem::path& weights_file() const noexcept;
   [[nodiscard]] std::chrono::duration<double, std::milli> load_time() const noexcept;
 
   /// Which node runs where: one entry a node, as the session reports it.

@@ -46,6 +46,7 @@ struct Verdict {
   std::vector<ProviderAttempt> tried;  ///< in order
   std::vector<std::string> active;     ///< ids of the providers that hold nodes, most nodes first
   std::uint64_t node_count = 0;        ///< nodes of the session after basic optimization
+  std::string precision;               ///< of the weights that run: "fp32", "int8", …; empty: it has none
   bool placement_known = false;        ///< false: the runtime could not be asked; active is then what was appended
   bool fell_back = false;              ///< the first requested provider is not active
   std::vector<std::string> notes;      ///< settings translated or not enforced, and the like

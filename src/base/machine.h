@@ -24,6 +24,10 @@ unsigned usable_processors();
 /// "AMD EPYC 9B14"; empty where unknown.
 std::string processor_name();
 
+/// Whether this processor adds products of unsigned and signed bytes in 32 bits. x86 does so from VNNI on; before, two
+/// of them are added in 16 bits, where weights of more than 7 bits can overflow.
+bool adds_byte_products_exactly();
+
 /// Resident memory of this process now and at its peak, in bytes.
 std::uint64_t resident_bytes();
 std::uint64_t peak_resident_bytes();

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/load_flags.h"
 #include "cli/open_model.h"
+#include "cli/quantize_flags.h"
 #include "cli/scratch_folder.h"
 #include "cli/table.h"
 #include "embedding/import_encoder.h"
@@ -31,6 +32,7 @@ struct BuildFlags {
   std::string path = ".", config;
   std::vector<std::string> tags;
   LoadFlags load;
+  QuantizeFlags quantize;
   bool optimize = false;
 };
 
@@ -67,11 +69,12 @@ void add_optimized(PackageContent& content, const Verdict& verdict, const LoadOp
         .runtime_version = verdict.runtime_version,
         .device = verdict.tried.back().devices.empty() ? "" : verdict.tried.back().devices[0].name,
         .optimization_level = std::string(to_string(options.optimization)),
-        .machine = machine_fingerprint()}});
+        .machine = machine_fingerprint()},
+       {}});
 }
 
 void print_stored(const Context& context, const StoredModel& stored, const std::vector<Reference>& names,
-                  const Verdict& verdict) {
+                  const Verdict& verdict, const std::optional<MadeVariant>& variant) {
   std::vector<std::string> texts;
   for (const Reference& name : names) texts.push_back(name.text());
   if (context.wants_json()) {
@@ -86,10 +89,13 @@ void print_stored(const Context& context, const StoredModel& stored, const std::
     for (const StoredFile& file : stored.package.files) {
       files.push_back({{"name", file.name}, {"size_bytes", file.blob.bytes}, {"digest", "sha256:" + file.blob.digest}});
     }
+    if (!stored.package.precision.empty()) json["precision"] = stored.package.precision;
+    if (variant) json["quantization"] = json_of(*variant);
     json["verdict"] = nlohmann::ordered_json::parse(to_json(verdict));
     print_data(json.dump());
     return;
   }
+  if (variant) print_data(report_of(*variant) + "\n");
   Table table{{"FILE", "SIZE"}, {}};
   for (const StoredFile& file : stored.package.files) table.rows.push_back({file.name, format_bytes(file.blob.bytes)});
   print_data(fmt::format("{}\n\n{}  {}  {}", table.text(), stored.short_id(), join(texts),
@@ -97,7 +103,9 @@ void print_stored(const Context& context, const StoredModel& stored, const std::
 }
 
 void build(const BuildFlags& flags, const Context& context) {
-  const OpenModel model = open_model(flags.path, flags.config, flags.load, {});
+  check_quantize_flags(flags.quantize, flags.load);
+  const LoadFlags load = load_flags_beside(flags.quantize, flags.load);
+  const OpenModel model = open_model(flags.path, flags.config, load, {});
   if (model.located.stored) {
     throw Error(ErrorCode::usage,
                 fmt::format("'{}' is a stored package already; gpux tag gives it another name", flags.path));
@@ -106,13 +114,21 @@ void build(const BuildFlags& flags, const Context& context) {
   if (model.located.project) require_portable_options(*model.located.project);
   PackageContent content = package_content(model.located, flags.load.provider);
   add_text_files(model, content);
+  if (!flags.load.precision.empty()) content.precision = model.settings.options.precision;
 
   // Loading it is the proof that it is a model; what the optimizer made of it comes along where it was asked for.
-  std::optional<ScratchFolder> scratch;
+  const ScratchFolder scratch;
   LoadOptions options = model.settings.options;
+  std::optional<MadeVariant> variant;
+  if (flags.quantize.given()) {
+    const fs::path& onnx_file = model.located.onnx_file;
+    const auto sentences = flags.quantize.samples.empty() ? embedding::sentence_model_of(onnx_file) : std::nullopt;
+    variant = make_variant(flags.quantize, flags.load, options, onnx_file, sentences, scratch.path(), context);
+    add_to(content, *variant);
+    add_to(options, *variant);
+  }
   if (flags.optimize) {
-    scratch.emplace();
-    options.optimized_model = scratch->path() / "optimized.onnx";
+    options.optimized_model = scratch.path() / "optimized.onnx";
   }
   const Runtime runtime(model.located.onnx_file, options);
   const Verdict& verdict = runtime.verdict();
@@ -128,7 +144,7 @@ void build(const BuildFlags& flags, const Context& context) {
   Store store = open_store();
   const StoredModel stored = store.add(content, names);
   say(context, to_line(verdict));
-  print_stored(context, stored, names, verdict);
+  print_stored(context, stored, names, verdict, variant);
 }
 
 }  // namespace
@@ -143,10 +159,12 @@ void add_build(CLI::App& program, Context& context) {
   verb->add_flag("--optimize,!--no-optimize", flags->optimize,
                  "keep the optimized graph too, for this machine's processor");
   add_load_flags(*verb, flags->load);
+  add_quantize_flags(*verb, flags->quantize);
   verb->footer(
       "Examples:\n"
       "  gpux build . --provider cuda\n"
-      "  gpux build model.onnx --tag digits:1.0.0");
+      "  gpux build model.onnx --tag digits:1.0.0\n"
+      "  gpux build model.onnx -t digits --quantize int8 --samples inputs.npz");
   verb->callback([flags, &context] { build(*flags, context); });
 }
 

@@ -38,7 +38,7 @@ const std::vector<KnownValue>& known_values() {
   static const std::vector<KnownValue> known = {
       {"provider", provider::accepted_names()},
       {"reference", provider::accepted_names()},
-      {"precision", {"fp32", "fp16", "bf16", "int8"}},
+      {"precision", {"fp32", "fp16", "bf16", "int8", "any"}},
       {"optimization", {"disabled", "basic", "extended", "layout", "all"}},
       {"case", {}},
       {"column", {}},
@@ -52,6 +52,7 @@ const std::vector<KnownValue>& known_values() {
       {"inter-threads", {}},
       {"max-queue-delay", {}},
       {"memory", {}},
+      {"min-cosine", {}},
       {"prompt", {}},
       {"prompt-text", {}},
       {"provider-option", {}},

@@ -132,11 +132,12 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Context&
                                   .normalize = flags.normalize,
                                   .timeout = opened.settings.timeout},
                       .level = {},
-                      .digest = sha256_of_file(model.onnx_file),
+                      .digest = {},
                       .dimension = flags.dimensions,
                       .workers = std::max(1U, usable_processors() / load.intra_threads.value_or(1))};
   encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load());
   encoder.embedder->encoder().check(encoder.options);
+  encoder.digest = sha256_of_file(encoder.embedder->runtime().weights_file());
   if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();
   say(context, to_line(encoder.embedder->runtime().verdict()));
   return encoder;

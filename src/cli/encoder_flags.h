@@ -31,7 +31,7 @@ struct OpenEncoder {
   std::unique_ptr<embedding::Embedder> embedder;
   embedding::EmbedOptions options;  ///< accepted by the embedder
   std::string level;                ///< "low"; empty where a model was named
-  std::string digest;               ///< SHA-256 of the ONNX file, in hexadecimal digits
+  std::string digest;               ///< SHA-256 of the ONNX file that runs, in hexadecimal digits
   std::size_t dimension = 0;        ///< of the vectors, after the cut
   unsigned workers = 1;             ///< texts at a time that keep the processors busy
 };

@@ -10,10 +10,12 @@
 #include "cli/command.h"
 #include "cli/load_flags.h"
 #include "cli/open_model.h"
+#include "cli/quantize_flags.h"
 #include "cli/scratch_folder.h"
 #include "embedding/embedder.h"
 #include "embedding/import_encoder.h"
 #include "gpux/error.h"
+#include "gpux/model_inspector.h"
 #include "model/package_content.h"
 #include "pipeline/pipeline.h"
 
@@ -27,6 +29,7 @@ struct ImportFlags {
   std::string folder, output;
   std::vector<std::string> tags;
   LoadFlags load;
+  QuantizeFlags quantize;
 };
 
 bool has_onnx_file(const fs::path& folder) {
@@ -65,33 +68,50 @@ struct Package {
   std::size_t dimension = 0;  // 0: it makes no vectors
   std::string task;
   Verdict verdict;
+  std::optional<MadeVariant> variant;
 };
 
 // That it loads, and has what its task needs, is seen before it is stored.
-Package store_folder(const fs::path& folder, const std::vector<Reference>& names, const LoadFlags& load) {
+Package store_folder(const fs::path& folder, const std::vector<Reference>& names, const ImportFlags& flags,
+                     const fs::path& scratch, const Context& context) {
   embedding::SentenceModel model = embedding::read_sentence_model(folder);
   LocatedModel located;
   located.onnx_file = model.onnx_file;
   located.name = names.front().name;
   located.version = names.front().tag == "latest" ? "1.0.0" : names.front().tag;
-  PackageContent content = package_content(located, load.provider);
+  PackageContent content = package_content(located, flags.load.provider);
   for (const std::string& file : embedding::setting_files_in(folder)) content.files.push_back({folder / file, file});
-  const LoadSettings settings = resolve_load(load, {}, located);
-  Runtime runtime(located.onnx_file, settings.options);
-  const Signature& signature = runtime.info().signature;
+  LoadSettings settings = resolve_load(load_flags_beside(flags.quantize, flags.load), {}, located);
+  if (!flags.load.precision.empty()) content.precision = settings.options.precision;
+  const Signature signature = ModelInspector::inspect(located.onnx_file).signature;
   auto text_settings = pipeline::read_text_settings(located.onnx_file, nullptr, signature);
-  if (text_settings && text_settings->task != pipeline::Task::none) {
+  const bool is_judge = text_settings && text_settings->task != pipeline::Task::none;
+  std::optional<MadeVariant> variant;
+  if (flags.quantize.given()) {
+    const auto sentences = is_judge ? std::nullopt : std::optional(model);
+    variant =
+        make_variant(flags.quantize, flags.load, settings.options, located.onnx_file, sentences, scratch, context);
+    add_to(content, *variant);
+    add_to(settings.options, *variant);
+  }
+  Runtime runtime(located.onnx_file, settings.options);
+  if (is_judge) {
     const pipeline::Pipeline pipeline(*std::move(text_settings), signature);
     const std::string task(name_of(pipeline::task_names, pipeline.settings().task));
-    return {open_store().add(content, names), 0, task, runtime.verdict()};
+    return {open_store().add(content, names), 0, task, runtime.verdict(), std::move(variant)};
   }
   const embedding::Embedder embedder(std::move(model), std::move(runtime));
-  return {open_store().add(content, names), embedder.encoder().dimension(), "", embedder.runtime().verdict()};
+  return {open_store().add(content, names), embedder.encoder().dimension(), "", embedder.runtime().verdict(),
+          std::move(variant)};
 }
 
 void import_folder(const ImportFlags& flags, Context& context) {
   if (flags.output.empty() && flags.tags.empty()) {
     throw Error(ErrorCode::usage, "import: say where to: -t NAME[:TAG] for the store, -o NEW for a folder");
+  }
+  check_quantize_flags(flags.quantize, flags.load);
+  if (flags.quantize.given() && flags.tags.empty()) {
+    throw Error(ErrorCode::usage, "--quantize: the variant is kept in the store: give -t NAME[:TAG]");
   }
   std::vector<Reference> names;
   for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
@@ -105,7 +125,7 @@ void import_folder(const ImportFlags& flags, Context& context) {
     folder = target;
   }
   std::optional<Package> package;
-  if (!names.empty()) package = store_folder(folder, names, flags.load);
+  if (!names.empty()) package = store_folder(folder, names, flags, scratch.path(), context);
 
   const std::string where = names.empty() ? flags.output : names.front().text();
   if (context.wants_json()) {
@@ -118,6 +138,7 @@ void import_folder(const ImportFlags& flags, Context& context) {
       said["size_bytes"] = package->stored.package.total_bytes();
       if (package->dimension != 0) said["dimension"] = package->dimension;
       if (!package->task.empty()) said["task"] = package->task;
+      if (package->variant) said["quantization"] = json_of(*package->variant);
       said["verdict"] = Json::parse(to_json(package->verdict));
     }
     print_data(said.dump());
@@ -125,14 +146,16 @@ void import_folder(const ImportFlags& flags, Context& context) {
   }
   if (package) say(context, to_line(package->verdict));
   if (imported) print_conclusions(*imported, where);
+  if (package && package->variant) print_data(report_of(*package->variant));
   if (package) {
     print_data(fmt::format("stored: {}, {} files, {}", where, package->stored.package.files.size(),
                            package->task.empty() ? fmt::format("{} dimensions", package->dimension) : package->task));
   }
   const bool is_judge = package ? !package->task.empty() : imported && !imported->task.empty();
   const std::string model = names.empty() ? flags.output : where;
-  say(context, is_judge ? fmt::format("try: gpux run {} --help, and gpux inspect {}", model, model)
-                        : fmt::format("try: gpux embed --model {} 'a sentence'", model));
+  const std::string precision = flags.quantize.given() ? "--precision int8 " : "";
+  say(context, is_judge ? fmt::format("try: gpux run {} {}--input …, as gpux inspect {} says", model, precision, model)
+                        : fmt::format("try: gpux embed --model {} {}'a sentence'", model, precision));
 }
 
 }  // namespace
@@ -148,9 +171,11 @@ void add_import(CLI::App& program, Context& context) {
       ->allow_extra_args(false);
   verb->add_option("-o,--output", flags->output, "make a new folder of one with safetensors");
   add_load_flags(*verb, flags->load);
+  add_quantize_flags(*verb, flags->quantize);
   verb->footer(
       "Examples:\n"
       "  gpux import all-MiniLM-L6-v2 -t minilm && gpux embed --model minilm 'a sentence'\n"
+      "  gpux import all-MiniLM-L6-v2 -t minilm --quantize int8\n"
       "  gpux import all-MiniLM-L6-v2 -o folder");
   verb->callback([flags, &context] { import_folder(*flags, context); });
 }

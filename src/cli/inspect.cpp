@@ -39,6 +39,7 @@ void refuse_load_flags(const LoadFlags& flags) {
       {"--device", !flags.device.empty()},
       {"--memory", !flags.memory.empty()},
       {"--precision", !flags.precision.empty()},
+      {"--min-cosine", !flags.min_cosine.empty()},
       {"--cache-dir", !flags.cache_directory.empty()},
       {"--threads", !flags.intra_threads.empty()},
       {"--inter-threads", !flags.inter_threads.empty()},
@@ -118,7 +119,7 @@ void inspect_model(const InspectFlags& flags, const Context& context) {
 
   std::unique_ptr<Runtime> runtime;
   if (loads(flags)) {
-    runtime = std::make_unique<Runtime>(located.onnx_file, resolve_load(flags.load, {}, located).options);
+    runtime = std::make_unique<Runtime>(load_located(located, resolve_load(flags.load, {}, located).options));
     say(context, to_line(runtime->verdict()));
   }
   if (context.wants_json()) {

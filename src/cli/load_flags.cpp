@@ -71,7 +71,9 @@ std::uint64_t memory_size(const Said& said) {
 
 std::string precision(const Said& said) {
   const std::string word = lower(said.text);
-  if (word != "fp32" && word != "fp16" && word != "bf16" && word != "int8") refuse(said, "fp32, fp16, bf16, int8");
+  if (word != "fp32" && word != "fp16" && word != "bf16" && word != "int8" && word != "any") {
+    refuse(said, "fp32, fp16, bf16, int8, any");
+  }
   return word;
 }
 
@@ -213,6 +215,16 @@ void require_portable_options(const ProjectFile& project) {
   }
 }
 
+double min_cosine_from(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stopped != end || !(value > 0 && value <= 1)) {
+    refuse({text, "--min-cosine"}, "more than 0, at most 1");
+  }
+  return value;
+}
+
 std::vector<ProviderLibrary> read_provider_libraries(const std::vector<std::string>& texts) {
   std::vector<ProviderLibrary> libraries;
   for (const std::string& text : texts) {
@@ -259,7 +271,14 @@ void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
       ->group(group);
   verb.add_option("--device", flags.device, "which of the provider's devices, from 0")->group(group);
   verb.add_option("--memory", flags.memory, "limit of the model's memory: 2GB")->group(group);
-  verb.add_option("--precision", flags.precision, "fp32, fp16, bf16, int8, where the provider can")->group(group);
+  verb.add_option(
+          "--precision", flags.precision,
+          "fp32, fp16, bf16, int8, where the package has a variant of it or the provider can; any: the quickest, "
+          "with --provider fastest")
+      ->group(group);
+  verb.add_option("--min-cosine", flags.min_cosine,
+                  "how near to the model a variant has to be for --precision any (default: 0.999)")
+      ->group(group);
   verb.add_option("--cache-dir", flags.cache_directory, "where the provider keeps compiled engines")->group(group);
   verb.add_option("--threads", flags.intra_threads, "threads inside an operator (default: processors of this process)")
       ->group(group);
@@ -296,6 +315,14 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   }
   const ProjectFile* project = model.project ? &*model.project : nullptr;
   const RuntimeSettings declared = project == nullptr ? RuntimeSettings{} : project->runtime;
+  if (options.precision.empty() && model.stored) options.precision = model.stored->package.precision;
+  if (options.precision.empty()) options.precision = declared.precision;
+  if (!flags.min_cosine.empty()) {
+    options.min_cosine = min_cosine_from(flags.min_cosine);
+    if (options.precision != "any") {
+      throw Error(ErrorCode::usage, "--min-cosine says which variants --precision any may choose: give that too");
+    }
+  }
 
   std::string place;
   if (const Said provider = flag_or_variable(flags.provider, flags.provider_from.c_str(), "GPUX_PROVIDER")) {

@@ -14,7 +14,7 @@ namespace gpux::cli {
 
 /// The flags that say how a model is loaded, as typed. One that was not given is empty.
 struct LoadFlags {
-  std::string provider, strict, device, memory, precision, cache_directory;
+  std::string provider, strict, device, memory, precision, min_cosine, cache_directory;
   std::vector<std::string> provider_libraries, provider_options, session_options;
   std::string intra_threads, inter_threads, optimization, profile;
   std::string provider_from = "--provider";  ///< who said `provider`, for the verdict
@@ -34,6 +34,9 @@ void add_timeout_flag(CLI::App& verb, std::string& timeout);
 /// Flag, GPUX_* variable, the provider a package was built for, gpux.yml, default: the first that speaks counts.
 /// Errors usage (flags and variables), invalid_config (gpux.yml), each naming the setting.
 LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model);
+
+/// The value of a --min-cosine. Error usage.
+double min_cosine_from(const std::string& text);
 
 /// Error invalid_config where the file gives a provider an option that names a place of this machine, which a package
 /// may not say. resolve_load() does it for the gpux.yml that came with a package.

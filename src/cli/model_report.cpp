@@ -82,6 +82,7 @@ Json runtime_json(const RuntimeSettings& runtime) {
   json["strict"] = runtime.strict ? Json(strictness_name(*runtime.strict)) : Json(nullptr);
   json["timeout"] = runtime.timeout ? Json(std::chrono::duration<double>(*runtime.timeout).count()) : Json(nullptr);
   json["threads"] = {{"intra", or_null(runtime.intra_threads)}, {"inter", or_null(runtime.inter_threads)}};
+  json["precision"] = runtime.precision.empty() ? Json(nullptr) : Json(runtime.precision);
   json["optimization"] = runtime.optimization ? Json(to_string(*runtime.optimization)) : Json(nullptr);
   json["profile"] = runtime.profile ? Json(runtime.profile->string()) : Json(nullptr);
   json["batch_size"] = or_null(runtime.batch_size);
@@ -194,6 +195,7 @@ Json to_json(const StoredModel& stored) {
   json["version"] = package.version;
   json["description"] = package.description;
   json["provider"] = package.provider;
+  json["precision"] = package.precision;
   json["model_file"] = package.model_file;
   json["size_bytes"] = package.total_bytes();
   json["files"] = Json::array();
@@ -208,6 +210,13 @@ Json to_json(const StoredModel& stored) {
                                 {"device", variant.target.device},
                                 {"optimization_level", variant.target.optimization_level},
                                 {"machine", variant.target.machine}});
+    if (!variant.precision) continue;
+    Json& entry = json["variants"].back();
+    entry["precision"] = variant.precision->name;
+    entry["weight_bits"] = variant.precision->weight_bits;
+    entry["mean_cosine"] = variant.precision->mean_cosine;
+    entry["least_cosine"] = variant.precision->least_cosine;
+    entry["samples"] = variant.precision->samples;
   }
   json["metadata"] = pairs_json(package.metadata);
   return json;
@@ -292,6 +301,7 @@ void append_project_table(const ProjectFile& project, Tables& tables) {
           {"batch size", or_empty(runtime.batch_size)},
           {"threads inside an operator", or_empty(runtime.intra_threads)},
           {"threads between operators", or_empty(runtime.inter_threads)},
+          {"precision", runtime.precision},
           {"optimization", runtime.optimization ? std::string(to_string(*runtime.optimization)) : std::string()},
           {"profile", runtime.profile ? runtime.profile->string() : std::string()},
       }));
@@ -307,6 +317,7 @@ void append_package_tables(const StoredModel& stored, Tables& tables) {
                                      {"version", package.version},
                                      {"description", package.description},
                                      {"built for", package.provider},
+                                     {"precision", package.precision},
                                      {"size", format_bytes(package.total_bytes())},
                                  }));
   Table files{.head = {"FILE", "SIZE", "DIGEST"}, .rows = {}};
@@ -315,12 +326,22 @@ void append_package_tables(const StoredModel& stored, Tables& tables) {
   }
   tables.emplace_back("Files", std::move(files));
   Table variants{.head = {"VARIANT", "PROVIDER", "DEVICE", "OPTIMIZATION", "ONNX RUNTIME", "MACHINE"}, .rows = {}};
+  Table precisions{.head = {"VARIANT", "PROVIDER", "PRECISION", "WEIGHT BITS", "MEAN COSINE", "LEAST", "SAMPLES"},
+                   .rows = {}};
   for (const Variant& variant : package.variants) {
     const VariantTarget& target = variant.target;
+    if (variant.precision) {
+      const VariantPrecision& precision = *variant.precision;
+      precisions.rows.push_back({variant.model_file, target.provider, precision.name,
+                                 std::to_string(precision.weight_bits), fmt::format("{:.4f}", precision.mean_cosine),
+                                 fmt::format("{:.4f}", precision.least_cosine), std::to_string(precision.samples)});
+      continue;
+    }
     variants.rows.push_back({variant.model_file, target.provider, target.device, target.optimization_level,
                              target.runtime_version, target.machine});
   }
   tables.emplace_back("Variants", std::move(variants));
+  tables.emplace_back("Variants in another precision", std::move(precisions));
 }
 
 void append_placement_tables(const Runtime& runtime, Tables& tables) {

@@ -53,17 +53,28 @@ std::vector<DeclaredValue> OpenModel::declared_outputs() const {
   return pipeline ? pipeline->outputs(declared) : declared.value_or(std::vector<DeclaredValue>());
 }
 
-Runtime OpenModel::load() const {
-  LoadOptions options = settings.options;
+Runtime load_located(const LocatedModel& located, LoadOptions options) {
   if (located.stored) {
-    const std::filesystem::path folder = located.onnx_file.parent_path();
+    const std::filesystem::path& folder = located.package_folder;
     for (const Variant& variant : located.stored->package.variants) {
       const VariantTarget& target = variant.target;
-      options.optimized_graphs.push_back({folder / variant.model_file, target.provider, target.runtime_version,
-                                          target.device, target.optimization_level, target.machine});
+      if (variant.precision) {
+        options.precision_variants.push_back({.file = folder / variant.model_file,
+                                              .precision = variant.precision->name,
+                                              .provider = target.provider,
+                                              .weight_bits = variant.precision->weight_bits,
+                                              .mean_cosine = variant.precision->mean_cosine});
+      } else {
+        options.optimized_graphs.push_back({folder / variant.model_file, target.provider, target.runtime_version,
+                                            target.device, target.optimization_level, target.machine});
+      }
     }
   }
   return Runtime(located.onnx_file, options);
+}
+
+Runtime OpenModel::load() const {
+  return load_located(located, settings.options);
 }
 
 }  // namespace gpux::cli

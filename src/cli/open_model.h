@@ -40,6 +40,9 @@ struct OpenModel {
 OpenModel open_model(const std::string& model, const std::string& config, const LoadFlags& flags,
                      const std::string& timeout);
 
+/// Makes a session of the located model, with what its package has of it beside the model itself.
+Runtime load_located(const LocatedModel& located, LoadOptions options);
+
 /// Where this user's models are.
 Store open_store();
 

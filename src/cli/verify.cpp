@@ -148,8 +148,10 @@ void verify_model(const VerifyFlags& flags, Context& context) {
   const bool passed = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.difference.within; });
   if (!passed) context.exit_code = exit_code_differs;
 
-  const std::string compared = fmt::format("{} with {}", names_of(runtime.verdict()), reference.active());
-  const bool same = names_of(runtime.verdict()) == reference.active();
+  const bool is_variant = runtime.weights_file() != model.located.onnx_file;
+  const std::string compared = fmt::format("{}{} with {}", names_of(runtime.verdict()),
+                                           is_variant ? " in " + runtime.verdict().precision : "", reference.active());
+  const bool same = !is_variant && names_of(runtime.verdict()) == reference.active();
   say(context, to_line(runtime.verdict()));
   say(context, fmt::format("compared {}{}", compared, same ? ": the same provider, so this says little" : ""));
   if (!context.wants_json()) return print_data(table_of(rows));

@@ -117,6 +117,7 @@ LocatedModel from_store(const Reference& name, const Store& store, const std::op
     model = located(std::move(project), {});
   }
   model.onnx_file = folder / stored.package.model_file;
+  model.package_folder = folder;
   model.name = stored.package.name;
   model.version = stored.package.version;
   model.provider = stored.package.provider;

@@ -13,12 +13,13 @@ namespace gpux {
 /// The model that a MODEL argument means.
 struct LocatedModel {
   std::filesystem::path onnx_file;
-  std::string name;                    ///< gpux.yml's, the package's, the folder's, or the file's stem
-  std::string version;                 ///< "1.0.0" where nothing says one
-  std::optional<ProjectFile> project;  ///< empty: the ONNX file alone
-  std::optional<StoredModel> stored;   ///< where it came from the store
-  std::string provider;                ///< the request the package was built for; empty: none
-  std::string note;                    ///< what was chosen without being said, for people; may be empty
+  std::filesystem::path package_folder;  ///< with the package's files, where it came from the store
+  std::string name;                      ///< gpux.yml's, the package's, the folder's, or the file's stem
+  std::string version;                   ///< "1.0.0" where nothing says one
+  std::optional<ProjectFile> project;    ///< empty: the ONNX file alone
+  std::optional<StoredModel> stored;     ///< where it came from the store
+  std::string provider;                  ///< the request the package was built for; empty: none
+  std::string note;                      ///< what was chosen without being said, for people; may be empty
 };
 
 /// Finds what `argument` means. A path that exists, with or without "./", is that path:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -29,6 +30,12 @@ constexpr const char* version_key = "org.opencontainers.image.version";
 constexpr const char* description_key = "org.opencontainers.image.description";
 constexpr const char* model_key = "dev.gpux.model";
 constexpr const char* provider_key = "dev.gpux.provider";
+constexpr const char* precision_key = "dev.gpux.precision";
+constexpr const char* variant_precision_key = "dev.gpux.variant.precision";
+constexpr const char* weight_bits_key = "dev.gpux.variant.weight-bits";
+constexpr const char* mean_cosine_key = "dev.gpux.variant.mean-cosine";
+constexpr const char* least_cosine_key = "dev.gpux.variant.least-cosine";
+constexpr const char* samples_key = "dev.gpux.variant.samples";
 constexpr std::string_view metadata_prefix = "dev.gpux.metadata.";
 
 struct TargetKey {
@@ -55,7 +62,18 @@ Json layer(const StoredFile& file, const PackageManifest& package) {
   result["annotations"] = {{file_path_key, file.name}};
   for (const Variant& variant : package.variants) {
     if (variant.model_file != file.name) continue;
-    for (const TargetKey& one : target_keys) result["annotations"][one.key] = variant.target.*one.member;
+    Json& annotations = result["annotations"];
+    for (const TargetKey& one : target_keys) {
+      const std::string& value = variant.target.*one.member;
+      if (!variant.precision || !value.empty()) annotations[one.key] = value;
+    }
+    if (!variant.precision) continue;
+    // Annotations are texts.
+    annotations[variant_precision_key] = variant.precision->name;
+    annotations[weight_bits_key] = std::to_string(variant.precision->weight_bits);
+    annotations[mean_cosine_key] = fmt::format("{}", variant.precision->mean_cosine);
+    annotations[least_cosine_key] = fmt::format("{}", variant.precision->least_cosine);
+    annotations[samples_key] = std::to_string(variant.precision->samples);
   }
   return result;
 }
@@ -63,6 +81,23 @@ Json layer(const StoredFile& file, const PackageManifest& package) {
 std::string text_of(const Json& map, const std::string& key) {
   const auto found = map.find(key);
   return found != map.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+template <typename Number>
+Number number_of(const Json& annotations, const char* key) {
+  const std::string text = text_of(annotations, key);
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return number;
+  throw Error(ErrorCode::storage, fmt::format("{} is {}, which is no number", key, in_quotes(text)));
+}
+
+VariantPrecision precision_of(const Json& annotations) {
+  return {.name = text_of(annotations, variant_precision_key),
+          .weight_bits = number_of<unsigned>(annotations, weight_bits_key),
+          .mean_cosine = number_of<double>(annotations, mean_cosine_key),
+          .least_cosine = number_of<double>(annotations, least_cosine_key),
+          .samples = number_of<unsigned>(annotations, samples_key)};
 }
 
 std::string digest_of(const Json& entry) {
@@ -93,8 +128,9 @@ void add_layer(const Json& layer, PackageManifest& package) {
   const Json annotations = layer.value("annotations", Json::object());
   StoredFile file{file_name_of(annotations), {digest_of(layer), layer.at("size").get<std::uint64_t>()}};
   if (annotations.contains(target_keys[0].key)) {
-    Variant variant{file.name, {}};
+    Variant variant{file.name, {}, {}};
     for (const TargetKey& one : target_keys) variant.target.*one.member = text_of(annotations, one.key);
+    if (annotations.contains(variant_precision_key)) variant.precision = precision_of(annotations);
     package.variants.push_back(std::move(variant));
   }
   package.files.push_back(std::move(file));
@@ -142,6 +178,7 @@ PackageManifest decode(const Json& json) {
   package.description = text_of(annotations, description_key);
   package.model_file = text_of(annotations, model_key);
   package.provider = text_of(annotations, provider_key);
+  package.precision = text_of(annotations, precision_key);
   for (const auto& [key, value] : annotations.items()) {
     if (!key.starts_with(metadata_prefix) || !value.is_string()) continue;
     package.metadata.emplace_back(key.substr(metadata_prefix.size()), value.get<std::string>());
@@ -191,6 +228,7 @@ std::string encode_manifest(const PackageManifest& package, const Blob& config) 
   Json annotations = {{title_key, package.name}, {version_key, package.version}, {model_key, package.model_file}};
   if (!package.description.empty()) annotations[description_key] = package.description;
   if (!package.provider.empty()) annotations[provider_key] = package.provider;
+  if (!package.precision.empty()) annotations[precision_key] = package.precision;
   for (const auto& [key, value] : package.metadata) annotations[std::string(metadata_prefix) + key] = value;
   Json layers = Json::array();
   for (const StoredFile& file : package.files) layers.push_back(layer(file, package));

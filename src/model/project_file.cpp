@@ -224,6 +224,7 @@ class Binder {
     if (const TreeNode* timeout = at(root_, {"runtime", "timeout"})) runtime.timeout = duration_from(timeout->text);
     runtime.intra_threads = count_at(root_, {"runtime", "threads", "intra"});
     runtime.inter_threads = count_at(root_, {"runtime", "threads", "inter"});
+    if (const TreeNode* precision = at(root_, {"runtime", "precision"})) runtime.precision = precision->text;
     if (const TreeNode* level = at(root_, {"runtime", "optimization_level"})) {
       runtime.optimization = optimization_from(level->text);
     }

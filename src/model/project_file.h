@@ -55,6 +55,7 @@ struct RuntimeSettings {
   std::optional<Strictness> strict;
   std::optional<std::chrono::milliseconds> timeout;  ///< of one run
   std::optional<std::uint32_t> intra_threads, inter_threads;
+  std::string precision;  ///< empty: none
   std::optional<Optimization> optimization;
   std::optional<std::filesystem::path> profile;  ///< absolute: where the runtime's profile goes
   std::optional<std::int64_t> batch_size;        ///< the most objects of a list that one run takes

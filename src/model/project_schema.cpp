@@ -23,6 +23,7 @@ constexpr std::string_view custom_refused = "not supported yet by this version o
 
 constexpr std::array<std::string_view, 1> formats{"onnx"};
 constexpr std::array<std::string_view, 2> activations{"softmax", "sigmoid"};
+constexpr std::array<std::string_view, 5> precisions{"fp32", "fp16", "bf16", "int8", "any"};
 constexpr std::array<std::string_view, 5> optimization_levels{"disabled", "basic", "extended", "layout", "all"};
 
 constexpr std::array<SchemaKey, 4> model_keys{{
@@ -68,13 +69,15 @@ constexpr std::array<SchemaKey, 3> provider_keys{{
     {"library", text, "The plugin library that brings it, relative to this file's folder."},
 }};
 
-constexpr std::array<SchemaKey, 10> runtime_keys{{
+constexpr std::array<SchemaKey, 11> runtime_keys{{
     {"gpu", object, "The device to run on.", false, gpu_keys},
     {"providers", provider_list, "The providers to try, in order, with their options.", false, provider_keys},
     {"provider_libraries", path_map, "Plugin libraries by the name to register them under."},
     {"strict", strictness, "Refuse to fall back; 'nodes': not for a single node."},
     {"timeout", duration, "The longest a run may take."},
     {"threads", object, "Threads; as many as the process may use without it.", false, thread_keys},
+    {"precision", choice, "Which variant of the package runs, or which precision the provider is told to use.", false,
+     no_keys, precisions},
     {"optimization_level", choice, "How far the graph is optimized.", false, no_keys, optimization_levels},
     {"profile", text, "Where the runtime's profile is written, relative to this file's folder."},
     {"enable_profiling", boolean, "Write a profile into gpux's home folder."},

@@ -141,9 +141,9 @@ FileLock Store::lock_index() const {
 }
 
 PackageManifest Store::store_files(const PackageContent& content) const {
-  PackageManifest package{
-      content.name, content.version, content.description, content.model_file, content.provider, content.metadata,
-      {},           content.variants};
+  PackageManifest package{content.name,     content.version,   content.description, content.model_file,
+                          content.provider, content.precision, content.metadata,    {},
+                          content.variants};
   for (const PackageFile& file : content.files) package.files.push_back({file.name, blobs_.add_file(file.source)});
   return package;
 }

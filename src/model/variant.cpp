@@ -9,8 +9,9 @@
 namespace gpux {
 
 const Variant* choose_variant(std::span<const Variant> variants, const VariantTarget& target) noexcept {
-  const auto found =
-      std::find_if(variants.begin(), variants.end(), [&](const Variant& variant) { return variant.target == target; });
+  const auto found = std::find_if(variants.begin(), variants.end(), [&](const Variant& variant) {
+    return !variant.precision && variant.target == target;
+  });
   return found == variants.end() ? nullptr : &*found;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -16,15 +17,29 @@ struct VariantTarget {
   bool operator==(const VariantTarget&) const = default;
 };
 
-/// A graph of the same model, optimized ahead.
+/// What a variant of another precision is, and how near it is to the model.
+struct VariantPrecision {
+  std::string name;          ///< "int8"
+  unsigned weight_bits = 8;  ///< that the weights use: 8, or 7 where processors without VNNI are to run it
+  double mean_cosine = 0;    ///< between its answers and the model's own
+  double least_cosine = 0;
+  unsigned samples = 0;  ///< that were compared
+
+  bool operator==(const VariantPrecision&) const = default;
+};
+
+/// A graph of the same model: optimized ahead for one target, or of another precision, which is for one provider and
+/// whatever else.
 struct Variant {
   std::string model_file;  ///< its ONNX file in the package
-  VariantTarget target;
+  VariantTarget target;    ///< of a variant of another precision only the provider
+  std::optional<VariantPrecision> precision;
 
   bool operator==(const Variant&) const = default;
 };
 
-/// The variant made for exactly `target`, or null: where anything differs the model's own graph is to be used.
+/// The variant of the model's own precision made for exactly `target`, or null: where anything differs the model's own
+/// graph is to be used.
 const Variant* choose_variant(std::span<const Variant> variants, const VariantTarget& target) noexcept;
 
 /// The architecture and processor of this machine: graphs with layouts chosen for one need not run well on another.

@@ -32,6 +32,11 @@ class Message {
   /// The current field's number.
   [[nodiscard]] std::uint32_t field() const noexcept { return field_; }
 
+  /// The current field with its key, as it stands in the message.
+  [[nodiscard]] std::string_view raw() const noexcept {
+    return {begin_of_field_, static_cast<std::size_t>(at_ - begin_of_field_)};
+  }
+
   [[nodiscard]] bool is_integer() const noexcept { return wire_type_ == WireType::varint; }
 
   /// Values of the current field. A field of another wire type is malformed.

@@ -421,8 +421,11 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
     refuse(row, "memory", "has no counterpart there; set gpu.memory, which is measured after loading");
   }
   const std::string& precision = own.precision.empty() ? common.precision : own.precision;
-  apply("precision", !own.precision.empty(), !common.precision.empty(),
-        [&] { return apply_precision(row, precision, options); });
+  apply("precision", !own.precision.empty(), !common.precision.empty(), [&] {
+    if (!apply_precision(row, precision, options)) return false;
+    options.precision = precision;
+    return true;
+  });
   const std::string& cache = own.cache_directory.empty() ? common.cache_directory : own.cache_directory;
   apply("cache_directory", !own.cache_directory.empty(), !common.cache_directory.empty(),
         [&] { return apply_cache(row, cache, options); });

@@ -28,6 +28,7 @@ struct ResolvedOptions {
   OptionList passed;                    ///< by ONNX Runtime's names
   std::vector<std::string> notes;       ///< translated: old name → new name
   std::vector<std::string> unenforced;  ///< common options that have no counterpart there, as sentences
+  std::string precision;                ///< that the provider was told to use; empty: none
   bool memory_limited = false;          ///< the provider enforces memory_bytes itself
   std::optional<unsigned> device;       ///< plugins: which device, counted among the provider's
 };

@@ -38,6 +38,7 @@ std::string to_line(const Verdict& verdict) {
     }
   }
   if (line.empty()) line = "ran nowhere";
+  if (!verdict.precision.empty()) line += " in " + verdict.precision;
   line += fmt::format("; asked for {}", verdict.requested);
   if (!verdict.requested_from.empty()) line += fmt::format(" ({})", verdict.requested_from);
   // What nobody asked for by name, and is not here, would only be noise.
@@ -60,6 +61,11 @@ std::string to_json(const Verdict& verdict) {
   json["active"] = verdict.active;
   json["fell_back"] = verdict.fell_back;
   json["node_count"] = verdict.node_count;
+  if (verdict.precision.empty()) {
+    json["precision"] = nullptr;
+  } else {
+    json["precision"] = verdict.precision;
+  }
   json["placement_known"] = verdict.placement_known;
   auto& tried = json["tried"] = nlohmann::ordered_json::array();
   for (const ProviderAttempt& attempt : verdict.tried) {

@@ -183,8 +183,9 @@ Timing time_in_child(const fs::path& program, const fs::path& model, const LoadO
   for (std::string& flag : flags_for(options)) arguments.push_back(std::move(flag));
   log::debug("timing {} in a child process", candidate.id);
   try {
-    return read_benchmark(candidate.id,
-                          run_process(arguments, child_limit, {"GPUX_STRICT=", "GPUX_PROFILE=", "GPUX_TIMEOUT="}));
+    return read_benchmark(
+        candidate.id,
+        run_process(arguments, child_limit, {"GPUX_STRICT=", "GPUX_PROFILE=", "GPUX_TIMEOUT=", "GPUX_PRECISION="}));
   } catch (const Error& error) {
     return {candidate.id, std::nullopt, error.message()};
   }

@@ -1,6 +1,7 @@
 #include "runtime/load.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "base/home.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/sha256.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "model/variant.h"
@@ -25,6 +27,8 @@ namespace {
 using Outcome = ProviderAttempt::Outcome;
 using provider::Request;
 
+constexpr const char* any_precision = "any";
+
 /// One provider that goes into the session.
 struct Candidate {
   std::string id;
@@ -36,6 +40,7 @@ struct Plan {
   Request request;
   std::vector<Candidate> candidates;  // without the CPU, which every session has
   Verdict verdict;
+  std::string precision;                                     // that is asked for; empty: the model's own
   std::map<std::string, provider::ResolvedOptions> options;  // of each provider that goes into the session, by id
 };
 
@@ -50,6 +55,18 @@ Machine find_machine(const LoadOptions& options) {
   Machine machine{ort::find_cores(), provider::find_plugins(options.provider_libraries), {}};
   for (const provider::PluginFile& plugin : machine.plugins) machine.plugin_names.push_back(plugin.name);
   return machine;
+}
+
+bool can_run(const PrecisionVariant& variant) {
+  return variant.provider == "cpu" && (variant.weight_bits <= 7 || adds_byte_products_exactly());
+}
+
+// The CPU's variant of that precision, or null.
+const PrecisionVariant* variant_of(const LoadOptions& options, const std::string& precision) {
+  for (const PrecisionVariant& variant : options.precision_variants) {
+    if (variant.precision == precision && can_run(variant)) return &variant;
+  }
+  return nullptr;
 }
 
 provider::CommonOptions common_options(const LoadOptions& options) {
@@ -101,7 +118,10 @@ provider::ResolvedOptions resolve(const ProviderReport& report, const LoadOption
     resolved.device = common.device ? common.device : options.device;
     return resolved;
   }
-  return provider::resolve_options(*row, values, common_options(options), report.source == "plugin", report.devices);
+  provider::CommonOptions common = common_options(options);
+  // The CPU is given a precision by a variant of the model, not by an option.
+  if (report.id == "cpu" && variant_of(options, options.precision) != nullptr) common.precision.clear();
+  return provider::resolve_options(*row, values, common, report.source == "plugin", report.devices);
 }
 
 // Hardware that is there while its provider is not installed is worth a word under auto.
@@ -145,7 +165,7 @@ void add_candidate(const ProviderReport& report, const LoadOptions& options, Pro
 }
 
 Plan make_plan(const Request& request, const Machine& machine, const LoadOptions& options) {
-  Plan plan{.request = request, .candidates = {}, .verdict = {}, .options = {}};
+  Plan plan{.request = request, .candidates = {}, .verdict = {}, .precision = options.precision, .options = {}};
   const provider::System system = provider::this_system();
   const std::vector<std::string> ids = provider::order_of(plan.request, system);
   std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
@@ -177,21 +197,71 @@ Plan make_plan(const Request& request, const Machine& machine, const LoadOptions
   return plan;
 }
 
+/// The CPU with a variant of the model, as one of the candidates.
+struct VariantCandidate {
+  std::string name;  // "cpu in int8"
+  const PrecisionVariant* variant;
+};
+
+// Those near enough to the model, where any precision will do.
+std::vector<VariantCandidate> variant_candidates(const LoadOptions& options) {
+  std::vector<VariantCandidate> candidates;
+  if (options.precision != any_precision) return candidates;
+  for (const PrecisionVariant& variant : options.precision_variants) {
+    if (!can_run(variant) || variant.mean_cosine < options.min_cosine) continue;
+    candidates.push_back({"cpu in " + variant.precision, &variant});
+  }
+  return candidates;
+}
+
+// A choice depends on the variants that it is made from.
+std::string key_of(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
+                   std::span<const ProviderReport> candidates, std::span<const PrecisionVariant* const> variants) {
+  std::string key = fastest_key(model, info, options, candidates);
+  for (const PrecisionVariant* variant : variants) key = sha256_of(key + sha256_of_file(variant->file));
+  return key;
+}
+
 // "fastest": what can be used here by its libraries, each timed on this model.
 FastestChoice find_fastest(std::span<const ProviderReport> reports, const Machine& machine,
-                           const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+                           const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& given) {
+  const std::vector<VariantCandidate> near = variant_candidates(given);
+  const PrecisionVariant* asked_for = variant_of(given, given.precision);
+  LoadOptions options = given;
+  if (options.precision == any_precision) options.precision.clear();
+  std::vector<const PrecisionVariant*> variants;
+  if (asked_for != nullptr) variants.push_back(asked_for);
   const std::filesystem::path program = find_program();
   // Without the program nothing but this process can measure, and that has one core.
   const ort::Core* core = program.empty() ? &ort::Core::open(in_order(machine.cores, {})) : ort::Core::current();
   std::vector<ProviderReport> candidates;
   for (const ProviderReport& report : reports) {
     const bool elsewhere = core != nullptr && !report.core.empty() && report.core != core->library();
-    if (report.available && !elsewhere) candidates.push_back(report);
+    if (!report.available || elsewhere) continue;
+    candidates.push_back(report);
+    if (report.id != "cpu") continue;
+    for (const VariantCandidate& one : near) {
+      candidates.push_back(report);
+      candidates.back().id = one.name;
+      variants.push_back(one.variant);
+    }
   }
   const Measure measure = [&](const ProviderReport& candidate) {
-    return program.empty() ? time_here(model, options, candidate) : time_in_child(program, model, options, candidate);
+    const PrecisionVariant* variant = candidate.id == "cpu" ? asked_for : nullptr;
+    ProviderReport provider = candidate;
+    for (const VariantCandidate& one : near) {
+      if (one.name != candidate.id) continue;
+      variant = one.variant;
+      provider.id = "cpu";
+    }
+    LoadOptions with = options;
+    if (variant != nullptr) with.precision.clear();
+    const std::filesystem::path& file = variant == nullptr ? model : variant->file;
+    Timing timing = program.empty() ? time_here(file, with, provider) : time_in_child(program, file, with, provider);
+    timing.provider = candidate.id;
+    return timing;
   };
-  const std::string key = fastest_key(model, info, options, candidates);
+  const std::string key = key_of(model, info, options, candidates, variants);
   return choose_fastest(candidates, home_folder() / "fastest" / (key + ".json"), measure);
 }
 
@@ -232,13 +302,21 @@ void add_slower(const FastestChoice& choice, std::span<const ProviderReport> rep
 }
 
 Plan plan_fastest(const Request& request, const Machine& machine, const std::filesystem::path& model,
-                  const ModelInfo& info, const LoadOptions& options) {
+                  const ModelInfo& info, const LoadOptions& given) {
   std::vector<std::string> ids = provider::order_of(request, provider::this_system());
-  for (const ProviderLibrary& library : options.provider_libraries) {
+  for (const ProviderLibrary& library : given.provider_libraries) {
     if (std::find(ids.begin(), ids.end(), library.name) == ids.end()) ids.insert(ids.end() - 1, library.name);
   }
   const std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
-  const FastestChoice choice = find_fastest(reports, machine, model, info, options);
+  FastestChoice choice = find_fastest(reports, machine, model, info, given);
+  const std::string times = tell(choice);
+  LoadOptions options = given;
+  if (options.precision == any_precision) options.precision.clear();
+  for (const VariantCandidate& one : variant_candidates(given)) {
+    if (one.name != choice.provider) continue;
+    options.precision = one.variant->precision;
+    choice.provider = "cpu";
+  }
   if (choice.provider.empty()) {
     Plan plan = make_plan(provider::parse_request("auto"), machine, options);
     plan.verdict.notes.push_back("nothing could be timed on this model, so the choice is auto's");
@@ -247,7 +325,7 @@ Plan plan_fastest(const Request& request, const Machine& machine, const std::fil
   }
   const std::string list = choice.provider == "cpu" ? "cpu," : choice.provider + ",cpu";
   Plan plan = make_plan(provider::parse_request(list, machine.plugin_names), machine, options);
-  plan.verdict.notes.push_back(tell(choice));
+  plan.verdict.notes.push_back(times);
   add_slower(choice, reports, plan.verdict);
   return plan;
 }
@@ -257,6 +335,9 @@ Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const 
   const Request request = provider::parse_request(options.provider, machine.plugin_names);
   check_all_options(options, machine.plugin_names);
   if (request.form == Request::Form::fastest) return plan_fastest(request, machine, model, info, options);
+  if (options.precision == any_precision) {
+    throw Error(ErrorCode::usage, "precision any: only the provider fastest measures which is quickest");
+  }
   return make_plan(request, machine, options);
 }
 
@@ -391,6 +472,57 @@ const OptimizedGraph* graph_for(const Plan& plan, const LoadOptions& options) {
   return nullptr;
 }
 
+// What most of the model's weights are.
+std::string precision_of(const ModelInfo& info) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> names{{{"float32", "fp32"},
+                                                                                        {"float64", "fp64"},
+                                                                                        {"float16", "fp16"},
+                                                                                        {"bfloat16", "bf16"},
+                                                                                        {"int8", "int8"},
+                                                                                        {"uint8", "int8"},
+                                                                                        {"int4", "int4"},
+                                                                                        {"uint4", "int4"},
+                                                                                        {"int2", "int2"},
+                                                                                        {"uint2", "int2"}}};
+  std::string precision;
+  std::uint64_t most = 0;
+  for (const auto& [type, name] : names) {
+    const auto found = info.parameter_types.find(std::string(type));
+    if (found == info.parameter_types.end() || found->second <= most) continue;
+    most = found->second;
+    precision = name;
+  }
+  return precision;
+}
+
+// Names what runs, and says where that is not what was asked for.
+void tell_precision(const Plan& plan, const ModelInfo& info, const LoadOptions& options, const PrecisionVariant* used,
+                    Verdict& verdict) {
+  const std::string front = verdict.active.empty() ? std::string() : verdict.active.front();
+  const auto resolved = plan.options.find(front);
+  if (used != nullptr) {
+    verdict.precision = used->precision;
+    verdict.notes.push_back(fmt::format("the model's {} variant is used, of a mean cosine of {:.4f} to it",
+                                        used->precision, used->mean_cosine));
+    return;
+  }
+  const bool by_provider = front != "cpu" && resolved != plan.options.end() && !resolved->second.precision.empty();
+  verdict.precision = by_provider ? resolved->second.precision : precision_of(info);
+  if (front != "cpu" || plan.precision.empty() || verdict.precision == plan.precision) return;
+  for (const PrecisionVariant& variant : options.precision_variants) {
+    if (variant.precision != plan.precision) continue;
+    const std::string note =
+        can_run(variant) ? fmt::format("the model's {} variant is not used: it is for the CPU alone", plan.precision)
+                         : fmt::format(
+                               "the model's {} variant is not used: its weights of 8 bits need a processor "
+                               "with VNNI, which this one lacks",
+                               plan.precision);
+    if (options.strict != Strictness::off) throw Error(ErrorCode::provider_unavailable, "strict: " + note);
+    verdict.notes.push_back(note);
+    return;
+  }
+}
+
 // What was made of the options of those that hold nodes. What the CPU lacks counts only where it runs the model alone.
 void tell_options(const Plan& plan, const LoadOptions& options, Verdict& verdict) {
   for (const auto& [id, resolved] : plan.options) {
@@ -470,14 +602,17 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   ort::SessionSettings settings = settings_for(options, profile_prefix);
   const std::uint64_t resident_before_bytes = resident_bytes();
   std::optional<ort::Session> session;
+  const PrecisionVariant* variant = nullptr;
   try {
     while (!session) {
       settings.providers.clear();
       for (const Candidate& candidate : plan.candidates) settings.providers.push_back(candidate.append);
       try {
-        const OptimizedGraph* graph = graph_for(plan, options);
+        variant = plan.candidates.empty() ? variant_of(options, plan.precision) : nullptr;
+        const OptimizedGraph* graph = variant == nullptr ? graph_for(plan, options) : nullptr;
         if (graph != nullptr) settings.optimization = ort::OptimizationLevel::disabled;
-        session.emplace(ort::Session::from_file(graph == nullptr ? model : graph->file, settings));
+        const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
+        session.emplace(ort::Session::from_file(file, settings));
         if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
       } catch (const Error& error) {
         remove_profiles(profile_prefix);
@@ -499,6 +634,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
     verdict.fell_back = verdict.node_count != 0 && wanted != "cpu" &&
                         std::find(verdict.active.begin(), verdict.active.end(), wanted) == verdict.active.end();
     check_after(plan, wanted, options);
+    tell_precision(plan, info, options, variant, verdict);
     tell_options(plan, options, verdict);
   } catch (const Error&) {
     session.reset();
@@ -506,8 +642,8 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
     throw;
   }
   const bool memory_limited_by_provider = limits_memory(plan);
-  return {std::move(*session), std::move(plan.verdict), profile_prefix, memory_limited_by_provider,
-          resident_before_bytes};
+  return {std::move(*session), std::move(plan.verdict),    variant == nullptr ? model : variant->file,
+          profile_prefix,      memory_limited_by_provider, resident_before_bytes};
 }
 
 }  // namespace gpux::runtime

@@ -15,6 +15,7 @@ namespace gpux::runtime {
 struct Loaded {
   ort::Session session;
   Verdict verdict;
+  std::filesystem::path weights_file;    ///< the model's, or its variant's
   std::filesystem::path profile_prefix;  ///< where ONNX Runtime profiles to; empty: it does not
   bool memory_limited_by_provider = false;
   std::uint64_t resident_before_bytes = 0;

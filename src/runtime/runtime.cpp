@@ -230,6 +230,10 @@ const Verdict& Runtime::verdict() const noexcept {
   return state_->loaded.verdict;
 }
 
+const std::filesystem::path& Runtime::weights_file() const noexcept {
+  return state_->loaded.weights_file;
+}
+
 std::chrono::duration<double, std::milli> Runtime::load_time() const noexcept {
   return state_->load_time;
 }

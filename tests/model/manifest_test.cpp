@@ -143,6 +143,60 @@ TEST(PackageManifest, KeepsNamesInside) {
   EXPECT_FALSE(is_inside_package(std::string(2000, 'a')));
 }
 
+PackageManifest quantized_example() {
+  PackageManifest package = example();
+  package.precision = "int8";
+  package.files.push_back({"int8/model.onnx", {digest('f'), 3}});
+  package.variants.push_back(
+      {.model_file = "int8/model.onnx",
+       .target = {.provider = "cpu"},
+       .precision = VariantPrecision{
+           .name = "int8", .weight_bits = 7, .mean_cosine = 0.99354321, .least_cosine = 0.1 + 0.2, .samples = 64}});
+  return package;
+}
+
+TEST(Variant, OfAnotherPrecisionIsReadBackAsItWas) {
+  const PackageManifest written = quantized_example();
+  const std::string text = encode_manifest(written, {digest('e'), 99});
+  const PackageManifest read = decode_manifest(text, "it");
+  EXPECT_EQ(read.variants, written.variants);
+  EXPECT_EQ(read.precision, "int8");
+  EXPECT_EQ(encode_manifest(read, {digest('e'), 99}), text);
+  // Annotations are texts, whatever they mean.
+  for (const auto& [key, value] : Json::parse(text)["layers"].back()["annotations"].items()) {
+    EXPECT_TRUE(value.is_string()) << key;
+  }
+  // What an older gpux wrote says nothing of precisions.
+  EXPECT_FALSE(decode_manifest(encode_manifest(example(), {digest('e'), 99}), "it").variants[0].precision);
+}
+
+TEST(Variant, OfAnotherPrecisionIsNoModelOfItsOwn) {
+  Json manifest = Json::parse(encode_manifest(quantized_example(), {digest('e'), 99}));
+  manifest["annotations"].erase("dev.gpux.model");
+  EXPECT_EQ(decode_manifest(manifest.dump(), "it").model_file, "model.onnx");
+}
+
+TEST(Variant, OfAnotherPrecisionIsRefusedWhereItsNumbersAreNone) {
+  for (const char* key : {"weight-bits", "mean-cosine", "least-cosine", "samples"}) {
+    for (const char* value : {"", "much", "1x"}) {
+      Json manifest = Json::parse(encode_manifest(quantized_example(), {digest('e'), 99}));
+      manifest["layers"].back()["annotations"][std::string("dev.gpux.variant.") + key] = value;
+      try {
+        static_cast<void>(decode_manifest(manifest.dump(), "it"));
+        ADD_FAILURE() << key << " '" << value << "' was accepted";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::storage);
+        EXPECT_THAT(error.message(), HasSubstr(key));
+      }
+    }
+  }
+}
+
+TEST(Variant, OfAnotherPrecisionIsNoneOfTheModelsOwn) {
+  std::vector<Variant> variants = quantized_example().variants;
+  EXPECT_EQ(choose_variant(variants, {.provider = "cpu"}), nullptr);
+}
+
 TEST(Variant, IsUsedOnlyWhereAllOfItMatches) {
   const PackageManifest package = example();
   const VariantTarget here = package.variants[0].target;

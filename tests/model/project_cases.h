@@ -218,6 +218,8 @@ inline std::vector<ProjectCase> project_cases() {
       {"runtime: {threads: 4}", "'runtime.threads' is '4'; a map with intra, inter is accepted"},
       {"runtime: {threads: {intra: 0}}", "'runtime.threads.intra' is '0'; a whole number from 1 to"},
       {"runtime: {threads: {intra: two}}", "'runtime.threads.intra' is 'two'; a whole number"},
+      {"runtime: {precision: int8}"},
+      {"runtime: {precision: int4}", "'runtime.precision' is 'int4'; fp32, fp16, bf16, int8, any are accepted"},
       {"runtime: {optimization_level: extended}"},
       {"runtime: {optimization_level: O3}", "is 'O3'; disabled, basic, extended, layout, all are accepted"},
       {"runtime: {profile: ./out}"},

@@ -47,6 +47,16 @@ Verdict three() {
        attempt("cpu", "CPUExecutionProvider", Outcome::active)});
 }
 
+TEST(Precision, IsNamedWhereItIsKnown) {
+  Verdict verdict = three();
+  provider::apply_placement(nodes(0, 1), verdict);
+  EXPECT_THAT(to_line(verdict), HasSubstr("ran on cpu (1 of 1 nodes); asked for"));
+  EXPECT_TRUE(nlohmann::json::parse(to_json(verdict)).at("precision").is_null());
+  verdict.precision = "int8";
+  EXPECT_THAT(to_line(verdict), HasSubstr("ran on cpu (1 of 1 nodes) in int8; asked for"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(verdict)).at("precision"), "int8");
+}
+
 TEST(Placement, CountsNodesAndNamesTheActive) {
   Verdict verdict = three();
   provider::apply_placement(nodes(1, 3), verdict);

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <CLI/App.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/load_flags.h"
+#include "embedding/sentence_model.h"
+#include "gpux/model_info.h"
+#include "model/store.h"
+#include "runtime/precision_gate.h"
+
+namespace gpux::cli {
+
+/// The flags that ask for a variant of a model in another precision, as typed.
+struct QuantizeFlags {
+  std::string precision;  ///< --quantize
+  std::string texts, samples;
+  bool reduce_range = false;
+
+  [[nodiscard]] bool given() const noexcept { return !precision.empty(); }
+};
+
+/// `load`: the flags of the same verb, whose --min-cosine it shares.
+void add_quantize_flags(CLI::App& verb, QuantizeFlags& flags);
+
+/// Error usage where flags are given that only --quantize has a use for.
+void check_quantize_flags(const QuantizeFlags& flags, const LoadFlags& load);
+
+/// The flags with which the model itself is loaded: without the --min-cosine that is the variant's.
+LoadFlags load_flags_beside(const QuantizeFlags& flags, const LoadFlags& load);
+
+/// A variant that was made and is near enough to its model.
+struct MadeVariant {
+  runtime::GatedVariant made;
+  std::filesystem::path file;
+  VariantPrecision precision;
+  double min_cosine = 0;
+  std::string what;  ///< that the cosines are of: "64 recorded texts"
+};
+
+/// Makes it, in `folder`. A model that reads texts is compared on those of --texts, or on recorded ones; any other on
+/// --samples. Errors as of runtime::make_int8(); usage where there is nothing to compare on.
+MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, const LoadOptions& options,
+                         const std::filesystem::path& onnx_file,
+                         const std::optional<embedding::SentenceModel>& sentences, const std::filesystem::path& folder,
+                         const Context& context);
+
+/// As a part of the package that is stored, and of how the model is loaded.
+void add_to(PackageContent& content, const MadeVariant& made);
+void add_to(LoadOptions& options, const MadeVariant& made);
+
+/// What was done and how near it is, for people: some lines.
+std::string report_of(const MadeVariant& made);
+nlohmann::ordered_json json_of(const MadeVariant& made);
+
+}  // namespace gpux::cli

@@ -1,0 +1,257 @@
+// build and import with --quantize, and what runs the variants that they keep.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/sha256.h"
+#include "cli/program.h"
+#include "embedding/encoder_folder.h"
+
+namespace gpux::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+using Words = std::vector<std::string>;
+
+const std::string mean_pooling = R"({"pooling_mode_mean_tokens": true})";
+
+std::vector<Json> lines_of(const std::string& text) {
+  std::vector<Json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+double cosine(const std::vector<double>& a, const std::vector<double>& b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ab += a[i] * b[i];
+    aa += a[i] * a[i];
+    bb += b[i] * b[i];
+  }
+  return ab / std::sqrt(aa * bb);
+}
+
+class Quantize : public testing::Test {
+ protected:
+  void SetUp() override {
+    (void)write_encoder_folder(gpux_.folder(), mean_pooling, true);
+    gpux_.folder().write("samples.jsonl",
+                         "{\"x\": [[1, -2, 0.5, 3, 1, -2, 0.5, 3, 1, -2, 0.5, 3, 1, -2, 0.5, 3]]}\n"
+                         "{\"x\": [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]]}\n");
+  }
+
+  [[nodiscard]] Outcome run(const Words& arguments) const {
+    return gpux_.run(arguments, {.folder = gpux_.folder().path()});
+  }
+
+  [[nodiscard]] Json vectors_of(const Words& more) const {
+    Words words{"embed", "--model", "mini", "the model runs", "a provider"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return lines_of(outcome.out);
+  }
+
+  Program gpux_;
+};
+
+TEST_F(Quantize, KeepsAVariantBesideTheModelThatRunsWhereItIsAskedFor) {
+  const Outcome imported = run({"import", "encoder", "-t", "mini", "--quantize", "int8", "--json"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  const Json said = imported.json().at("quantization");
+  EXPECT_EQ(said.at("precision"), "int8");
+  EXPECT_EQ(said.at("compared_on"), "64 recorded texts");
+  EXPECT_GE(said.at("mean_cosine"), 0.98);
+  EXPECT_LT(said.at("mean_cosine"), 1);
+  EXPECT_LT(said.at("weight_bytes").get<double>(), said.at("model_weight_bytes").get<double>() / 2);
+  EXPECT_FALSE(said.at("quantized").empty());
+
+  const Json package = run({"inspect", "mini", "--json"}).json().at("package");
+  const Json variant = package.at("variants").at(0);
+  EXPECT_EQ(variant.at("precision"), "int8");
+  EXPECT_EQ(variant.at("mean_cosine"), said.at("mean_cosine"));
+  std::string digest;
+  for (const Json& file : package.at("files")) {
+    if (file.at("name") == variant.at("model_file")) digest = file.at("digest");
+  }
+  ASSERT_NE(digest, "");
+
+  const Json own = vectors_of({}), asked = vectors_of({"--precision", "int8"});
+  EXPECT_EQ(vectors_of({"--precision", "fp32"}), own);
+  EXPECT_EQ(asked.at(0).at("digest"), "sha256:" + digest);
+  EXPECT_NE(own.at(0).at("digest"), asked.at(0).at("digest"));
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    EXPECT_NE(own.at(i).at("vector"), asked.at(i).at("vector"));
+    EXPECT_GT(cosine(own.at(i).at("vector"), asked.at(i).at("vector")), 0.9);
+  }
+  EXPECT_THAT(run({"embed", "--model", "mini", "a"}).err, HasSubstr(" in fp32"));
+  EXPECT_THAT(run({"embed", "--model", "mini", "--precision", "int8", "a"}).err, HasSubstr(" in int8"));
+}
+
+TEST_F(Quantize, GivesATextTheSameVectorWhateverItComesWith) {
+  ASSERT_EQ(run({"import", "encoder", "-t", "mini", "--quantize", "int8"}).code, 0);
+  const Words base{"embed", "--model", "mini", "--precision", "int8", "--workers"};
+  const auto with = [&](const Words& more) {
+    Words words = base;
+    words.insert(words.end(), more.begin(), more.end());
+    return lines_of(run(words).out);
+  };
+  const std::vector<Json> alone = with({"1", "the model runs"});
+  const std::vector<Json> among = with({"4", "a much longer text than the others here", "the model runs", "x"});
+  ASSERT_EQ(among.size(), 3U);
+  EXPECT_EQ(alone.at(0).at("vector"), among.at(1).at("vector"));
+}
+
+TEST_F(Quantize, MakesThePrecisionThatAPackageIsBuiltForItsDefault) {
+  ASSERT_EQ(run({"import", "encoder", "-t", "mini", "--quantize", "int8", "--precision", "int8"}).code, 0);
+  EXPECT_EQ(run({"inspect", "mini", "--json"}).json().at("package").at("precision"), "int8");
+  EXPECT_THAT(run({"embed", "--model", "mini", "a"}).err, HasSubstr(" in int8"));
+  EXPECT_THAT(run({"embed", "--model", "mini", "--precision", "fp32", "a"}).err, HasSubstr(" in fp32"));
+}
+
+TEST_F(Quantize, LeavesItToTheProjectWhatRuns) {
+  gpux_.folder().write("project/gpux.yml",
+                       "name: chain\nversion: 1.0.0\nmodel: {source: ./chain.onnx}\nruntime: {precision: int8}\n");
+  fs::copy_file(model("matmul_chain.onnx"), gpux_.folder().path() / "project/chain.onnx");
+  const Outcome built =
+      run({"build", "project", "--quantize", "int8", "--samples", "samples.jsonl", "--min-cosine", "0.5"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  const Words call{"run", "chain", "-i", "x=[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]"};
+  EXPECT_THAT(run(call).err, HasSubstr(" in int8"));
+  Words own = call;
+  own.insert(own.end(), {"--precision", "fp32"});
+  EXPECT_THAT(run(own).err, HasSubstr(" in fp32"));
+}
+
+TEST_F(Quantize, ComparesOnTheTextsThatAreGiven) {
+  gpux_.folder().write("texts.txt", "the model runs\na provider\nwhat ran and why\n");
+  const Outcome outcome =
+      run({"import", "encoder", "-t", "mini", "--quantize", "int8", "--texts", "texts.txt", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json().at("quantization").at("compared_on"), "3 texts");
+  EXPECT_EQ(outcome.json().at("quantization").at("samples"), 3);
+}
+
+TEST_F(Quantize, ComparesModelsWithoutTextsOnSamples) {
+  const std::string chain = model("matmul_chain.onnx");
+  gpux_.folder().write("one.json", R"({"x": [[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]})");
+  ASSERT_EQ(
+      run({"run", chain, "-i", "x=[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]", "-o", "sets/test_data_set_0/input_0.pb"})
+          .code,
+      0);
+  for (const char* samples : {"samples.jsonl", "one.json", "sets"}) {
+    const Outcome outcome = run({"build", chain, "-t", "chain:int8", "--quantize", "int8", "--samples", samples,
+                                 "--min-cosine", "0.9", "--json"});
+    ASSERT_EQ(outcome.code, 0) << samples << outcome.err;
+    const Json said = outcome.json().at("quantization");
+    EXPECT_EQ(said.at("compared_on"), std::string(samples) == "samples.jsonl" ? "2 samples" : "1 sample");
+    EXPECT_EQ(said.at("quantized").size(), 4U);
+    EXPECT_EQ(said.at("quantized").at(0).at("node"), "matmul_0");
+  }
+  const Outcome asked = run({"run", "chain:int8", "--precision", "int8", "--file", "one.json"});
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  EXPECT_THAT(asked.err, HasSubstr(" in int8"));
+  EXPECT_NE(asked.out, run({"run", "chain:int8", "--file", "one.json"}).out);
+  const Outcome verified =
+      run({"verify", "chain:int8", "--precision", "int8", "--file", "one.json", "--atol", "100", "--json"});
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_EQ(verified.json().at("compared"), "cpu in int8 with cpu");
+  EXPECT_EQ(verified.json().at("same_provider"), false);
+  EXPECT_THAT(run({"inspect", "chain:int8", "-p", "cpu", "--precision", "int8"}).err, HasSubstr(" in int8"));
+}
+
+TEST_F(Quantize, LeavesOutLayersThatCostTooMuchAndSaysWhich) {
+  const auto built = [&](double min_cosine) {
+    return run({"build", model("matmul_chain.onnx"), "-t", "chain", "--quantize", "int8", "--samples", "samples.jsonl",
+                "--min-cosine", std::to_string(min_cosine), "--json"});
+  };
+  // Half of what all of them lose is too much.
+  const double all = built(0.5).json().at("quantization").at("mean_cosine");
+  ASSERT_LT(all, 0.99999);
+  const double asked = (1 + all) / 2;
+  const Outcome outcome = built(asked);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json said = outcome.json().at("quantization");
+  EXPECT_GE(said.at("mean_cosine"), said.at("min_cosine"));
+  EXPECT_EQ(said.at("all_quantized").at("mean_cosine"), all);
+  const Json& excluded = said.at("excluded");
+  EXPECT_EQ(said.at("quantized").size() + excluded.size(), 4U);
+  ASSERT_FALSE(excluded.empty());
+  for (std::size_t i = 1; i < excluded.size(); ++i) {
+    EXPECT_LE(excluded.at(i - 1).at("mean_cosine_alone"), excluded.at(i).at("mean_cosine_alone"));
+  }
+}
+
+TEST_F(Quantize, IsMeasuredByTheFastestOfAnyPrecision) {
+  ASSERT_EQ(run({"import", "encoder", "-t", "mini", "--quantize", "int8"}).code, 0);
+  const Words any{"embed", "--model", "mini", "--provider", "fastest", "--precision", "any", "a"};
+  Words near = any, exact = any;
+  near.insert(near.end(), {"--min-cosine", "0.5"});
+  exact.insert(exact.end(), {"--min-cosine", "1"});
+  EXPECT_THAT(run(near).err, AllOf(HasSubstr("cpu in int8 "), HasSubstr(" ms")));
+  EXPECT_THAT(run(exact).err, AllOf(Not(HasSubstr("cpu in int8")), HasSubstr(" in fp32")));
+  EXPECT_THAT(run({"embed", "--model", "mini", "--provider", "fastest", "a"}).err,
+              AllOf(Not(HasSubstr("cpu in int8")), HasSubstr(" in fp32")));
+}
+
+TEST_F(Quantize, RefusesByOneLineAndKeepsNothing) {
+  struct Case {
+    Words arguments;
+    int code;
+    const char* words;
+  };
+
+  const std::string chain = model("matmul_chain.onnx"), add = model("add.onnx");
+  const std::vector<Case> cases{
+      {{"build", chain, "-t", "m", "--quantize", "int8"}, 2, "--samples PLACE"},
+      {{"build", chain, "-t", "m", "--quantize", "int4", "--samples", "samples.jsonl"}, 2, "int8"},
+      {{"build", chain, "-t", "m", "--quantize", "int8", "--samples", "samples.jsonl", "--min-cosine", "1"},
+       4,
+       "int8 is refused"},
+      {{"build", chain, "-t", "m", "--quantize", "int8", "--samples", "samples.jsonl", "--min-cosine", "2"},
+       2,
+       "--min-cosine is '2'; accepted: more than 0, at most 1"},
+      {{"build", chain, "-t", "m", "--quantize", "int8", "--samples", "none.npz"}, 7, "none.npz"},
+      {{"build", chain, "-t", "m", "--quantize", "int8", "--samples", "encoder"}, 7, "no folders test_data_set_*"},
+      {{"build", add, "-t", "m", "--quantize", "int8", "--samples", "samples.jsonl"}, 6, "x"},
+      {{"build", chain, "-t", "m", "--samples", "samples.jsonl"}, 2, "give --quantize too"},
+      {{"build", chain, "-t", "m", "--min-cosine", "0.9"}, 2, "give --quantize too"},
+      {{"build", chain, "-t", "m", "--reduce-range"}, 2, "give --quantize too"},
+      {{"import", "encoder", "-t", "m", "--texts", "samples.jsonl"}, 2, "give --quantize too"},
+      {{"import", "encoder", "-t", "m", "--quantize", "int8", "--texts", "a", "--samples", "b"}, 2, "two ways"},
+      {{"import", "encoder", "-o", "made", "--quantize", "int8"}, 2, "-t NAME[:TAG]"},
+      {{"run", add, "--precision", "any", "-i", "{}"}, 2, "fastest"},
+      {{"run", add, "--min-cosine", "0.9", "-i", "{}"}, 2, "--precision any"},
+      {{"run", add, "--precision", "int7", "-i", "{}"}, 2, "fp32, fp16, bf16, int8, any"},
+  };
+  for (const Case& one : cases) {
+    const Outcome outcome = run(one.arguments);
+    EXPECT_EQ(outcome.code, one.code) << one.arguments[0] << ' ' << one.words << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(one.words));
+    if (one.code != 2) {
+      EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    }
+  }
+  EXPECT_EQ(run({"inspect", "m"}).code, 7);
+}
+
+TEST_F(Quantize, TellsPeopleWhatBecameOfIt) {
+  const Outcome outcome = gpux_.run({"import", "encoder", "-t", "mini", "--quantize", "int8", "--table"},
+                                    {.folder = gpux_.folder().path()});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("cosine to the model on 64 recorded texts: mean "),
+                                 HasSubstr("0.98 is asked for"), HasSubstr("saves nothing")));
+}
+
+}  // namespace
+}  // namespace gpux::test
