@@ -29,7 +29,8 @@ const std::map<std::string, std::vector<std::string>> right_below{
     {"runtime", {"provider", "model"}},
     {"embedding", {"runtime", "text"}},
     {"server", {"embedding"}},
-    {"cli", {"server"}},
+    {"daemon", {"embedding"}},
+    {"cli", {"server", "daemon"}},
 };
 
 void collect(const std::string& module, std::set<std::string>& below) {
