@@ -206,7 +206,13 @@ class DirectorySource::Watch {
   std::string failure_;
 };
 
-bool DirectorySource::scan(std::set<std::string>& names) {
+// Here, where the watch is known.
+DirectorySource::DirectorySource(DeclaredSource declared, SourceSurroundings surroundings)
+    : Source(std::move(declared), std::move(surroundings)) {}
+
+DirectorySource::~DirectorySource() = default;
+
+bool DirectorySource::scan() {
   std::error_code error;
   std::set<std::string> present;
   for (fs::directory_iterator entry(declared().path, error), end; !error && entry != end; entry.increment(error)) {
@@ -226,7 +232,7 @@ bool DirectorySource::scan(std::set<std::string>& names) {
 
     if (::stat((declared().path / name).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     const std::scoped_lock lock(mutex_);
-    if (!done_->has(name, stamp_of(status))) names.insert(name);
+    if (!done_->has(name, stamp_of(status))) names_.insert(name);
   }
   return true;
 }
@@ -237,46 +243,50 @@ void DirectorySource::run(const std::stop_token& stop) {
     if (!done_) done_ = std::make_unique<DoneFiles>(around().state_folder / (declared().name + ".done"));
   }
   while (!stop.stop_requested()) {
+    must_scan_ = false;
     watch(stop);
-    if (!stop.stop_requested()) waker().sleep(std::min<std::chrono::milliseconds>(around().rescan, 2s));
+    // Too much has changed to be told, or it is another folder: watched anew at once.
+    if (!stop.stop_requested() && !must_scan_) waker().sleep(std::min<std::chrono::milliseconds>(around().rescan, 2s));
   }
 }
 
 // As long as the folder is there.
 void DirectorySource::watch(const std::stop_token& stop) {
-  const Watch watch(declared().path);
-  std::set<std::string> names;
-  if (!scan(names)) return;
+  watch_ = std::make_unique<Watch>(declared().path);
+  names_.clear();
+  if (!scan()) return;
   wait_for({});
-  if (!watch.failure().empty()) {
+  if (!watch_->failure().empty()) {
     log::warning("{}: the folder is only looked through every {} ms: {}", declared().name, around().rescan.count(),
-                 watch.failure());
+                 watch_->failure());
   }
+  must_scan_ = false;
   Clock::time_point next_scan = Clock::now() + around().rescan;
   for (;;) {
-    while (!names.empty()) {
-      pending_count_ = names.size();
-      const std::string name = std::move(names.extract(names.begin()).value());
+    while (!names_.empty()) {
+      const std::string name = std::move(names_.extract(names_.begin()).value());
+      pending_count_ = names_.size();
       if (!offer(name, stop)) return;
     }
-    pending_count_ = 0;
-    const std::chrono::milliseconds due = take_due(names);
-    if (!names.empty()) continue;
+    const std::chrono::milliseconds due = take_due();
+    if (!names_.empty()) continue;
     const auto until_scan = std::chrono::ceil<std::chrono::milliseconds>(next_scan - Clock::now());
-    waker().sleep(std::clamp<std::chrono::milliseconds>(std::min(due, until_scan), 0ms, 60s), {watch.descriptor()});
+    if (!must_scan_) {
+      waker().sleep(std::clamp<std::chrono::milliseconds>(std::min(due, until_scan), 0ms, 60s), {watch_->descriptor()});
+    }
     if (stop.stop_requested()) return;
-    const bool told_all = watch.take(names);
-    if (told_all && Clock::now() < next_scan) continue;
-    if (!scan(names)) return;
-    if (!told_all && !fs::exists(declared().path)) return;
+    if (!watch_->take(names_)) must_scan_ = true;
+    if (!must_scan_ && Clock::now() < next_scan) continue;
+    // Where it was replaced by another of its name, that is to be watched.
+    if (must_scan_ || !scan()) return;
     next_scan = Clock::now() + around().rescan;
   }
 }
 
-std::chrono::milliseconds DirectorySource::take_due(std::set<std::string>& names) {
+std::chrono::milliseconds DirectorySource::take_due() {
   const std::scoped_lock lock(mutex_);
   while (!again_.empty() && again_.begin()->first <= Clock::now()) {
-    names.insert(std::move(again_.begin()->second));
+    names_.insert(std::move(again_.begin()->second));
     again_.erase(again_.begin());
   }
   if (again_.empty()) return 60s;
@@ -328,9 +338,12 @@ bool DirectorySource::put(const std::string& name, std::uint64_t stamp, WaitingE
     const std::scoped_lock lock(mutex_);
     in_flight_[name] = stamp;
   }
-  if (!around().pipeline.put(std::move(event), stop)) return false;
-  count_taken();
-  return true;
+  return give(std::move(event), stop);
+}
+
+void DirectorySource::look_meanwhile() {
+  if (!watch_->take(names_)) must_scan_ = true;
+  pending_count_ = names_.size();
 }
 
 void DirectorySource::ended(const std::string& name, std::uint64_t stamp, Outcome outcome) {

@@ -40,7 +40,8 @@ class DoneFiles {
 /// that is written anew with another content is another event.
 class DirectorySource final : public Source {
  public:
-  using Source::Source;
+  DirectorySource(DeclaredSource declared, SourceSurroundings surroundings);
+  ~DirectorySource() override;
 
  private:
   class Watch;
@@ -49,13 +50,17 @@ class DirectorySource final : public Source {
   void fill(SourceStatus& status) const override;
   void watch(const std::stop_token& stop);
   /// Names of all files that may be events and were not dealt with; false where there is no such folder.
-  bool scan(std::set<std::string>& names);
+  bool scan();
   /// False where it was stopped.
   bool offer(const std::string& name, const std::stop_token& stop);
   bool put(const std::string& name, std::uint64_t stamp, WaitingEvent event, const std::stop_token& stop);
   void ended(const std::string& name, std::uint64_t stamp, Outcome outcome);
-  std::chrono::milliseconds take_due(std::set<std::string>& names);
+  std::chrono::milliseconds take_due();
+  void look_meanwhile() override;
 
+  std::unique_ptr<Watch> watch_;
+  std::set<std::string> names_;  // to be looked at
+  bool must_scan_ = false;
   std::atomic<std::uint64_t> pending_count_ = 0;
   mutable std::mutex mutex_;
   std::unique_ptr<DoneFiles> done_;

@@ -114,10 +114,8 @@ bool LineSource::put(const FoundLine& line, const std::stop_token& stop) {
   event.ended = [self = std::static_pointer_cast<LineSource>(shared_from_this()), generation, number](Outcome outcome) {
     self->ended(generation, number, outcome);
   };
-  if (!around().pipeline.put(std::move(event), stop)) return false;
   read_ = line.end;
-  count_taken();
-  return true;
+  return give(std::move(event), stop);
 }
 
 void LineSource::ended(std::uint64_t generation, std::uint64_t number, Outcome outcome) {
@@ -202,6 +200,7 @@ bool FileSource::open_file(const std::string& name, std::uint64_t inode) {
   }
   if (!is_same) position = {.generation = position.generation + 1, .inode = inode, .offset = 0, .before = {}};
   begin(file, position);
+  seen_ = {.generation = 0, .inode = 0, .offset = position.offset, .before = bytes_before(file, position.offset)};
   wait_for({});
   return true;
 }
@@ -224,15 +223,14 @@ void FileSource::look_around(const std::stop_token& stop) {
   if (::fstat(descriptor(), &own) != 0) return;
   const auto size = static_cast<std::uint64_t>(own.st_size);
   const ReadPosition at = position();
-  const bool is_cut = size < read_offset() || (size > read_offset() && !at.before.empty() &&
-                                               bytes_before(descriptor(), at.offset) != at.before);
-  if (is_cut) {
+  if (size < read_offset() || bytes_before(descriptor(), seen_.offset) != seen_.before) {
     log::warning("{}: '{}' was cut off and begun anew: it is read from its beginning", declared().name,
                  declared().path.string());
     if (!settle(stop)) return;
     const int again = ::fcntl(descriptor(), F_DUPFD_CLOEXEC, 0);
     if (again < 0) throw_file_error("open", declared().path, errno);
     begin(again, {.generation = at.generation + 1, .inode = at.inode, .offset = 0, .before = {}});
+    seen_ = {};
     return;
   }
   const bool is_there = ::stat(declared().path.c_str(), &named) == 0;
@@ -244,6 +242,12 @@ void FileSource::look_around(const std::stop_token& stop) {
   (void)open_next(true);
 }
 
+void FileSource::look_meanwhile() {
+  struct stat status {};
+
+  if (::fstat(descriptor(), &status) == 0) set_end(static_cast<std::uint64_t>(status.st_size));
+}
+
 void FileSource::run(const std::stop_token& stop) {
   load();
   while (!stop.stop_requested()) {
@@ -253,11 +257,10 @@ void FileSource::run(const std::stop_token& stop) {
     }
     look_around(stop);
     if (descriptor() < 0) continue;
-
-    struct stat status {};
-
-    if (::fstat(descriptor(), &status) == 0) set_end(static_cast<std::uint64_t>(status.st_size));
+    look_meanwhile();
     if (!pump(stop)) break;
+    seen_.offset = read_offset();
+    seen_.before = bytes_before(descriptor(), seen_.offset);
     save(false);
     waker().sleep(poll_interval);
   }

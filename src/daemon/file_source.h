@@ -73,11 +73,14 @@ class FileSource final : public LineSource {
 
  private:
   void run(const std::stop_token& stop) override;
+  void look_meanwhile() override;
   /// False where there is no file yet.
   bool open_next(bool after_this);
   bool open_file(const std::string& name, std::uint64_t inode);
   /// What to do at the end of what is there.
   void look_around(const std::stop_token& stop);
+
+  ReadPosition seen_;  // what stood before a place that was read: it is the same file as long as it does
 };
 
 /// Up to 64 bytes before that place of the file, in hexadecimal digits.

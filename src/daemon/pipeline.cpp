@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t events_a_worker = 32;
 constexpr std::size_t most_written_together = 256;
 constexpr std::size_t kept_of_refused = 4096;
-constexpr std::chrono::milliseconds longest_pause = 30s;
+constexpr std::chrono::milliseconds longest_pause = 5s;
 // So often an event is tried while others succeed.
 constexpr int most_attempts = 5;
 
@@ -35,13 +35,14 @@ Pipeline::~Pipeline() {
   stop();
 }
 
-bool Pipeline::put(WaitingEvent event, const std::stop_token& stop) {
+Pipeline::Put Pipeline::put(WaitingEvent& event, const std::stop_token& stop, std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);
-  room_.wait(lock, stop, [&] { return stopped_ || waiting_.size() < queue_limit_; });
-  if (stopped_ || stop.stop_requested()) return false;
+  const bool ready = room_.wait_for(lock, stop, time, [&] { return stopped_ || waiting_.size() < queue_limit_; });
+  if (stopped_ || stop.stop_requested()) return Put::stopped;
+  if (!ready) return Put::full;
   waiting_.push_back(std::move(event));
   arrived_.notify_one();
-  return true;
+  return Put::taken;
 }
 
 void Pipeline::use(std::shared_ptr<const OpenModel> model) {

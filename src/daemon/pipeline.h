@@ -70,8 +70,11 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  /// Waits for room. False where it or `stop` is stopped: the event was not taken. From any thread.
-  bool put(WaitingEvent event, const std::stop_token& stop);
+  enum class Put : std::uint8_t { taken, full, stopped };
+
+  /// Waits for room, for a while. The event is moved from where it is taken; `stopped` is this or `stop`. From any
+  /// thread.
+  Put put(WaitingEvent& event, const std::stop_token& stop, std::chrono::milliseconds time);
 
   /// Those that are embedded from now on are by this model.
   void use(std::shared_ptr<const OpenModel> model);

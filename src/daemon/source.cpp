@@ -88,6 +88,20 @@ void Source::run_again_and_again(const std::stop_token& stop) {
   }
 }
 
+bool Source::give(WaitingEvent event, const std::stop_token& stop) {
+  for (;;) {
+    switch (surroundings_.pipeline.put(event, stop, 200ms)) {
+      case Pipeline::Put::taken:
+        ++taken_;
+        return true;
+      case Pipeline::Put::stopped:
+        return false;
+      case Pipeline::Put::full:
+        look_meanwhile();
+    }
+  }
+}
+
 void Source::wait_for(const std::string& what) {
   {
     const std::scoped_lock lock(state_mutex_);

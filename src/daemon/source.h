@@ -84,11 +84,15 @@ class Source : public std::enable_shared_from_this<Source> {
 
   [[nodiscard]] Waker& waker() noexcept { return waker_; }
 
+  /// Gives an event to the pipeline, when that has room; false where it was stopped before.
+  bool give(WaitingEvent event, const std::stop_token& stop);
+
+  /// Called by give() several times a second while there is no room: how much waits is to be known meanwhile, too.
+  virtual void look_meanwhile() {}
+
   /// Says what it waits for, once; empty: it watches.
   void wait_for(const std::string& what);
   void count(Outcome outcome);
-
-  void count_taken(std::uint64_t events = 1) { taken_ += events; }
 
   void count_lost(std::uint64_t events = 1) { lost_ += events; }
 
@@ -100,7 +104,7 @@ class Source : public std::enable_shared_from_this<Source> {
   Waker waker_;
   std::atomic<std::uint64_t> taken_ = 0, written_ = 0, known_ = 0, refused_ = 0, lost_ = 0;
   mutable std::mutex state_mutex_;
-  std::string waits_for_;
+  std::string waits_for_ = "it has not begun";
   std::jthread thread_;
 };
 

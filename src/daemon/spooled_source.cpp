@@ -67,6 +67,10 @@ void SpooledSource::open(std::uint64_t number, std::uint64_t offset) {
   begin(file, position);
 }
 
+void SpooledSource::look_meanwhile() {
+  set_end(read_offset() + spool_->bytes_from(position().generation, read_offset()));
+}
+
 void SpooledSource::read_on(const std::stop_token& stop) {
   if (descriptor() < 0) {
     const std::uint64_t number = std::max(spool_->first(), position().generation);
@@ -76,7 +80,7 @@ void SpooledSource::read_on(const std::stop_token& stop) {
   }
   while (!stop.stop_requested()) {
     const std::uint64_t number = position().generation, end = spool_->size(number);
-    set_end(read_offset() + spool_->bytes_from(number, read_offset()));
+    look_meanwhile();
     if (!pump(stop, end)) return;
     save(false);
     const bool is_last = number == spool_->last();

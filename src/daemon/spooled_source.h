@@ -30,6 +30,7 @@ class SpooledSource : public LineSource {
 
  private:
   void run(const std::stop_token& stop) final;
+  void look_meanwhile() final;
   void read(const std::stop_token& stop);
   void read_on(const std::stop_token& stop);
   void open(std::uint64_t number, std::uint64_t offset);

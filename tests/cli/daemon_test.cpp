@@ -240,7 +240,7 @@ TEST_F(Daemon, MakesTheVectorsThatEmbedMakes) {
   EXPECT_EQ(found.json().at("results").at(0).at("text"), "plugin: net\noperation: delete");
 
   const auto ask = [&](const char* target) {
-    return http::RawClient(ready.at("metrics_port"))
+    return http::RawClient(ready.at("metrics_port").get<std::uint16_t>())
         .ask(std::string("GET ") + target + " HTTP/1.1\r\nHost: x\r\n\r\n")
         .body;
   };
@@ -570,20 +570,20 @@ TEST_F(DaemonLevels, GoDownWhileTooManyEventsWaitWhereTheyMay) {
   keep("all-mpnet-base-v2", 768);
   Process daemon(gpux_, {"--state-file", state(R"("events": "events")",
                                                R"("level": "high", "model_dir": "models",
-                                                  "downgrade": {"level": "low", "above": 600, "below": 0})")});
+                                                  "downgrade": {"level": "low", "above": 400, "below": 0})")});
   ASSERT_FALSE(daemon.ready().is_discarded()) << daemon.log();
   // Held up, so that it falls behind: more wait than the pipeline has begun with.
   fs::rename(path("out/vectors"), path("out/kept"));
   gpux_.folder().write("out/vectors", "in its way");
-  for (int i = 0; i < 3000; ++i) add_event(std::to_string(i) + ".json", "{\"data\": " + std::to_string(i) + "}");
+  for (int i = 0; i < 1200; ++i) add_event(std::to_string(i) + ".json", "{\"data\": " + std::to_string(i) + "}");
   ASSERT_TRUE(status_becomes([](const Json& now) { return now.at("downgraded") == true && now.at("level") == "low"; }))
       << status();
   fs::remove(path("out/vectors"));
   fs::rename(path("out/kept"), path("out/vectors"));
-  ASSERT_TRUE(has_vectors(3000)) << daemon.log();
+  ASSERT_TRUE(has_vectors(1200)) << daemon.log();
   ASSERT_TRUE(status_becomes([](const Json& now) { return now.at("downgraded") == false; })) << status();
   add_event("last.json", R"({"data": "last"})");
-  ASSERT_TRUE(has_vectors(3001)) << daemon.log();
+  ASSERT_TRUE(has_vectors(1201)) << daemon.log();
   std::map<std::string, int> levels;
   const auto made = vectors();
   for (const auto& [place, vec] : made) {
