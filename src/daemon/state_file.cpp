@@ -110,7 +110,8 @@ class Reader {
     if (const auto workers = integer_of(root, "workers")) state.workers = static_cast<unsigned>(*workers);
     if (const TreeNode* downgrade = given(root, "downgrade")) read_downgrade(*downgrade, state);
     if (const TreeNode* limits = given(root, "limits")) read_limits(*limits, state.limits);
-    if (const TreeNode* rescan = given(root, "rescan")) state.rescan = duration_from(rescan->text).value();
+    if (const TreeNode* rescan = given(root, "rescan"))
+      state.rescan = duration_from(rescan->text).value_or(state.rescan);
     read_sources(*root.find("sources"), state);
     return state;
   }
@@ -127,7 +128,7 @@ class Reader {
   void read_downgrade(const TreeNode& node, StateFile& state) {
     Downgrade downgrade;
     downgrade.level = text_of(node, "level");
-    downgrade.above = static_cast<std::uint64_t>(integer_of(node, "above").value());
+    downgrade.above = static_cast<std::uint64_t>(integer_of(node, "above").value_or(1));
     downgrade.below = static_cast<std::uint64_t>(integer_of(node, "below").value_or(0));
     if (given(node, "below") == nullptr) downgrade.below = downgrade.above / 10;
     if (downgrade.below >= downgrade.above) {
@@ -148,9 +149,10 @@ class Reader {
   }
 
   static void read_limits(const TreeNode& node, EventLimits& limits) {
-    if (const TreeNode* bytes = given(node, "event_bytes")) limits.event_bytes = parse_memory_size(bytes->text).value();
+    if (const TreeNode* bytes = given(node, "event_bytes"))
+      limits.event_bytes = parse_memory_size(bytes->text).value_or(0);
     if (const TreeNode* bytes = given(node, "journal_bytes")) {
-      limits.journal_bytes = parse_memory_size(bytes->text).value();
+      limits.journal_bytes = parse_memory_size(bytes->text).value_or(0);
     }
     limits.event_depth = static_cast<int>(integer_of(node, "event_depth").value_or(limits.event_depth));
     limits.connections = static_cast<unsigned>(integer_of(node, "connections").value_or(limits.connections));
