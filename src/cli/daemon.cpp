@@ -172,12 +172,11 @@ void run_daemon(const DaemonFlags& flags, const Context& context) {
   const daemon::ModelSource open = [&](const daemon::StateFile& state, const std::string& level) {
     return open_model_of(flags.encoder, state, level, context);
   };
-  // It would end the process, until there is something that can be read again.
-  std::signal(SIGHUP, SIG_IGN);
+  // From the start, so that who ends it while it loads sees it end as a daemon does.
+  const Signals signals({SIGHUP});
   FileWatch watch(flags.state_file);
   daemon::Daemon daemon(open, flags.workers);
   daemon.apply(daemon::read_state_file(flags.state_file));
-  const Signals signals({SIGHUP});
   std::unique_ptr<http::Server> metrics;
   if (flags.metrics_port) metrics = serve_metrics(*flags.metrics_port, daemon, context);
   if (context.json)

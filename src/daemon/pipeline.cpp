@@ -1,6 +1,7 @@
 #include "daemon/pipeline.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -120,9 +121,9 @@ void Pipeline::handle(WaitingEvent waiting) {
   EmbeddedEvent event;
   try {
     event.event = read_event(waiting.content, limits_);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     if (waiting.may_grow) return ended_before(Outcome::again);
-    return refuse(waiting, error.message());
+    return refuse(waiting, error.what());
   }
   event.hash = event_hash(waiting.source, waiting.position, event.event);
   event.source = waiting.source;
@@ -131,8 +132,8 @@ void Pipeline::handle(WaitingEvent waiting) {
   if (sink_.has(event.hash)) return ended_before(Outcome::known);
   try {
     if (!embed(waiting, event)) return;
-  } catch (const Error& error) {
-    return refuse(waiting, error.message());
+  } catch (const std::exception& error) {
+    return refuse(waiting, error.what());
   }
   finish({.embedded = std::move(event), .refused = {}, .is_refused = false, .ended = std::move(waiting.ended)});
 }
@@ -151,6 +152,10 @@ bool Pipeline::embed(const WaitingEvent& waiting, EmbeddedEvent& event) {
       // Its own fault rather than the device's, where that does what others ask.
       if (attempt >= most_attempts && successes_ != successes) throw;
       problem = error.message();
+    } catch (const std::exception& error) {
+      // As of memory that there is none of.
+      if (attempt >= most_attempts && successes_ != successes) throw;
+      problem = error.what();
     }
     if (problem.empty()) {
       event.embed_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -227,8 +232,8 @@ void Pipeline::write(std::vector<Finished> batch) {
     std::string problem;
     try {
       sink_.write(embedded, refused);
-    } catch (const Error& error) {
-      problem = error.message();
+    } catch (const std::exception& error) {
+      problem = error.what();
     }
     {
       const std::scoped_lock lock(mutex_);

@@ -107,6 +107,10 @@ class SocketSource::Listener {
   int descriptor_ = -1;
 };
 
+SocketSource::Client::~Client() {
+  ::close(descriptor);
+}
+
 void SocketSource::take_clients(const Listener& listener, std::list<Client>& clients) const {
   for (;;) {
     const int descriptor = ::accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -118,7 +122,7 @@ void SocketSource::take_clients(const Listener& listener, std::list<Client>& cli
       ::close(descriptor);
       continue;
     }
-    clients.emplace_back().descriptor = descriptor;
+    clients.emplace_back(descriptor);
   }
 }
 
@@ -251,14 +255,9 @@ void SocketSource::accept(const std::stop_token& stop) {
     }
     if (!keep_and_answer(lines, events, answers, stop)) break;
     for (Client& client : clients) write(client);
-    std::erase_if(clients, [](const Client& client) {
-      const bool done = client.ended && client.out.empty();
-      if (done) ::close(client.descriptor);
-      return done;
-    });
+    std::erase_if(clients, [](const Client& client) { return client.ended && client.out.empty(); });
     if ((waited[1].revents & POLLIN) != 0) take_clients(listener, clients);
   }
-  for (const Client& client : clients) ::close(client.descriptor);
 }
 
 }  // namespace gpux::daemon

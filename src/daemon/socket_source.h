@@ -18,7 +18,13 @@ class SocketSource final : public SpooledSource {
   class Listener;
 
   struct Client {
-    int descriptor = -1;
+    explicit Client(int socket) : descriptor(socket) {}
+
+    ~Client();
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+
+    int descriptor;
     std::string in, out;
     bool skips = false;  // the rest of a line that is too long
     bool ended = false;  // it sends no more
