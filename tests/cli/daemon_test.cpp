@@ -661,7 +661,7 @@ TEST_F(Daemon, TakesSignalsOfDBus) {
   bus->emit("Gone", {});
   ASSERT_TRUE(has_vectors(2)) << daemon.log();
   std::multiset<std::string> seen;
-  for (std::string text : texts()) seen.insert(text.substr(0, text.find("\nmeta.sender: ")));
+  for (const std::string& text : texts()) seen.insert(text.substr(0, text.find("\nmeta.sender: ")));
   EXPECT_THAT(seen, testing::ElementsAre("plugin: org.gpux.Test\noperation: Changed\narg0: eth0\narg1: -5\narg2: true\n"
                                          "arg3: 0.5\narg4: [\"a\",\"b\"]\narg5: {\"a\":2,\"x\":1}\narg6: /a/b\n"
                                          "meta.path: /org/gpux/test",
