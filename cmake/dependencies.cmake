@@ -14,6 +14,11 @@ add_library(gpux_protozero INTERFACE)
 find_path(GPUX_PROTOZERO_INCLUDE protozero/pbf_reader.hpp REQUIRED)
 target_include_directories(gpux_protozero SYSTEM INTERFACE ${GPUX_PROTOZERO_INCLUDE})
 
+# libdbus's headers only: the library is opened when a source of `gpux daemon` is a bus.
+pkg_check_modules(GPUX_DBUS REQUIRED dbus-1)
+add_library(gpux_dbus_headers INTERFACE)
+target_include_directories(gpux_dbus_headers SYSTEM INTERFACE ${GPUX_DBUS_INCLUDE_DIRS})
+
 # ONNX Runtime's headers only: the library itself is opened at run time.
 add_library(gpux_onnxruntime_headers INTERFACE)
 find_path(GPUX_ONNXRUNTIME_INCLUDE onnxruntime_cxx_api.h

@@ -331,9 +331,26 @@ def write_texts_and_vectors():
     write("stored_vectors", "lines", "".join(json.dumps(line) + "\n" for line in lines).encode())
 
 
+def write_events():
+    event = {"plugin": "net", "operation": "update", "data": {"dev": "eth0", "n": [1, 2.5, None]}, "metadata": {"u": "é"}}
+    write("event", "whole", json.dumps({**event, "id": 7, "timestamp": 5}))
+    write("event", "text", '"a \\u00e9 \\ud83d\\ude00"')
+    write("event", "other", '{"plugin_id": "p", "action": {}, "level": "info", "x": -1e30}')
+    sources = [
+        {"name": "a", "directory": "events"},
+        {"name": "b", "socket": "b.sock"},
+        {"name": "c", "match": ["type='signal'"], "bus": "session"},
+    ]
+    state = {"output": "out", "level": "high", "downgrade": {"level": "low", "above": 10}, "rescan": "5s",
+             "limits": {"event_bytes": "1MiB", "event_depth": 8}, "workers": 2, "device": 0, "sources": sources}  # fmt: skip
+    write("state_file", "whole", json.dumps(state, indent="\t"))
+    write("state_file", "short", '{"output": "/o", "sources": {"events": "/e", "log": {"file": "l"}}}')
+
+
 if __name__ == "__main__":
     write_libraries()
     write_texts_and_vectors()
+    write_events()
     write_calls()
     write_json()
     write_arrays()

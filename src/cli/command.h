@@ -32,6 +32,7 @@ void add_run(CLI::App& program, Context& context);
 void add_embed(CLI::App& program, Context& context);
 void add_search(CLI::App& program, Context& context);
 void add_import(CLI::App& program, Context& context);
+void add_daemon(CLI::App& program, Context& context);
 void add_serve(CLI::App& program, Context& context);
 void add_ps(CLI::App& program, Context& context);
 void add_stats(CLI::App& program, Context& context);

@@ -158,7 +158,7 @@ struct VerbGroup {
 
 void add_verbs(CLI::App& program, Context& context) {
   const std::vector<VerbGroup> groups = {
-      {"Use a model", {add_run, add_embed, add_search, add_serve, add_bench, add_verify, add_inspect}},
+      {"Use a model", {add_run, add_embed, add_search, add_serve, add_daemon, add_bench, add_verify, add_inspect}},
       {"Keep models", {add_build, add_import, add_images, add_tag, add_rm, add_prune}},
       {"Running servers", {add_ps, add_stats, add_logs, add_stop}},
       {"This machine", {add_providers, add_doctor}},

@@ -18,7 +18,7 @@ int written = -1;
 
 }  // namespace
 
-Signals::Signals() {
+Signals::Signals(std::initializer_list<int> others) {
   if (::pipe2(pipe_.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw_file_error("create", "a pipe", errno);
   written = pipe_[1];
 
@@ -30,6 +30,7 @@ Signals::Signals() {
   };
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  for (const int other : others) ::sigaction(other, &action, nullptr);
 }
 
 int Signals::wait(std::chrono::milliseconds limit) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -290,8 +292,10 @@ Json any_of(std::initializer_list<Json> accepted) {
 }
 
 Json named_objects_schema(const SchemaKey& key) {
+  // A text alone stands for one of the keys.
+  Json short_form = key.short_form == "type" ? reference("value_type") : reference("text");
   return any_of({list_of(object_schema(key.keys)),
-                 map_of(any_of({reference("value_type"), reference("variable"), object_schema(key.keys, false)}))});
+                 map_of(any_of({std::move(short_form), reference("variable"), object_schema(key.keys, false)}))});
 }
 
 Json provider_list_schema(const SchemaKey& key) {
@@ -437,6 +441,19 @@ Json definitions() {
   return definitions;
 }
 
+// Names of the definitions that a schema refers to, and those that they refer to.
+void collect_references(const Json& schema, const Json& all, std::set<std::string>& used) {
+  constexpr std::string_view prefix = "#/$defs/";
+  for (const auto& [key, value] : schema.items()) {
+    if (key == "$ref") {
+      const std::string name = value.get<std::string>().substr(prefix.size());
+      if (used.insert(name).second) collect_references(all.at(name), all, used);
+    } else if (value.is_structured()) {
+      collect_references(value, all, used);
+    }
+  }
+}
+
 }  // namespace
 
 const SchemaKey& project_schema() noexcept {
@@ -447,12 +464,19 @@ const SchemaKey& models_schema() noexcept {
   return models_root;
 }
 
-std::string json_schema() {
+std::string json_schema(const SchemaKey& file) {
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-              {"title", root.name},
-              {"description", root.description}};
-  schema.update(object_schema(root.keys));
-  schema["$defs"] = definitions();
+              {"title", file.name},
+              {"description", file.description}};
+  schema.update(object_schema(file.keys));
+  const Json all = definitions();
+  std::set<std::string> used;
+  collect_references(schema, all, used);
+  Json kept = Json::object();
+  for (const auto& [name, definition] : all.items()) {
+    if (used.contains(name)) kept[name] = definition;
+  }
+  schema["$defs"] = kept;
   return schema.dump(2) + "\n";
 }
 

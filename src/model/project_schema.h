@@ -54,7 +54,7 @@ const SchemaKey& project_schema() noexcept;
 /// The root of a file that lists the models of a server.
 const SchemaKey& models_schema() noexcept;
 
-/// project_schema() as a JSON schema (draft 2020-12), indented, ending with a line feed.
-std::string json_schema();
+/// The file's keys as a JSON schema (draft 2020-12), indented, ending with a line feed.
+std::string json_schema(const SchemaKey& file = project_schema());
 
 }  // namespace gpux

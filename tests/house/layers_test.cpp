@@ -31,7 +31,8 @@ const std::map<std::string, std::vector<std::string>> right_below{
     {"embedding", {"runtime", "text"}},
     {"pipeline", {"embedding"}},
     {"server", {"pipeline"}},
-    {"cli", {"server"}},
+    {"daemon", {"embedding"}},
+    {"cli", {"server", "daemon"}},
 };
 
 void collect(const std::string& module, std::set<std::string>& below) {

@@ -1,0 +1,218 @@
+#include "daemon/daemon.h"
+
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <optional>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "base/home.h"
+#include "base/log.h"
+#include "base/spelling.h"
+#include "cli/command.h"
+#include "cli/encoder_flags.h"
+#include "cli/signals.h"
+#include "cli/systemd.h"
+#include "gpux/error.h"
+#include "gpux/verdict.h"
+#include "server/http/server.h"
+
+namespace gpux::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct DaemonFlags {
+  EncoderFlags encoder;
+  std::string state_file;
+  std::optional<std::uint16_t> metrics_port;
+  unsigned workers = 0;
+};
+
+bool is_set(std::initializer_list<const char*> variables) {
+  for (const char* variable : variables) {
+    if (!environment_variable(variable).empty()) return true;
+  }
+  return false;
+}
+
+// Flags and variables come before the state file, and that before the defaults: cpu, and no level.
+EncoderFlags with_state_file(EncoderFlags flags, const daemon::StateFile& state, std::string& said_by) {
+  const std::string file = state.file.filename();
+  if (flags.model.empty() && flags.level.empty()) {
+    if (is_set({"GPUX_VECTOR_LEVEL"})) {
+      said_by = "GPUX_VECTOR_LEVEL";
+    } else if (is_set({"OP_DBUS_VECTOR_LEVEL"})) {
+      said_by = "OP_DBUS_VECTOR_LEVEL";
+    } else {
+      flags.model = state.model;
+      if (flags.model.empty()) flags.level = state.level.empty() ? "none" : state.level;
+      said_by = state.model.empty() && state.level.empty() ? "default" : file;
+    }
+  } else {
+    said_by = flags.model.empty() ? "--level" : "--model";
+  }
+  if (flags.model_dir.empty() && !is_set({"GPUX_MODEL_DIR", "OP_DBUS_MODEL_DIR"})) flags.model_dir = state.model_dir;
+  if (flags.load.provider.empty() && !is_set({"GPUX_PROVIDER", "OP_DBUS_EXECUTION_PROVIDER"})) {
+    flags.load.provider = state.provider.empty() ? "cpu" : state.provider;
+    flags.load.provider_from = state.provider.empty() ? "default" : file;
+  }
+  if (flags.load.device.empty() && !is_set({"GPUX_DEVICE", "OP_DBUS_GPU_DEVICE"}) && state.device) {
+    flags.load.device = std::to_string(*state.device);
+  }
+  return flags;
+}
+
+std::shared_ptr<const daemon::OpenModel> open_model_of(const EncoderFlags& given, const daemon::StateFile& state,
+                                                       const std::string& level, const Context& context) {
+  std::string said_by;
+  EncoderFlags flags = with_state_file(given, state, said_by);
+  if (!level.empty()) {
+    flags.model.clear();
+    flags.level = level;
+  } else if (asks_for_nothing(flags)) {
+    say(context, fmt::format("level none ({}): nothing is watched, and nothing will be written; 'level' or 'model' in "
+                             "'{}', --level, --model or OP_DBUS_VECTOR_LEVEL says otherwise",
+                             said_by, state.file.string()));
+    return nullptr;
+  }
+  OpenEncoder encoder = open_encoder(flags, context);
+  auto model = std::make_shared<daemon::OpenModel>();
+  const Verdict verdict = encoder.embedder->runtime().verdict();
+  model->name = encoder.embedder->encoder().model().name;
+  model->options = encoder.options;
+  model->digest = encoder.digest;
+  model->level = encoder.level;
+  model->provider = join(verdict.active);
+  model->verdict = to_line(verdict);
+  model->workers = encoder.workers;
+  model->embedder = std::move(encoder.embedder);
+  if (level.empty()) {
+    say(context, model->level.empty() ? fmt::format("model {} ({})", model->name, said_by)
+                                      : fmt::format("level {} ({}): {}", model->level, said_by, model->name));
+  }
+  return model;
+}
+
+/// Whether a file is another than when it was last asked, and has settled.
+class FileWatch {
+ public:
+  explicit FileWatch(std::string file) : file_(std::move(file)), seen_(now()), used_(seen_) {}
+
+  bool has_changed() {
+    const Stamp stamp = now();
+    const bool settled = stamp == seen_;
+    seen_ = stamp;
+    // In between two ways of replacing it there may be none.
+    if (!settled || stamp == used_ || stamp.inode == 0) return false;
+    used_ = stamp;
+    return true;
+  }
+
+ private:
+  struct Stamp {
+    std::uint64_t inode = 0;
+    std::int64_t size = 0, seconds = 0, nanoseconds = 0;
+
+    bool operator==(const Stamp&) const = default;
+  };
+
+  [[nodiscard]] Stamp now() const {
+    struct stat status {};
+
+    if (::stat(file_.c_str(), &status) != 0) return {};
+    return {status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+  }
+
+  std::string file_;
+  Stamp seen_, used_;
+};
+
+void reload(daemon::Daemon& daemon, const std::string& file) {
+  notify_systemd("RELOADING=1");
+  try {
+    daemon.apply(daemon::read_state_file(file));
+    log::info("'{}' was read again", file);
+  } catch (const Error& error) {
+    daemon.set_state_file_problem(error.message());
+    log::error("the state file is not taken, and what it said before goes on: {}", error.message());
+  }
+  notify_systemd("READY=1");
+}
+
+std::unique_ptr<http::Server> serve_metrics(std::uint16_t port, const daemon::Daemon& daemon, const Context& context) {
+  http::ServerOptions options;
+  options.port = port;
+  options.threads = 1;
+  auto server = std::make_unique<http::Server>(options, [&daemon](const std::shared_ptr<http::Exchange>& exchange) {
+    const std::string& path = exchange->request().path;
+    if (exchange->request().method != "GET") return exchange->respond(http::Response::error(405, "GET is accepted"));
+    if (path == "/metrics") {
+      http::Response response;
+      response.headers.add("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+      response.text = prometheus_text(daemon.status());
+      return exchange->respond(std::move(response));
+    }
+    if (path == "/status") return exchange->respond(http::Response::json(200, to_json(daemon.status())));
+    if (path == "/health") return exchange->respond(http::Response::json(200, R"({"status": "ok"})"));
+    exchange->respond(http::Response::error(404, "/metrics, /status and /health are there"));
+  });
+  server->start();
+  say(context, fmt::format("GET http://127.0.0.1:{0}/metrics /status /health", server->port()));
+  return server;
+}
+
+void run_daemon(const DaemonFlags& flags, const Context& context) {
+  if (context.table) throw Error(ErrorCode::usage, "--table: daemon prints nothing");
+  if (!context.quiet && environment_variable("GPUX_LOG_LEVEL").empty()) log::lower_to(log::Level::info);
+  const daemon::ModelSource open = [&](const daemon::StateFile& state, const std::string& level) {
+    return open_model_of(flags.encoder, state, level, context);
+  };
+  // From the start, so that who ends it while it loads sees it end as a daemon does.
+  const Signals signals({SIGHUP});
+  FileWatch watch(flags.state_file);
+  daemon::Daemon daemon(open, flags.workers);
+  daemon.apply(daemon::read_state_file(flags.state_file));
+  std::unique_ptr<http::Server> metrics;
+  if (flags.metrics_port) metrics = serve_metrics(*flags.metrics_port, daemon, context);
+  if (context.json)
+    print_data(fmt::format(R"({{"metrics_port": {}}})", metrics ? std::to_string(metrics->port()) : "null"));
+  notify_systemd("READY=1");
+  for (;;) {
+    const int signal = signals.wait(500ms);
+    if (signal == SIGINT || signal == SIGTERM) break;
+    const bool changed = watch.has_changed();
+    if (changed || signal == SIGHUP) reload(daemon, flags.state_file);
+    daemon.tick();
+  }
+  notify_systemd("STOPPING=1");
+  metrics.reset();
+  daemon.stop();
+  const daemon::DaemonStatus ended = daemon.status();
+  say(context, fmt::format("ended: {} vectors written, {} events set aside or refused", ended.written, ended.refused));
+}
+
+}  // namespace
+
+void add_daemon(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<DaemonFlags>();
+  CLI::App* verb = add_verb(program, context, "daemon", "Watch sources of events, and write a vector of each");
+  verb->add_option("--state-file", flags->state_file, "what is watched, and where vectors go: 'gpux schema --daemon'")
+      ->required()
+      ->type_name("FILE");
+  add_encoder_flags(*verb, flags->encoder);
+  verb->add_option("--workers", flags->workers, "events at a time (default: processors of this process)")
+      ->check(CLI::Range(1U, 1024U));
+  verb->add_option("--metrics-port", flags->metrics_port,
+                   "serve /metrics, /status and /health on this port of 127.0.0.1; 0 picks a free one and says which");
+  verb->footer(
+      "Example:\n"
+      "  gpux daemon --state-file state.json --level low --metrics-port 9464");
+  verb->callback([flags, &context] { run_daemon(*flags, context); });
+}
+
+}  // namespace gpux::cli

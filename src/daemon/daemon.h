@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/pipeline.h"
+#include "daemon/source.h"
+#include "daemon/state_file.h"
+#include "daemon/status.h"
+#include "daemon/vector_folder.h"
+#include "model/file_lock.h"
+
+namespace gpux::daemon {
+
+/// Opens the model that the state file, flags and variables come to, or with a `level` that level's. Null: it is the
+/// level `none`. Its errors are told.
+using ModelSource = std::function<std::shared_ptr<const OpenModel>(const StateFile&, const std::string& level)>;
+
+/// Watches the sources of a state file, and writes a vector of each event. What it has to remember lies in
+/// OUTPUT/daemon, beside vectors, timing and rejected, and is good at any moment: it may be killed. start(), reload()
+/// and tick() are called by one thread.
+class Daemon {
+ public:
+  /// `workers`: events side by side, before what the state file says; 0: not said.
+  Daemon(ModelSource open_model, unsigned workers);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  /// Takes what the state file says from now on. Sources that stay the same are not disturbed. What it throws (storage
+  /// also where another process writes the same output; as of the model source) leaves all as it was.
+  void apply(StateFile state);
+
+  /// To be called several times a second: writes OUTPUT/daemon/status.json where that is due, and chooses the level.
+  void tick();
+
+  /// What the state file in use has wrong by now; empty: nothing.
+  void set_state_file_problem(const std::string& problem);
+
+  /// Whether vectors are made: not with the level `none`.
+  [[nodiscard]] bool is_active() const;
+
+  /// From any thread.
+  [[nodiscard]] DaemonStatus status() const;
+
+  /// Ends: what is being embedded is written, what waits is found again by the next start.
+  void stop();
+
+ private:
+  /// A folder that this process alone writes.
+  struct Output {
+    std::filesystem::path folder;
+    FileLock lock;
+    VectorFolder vectors;
+  };
+
+  void take_down();
+  void set_up(const StateFile& state);
+  void change_sources(const StateFile& state);
+  void let_go(const std::shared_ptr<Source>& source);
+  void choose_level(std::uint64_t waiting);
+  void write_status();
+
+  const ModelSource open_model_;
+  const unsigned workers_;
+  const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+
+  mutable std::mutex mutex_;  // of what status() sees; only the thread of apply() and tick() changes it
+  StateFile state_;
+  std::shared_ptr<const OpenModel> declared_, lesser_;
+  bool is_downgraded_ = false, lesser_failed_ = false;
+  std::unique_ptr<Output> output_;
+  std::unique_ptr<Pipeline> pipeline_;
+  std::vector<std::shared_ptr<Source>> sources_;
+  SourceStatus gone_;  // counts of sources that have gone
+  std::string state_file_problem_;
+  std::deque<std::pair<std::chrono::steady_clock::time_point, std::uint64_t>> written_;  // in the last seconds
+  std::chrono::steady_clock::time_point next_status_;
+  std::string status_problem_;
+};
+
+}  // namespace gpux::daemon

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace gpux::daemon {
+
+/// How far files have been read, one after another.
+struct ReadPosition {
+  std::uint64_t generation = 0;  ///< which of the files that stood there one after another; 0: none was read yet
+  std::uint64_t inode = 0;       ///< of that file
+  std::uint64_t offset = 0;      ///< what stands before it is done
+  std::string before;            ///< the bytes right before it, in hexadecimal digits: the file is still the same
+
+  bool operator==(const ReadPosition&) const = default;
+};
+
+/// The position that stands in the file; the beginning where there is none. Error storage where it is damaged.
+ReadPosition read_position(const std::filesystem::path& file);
+
+/// As a whole or not at all. Error storage.
+void write_position(const std::filesystem::path& file, const ReadPosition& position);
+
+}  // namespace gpux::daemon

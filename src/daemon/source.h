@@ -1,0 +1,114 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/pipeline.h"
+#include "daemon/state_file.h"
+
+namespace gpux::daemon {
+
+/// What a source is given to work with.
+struct SourceSurroundings {
+  Pipeline& pipeline;  ///< has to live until the source has stopped
+  EventLimits limits;
+  std::filesystem::path state_folder;  ///< for what it has to remember
+  std::chrono::milliseconds rescan;
+};
+
+/// How far it is. Counts are since it was started.
+struct SourceStatus {
+  std::string name, kind;
+  std::string state;                ///< "watching", or what it waits for
+  std::uint64_t waiting = 0;        ///< events that are not embedded yet; of files by the mean length of a line
+  std::uint64_t waiting_bytes = 0;  ///< of files and journals
+  std::uint64_t taken = 0, written = 0, known = 0, refused = 0;
+  std::uint64_t lost = 0;  ///< signals of the bus that could not be kept
+};
+
+/// Sleeps on file descriptors, until it is told otherwise.
+class Waker {
+ public:
+  /// Error storage.
+  Waker();
+  ~Waker();
+  Waker(const Waker&) = delete;
+  Waker& operator=(const Waker&) = delete;
+
+  /// Ends the sleep, or the next one. From any thread.
+  void wake() noexcept;
+  /// Until one of `descriptors` can be read, wake(), or the time has passed.
+  void sleep(std::chrono::milliseconds time, std::initializer_list<int> descriptors = {});
+
+  /// Can be read after wake().
+  [[nodiscard]] int descriptor() const noexcept { return event_; }
+
+  void clear() noexcept;
+
+ private:
+  int event_;
+};
+
+/// Watches where events come from, on a thread of its own. What it has to remember is written while it goes, so that it
+/// may be killed at any time.
+class Source : public std::enable_shared_from_this<Source> {
+ public:
+  Source(DeclaredSource declared, SourceSurroundings surroundings);
+  virtual ~Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  [[nodiscard]] const DeclaredSource& declared() const noexcept { return declared_; }
+
+  /// Begins. Once.
+  void start();
+  /// Ends. What the pipeline has got of it ends by itself.
+  void stop();
+
+  [[nodiscard]] SourceStatus status() const;
+
+ protected:
+  /// Until `stop` says so. What it throws is told, and it is run again a while later.
+  virtual void run(const std::stop_token& stop) = 0;
+  virtual void fill(SourceStatus& status) const = 0;
+
+  [[nodiscard]] const SourceSurroundings& around() const noexcept { return surroundings_; }
+
+  [[nodiscard]] Waker& waker() noexcept { return waker_; }
+
+  /// Gives an event to the pipeline, when that has room; false where it was stopped before.
+  bool give(WaitingEvent event, const std::stop_token& stop);
+
+  /// Called by give() several times a second while there is no room: how much waits is to be known meanwhile, too.
+  virtual void look_meanwhile() {}
+
+  /// Says what it waits for, once; empty: it watches.
+  void wait_for(const std::string& what);
+  void count(Outcome outcome);
+
+  void count_lost(std::uint64_t events = 1) { lost_ += events; }
+
+ private:
+  void run_again_and_again(const std::stop_token& stop);
+
+  const DeclaredSource declared_;
+  const SourceSurroundings surroundings_;
+  Waker waker_;
+  std::atomic<std::uint64_t> taken_ = 0, written_ = 0, known_ = 0, refused_ = 0, lost_ = 0;
+  mutable std::mutex state_mutex_;
+  std::string waits_for_ = "it has not begun";
+  std::jthread thread_;
+};
+
+/// Of the kind that is declared.
+std::shared_ptr<Source> make_source(const DeclaredSource& declared, const SourceSurroundings& surroundings);
+
+}  // namespace gpux::daemon

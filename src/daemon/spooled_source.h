@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "daemon/file_source.h"
+#include "daemon/spool.h"
+
+namespace gpux::daemon {
+
+/// What is sent once, and cannot be asked for again: it is kept in a spool as it comes, and read from there.
+class SpooledSource : public LineSource {
+ public:
+  using LineSource::LineSource;
+
+ protected:
+  /// Takes events until `stop` says so. What it throws is told, and it is called again a while later.
+  virtual void accept(const std::stop_token& stop) = 0;
+
+  /// Sleeps of accept(); woken where it is to stop.
+  [[nodiscard]] Waker& accept_waker() noexcept { return accept_waker_; }
+
+  /// The lines are safe on disk when it returns; gives their positions. Error storage: none is.
+  std::vector<std::string> keep(std::span<const std::string_view> lines);
+  /// Whether more waits than may.
+  [[nodiscard]] bool is_full() const;
+
+  void fill(SourceStatus& status) const override;
+
+ private:
+  void run(const std::stop_token& stop) final;
+  void look_meanwhile() final;
+  void read(const std::stop_token& stop);
+  void read_on(const std::stop_token& stop);
+  void open(std::uint64_t number, std::uint64_t offset);
+
+  Waker accept_waker_;
+  std::unique_ptr<Spool> spool_;  // set before the threads that use it begin, and kept
+  std::atomic<bool> has_spool_ = false;
+};
+
+}  // namespace gpux::daemon

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/source.h"
+
+namespace gpux::daemon {
+
+/// How a daemon is doing. Counts are since it was started, also of sources that have gone since.
+struct DaemonStatus {
+  std::string state_file;
+  std::string output;
+  std::chrono::system_clock::time_point started, now;
+  std::string model, digest, level, provider, verdict;  ///< empty: no vectors are made
+  std::string declared_level;                           ///< what `level` is where it is not downgraded
+  bool is_downgraded = false;
+  std::uint64_t waiting = 0, waiting_bytes = 0;  ///< now
+  std::uint64_t taken = 0, written = 0, known = 0, refused = 0, lost = 0;
+  double written_per_second = 0;                                ///< of the last seconds
+  double embed_ms = 0;                                          ///< of a run, lately
+  std::string sink_problem, model_problem, state_file_problem;  ///< empty: none
+  std::vector<SourceStatus> sources;
+};
+
+/// One JSON object, a line.
+std::string to_json(const DaemonStatus& status);
+
+/// Prometheus' text format (version 0.0.4), names gpux_daemon_….
+std::string prometheus_text(const DaemonStatus& status);
+
+}  // namespace gpux::daemon
