@@ -218,7 +218,7 @@ TEST(OpenInference, EveryDatatypeGoesRound) {
       InferCall call;
       call.binary_outputs = binary;
       const http::Response response = write_infer_response(
-          {.model_name = "m", .model_version = "1", .call = call, .outputs = outputs, .project = nullptr});
+          {.model_name = "m", .model_version = "1", .call = call, .outputs = outputs, .declared = {}});
       std::string text = response.text;
       // The answer's tensor as a request's.
       const std::size_t begin = text.find('[');
@@ -238,13 +238,11 @@ TEST(OpenInference, Classifies) {
   call.id = "c";
   call.outputs = {{"y", false, 2}};
   const NamedValues outputs{{"y", Tensor::of<float>({2, 3}, std::vector<float>{0.5F, 2, 1, -1, -3, -2})}};
-  ProjectFile project;
   DeclaredValue declared;
   declared.name = "y";
   declared.labels = {"cat", "dog", "eel"};
-  project.outputs = {declared};
   const http::Response response = write_infer_response(
-      {.model_name = "m", .model_version = "1", .call = call, .outputs = outputs, .project = &project});
+      {.model_name = "m", .model_version = "1", .call = call, .outputs = outputs, .declared = std::span(&declared, 1)});
   EXPECT_EQ(response.text,
             R"({"model_name":"m","model_version":"1","id":"c","outputs":[{"name":"y","datatype":"BYTES","shape":[2,2],)"
             R"("data":["2.000000:1:dog","1.000000:2:eel","-1.000000:0:cat","-2.000000:2:eel"]}]})");
