@@ -127,7 +127,7 @@ NamedValue read_named(const std::string& text, const Signature& signature, const
 runtime::Items read_one(const std::string& text, const Signature& signature, const runtime::PictureInput* picture) {
   if (is_standard_input(text)) return runtime::read_json_items(read_standard_input(), signature, picture);
   if (text.starts_with("@")) return read_file_input(text.substr(1), signature, picture);
-  const bool looks_like_json = is_object(text) || is_array(text);
+  const bool looks_like_json = is_object(text) || is_array(text) || text.starts_with('"');
   if (named_entry(text, signature) != nullptr || (!looks_like_json && text.find('=') != std::string::npos)) {
     return {{{read_named(text, signature, picture)}}, false};
   }

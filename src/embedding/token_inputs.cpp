@@ -18,6 +18,11 @@ namespace {
   throw Error(ErrorCode::invalid_model, message);
 }
 
+[[noreturn]] void refuse_other(const std::string& name) {
+  refuse(fmt::format("the model asks for input '{}'; accepted: input_ids, attention_mask, token_type_ids, position_ids",
+                     name));
+}
+
 bool takes_a_text(const ValueType& type) {
   if (type.kind != ValueKind::tensor) return false;
   if (type.element != ElementType::int64 && type.element != ElementType::int32) return false;
@@ -53,7 +58,9 @@ TokenInputs::TokenInputs(const Signature& signature, std::int64_t first_position
     const auto& dimensions = entry.type.dimensions;
     if (dimensions && dimensions->back().size) fixed_length_ = static_cast<std::size_t>(*dimensions->back().size);
   }
-  if (!has("input_ids")) refuse("the model has no input 'input_ids'");
+  if (has("input_ids")) return;
+  if (!others_.empty()) refuse_other(others_.front());
+  refuse("the model has no input 'input_ids'");
 }
 
 bool TokenInputs::has(std::string_view name) const noexcept {

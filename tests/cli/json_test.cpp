@@ -47,6 +47,8 @@ std::vector<Row> rows(const Program& gpux) {
        {},
        {{{none}, 7}, {{bad}, 4}, {{add, add}, 2}, {{add, "--port", "none"}, 2}, {{add, "--default", "other"}, 2}}},
       // With servers: serve_models_test.cpp.
+      // What it does: daemon_test.cpp.
+      {"daemon", {}, {{{}, 2}, {{"--state-file", none}, 7}, {{"--state-file", bad}, 3}}},
       {"ps", {{}}, {{{"extra"}, 2}}},
       {"stats", {}, {{{}, 7}, {{"--interval", "0"}, 2}}},
       {"top", {}, {{{}, 7}}},

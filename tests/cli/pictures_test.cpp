@@ -1,0 +1,105 @@
+// Pictures as inputs, by `gpux run` and behind a port: the examples' digits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/base64.h"
+#include "base/files.h"
+#include "cli/serving.h"
+
+namespace gpux::test {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string digits = GPUX_SOURCE_DIR "/examples/digits";
+
+std::string picture(int digit) {
+  return digits + "/digit-" + std::to_string(digit) + ".png";
+}
+
+class Pictures : public testing::Test {
+ protected:
+  [[nodiscard]] Json run(const std::string& input) const {
+    const Outcome outcome = gpux_.run({"run", digits, "--input", input});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(outcome.out, nullptr, false);
+  }
+
+  [[nodiscard]] static std::string label_of(const Json& told) {
+    return told.at("labels").at("logits").at(0).at(0).at("label");
+  }
+
+  Program gpux_;
+};
+
+TEST_F(Pictures, AreReadByRunInEveryForm) {
+  for (int digit = 0; digit < 10; ++digit) {
+    const Json told = run("@" + picture(digit));
+    EXPECT_EQ(label_of(told), std::to_string(digit));
+    EXPECT_EQ(label_of(run("image=@" + digits + "/digit-" + std::to_string(digit) + ".npy")), label_of(told));
+  }
+  const Json told = run("@" + picture(3));
+  const std::string file = read_file(picture(3));
+  const std::string base64 = to_base64(std::as_bytes(std::span(file)));
+  for (const std::string& form : {picture(3), base64, "data:image/png;base64," + base64}) {
+    EXPECT_EQ(run(Json{{"image", form}}.dump()), told);
+    EXPECT_EQ(run(Json(form).dump()), told);
+  }
+  EXPECT_EQ(run("image=@" + picture(3)), told);
+  const Json both = run(Json{{"image", {picture(3), picture(7)}}}.dump());
+  ASSERT_EQ(both.at("logits").size(), 2U);
+  EXPECT_EQ(both.at("logits").at(0), told.at("logits").at(0));
+}
+
+TEST_F(Pictures, ThatAreNoneAreRefusedInOneLine) {
+  const std::string text = gpux_.folder().write("no.png", "hello").string();
+  const std::string plain = digits + "/digits.onnx";  // without its gpux.yml
+  for (const auto& [model, input, code, said] : std::vector<std::tuple<std::string, std::string, int, std::string>>{
+           {digits, "@" + text, 6, "image"},
+           {digits, R"({"image": "no such.png"})", 7, "no such.png"},
+           {digits, R"({"image": [3, "x"]})", 6, "image"},
+           {digits, R"({"image": []})", 6, "image"},
+           {plain, "@" + picture(3), 6, "gpux.yml has to say under 'preprocessing'"},
+           {plain, Json{{"image", picture(3)}}.dump(), 6, "image"},
+       }) {
+    const Outcome outcome = gpux_.run({"run", model, "--input", input});
+    EXPECT_EQ(outcome.code, code) << input << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(said));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST_F(Pictures, AreHeldAgainstTheModel) {
+  gpux_.folder().write("other/digits.onnx", read_file(digits + "/digits.onnx"));
+  const std::string folder = (gpux_.folder().path() / "other").string();
+  for (const auto& [keys, said] : std::vector<std::pair<std::string, std::string>>{
+           {"resize: [16, 16], color: gray", "input 'image' takes float32[batch, 1, 8, 8]"},
+           {"resize: [8, 8]", "preprocessing.resize: pictures become"},
+           {"resize: [8, 8], color: gray, dtype: float16", "pictures become float16"},
+       }) {
+    gpux_.folder().write("other/gpux.yml", "name: a\nmodel: {source: digits.onnx}\npreprocessing: {" + keys + "}\n");
+    const Outcome outcome = gpux_.run({"run", folder, "-i", "@" + picture(3)});
+    EXPECT_EQ(outcome.code, 3) << keys;
+    EXPECT_THAT(outcome.err, HasSubstr(said));
+  }
+}
+
+TEST_F(Pictures, AreServed) {
+  const Json told = run("@" + picture(3));
+  const Serving server(gpux_, {digits});
+  const std::string file = read_file(picture(3));
+  const std::string base64 = to_base64(std::as_bytes(std::span(file)));
+  EXPECT_EQ(server.json(http::post("/predict", Json{{"image", base64}}.dump())), told);
+  const auto post_as = [](const std::string& type, const std::string& body) {
+    return "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: " + type +
+           "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  };
+  EXPECT_EQ(server.json(post_as("image/png", file)), told);
+  EXPECT_THAT(server.json(post_as("image/png", "hello"), 400).dump(), HasSubstr("picture"));
+  // What lies on the server's machine is not for its clients.
+  const std::string path = server.json(http::post("/predict", Json{{"image", picture(3)}}.dump()), 400).dump();
+  EXPECT_THAT(path, testing::Not(HasSubstr("logits")));
+}
+
+}  // namespace
+}  // namespace gpux::test
