@@ -55,10 +55,9 @@ TEST_F(Pictures, ThatAreNoneAreRefusedInOneLine) {
   const std::string text = gpux_.folder().write("no.png", "hello").string();
   const std::string plain = digits + "/digits.onnx";  // without its gpux.yml
   for (const auto& [model, input, code, said] : std::vector<std::tuple<std::string, std::string, int, std::string>>{
-           {digits, "@" + text, 6, "image"},
+           {digits, "@" + text, 6, "cannot read the picture"},
            {digits, R"({"image": "no such.png"})", 7, "no such.png"},
            {digits, R"({"image": [3, "x"]})", 6, "image"},
-           {digits, R"({"image": []})", 6, "image"},
            {plain, "@" + picture(3), 6, "gpux.yml has to say under 'preprocessing'"},
            {plain, Json{{"image", picture(3)}}.dump(), 6, "image"},
        }) {
