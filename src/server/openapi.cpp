@@ -113,8 +113,13 @@ Json classify_schema() {
   const Json one{{"type", "array"}, {"items", text}, {"minItems", 1}, {"maxItems", 1}};
   Json inputs = any_of(
       Json::array({text, one, Json{{"type", "array"}, {"items", one}, {"minItems", 1}, {"maxItems", most_texts}}}));
+  const Json parameters{{"type", Json::array({"object", "null"})},
+                        {"properties",
+                         {{"function_to_apply", {{"enum", Json::array({"none", "softmax", "sigmoid", nullptr})}}},
+                          {"top_k", {{"type", Json::array({"integer", "null"})}, {"minimum", 1}}}}},
+                        {"additionalProperties", false}};
   return {{"type", "object"},
-          {"properties", {{"inputs", std::move(inputs)}, {"raw_scores", flag}}},
+          {"properties", {{"inputs", std::move(inputs)}, {"raw_scores", flag}, {"parameters", parameters}}},
           {"required", Json::array({"inputs"})},
           {"additionalProperties", false}};
 }

@@ -264,6 +264,13 @@ ClassifyTexts read_classify(std::string_view body) {
   }
   read.raw_scores = members.flag("raw_scores", false);
   read.treatment = read_truncation(members);
+  if (const Json* parameters = members.find("parameters")) {
+    Members settings(*parameters, "parameters");
+    const auto function = settings.choice("function_to_apply", {"none", "softmax", "sigmoid"});
+    if (function) read.activation = static_cast<Activation>(*function);
+    read.top_k = settings.count("top_k");
+    settings.refuse_others();
+  }
   members.refuse_others();
   return read;
 }

@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "embedding/sentence_encoder.h"
+#include "model/project_file.h"
 #include "text/tokenizer.h"
 
 /// What clients ask of text models, as OpenAI's embeddings and Hugging Face's text-embeddings-inference write it.
@@ -58,13 +60,16 @@ EmbedTexts read_embed(std::string_view body);
 /// POST /embed_all: the same without "normalize" and "dimensions".
 EmbedTexts read_embed_all(std::string_view body);
 
-/// POST /predict: {"inputs", "truncate", "truncation_direction", "raw_scores"}: a text, [text], [text, pair], or a list
-/// of such lists.
+/// POST /predict: {"inputs", "truncate", "truncation_direction", "raw_scores", "parameters"}: a text, [text], [text,
+/// pair], or a list of such lists.
 struct ClassifyTexts {
   std::vector<std::string> texts;
   std::vector<std::string> pairs;  ///< as many, or none
   bool is_list = false;            ///< the answer is to be one too
   bool raw_scores = false;
+  /// "parameters": {"function_to_apply", "top_k"}, as huggingface_hub's clients send them.
+  std::optional<Activation> activation;
+  std::size_t top_k = 0;  ///< 0: all
   TextTreatment treatment;
 };
 

@@ -71,8 +71,9 @@ void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const std::
   for (const DeclaredValue& output : model->declared_outputs()) {
     if (output.name == pipeline.logits()) declared = output;
   }
+  if (asked.activation) declared.activation = *asked.activation;
   if (asked.raw_scores) declared.activation = Activation::none;
-  declared.top_k = std::nullopt;
+  declared.top_k = asked.top_k == 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(asked.top_k));
   NamedValues inputs{{"text", strings_of(std::move(asked.texts))}};
   if (!asked.pairs.empty()) inputs.emplace_back("text_pair", strings_of(std::move(asked.pairs)));
   run_texts(exchange, model, std::move(inputs), {pipeline.logits()}, asked.treatment,

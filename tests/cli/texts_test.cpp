@@ -125,6 +125,10 @@ TEST_F(Texts, AreServedInEveryProtocol) {
       server.json(post("/models/mood/predict", Json{{"inputs", {{text}, {"b"}}}, {"raw_scores", true}}.dump()));
   ASSERT_EQ(raw.size(), 2U);
   EXPECT_GT(std::abs(raw.at(0).at(0).at("score").get<double>() - told.at(0).at("score").get<double>()), 1e-6);
+  // As huggingface_hub's clients ask.
+  const Json best =
+      server.json(post("/models/mood/predict", Json{{"inputs", text}, {"parameters", {{"top_k", 1}}}}.dump()));
+  EXPECT_EQ(best, Json::array({told.at(0)}));
   const Json refused = server.json(post("/models/mood/predict", R"({"inputs": [1]})"), 422);
   EXPECT_EQ(refused.at("error_type"), "Validation");
 
