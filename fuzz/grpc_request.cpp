@@ -65,7 +65,7 @@ void read_hostile(std::string_view input) {
   const NamedValues values = std::move(call.inputs);
   const auto answer = [&] {
     return parse(server::write_infer_message(
-        {.model_name = "m", .model_version = "1", .call = call, .outputs = values, .project = nullptr}));
+        {.model_name = "m", .model_version = "1", .call = call, .outputs = values, .declared = {}}));
   };
   if (!call.outputs.empty()) (void)answer();
   call.outputs.clear();

@@ -35,6 +35,6 @@ void gpux::fuzz::read_hostile(std::string_view input) {
   for (const server::RequestedOutput& output : call.outputs) require(output.name == "y", "an output that is not there");
   (void)must_succeed("an answer", [&] {
     return server::write_infer_response(
-        {.model_name = "m", .model_version = "1", .call = call, .outputs = outputs, .project = nullptr});
+        {.model_name = "m", .model_version = "1", .call = call, .outputs = outputs, .declared = {}});
   });
 }

@@ -402,6 +402,11 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
   }
   Json answers{{"200", std::move(success)}};
   answers["400"] = failure(path, "the request does not fit; the message names the place");
+  const bool classifies = path.ends_with("/predict") &&
+                          std::any_of(models.begin(), models.end(),
+                                      [](const auto* model) { return is_able(*model, TextAbility::classify); });
+  if (classifies)
+    answers["422"] = {{"description", "the texts do not fit"}, {"content", json_content(reference("Error"))}};
   if (texts_of(path) == Texts::inference) {
     answers["422"] = answers["400"];
     answers["424"] = failure(path, "the model fails");

@@ -76,7 +76,7 @@ TEST_P(Classifiers, ScoreLikeTransformers) {
     for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], one.at("logits").at(i).get<double>(), near);
     const auto scores = runtime::label_scores(declared.front(), *outputs.front().second.tensor());
     for (std::size_t i = 0; i < scores.front().size(); ++i) {
-      EXPECT_EQ(scores.front()[i].label, one.at("scores").at(i).at("label")) << one.at("texts");
+      EXPECT_EQ(scores.front()[i].label, one.at("scores").at(i).at("label").get<std::string>()) << one.at("texts");
       EXPECT_NEAR(scores.front()[i].score, one.at("scores").at(i).at("score").get<double>(), near);
     }
   }
