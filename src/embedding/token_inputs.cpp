@@ -55,8 +55,8 @@ TokenInputs::TokenInputs(const Signature& signature, std::int64_t first_position
                          entry.name, to_string(entry.type)));
     }
     inputs_.push_back({entry.name, found->second, entry.type.element});
-    const auto& dimensions = entry.type.dimensions;
-    if (dimensions && dimensions->back().size) fixed_length_ = static_cast<std::size_t>(*dimensions->back().size);
+    const auto size = entry.type.dimensions ? entry.type.dimensions->back().size : std::nullopt;
+    if (size) fixed_length_ = static_cast<std::size_t>(*size);
   }
   if (has("input_ids")) return;
   if (!others_.empty()) refuse_other(others_.front());

@@ -133,6 +133,8 @@ void Store::prepare() const {
   const fs::path layout = root_ / "oci-layout";
   std::error_code error;
   if (fs::exists(layout, error)) return;
+  // Another process that collects what is left over must not take the file while it is made.
+  const FileLock content_lock(root_ / content_lock_name, FileLock::Mode::shared);
   storing([&] { write_file_atomically(layout, layout_text); });
 }
 

@@ -82,8 +82,7 @@ std::optional<std::size_t> fixed_length(const Signature& signature) {
 }
 
 // The tokenizer.json that gpux.yml names, itself or by its folder.
-fs::path declared_tokenizer(const ProjectFile& project) {
-  const fs::path& named = *project.text.tokenizer;
+fs::path declared_tokenizer(const ProjectFile& project, const fs::path& named) {
   std::error_code unreadable;
   if (fs::is_directory(named, unreadable) && fs::is_regular_file(named / "tokenizer.json", unreadable)) {
     return named / "tokenizer.json";
@@ -158,17 +157,17 @@ Signature declarable(const Signature& model, const ProjectFile& project) {
 
 std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const ProjectFile* project,
                                                const Signature& signature) {
-  const bool is_declared = project != nullptr && project->text.tokenizer.has_value();
+  const std::optional<fs::path> declared = project == nullptr ? std::nullopt : project->text.tokenizer;
   if (!takes_tokens(signature)) {
-    if (project == nullptr || (!is_declared && !project->text.task)) return std::nullopt;
-    const char* key = is_declared ? "preprocessing.tokenizer" : "task";
+    if (project == nullptr || (!declared && !project->text.task)) return std::nullopt;
+    const char* key = declared ? "preprocessing.tokenizer" : "task";
     throw Error(ErrorCode::invalid_config,
                 fmt::format("{}: {} is given, but the model has no input 'input_ids'", project->where(key), key));
   }
   TextSettings settings;
   fs::path folder;
-  if (is_declared) {
-    settings.tokenizer_file = declared_tokenizer(*project);
+  if (declared) {
+    settings.tokenizer_file = declared_tokenizer(*project, *declared);
     folder = settings.tokenizer_file.parent_path();
   } else {
     const std::optional<fs::path> found = embedding::tokenizer_folder_of(onnx_file);

@@ -163,7 +163,8 @@ TEST(Variant, OfAnotherPrecisionIsReadBackAsItWas) {
   EXPECT_EQ(read.precision, "int8");
   EXPECT_EQ(encode_manifest(read, {digest('e'), 99}), text);
   // Annotations are texts, whatever they mean.
-  for (const auto& [key, value] : Json::parse(text)["layers"].back()["annotations"].items()) {
+  const Json manifest = Json::parse(text);
+  for (const auto& [key, value] : manifest["layers"].back()["annotations"].items()) {
     EXPECT_TRUE(value.is_string()) << key;
   }
   // What an older gpux wrote says nothing of precisions.

@@ -1,4 +1,5 @@
 #include <csignal>
+#include <cstdio>
 #include <random>
 #include <set>
 #include <thread>
@@ -37,7 +38,8 @@ namespace fs = std::filesystem;
       store.remove({"gone", label});
       if (i % 3 == 2) store.prune();
     }
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.message().c_str());
     ::_exit(2);
   }
 }
