@@ -33,12 +33,16 @@ void measure_here(const BenchFlags& flags, const Context& context) {
   if (given(flags.inputs) && !flags.synthetic.dimensions.empty()) {
     throw Error(ErrorCode::usage, "--dim is for made up inputs, and --input gives others: use one of them");
   }
-  const OpenModel model = open_model(flags.model, flags.config, flags.load, "");
-  const Signature& signature = model.info.signature;
-  const runtime::Items inputs = given(flags.inputs) ? read_inputs(flags.inputs, signature)
-                                                    : runtime::Items{{make_inputs(flags.synthetic, signature)}, false};
+  OpenModel model = open_model(flags.model, flags.config, flags.load, "");
+  runtime::Items inputs;
+  if (given(flags.inputs)) {
+    model.open_inputs();
+    inputs = model.read(flags.inputs);
+  } else {
+    inputs.items.push_back(make_inputs(flags.synthetic, model.info.signature));
+  }
   if (inputs.is_list) throw Error(ErrorCode::usage, "bench measures one input, not a list");
-  print_benchmark(context, model.load(), inputs.items.front(),
+  print_benchmark(context, model.load(), model.own_inputs(inputs.items.front()),
                   {.runs = flags.runs, .warmup_runs = flags.warmup, .seconds = flags.seconds}, flags.output);
 }
 

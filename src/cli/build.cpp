@@ -105,7 +105,8 @@ void print_stored(const Context& context, const StoredModel& stored, const std::
 void build(const BuildFlags& flags, const Context& context) {
   check_quantize_flags(flags.quantize, flags.load);
   const LoadFlags load = load_flags_beside(flags.quantize, flags.load);
-  const OpenModel model = open_model(flags.path, flags.config, load, {});
+  OpenModel model = open_model(flags.path, flags.config, load, {});
+  model.open_inputs();
   if (model.located.stored) {
     throw Error(ErrorCode::usage,
                 fmt::format("'{}' is a stored package already; gpux tag gives it another name", flags.path));

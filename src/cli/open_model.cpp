@@ -1,5 +1,9 @@
 #include "cli/open_model.h"
 
+#include <utility>
+
+#include <fmt/format.h>
+
 #include "base/home.h"
 #include "base/log.h"
 #include "gpux/error.h"
@@ -42,10 +46,28 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
   opened.info.name = opened.located.name;
   opened.info.version = opened.located.version;
   const ProjectFile* project = opened.located.project ? &*opened.located.project : nullptr;
-  opened.pipeline = open_pipeline(opened.located.onnx_file, project, opened.info.signature);
-  opened.picture = runtime::picture_input(project, opened.info.signature, {.path = true});
   if (project != nullptr) require_match(*project, pipeline::declarable(opened.info.signature, *project));
   return opened;
+}
+
+void OpenModel::open_inputs() {
+  const ProjectFile* project = located.project ? &*located.project : nullptr;
+  pipeline = open_pipeline(located.onnx_file, project, info.signature);
+  picture = runtime::picture_input(project, info.signature, {.path = true});
+}
+
+runtime::Items OpenModel::read(const InputFlags& flags) const {
+  return read_inputs(flags, signature(), picture ? &*picture : nullptr);
+}
+
+NamedValues OpenModel::own_inputs(const NamedValues& given) const {
+  if (!pipeline || !pipeline->takes_text(given)) return given;
+  pipeline::Prepared prepared = pipeline->prepare(given);
+  if (prepared.parts.size() != 1) {
+    throw Error(ErrorCode::usage,
+                fmt::format("one run is asked for, and these texts take {}: give one text", prepared.parts.size()));
+  }
+  return std::move(prepared.parts.front().inputs);
 }
 
 std::vector<DeclaredValue> OpenModel::declared_outputs() const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/inputs.h"
 #include "cli/load_flags.h"
 #include "gpux/model_info.h"
 #include "gpux/runtime.h"
@@ -19,9 +20,20 @@ struct OpenModel {
   LocatedModel located;
   ModelInfo info;
   LoadSettings settings;
-  std::shared_ptr<const pipeline::Pipeline> pipeline;  ///< null where the model is given no texts
+  /// Null before open_inputs(), and where the model is given no texts.
+  std::shared_ptr<const pipeline::Pipeline> pipeline;
+  /// Empty before open_inputs(), and where the model is given no pictures.
+  std::optional<runtime::PictureInput> picture;
 
-  std::optional<runtime::PictureInput> picture;  ///< empty where the model is given no pictures
+  /// Reads what makes inputs of texts and pictures: for those who are given some. Errors not_found, invalid_model,
+  /// invalid_config.
+  void open_inputs();
+
+  /// What the flags give, with texts and pictures where open_inputs() has made them known.
+  [[nodiscard]] runtime::Items read(const InputFlags& flags) const;
+
+  /// The model's own inputs for one run. Error usage for texts that take several runs.
+  [[nodiscard]] NamedValues own_inputs(const NamedValues& given) const;
 
   /// What callers give and get.
   [[nodiscard]] const Signature& signature() const noexcept {

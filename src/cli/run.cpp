@@ -78,16 +78,16 @@ void run_model(const RunFlags& flags, Context& context) {
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
-  const runtime::Items inputs =
-      given(flags.inputs) || !flags.benchmark
-          ? read_inputs(flags.inputs, model.signature(), model.picture ? &*model.picture : nullptr)
-          : runtime::Items{{synthetic_inputs(model.info.signature)}, false};
+  model.open_inputs();
+  const runtime::Items inputs = given(flags.inputs) || !flags.benchmark
+                                    ? model.read(flags.inputs)
+                                    : runtime::Items{{synthetic_inputs(model.info.signature)}, false};
   check_output(flags, model.signature(), inputs.is_list);
   const Runtime runtime = model.load();
   if (flags.benchmark) {
     if (inputs.is_list) throw Error(ErrorCode::usage, "--benchmark measures one input, not a list");
-    print_benchmark(context, runtime, inputs.items.front(), {.runs = flags.runs, .warmup_runs = flags.warmup},
-                    flags.output);
+    print_benchmark(context, runtime, model.own_inputs(inputs.items.front()),
+                    {.runs = flags.runs, .warmup_runs = flags.warmup}, flags.output);
     write_report(flags.report, runtime, 0, 0);
     return;
   }

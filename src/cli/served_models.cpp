@@ -96,6 +96,7 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   }
   const std::string config = flags.config.empty() ? listed.config.string() : flags.config;
   OpenModel opened = open_model(listed.model, config, load, flags.timeout);
+  opened.open_inputs();
   const ServingSettings own = opened.located.project ? opened.located.project->serving : ServingSettings{};
   const ServingSettings& said = listed.serving;
 

@@ -62,14 +62,15 @@ void check_tolerance(const char* flag, const std::optional<double>& value) {
   }
 }
 
-std::vector<DataSet> data_sets(const VerifyFlags& flags, const OpenModel& model) {
+std::vector<DataSet> data_sets(const VerifyFlags& flags, OpenModel& model) {
   const Signature& signature = model.info.signature;
   const bool made_up = !flags.synthetic.dimensions.empty() || flags.synthetic.seed != 0;
   if (given(flags.inputs)) {
     if (made_up) throw Error(ErrorCode::usage, "--dim and --seed are for made up inputs, and --input gives others");
     std::vector<DataSet> sets;
-    for (NamedValues& item : read_inputs(flags.inputs, signature).items) {
-      sets.push_back({fmt::format("item {}", sets.size()), std::move(item), {}});
+    model.open_inputs();
+    for (const NamedValues& item : model.read(flags.inputs).items) {
+      sets.push_back({fmt::format("item {}", sets.size()), model.own_inputs(item), {}});
     }
     if (sets.size() == 1) sets.front().name = "input";
     return sets;
@@ -133,7 +134,7 @@ std::string names_of(const Verdict& verdict) {
 }
 
 void verify_model(const VerifyFlags& flags, Context& context) {
-  const OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
+  OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
   const std::vector<DataSet> sets = data_sets(flags, model);
   const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::provider_tolerance);
   const Runtime runtime = model.load();

@@ -72,18 +72,8 @@ constexpr std::array<SchemaKey, 11> state_keys{{
 constexpr SchemaKey state_root{"state.json", object, "What gpux daemon watches, and where it writes.", true,
                                state_keys};
 
-const TreeNode* given(const TreeNode& node, std::string_view key) {
-  const TreeNode* found = node.find(key);
-  return found == nullptr || found->kind == TreeNode::Kind::null ? nullptr : found;
-}
-
-std::string text_of(const TreeNode& node, std::string_view key) {
-  const TreeNode* found = given(node, key);
-  return found == nullptr ? std::string() : found->text;
-}
-
 std::optional<std::int64_t> integer_of(const TreeNode& node, std::string_view key) {
-  const TreeNode* found = given(node, key);
+  const TreeNode* found = node.given(key);
   return found == nullptr ? std::nullopt : integer_from(found->text);
 }
 
@@ -96,21 +86,21 @@ class Reader {
   StateFile read(const TreeNode& root) {
     StateFile state;
     state.output = path_of(root, "output");
-    state.level = text_of(root, "level");
+    state.level = root.text_of("level");
     if (state.level == "none") state.level.clear();
-    if (const TreeNode* model = given(root, "model")) {
+    if (const TreeNode* model = root.given("model")) {
       if (!state.level.empty()) problems_.add(model->position, "'model' and 'level' stand here; one is accepted");
       std::error_code unreadable;
       const fs::path place = folder_ / model->text;
       state.model = fs::exists(place, unreadable) ? place.lexically_normal().string() : model->text;
     }
-    if (given(root, "model_dir") != nullptr) state.model_dir = path_of(root, "model_dir").string();
-    state.provider = text_of(root, "provider");
+    if (root.given("model_dir") != nullptr) state.model_dir = path_of(root, "model_dir").string();
+    state.provider = root.text_of("provider");
     if (const auto device = integer_of(root, "device")) state.device = static_cast<std::uint32_t>(*device);
     if (const auto workers = integer_of(root, "workers")) state.workers = static_cast<unsigned>(*workers);
-    if (const TreeNode* downgrade = given(root, "downgrade")) read_downgrade(*downgrade, state);
-    if (const TreeNode* limits = given(root, "limits")) read_limits(*limits, state.limits);
-    if (const TreeNode* rescan = given(root, "rescan"))
+    if (const TreeNode* downgrade = root.given("downgrade")) read_downgrade(*downgrade, state);
+    if (const TreeNode* limits = root.given("limits")) read_limits(*limits, state.limits);
+    if (const TreeNode* rescan = root.given("rescan"))
       state.rescan = duration_from(rescan->text).value_or(state.rescan);
     read_sources(*root.find("sources"), state);
     return state;
@@ -118,7 +108,7 @@ class Reader {
 
  private:
   fs::path path_of(const TreeNode& node, std::string_view key) {
-    const TreeNode* found = given(node, key);
+    const TreeNode* found = node.given(key);
     if (found == nullptr) return {};
     if (found->text.empty())
       problems_.add(found->position, fmt::format("{} is empty; a path is accepted", in_quotes(key)));
@@ -127,13 +117,13 @@ class Reader {
 
   void read_downgrade(const TreeNode& node, StateFile& state) {
     Downgrade downgrade;
-    downgrade.level = text_of(node, "level");
+    downgrade.level = node.text_of("level");
     downgrade.above = static_cast<std::uint64_t>(integer_of(node, "above").value_or(1));
     downgrade.below = static_cast<std::uint64_t>(integer_of(node, "below").value_or(0));
-    if (given(node, "below") == nullptr) downgrade.below = downgrade.above / 10;
+    if (node.given("below") == nullptr) downgrade.below = downgrade.above / 10;
     if (downgrade.below >= downgrade.above) {
       problems_.add(
-          given(node, "below")->position,
+          node.given("below")->position,
           fmt::format("'downgrade.below' is {}; less than 'above', {}, is accepted", downgrade.below, downgrade.above));
     }
     const embedding::Level* lesser = embedding::level_from(downgrade.level);
@@ -142,16 +132,16 @@ class Reader {
       problems_.add(node.position, "'downgrade' is for levels, and 'model' stands here");
     } else if (declared != nullptr && lesser >= declared) {
       problems_.add(
-          given(node, "level")->position,
+          node.given("level")->position,
           fmt::format("'downgrade.level' is '{}', which is not less than 'level', '{}'", downgrade.level, state.level));
     }
     state.downgrade = std::move(downgrade);
   }
 
   static void read_limits(const TreeNode& node, EventLimits& limits) {
-    if (const TreeNode* bytes = given(node, "event_bytes"))
+    if (const TreeNode* bytes = node.given("event_bytes"))
       limits.event_bytes = parse_memory_size(bytes->text).value_or(0);
-    if (const TreeNode* bytes = given(node, "journal_bytes")) {
+    if (const TreeNode* bytes = node.given("journal_bytes")) {
       limits.journal_bytes = parse_memory_size(bytes->text).value_or(0);
     }
     limits.event_depth = static_cast<int>(integer_of(node, "event_depth").value_or(limits.event_depth));
@@ -159,7 +149,7 @@ class Reader {
   }
 
   void read_sources(const TreeNode& sources, StateFile& state) {
-    for (const auto& item : sources.items) add_source(*item, text_of(*item, "name"), item->position, state);
+    for (const auto& item : sources.items) add_source(*item, item->text_of("name"), item->position, state);
     for (const yaml::Entry& entry : sources.entries) add_source(*entry.value, entry.key, entry.key_position, state);
     if (state.sources.empty()) problems_.add(sources.position, "'sources' is empty; one at least is accepted");
   }
@@ -177,7 +167,7 @@ class Reader {
         {{"directory", Kind::directory}, {"file", Kind::file}, {"socket", Kind::socket}, {"match", Kind::bus}}};
     std::size_t said = 0;
     for (const auto& [key, kind] : kinds) {
-      if (given(node, key) == nullptr) continue;
+      if (node.given(key) == nullptr) continue;
       ++said;
       source.kind = kind;
       if (kind != Kind::bus) source.path = path_of(node, key);
@@ -188,7 +178,7 @@ class Reader {
       return;
     }
     if (source.kind == Kind::socket && source.path.native().size() >= sizeof(sockaddr_un::sun_path)) {
-      problems_.add(given(node, "socket")->position,
+      problems_.add(node.given("socket")->position,
                     fmt::format("the path of a socket has {} bytes; at most {} are accepted",
                                 source.path.native().size(), sizeof(sockaddr_un::sun_path) - 1));
     }
@@ -197,11 +187,11 @@ class Reader {
   }
 
   void read_rules(const TreeNode& node, DeclaredSource& source) {
-    if (const TreeNode* match = given(node, "match")) {
+    if (const TreeNode* match = node.given("match")) {
       for (const auto& rule : match->items) source.match.push_back(rule->text);
       if (source.match.empty()) problems_.add(match->position, "'match' is empty; one rule at least is accepted");
     }
-    const TreeNode* bus = given(node, "bus");
+    const TreeNode* bus = node.given("bus");
     if (bus == nullptr) return;
     source.bus = bus->text;
     if (source.kind != DeclaredSource::Kind::bus) {

@@ -14,16 +14,6 @@ namespace {
 
 using yaml::TreeNode;
 
-const TreeNode* given(const TreeNode& node, std::string_view key) {
-  const TreeNode* found = node.find(key);
-  return found == nullptr || found->kind == TreeNode::Kind::null ? nullptr : found;
-}
-
-std::string text_of(const TreeNode& node, std::string_view key) {
-  const TreeNode* found = given(node, key);
-  return found == nullptr ? std::string() : found->text;
-}
-
 // A path of the file's folder where there is such a one, else a name of the store.
 std::string model_in(const std::filesystem::path& folder, const std::string& text) {
   std::error_code error;
@@ -40,15 +30,15 @@ ListedModel listed_model(const TreeNode& node, std::string name, yaml::Position 
     model.model = model_in(folder, node.text);
     return model;
   }
-  model.model = model_in(folder, text_of(node, "model"));
-  model.version = text_of(node, "version");
-  model.provider = text_of(node, "provider");
-  if (const TreeNode* config = given(node, "config")) model.config = (folder / config->text).lexically_normal();
-  if (const TreeNode* strict = given(node, "strict")) {
+  model.model = model_in(folder, node.text_of("model"));
+  model.version = node.text_of("version");
+  model.provider = node.text_of("provider");
+  if (const TreeNode* config = node.given("config")) model.config = (folder / config->text).lexically_normal();
+  if (const TreeNode* strict = node.given("strict")) {
     const bool on = boolean_from(strict->text).value_or(false);
     model.strict = strict->text == "nodes" ? Strictness::nodes : on ? Strictness::provider : Strictness::off;
   }
-  if (const TreeNode* pinned = given(node, "pinned")) model.pinned = boolean_from(pinned->text).value_or(false);
+  if (const TreeNode* pinned = node.given("pinned")) model.pinned = boolean_from(pinned->text).value_or(false);
   model.serving = read_serving(node);
   return model;
 }
@@ -70,12 +60,12 @@ ModelsFile parse_models_file(std::string_view text, const std::filesystem::path&
   const std::filesystem::path folder = std::filesystem::absolute(file).lexically_normal().parent_path();
   const TreeNode& models = *root->find("models");
   for (const auto& item : models.items) {
-    list.models.push_back(listed_model(*item, text_of(*item, "name"), item->position, folder));
+    list.models.push_back(listed_model(*item, item->text_of("name"), item->position, folder));
   }
   for (const yaml::Entry& entry : models.entries) {
     list.models.push_back(listed_model(*entry.value, entry.key, entry.key_position, folder));
   }
-  list.default_model = text_of(*root, "default");
+  list.default_model = root->text_of("default");
   const auto is_default = [&](const ListedModel& model) { return model.name == list.default_model; };
   if (!list.default_model.empty() && std::none_of(list.models.begin(), list.models.end(), is_default)) {
     problems.add(positions["default"],

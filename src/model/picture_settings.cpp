@@ -24,11 +24,6 @@ constexpr std::array<std::string_view, 7> picture_keys{"resize", "crop",  "norma
 constexpr std::array<double, 3> imagenet_mean{0.485, 0.456, 0.406};
 constexpr std::array<double, 3> imagenet_deviation{0.229, 0.224, 0.225};
 
-const TreeNode* given(const TreeNode& node, std::string_view key) {
-  const TreeNode* found = node.find(key);
-  return found == nullptr || found->kind == TreeNode::Kind::null ? nullptr : found;
-}
-
 std::vector<double> numbers_of(const TreeNode& node) {
   if (node.kind == TreeNode::Kind::scalar) return {number_from(node.text).value_or(0)};
   std::vector<double> numbers;
@@ -44,7 +39,7 @@ image::Size size_of(const TreeNode& node) {
 
 /// The value of a short object's key: the object's, or the node itself where it is the short form of `key`.
 const TreeNode* member(const TreeNode& node, std::string_view key, bool is_short_form) {
-  if (node.kind == TreeNode::Kind::map) return given(node, key);
+  if (node.kind == TreeNode::Kind::map) return node.given(key);
   return is_short_form ? &node : nullptr;
 }
 
@@ -66,19 +61,19 @@ class RecipeReader {
   RecipeReader(const TreeNode& node, ProblemList& problems) : node_(node), problems_(problems) {}
 
   image::Recipe read() {
-    if (const TreeNode* resize = given(node_, "resize")) read_resize(*resize);
-    if (const TreeNode* crop = given(node_, "crop")) recipe_.crop = size_of(*crop);
-    if (const TreeNode* color = given(node_, "color")) {
+    if (const TreeNode* resize = node_.given("resize")) read_resize(*resize);
+    if (const TreeNode* crop = node_.given("crop")) recipe_.crop = size_of(*crop);
+    if (const TreeNode* color = node_.given("color")) {
       recipe_.color = image::color_from(color->text).value_or(recipe_.color);
     }
-    if (const TreeNode* layout = given(node_, "layout")) {
+    if (const TreeNode* layout = node_.given("layout")) {
       recipe_.layout = image::layout_from(layout->text).value_or(recipe_.layout);
     }
-    if (const TreeNode* type = given(node_, "dtype")) recipe_.type = element_type_from(type->text);
-    if (const TreeNode* pixels = given(node_, "max_pixels")) {
+    if (const TreeNode* type = node_.given("dtype")) recipe_.type = element_type_from(type->text);
+    if (const TreeNode* pixels = node_.given("max_pixels")) {
       recipe_.max_pixels = static_cast<std::uint64_t>(integer_from(pixels->text).value_or(1));
     }
-    if (const TreeNode* normalize = given(node_, "normalize")) read_normalize(*normalize);
+    if (const TreeNode* normalize = node_.given("normalize")) read_normalize(*normalize);
     for (const image::RecipeProblem& problem : image::problems_of(recipe_)) {
       problems_.add(place_of(problem.key), fmt::format("'preprocessing.{}': {}", problem.key, problem.message));
     }
@@ -118,7 +113,7 @@ class RecipeReader {
   [[nodiscard]] yaml::Position place_of(const std::string& key) const {
     const TreeNode* node = &node_;
     for (const std::string& part : split(key, '.')) {
-      const TreeNode* next = given(*node, part);
+      const TreeNode* next = node->given(part);
       if (next == nullptr) break;
       node = next;
     }
@@ -134,7 +129,7 @@ class RecipeReader {
 
 std::optional<image::Recipe> read_recipe(const TreeNode& preprocessing, ProblemList& problems) {
   const bool any = std::any_of(picture_keys.begin(), picture_keys.end(),
-                               [&](std::string_view key) { return given(preprocessing, key) != nullptr; });
+                               [&](std::string_view key) { return preprocessing.given(key) != nullptr; });
   if (!any) return std::nullopt;
   return RecipeReader(preprocessing, problems).read();
 }

@@ -193,6 +193,16 @@ const TreeNode* TreeNode::find(std::string_view key) const noexcept {
   return entry == entries.end() ? nullptr : entry->value.get();
 }
 
+const TreeNode* TreeNode::given(std::string_view key) const noexcept {
+  const TreeNode* found = find(key);
+  return found == nullptr || found->kind == Kind::null ? nullptr : found;
+}
+
+std::string TreeNode::text_of(std::string_view key) const {
+  const TreeNode* found = given(key);
+  return found == nullptr ? std::string() : found->text;
+}
+
 std::shared_ptr<const TreeNode> parse(std::string_view text, const std::string& name,
                                       const std::function<std::string(const std::string&, Position)>& scalar) {
   require_readable(text, name);

@@ -33,6 +33,12 @@ struct TreeNode {
 
   /// The value under `key`, or null where this is no map or has no such key.
   [[nodiscard]] const TreeNode* find(std::string_view key) const noexcept;
+
+  /// The same, and null where the value is null.
+  [[nodiscard]] const TreeNode* given(std::string_view key) const noexcept;
+
+  /// The text of what is given; empty where nothing is.
+  [[nodiscard]] std::string text_of(std::string_view key) const;
 };
 
 struct Entry {

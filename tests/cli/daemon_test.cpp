@@ -39,25 +39,10 @@ class Process {
   Process(const Program& gpux, std::vector<std::string> arguments,
           const std::vector<std::pair<std::string, std::string>>& environment = {})
       : log_(gpux.folder().path() / "daemon.log") {
-    arguments.insert(arguments.begin(), {Program::file().string(), "daemon", "--json"});
-    std::array<int, 2> out{};
-    EXPECT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
-    const std::string home = gpux.home();
-    child_ = ::fork();
-    if (child_ == 0) {
-      ::setenv("GPUX_HOME", home.c_str(), 1);
-      for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-      const int log = ::open(log_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-      ::dup2(log, 2);
-      ::dup2(out[1], 1);
-      std::vector<char*> words;
-      for (std::string& word : arguments) words.push_back(word.data());
-      words.push_back(nullptr);
-      ::execv(words.front(), words.data());
-      ::_exit(127);
-    }
-    ::close(out[1]);
-    out_ = out[0];
+    arguments.insert(arguments.begin(), {"daemon", "--json"});
+    const auto [child, out] = start(gpux, arguments, log_, true, environment);
+    child_ = child;
+    out_ = out;
   }
 
   ~Process() {

@@ -83,6 +83,16 @@ TEST_F(Pictures, AreHeldAgainstTheModel) {
   }
 }
 
+TEST_F(Pictures, AreMeasuredAndVerified) {
+  for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
+           {"bench", digits, "--runs", "3"}, {"run", digits, "--benchmark", "--runs", "3"}, {"verify", digits}}) {
+    std::vector<std::string> arguments = verb;
+    arguments.insert(arguments.end(), {"--input", "@" + picture(3), "--json"});
+    const Outcome outcome = gpux_.run(arguments);
+    EXPECT_EQ(outcome.code, 0) << verb.front() << outcome.err;
+  }
+}
+
 TEST_F(Pictures, AreServed) {
   const Json told = run("@" + picture(3));
   const Serving server(gpux_, {digits});

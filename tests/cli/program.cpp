@@ -1,8 +1,11 @@
 #include "cli/program.h"
 
+#include <array>
 #include <cstdlib>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 extern char** environ;
 
@@ -73,6 +76,28 @@ Outcome Program::run(const std::vector<std::string>& arguments, const Surroundin
 
 std::filesystem::path Program::file() {
   return GPUX_PROGRAM;
+}
+
+Started start(const Program& gpux, std::vector<std::string> arguments, const std::filesystem::path& log, bool append,
+              const std::vector<std::pair<std::string, std::string>>& environment) {
+  arguments.insert(arguments.begin(), Program::file().string());
+  std::array<int, 2> out{};
+  EXPECT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
+  const std::string home = gpux.home();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("GPUX_HOME", home.c_str(), 1);
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    ::dup2(::open(log.c_str(), O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC), 0600), 2);
+    ::dup2(out[1], 1);
+    std::vector<char*> words;
+    for (std::string& word : arguments) words.push_back(word.data());
+    words.push_back(nullptr);
+    ::execv(words.front(), words.data());
+    ::_exit(127);
+  }
+  ::close(out[1]);
+  return {child, out[0]};
 }
 
 std::string model(std::string_view name) {

@@ -5,9 +5,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <sys/types.h>
 
 #include "base/process.h"
 #include "model/temporary_folder.h"
@@ -57,6 +59,16 @@ class Program {
  private:
   TemporaryFolder folder_;
 };
+
+/// gpux in a process of its own that goes on.
+struct Started {
+  pid_t child = -1;
+  int out = -1;  ///< its standard output, to read and to close
+};
+
+/// Starts gpux with the program's home; standard error goes into `log`, behind what is there where `append` says so.
+Started start(const Program& gpux, std::vector<std::string> arguments, const std::filesystem::path& log, bool append,
+              const std::vector<std::pair<std::string, std::string>>& environment);
 
 /// A file of tests/models.
 std::string model(std::string_view name);

@@ -30,7 +30,7 @@ class Serving {
   Serving(const Program& gpux, std::vector<std::string> arguments,
           const std::vector<std::pair<std::string, std::string>>& environment = {})
       : folder_(gpux.folder().path()) {
-    arguments.insert(arguments.begin(), {Program::file().string(), "serve"});
+    arguments.insert(arguments.begin(), "serve");
     arguments.emplace_back("--json");
     if (std::find(arguments.begin(), arguments.end(), "-p") == arguments.end()) {
       arguments.insert(arguments.end(), {"--port", "0"});
@@ -41,26 +41,11 @@ class Serving {
     if (std::none_of(arguments.begin(), arguments.end(), names_grpc)) {
       arguments.insert(arguments.end(), {"--grpc-port", "0"});
     }
-    std::array<int, 2> out{};
-    EXPECT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
-    const std::string home = gpux.home();
-    child_ = ::fork();
-    if (child_ == 0) {
-      ::setenv("GPUX_HOME", home.c_str(), 1);
-      for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-      const int log = ::open((folder_ / "serve.log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      ::dup2(log, 2);
-      ::dup2(out[1], 1);
-      std::vector<char*> words;
-      for (std::string& word : arguments) words.push_back(word.data());
-      words.push_back(nullptr);
-      ::execv(words.front(), words.data());
-      ::_exit(127);
-    }
-    ::close(out[1]);
+    const auto [child, out] = start(gpux, arguments, folder_ / "serve.log", false, environment);
+    child_ = child;
     std::string line;
-    for (char c = 0; ::read(out[0], &c, 1) == 1 && c != '\n';) line += c;
-    ::close(out[0]);
+    for (char c = 0; ::read(out, &c, 1) == 1 && c != '\n';) line += c;
+    ::close(out);
     ready_ = Json::parse(line, nullptr, false);
     EXPECT_FALSE(ready_.is_discarded()) << line << log();
   }

@@ -54,6 +54,20 @@ TEST_F(Texts, AreClassifiedByRun) {
   EXPECT_EQ(raw.at("logits").at(0).size(), 3U);
 }
 
+TEST_F(Texts, AreMeasuredAndVerified) {
+  const std::string model = folder("classify-bert");
+  for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
+           {"bench", model, "--runs", "3"}, {"run", model, "--benchmark", "--runs", "3"}, {"verify", model}}) {
+    std::vector<std::string> arguments = verb;
+    arguments.insert(arguments.end(), {"--input", R"({"text": "a fox"})", "--json"});
+    EXPECT_EQ(gpux_.run(arguments).code, 0) << verb.front();
+    arguments[arguments.size() - 2] = R"({"text": ["a fox", "a dog"]})";
+    const Outcome several = gpux_.run(arguments);
+    EXPECT_EQ(several.code, 2) << verb.front();
+    EXPECT_THAT(several.err, HasSubstr("these texts take 2: give one text"));
+  }
+}
+
 TEST_F(Texts, ThatAreNoneAreRefusedInOneLine) {
   const std::string model = folder("classify-bert");
   for (const auto& [input, said] : std::vector<std::pair<std::string, std::string>>{
