@@ -16,11 +16,12 @@ namespace gpux::cli {
 namespace {
 
 struct Said {
-  std::string text, by;
+  std::string text;
+  std::string_view by;
 };
 
 // The first that speaks: a flag, then the variables.
-Said first_of(const std::string& value, const char* flag, std::initializer_list<const char*> variables) {
+Said first_of(const std::string& value, std::string_view flag, std::initializer_list<const char*> variables) {
   if (!value.empty()) return {value, flag};
   for (const char* variable : variables) {
     if (std::string text = environment_variable(variable); !text.empty()) return {std::move(text), variable};
@@ -49,10 +50,10 @@ constexpr std::array<std::pair<std::string_view, const char*>, 8> op_dbus_provid
 LevelChoice choose_level(const std::string& flag) {
   const Said said = first_of(flag, "--level", {"GPUX_VECTOR_LEVEL", "OP_DBUS_VECTOR_LEVEL"});
   if (said.by.empty()) return {};
-  if (lower(said.text) == "none") return {.is_none = true, .level = nullptr, .said_by = said.by};
+  if (lower(said.text) == "none") return {.is_none = true, .level = nullptr, .said_by = std::string(said.by)};
   const embedding::Level* level = embedding::level_from(said.text);
   if (level == nullptr) refuse(said, "none, low, medium (med), high");
-  return {.is_none = false, .level = level, .said_by = said.by};
+  return {.is_none = false, .level = level, .said_by = std::string(said.by)};
 }
 
 std::filesystem::path model_folder(const std::string& flag) {
@@ -61,7 +62,7 @@ std::filesystem::path model_folder(const std::string& flag) {
 
 void apply_op_dbus(LoadFlags& flags) {
   if (flags.provider.empty() && environment_variable("GPUX_PROVIDER").empty()) {
-    const Said said = first_of({}, nullptr, {"OP_DBUS_EXECUTION_PROVIDER"});
+    const Said said = first_of({}, {}, {"OP_DBUS_EXECUTION_PROVIDER"});
     if (!said.by.empty()) {
       const std::string word = lower(said.text);
       const auto* const found = std::find_if(op_dbus_providers.begin(), op_dbus_providers.end(),
@@ -75,7 +76,7 @@ void apply_op_dbus(LoadFlags& flags) {
   }
   // op-dbus's CPU and CoreML have no devices to choose among, and CPU is its default.
   const bool has_devices = !flags.provider.empty() && flags.provider != "cpu" && flags.provider != "coreml";
-  const Said device = first_of({}, nullptr, {"OP_DBUS_GPU_DEVICE"});
+  const Said device = first_of({}, {}, {"OP_DBUS_GPU_DEVICE"});
   if (device.by.empty()) return;
   std::uint32_t number = 0;
   const auto [end, failure] = std::from_chars(device.text.data(), device.text.data() + device.text.size(), number);

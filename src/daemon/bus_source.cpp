@@ -25,7 +25,7 @@ Json number_at(const BusLibrary& bus, DBusMessageIter& at) {
 
 std::string text_at(const BusLibrary& bus, DBusMessageIter& at) {
   const char* text = nullptr;
-  bus.message_iter_get_basic(&at, &text);
+  bus.message_iter_get_basic(&at, static_cast<void*>(&text));
   return text;
 }
 

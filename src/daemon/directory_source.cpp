@@ -116,8 +116,10 @@ DoneFiles::DoneFiles(fs::path file) : file_(std::move(file)) {
       ++lines_;
       std::uint64_t stamp = 0;
       if (line.size() < 18 || line[16] != ' ') continue;
-      const auto [behind, failure] = std::from_chars(line.data(), line.data() + 16, stamp, 16);
-      if (failure == std::errc() && behind == line.data() + 16) stamps_[unescaped(line.substr(17))] = stamp;
+      const std::string_view digits = line.substr(0, 16);
+      const auto [behind, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), stamp, 16);
+      if (failure == std::errc() && behind == digits.data() + digits.size())
+        stamps_[unescaped(line.substr(17))] = stamp;
     }
   }
   open();

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <vector>
 
 #include "image/recipe.h"
 
@@ -14,9 +14,9 @@ class Picture {
  public:
   Picture() = default;
 
-  /// Memory for it, with nothing written yet. Each side from 1 to limit_side.
-  Picture(Size size, std::size_t channels)
-      : size_(size), channels_(channels), pixels_(std::make_unique_for_overwrite<std::uint8_t[]>(byte_size())) {}
+  /// Black, and where it has alpha transparent: what a damaged file leaves out shows nothing of this process. Each side
+  /// from 1 to limit_side.
+  Picture(Size size, std::size_t channels) : size_(size), channels_(channels), pixels_(byte_size()) {}
 
   [[nodiscard]] Size size() const noexcept { return size_; }
 
@@ -31,17 +31,17 @@ class Picture {
   [[nodiscard]] std::size_t byte_size() const noexcept { return row_bytes() * static_cast<std::size_t>(size_.height); }
 
   [[nodiscard]] const std::uint8_t* row(std::int64_t y) const noexcept {
-    return pixels_.get() + static_cast<std::size_t>(y) * row_bytes();
+    return pixels_.data() + static_cast<std::size_t>(y) * row_bytes();
   }
 
   [[nodiscard]] std::uint8_t* row(std::int64_t y) noexcept {
-    return pixels_.get() + static_cast<std::size_t>(y) * row_bytes();
+    return pixels_.data() + static_cast<std::size_t>(y) * row_bytes();
   }
 
  private:
   Size size_;
   std::size_t channels_ = 0;
-  std::unique_ptr<std::uint8_t[]> pixels_;
+  std::vector<std::uint8_t> pixels_;
 };
 
 }  // namespace gpux::image

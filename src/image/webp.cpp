@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -74,9 +73,6 @@ Decoded decode_webp(std::span<const std::byte> file, std::size_t channels, const
                          frame.x_offset + frame.width <= size.width && frame.y_offset + frame.height <= size.height;
   if (!is_inside) refuse(Format::webp, "its first frame lies outside of it");
   Decoded decoded{Picture(size, channels == 4 ? 4 : 3), exif_of(demuxer.get())};
-  if (frame.width != size.width || frame.height != size.height) {
-    std::fill_n(decoded.picture.row(0), decoded.picture.byte_size(), std::uint8_t{0});
-  }
   decode_frame(frame, decoded.picture);
   return decoded;
 }

@@ -100,7 +100,8 @@ class LineClient {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::copy(path.native().begin(), path.native().end(), address.sun_path);
-    connected_ = ::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    connected_ =
+        descriptor_ >= 0 && ::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   }
 
   ~LineClient() { ::close(descriptor_); }
@@ -262,7 +263,7 @@ TEST_F(Daemon, MakesEachVectorOnceThoughItIsKilled) {
       ASSERT_TRUE(eventually([&] { return count("out/vectors") > before; })) << daemon.log();
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 100'000));
     } else {
-      ASSERT_TRUE(has_vectors(2 * events)) << daemon.log();
+      ASSERT_TRUE(has_vectors(std::size_t{2} * events)) << daemon.log();
       ASSERT_TRUE(status_becomes([](const Json& now) { return now.at("waiting") == 0; }));
     }
   }

@@ -88,8 +88,8 @@ Started start(const Program& gpux, std::vector<std::string> arguments, const std
   if (child == 0) {
     ::setenv("GPUX_HOME", home.c_str(), 1);
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-    ::dup2(::open(log.c_str(), O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC), 0600), 2);
-    ::dup2(out[1], 1);
+    const int told = ::open(log.c_str(), O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC), 0600);
+    if (told < 0 || ::dup2(told, 2) < 0 || ::dup2(out[1], 1) < 0) ::_exit(126);
     std::vector<char*> words;
     for (std::string& word : arguments) words.push_back(word.data());
     words.push_back(nullptr);

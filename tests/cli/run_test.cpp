@@ -323,7 +323,7 @@ TEST(Run, RefusesBadModels) {
   const auto file = [&](const char* name, std::string_view content) { return folder.write(name, content).string(); };
   (void)folder.write("folder.onnx/README", "");
   std::string huge = whole;
-  huge[huge.find("\x3a") + 1] = '\xff';  // the graph's length
+  huge[huge.find('\x3a') + 1] = '\xff';  // the graph's length
   expect_refused(gpux, {
                            {{file("empty.onnx", "")}, 4, "is empty, not an ONNX model"},
                            {{file("cut.onnx", whole.substr(0, 100))}, 4, "cut off or damaged"},

@@ -50,7 +50,7 @@ TEST(EventText, IsWhatTheDocumentSays) {
 }
 
 TEST(EventText, SaysWhyItIsNone) {
-  std::string deep(70, '['), braces;
+  std::string deep(70, '[');
   deep += std::string(70, ']');
 
   struct {

@@ -84,8 +84,8 @@ TEST(Hostile, ClaimsAreComparedWithTheLimitsBeforeMemoryIsTaken) {
 }
 
 TEST(Hostile, TheLimitIsTheCallers) {
-  EXPECT_EQ(refusal_of_file(picture_file("png-rgb.png"), {110 * 80}), "");
-  EXPECT_THAT(refusal_of_file(picture_file("png-rgb.png"), {110 * 80 - 1}),
+  EXPECT_EQ(refusal_of_file(picture_file("png-rgb.png"), {110U * 80U}), "");
+  EXPECT_THAT(refusal_of_file(picture_file("png-rgb.png"), {110U * 80U - 1}),
               HasSubstr("it has 110x80 pixels; at most 8799 pixels are accepted"));
 }
 
@@ -96,7 +96,7 @@ TEST(Hostile, BombsOfPngEndAtTheClaimedSize) {
   const Picture picture = decode(bytes_of(bomb));
   EXPECT_EQ(picture.size(), (Size{10, 10}));
 
-  const std::string rows(10 * 11, '\0');
+  const std::string rows(std::size_t{10} * 11, '\0');
   const std::string packed = test::deflated(std::string(std::size_t{64} << 20U, 'a'));
   for (const std::string& beside : {png_chunk("zTXt", "k\0\0"s + packed), png_chunk("iCCP", "k\0\0"s + packed)}) {
     EXPECT_EQ(decode(bytes_of(png_file(10, 10, rows, beside))).size(), (Size{10, 10}));
@@ -108,7 +108,7 @@ TEST(Hostile, BombsOfPngEndAtTheClaimedSize) {
 }
 
 TEST(Hostile, RowsThatAreMissingAreRefused) {
-  EXPECT_THAT(refusal_of_file(png_file(10, 10, std::string(9 * 11, '\0'))), HasSubstr("cannot read the PNG picture: "));
+  EXPECT_THAT(refusal_of_file(png_file(10, 10, std::string(std::size_t{9} * 11, '\0'))), HasSubstr("cannot read the PNG picture: "));
 }
 
 TEST(Hostile, JpegOfEndlessScansIsRefused) {

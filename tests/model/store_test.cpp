@@ -169,7 +169,6 @@ TEST_F(StoreTest, PrunesWhatNoNameLeadsTo) {
 TEST_F(StoreTest, KeepsWhatOthersPutIntoTheIndex) {
   add("one", "digits");
   auto index = nlohmann::json::parse(content_of(root_ / "index.json"));
-  const std::string foreign(R"({"layers": []})");
   const std::string digest = "e8dd6b4d3d9d3d9b54b8b3e0b3c6b6ad15ab0c8a5a9e3a2a8d7e9a5d8c8f0b1a";
   index["manifests"].push_back({{"digest", "sha256:" + digest},
                                 {"size", 1},

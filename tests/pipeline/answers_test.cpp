@@ -12,7 +12,6 @@ namespace {
 
 using nlohmann::json;
 using testing::ElementsAre;
-using testing::FieldsAre;
 
 const std::vector<std::string> labels{"O", "B-PER", "I-PER", "I-LOC"};
 

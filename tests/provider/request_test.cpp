@@ -34,7 +34,7 @@ TEST(Request, KnowsEachProviderByEveryNameItHas) {
     names.insert(names.end(), row.aliases.begin(), row.aliases.end());
     for (const std::string& name : names) {
       if (name.empty()) continue;
-      for (std::string spelling : {name, lower(name)}) {
+      for (const std::string& spelling : {name, lower(name)}) {
         const Request request = parse_request(spelling);
         EXPECT_EQ(request.form, Form::single) << spelling;
         EXPECT_THAT(request.ids, ElementsAre(row.id)) << spelling;

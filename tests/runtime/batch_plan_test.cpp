@@ -6,8 +6,6 @@ namespace gpux::runtime {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 const std::chrono::steady_clock::time_point start{1h};
 

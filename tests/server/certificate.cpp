@@ -20,12 +20,14 @@ void write_certificate(const std::string& name, const std::filesystem::path& cer
                              reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
   X509_set_issuer_name(x509, X509_get_subject_name(x509));
   X509_sign(x509, pair, EVP_sha256());
-  FILE* file = std::fopen(certificate.c_str(), "w");
-  PEM_write_X509(file, x509);
-  std::fclose(file);
-  file = std::fopen(key.c_str(), "w");
-  PEM_write_PrivateKey(file, pair, nullptr, nullptr, 0, nullptr, nullptr);
-  std::fclose(file);
+  if (FILE* file = std::fopen(certificate.c_str(), "w")) {
+    PEM_write_X509(file, x509);
+    std::fclose(file);
+  }
+  if (FILE* file = std::fopen(key.c_str(), "w")) {
+    PEM_write_PrivateKey(file, pair, nullptr, nullptr, 0, nullptr, nullptr);
+    std::fclose(file);
+  }
   X509_free(x509);
   EVP_PKEY_free(pair);
 }
