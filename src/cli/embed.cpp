@@ -35,6 +35,7 @@ Json run_of(const EmbedFlags& flags, const OpenEncoder& encoder) {
            {"prompt", encoder.options.prompt.value_or(model.default_prompt)},
            {"max_tokens", encoder.options.max_tokens},
            {"normalize", nullptr},
+           {"batching", flags.encoder.batching.empty() ? "exact" : flags.encoder.batching},
            {"texts", flags.texts},
            {"field", flags.form.field},
            {"column", flags.form.column}};

@@ -114,6 +114,10 @@ void add_encoder_flags(CLI::App& verb, EncoderFlags& flags) {
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   verb.add_option("--max-tokens", flags.max_tokens, "cut a longer text (default: what the model takes)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
+  verb.add_option("--batching", flags.batching,
+                  "exact: texts share a run only where each vector is the same to the bit as alone (the default); "
+                  "throughput: wherever that is quicker")
+      ->check(CLI::IsMember({"exact", "throughput"}));
   add_timeout_flag(verb, flags.timeout);
   add_load_flags(verb, flags.load);
   verb.get_option("--threads")->description("threads inside an operator (default: 1)");
@@ -135,7 +139,8 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Context&
                       .digest = {},
                       .dimension = flags.dimensions,
                       .workers = std::max(1U, usable_processors() / load.intra_threads.value_or(1))};
-  encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load());
+  encoder.embedder = std::make_unique<embedding::Embedder>(
+      std::move(model), opened.load(), embedding::batching_from(flags.batching).value_or(embedding::Batching::exact));
   encoder.embedder->encoder().check(encoder.options);
   encoder.digest = sha256_of_file(encoder.embedder->runtime().weights_file());
   if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();

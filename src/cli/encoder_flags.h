@@ -15,7 +15,7 @@ namespace gpux::cli {
 
 /// The flags that say which model makes vectors of texts and how, as typed.
 struct EncoderFlags {
-  std::string model, level, model_dir, prompt, timeout;
+  std::string model, level, model_dir, prompt, timeout, batching;
   bool level_fallback = false;
   std::optional<std::string> prompt_text;
   std::optional<bool> normalize;  ///< has a flag only where a verb adds one

@@ -330,6 +330,9 @@ void add_serve(CLI::App& program, Context& context) {
   verb->add_option("--max-batch-cost", flags->max_batch_cost,
                    "elements of a shared run's largest input, at most, padding counted (default: no bound)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  verb->add_option("--batching", flags->batching,
+                   "of texts: exact, where each vector is the same to the bit as alone (the default), or throughput")
+      ->check(CLI::IsMember({"exact", "throughput"}));
   verb->add_option("--max-queue-delay", flags->max_queue_delay, "how long a request waits for others to share its run");
   verb->add_option("--workers", flags->workers,
                    "runs side by side (default: 1); auto: by measuring; devices: one on each");

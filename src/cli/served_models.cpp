@@ -12,6 +12,7 @@
 #include "cli/open_model.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/sentence_model.h"
+#include "embedding/text_batching.h"
 #include "gpux/error.h"
 #include "model/models_file.h"
 #include "model/project_check.h"
@@ -75,13 +76,16 @@ std::optional<embedding::SentenceModel> sentence_model_for(const OpenModel& open
   return takes_tokens ? embedding::sentence_model_of(opened.located.onnx_file) : std::nullopt;
 }
 
-// A tokenizer may lie beside a model that makes something else of its tokens: it is served without.
-void add_encoder(server::ServedModel& served, embedding::SentenceModel sentences) {
+// A tokenizer may lie beside a model that makes something else of its tokens: null, it is served without.
+std::shared_ptr<const embedding::SentenceEncoder> encoder_of(const std::string& name,
+                                                             embedding::SentenceModel sentences, const Runtime& runtime,
+                                                             embedding::Batching batching) {
   try {
-    served.set_encoder(std::make_shared<embedding::SentenceEncoder>(std::move(sentences), served.runtime()));
+    return std::make_shared<embedding::SentenceEncoder>(std::move(sentences), runtime, batching);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_model) throw;
-    log::info("{} makes no vectors of texts: {}", served.name(), error.message());
+    log::info("{} makes no vectors of texts: {}", name, error.message());
+    return nullptr;
   }
 }
 
@@ -104,13 +108,9 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   // runtime.batch_size bounds a run, whoever asks for it.
   const auto batch = first_of(flags.max_batch_size, first_of(said.batch_size, own.batch_size));
   std::optional<embedding::SentenceModel> sentences = sentence_model_for(opened);
-  // Texts run alone, side by side, so that each has the same vector whatever it comes with.
   options.max_batch_size = batch.value_or(sentences ? 1 : options.max_batch_size);
-  if (opened.settings.batch_limit != 0) {
-    options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
-  }
-  options.max_batch_cost = first_of(flags.max_batch_cost, first_of(said.max_batch_cost, own.max_batch_cost))
-                               .value_or(options.max_batch_cost);
+  const auto cost = first_of(flags.max_batch_cost, first_of(said.max_batch_cost, own.max_batch_cost));
+  options.max_batch_cost = cost.value_or(options.max_batch_cost);
   options.padding = padding_of(listed, opened, flags.models_file);
   options.max_queue_delay =
       flags.max_queue_delay.empty()
@@ -141,7 +141,30 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
         opened.settings.options = with;
         return opened.load();
       });
-  require_this_core(*loaded.sessions.front());
+  const Runtime& session = *loaded.sessions.front();
+  require_this_core(session);
+  const std::string batching =
+      flags.batching.empty() ? first_of(said.batching, own.batching).value_or("") : flags.batching;
+  std::shared_ptr<const embedding::SentenceEncoder> encoder;
+  if (sentences) {
+    encoder = encoder_of(listed.name, *std::move(sentences), session,
+                         embedding::batching_from(batching).value_or(embedding::Batching::exact));
+  }
+  if (encoder) {
+    const runtime::BatchLimits found = embedding::find_batch_limits(*encoder, session);
+    options.max_batch_size = batch.value_or(found.max_rows);
+    if (encoder->batching() == embedding::Batching::exact) {
+      options.max_batch_size = std::min(options.max_batch_size, found.max_rows);
+    }
+    options.max_batch_cost = cost.value_or(found.max_cost);
+  } else if (!batching.empty()) {
+    throw Error(flags.batching.empty() ? ErrorCode::invalid_config : ErrorCode::usage,
+                fmt::format("{} is about vectors of texts, and '{}' makes none",
+                            flags.batching.empty() ? "serving.batching" : "--batching", listed.name));
+  }
+  if (opened.settings.batch_limit != 0) {
+    options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
+  }
   auto served = std::make_unique<server::ServedModel>(listed.name, listed.version, std::move(loaded),
                                                       std::move(opened.located.project), options);
   if (opened.pipeline) served->set_pipeline(opened.pipeline);
@@ -150,7 +173,7 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
     opened.picture->sources.path = false;
     served->set_picture(*opened.picture);
   }
-  if (sentences) add_encoder(*served, *std::move(sentences));
+  served->set_encoder(std::move(encoder));
   served->warm_up();
   return served;
 }

@@ -2,16 +2,46 @@
 
 #include <utility>
 
+#include "embedding/text_batching.h"
+
 namespace gpux::embedding {
 
-Embedder::Embedder(SentenceModel model, Runtime runtime)
-    : runtime_(std::move(runtime)), encoder_(std::move(model), runtime_) {}
+Embedder::Embedder(SentenceModel model, Runtime runtime, Batching batching)
+    : runtime_(std::move(runtime)), encoder_(std::move(model), runtime_, batching) {}
+
+runtime::BatchLimits Embedder::batch_limits(bool may_try) const {
+  Known known = known_;
+  if (known == Known::nothing && (may_try || encoder_.batching() == Batching::throughput) &&
+      known_.compare_exchange_strong(known, Known::being_found)) {
+    limits_ = find_batch_limits(encoder_, runtime_);
+    known_ = known = Known::limits;
+  }
+  return known == Known::limits ? limits_ : runtime::BatchLimits{.max_rows = 1};
+}
 
 std::vector<float> Embedder::embed(std::string_view text, const EmbedOptions& options) const {
   const PreparedText prepared = encoder_.prepare(text, options);
-  const NamedValues outputs =
-      runtime_.infer(prepared.inputs, {.timeout = options.timeout, .outputs = {encoder_.output()}});
-  return encoder_.finish(prepared, outputs.front().second, options);
+  return std::move(embed(std::span(&prepared, 1), options).front());
+}
+
+std::vector<std::vector<float>> Embedder::embed(std::span<const PreparedText> texts,
+                                                const EmbedOptions& options) const {
+  const InferOptions infer{.timeout = options.timeout, .outputs = {encoder_.output()}};
+  std::vector<NamedValues> results;
+  if (texts.size() == 1) {
+    results.push_back(runtime_.infer(texts.front().inputs, infer));
+  } else {
+    std::vector<NamedValues> items;
+    items.reserve(texts.size());
+    for (const PreparedText& text : texts) items.push_back(text.inputs);
+    results = runtime_.batch_infer(items, infer);
+  }
+  std::vector<std::vector<float>> vectors;
+  vectors.reserve(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    vectors.push_back(encoder_.finish(texts[i], results[i].front().second, options));
+  }
+  return vectors;
 }
 
 }  // namespace gpux::embedding

@@ -1,32 +1,49 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "embedding/sentence_encoder.h"
 #include "gpux/runtime.h"
+#include "runtime/batch_plan.h"
 
 namespace gpux::embedding {
 
-/// Makes vectors of texts. Each text has a run of its own, so its vector does not depend on what else is asked for; it
-/// is the same to the bit where the runtime was loaded with one thread inside an operator.
-/// embed() may be called from several threads at once.
+/// Makes vectors of texts. With Batching::exact a text's vector does not depend on what else is asked for; it is the
+/// same to the bit where the runtime was loaded with one thread inside an operator.
+/// All calls from any thread.
 class Embedder {
  public:
   /// Errors as of SentenceEncoder.
-  Embedder(SentenceModel model, Runtime runtime);
+  Embedder(SentenceModel model, Runtime runtime, Batching batching = Batching::exact);
 
   [[nodiscard]] const SentenceEncoder& encoder() const noexcept { return encoder_; }
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
 
+  /// What texts may share a run, as find_batch_limits() finds it at the first call that `may_try`. Until then, and to
+  /// others meanwhile: none may.
+  [[nodiscard]] runtime::BatchLimits batch_limits(bool may_try) const;
+
   /// `text` is UTF-8. The options are taken as SentenceEncoder::check() accepts them.
   /// Errors as of SentenceEncoder::prepare() and Runtime::infer().
   [[nodiscard]] std::vector<float> embed(std::string_view text, const EmbedOptions& options = {}) const;
 
+  /// A vector for each of the texts, which are as encoder().prepare() made them, of one length, and share a run.
+  /// Errors as of Runtime::infer().
+  [[nodiscard]] std::vector<std::vector<float>> embed(std::span<const PreparedText> texts,
+                                                      const EmbedOptions& options) const;
+
  private:
+  enum class Known : std::uint8_t { nothing, being_found, limits };
+
   Runtime runtime_;
   SentenceEncoder encoder_;
+  mutable std::atomic<Known> known_{Known::nothing};
+  mutable runtime::BatchLimits limits_;  // written once, before known_ says so
 };
 
 }  // namespace gpux::embedding

@@ -43,6 +43,7 @@ onnx::EncoderHead head_of(const SentenceModel& model) {
     default:
       return head;
   }
+  head.dense = model.dense;
   head.normalize = model.normalize;
   return head;
 }
@@ -83,14 +84,12 @@ fs::path weights_in(const fs::path& folder, const fs::path& transformer) {
                   fmt::format("'{}' holds {} already: it can be used as it is", folder.string(), file));
     }
   }
-  fs::path weights = transformer / "model.safetensors";
-  if (fs::is_regular_file(weights, unreadable)) return weights;
-  const bool is_cut = fs::exists(transformer / "model.safetensors.index.json", unreadable);
+  for (const char* file : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (fs::is_regular_file(transformer / file, unreadable)) return transformer / file;
+  }
   const bool is_torch = fs::exists(transformer / "pytorch_model.bin", unreadable);
   throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors{}", folder.string(),
-                                                is_cut     ? "; weights in several files are not read"
-                                                : is_torch ? "; pytorch_model.bin holds code and is not read"
-                                                           : ""));
+                                                is_torch ? "; pytorch_model.bin holds code and is not read" : ""));
 }
 
 /// A folder beside the target that takes its place when it is whole, and is gone otherwise.
@@ -127,6 +126,21 @@ class NewFolder {
  private:
   fs::path target_, made_;
 };
+
+// 2_Dense/config.json and its weights: sentence-transformers' folders of a module each.
+std::vector<std::string> dense_files_in(const fs::path& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    const std::string name = i->path().filename().string();
+    if (!name.ends_with("_Dense") || !i->is_directory(error)) continue;
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      if (fs::is_regular_file(i->path() / file, error)) found.push_back(name + "/" + file);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
 // From the transformer's folder or the whole one; false where neither has it.
 bool copy_setting(const fs::path& folder, const fs::path& transformer, const fs::path& target,
@@ -168,8 +182,10 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
                            .task = std::string(name_of(head.kind)),
                            .labels = head.kind == onnx::HeadKind::vectors ? 0 : config.labels,
                            .copied = {}};
-  for (const char* name : setting_files) {
-    if (copy_setting(folder, model.transformer_folder, made.path(), name)) imported.copied.emplace_back(name);
+  std::vector<std::string> wanted(setting_files.begin(), setting_files.end());
+  for (const std::string& name : dense_files_in(folder)) wanted.push_back(name);
+  for (const std::string& name : wanted) {
+    if (copy_setting(folder, model.transformer_folder, made.path(), name)) imported.copied.push_back(name);
   }
   if (std::find(imported.copied.begin(), imported.copied.end(), "tokenizer.json") == imported.copied.end()) {
     throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
@@ -195,6 +211,9 @@ std::vector<std::string> setting_files_in(const fs::path& folder) {
   for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
     const std::string name = i->path().filename().string();
     if (name.front() >= '0' && name.front() <= '9' && i->is_directory(error)) look_in(name);
+  }
+  for (std::string& file : dense_files_in(folder)) {
+    if (std::find(found.begin(), found.end(), file) == found.end()) found.push_back(std::move(file));
   }
   std::sort(found.begin(), found.end());
   return found;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "embedding/dense.h"
 #include "embedding/pooling.h"
 #include "gpux/error.h"
 #include "tensor/convert.h"
@@ -28,10 +30,30 @@ bool has_rank(const ValueType& type, std::size_t rank) {
   return !type.dimensions || type.dimensions->size() == rank;
 }
 
+// The vectors of the text's own tokens, which stand before what fills them up.
+Tensor of_tokens(const Tensor& output, std::size_t tokens) {
+  const Tensor floats = convert(output, ElementType::float32);
+  const std::int64_t width = floats.shape().back();
+  const Shape shape{static_cast<std::int64_t>(tokens), width};
+  if (floats.shape()[1] == shape[0]) return floats.reshaped(shape);
+  return Tensor::of<float>(shape, floats.as<float>().first(tokens * static_cast<std::size_t>(width)));
+}
+
 }  // namespace
 
-SentenceEncoder::SentenceEncoder(SentenceModel model, const Runtime& runtime)
-    : model_(std::move(model)), tokenizer_(text::Tokenizer::from_file(model_.tokenizer_file)) {
+std::optional<Batching> batching_from(std::string_view name) noexcept {
+  if (name == "exact") return Batching::exact;
+  if (name == "throughput") return Batching::throughput;
+  return std::nullopt;
+}
+
+std::size_t filled_length(std::size_t tokens) noexcept {
+  const std::size_t step = tokens <= 32 ? 4 : tokens <= 64 ? 8 : tokens <= 128 ? 16 : 32;
+  return (tokens + step - 1) / step * step;
+}
+
+SentenceEncoder::SentenceEncoder(SentenceModel model, const Runtime& runtime, Batching batching)
+    : model_(std::move(model)), tokenizer_(text::Tokenizer::from_file(model_.tokenizer_file)), batching_(batching) {
   try {
     inputs_ = TokenInputs(runtime.info().signature, model_.first_position);
     inputs_.require_no_others();
@@ -75,6 +97,7 @@ void SentenceEncoder::find_output(const Signature& signature) {
   const auto width = dimensions ? dimensions->back().size : std::nullopt;
   // Where the file leaves it open, a run will tell.
   if (width) dimension_ = static_cast<std::size_t>(*width) * (output_is_pooled_ ? 1 : model_.poolings.size());
+  if (!output_is_pooled_ && !model_.dense.empty()) dimension_ = static_cast<std::size_t>(model_.dense.back().out);
 }
 
 void SentenceEncoder::check(const EmbedOptions& options) const {
@@ -120,18 +143,24 @@ std::vector<std::uint8_t> SentenceEncoder::pooling_mask(const text::Encoding& en
 
 std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedText& prepared) const {
   const Shape& shape = output.shape();
-  const auto tokens = static_cast<std::int64_t>(prepared.tokens);
+  const auto length = static_cast<std::int64_t>(prepared.length);
   const bool fits =
-      output_is_pooled_ ? shape.size() == 2 && shape[0] == 1 : shape.size() == 3 && shape[0] == 1 && shape[1] == tokens;
+      output_is_pooled_ ? shape.size() == 2 && shape[0] == 1 : shape.size() == 3 && shape[0] == 1 && shape[1] == length;
   if (!fits || shape.back() == 0) {
-    refuse(fmt::format("output '{}' of {} tokens is {}; accepted: {}", output_, tokens, to_string(shape),
+    refuse(fmt::format("output '{}' of {} tokens is {}; accepted: {}", output_, length, to_string(shape),
                        output_is_pooled_ ? "[1, width]" : "[1, tokens, width]"));
   }
-  const Tensor floats = convert(output, ElementType::float32);
+  const Tensor floats = output_is_pooled_ ? convert(output, ElementType::float32) : of_tokens(output, prepared.tokens);
   const std::span<const float> elements = floats.as<float>();
   if (output_is_pooled_) return {elements.begin(), elements.end()};
   std::vector<float> vector;
   for (const Pooling pooling : model_.poolings) append_pooled(pooling, elements, prepared.pooling_mask, vector);
+  for (const onnx::DenseLayer& layer : model_.dense) {
+    if (vector.size() != static_cast<std::size_t>(layer.in)) {
+      refuse(fmt::format("a Dense of modules.json takes {} numbers, and there are {}", layer.in, vector.size()));
+    }
+    vector = apply_dense(layer, vector);
+  }
   return vector;
 }
 
@@ -144,18 +173,24 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
   if (encoding.size() == 0) {
     throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
   }
-  return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids()),
+  // Without a mask what fills a text up would count.
+  const bool fills_up = batching_ == Batching::throughput && inputs_.has("attention_mask");
+  std::size_t length = encoding.size();
+  if (fills_up) length = filled_length(length);
+  if (fills_up && model_.max_tokens != 0) length = std::max(std::min(length, model_.max_tokens), encoding.size());
+  return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids(), length, model_.padding_token),
           .tokens = encoding.size(),
+          .length = length,
           .pooling_mask = output_is_pooled_ ? std::vector<std::uint8_t>() : pooling_mask(encoding, options)};
 }
 
 Tensor SentenceEncoder::token_vectors(const PreparedText& prepared, const Value& output) const {
   const Tensor* tensor = output.tensor();
-  const auto tokens = static_cast<std::int64_t>(prepared.tokens);
-  if (tensor == nullptr || tensor->shape().size() != 3 || tensor->shape()[0] != 1 || tensor->shape()[1] != tokens) {
-    refuse(fmt::format("output '{}' of {} tokens is not [1, tokens, width]", token_output_, tokens));
+  const auto length = static_cast<std::int64_t>(prepared.length);
+  if (tensor == nullptr || tensor->shape().size() != 3 || tensor->shape()[0] != 1 || tensor->shape()[1] != length) {
+    refuse(fmt::format("output '{}' of {} tokens is not [1, tokens, width]", token_output_, length));
   }
-  return convert(*tensor, ElementType::float32).reshaped({tokens, tensor->shape().back()});
+  return of_tokens(*tensor, prepared.tokens);
 }
 
 std::vector<float> SentenceEncoder::finish(const PreparedText& prepared, const Value& output,
@@ -163,6 +198,10 @@ std::vector<float> SentenceEncoder::finish(const PreparedText& prepared, const V
   const Tensor* tensor = output.tensor();
   if (tensor == nullptr) refuse(fmt::format("output '{}' is no tensor", output_));
   std::vector<float> vector = pooled(*tensor, prepared);
+  if (!std::ranges::all_of(vector, [](float x) { return std::isfinite(x); })) {
+    refuse(fmt::format("output '{}' has NaN or infinite numbers: the model does not hold in the precision it runs in",
+                       output_));
+  }
   const bool is_cut = options.dimensions != 0 && options.dimensions < vector.size();
   if (is_cut) vector.resize(options.dimensions);
   // Models that can be cut are trained on normalised parts; the graph may have normalised the whole, which says

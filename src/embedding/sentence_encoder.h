@@ -26,20 +26,33 @@ struct EmbedOptions {
   std::optional<std::chrono::milliseconds> timeout;  ///< of a run; empty: as long as it takes
 };
 
+/// What texts may share a run of the model.
+enum class Batching : std::uint8_t {
+  exact,       ///< texts of one length, and only where each gets the same vector, to the bit, as alone
+  throughput,  ///< whatever is quickest: texts of near lengths too, and a vector's last digits depend on its company
+};
+
+/// "exact", "throughput"; empty where it is neither.
+std::optional<Batching> batching_from(std::string_view name) noexcept;
+
+/// Tokens that a text of so many is filled up to for Batching::throughput, so that texts of near lengths have one: a
+/// quarter more at most where it has 12 or more. Pure.
+std::size_t filled_length(std::size_t tokens) noexcept;
+
 /// A text on its way through a model.
 struct PreparedText {
-  NamedValues inputs;                      ///< of the model
+  NamedValues inputs;                      ///< of the model, [1, length]
   std::size_t tokens = 0;                  ///< with the special ones, after the cut
+  std::size_t length = 0;                  ///< tokens, and what fills them up behind
   std::vector<std::uint8_t> pooling_mask;  ///< a token each, 0: does not count; empty where the graph pools
 };
 
-/// What goes into a model for a text, and the vector of what comes out of it. Each text is meant to have a run of its
-/// own. May be used by several threads at once.
+/// What goes into a model for a text, and the vector of what comes out of it. May be used by several threads at once.
 class SentenceEncoder {
  public:
   /// `runtime` holds the model: asked for its signature, and for a run where the file does not say how long its vectors
   /// are. Errors not_found, invalid_model: the tokenizer, or inputs and outputs that are not those of an encoder.
-  SentenceEncoder(SentenceModel model, const Runtime& runtime);
+  SentenceEncoder(SentenceModel model, const Runtime& runtime, Batching batching = Batching::exact);
 
   /// Elements of a vector before it is cut.
   [[nodiscard]] std::size_t dimension() const noexcept { return dimension_; }
@@ -48,13 +61,15 @@ class SentenceEncoder {
 
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept { return tokenizer_; }
 
+  [[nodiscard]] Batching batching() const noexcept { return batching_; }
+
   /// The only output of the model that is needed.
   [[nodiscard]] const std::string& output() const noexcept { return output_; }
 
   /// The output with the vectors of the tokens; empty where there is none.
   [[nodiscard]] const std::string& token_output() const noexcept { return token_output_; }
 
-  /// `output` is what token_output() came to, of [1, tokens, width]; gives float32 of [tokens, width]. Error
+  /// `output` is what token_output() came to, of [1, length, width]; gives float32 of [tokens, width]. Error
   /// invalid_model where it is not.
   [[nodiscard]] Tensor token_vectors(const PreparedText& prepared, const Value& output) const;
 
@@ -68,7 +83,8 @@ class SentenceEncoder {
   /// Tokens of the text with the special ones, before any cut. Error invalid_input.
   [[nodiscard]] std::size_t count_tokens(std::string_view text, const EmbedOptions& options) const;
 
-  /// `output` is what output() came to, of [1, width] or [1, tokens, width]. Error invalid_model where it is not.
+  /// `output` is what output() came to, of [1, width] or [1, length, width]. Error invalid_model where it is not, or
+  /// has NaN or infinite numbers.
   [[nodiscard]] std::vector<float> finish(const PreparedText& prepared, const Value& output,
                                           const EmbedOptions& options) const;
 
@@ -82,6 +98,7 @@ class SentenceEncoder {
 
   SentenceModel model_;
   text::Tokenizer tokenizer_;
+  Batching batching_;
   TokenInputs inputs_;
   std::string output_, token_output_;
   bool output_is_pooled_ = false;

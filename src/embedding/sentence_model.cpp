@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/spelling.h"
+#include "embedding/dense.h"
 #include "gpux/error.h"
 #include "model/json_settings.h"
 
@@ -95,10 +96,15 @@ fs::path apply_modules(const fs::path& root, const JsonSettings& settings, Sente
       const JsonSettings pooling(folder / "config.json");
       model.poolings = read_poolings(pooling);
       model.pools_prompt = pooling.flag("include_prompt", true);
+    } else if (kind == "Dense" && i > 1 && !model.normalize) {
+      model.dense.push_back(read_dense(folder));
     } else if (kind == "Normalize") {
       model.normalize = true;
     } else {
-      settings.refuse(fmt::format("module {} is '{}'; accepted: a Transformer, a Pooling, Normalize", i, kind));
+      settings.refuse(
+          fmt::format("module {} is '{}'; accepted: a Transformer, a Pooling, Dense, Normalize, in this "
+                      "order",
+                      i, kind));
     }
   }
   return modules.front().folder;
@@ -135,6 +141,7 @@ void apply_limits(const fs::path& folder, SentenceModel& model) {
   const TokenLimits limits = read_token_limits(folder);
   model.max_tokens = limits.max_tokens;
   model.first_position = limits.first_position;
+  model.padding_token = limits.padding_token;
   model.truncate_left = limits.truncate_left;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "embedding/pooling.h"
+#include "onnx/dense_layer.h"
 
 namespace gpux::embedding {
 
@@ -19,12 +20,14 @@ struct SentenceModel {
   std::filesystem::path onnx_file;
   std::filesystem::path tokenizer_file;
 
-  std::vector<Pooling> poolings;    ///< put one behind the other; empty: the ONNX file itself has to pool
-  bool pools_prompt = true;         ///< false: the prompt's tokens do not count
-  bool normalize = false;           ///< to length 1
-  std::size_t max_tokens = 0;       ///< with the special ones; 0: no limit
-  bool truncate_left = false;       ///< what is longer is cut at its beginning
-  std::int64_t first_position = 0;  ///< position id of the first token
+  std::vector<Pooling> poolings;        ///< put one behind the other; empty: the ONNX file itself has to pool
+  bool pools_prompt = true;             ///< false: the prompt's tokens do not count
+  std::vector<onnx::DenseLayer> dense;  ///< behind the poolings, in order
+  bool normalize = false;               ///< to length 1
+  std::size_t max_tokens = 0;           ///< with the special ones; 0: no limit
+  bool truncate_left = false;           ///< what is longer is cut at its beginning
+  std::int64_t first_position = 0;      ///< position id of the first token
+  std::uint32_t padding_token = 0;      ///< what stands behind a shorter text's tokens
 
   std::vector<std::pair<std::string, std::string>> prompts;  ///< name, text to put before what is embedded
   std::string default_prompt;                                ///< text; may be empty

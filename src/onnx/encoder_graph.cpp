@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -111,6 +110,17 @@ std::int64_t relative_bucket(std::int64_t relative, std::int64_t buckets) {
   return side + std::min(exact + static_cast<std::int64_t>(far), half - 1);
 }
 
+/// Of [rows, columns].
+std::vector<float> transposed(const std::vector<float>& matrix, std::int64_t rows, std::int64_t columns) {
+  std::vector<float> result(matrix.size());
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      result[static_cast<std::size_t>(j * rows + i)] = matrix[static_cast<std::size_t>(i * columns + j)];
+    }
+  }
+  return result;
+}
+
 class EncoderWriter {
  public:
   EncoderWriter(const Safetensors& weights, const EncoderConfig& config)
@@ -135,7 +145,7 @@ class EncoderWriter {
       return;
     }
     if (head.pooling != GraphPooling::none) {
-      const std::array<WrittenSize, 2> sizes{"batch", config_.width};
+      const std::array<WrittenSize, 2> sizes{"batch", head.dense.empty() ? config_.width : head.dense.back().out};
       graph_.output(pool(hidden, head), ElementType::float32, sizes);
     }
     const std::array<WrittenSize, 3> sizes{"batch", "sequence", config_.width};
@@ -162,13 +172,8 @@ class EncoderWriter {
   // x W^T + b of a head, which has no prefix. MatMul wants W the other way round; `scale` goes into both.
   std::string outer_linear(const std::string& input, const std::string& name, std::int64_t from, std::int64_t to,
                            float scale = 1, std::string_view output = {}) {
-    const std::vector<float> rows = weights_.floats(name + ".weight", {to, from});
-    std::vector<float> columns(rows.size());
-    for (std::int64_t i = 0; i < to; ++i) {
-      for (std::int64_t j = 0; j < from; ++j) {
-        columns[static_cast<std::size_t>(j * to + i)] = scale * rows[static_cast<std::size_t>(i * from + j)];
-      }
-    }
+    std::vector<float> columns = transposed(weights_.floats(name + ".weight", {to, from}), to, from);
+    for (float& value : columns) value *= scale;
     std::vector<float> bias = weights_.floats(name + ".bias", {to});
     for (float& value : bias) value *= scale;
     const std::string product = graph_.node("MatMul", {input, graph_.floats(name + ".weight", columns, {from, to})});
@@ -226,12 +231,14 @@ class EncoderWriter {
     return normalized(sum, std::string(names_.embedding_norm));
   }
 
-  // What is added to the attention's scores: nothing for tokens, the lowest number for padding.
+  // What is added to the attention's scores: nothing for tokens, and for padding a number whose exponential is 0 and
+  // that devices which compute in float16 or bfloat16 can hold: the lowest float32 would be infinite there, and 0 times
+  // that no number.
   std::string attention_bias() {
     const std::string mask = graph_.node("Cast", {"attention_mask"}, {{"to", std::int64_t{1}}});
     const std::string wide = graph_.node("Unsqueeze", {mask, list({1, 2})});
     const std::string left_out = graph_.node("Sub", {graph_.scalar(1), wide});
-    std::string bias = graph_.node("Mul", {left_out, graph_.scalar(std::numeric_limits<float>::lowest())});
+    std::string bias = graph_.node("Mul", {left_out, graph_.scalar(-30000.0F)});
     if (config_.family != EncoderFamily::mpnet) return bias;
     return graph_.node("Add", {bias, relative_bias()});
   }
@@ -331,7 +338,8 @@ class EncoderWriter {
   }
 
   std::string pool(const std::string& hidden, const EncoderHead& head) {
-    const std::string_view output = head.normalize ? std::string_view() : "sentence_embedding";
+    const std::string_view output =
+        head.normalize || !head.dense.empty() ? std::string_view() : std::string_view("sentence_embedding");
     std::string pooled;
     switch (head.pooling) {
       case GraphPooling::cls:
@@ -343,21 +351,46 @@ class EncoderWriter {
         break;
       case GraphPooling::mean:
       case GraphPooling::none: {
-        const std::string mask =
-            graph_.node("Unsqueeze", {graph_.node("Cast", {"attention_mask"}, {{"to", std::int64_t{1}}}), list({2})});
-        const std::string sum =
-            graph_.node("ReduceSum", {graph_.node("Mul", {hidden, mask}), list({1})}, {{"keepdims", std::int64_t{0}}});
-        const std::string count = graph_.node(
-            "Max",
-            {graph_.node("ReduceSum", {mask, list({1})}, {{"keepdims", std::int64_t{0}}}), graph_.scalar(1e-9F)});
+        // A product adds up in the same order whatever the batch; ONNX Runtime's ReduceSum does not.
+        const std::string mask = graph_.node("Cast", {"attention_mask"}, {{"to", std::int64_t{1}}});
+        const std::string row = graph_.node("Unsqueeze", {mask, list({1})});
+        const std::string sum = graph_.node("Squeeze", {graph_.node("MatMul", {row, hidden}), list({1})});
+        const std::string count =
+            graph_.node("Max", {graph_.node("ReduceSum", {mask, list({1})}), graph_.scalar(1e-9F)});
         pooled = graph_.node("Div", {sum, count}, {}, output);
         break;
       }
+    }
+    for (std::size_t i = 0; i < head.dense.size(); ++i) {
+      const bool is_last = i + 1 == head.dense.size() && !head.normalize;
+      pooled = dense(pooled, head.dense[i], fmt::format("dense.{}", i), is_last ? "sentence_embedding" : "");
     }
     if (!head.normalize) return pooled;
     const std::string length =
         graph_.node("Max", {graph_.node("ReduceL2", {pooled, list({1})}), graph_.scalar(1e-12F)});
     return graph_.node("Div", {pooled, length}, {}, "sentence_embedding");
+  }
+
+  // A product for each row of the batch, and not one of all rows together, which may add up in another order.
+  std::string dense(const std::string& input, const DenseLayer& layer, const std::string& name,
+                    std::string_view output) {
+    const std::string weights = graph_.floats(name + ".weight", layer.weights, {layer.out, layer.in});
+    const std::string columns = graph_.node("MatMul", {weights, graph_.node("Unsqueeze", {input, list({2})})});
+    const std::string product = graph_.node(
+        "Add", {graph_.node("Squeeze", {columns, list({2})}), graph_.floats(name + ".bias", layer.bias, {layer.out})});
+    switch (layer.activation) {
+      case Activation::tanh:
+        return graph_.node("Tanh", {product}, {}, output);
+      case Activation::relu:
+        return graph_.node("Relu", {product}, {}, output);
+      case Activation::gelu:
+        return graph_.node("Gelu", {product}, {}, output);
+      case Activation::sigmoid:
+        return graph_.node("Sigmoid", {product}, {}, output);
+      case Activation::identity:
+        break;
+    }
+    return graph_.node("Identity", {product}, {}, output);
   }
 
   std::string is_token() {

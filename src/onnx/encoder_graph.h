@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "onnx/dense_layer.h"
 #include "onnx/safetensors.h"
 
 namespace gpux::onnx {
@@ -46,6 +48,7 @@ enum class HeadKind : std::uint8_t {
 struct EncoderHead {
   HeadKind kind = HeadKind::vectors;
   GraphPooling pooling = GraphPooling::none;  ///< of vectors
+  std::vector<DenseLayer> dense;              ///< of pooled vectors, in order
   bool normalize = false;                     ///< vectors, to length 1
 };
 

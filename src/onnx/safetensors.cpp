@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -33,18 +34,42 @@ T load(const std::byte* bytes) noexcept {
 
 }  // namespace
 
-Safetensors::Safetensors(const std::filesystem::path& file) : file_name_(file.filename().string()), file_(file) {
+Safetensors::Safetensors(const std::filesystem::path& file) : file_name_(file.filename().string()) {
+  if (file.extension() != ".json") {
+    add(file);
+    return;
+  }
+  const auto index = json::parse(read_file(file), nullptr, false);
+  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  if (!index.is_object() || map == index.end() || !map->is_object()) {
+    throw Error(ErrorCode::invalid_model, fmt::format("{} has no weight_map, an object", file_name_));
+  }
+  std::set<std::string> parts;
+  for (const auto& [name, part] : map->items()) {
+    const std::filesystem::path path = part.is_string() ? part.get<std::string>() : "";
+    if (path.empty() || path != path.filename()) {
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("{}: '{}' lies in {}; the name of a file beside it is accepted", file_name_, name,
+                              part.dump(-1, ' ', false, json::error_handler_t::replace)));
+    }
+    parts.insert(path.string());
+  }
+  for (const std::string& part : parts) add(file.parent_path() / part);
+}
+
+void Safetensors::add(const std::filesystem::path& file) {
+  const MappedFile& mapped = files_.emplace_back(file);
   const auto refuse = [&](const std::string& why) -> Error {
-    return {ErrorCode::invalid_model, fmt::format("{} is no safetensors file: {}", file_name_, why)};
+    return {ErrorCode::invalid_model, fmt::format("{} is no safetensors file: {}", file.filename().string(), why)};
   };
-  const std::span<const std::byte> all = file_.bytes();
+  const std::span<const std::byte> all = mapped.bytes();
   if (all.size() < sizeof(std::uint64_t)) throw refuse("it is too short");
   const auto header_bytes = load<std::uint64_t>(all.data());
   if (header_bytes > largest_header || header_bytes > all.size() - sizeof header_bytes) {
     throw refuse("its header is longer than the file");
   }
   const std::span<const std::byte> data = all.subspan(sizeof header_bytes + header_bytes);
-  const auto header = json::parse(file_.text().substr(sizeof header_bytes, header_bytes), nullptr, false);
+  const auto header = json::parse(mapped.text().substr(sizeof header_bytes, header_bytes), nullptr, false);
   if (!header.is_object()) throw refuse("its header is no JSON object");
   for (const auto& [name, said] : header.items()) {
     if (name == "__metadata__") continue;

@@ -12,10 +12,11 @@
 
 namespace gpux::onnx {
 
-/// The tensors of a .safetensors file (format: github.com/huggingface/safetensors, "Format"). The file stays mapped.
+/// The tensors of a .safetensors file (format: github.com/huggingface/safetensors, "Format"), or of the several files
+/// beside a .safetensors.index.json, as transformers cuts large models. The files stay mapped.
 class Safetensors {
  public:
-  /// Errors not_found, storage, invalid_model.
+  /// `file` is either. Errors not_found, storage, invalid_model.
   explicit Safetensors(const std::filesystem::path& file);
 
   [[nodiscard]] bool has(std::string_view name) const noexcept { return tensors_.find(name) != tensors_.end(); }
@@ -36,10 +37,11 @@ class Safetensors {
     std::span<const std::byte> bytes;
   };
 
+  void add(const std::filesystem::path& file);
   [[nodiscard]] const Entry& entry(std::string_view name) const;
 
   std::string file_name_;
-  MappedFile file_;
+  std::vector<MappedFile> files_;
   std::map<std::string, Entry, std::less<>> tensors_;
 };
 

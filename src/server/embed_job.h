@@ -31,7 +31,7 @@ struct EmbedJobResult {
   runtime::InferTimes slowest;
 };
 
-/// The vectors of texts, each by a run of its own; not started. `model` has an encoder that has accepted the options.
+/// The vectors of texts, each a request of its own to the queue; not started. `model` has an encoder that has accepted the options.
 /// `done` is called as RunJob::Done is.
 std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::vector<std::string> texts,
                                        EmbedJobOptions options,

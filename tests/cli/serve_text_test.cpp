@@ -14,7 +14,6 @@ namespace {
 
 using http::get;
 using http::post;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 const std::string mean_pooling = R"({"pooling_mode_mean_tokens": true})";
@@ -71,6 +70,44 @@ TEST_F(ServeText, GivesEachTextTheSameBitsWhateverItComesWith) {
       }
     });
   }
+}
+
+TEST_F(ServeText, SharesRunsAsItIsTold) {
+  const std::vector<std::string> texts{"one line", "the model runs", "a longer text, of more words than the others",
+                                       "b"};
+  std::vector<std::string> arguments{"--normalize"};
+  arguments.insert(arguments.end(), texts.begin(), texts.end());
+  const std::vector<Json> expected = embedded(arguments);
+
+  struct {
+    std::vector<std::string> flags;
+    int rows;
+    double near;
+  } const cases[]{{{}, 16, 0},
+                  {{"--max-batch-size", "64"}, 16, 0},
+                  {{"--max-batch-size", "4", "--max-batch-cost", "100"}, 4, 0},
+                  {{"--max-batch-size", "1"}, 1, 0},
+                  {{"--batching", "exact"}, 16, 0},
+                  {{"--batching", "throughput"}, 16, 1e-5},
+                  {{"--batching", "throughput", "--max-batch-size", "64"}, 64, 1e-5}};
+
+  for (const auto& [flags, rows, near] : cases) {
+    SCOPED_TRACE(testing::PrintToString(flags));
+    std::vector<std::string> words{"texts=" + folder()};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Serving server(gpux_, words);
+    EXPECT_EQ(server.json(get("/info"))["max_batch_size"], rows);
+    const Json vectors = server.json(post("/embed", body_of(texts)));
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (near == 0) EXPECT_EQ(vectors[i], expected[i]);
+      for (std::size_t k = 0; k < expected[i].size(); ++k) {
+        EXPECT_NEAR(vectors[i][k].get<double>(), expected[i][k].get<double>(), near);
+      }
+    }
+  }
+  const Outcome refused = gpux_.run({"serve", model("add.onnx"), "--batching", "throughput"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--batching is about vectors of texts, and 'add' makes none"));
 }
 
 TEST_F(ServeText, SpeaksToClientsOfOpenAi) {

@@ -193,28 +193,67 @@ TEST_F(ImportEncoder, RefusesWhatItCannotServe) {
   }
 }
 
+/// A file of weights whose header is this.
+std::string with_header(const std::string& header, const std::string& data) {
+  std::string file(8, '\0');
+  const std::uint64_t size = header.size();
+  std::memcpy(file.data(), &size, sizeof size);
+  return file + header + data;
+}
+
+TEST_F(ImportEncoder, ReadsWeightsInSeveralFiles) {
+  const fs::path whole = source("bert");
+  (void)import_encoder(whole, folder_ / "whole");
+  const std::string file = read_file(whole / "model.safetensors");
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
+  const std::string data = file.substr(8 + header_bytes);
+  const json header = json::parse(file.substr(8, header_bytes));
+  json parts[2];
+  json map = json::object();
+  int next = 0;
+  for (const auto& [name, entry] : header.items()) {
+    parts[next % 2][name] = entry;
+    map[name] = "part-" + std::to_string(next % 2) + ".safetensors";
+    ++next;
+  }
+  fs::remove(whole / "model.safetensors");
+  write(whole / "part-0.safetensors", with_header(parts[0].dump(), data));
+  write(whole / "part-1.safetensors", with_header(parts[1].dump(), data));
+  write(whole / "model.safetensors.index.json", json{{"metadata", {}}, {"weight_map", map}}.dump());
+  (void)import_encoder(whole, folder_ / "parts");
+  EXPECT_EQ(read_file(folder_ / "parts/model.onnx"), read_file(folder_ / "whole/model.onnx"));
+
+  for (const auto& [index, says] : std::vector<std::pair<std::string, std::string>>{
+           {"[]", "no weight_map"},
+           {"{", "no weight_map"},
+           {R"({"weight_map": ["part-0.safetensors"]})", "no weight_map"},
+           {R"({"weight_map": {"a": 3}})", "'a' lies in 3"},
+           {R"({"weight_map": {"a": "../part-0.safetensors"}})", "'a' lies in \"../part-0.safetensors\""},
+           {R"({"weight_map": {"a": "part-2.safetensors"}})", "part-2.safetensors"},
+           {R"({"weight_map": {"a": "part-0.safetensors"}})", "has no tensor"}}) {
+    write(whole / "model.safetensors.index.json", index);
+    EXPECT_THAT(failure(whole).message(), HasSubstr(says)) << index;
+  }
+}
+
 TEST_F(ImportEncoder, RefusesDamagedWeights) {
   const fs::path from = source("bert");
   const std::string whole = read_file(from / "model.safetensors");
-  const auto with_header = [](const std::string& header) {
-    std::string file(8, '\0');
-    const std::uint64_t size = header.size();
-    std::memcpy(file.data(), &size, sizeof size);
-    return file + header + std::string(16, '\0');
-  };
+  const std::string data(16, '\0');
   const std::vector<std::string> damaged{
       "",
       whole.substr(0, 7),
       whole.substr(0, 100),
       std::string(8, '\xff') + "{}",
-      with_header("[]"),
-      with_header("{"),
-      with_header(R"({"a": {}})"),
-      with_header(R"({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 17]}})"),
-      with_header(R"({"a": {"dtype": "F32", "shape": [4], "data_offsets": [8, 4]}})"),
-      with_header(R"({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 16]}})"),
-      with_header(R"({"a": {"dtype": "F32", "shape": [-4], "data_offsets": [0, 16]}})"),
-      with_header(R"({"a": {"dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 16]}})"),
+      with_header("[]", data),
+      with_header("{", data),
+      with_header(R"({"a": {}})", data),
+      with_header(R"({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 17]}})", data),
+      with_header(R"({"a": {"dtype": "F32", "shape": [4], "data_offsets": [8, 4]}})", data),
+      with_header(R"({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 16]}})", data),
+      with_header(R"({"a": {"dtype": "F32", "shape": [-4], "data_offsets": [0, 16]}})", data),
+      with_header(R"({"a": {"dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 16]}})", data),
       whole.substr(0, whole.size() - 4),
   };
   for (const std::string& bytes : damaged) {

@@ -181,6 +181,18 @@ TEST(SentenceModel, RefusesWhatItCannotDoWithTheFilesName) {
     const std::string to_blame = text == modules ? "1_Pooling/config.json" : file;
     EXPECT_THAT(error.message(), HasSubstr("/" + to_blame + ": ")) << text;
   }
+  const std::string dense = modules.substr(0, modules.size() - 1) + R"(, {"type": "a.Dense", "path": "2_Dense"}])";
+  for (const auto& [config, words] : std::vector<std::pair<std::string, std::string>>{
+           {"", "is not there"},
+           {R"({"in_features": 0, "out_features": 2})", "in_features is 0"},
+           {R"({"in_features": 2, "out_features": -3})", "out_features is"},
+           {R"({"in_features": 2, "out_features": 2, "activation_function": "torch.nn.Mish"})",
+            "activation_function is \"torch.nn.Mish\"; accepted: Identity"},
+           {R"({"in_features": 2, "out_features": 2})", "has no model.safetensors"}}) {
+    Files files{{"modules.json", dense}, {"1_Pooling/config.json", "{}"}};
+    if (!config.empty()) files.emplace_back("2_Dense/config.json", config);
+    EXPECT_THAT(error_of(Folder(files)).message(), HasSubstr(words)) << config;
+  }
   for (const char* config : {R"({"pooling_mode": "median"})", R"({"pooling_mode": 3})", R"({"pooling_mode": [null]})",
                              R"({"pooling_mode_cls_token": 1})", R"({"include_prompt": "no"})"}) {
     const Error error = error_of(Folder(Files{{"modules.json", modules}, {"1_Pooling/config.json", config}}));
