@@ -8,6 +8,7 @@
 #include "fuzzer.h"
 #include "server/http/chunked.h"
 #include "server/http/content_coding.h"
+#include "server/http/form.h"
 #include "server/http/request_parser.h"
 
 namespace gpux::fuzz {
@@ -66,6 +67,11 @@ void read_request(std::string_view text, std::size_t cut) {
   std::string body(text.substr(begin));
   if (framing.chunked) body = without_chunks(body);
   if (framing.coding != http::Framing::Coding::identity) inflate(framing.coding, body);
+  const std::string_view type = request.headers["Content-Type"];
+  if (!http::is_form(type)) return;
+  std::size_t content = 0;
+  for (const http::FormPart& part : http::read_form(body, type)) content += part.content.size();
+  require(content <= body.size(), "a form with more content than bytes");
 }
 
 }  // namespace

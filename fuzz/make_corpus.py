@@ -230,6 +230,11 @@ def write_requests():
         ("chunks", f"\x40{head}Transfer-Encoding: chunked\r\n\r\n{chunks}".encode()),
         ("gzip", f"\x30{head}Content-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n".encode() + packed),
         ("folded", b"\x20OPTIONS * HTTP/1.1\r\nHost: x\r\nA: b,\r\n c\r\nContent-Encoding: deflate\r\n\r\n"),
+        (
+            "form",
+            b"\x30POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=\"b c\"\r\nContent-Length: 97\r\n\r\n"
+            b"--b c\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a;b.png\"\r\n\r\n\x89PNG\r\n--b\r\n--b c--\r\n",
+        ),
     ]:  # fmt: skip
         write("http_request", name, text)
 

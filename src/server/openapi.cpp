@@ -335,9 +335,9 @@ std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<cons
             {{"type", "array"}, {"items", {{"type", "array"}, {"items", {{"type", "object"}}}}}}};
   }
   if (path.ends_with("/decode")) {
-    return {object_schema(
-                {{"ids", {{"anyOf", Json::array({list_of(id), list_of(list_of(id))})}}}, {"skip_special_tokens", flag}},
-                Json::array({"ids"})),
+    const Json ids{{"type", "array"}, {"items", id}, {"minItems", 1}};
+    return {object_schema({{"ids", {{"anyOf", Json::array({ids, list_of(ids)})}}}, {"skip_special_tokens", flag}},
+                          Json::array({"ids"})),
             {{"type", "array"}, {"items", text}}};
   }
   if (path.ends_with("/embed_all")) {
@@ -388,6 +388,13 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
   }
   if (!request.is_null()) {
     found["requestBody"] = {{"required", runs}, {"content", json_content(std::move(request))}};
+    const bool takes_pictures =
+        std::ranges::any_of(models, [](const auto* model) { return model->picture() != nullptr; });
+    if (takes_pictures && path.ends_with("/predict")) {
+      found["requestBody"]["description"] =
+          "Pictures: base64 or data URLs in place of numbers; or the body is a JPEG, PNG or WebP file (image/*), or a "
+          "form with such files (multipart/form-data).";
+    }
   }
   Json success{{"description", "done"}};
   if (path == "/docs") {

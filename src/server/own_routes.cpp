@@ -6,6 +6,7 @@
 #include "base/spelling.h"
 #include "gpux/provider_manager.h"
 #include "runtime/json_items.h"
+#include "server/http/form.h"
 #include "server/metrics.h"
 #include "server/openapi.h"
 #include "server/probe.h"
@@ -163,18 +164,34 @@ std::string fitting_model(std::string_view body, const std::vector<std::shared_p
   return found;
 }
 
-// JSON, or a picture itself.
+// The pictures of a form's fields, each named as the input or "file".
+std::vector<std::string> pictures_of(const http::Request& request, const runtime::PictureInput& picture) {
+  std::vector<std::string> pictures;
+  for (const http::FormPart& part : http::read_form(request.body.text(), request.headers["Content-Type"])) {
+    if (part.name != picture.name && part.name != "file") {
+      throw Error(ErrorCode::invalid_input, fmt::format("the form has a field '{}'; accepted: '{}' or 'file', pictures",
+                                                        part.name, picture.name));
+    }
+    pictures.emplace_back(part.content);
+  }
+  return pictures;
+}
+
+// JSON, a picture itself, or a form with pictures.
 runtime::Items read_items(const http::Request& request, const ServedModel& model) {
-  const std::string type = lower(request.headers["Content-Type"]);
-  if (!type.starts_with("image/")) {
+  const bool is_form = http::is_form(request.headers["Content-Type"]);
+  if (!is_form && !lower(request.headers["Content-Type"]).starts_with("image/")) {
     return runtime::read_json_items(request.body.text(), model.signature(), model.picture());
   }
-  const runtime::PictureInput* picture = model.picture();
-  if (picture == nullptr) {
-    throw Error(ErrorCode::invalid_input, fmt::format("the body is a picture, and '{}' takes none", model.name()));
+  if (model.picture() == nullptr) {
+    throw Error(ErrorCode::invalid_input, fmt::format("the body is {}, and '{}' takes no pictures",
+                                                      is_form ? "a form" : "a picture", model.name()));
   }
-  Tensor tensor = image::read_picture(request.body.text(), picture->recipe, {.base64 = false, .data_url = false});
-  return {{{{picture->name, std::move(tensor)}}}, false};
+  runtime::PictureInput picture = *model.picture();
+  picture.sources = {.base64 = false, .data_url = false};
+  const std::vector<std::string> pictures =
+      is_form ? pictures_of(request, picture) : std::vector<std::string>{std::string(request.body.text())};
+  return {{{{picture.name, runtime::read_pictures(picture, pictures)}}}, false};
 }
 
 void predict_with(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model) {

@@ -14,6 +14,15 @@ struct Rows {
   std::vector<std::string> outputs;
 };
 
+// Texts given for the input that is given pictures are pictures, whatever the protocol.
+void read_pictures(const runtime::PictureInput& picture, NamedValues& inputs) {
+  for (auto& [name, value] : inputs) {
+    const Tensor* tensor = value.tensor();
+    if (name != picture.name || tensor == nullptr || tensor->type() != ElementType::string) continue;
+    value = runtime::read_pictures(picture, tensor->strings());
+  }
+}
+
 }  // namespace
 
 void Pending::cancel() const {
@@ -23,6 +32,14 @@ void Pending::cancel() const {
 
 Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, runtime::Completion done,
                runtime::Here here, const pipeline::PrepareOptions& options) {
+  if (const runtime::PictureInput* picture = model->picture()) {
+    try {
+      read_pictures(*picture, call.inputs);
+    } catch (const Error& error) {
+      model->statistics().count(error, call.arrived);
+      throw;
+    }
+  }
   const auto& pipeline = model->pipeline();
   if (pipeline == nullptr || !pipeline->takes_text(call.inputs)) {
     return {model, model->submit(std::move(call), std::move(done), here)};

@@ -33,7 +33,8 @@ class Pending {
 };
 
 /// ServedModel::submit() for what callers give as of ServedModel::signature(): texts get a run each, and the answers
-/// that the model's pipeline makes of them. Errors as there, and of Pipeline::prepare().
+/// that the model's pipeline makes of them; strings for the input that is given pictures are pictures. Errors as there,
+/// of Pipeline::prepare() and of runtime::read_pictures().
 Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, runtime::Completion done,
                runtime::Here here, const pipeline::PrepareOptions& options = {});
 

@@ -6,10 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "gpux/error.h"
 #include "server/busy_poll.h"
 #include "server/http/body.h"
 #include "server/http/chunked.h"
 #include "server/http/content_coding.h"
+#include "server/http/form.h"
 #include "server/http/request_parser.h"
 #include "server/raw_client.h"
 
@@ -151,6 +153,65 @@ TEST(HttpParts, DeflatingAndInflatingInAnyPortions) {
         unpacked.append(reinterpret_cast<const char*>(out.data()), step.produced);
       }
       EXPECT_EQ(unpacked, text);
+    }
+  }
+}
+
+TEST(HttpParts, FormsAreCutAtTheirBoundaries) {
+  const std::string a = "Content-Disposition: form-data; name=\"a\"\r\n\r\n";
+
+  struct {
+    const char* type;
+    std::string body;
+    std::vector<std::pair<std::string, std::string>> parts;
+  } const forms[]{
+      {"multipart/form-data; boundary=x", "--x\r\n" + a + "1\r\n--x--", {{"a", "1"}}},
+      {"Multipart/Form-Data; charset=utf-8; BOUNDARY=\"x y\"", "--x y  \r\n" + a + "\r\n--x y--\r\n", {{"a", ""}}},
+      {"multipart/form-data; boundary=x",
+       "not looked at\r\n--x\r\nX-Other: 1\r\ncontent-disposition:form-data; filename=\"q;name=\\\"z\\\"\"; "
+       "name=b\r\n\r\n"
+       "line\r\n--y\r\n\r\n--x\r\n" +
+           a + "2\r\n--x--\r\nnor this\r\n--x",
+       {{"b", "line\r\n--y\r\n"}, {"a", "2"}}},
+      {"multipart/form-data; boundary=x", "--x--", {}},
+  };
+
+  for (const auto& [type, body, parts] : forms) {
+    EXPECT_TRUE(is_form(type));
+    std::vector<std::pair<std::string, std::string>> found;
+    for (const FormPart& part : read_form(body, type)) found.emplace_back(part.name, part.content);
+    EXPECT_EQ(found, parts) << body;
+  }
+  EXPECT_FALSE(is_form("multipart/mixed; boundary=x"));
+  EXPECT_FALSE(is_form(""));
+
+  struct {
+    std::string type, body;
+    const char* says;
+  } const refused[]{
+      {"multipart/form-data", "--x--", "no boundary"},
+      {"multipart/form-data; boundary=\"x", "--x--", "no boundary"},
+      {"multipart/form-data; boundary=" + std::string(71, 'x'), "", "1 to 70"},
+      {"multipart/form-data; boundary=x", "", "no boundary"},
+      {"multipart/form-data; boundary=x", "--x", "end of its line"},
+      {"multipart/form-data; boundary=x", "--xy\r\n", "end of its line"},
+      {"multipart/form-data; boundary=x", "--x\r\n" + a + "1", "cut off"},
+      {"multipart/form-data; boundary=x", "--x\r\n" + a + "1\r\n--x", "end of its line"},
+      {"multipart/form-data; boundary=x", "--x\r\na: b\r\n--x--", "no blank line"},
+      {"multipart/form-data; boundary=x", "--x\r\n\r\n1\r\n--x--", "no 'Content-Disposition"},
+      {"multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"a\r\n\r\n1\r\n--x--",
+       "no 'Content-Disposition"},
+      {"multipart/form-data; boundary=x", "--x\r\nContent-Disposition: attachment; name=a\r\n\r\n1\r\n--x--",
+       "no 'Content-Disposition"},
+  };
+
+  for (const auto& [type, body, says] : refused) {
+    try {
+      (void)read_form(body, type);
+      ADD_FAILURE() << body;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+      EXPECT_THAT(error.message(), testing::HasSubstr(says)) << body;
     }
   }
 }
