@@ -78,6 +78,9 @@ struct LoadOptions {
   std::vector<OptimizedGraph> optimized_graphs;  ///< candidates to load instead of the model's own graph
   std::vector<PrecisionVariant> precision_variants;                 ///< candidates where another precision is asked for
   std::vector<std::pair<std::string, std::string>> session_config;  ///< ONNX Runtime's configuration entries
+  /// ONNX models that run before and behind this one on the CPU, in the same call; empty: none. What one gives goes on
+  /// to the next by name, and callers give and get what the whole takes and the last one gives.
+  std::filesystem::path before, after;
 };
 
 /// How one inference runs.

@@ -17,6 +17,7 @@
 #include "pipeline/text_settings.h"
 #include "provider/request.h"
 #include "provider/select.h"
+#include "runtime/steps.h"
 
 namespace gpux::cli {
 namespace {
@@ -111,6 +112,10 @@ void inspect_model(const InspectFlags& flags, const Context& context) {
   if (!loads(flags)) refuse_load_flags(flags.load);
   const LocatedModel located = find_model(flags);
   ModelInfo info = ModelInspector::inspect(located.onnx_file);
+  if (located.project) {
+    info.signature = runtime::with_steps(
+        info.signature, LoadOptions{.before = located.project->before, .after = located.project->after});
+  }
   info.name = located.name;
   info.version = located.version;
   if (!located.note.empty()) say(context, located.note);

@@ -315,6 +315,10 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   }
   const ProjectFile* project = model.project ? &*model.project : nullptr;
   const RuntimeSettings declared = project == nullptr ? RuntimeSettings{} : project->runtime;
+  if (project != nullptr) {
+    options.before = project->before;
+    options.after = project->after;
+  }
   if (options.precision.empty() && model.stored) options.precision = model.stored->package.precision;
   if (options.precision.empty()) options.precision = declared.precision;
   if (!flags.min_cosine.empty()) {

@@ -9,6 +9,7 @@
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "model/signature_match.h"
+#include "runtime/steps.h"
 
 namespace gpux::cli {
 
@@ -43,6 +44,7 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
   opened.located = locate(model, store, config.empty() ? std::nullopt : std::optional<std::filesystem::path>(config));
   opened.settings = resolve_load(flags, timeout, opened.located);
   opened.info = ModelInspector::inspect(opened.located.onnx_file);
+  opened.info.signature = runtime::with_steps(opened.info.signature, opened.settings.options);
   opened.info.name = opened.located.name;
   opened.info.version = opened.located.version;
   const ProjectFile* project = opened.located.project ? &*opened.located.project : nullptr;

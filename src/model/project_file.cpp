@@ -105,7 +105,23 @@ class Binder {
     if (const auto side = choice({"preprocessing", "truncation_side"})) text.truncate_left = *side == "left";
     text.pair_truncation = choice({"preprocessing", "pair_truncation"});
     text.aggregation = choice({"postprocessing", "aggregation"});
+    bind_step("preprocessing", project_.before);
+    bind_step("postprocessing", project_.after);
     text.max_answer_tokens = count({"postprocessing", "max_answer_length"});
+  }
+
+  // A model inside this file's folder.
+  void bind_step(std::string_view part, std::filesystem::path& step) {
+    const TreeNode* node = at(root_, {part, "custom"});
+    if (node == nullptr) return;
+    const std::string name = std::filesystem::path(node->text).lexically_normal().generic_string();
+    if (!is_inside_package(name) || !name.ends_with(".onnx")) {
+      problems_.add(node->position,
+                    fmt::format("'{}.custom' is {}; an .onnx file inside this file's folder is accepted", part,
+                                in_quotes(node->text)));
+      return;
+    }
+    step = absolute(node->text);
   }
 
   void bind_tokenizer(const std::string& path) {
@@ -327,6 +343,7 @@ ServingSettings read_serving(const TreeNode& node) {
   if (const auto port = count_at(node, {"port"})) serving.port = static_cast<std::uint16_t>(*port);
   serving.batch_size = integer_at(node, {"batch_size"});
   serving.max_batch_cost = integer_at(node, {"max_batch_cost"});
+  if (const TreeNode* batching = at(node, {"batching"})) serving.batching = batching->text;
   if (const TreeNode* padding = at(node, {"padding"})) serving.padding = text_map(padding);
   if (const TreeNode* delay = at(node, {"max_queue_delay"})) serving.max_queue_delay = duration_from(delay->text);
   if (const TreeNode* timeout = at(node, {"timeout"})) serving.timeout = duration_from(timeout->text);

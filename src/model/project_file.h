@@ -79,6 +79,7 @@ struct ServingSettings {
   std::optional<std::uint16_t> port;
   std::optional<std::int64_t> batch_size;      ///< the most rows that share a run
   std::optional<std::int64_t> max_batch_cost;  ///< the most elements of a shared run's largest input
+  std::optional<std::string> batching;         ///< of texts: exact, throughput
   /// Inputs that are filled up, with the number as it is written; not compared with the model.
   std::optional<std::vector<std::pair<std::string, std::string>>> padding;
   std::optional<std::chrono::milliseconds> max_queue_delay, timeout;
@@ -103,6 +104,7 @@ struct ProjectFile {
   std::optional<std::vector<DeclaredValue>> inputs, outputs;  ///< empty: not declared
   RuntimeSettings runtime;
   ServingSettings serving;
+  std::filesystem::path before, after;   ///< absolute: preprocessing.custom, postprocessing.custom; empty: none
   std::optional<image::Recipe> picture;  ///< empty: `preprocessing` has no key that is about pictures
   DeclaredText text;
   std::vector<std::pair<std::string, std::string>> metadata;

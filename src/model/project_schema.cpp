@@ -21,7 +21,6 @@ constexpr std::span<const SchemaKey> no_keys;
 constexpr std::span<const std::string_view> no_choices;
 
 constexpr std::string_view max_length_moved = "write it as preprocessing.max_length";
-constexpr std::string_view custom_refused = "not supported yet by this version of gpux";
 
 constexpr std::array<std::string_view, 1> formats{"onnx"};
 constexpr std::array<std::string_view, 2> activations{"softmax", "sigmoid"};
@@ -97,6 +96,14 @@ constexpr SchemaKey batch_cost_key{"max_batch_cost",
                                    1,
                                    "",
                                    std::int64_t{1} << 40};
+constexpr std::array<std::string_view, 2> batchings{{"exact", "throughput"}};
+constexpr SchemaKey batching_key{"batching",
+                                 choice,
+                                 "Texts share a run where each vector stays the same to the bit, or wherever that is "
+                                 "quicker.",
+                                 false,
+                                 no_keys,
+                                 batchings};
 constexpr SchemaKey padding_key{
     "padding", number_map,
     "Inputs whose free sizes beyond the first may differ in a run, and what fills up the shorter ones."};
@@ -109,11 +116,12 @@ constexpr SchemaKey max_workers_key{"max_workers", integer, "The most that auto 
                                     no_choices,    1};
 constexpr SchemaKey warm_up_key{"warm_up", size_maps, "Sizes of free dimensions to run once before the first request."};
 
-constexpr std::array<SchemaKey, 11> serving_keys{{
+constexpr std::array<SchemaKey, 12> serving_keys{{
     {"host", text, "The address to listen on."},
     {"port", integer, "The port to listen on.", false, no_keys, no_choices, no_minimum, "", 65535},
     batch_size_key,
     batch_cost_key,
+    batching_key,
     padding_key,
     delay_key,
     queue_key,
@@ -123,7 +131,7 @@ constexpr std::array<SchemaKey, 11> serving_keys{{
     warm_up_key,
 }};
 
-constexpr std::array<SchemaKey, 16> served_model_keys{{
+constexpr std::array<SchemaKey, 17> served_model_keys{{
     {"name", text, "The name it is served by.", true},
     {"model", text, "A name of the store, a file or a folder; relative to this file's folder.", true},
     {"version", text, "The version it is served as."},
@@ -133,6 +141,7 @@ constexpr std::array<SchemaKey, 16> served_model_keys{{
     {"pinned", boolean, "Never unload it to make room."},
     batch_size_key,
     batch_cost_key,
+    batching_key,
     padding_key,
     delay_key,
     queue_key,
@@ -209,14 +218,14 @@ constexpr std::array<SchemaKey, 13> preprocessing_keys{{
     layout_key,
     dtype_key,
     max_pixels_key,
-    {"custom", text, "", false, no_keys, no_choices, no_minimum, custom_refused},
+    {"custom", text, "An ONNX model that runs before, beside this file; what it gives goes on by name."},
 }};
 
 constexpr std::array<SchemaKey, 3> postprocessing_keys{{
     {"aggregation", choice, "How tokens become entities in token-classification.", false, no_keys, aggregations},
     {"max_answer_length", integer, "The most tokens of an answer in question-answering.", false, no_keys, no_choices,
      1},
-    {"custom", text, "", false, no_keys, no_choices, no_minimum, custom_refused},
+    {"custom", text, "An ONNX model that runs behind, beside this file; what the model gives goes to it by name."},
 }};
 
 constexpr std::array<SchemaKey, 12> root_keys{{

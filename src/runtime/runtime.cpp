@@ -17,12 +17,14 @@
 #include "runtime/check_inputs.h"
 #include "runtime/load.h"
 #include "runtime/session_replica.h"
+#include "runtime/steps.h"
 
 namespace gpux {
 
 struct Runtime::State {
   ModelInfo info;
   runtime::Loaded loaded;
+  runtime::Steps steps;
   std::filesystem::path profile;
   std::chrono::duration<double, std::milli> load_time{};
   std::vector<std::size_t> all_outputs;
@@ -32,12 +34,18 @@ struct Runtime::State {
   std::condition_variable returned;
   std::atomic<int> abandoned_runs = 0;  // changed under the mutex
 
-  State(ModelInfo model_info, runtime::Loaded&& session) : info(std::move(model_info)), loaded(std::move(session)) {
-    for (std::size_t i = 0; i < loaded.session.output_names().size(); ++i) all_outputs.push_back(i);
+  State(ModelInfo model_info, runtime::Loaded&& session, const LoadOptions& options)
+      : info(std::move(model_info)), loaded(std::move(session)), steps(options) {
+    for (std::size_t i = 0; i < steps.output_names(loaded.session).size(); ++i) all_outputs.push_back(i);
+  }
+
+  [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                ort::RunHandle* handle = nullptr) const {
+    return steps.run(loaded.session, inputs, outputs, handle);
   }
 
   [[nodiscard]] std::vector<std::size_t> output_indices(const std::vector<std::string>& names) const {
-    const std::vector<std::string>& known = loaded.session.output_names();
+    const std::vector<std::string>& known = steps.output_names(loaded.session);
     std::vector<std::size_t> indices;
     for (const std::string& name : names) {
       const auto found = std::find(known.begin(), known.end(), name);
@@ -124,8 +132,10 @@ NamedValues owned(const NamedValues& inputs) {
 Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   ModelInfo info = ModelInspector::inspect(model);
+  Signature signature = runtime::with_steps(info.signature, options);
   runtime::Loaded loaded = runtime::load(model, info, options);
-  state_ = std::make_shared<State>(std::move(info), std::move(loaded));
+  info.signature = std::move(signature);
+  state_ = std::make_shared<State>(std::move(info), std::move(loaded), options);
   state_->profile = options.profile;
   state_->load_time = std::chrono::steady_clock::now() - start;
   try {
@@ -156,7 +166,7 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
   const std::vector<std::size_t>& outputs = options.outputs.empty() ? state.all_outputs : chosen;
   if (!options.timeout) {
     state.wait_until_free(std::nullopt);
-    return state.loaded.session.run(inputs, outputs);
+    return state.run(inputs, outputs);
   }
 
   struct Outcome {
@@ -175,7 +185,7 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
     std::optional<NamedValues> results;
     std::optional<Error> error;
     try {
-      results = shared->loaded.session.run(held, outputs, &outcome->handle);
+      results = shared->run(held, outputs, &outcome->handle);
     } catch (const Error& failure) {
       error = failure;
     } catch (const std::exception& failure) {
@@ -282,7 +292,7 @@ NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std
     running_ = nullptr;
   };
   const std::unique_ptr<ort::RunHandle, decltype(forget)> running(&handle, forget);
-  return runtime_.state_->loaded.session.run(inputs, outputs, &handle);
+  return runtime_.state_->run(inputs, outputs, &handle);
 }
 
 void SessionReplica::stop() {

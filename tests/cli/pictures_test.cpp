@@ -1,10 +1,14 @@
 // Pictures as inputs, by `gpux run` and behind a port: the examples' digits.
+#include <cstdint>
+#include <cstring>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/base64.h"
 #include "base/files.h"
 #include "cli/serving.h"
+#include "onnx/model_writer.h"
 
 namespace gpux::test {
 namespace {
@@ -93,6 +97,54 @@ TEST_F(Pictures, AreMeasuredAndVerified) {
   }
 }
 
+TEST_F(Pictures, GoThroughModelsOfTheirOwn) {
+  const TemporaryFolder& folder = gpux_.folder();
+  folder.write("steps/digits.onnx", read_file(digits + "/digits.onnx"));
+  const onnx_test::Dimensions sizes{"batch", 1, 8, 8};
+  folder.write("steps/more/mirror.onnx", onnx_test::ModelWriter()
+                                             .add_input("picture", ElementType::float32, sizes)
+                                             .add_output("image", ElementType::float32, sizes)
+                                             .add_node("Identity", {"picture"}, {"image"})
+                                             .bytes());
+  folder.write("steps/best.onnx", onnx_test::ModelWriter()
+                                      .add_input("logits", ElementType::float32, {"batch", 10})
+                                      .add_output("digit", ElementType::int64, {"batch", 1})
+                                      .add_node("ArgMax", {"logits"}, {"digit"},
+                                                {onnx_test::MessageWriter()
+                                                     .bytes(onnx::schema::attribute::name, "axis")
+                                                     .number(onnx::schema::attribute::i, 1)
+                                                     .number(onnx::schema::attribute::type, 2)
+                                                     .str()})
+                                      .bytes());
+  folder.write("steps/gpux.yml",
+               "name: steps\nmodel: {source: digits.onnx}\n"
+               "preprocessing: {resize: {size: 8, mode: bicubic}, color: gray, normalize: {scale: 16/255}, "
+               "custom: more/mirror.onnx}\npostprocessing: {custom: best.onnx}\n");
+  const std::string steps = (folder.path() / "steps").string();
+  ASSERT_EQ(gpux_.run({"build", steps}).code, 0);
+  for (const std::string& model : {steps, std::string("steps")}) {
+    for (const int digit : {3, 7}) {
+      const Outcome outcome = gpux_.run({"run", model, "--input", "@" + picture(digit)});
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+      EXPECT_EQ(outcome.json(), (Json{{"digit", {{digit}}}}));
+    }
+  }
+  const Json inspected = gpux_.run({"inspect", steps}).json()["model_info"];
+  EXPECT_EQ(inspected["inputs"][0]["name"], "picture");
+  EXPECT_EQ(inspected["outputs"][0]["name"], "digit");
+  const Serving server(gpux_, {"steps"});
+  const std::string file = read_file(picture(4));
+  EXPECT_EQ(server.json("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: " +
+                        std::to_string(file.size()) + "\r\n\r\n" + file),
+            (Json{{"digit", {{4}}}}));
+
+  folder.write("steps/gpux.yml",
+               "name: steps\nmodel: {source: digits.onnx}\npostprocessing: {custom: more/mirror.onnx}\n");
+  const Outcome refused = gpux_.run({"run", steps, "--input", "{}"});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("postprocessing.custom: the model gives logits, and it takes picture"));
+}
+
 TEST_F(Pictures, AreServed) {
   const Json told = run("@" + picture(3));
   const Serving server(gpux_, {digits});
@@ -105,6 +157,43 @@ TEST_F(Pictures, AreServed) {
   };
   EXPECT_EQ(server.json(post_as("image/png", file)), told);
   EXPECT_THAT(server.json(post_as("image/png", "hello"), 400).dump(), HasSubstr("picture"));
+
+  const auto form = [&](const std::string& field) {
+    return "--b\r\nContent-Disposition: form-data; name=\"" + field + "\"; filename=\"a.png\"\r\n" +
+           "Content-Type: image/png\r\n\r\n" + file + "\r\n";
+  };
+  const std::string form_type = "multipart/form-data; boundary=b";
+  EXPECT_EQ(server.json(post_as(form_type, form("file") + "--b--\r\n")), told);
+  const Json both = server.json(post_as(form_type, form("file") + form("image") + "--b--\r\n"));
+  EXPECT_EQ(both["logits"].size(), 2U);
+  EXPECT_EQ(both["labels"]["logits"][1], told["labels"]["logits"][0]);
+  EXPECT_THAT(server.json(post_as(form_type, form("mask") + "--b--\r\n"), 400).dump(), HasSubstr("'mask'"));
+  EXPECT_THAT(server.json(post_as(form_type, form("file")), 400).dump(), HasSubstr("cut off"));
+  EXPECT_THAT(server.json(post_as(form_type, "--b--\r\n"), 400).dump(), HasSubstr("there is no picture"));
+
+  const auto infer = [&](const Json& data) {
+    const Json input{{"name", "image"}, {"shape", {data.size()}}, {"datatype", "BYTES"}, {"data", data}};
+    return http::post("/v2/models/digits/infer", Json{{"inputs", {input}}}.dump());
+  };
+  const Json inferred = server.json(infer({base64, base64}))["outputs"][0];
+  EXPECT_EQ(inferred["shape"], Json({2, 10}));
+  for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(inferred["data"][10 + i], told["logits"][0][i]);
+  EXPECT_THAT(server.json(infer({"hello"}), 400).dump(), HasSubstr("picture"));
+  const std::string json = Json{{"inputs",
+                                 {{{"name", "image"},
+                                   {"shape", {1}},
+                                   {"datatype", "BYTES"},
+                                   {"parameters", {{"binary_data_size", file.size() + 4}}}}}}}
+                               .dump();
+  std::string bytes(4, '\0');
+  const auto size = static_cast<std::uint32_t>(file.size());
+  std::memcpy(bytes.data(), &size, sizeof size);
+  const std::string body = json + bytes + file;
+  EXPECT_EQ(server.json("POST /v2/models/digits/infer HTTP/1.1\r\nHost: x\r\nInference-Header-Content-Length: " +
+                        std::to_string(json.size()) + "\r\nContent-Length: " + std::to_string(body.size()) +
+                        "\r\n\r\n" + body)["outputs"][0]["data"],
+            told["logits"][0]);
+
   // What lies on the server's machine is not for its clients.
   const std::string path = server.json(http::post("/predict", Json{{"image", picture(3)}}.dump()), 400).dump();
   EXPECT_THAT(path, testing::Not(HasSubstr("logits")));
