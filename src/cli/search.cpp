@@ -32,6 +32,7 @@ using embedding::StoredVectors;
 struct SearchFlags {
   EncoderFlags encoder;
   std::optional<std::string> query;
+  std::vector<std::string> among;  ///< texts as embed reads them, searched instead of `place`
   std::string place, vector, texts;
   TextForm form;
   std::size_t top = 10;
@@ -46,9 +47,13 @@ struct Result {
 };
 
 void check_flags(const SearchFlags& flags) {
-  if (flags.place.empty()) {
+  if (flags.place.empty() && flags.among.empty()) {
     throw Error(ErrorCode::usage,
-                "search: give --in FILE.{npy,jsonl,vec} or FOLDER, where the vectors are; 'gpux images' lists models");
+                "search: give --in FILE.{npy,jsonl,vec} or FOLDER, where the vectors are, or texts behind the query; "
+                "'gpux images' lists models");
+  }
+  if (!flags.place.empty() && !flags.among.empty()) {
+    throw Error(ErrorCode::usage, "search: give --in, or texts behind the query, not both");
   }
   for (const CLI::Option* option : flags.about_text) {
     if (flags.vector.empty() || option->count() == 0) continue;
@@ -63,7 +68,10 @@ void check_flags(const SearchFlags& flags) {
     throw Error(ErrorCode::usage,
                 "search: a text needs the --model or --level that made the vectors; --vector FILE.npy needs none");
   }
-  if (flags.texts.empty() && (!flags.form.field.empty() || !flags.form.column.empty())) {
+  if (!flags.among.empty() && !flags.texts.empty()) {
+    throw Error(ErrorCode::usage, "search: --texts FILE is for the vectors of --in; a file to embed here is @FILE");
+  }
+  if (flags.among.empty() && flags.texts.empty() && (!flags.form.field.empty() || !flags.form.column.empty())) {
     throw Error(ErrorCode::usage, fmt::format("{} says what the lines of --texts FILE are, which is not given",
                                               flags.form.field.empty() ? "--column" : "--field"));
   }
@@ -105,6 +113,29 @@ std::vector<float> embed_query(const SearchFlags& flags, const StoredVectors& ve
   }
   require_same_dimension(flags, vectors, encoder.dimension);
   return encoder.embedder->embed(flags.query.value_or(""), encoder.options);
+}
+
+unsigned workers_of(const SearchFlags& flags) {
+  return flags.workers != 0 ? flags.workers : usable_processors();
+}
+
+// The texts' vectors, made here. A prompt that is asked for is the query's; the texts have the model's own.
+StoredVectors embed_texts(const SearchFlags& flags, const OpenEncoder& encoder) {
+  StoredVectors vectors;
+  vectors.dimension = encoder.dimension;
+  const auto elements = std::make_shared<std::vector<float>>();
+  embedding::EmbedOptions options = encoder.options;
+  options.prompt.reset();
+  const Texts texts = texts_of(flags.among, flags.form);
+  vectors.rows =
+      embedding::embed_all(*encoder.embedder, options, texts.next, flags.workers != 0 ? flags.workers : encoder.workers,
+                           [&](std::string_view text, std::span<const float> vector) {
+                             vectors.texts.emplace_back(text);
+                             elements->insert(elements->end(), vector.begin(), vector.end());
+                           });
+  vectors.elements = *elements;
+  vectors.owner = elements;
+  return vectors;
 }
 
 // Those of `matches`, read from a file that has one for each row.
@@ -191,12 +222,19 @@ std::string to_table(const StoredVectors& vectors, const SearchFlags& flags, con
 
 void search(const SearchFlags& flags, const Context& context) {
   check_flags(flags);
-  const StoredVectors vectors = embedding::read_stored_vectors(flags.place);
-  const std::vector<float> query = flags.query ? embed_query(flags, vectors, context) : read_query(flags.vector);
-  require_same_dimension(flags, vectors, query.size());
+  StoredVectors vectors;
+  std::vector<float> query;
+  if (flags.among.empty()) {
+    vectors = embedding::read_stored_vectors(flags.place);
+    query = flags.query ? embed_query(flags, vectors, context) : read_query(flags.vector);
+    require_same_dimension(flags, vectors, query.size());
+  } else {
+    const OpenEncoder encoder = open_encoder(flags.encoder, context);
+    vectors = embed_texts(flags, encoder);
+    query = encoder.embedder->embed(flags.query.value_or(""), encoder.options);
+  }
   const auto start = std::chrono::steady_clock::now();
-  const unsigned workers = flags.workers != 0 ? flags.workers : usable_processors();
-  const auto matches = embedding::top_k(vectors.elements, query, flags.top, workers);
+  const auto matches = embedding::top_k(vectors.elements, query, flags.top, workers_of(flags));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   say(context, fmt::format("searched {} vectors in {:.3f} s", vectors.rows, seconds));
   const std::vector<Result> results = results_of(flags, vectors, matches);
@@ -213,14 +251,16 @@ void add_search(CLI::App& program, Context& context) {
   auto flags = std::make_shared<SearchFlags>();
   CLI::App* verb = add_verb(program, context, "search", "Find the vectors nearest to a text");
   CLI::Option* query = verb->add_option("QUERY", flags->query, "a text");
+  verb->add_option("TEXT", flags->among,
+                   "the texts to search, instead of --in: TEXT itself, the lines of @FILE, or - for standard input");
   verb->add_option("--in", flags->place,
                    "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec}, or a folder of .vec");
   verb->add_option("--top", flags->top, "how many (default: 10)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   verb->add_option("--texts", flags->texts, "the file whose lines the vectors of FILE.{npy,jsonl} were made of");
-  CLI::Option* field =
-      verb->add_option("--field", flags->form.field, "lines of --texts are JSON objects, the text is in this field");
-  verb->add_option("--column", flags->form.column, "--texts is CSV with a header, the text is in this column")
+  CLI::Option* field = verb->add_option("--field", flags->form.field,
+                                        "the lines of --texts or @FILE are JSON objects, the text is in this field");
+  verb->add_option("--column", flags->form.column, "--texts or @FILE is CSV with a header, the text is in this column")
       ->excludes(field);
   verb->add_option("--workers", flags->workers, "threads that search (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
@@ -232,6 +272,7 @@ void add_search(CLI::App& program, Context& context) {
   flags->about_text.push_back(query);
   verb->footer(
       "Examples:\n"
+      "  gpux search --model all-MiniLM-L6-v2 'a query' 'one text' 'another'\n"
       "  gpux search 'what runs' --in vectors.npy --texts lines.txt --model all-MiniLM-L6-v2\n"
       "  gpux search --vector query.npy --in vectors.jsonl --top 3");
   verb->callback([flags, &context] { search(*flags, context); });

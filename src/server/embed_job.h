@@ -31,8 +31,8 @@ struct EmbedJobResult {
   runtime::InferTimes slowest;
 };
 
-/// The vectors of texts, each a request of its own to the queue; not started. `model` has an encoder that has accepted the options.
-/// `done` is called as RunJob::Done is.
+/// The vectors of texts, each a request of its own to the queue; not started. `model` has an encoder that has accepted
+/// the options. `done` is called as RunJob::Done is.
 std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::vector<std::string> texts,
                                        EmbedJobOptions options,
                                        std::function<void(const std::optional<Error>&, const EmbedJobResult&)> done);

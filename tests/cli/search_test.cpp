@@ -13,7 +13,6 @@
 namespace gpux::test {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 using Strings = std::vector<std::string>;
@@ -173,6 +172,19 @@ TEST_F(Search, CutsTheQueryAsTheVectorsWereCut) {
   EXPECT_NEAR(results(query + Strings{"--in", "cut.jsonl", "--dimensions", "5"})[0]["score"], 1, 1e-6);
 }
 
+TEST_F(Search, EmbedsTheTextsThatAreGivenHere) {
+  const Json found = results(query + texts);
+  ASSERT_EQ(found.size(), texts.size());
+  embed("v.npy");
+  gpux_.folder().write("lines.txt", "the model runs\none line\nvectors of texts\nthe processor\none line\n");
+  EXPECT_EQ(found, results(query + Strings{"--in", "v.npy", "--texts", "lines.txt"}));
+  EXPECT_EQ(found, results(query + Strings{"@lines.txt"}));
+  gpux_.folder().write("items.csv", "text\nthe model runs\none line\n");
+  EXPECT_EQ(results(query + Strings{"@items.csv", "--column", "text", "--top", "1"})[0]["text"], "one line");
+  const Json prompted = results(query + texts + Strings{"--prompt-text", "the processor"});
+  EXPECT_LT(prompted[0]["score"], 0.999999) << "the prompt is the query's alone";
+}
+
 TEST_F(Search, RefusesInOneLine) {
   embed("v.npy");
   embed("v.jsonl");
@@ -201,6 +213,10 @@ TEST_F(Search, RefusesInOneLine) {
       {{}, 2, "give --in"},
       {{"--in", "v.npy"}, 2, "give a text"},
       {{"a", "--in", "v.npy"}, 2, "a text needs the --model"},
+      {{"a", "b"}, 2, "a text needs the --model"},
+      {{"a", "b", "--in", "v.npy", "--model", "encoder"}, 2, "not both"},
+      {{"a", "b", "--texts", "v.npy", "--model", "encoder"}, 2, "@FILE"},
+      {{"a", "@none.txt", "--model", "encoder"}, 7, "none.txt"},
       {{"a", "--in", "v.npy", "--vector", "two.npy"}, 2, "without a text"},
       {{"--in", "v.npy", "--vector", "two.npy", "--model", "encoder"},
        2,
