@@ -30,8 +30,15 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr double default_min_cosine = 0.98;
-constexpr const char* variant_provider = "cpu";
-constexpr const char* int8_file = "int8/model.onnx";
+
+// Whose variant it is: float16 is for accelerators, and the CPU has no use for it.
+std::string provider_for(const std::string& precision) {
+  return precision == "fp16" ? "gpu" : "cpu";
+}
+
+std::string file_for(const std::string& precision) {
+  return precision + "/model.onnx";
+}
 
 /// What answers are compared on.
 struct Samples {
@@ -130,10 +137,10 @@ double min_cosine_of(const LoadFlags& load) {
 }
 
 // A line on a terminal, drawn over itself.
-std::function<void(const std::string&)> progress_on(const Context& context) {
+std::function<void(const std::string&)> progress_on(const Context& context, const std::string& precision) {
   if (context.quiet || ::isatty(STDERR_FILENO) == 0) return {};
-  return [](const std::string& what) {
-    fmt::print(stderr, "\r\033[Kint8: {}", what);
+  return [precision](const std::string& what) {
+    fmt::print(stderr, "\r\033[K{}: {}", precision, what);
     std::fflush(stderr);
   };
 }
@@ -158,8 +165,9 @@ Json json_of_agreement(const runtime::Agreement& agreement) {
 
 void add_quantize_flags(CLI::App& verb, QuantizeFlags& flags) {
   const char* group = "A variant in another precision";
-  verb.add_option("--quantize", flags.precision, "keep a variant with weights of this precision too: int8")
-      ->check(CLI::IsMember({"int8"}))
+  verb.add_option("--quantize", flags.precision,
+                  "keep a variant with weights of this precision too: int8 for the CPU, fp16 for GPUs")
+      ->check(CLI::IsMember({"int8", "fp16"}))
       ->group(group);
   verb.add_option("--texts", flags.texts,
                   "compare it with the model on these texts, a line each (default: recorded ones)")
@@ -202,17 +210,25 @@ MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, cons
                          const fs::path& onnx_file, const std::optional<embedding::SentenceModel>& sentences,
                          const fs::path& folder, const Context& context) {
   const Samples samples = samples_of(flags, onnx_file, sentences);
-  const runtime::GateOptions gate{.min_cosine = min_cosine_of(load),
+  const bool is_half = flags.precision == "fp16";
+  if (is_half && flags.reduce_range) {
+    throw Error(ErrorCode::usage, "--reduce-range is about weights of 8 bits, and fp16 has 16");
+  }
+  const runtime::GateOptions gate{.precision = flags.precision,
+                                  .min_cosine = min_cosine_of(load),
                                   .reduce_range = flags.reduce_range || !adds_byte_products_exactly(),
                                   .load = options,
-                                  .progress = progress_on(context)};
-  MadeVariant variant{
-      .made = {}, .file = folder / "int8.onnx", .precision = {}, .min_cosine = gate.min_cosine, .what = samples.what};
+                                  .progress = progress_on(context, flags.precision)};
+  MadeVariant variant{.made = {},
+                      .file = folder / (flags.precision + ".onnx"),
+                      .precision = {},
+                      .min_cosine = gate.min_cosine,
+                      .what = samples.what};
   const auto clear_line = [&] {
     if (gate.progress) fmt::print(stderr, "\r\033[K");
   };
   try {
-    variant.made = runtime::make_int8(onnx_file, variant.file, samples.ask, gate);
+    variant.made = runtime::make_gated_variant(onnx_file, variant.file, samples.ask, gate);
   } catch (const Error&) {
     clear_line();
     throw;
@@ -220,7 +236,9 @@ MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, cons
   clear_line();
   const runtime::Agreement& agreement = variant.made.agreement;
   variant.precision = {.name = flags.precision,
-                       .weight_bits = gate.reduce_range ? 7U : 8U,
+                       .weight_bits = is_half             ? 16U
+                                      : gate.reduce_range ? 7U
+                                                          : 8U,
                        .mean_cosine = agreement.mean,
                        .least_cosine = agreement.least,
                        .samples = static_cast<unsigned>(agreement.cosines.size())};
@@ -228,15 +246,16 @@ MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, cons
 }
 
 void add_to(PackageContent& content, const MadeVariant& made) {
-  content.files.push_back({made.file, int8_file});
+  const std::string file = file_for(made.precision.name);
+  content.files.push_back({made.file, file});
   content.variants.push_back(
-      {.model_file = int8_file, .target = {.provider = variant_provider}, .precision = made.precision});
+      {.model_file = file, .target = {.provider = provider_for(made.precision.name)}, .precision = made.precision});
 }
 
 void add_to(LoadOptions& options, const MadeVariant& made) {
   options.precision_variants.push_back({.file = made.file,
                                         .precision = made.precision.name,
-                                        .provider = variant_provider,
+                                        .provider = provider_for(made.precision.name),
                                         .weight_bits = made.precision.weight_bits,
                                         .mean_cosine = made.precision.mean_cosine});
 }
@@ -269,7 +288,7 @@ Json json_of(const MadeVariant& variant) {
   const VariantPrecision& precision = variant.precision;
   Json json{{"precision", precision.name},
             {"weight_bits", precision.weight_bits},
-            {"model_file", int8_file},
+            {"model_file", file_for(precision.name)},
             {"weight_bytes", made.weight_bytes_after},
             {"model_weight_bytes", made.weight_bytes_before},
             {"samples", precision.samples},

@@ -44,7 +44,7 @@ struct MadeVariant {
 };
 
 /// Makes it, in `folder`. A model that reads texts is compared on those of --texts, or on recorded ones; any other on
-/// --samples. Errors as of runtime::make_int8(); usage where there is nothing to compare on.
+/// --samples. Errors as of runtime::make_gated_variant(); usage where there is nothing to compare on.
 MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, const LoadOptions& options,
                          const std::filesystem::path& onnx_file,
                          const std::optional<embedding::SentenceModel>& sentences, const std::filesystem::path& folder,

@@ -16,8 +16,10 @@
 #include "gpux/error.h"
 #include "onnx/message.h"
 #include "onnx/model_file.h"
+#include "onnx/node_text.h"
 #include "onnx/quantize_weights.h"
 #include "onnx/schema.h"
+#include "onnx/tensor_data.h"
 #include "onnx/tensor_header.h"
 #include "onnx/text.h"
 
@@ -33,46 +35,6 @@ constexpr std::int64_t fewest_rows = 16;                                        
 
 using Name = std::string_view;
 
-struct NodeText {
-  std::string_view raw;  // with its key
-  std::vector<Name> inputs, outputs;
-  std::vector<std::string_view> attributes;
-  Name name, type, domain;
-};
-
-NodeText read_node(std::string_view raw, Message message) {
-  NodeText node{.raw = raw};
-  while (message.next()) {
-    switch (message.field()) {
-      case schema::node::input:
-        node.inputs.push_back(message.bytes());
-        break;
-      case schema::node::output:
-        node.outputs.push_back(message.bytes());
-        break;
-      case schema::node::name:
-        node.name = message.bytes();
-        break;
-      case schema::node::op_type:
-        node.type = message.bytes();
-        break;
-      case schema::node::domain:
-        node.domain = message.bytes();
-        break;
-      case schema::node::attribute:
-        node.attributes.push_back(message.bytes());
-        break;
-      default:
-        break;
-    }
-  }
-  return node;
-}
-
-bool is_standard(const NodeText& node) {
-  return node.domain.empty() || node.domain == "ai.onnx";
-}
-
 bool has_weights(const NodeText& node) {
   return is_standard(node) && (node.type == "MatMul" || node.type == "Gemm" || node.type == "Gather");
 }
@@ -81,102 +43,9 @@ std::size_t place_of_weights(const NodeText& node) {
   return node.type == "Gather" ? 0 : 1;
 }
 
-Name input_of(const NodeText& node, std::size_t place) {
-  return place < node.inputs.size() ? node.inputs[place] : Name();
-}
-
-// The attribute of that name, or an empty message.
-Message attribute_of(const NodeText& node, Name name) {
-  for (const std::string_view attribute : node.attributes) {
-    Message message(attribute);
-    while (message.next()) {
-      if (message.field() == schema::attribute::name && message.bytes() == name) return Message(attribute);
-    }
-  }
-  return Message({});
-}
-
-std::int64_t integer_attribute(const NodeText& node, Name name, std::int64_t otherwise) {
-  Message attribute = attribute_of(node, name);
-  while (attribute.next()) {
-    if (attribute.field() == schema::attribute::i) return attribute.integer();
-  }
-  return otherwise;
-}
-
-float float_attribute(const NodeText& node, Name name, float otherwise) {
-  Message attribute = attribute_of(node, name);
-  while (attribute.next()) {
-    if (attribute.field() != schema::attribute::f) continue;
-    const std::string_view bytes = attribute.fixed(sizeof otherwise);
-    std::memcpy(&otherwise, bytes.data(), sizeof otherwise);
-  }
-  return otherwise;
-}
-
 bool is_floating(ElementType type) {
   return type == ElementType::float32 || type == ElementType::float16 || type == ElementType::bfloat16 ||
          type == ElementType::float64;
-}
-
-/// The bytes of tensors, wherever they lie.
-class TensorData {
- public:
-  explicit TensorData(fs::path model) : model_(std::move(model)) {}
-
-  /// Of a float32 tensor, or of any whose data is raw or external.
-  std::string bytes(Message tensor, const TensorHeader& header) {
-    if (header.external) return std::string(external(header, *header.external));
-    if (header.raw_data) return std::string(*header.raw_data);
-    std::string all;
-    while (tensor.next()) {
-      if (tensor.field() == schema::tensor::float_data) all += tensor.fixed(sizeof(float));
-    }
-    if (all.size() != header.byte_size) {
-      tensor.malformed(
-          fmt::format("tensor {}: {} does not hold {} bytes", quote(header.name), describe(header), all.size()));
-    }
-    return all;
-  }
-
-  std::vector<float> floats(const Message& tensor, const TensorHeader& header) {
-    const std::string from = bytes(tensor, header);
-    std::vector<float> numbers(static_cast<std::size_t>(header.element_count));
-    if (!from.empty()) std::memcpy(numbers.data(), from.data(), from.size());
-    return numbers;
-  }
-
- private:
-  std::string_view external(const TensorHeader& header, const ExternalLocation& where) {
-    const std::string location(where.path);
-    auto [place, is_new] = files_.try_emplace(location);
-    if (is_new) {
-      std::error_code error;
-      fs::path file = model_.parent_path() / location;
-      // Where the model is a link, as in download caches, its data may lie beside either end.
-      if (!fs::exists(file, error)) file = fs::canonical(model_, error).parent_path() / location;
-      place->second = MappedFile(file);
-    }
-    const std::string_view all = place->second.text();
-    if (where.offset > all.size() || header.byte_size > all.size() - where.offset) {
-      throw Error(ErrorCode::invalid_model,
-                  fmt::format("tensor {}: '{}' is too short for it", quote(header.name), location));
-    }
-    return all.substr(where.offset, header.byte_size);
-  }
-
-  fs::path model_;
-  std::map<std::string, MappedFile> files_;
-};
-
-void append_tensor(std::string& graph, std::string_view name, ElementType type, const Shape& shape,
-                   std::span<const std::byte> bytes) {
-  protozero::pbf_writer writer(graph);
-  protozero::pbf_writer tensor(writer, schema::graph::initializer);
-  for (const std::int64_t size : shape) tensor.add_int64(schema::tensor::dims, size);
-  tensor.add_int32(schema::tensor::data_type, static_cast<std::int32_t>(type));
-  tensor.add_bytes(schema::tensor::name, name.data(), name.size());
-  tensor.add_bytes(schema::tensor::raw_data, reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 void append_node(std::string& graph, std::string_view type, const std::vector<std::string_view>& inputs,
@@ -296,8 +165,8 @@ class Quantizer {
   void read_graph() {
     Message graph(graph_);
     while (graph.next()) {
-      if (graph.field() == schema::graph::input) inputs_.insert(name_of(graph.message()));
-      if (graph.field() == schema::graph::output) used_.insert(name_of(graph.message()));
+      if (graph.field() == schema::graph::input) inputs_.insert(name_of_value(graph.message()));
+      if (graph.field() == schema::graph::output) used_.insert(name_of_value(graph.message()));
       if (graph.field() == schema::graph::sparse_initializer) sparse_.insert(name_of_sparse(graph.message()));
       if (graph.field() != schema::graph::initializer) continue;
       const TensorHeader header = read_tensor_header(graph.message());
@@ -320,7 +189,7 @@ class Quantizer {
           break;
         case schema::graph::input:
           // What an old model lists among its inputs because it had to.
-          if (!is_fixed(name_of(graph.message()))) result_.graph += graph.raw();
+          if (!is_fixed(name_of_value(graph.message()))) result_.graph += graph.raw();
           break;
         default:
           result_.graph += graph.raw();
@@ -348,32 +217,6 @@ class Quantizer {
     nodes_.push_back(std::move(node));
   }
 
-  static Name name_of(Message value_info) {
-    while (value_info.next()) {
-      if (value_info.field() == schema::value_info::name) return value_info.bytes();
-    }
-    return {};
-  }
-
-  template <typename Take>
-  static void for_each_subgraph(const NodeText& node, const Take& take) {
-    for (const std::string_view text : node.attributes) {
-      Message attribute(text);
-      while (attribute.next()) {
-        if (attribute.field() == schema::attribute::g || attribute.field() == schema::attribute::graphs) {
-          take(attribute.message());
-        }
-      }
-    }
-  }
-
-  template <typename Take>
-  static void for_each_node(Message graph, const Take& take) {
-    while (graph.next()) {
-      if (graph.field() == schema::graph::node) take(read_node(graph.raw(), graph.message()));
-    }
-  }
-
   void take_names(Message graph) {
     for_each_node(graph, [&](const NodeText& node) {
       taken_.insert(node.inputs.begin(), node.inputs.end());
@@ -382,7 +225,7 @@ class Quantizer {
     });
     while (graph.next()) {
       if (graph.field() == schema::graph::initializer) taken_.insert(read_tensor_header(graph.message()).name);
-      if (graph.field() == schema::graph::input) taken_.insert(name_of(graph.message()));
+      if (graph.field() == schema::graph::input) taken_.insert(name_of_value(graph.message()));
     }
   }
 
@@ -397,7 +240,7 @@ class Quantizer {
     std::unordered_set<Name> own;
     Message walk = graph;
     while (walk.next()) {
-      if (walk.field() == schema::graph::output) used_.insert(name_of(walk.message()));
+      if (walk.field() == schema::graph::output) used_.insert(name_of_value(walk.message()));
       if (walk.field() != schema::graph::initializer) continue;
       const TensorHeader header = read_tensor_header(walk.message());
       if (header.external) refuse_external(header);

@@ -36,6 +36,7 @@ enum : std::uint32_t {
   doc_string = 10,
   input = 11,
   output = 12,
+  value_info = 13,
   sparse_initializer = 15,
 };
 }

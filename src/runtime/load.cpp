@@ -69,6 +69,14 @@ const PrecisionVariant* variant_of(const LoadOptions& options, const std::string
   return nullptr;
 }
 
+// That of accelerators, or null.
+const PrecisionVariant* accelerator_variant_of(const LoadOptions& options, const std::string& precision) {
+  for (const PrecisionVariant& variant : options.precision_variants) {
+    if (variant.precision == precision && variant.provider == "gpu") return &variant;
+  }
+  return nullptr;
+}
+
 provider::CommonOptions common_options(const LoadOptions& options) {
   return {.device = options.device,
           .memory_bytes = options.memory_bytes,
@@ -121,7 +129,15 @@ provider::ResolvedOptions resolve(const ProviderReport& report, const LoadOption
   provider::CommonOptions common = common_options(options);
   // The CPU is given a precision by a variant of the model, not by an option.
   if (report.id == "cpu" && variant_of(options, options.precision) != nullptr) common.precision.clear();
-  return provider::resolve_options(*row, values, common, report.source == "plugin", report.devices);
+  const auto resolved = [&] {
+    return provider::resolve_options(*row, values, common, report.source == "plugin", report.devices);
+  };
+  if (report.id == "cpu" || accelerator_variant_of(options, options.precision) == nullptr) return resolved();
+  // A provider's own conversion goes before the variant, which is for those that have none.
+  provider::ResolvedOptions own = resolved();
+  if (!own.precision.empty()) return own;
+  common.precision.clear();
+  return resolved();
 }
 
 // Hardware that is there while its provider is not installed is worth a word under auto.
@@ -511,12 +527,10 @@ void tell_precision(const Plan& plan, const ModelInfo& info, const LoadOptions& 
   if (front != "cpu" || plan.precision.empty() || verdict.precision == plan.precision) return;
   for (const PrecisionVariant& variant : options.precision_variants) {
     if (variant.precision != plan.precision) continue;
-    const std::string note =
-        can_run(variant) ? fmt::format("the model's {} variant is not used: it is for the CPU alone", plan.precision)
-                         : fmt::format(
-                               "the model's {} variant is not used: its weights of 8 bits need a processor "
-                               "with VNNI, which this one lacks",
-                               plan.precision);
+    const char* why = variant.provider != "cpu" ? "it is for accelerators, and the CPU runs the model"
+                      : can_run(variant)        ? "it is for the CPU alone"
+                                         : "its weights of 8 bits need a processor with VNNI, which this one lacks";
+    const std::string note = fmt::format("the model's {} variant is not used: {}", plan.precision, why);
     if (options.strict != Strictness::off) throw Error(ErrorCode::provider_unavailable, "strict: " + note);
     verdict.notes.push_back(note);
     return;
@@ -592,6 +606,18 @@ void discard_profile(Loaded& loaded) {
   loaded.profile_prefix.clear();
 }
 
+namespace {
+
+// The variant that the plan's providers are to run; null: the model itself.
+const PrecisionVariant* variant_for(const Plan& plan, const LoadOptions& options) {
+  if (plan.candidates.empty()) return variant_of(options, plan.precision);
+  const auto first = plan.options.find(plan.candidates.front().id);
+  const bool converts_itself = first != plan.options.end() && !first->second.precision.empty();
+  return converts_itself ? nullptr : accelerator_variant_of(options, plan.precision);
+}
+
+}  // namespace
+
 Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
   Plan plan = make_plan(model, info, options);
   check_before(plan, options);
@@ -608,7 +634,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       settings.providers.clear();
       for (const Candidate& candidate : plan.candidates) settings.providers.push_back(candidate.append);
       try {
-        variant = plan.candidates.empty() ? variant_of(options, plan.precision) : nullptr;
+        variant = variant_for(plan, options);
         const OptimizedGraph* graph = variant == nullptr ? graph_for(plan, options) : nullptr;
         if (graph != nullptr) settings.optimization = ort::OptimizationLevel::disabled;
         const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "gpux/error.h"
+#include "onnx/half.h"
 #include "runtime/compare.h"
 
 namespace gpux::runtime {
@@ -69,8 +70,8 @@ class Gate {
     tell("the model's own answers");
     expected_ = ask_(Runtime(model_, load_));
     if (expected_.empty()) throw Error(ErrorCode::invalid_input, "there are no samples to compare answers on");
-    tell("quantizing");
-    const onnx::QuantizedModel all = onnx::quantize(model_, quantize_options_);
+    tell("converting");
+    const onnx::QuantizedModel all = converted(quantize_options_);
     require_some(all);
     GatedVariant made;
     made.left_alone = all.left_alone;
@@ -84,7 +85,7 @@ class Gate {
         const Exclusion& out = made.excluded.back();
         tell(fmt::format("without {} {}", out.node.operator_type, out.node.name));
         quantize_options_.left_alone.insert(out.node.name);
-        now = onnx::quantize(model_, quantize_options_);
+        now = converted(quantize_options_);
         made.agreement = measured(now);
       }
     }
@@ -99,6 +100,10 @@ class Gate {
     if (options_.progress) options_.progress(what);
   }
 
+  [[nodiscard]] onnx::QuantizedModel converted(const onnx::QuantizeOptions& options) const {
+    return options_.precision == "fp16" ? onnx::to_half(model_, options.left_alone) : onnx::quantize(model_, options);
+  }
+
   [[nodiscard]] bool passes(const Agreement& agreement) const { return agreement.mean >= options_.min_cosine; }
 
   void require_some(const onnx::QuantizedModel& all) const {
@@ -110,9 +115,11 @@ class Gate {
       if (all.left_alone.size() > 1) reasons += fmt::format(" (and {} more)", all.left_alone.size() - 1);
     }
     throw Error(ErrorCode::invalid_model,
-                fmt::format("'{}' has no weights that int8 could take: MatMul, Gemm and Gather with constant float32 "
-                            "weights of two dimensions are quantized{}",
-                            model_.string(), reasons));
+                fmt::format("'{}' has no weights that {} could take: {}{}", model_.string(), options_.precision,
+                            options_.precision == "fp16" ? "constants of float32 that operators compute with are"
+                                                         : "MatMul, Gemm and Gather with constant float32 weights of "
+                                                           "two dimensions are quantized",
+                            reasons));
   }
 
   Agreement measured(const onnx::QuantizedModel& quantized) {
@@ -130,7 +137,7 @@ class Gate {
       for (const onnx::QuantizedNode& other : all.quantized) {
         if (other.name != node.name) alone.left_alone.insert(other.name);
       }
-      harm.push_back({node, measured(onnx::quantize(model_, alone)).mean});
+      harm.push_back({node, measured(converted(alone)).mean});
     }
     std::stable_sort(harm.begin(), harm.end(),
                      [](const Exclusion& a, const Exclusion& b) { return a.alone < b.alone; });
@@ -138,12 +145,11 @@ class Gate {
   }
 
   [[noreturn]] void refuse(const Agreement& at_first, const Exclusion& last) const {
-    throw Error(
-        ErrorCode::invalid_model,
-        fmt::format("int8 is refused: '{}' keeps a mean cosine of {:.6f}, and with only {} {} quantized {:.6f}; "
-                    "{} is asked for (--min-cosine)",
-                    model_.string(), at_first.mean, last.node.operator_type, last.node.name, last.alone,
-                    options_.min_cosine));
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("{} is refused: '{}' keeps a mean cosine of {:.6f}, and with only {} {} converted {:.6f}; "
+                            "{} is asked for (--min-cosine)",
+                            options_.precision, model_.string(), at_first.mean, last.node.operator_type, last.node.name,
+                            last.alone, options_.min_cosine));
   }
 
   const std::filesystem::path& model_;
@@ -169,8 +175,8 @@ Agreement agreement(const Answers& expected, const Answers& got) {
   return result;
 }
 
-GatedVariant make_int8(const std::filesystem::path& model, const std::filesystem::path& file, const Ask& ask,
-                       const GateOptions& options) {
+GatedVariant make_gated_variant(const std::filesystem::path& model, const std::filesystem::path& file, const Ask& ask,
+                                const GateOptions& options) {
   return Gate(model, file, ask, options).run();
 }
 

@@ -32,9 +32,10 @@ using Ask = std::function<Answers(const Runtime&)>;
 Agreement agreement(const Answers& expected, const Answers& got);
 
 struct GateOptions {
-  double min_cosine = 0.98;   ///< the mean of all samples
-  bool reduce_range = false;  ///< as in onnx::QuantizeOptions
-  LoadOptions load;           ///< of both models; the provider is the CPU
+  std::string precision = "int8";  ///< or "fp16"
+  double min_cosine = 0.98;        ///< the mean of all samples
+  bool reduce_range = false;       ///< as in onnx::QuantizeOptions
+  LoadOptions load;                ///< of both models; the provider is the CPU
   /// Told of what goes on, a short line each time; may be empty.
   std::function<void(const std::string&)> progress;
 };
@@ -54,10 +55,11 @@ struct GatedVariant {
   Agreement agreement;  ///< of what was written
 };
 
-/// Writes the int8 variant of `model` to `file`. Where its answers are not near enough, each quantized node is measured
-/// alone, and the one that does the most harm keeps its weights, then the next, until the rest passes.
-/// Errors as of onnx::quantize() and Runtime; invalid_model where nothing can be quantized, or nothing passes.
-GatedVariant make_int8(const std::filesystem::path& model, const std::filesystem::path& file, const Ask& ask,
-                       const GateOptions& options);
+/// Writes the variant of `model` in options.precision to `file`. Where its answers are not near enough, each converted
+/// node is measured alone, and the one that does the most harm keeps its weights, then the next, until the rest passes.
+/// Errors as of onnx::quantize(), onnx::to_half() and Runtime; invalid_model where nothing can be converted, or nothing
+/// passes.
+GatedVariant make_gated_variant(const std::filesystem::path& model, const std::filesystem::path& file, const Ask& ask,
+                                const GateOptions& options);
 
 }  // namespace gpux::runtime

@@ -102,8 +102,8 @@ TEST(Inspect, ShowsTheNodesOfAPluginBesideThoseOfTheProcessor) {
   const std::string graph = node("Mul", {"x", "x"}, "square") + node("Tanh", {"square"}, "y") + field(2, "split") +
                             field(11, value_info("x")) + field(12, value_info("y"));
   const auto file = gpux.folder().write("split.onnx", opset_17 + field(7, graph));
-  const Outcome outcome = gpux.run(
-      {"inspect", file.string(), "--provider", "example,cpu", "--provider-library", std::string("example=").append(GPUX_EXAMPLE_PROVIDER)});
+  const Outcome outcome = gpux.run({"inspect", file.string(), "--provider", "example,cpu", "--provider-library",
+                                    std::string("example=").append(GPUX_EXAMPLE_PROVIDER)});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json placement = outcome.json()["placement"];
   ASSERT_EQ(placement.size(), 2U) << placement;

@@ -98,6 +98,40 @@ TEST_F(Quantize, KeepsAVariantBesideTheModelThatRunsWhereItIsAskedFor) {
   EXPECT_THAT(run({"embed", "--model", "mini", "--precision", "int8", "a"}).err, HasSubstr(" in int8"));
 }
 
+TEST_F(Quantize, KeepsFloat16ForAccelerators) {
+  const Outcome imported = run({"import", "encoder", "-t", "mini", "--quantize", "fp16", "--json"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  const Json said = imported.json().at("quantization");
+  EXPECT_EQ(said.at("precision"), "fp16");
+  EXPECT_EQ(said.at("weight_bits"), 16);
+  EXPECT_GE(said.at("mean_cosine"), 0.999);
+  EXPECT_LT(said.at("weight_bytes").get<double>(), said.at("model_weight_bytes").get<double>() * 0.6);
+  const Json variant = run({"inspect", "mini", "--json"}).json().at("package").at("variants").at(0);
+  EXPECT_EQ(variant.at("model_file"), "fp16/model.onnx");
+
+  // The CPU has no use for it; a provider that cannot convert the model itself runs it.
+  const Words call{"run",         "chain", "-i",       "x=[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]",
+                   "--precision", "fp16",  "--report", "report.json"};
+  ASSERT_EQ(
+      run({"build", model("matmul_chain.onnx"), "-t", "chain", "--quantize", "fp16", "--samples", "samples.jsonl"})
+          .code,
+      0);
+  const auto verdict_of = [&](const Words& more) {
+    Words words = call;
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(content_of(gpux_.folder().path() / "report.json")).at("verdict");
+  };
+  const Json on_cpu = verdict_of({});
+  EXPECT_EQ(on_cpu.at("precision"), "fp32");
+  EXPECT_THAT(on_cpu.at("notes").dump(), HasSubstr("fp16 variant is not used: it is for accelerators"));
+  const Json elsewhere = verdict_of(
+      {"--provider", "example,cpu", "--provider-library", std::string("example=").append(GPUX_EXAMPLE_PROVIDER)});
+  EXPECT_EQ(elsewhere.at("precision"), "fp16");
+  EXPECT_THAT(elsewhere.at("notes").dump(), HasSubstr("the model's fp16 variant is used"));
+}
+
 TEST_F(Quantize, GivesATextTheSameVectorWhateverItComesWith) {
   ASSERT_EQ(run({"import", "encoder", "-t", "mini", "--quantize", "int8"}).code, 0);
   const Words base{"embed", "--model", "mini", "--precision", "int8", "--workers"};
@@ -227,6 +261,9 @@ TEST_F(Quantize, RefusesByOneLineAndKeepsNothing) {
       {{"build", chain, "-t", "m", "--samples", "samples.jsonl"}, 2, "give --quantize too"},
       {{"build", chain, "-t", "m", "--min-cosine", "0.9"}, 2, "give --quantize too"},
       {{"build", chain, "-t", "m", "--reduce-range"}, 2, "give --quantize too"},
+      {{"build", chain, "-t", "m", "--quantize", "fp16", "--reduce-range", "--samples", "samples.jsonl"},
+       2,
+       "--reduce-range is about weights of 8 bits"},
       {{"import", "encoder", "-t", "m", "--texts", "samples.jsonl"}, 2, "give --quantize too"},
       {{"import", "encoder", "-t", "m", "--quantize", "int8", "--texts", "a", "--samples", "b"}, 2, "two ways"},
       {{"import", "encoder", "-o", "made", "--quantize", "int8"}, 2, "-t NAME[:TAG]"},

@@ -228,10 +228,11 @@ TEST(ServedModels, AreReloadedUnderLoadWithoutAFailure) {
 TEST(ServedModels, AreUnreadyWhileTheirDeviceHangs) {
   const Program gpux;
   const auto release = gpux.folder().write("release", "");
-  const Serving server(gpux,
-                       {"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--provider-library",
-                        std::string("example=").append(GPUX_EXAMPLE_PROVIDER), "--provider", "example,cpu", "--timeout", "300ms"},
-                       {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
+  const Serving server(
+      gpux,
+      {"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--provider-library",
+       std::string("example=").append(GPUX_EXAMPLE_PROVIDER), "--provider", "example,cpu", "--timeout", "300ms"},
+      {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
   ASSERT_THAT(server.log(), HasSubstr("ran on example")) << server.log();
   const Json inputs = server.json(get("/models/mul/info")).at("inputs");
   std::string body = "{";

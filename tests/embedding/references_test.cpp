@@ -14,6 +14,7 @@
 #include "embedding/import_encoder.h"
 #include "model/temporary_folder.h"
 #include "onnx/encoder_graph.h"
+#include "onnx/half.h"
 #include "runtime/cpu_runtime.h"
 #include "tensor/npy.h"
 
@@ -112,6 +113,20 @@ TEST_P(Reference, IsMetWhereTheGraphGivesTokensOnly) {
   const onnx::Safetensors weights(GetParam().folder / "model.safetensors");
   onnx::write_encoder(weights, onnx::read_encoder_config(read_file(made / "config.json")), {}, made / "model.onnx");
   expect_reference(vectors_of(embedder(), sentences_, 2));
+}
+
+TEST_P(Reference, IsNearInFloat16) {
+  const fs::path file = folder_.path() / "made/model.onnx";
+  const std::vector<std::string> some(sentences_.begin(), sentences_.begin() + 100);
+  const std::vector<float> expected = vectors_of(embedder(), some, 2);
+  onnx::to_half(file, {}).write(file);
+  const std::vector<float> vectors = vectors_of(embedder(), some, 2);
+  const std::size_t dimension = expected.size() / some.size();
+  for (std::size_t row = 0; row < some.size(); ++row) {
+    double product = 0;
+    for (std::size_t i = row * dimension; i < (row + 1) * dimension; ++i) product += expected[i] * vectors[i];
+    EXPECT_GE(product, 0.9995) << some[row];
+  }
 }
 
 TEST_P(Reference, GivesTheSameBitsInAnyOrderAndCompany) {

@@ -18,9 +18,10 @@ class ExampleProvider : public Scenario {
   }
 
   json load_plainly(std::vector<std::string> more) {
-    std::vector<std::string> arguments{model("multiply"), "--library", "example=" GPUX_EXAMPLE_PROVIDER,
-                                       "--provider",      "example",   "--input",
-                                       "a=3:1,2,3",       "--input",   "b=3:4,5,6"};
+    std::vector<std::string> arguments{
+        model("multiply"), "--library", std::string("example=").append(GPUX_EXAMPLE_PROVIDER),
+        "--provider",      "example",   "--input",
+        "a=3:1,2,3",       "--input",   "b=3:4,5,6"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(arguments);
   }
@@ -44,7 +45,8 @@ TEST_F(ExampleProvider, IsFoundAmongTheUsersProviders) {
 }
 
 TEST_F(ExampleProvider, StandsInForAProviderOfTheTable) {
-  json report = run({model("multiply"), "--library", "qnn=" GPUX_EXAMPLE_PROVIDER, "--provider", "qnn"});
+  json report =
+      run({model("multiply"), "--library", std::string("qnn=").append(GPUX_EXAMPLE_PROVIDER), "--provider", "qnn"});
   EXPECT_EQ(attempt(report, "qnn")["outcome"], "active");
   EXPECT_EQ(attempt(report, "qnn")["ort_name"], "GpuxExampleExecutionProvider");
 }

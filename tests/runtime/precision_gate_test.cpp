@@ -92,7 +92,7 @@ std::string attribute(std::string_view name, std::int64_t value) {
 }
 
 constexpr std::int64_t width = 64;
-constexpr std::size_t weights = 64 * 64;
+constexpr std::size_t weights = std::size_t{64} * 64;
 
 ModelWriter of_width() {
   ModelWriter model;
@@ -117,7 +117,7 @@ class PrecisionGate : public CpuRuntime {
  protected:
   GatedVariant make(const ModelWriter& model, const GateOptions& options = {}) {
     (void)folder_.write("model.onnx", model.bytes());
-    return make_int8(
+    return make_gated_variant(
         source(), target(),
         [this](const Runtime& runtime) {
           Answers answers;

@@ -123,6 +123,7 @@ TEST(HttpListening, OnlyAUnixSocketThatNobodyListensOnIsReplaced) {
   options.unix_path = path;
   {
     const int stale = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    ASSERT_GE(stale, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     path.string().copy(address.sun_path, sizeof address.sun_path - 1);

@@ -34,9 +34,9 @@ TEST(SmallFloat, PatternsMeanWhatMlDtypesSays) {
   for (const auto& [name, values] : expected) {
     const ElementType type = element_type_from(name).value();
     ASSERT_EQ(static_cast<std::uint32_t>(values.element_count()), patterns_of(type));
-    for (std::uint16_t bits = 0; bits < patterns_of(type); ++bits) {
+    for (std::uint32_t bits = 0; bits < patterns_of(type); ++bits) {
       const double value = values.as<double>()[bits];
-      const double ours = small_float_value(type, bits);
+      const double ours = small_float_value(type, static_cast<std::uint16_t>(bits));
       EXPECT_TRUE(std::isnan(value) ? std::isnan(ours) : ours == value && std::signbit(ours) == std::signbit(value))
           << name << " " << bits << ": " << ours << ", not " << value;
     }
