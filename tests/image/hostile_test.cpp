@@ -108,7 +108,8 @@ TEST(Hostile, BombsOfPngEndAtTheClaimedSize) {
 }
 
 TEST(Hostile, RowsThatAreMissingAreRefused) {
-  EXPECT_THAT(refusal_of_file(png_file(10, 10, std::string(std::size_t{9} * 11, '\0'))), HasSubstr("cannot read the PNG picture: "));
+  EXPECT_THAT(refusal_of_file(png_file(10, 10, std::string(std::size_t{9} * 11, '\0'))),
+              HasSubstr("cannot read the PNG picture: "));
 }
 
 TEST(Hostile, JpegOfEndlessScansIsRefused) {
