@@ -1,7 +1,10 @@
 #include "cli/encoder_flags.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -87,10 +90,44 @@ std::optional<std::string> prompt_of(const EncoderFlags& flags, const embedding:
                           names.empty() ? "the model's folder names no prompts" : "accepted: " + join(names)));
 }
 
+embedding::Batching batching_of(const EncoderFlags& flags) {
+  return embedding::batching_from(flags.batching).value_or(embedding::Batching::exact);
+}
+
+// OpenVINO has threads of its own, whose number is a run's where several texts share it, and a text's else.
+void add_openvino_threads(embedding::Batching batching, LoadOptions& options) {
+  if (options.provider.find("openvino") == std::string::npos) return;
+  const auto of_openvino = [](const ProviderOptions& given) { return given.provider == "openvino"; };
+  if (std::ranges::any_of(options.provider_options, of_openvino)) return;
+  const std::string processors = std::to_string(usable_processors());
+  ProviderOptions own{.provider = "openvino", .values = {{"num_of_threads", processors}}, .where = {}};
+  if (batching == embedding::Batching::exact) own.values.emplace_back("num_streams", processors);
+  options.provider_options.push_back(std::move(own));
+}
+
+// Its runs that go on at once, where it has been told its threads.
+std::optional<unsigned> openvino_streams(const LoadOptions& options) {
+  for (const ProviderOptions& given : options.provider_options) {
+    if (given.provider != "openvino") continue;
+    const auto value_of = [&](std::string_view key) -> std::string {
+      const auto found = std::ranges::find(given.values, key, [](const auto& option) { return option.first; });
+      return found == given.values.end() ? std::string() : found->second;
+    };
+    if (value_of("num_of_threads").empty()) continue;
+    const std::string streams = value_of("num_streams");
+    unsigned number = 1;
+    (void)std::from_chars(streams.data(), streams.data() + streams.size(), number);
+    return std::clamp(number, 1U, 1024U);
+  }
+  return std::nullopt;
+}
+
 LoadSettings settings_of(const EncoderFlags& flags, const LocatedModel& located) {
   LoadSettings settings = resolve_load(flags.load, flags.timeout, located);
+  if (settings.options.intra_threads) return settings;
   // Texts run side by side, not the parts of one.
-  if (!settings.options.intra_threads) settings.options.intra_threads = 1;
+  settings.options.intra_threads = 1;
+  add_openvino_threads(batching_of(flags), settings.options);
   return settings;
 }
 
@@ -139,9 +176,12 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Context&
                       .digest = {},
                       .dimension = flags.dimensions,
                       .workers = std::max(1U, usable_processors() / load.intra_threads.value_or(1))};
-  encoder.embedder = std::make_unique<embedding::Embedder>(
-      std::move(model), opened.load(), embedding::batching_from(flags.batching).value_or(embedding::Batching::exact));
+  encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), batching_of(flags));
   encoder.embedder->encoder().check(encoder.options);
+  const std::vector<std::string>& active = encoder.embedder->runtime().verdict().active;
+  if (!active.empty() && active.front() == "openvino") {
+    encoder.workers = openvino_streams(load).value_or(encoder.workers);
+  }
   encoder.digest = sha256_of_file(encoder.embedder->runtime().weights_file());
   if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();
   say(context, to_line(encoder.embedder->runtime().verdict()));

@@ -199,7 +199,7 @@ class Line {
 
 std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
                         unsigned threads, const VectorSink& sink, std::uint64_t before) {
-  constexpr std::uint64_t texts_a_thread = 64;
+  constexpr std::uint64_t texts_a_thread = 256;
   embedder.encoder().check(options);
   Line line(embedder, options, source, texts_a_thread * std::max(threads, 1U), sink, before);
   {
