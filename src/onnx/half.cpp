@@ -20,6 +20,7 @@
 #include "onnx/message.h"
 #include "onnx/model_file.h"
 #include "onnx/node_text.h"
+#include "onnx/rewriting.h"
 #include "onnx/schema.h"
 #include "onnx/tensor_data.h"
 #include "onnx/tensor_header.h"
@@ -32,8 +33,6 @@ namespace {
 namespace fs = std::filesystem;
 using Name = std::string_view;
 
-constexpr std::int64_t first_ir_with_overridable_initializers = 4;
-constexpr std::uint64_t largest_model = (std::uint64_t{1} << 31) - (std::uint64_t{1} << 20);  // protobuf's, and some
 constexpr std::uint16_t half_nan = 0x7e00;
 
 /// What is known of a value.
@@ -196,23 +195,10 @@ class Halver {
  public:
   Halver(std::string_view content, const fs::path& path, const std::set<std::string, std::less<>>& left_alone)
       : info_(inspect(content, path)), left_alone_(left_alone), data_(path) {
-    for (const ExternalFile& file : info_.external_files) {
-      if (file.present) continue;
-      throw Error(ErrorCode::invalid_model, fmt::format("{} keeps weights in {}, which is not there or too short",
-                                                        quote(path.string()), quote(file.location)));
-    }
-    Message model(content);
-    while (model.next()) {
-      if (model.field() == schema::model::graph) {
-        graph_ = model.bytes();
-      } else if (model.field() == schema::model::ir_version) {
-        // Since then initializers need not be inputs too.
-        protozero::pbf_writer(result_.head)
-            .add_int64(schema::model::ir_version, std::max(model.integer(), first_ir_with_overridable_initializers));
-      } else {
-        result_.head += model.raw();
-      }
-    }
+    require_external_files(info_, path);
+    ModelParts parts = split_model(content);
+    result_.head = std::move(parts.head);
+    graph_ = parts.graph;
   }
 
   QuantizedModel run() {
@@ -229,8 +215,7 @@ class Halver {
     }
     for (std::size_t i = 0; i < nodes_.size(); ++i) write_node(nodes_[i], plans_[i]);
     write_initializers();
-    protozero::add_varint_to_buffer(&result_.head, (std::uint64_t{schema::model::graph} << 3) | 2);
-    protozero::add_varint_to_buffer(&result_.head, result_.graph.size());
+    append_graph_key(result_.head, result_.graph);
     return std::move(result_);
   }
 
@@ -406,11 +391,6 @@ class Halver {
     return type_place && place == 0 ? kind(input_of(node, *type_place)) : Kind::unknown;
   }
 
-  static void refuse_beyond(std::uint64_t bytes) {
-    if (bytes <= largest_model) return;
-    throw Error(ErrorCode::invalid_model, "in float16 it would still be beyond the 2 GB that an ONNX file can hold");
-  }
-
   std::string fresh(Name stem) {
     std::string name = fmt::format("{}_half", stem);
     for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}_half_{}", stem, i);
@@ -431,7 +411,7 @@ class Halver {
     const std::vector<float> numbers = data_.floats(Message(constant->second.tensor), constant->second.header);
     std::vector<std::uint16_t> halves(numbers.size());
     std::ranges::transform(numbers, halves.begin(), half_of);
-    refuse_beyond(new_tensors_.size() + 2 * halves.size());
+    require_fitting(new_tensors_.size() + 2 * halves.size(), "in float16");
     append_tensor(new_tensors_, place->second, ElementType::float16, constant->second.header.shape,
                   std::as_bytes(std::span(halves)));
     result_.weight_bytes_after += 2 * halves.size();
@@ -475,17 +455,11 @@ class Halver {
       const TensorHeader& header = initializer.header;
       const bool was_used_as_half = halves_.contains(header.name) && constants_.contains(header.name);
       if (was_used_as_half && !needed_.contains(header.name)) continue;
-      refuse_beyond(result_.graph.size() + new_tensors_.size() + header.byte_size);
+      require_fitting(result_.graph.size() + new_tensors_.size() + header.byte_size, "in float16");
       result_.weight_bytes_after += header.byte_size;
-      if (header.external) {
-        const std::string bytes = data_.bytes(Message(initializer.tensor), header);
-        append_tensor(result_.graph, header.name, header.type, header.shape, std::as_bytes(std::span(bytes)));
-      } else {
-        protozero::pbf_writer(result_.graph)
-            .add_bytes(schema::graph::initializer, initializer.tensor.data(), initializer.tensor.size());
-      }
+      append_initializer(result_.graph, initializer.tensor, header, data_);
     }
-    refuse_beyond(result_.graph.size() + new_tensors_.size());
+    require_fitting(result_.graph.size() + new_tensors_.size(), "in float16");
     result_.graph += new_tensors_;
   }
 
@@ -515,8 +489,7 @@ QuantizedModel to_half(std::string_view content, const fs::path& path,
   try {
     return Halver(content, path, left_alone).run();
   } catch (const MalformedMessage& reason) {
-    throw Error(ErrorCode::invalid_model, fmt::format("{} is damaged: {} (at byte {} of {})", quote(path.string()),
-                                                      reason.what(), reason.where() - content.data(), content.size()));
+    throw damaged_model(path, reason, content);
   }
 }
 

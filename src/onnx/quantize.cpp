@@ -18,6 +18,7 @@
 #include "onnx/model_file.h"
 #include "onnx/node_text.h"
 #include "onnx/quantize_weights.h"
+#include "onnx/rewriting.h"
 #include "onnx/schema.h"
 #include "onnx/tensor_data.h"
 #include "onnx/tensor_header.h"
@@ -29,9 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t first_opset = 11;  // of DynamicQuantizeLinear
-constexpr std::int64_t first_ir_with_overridable_initializers = 4;
-constexpr std::uint64_t largest_model = (std::uint64_t{1} << 31) - (std::uint64_t{1} << 20);  // protobuf's, and some
-constexpr std::int64_t fewest_rows = 16;                                                      // of a table
+constexpr std::int64_t fewest_rows = 16;  // of a table
 
 using Name = std::string_view;
 
@@ -70,19 +69,10 @@ class Quantizer {
   Quantizer(std::string_view content, const fs::path& path, const QuantizeOptions& options)
       : info_(inspect(content, path)), options_(options), data_(path) {
     require_opset(path);
-    require_external_files(path);
-    Message model(content);
-    while (model.next()) {
-      if (model.field() == schema::model::graph) {
-        graph_ = model.bytes();
-      } else if (model.field() == schema::model::ir_version) {
-        // Since then initializers need not be inputs too.
-        protozero::pbf_writer(result_.head)
-            .add_int64(schema::model::ir_version, std::max(model.integer(), first_ir_with_overridable_initializers));
-      } else {
-        result_.head += model.raw();
-      }
-    }
+    require_external_files(info_, path);
+    ModelParts parts = split_model(content);
+    result_.head = std::move(parts.head);
+    graph_ = parts.graph;
   }
 
   QuantizedModel run() {
@@ -99,8 +89,7 @@ class Quantizer {
     }
     for (std::size_t i = 0; i < nodes_.size(); ++i) write_node(nodes_[i], plans_[i]);
     write_initializers();
-    protozero::add_varint_to_buffer(&result_.head, (std::uint64_t{schema::model::graph} << 3) | 2);
-    protozero::add_varint_to_buffer(&result_.head, result_.graph.size());
+    append_graph_key(result_.head, result_.graph);
     return std::move(result_);
   }
 
@@ -134,14 +123,6 @@ class Quantizer {
       if (!domain.empty() || version >= first_opset) continue;
       throw Error(ErrorCode::invalid_model, fmt::format("{} is written for opset {}; int8 needs {} or later",
                                                         quote(path.string()), version, first_opset));
-    }
-  }
-
-  void require_external_files(const fs::path& path) const {
-    for (const ExternalFile& file : info_.external_files) {
-      if (file.present) continue;
-      throw Error(ErrorCode::invalid_model, fmt::format("{} keeps weights in {}, which is not there or too short",
-                                                        quote(path.string()), quote(file.location)));
     }
   }
 
@@ -393,14 +374,9 @@ class Quantizer {
   }
 
   void add_tensor(std::string_view name, ElementType type, const Shape& shape, std::span<const std::byte> bytes) {
-    refuse_beyond(new_tensors_.size() + bytes.size());
+    require_fitting(new_tensors_.size() + bytes.size(), "quantized");
     append_tensor(new_tensors_, name, type, shape, bytes);
     result_.weight_bytes_after += bytes.size();
-  }
-
-  static void refuse_beyond(std::uint64_t bytes) {
-    if (bytes <= largest_model) return;
-    throw Error(ErrorCode::invalid_model, "quantized it would still be beyond the 2 GB that an ONNX file can hold");
   }
 
   std::string fresh(Name stem, std::string_view ending) {
@@ -465,17 +441,11 @@ class Quantizer {
     for (const Constant& initializer : initializers_) {
       const TensorHeader& header = initializer.header;
       if (constants_.contains(header.name) && !used_.contains(header.name)) continue;
-      refuse_beyond(result_.graph.size() + new_tensors_.size() + header.byte_size);
+      require_fitting(result_.graph.size() + new_tensors_.size() + header.byte_size, "quantized");
       result_.weight_bytes_after += header.byte_size;
-      if (header.external) {
-        const std::string bytes = data_.bytes(Message(initializer.tensor), header);
-        append_tensor(result_.graph, header.name, header.type, header.shape, std::as_bytes(std::span(bytes)));
-      } else {
-        protozero::pbf_writer(result_.graph)
-            .add_bytes(schema::graph::initializer, initializer.tensor.data(), initializer.tensor.size());
-      }
+      append_initializer(result_.graph, initializer.tensor, header, data_);
     }
-    refuse_beyond(result_.graph.size() + new_tensors_.size());
+    require_fitting(result_.graph.size() + new_tensors_.size(), "quantized");
     result_.graph += new_tensors_;
   }
 
@@ -511,8 +481,7 @@ QuantizedModel quantize(std::string_view content, const fs::path& path, const Qu
   try {
     return Quantizer(content, path, options).run();
   } catch (const MalformedMessage& reason) {
-    throw Error(ErrorCode::invalid_model, fmt::format("{} is damaged: {} (at byte {} of {})", quote(path.string()),
-                                                      reason.what(), reason.where() - content.data(), content.size()));
+    throw damaged_model(path, reason, content);
   }
 }
 

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "gpux/error.h"
+#include "gpux/model_info.h"
+#include "onnx/message.h"
+#include "onnx/tensor_data.h"
+#include "onnx/tensor_header.h"
+
+/// What all have in common who make a model of another one.
+namespace gpux::onnx {
+
+/// Since this version initializers need not be inputs too, and those that are can be given by callers.
+inline constexpr std::int64_t first_ir_with_overridable_initializers = 4;
+
+/// A ModelProto without its graph, of at least that version; and the graph, as it lies in the file.
+struct ModelParts {
+  std::string head;
+  std::string_view graph;
+};
+
+/// Error MalformedMessage.
+ModelParts split_model(std::string_view content);
+
+/// Ends the head with the key and length of the graph that follows it as the last field.
+void append_graph_key(std::string& head, std::string_view graph);
+
+/// Error invalid_model where a file beside the model is not there or too short.
+void require_external_files(const ModelInfo& info, const std::filesystem::path& path);
+
+/// Error invalid_model where an ONNX file cannot hold so many bytes: "`what` it would still be beyond the 2 GB …".
+void require_fitting(std::uint64_t bytes, std::string_view what);
+
+/// Appends the initializer to a graph as it is, with data that lies beside the model in it.
+void append_initializer(std::string& graph, std::string_view tensor, const TensorHeader& header, TensorData& data);
+
+/// What to say of a damaged file.
+Error damaged_model(const std::filesystem::path& path, const MalformedMessage& reason, std::string_view content);
+
+}  // namespace gpux::onnx
