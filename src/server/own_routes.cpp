@@ -189,9 +189,9 @@ runtime::Items read_items(const http::Request& request, const ServedModel& model
   }
   runtime::PictureInput picture = *model.picture();
   picture.sources = {.base64 = false, .data_url = false};
-  const std::vector<std::string> pictures =
-      is_form ? pictures_of(request, picture) : std::vector<std::string>{std::string(request.body.text())};
-  return {{{{picture.name, runtime::read_pictures(picture, pictures)}}}, false};
+  Tensor tensor = is_form ? runtime::read_pictures(picture, pictures_of(request, picture))
+                          : image::read_picture(request.body.text(), picture.recipe, picture.sources);
+  return {{{{picture.name, std::move(tensor)}}}, false};
 }
 
 void predict_with(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model) {
