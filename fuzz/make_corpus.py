@@ -68,6 +68,21 @@ def write_json():
     write("envelope", "lines", '{"x": 1}\n\n{"x": [\n2]}\n[3]\n')
 
 
+def write_weights():
+    def weights(tensors, data):
+        header = json.dumps(tensors).encode()
+        return struct.pack("<Q", len(header)) + header + data
+
+    def tensor(dtype, shape, begin, end):
+        return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+    tensors = {"__metadata__": {"format": "pt"}, "f": tensor("F32", [2, 1], 0, 8), "h": tensor("F16", [2], 8, 12),
+               "b": tensor("BF16", [], 12, 14), "d": tensor("F64", [0, 3], 14, 14), "i": tensor("I64", [1], 14, 22),
+               "other": tensor("F4", [1 << 40], 14, 22)}  # fmt: skip
+    write("safetensors", "types", b"." + weights(tensors, bytes(22)))
+    write("safetensors", "index", "i" + json.dumps({"metadata": {"total_size": 8}, "weight_map": {"f": "a.safetensors"}}))
+
+
 def write_arrays():
     for name, number in [
         ("grid_f4", TensorProto.FLOAT), ("grid_fortran_f4", 0), ("grid_big_endian_i8", TensorProto.INT64),
@@ -232,7 +247,7 @@ def write_requests():
         ("folded", b"\x20OPTIONS * HTTP/1.1\r\nHost: x\r\nA: b,\r\n c\r\nContent-Encoding: deflate\r\n\r\n"),
         (
             "form",
-            b"\x30POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=\"b c\"\r\nContent-Length: 97\r\n\r\n"
+            b"\x30POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=\"b c\"\r\nContent-Length: 94\r\n\r\n"
             b"--b c\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a;b.png\"\r\n\r\n\x89PNG\r\n--b\r\n--b c--\r\n",
         ),
     ]:  # fmt: skip
@@ -359,6 +374,7 @@ if __name__ == "__main__":
     write_calls()
     write_json()
     write_arrays()
+    write_weights()
     write_values()
     write_models()
     write_projects()

@@ -99,16 +99,13 @@ std::string processor_name() {
 }
 
 bool adds_byte_products_exactly() {
-#if defined(__x86_64__) || defined(__i386__)
+  if (!is_x86()) return true;
   std::ifstream stream("/proc/cpuinfo");
   for (std::string line; std::getline(stream, line);) {
     if (line.rfind("flags", 0) != 0) continue;
     return line.find(" avx512_vnni") != std::string::npos || line.find(" avx_vnni") != std::string::npos;
   }
   return false;
-#else
-  return true;
-#endif
 }
 
 std::uint64_t resident_bytes() {

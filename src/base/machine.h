@@ -24,6 +24,15 @@ unsigned usable_processors();
 /// "AMD EPYC 9B14"; empty where unknown.
 std::string processor_name();
 
+/// Whether this is built for processors of the x86 family.
+constexpr bool is_x86() noexcept {
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
+  return true;
+#else
+  return false;
+#endif
+}
+
 /// Whether this processor adds products of unsigned and signed bytes in 32 bits. x86 does so from VNNI on; before, two
 /// of them are added in 16 bits, where weights of more than 7 bits can overflow.
 bool adds_byte_products_exactly();

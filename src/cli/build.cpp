@@ -104,7 +104,7 @@ void print_stored(const Context& context, const StoredModel& stored, const std::
 
 void build(const BuildFlags& flags, const Context& context) {
   check_quantize_flags(flags.quantize, flags.load);
-  const LoadFlags load = load_flags_beside(flags.quantize, flags.load);
+  const LoadFlags load = load_flags_beside(flags.load);
   OpenModel model = open_model(flags.path, flags.config, load, {});
   model.open_inputs();
   if (model.located.stored) {
@@ -125,8 +125,8 @@ void build(const BuildFlags& flags, const Context& context) {
     const fs::path& onnx_file = model.located.onnx_file;
     const auto sentences = flags.quantize.samples.empty() ? embedding::sentence_model_of(onnx_file) : std::nullopt;
     variant = make_variant(flags.quantize, flags.load, options, onnx_file, sentences, scratch.path(), context);
-    add_to(content, *variant);
-    add_to(options, *variant);
+    add_to(content, variant->kept);
+    add_to(options, variant->kept);
   }
   if (flags.optimize) {
     options.optimized_model = scratch.path() / "optimized.onnx";

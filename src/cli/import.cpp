@@ -8,6 +8,7 @@
 
 #include "base/spelling.h"
 #include "cli/command.h"
+#include "cli/folder_variants.h"
 #include "cli/load_flags.h"
 #include "cli/open_model.h"
 #include "cli/quantize_flags.h"
@@ -16,7 +17,9 @@
 #include "embedding/import_encoder.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "model/exported_files.h"
 #include "model/package_content.h"
+#include "onnx/safetensors.h"
 #include "pipeline/pipeline.h"
 
 namespace gpux::cli {
@@ -26,15 +29,25 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 struct ImportFlags {
-  std::string folder, output;
+  std::string folder, output, file;
   std::vector<std::string> tags;
   LoadFlags load;
   QuantizeFlags quantize;
 };
 
-bool has_onnx_file(const fs::path& folder) {
+// Where it has weights besides, they come before ONNX files of other names: those are in other precisions.
+bool is_onnx_folder(const fs::path& folder) {
   std::error_code unreadable;
-  return fs::exists(folder / "model.onnx", unreadable) || fs::exists(folder / "onnx/model.onnx", unreadable);
+  if (fs::exists(folder / "model.onnx", unreadable) || fs::exists(folder / "onnx/model.onnx", unreadable)) return true;
+  return !onnx::safetensors_in(folder) && !exported_files_in(folder).empty();
+}
+
+// Whether there is something to be compared with the model.
+bool has_variants(const ImportFlags& flags) {
+  std::error_code unreadable;
+  fs::path file = fs::path(flags.folder) / (flags.file.empty() ? "model.onnx" : flags.file);
+  if (flags.file.empty() && !fs::exists(file, unreadable)) file = fs::path(flags.folder) / "onnx/model.onnx";
+  return !files_beside(flags.folder, file).variants.empty();
 }
 
 Json conclusions_of(const embedding::ImportedEncoder& imported) {
@@ -69,47 +82,63 @@ struct Package {
   std::string task;
   Verdict verdict;
   std::optional<MadeVariant> variant;
+  FolderVariants beside;
 };
 
 // That it loads, and has what its task needs, is seen before it is stored.
 Package store_folder(const fs::path& folder, const std::vector<Reference>& names, const ImportFlags& flags,
                      const fs::path& scratch, const Context& context) {
-  embedding::SentenceModel model = embedding::read_sentence_model(folder);
+  embedding::SentenceModel model = embedding::read_sentence_model(folder, flags.file);
   LocatedModel located;
   located.onnx_file = model.onnx_file;
   located.name = names.front().name;
   located.version = names.front().tag == "latest" ? "1.0.0" : names.front().tag;
   PackageContent content = package_content(located, flags.load.provider);
   for (const std::string& file : embedding::setting_files_in(folder)) content.files.push_back({folder / file, file});
-  LoadSettings settings = resolve_load(load_flags_beside(flags.quantize, flags.load), {}, located);
+  LoadSettings settings = resolve_load(load_flags_beside(flags.load), {}, located);
   if (!flags.load.precision.empty()) content.precision = settings.options.precision;
   const Signature signature = ModelInspector::inspect(located.onnx_file).signature;
   auto text_settings = pipeline::read_text_settings(located.onnx_file, nullptr, signature);
   const bool is_judge = text_settings && text_settings->task != pipeline::Task::none;
   std::optional<MadeVariant> variant;
+  const auto sentences = is_judge ? std::nullopt : std::optional(model);
   if (flags.quantize.given()) {
-    const auto sentences = is_judge ? std::nullopt : std::optional(model);
     variant =
         make_variant(flags.quantize, flags.load, settings.options, located.onnx_file, sentences, scratch, context);
-    add_to(content, *variant);
-    add_to(settings.options, *variant);
+  }
+  FolderVariants beside =
+      folder_variants(folder, located.onnx_file, sentences, flags.quantize, flags.load, settings.options, context);
+  std::vector<KeptVariant> kept;
+  if (variant) kept.push_back(variant->kept);
+  for (const FoundVariant& found : beside.found) kept.push_back(found.kept);
+  for (const KeptVariant& one : kept) {
+    add_to(content, one);
+    add_to(settings.options, one);
   }
   Runtime runtime(located.onnx_file, settings.options);
   if (is_judge) {
     const pipeline::Pipeline pipeline(*std::move(text_settings), signature);
     const std::string task(name_of(pipeline::task_names, pipeline.settings().task));
-    return {open_store().add(content, names), 0, task, runtime.verdict(), std::move(variant)};
+    return {open_store().add(content, names), 0, task, runtime.verdict(), std::move(variant), std::move(beside)};
   }
   const embedding::Embedder embedder(std::move(model), std::move(runtime));
-  return {open_store().add(content, names), embedder.encoder().dimension(), "", embedder.runtime().verdict(),
-          std::move(variant)};
+  return {open_store().add(content, names),
+          embedder.encoder().dimension(),
+          "",
+          embedder.runtime().verdict(),
+          std::move(variant),
+          std::move(beside)};
 }
 
 void import_folder(const ImportFlags& flags, Context& context) {
   if (flags.output.empty() && flags.tags.empty()) {
     throw Error(ErrorCode::usage, "import: say where to: -t NAME[:TAG] for the store, -o NEW for a folder");
   }
-  check_quantize_flags(flags.quantize, flags.load);
+  if (!flags.file.empty() && !flags.output.empty()) {
+    throw Error(ErrorCode::usage, "--file names an ONNX file that is there, and -o makes one: use one of them");
+  }
+  const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
+  check_quantize_flags(flags.quantize, flags.load, is_onnx && has_variants(flags));
   if (flags.quantize.given() && flags.tags.empty()) {
     throw Error(ErrorCode::usage, "--quantize: the variant is kept in the store: give -t NAME[:TAG]");
   }
@@ -119,7 +148,7 @@ void import_folder(const ImportFlags& flags, Context& context) {
   const ScratchFolder scratch;
   fs::path folder = flags.folder;
   // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
-  if (!flags.output.empty() || !has_onnx_file(folder)) {
+  if (!flags.output.empty() || !is_onnx) {
     const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
     imported = embedding::import_encoder(folder, target);
     folder = target;
@@ -139,6 +168,7 @@ void import_folder(const ImportFlags& flags, Context& context) {
       if (package->dimension != 0) said["dimension"] = package->dimension;
       if (!package->task.empty()) said["task"] = package->task;
       if (package->variant) said["quantization"] = json_of(*package->variant);
+      said["variants"] = json_of(package->beside);
       said["verdict"] = Json::parse(to_json(package->verdict));
     }
     print_data(said.dump());
@@ -147,6 +177,8 @@ void import_folder(const ImportFlags& flags, Context& context) {
   if (package) say(context, to_line(package->verdict));
   if (imported) print_conclusions(*imported, where);
   if (package && package->variant) print_data(report_of(*package->variant));
+  const std::string beside = package ? report_of(package->beside) : std::string();
+  if (!beside.empty()) print_data(beside);
   if (package) {
     print_data(fmt::format("stored: {}, {} files, {}", where, package->stored.package.files.size(),
                            package->task.empty() ? fmt::format("{} dimensions", package->dimension) : package->task));
@@ -170,6 +202,10 @@ void add_import(CLI::App& program, Context& context) {
   verb->add_option("-t,--tag", flags->tags, "keep it in the store under NAME[:TAG]; repeatable")
       ->allow_extra_args(false);
   verb->add_option("-o,--output", flags->output, "make a new folder of one with safetensors");
+  verb->add_option(
+      "--file", flags->file,
+      "the ONNX file of the folder that is the model (default: model.onnx, with what lies beside it in int8 "
+      "and fp16 as its variants)");
   add_load_flags(*verb, flags->load);
   add_quantize_flags(*verb, flags->quantize);
   verb->footer(

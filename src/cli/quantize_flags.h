@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/kept_variant.h"
 #include "cli/load_flags.h"
 #include "embedding/sentence_model.h"
 #include "gpux/model_info.h"
-#include "model/store.h"
 #include "runtime/precision_gate.h"
 
 namespace gpux::cli {
@@ -28,17 +28,17 @@ struct QuantizeFlags {
 /// `load`: the flags of the same verb, whose --min-cosine it shares.
 void add_quantize_flags(CLI::App& verb, QuantizeFlags& flags);
 
-/// Error usage where flags are given that only --quantize has a use for.
-void check_quantize_flags(const QuantizeFlags& flags, const LoadFlags& load);
+/// Error usage where flags are given that nothing has a use for. `has_others`: variants are there that --quantize need
+/// not make, to be compared all the same.
+void check_quantize_flags(const QuantizeFlags& flags, const LoadFlags& load, bool has_others = false);
 
 /// The flags with which the model itself is loaded: without the --min-cosine that is the variant's.
-LoadFlags load_flags_beside(const QuantizeFlags& flags, const LoadFlags& load);
+LoadFlags load_flags_beside(const LoadFlags& load);
 
 /// A variant that was made and is near enough to its model.
 struct MadeVariant {
+  KeptVariant kept;
   runtime::GatedVariant made;
-  std::filesystem::path file;
-  VariantPrecision precision;
   double min_cosine = 0;
   std::string what;  ///< that the cosines are of: "64 recorded texts"
 };
@@ -49,10 +49,6 @@ MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, cons
                          const std::filesystem::path& onnx_file,
                          const std::optional<embedding::SentenceModel>& sentences, const std::filesystem::path& folder,
                          const Context& context);
-
-/// As a part of the package that is stored, and of how the model is loaded.
-void add_to(PackageContent& content, const MadeVariant& made);
-void add_to(LoadOptions& options, const MadeVariant& made);
 
 /// What was done and how near it is, for people: some lines.
 std::string report_of(const MadeVariant& made);

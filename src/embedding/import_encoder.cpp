@@ -84,9 +84,7 @@ fs::path weights_in(const fs::path& folder, const fs::path& transformer) {
                   fmt::format("'{}' holds {} already: it can be used as it is", folder.string(), file));
     }
   }
-  for (const char* file : {"model.safetensors", "model.safetensors.index.json"}) {
-    if (fs::is_regular_file(transformer / file, unreadable)) return transformer / file;
-  }
+  if (const auto weights = onnx::safetensors_in(transformer)) return *weights;
   const bool is_torch = fs::exists(transformer / "pytorch_model.bin", unreadable);
   throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors{}", folder.string(),
                                                 is_torch ? "; pytorch_model.bin holds code and is not read" : ""));

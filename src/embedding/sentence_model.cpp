@@ -13,7 +13,9 @@
 #include "base/spelling.h"
 #include "embedding/dense.h"
 #include "gpux/error.h"
+#include "model/exported_files.h"
 #include "model/json_settings.h"
+#include "onnx/safetensors.h"
 
 namespace gpux::embedding {
 namespace {
@@ -31,7 +33,7 @@ fs::path folder_below(const fs::path& root, const JsonSettings& modules, const s
   if (relative.is_absolute() || (!relative.empty() && *relative.begin() == "..")) {
     modules.refuse(fmt::format("the path '{}' leads out of the folder", path));
   }
-  return path.empty() ? root : root / relative;
+  return path.empty() || relative == "." || relative == "./" ? root : root / relative;
 }
 
 std::vector<Module> read_modules(const fs::path& root, const JsonSettings& settings) {
@@ -121,6 +123,39 @@ fs::path find_file(const fs::path& folder, const fs::path& root, const std::vect
     }
   }
   throw Error(ErrorCode::not_found, fmt::format("'{}' has no {}: looked for {}", root.string(), what, join(names)));
+}
+
+fs::path find_onnx_file(const fs::path& folder, const fs::path& root) {
+  std::error_code unreadable;
+  std::vector<fs::path> others;
+  for (const fs::path& place : folder == root ? std::vector{root} : std::vector{folder, root}) {
+    for (const char* name : {"model.onnx", "onnx/model.onnx"}) {
+      if (fs::is_regular_file(place / name, unreadable)) return place / name;
+    }
+    for (const std::string& name : exported_files_in(place)) others.push_back(place / name);
+  }
+  if (others.size() == 1) return others.front();
+  if (!others.empty()) {
+    std::vector<std::string> names;
+    for (const fs::path& other : others) names.push_back(other.lexically_relative(root).generic_string());
+    throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.onnx but {}: gpux import says with --file which "
+                                                  "one is the model",
+                                                  root.string(), join(names)));
+  }
+  throw Error(ErrorCode::not_found,
+              onnx::safetensors_in(folder)
+                  ? fmt::format("'{}' has no ONNX file: gpux import makes one of its model.safetensors", root.string())
+                  : fmt::format("'{}' has no ONNX file: looked for model.onnx, onnx/model.onnx", root.string()));
+}
+
+fs::path named_onnx_file(const fs::path& folder, const fs::path& name) {
+  const fs::path relative = name.lexically_normal();
+  if (relative.is_absolute() || *relative.begin() == "..") {
+    throw Error(ErrorCode::usage,
+                fmt::format("--file '{}' leads out of '{}': accepted is the name of an ONNX file in it", name.string(),
+                            folder.string()));
+  }
+  return find_file(folder, folder, {relative.generic_string()}, "ONNX file");
 }
 
 // RoBERTa and its kin count positions from behind the padding token's id, so that many cannot be used.
@@ -221,10 +256,11 @@ std::optional<SentenceModel> sentence_model_of(const fs::path& onnx_file) {
   return model;
 }
 
-SentenceModel read_sentence_model(const fs::path& folder) {
+SentenceModel read_sentence_model(const fs::path& folder, const fs::path& onnx_file) {
   SentenceModel model = read_sentence_settings(folder);
   model.tokenizer_file = find_file(model.transformer_folder, folder, {"tokenizer.json"}, "tokenizer");
-  model.onnx_file = find_file(model.transformer_folder, folder, {"model.onnx", "onnx/model.onnx"}, "ONNX file");
+  model.onnx_file =
+      onnx_file.empty() ? find_onnx_file(model.transformer_folder, folder) : named_onnx_file(folder, onnx_file);
   return model;
 }
 

@@ -50,13 +50,14 @@ TokenLimits read_token_limits(const std::filesystem::path& folder);
 std::optional<std::filesystem::path> tokenizer_folder_of(const std::filesystem::path& onnx_file);
 
 /// Reads, below `folder`:
-/// - tokenizer.json, and model.onnx or onnx/model.onnx: looked for, not read;
+/// - tokenizer.json, and the ONNX file: looked for, not read. It is `onnx_file`, relative to the folder, where that is
+///   given; else model.onnx, onnx/model.onnx, or the only one in these places;
 /// - modules.json: Transformer, Pooling, Normalize. Without it: mean pooling, no normalisation;
 /// - config.json of the Pooling: pooling_mode or pooling_mode_*, include_prompt;
 /// - sentence_bert_config.json, tokenizer_config.json, config.json: the least of their limits counts;
 /// - config_sentence_transformers.json: prompts, default_prompt_name.
 /// Errors not_found; invalid_model with the file's name for what is malformed or cannot be done.
-SentenceModel read_sentence_model(const std::filesystem::path& folder);
+SentenceModel read_sentence_model(const std::filesystem::path& folder, const std::filesystem::path& onnx_file = {});
 
 /// The sentence model that an ONNX file is part of, in its tokenizer_folder_of(). Empty where there is none. Errors as
 /// above.

@@ -68,7 +68,7 @@ bool same_together_as_alone(const SentenceEncoder& encoder, const Runtime& runti
 
 runtime::BatchLimits find_batch_limits(const SentenceEncoder& encoder, const Runtime& runtime) {
   const std::vector<std::string>& active = runtime.verdict().active;
-  const bool on_cpu = active.size() == 1 && active.front() == "cpu";
+  const bool on_cpu = active.size() == 1 && (active.front() == "cpu" || active.front() == "encoder");
   // Past about so many tokens a processor is as busy as it gets, and the others wait.
   const runtime::BatchLimits of_processor{.max_rows = 16, .max_cost = 256};
   const runtime::BatchLimits of_device{.max_rows = 128, .max_cost = 8192};

@@ -94,4 +94,19 @@ PackageContent package_content(const LocatedModel& model, const std::string& pro
   return content;
 }
 
+void add_onnx_file(PackageContent& content, const fs::path& source, const std::string& name) {
+  // As a package of its own first: what it would hide is not to go missing.
+  PackageContent own;
+  Collector(own).add_onnx(source, name);
+  for (PackageFile& file : own.files) {
+    const bool is_taken =
+        std::ranges::any_of(content.files, [&](const auto& other) { return other.name == file.name; });
+    if (is_taken) {
+      throw Error(ErrorCode::invalid_config,
+                  fmt::format("two files of the package would be called {}", in_quotes(file.name)));
+    }
+    content.files.push_back(std::move(file));
+  }
+}
+
 }  // namespace gpux

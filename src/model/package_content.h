@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "model/locate.h"
@@ -12,5 +13,9 @@ namespace gpux {
 /// Errors: invalid_config where gpux.yml cannot go into a package; invalid_model where a file is no ONNX file or
 /// external data is missing; not_found.
 PackageContent package_content(const LocatedModel& model, const std::string& provider);
+
+/// Another ONNX file of it, with its external data, as `name`. Errors invalid_model, not_found; invalid_config where a
+/// file of that name is among them already.
+void add_onnx_file(PackageContent& content, const std::filesystem::path& source, const std::string& name);
 
 }  // namespace gpux

@@ -24,6 +24,32 @@ bool same_type(const ValueType& declared, const ValueType& actual) {
          std::equal(declared.inner.begin(), declared.inner.end(), actual.inner.begin(), actual.inner.end(), same_type);
 }
 
+bool same_rank(const ValueType& a, const ValueType& b) {
+  return !a.dimensions || !b.dimensions || a.dimensions->size() == b.dimensions->size();
+}
+
+std::string difference(const std::vector<SignatureEntry>& model, const std::vector<SignatureEntry>& other,
+                       std::string_view noun) {
+  const auto named = [](const std::vector<SignatureEntry>& entries, const std::string& name) {
+    return std::find_if(entries.begin(), entries.end(),
+                        [&](const SignatureEntry& entry) { return entry.name == name; });
+  };
+  for (const SignatureEntry& entry : model) {
+    const auto found = named(other, entry.name);
+    if (found == other.end()) return fmt::format("it has no {} {}", noun, in_quotes(entry.name));
+    if (!same_rank(entry.type, found->type) || !same_type(entry.type, found->type)) {
+      return fmt::format("its {} {} is {}, and the model's {}", noun, in_quotes(entry.name), to_string(found->type),
+                         to_string(entry.type));
+    }
+  }
+  for (const SignatureEntry& entry : other) {
+    if (named(model, entry.name) == model.end()) {
+      return fmt::format("the model has no {} {}", noun, in_quotes(entry.name));
+    }
+  }
+  return {};
+}
+
 std::string shape_text(const ValueType& type) {
   const std::string text = to_string(type);
   return type.dimensions ? text : text.substr(0, text.find('['));
@@ -112,6 +138,11 @@ std::vector<std::string> compare(const ProjectFile& project, const Signature& si
   }
   if (project.outputs) comparison.compare(*project.outputs, signature.outputs, "output");
   return comparison.take();
+}
+
+std::string difference(const Signature& model, const Signature& other) {
+  std::string found = difference(model.inputs, other.inputs, "input");
+  return found.empty() ? difference(model.outputs, other.outputs, "output") : found;
 }
 
 void require_match(const ProjectFile& project, const Signature& signature) {

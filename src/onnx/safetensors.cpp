@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpux/error.h"
+#include "onnx/text.h"
 #include "tensor/small_float.h"
 
 namespace gpux::onnx {
@@ -34,6 +35,14 @@ T load(const std::byte* bytes) noexcept {
 
 }  // namespace
 
+std::optional<std::filesystem::path> safetensors_in(const std::filesystem::path& folder) {
+  std::error_code unreadable;
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (std::filesystem::is_regular_file(folder / name, unreadable)) return folder / name;
+  }
+  return std::nullopt;
+}
+
 Safetensors::Safetensors(const std::filesystem::path& file) : file_name_(file.filename().string()) {
   if (file.extension() != ".json") {
     add(file);
@@ -49,8 +58,8 @@ Safetensors::Safetensors(const std::filesystem::path& file) : file_name_(file.fi
     const std::filesystem::path path = part.is_string() ? part.get<std::string>() : "";
     if (path.empty() || path != path.filename()) {
       throw Error(ErrorCode::invalid_model,
-                  fmt::format("{}: '{}' lies in {}; the name of a file beside it is accepted", file_name_, name,
-                              part.dump(-1, ' ', false, json::error_handler_t::replace)));
+                  fmt::format("{}: {} lies in {}; the name of a file beside it is accepted", file_name_, quote(name),
+                              part.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
     }
     parts.insert(path.string());
   }
@@ -78,21 +87,22 @@ void Safetensors::add(const std::filesystem::path& file) {
       entry.type = said.at("dtype").get<std::string>();
       entry.shape = said.at("shape").get<Shape>();
       const auto places = said.at("data_offsets").get<std::array<std::uint64_t, 2>>();
-      if (places[0] > places[1] || places[1] > data.size()) throw refuse(fmt::format("'{}' lies outside of it", name));
+      if (places[0] > places[1] || places[1] > data.size())
+        throw refuse(fmt::format("{} lies outside of it", quote(name)));
       entry.bytes = data.subspan(places[0], places[1] - places[0]);
     } catch (const json::exception&) {
-      throw refuse(fmt::format("its header says of '{}' no dtype, shape and data_offsets", name));
+      throw refuse(fmt::format("its header says of {} no dtype, shape and data_offsets", quote(name)));
     }
     const std::optional<std::size_t> size = bytes_of(entry.type);
     std::uint64_t expected = size.value_or(0);
     for (const std::int64_t dimension : entry.shape) {
       if (dimension < 0 || (dimension != 0 && expected > data.size() / static_cast<std::uint64_t>(dimension))) {
-        throw refuse(fmt::format("the sizes of '{}' are larger than the file", name));
+        throw refuse(fmt::format("the sizes of {} are larger than the file", quote(name)));
       }
       expected *= static_cast<std::uint64_t>(dimension);
     }
     if (size && expected != entry.bytes.size())
-      throw refuse(fmt::format("'{}' has not as many bytes as its sizes", name));
+      throw refuse(fmt::format("{} has not as many bytes as its sizes", quote(name)));
     tensors_.emplace(name, std::move(entry));
   }
 }
@@ -106,7 +116,7 @@ std::vector<std::string> Safetensors::names() const {
 const Safetensors::Entry& Safetensors::entry(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
-    throw Error(ErrorCode::invalid_model, fmt::format("{} has no tensor '{}'", file_name_, name));
+    throw Error(ErrorCode::invalid_model, fmt::format("{} has no tensor {}", file_name_, quote(name)));
   }
   return found->second;
 }
@@ -118,9 +128,14 @@ const Shape& Safetensors::shape(std::string_view name) const {
 std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape) const {
   const Entry& found = entry(name);
   if (found.shape != shape) {
-    throw Error(ErrorCode::invalid_model, fmt::format("{}: '{}' has the sizes {}, and {} are expected", file_name_,
-                                                      name, to_string(std::span<const std::int64_t>(found.shape)),
-                                                      to_string(std::span<const std::int64_t>(shape))));
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("{}: {} has the sizes {}, and {} are expected", file_name_, quote(name),
+                            to_string(std::span<const std::int64_t>(found.shape)),
+                            to_string(std::span<const std::int64_t>(shape))));
+  }
+  if (found.type != "F32" && found.type != "F64" && found.type != "F16" && found.type != "BF16") {
+    throw Error(ErrorCode::invalid_model, fmt::format("{}: {} is {}; F32, F16, BF16 and F64 are read", file_name_,
+                                                      quote(name), quote(found.type)));
   }
   std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
   const std::byte* const bytes = found.bytes.data();
@@ -128,14 +143,11 @@ std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape
     if (!values.empty()) std::memcpy(values.data(), bytes, found.bytes.size());
   } else if (found.type == "F64") {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(load<double>(bytes + 8 * i));
-  } else if (found.type == "F16" || found.type == "BF16") {
+  } else {
     const ElementType type = found.type == "F16" ? ElementType::float16 : ElementType::bfloat16;
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = static_cast<float>(small_float_value(type, load<std::uint16_t>(bytes + 2 * i)));
     }
-  } else {
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("{}: '{}' is {}; F32, F16, BF16 and F64 are read", file_name_, name, found.type));
   }
   return values;
 }

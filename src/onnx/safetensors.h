@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "gpux/tensor.h"
 
 namespace gpux::onnx {
+
+/// model.safetensors, or model.safetensors.index.json, of the folder; empty where it has neither.
+std::optional<std::filesystem::path> safetensors_in(const std::filesystem::path& folder);
 
 /// The tensors of a .safetensors file (format: github.com/huggingface/safetensors, "Format"), or of the several files
 /// beside a .safetensors.index.json, as transformers cuts large models. The files stay mapped.

@@ -303,6 +303,11 @@ bool apply_openvino_precision(const std::string& precision, ResolvedOptions& opt
 
 bool apply_precision(const ProviderRow& row, const std::string& precision, ResolvedOptions& options) {
   if (row.id == "openvino") return apply_openvino_precision(precision, options);
+  if (const OptionRow* own = find_option(row, "precision"); own != nullptr) {
+    if (std::ranges::find(own->choices, precision) == own->choices.end()) return false;
+    put_unless_said(options, "precision", precision);
+    return true;
+  }
   if (precision == "fp32") return true;  // everybody's default
   for (const char* prefix : {"trt_", "migraphx_"}) {
     const std::string name = std::string(prefix) + precision + "_enable";

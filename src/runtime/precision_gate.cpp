@@ -51,25 +51,28 @@ double nearness(const NamedValues& expected, const NamedValues& got) {
   return least;
 }
 
+LoadOptions on_the_cpu(LoadOptions load) {
+  load.provider = "cpu";
+  load.provider_from = "--quantize";
+  load.precision.clear();
+  load.precision_variants.clear();
+  load.optimized_graphs.clear();
+  load.optimized_model.clear();
+  return load;
+}
+
 /// One model being made.
 class Gate {
  public:
   Gate(const std::filesystem::path& model, const std::filesystem::path& file, const Ask& ask,
        const GateOptions& options)
-      : model_(model), file_(file), ask_(ask), options_(options), load_(options.load) {
-    load_.provider = "cpu";
-    load_.provider_from = "--quantize";
-    load_.precision.clear();
-    load_.precision_variants.clear();
-    load_.optimized_graphs.clear();
-    load_.optimized_model.clear();
+      : model_(model), file_(file), ask_(ask), options_(options), load_(on_the_cpu(options.load)) {
     quantize_options_.reduce_range = options.reduce_range;
   }
 
   GatedVariant run() {
     tell("the model's own answers");
-    expected_ = ask_(Runtime(model_, load_));
-    if (expected_.empty()) throw Error(ErrorCode::invalid_input, "there are no samples to compare answers on");
+    expected_ = answers_on_cpu(model_, ask_, load_);
     tell("converting");
     const onnx::QuantizedModel all = converted(quantize_options_);
     require_some(all);
@@ -173,6 +176,12 @@ Agreement agreement(const Answers& expected, const Answers& got) {
   result.mean =
       std::accumulate(result.cosines.begin(), result.cosines.end(), 0.0) / static_cast<double>(result.cosines.size());
   return result;
+}
+
+Answers answers_on_cpu(const std::filesystem::path& model, const Ask& ask, const LoadOptions& load) {
+  Answers answers = ask(Runtime(model, on_the_cpu(load)));
+  if (answers.empty()) throw Error(ErrorCode::invalid_input, "there are no samples to compare answers on");
+  return answers;
 }
 
 GatedVariant make_gated_variant(const std::filesystem::path& model, const std::filesystem::path& file, const Ask& ask,

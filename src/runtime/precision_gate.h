@@ -46,6 +46,10 @@ struct Exclusion {
   double alone = 0;  ///< mean cosine with this node quantized and no other
 };
 
+/// What `model` answers on the CPU, loaded as `load` says for the rest. Errors as of Runtime and `ask`; invalid_input
+/// where there are no samples.
+Answers answers_on_cpu(const std::filesystem::path& model, const Ask& ask, const LoadOptions& load);
+
 /// What was written, and how it compares.
 struct GatedVariant {
   std::vector<onnx::QuantizedNode> quantized, left_alone;  ///< left alone for reasons of their own

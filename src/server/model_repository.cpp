@@ -279,7 +279,8 @@ struct ModelRepository::State {
     }
     dropped.clear();
     if (failure) {
-      log::warning("model {} {}: {}", source.name, source.version, failure->message());
+      log::warning("model {}{}{}: {}", source.name, source.version.empty() ? "" : " ", source.version,
+                   failure->message());
     } else {
       log::info("model {} {} is ready: {}", source.name, source.version, to_line(loaded->runtime().verdict()));
     }
@@ -342,16 +343,31 @@ struct ModelRepository::State {
     }
   }
 
-  // Forgets versions that are no longer among the sources, of one model or of all.
+  // Served, or as soon as it is asked for.
+  static bool is_served(const Entry& entry) { return entry.model || entry.state == ModelState::evicted; }
+
+  // There are versions to take the place of others, and none of them is served yet.
+  static bool awaits_successor(const Versions& versions, const std::set<std::string_view>& successors) {
+    return !successors.empty() && std::ranges::none_of(versions, [&](const auto& version) {
+      return successors.contains(version.first) && (is_served(version.second) || version.second.unloaded_on_request);
+    });
+  }
+
+  // Forgets versions that are no longer among the sources, of one model or of all; but those that are served go on
+  // until one that is among them is.
   void drop_vanished(const std::vector<ModelSource>& there, const std::string* only) {
-    std::set<std::pair<std::string_view, std::string_view>> known;
-    for (const ModelSource& source : there) known.insert({source.name, source.version});
+    std::map<std::string_view, std::set<std::string_view>> known;
+    for (const ModelSource& source : there) known[source.name].insert(source.version);
     std::vector<Entry> dropped;
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
     for (auto model = models.begin(); model != models.end();) {
       Versions& versions = model->second;
+      const auto named = known.find(model->first);
+      const std::set<std::string_view> successors = named == known.end() ? std::set<std::string_view>() : named->second;
+      const bool keeps_served = awaits_successor(versions, successors);
       for (auto version = versions.begin(); version != versions.end();) {
-        const bool stays = (only != nullptr && model->first != *only) || known.contains({model->first, version->first});
+        const bool stays = (only != nullptr && model->first != *only) || successors.contains(version->first) ||
+                           (keeps_served && is_served(version->second));
         if (stays) {
           ++version;
           continue;
@@ -360,6 +376,11 @@ struct ModelRepository::State {
         version = versions.erase(version);
       }
       model = versions.empty() ? models.erase(model) : std::next(model);
+    }
+    lock.unlock();
+    for (const Entry& entry : dropped) {
+      const Error gone(ErrorCode::not_found, fmt::format("model '{}' is no longer there", entry.source.name));
+      for (const Waiter& waiter : entry.waiters) waiter.fail(gone);
     }
   }
 

@@ -70,7 +70,7 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shar
 
 // What /v2/repository/… may be given: an object without members, or one of those that are said to be ignored.
 void read_no_parameters(std::string_view body, std::initializer_list<std::string_view> accepted) {
-  if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) return;
+  if (body.empty()) return;
   for (const JsonInput& member : split_object(body)) {
     if (member.name != "parameters") {
       throw Error(ErrorCode::invalid_input, fmt::format("the request has no member '{}'", member.name.substr(0, 60)));
@@ -159,7 +159,7 @@ void Service::open_inference_statistics(const Call& call) {
 void Service::repository_index(const Call& call) {
   bool only_ready = false;
   const std::string_view body = call.request().body.text();
-  if (body.find_first_not_of(" \t\r\n") != std::string_view::npos) {
+  if (!body.empty()) {
     for (const JsonInput& member : split_object(body)) {
       if (member.name != "ready" || (member.raw != "true" && member.raw != "false")) {
         throw Error(ErrorCode::invalid_input, "accepted is {\"ready\": true} or {\"ready\": false}");

@@ -110,16 +110,25 @@ Json any_of(Json alternatives) {
 // As text-embeddings-inference has it.
 Json classify_schema() {
   const Json text{{"type", "string"}}, flag{{"type", Json::array({"boolean", "null"})}};
-  const Json one{{"type", "array"}, {"items", text}, {"minItems", 1}, {"maxItems", 1}};
-  Json inputs = any_of(
-      Json::array({text, one, Json{{"type", "array"}, {"items", one}, {"minItems", 1}, {"maxItems", most_texts}}}));
+  const auto list_of = [](Json items, std::size_t least, std::size_t most) -> Json {
+    return {{"type", "array"}, {"items", std::move(items)}, {"minItems", least}, {"maxItems", most}};
+  };
+  // A list of lists has texts, or pairs of texts, and not both.
+  const Json one = list_of(text, 1, 1), pair = list_of(text, 2, 2);
+  Json inputs =
+      any_of(Json::array({text, list_of(text, 1, 2), list_of(one, 1, most_texts), list_of(pair, 1, most_texts)}));
   const Json parameters{{"type", Json::array({"object", "null"})},
                         {"properties",
                          {{"function_to_apply", {{"enum", Json::array({"none", "softmax", "sigmoid", nullptr})}}},
                           {"top_k", {{"type", Json::array({"integer", "null"})}, {"minimum", 1}}}}},
                         {"additionalProperties", false}};
   return {{"type", "object"},
-          {"properties", {{"inputs", std::move(inputs)}, {"raw_scores", flag}, {"parameters", parameters}}},
+          {"properties",
+           {{"inputs", std::move(inputs)},
+            {"raw_scores", flag},
+            {"truncate", flag},
+            {"truncation_direction", {{"enum", Json::array({"Left", "Right", "left", "right", nullptr})}}},
+            {"parameters", parameters}}},
           {"required", Json::array({"inputs"})},
           {"additionalProperties", false}};
 }
@@ -131,7 +140,11 @@ Json predict_request_schema(const std::vector<const ServedModel*>& models) {
     const auto& own = model->runtime().info().signature.inputs;
     Json item = item_schema(own, false);
     if (model->pipeline()) {
-      item = any_of(Json::array({item_schema(model->pipeline()->text_inputs(), false), std::move(item)}));
+      const auto& texts = model->pipeline()->text_inputs();
+      item = any_of(Json::array({item_schema(texts, false), std::move(item)}));
+      if (std::ranges::count_if(texts, &SignatureEntry::required) == 1) {
+        accepted.push_back(value_schema(texts.front().type, false));
+      }
     } else if (own.size() == 1) {
       accepted.push_back(value_schema(own.front().type, false));
     }

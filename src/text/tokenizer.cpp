@@ -1,8 +1,13 @@
 #include "text/tokenizer.h"
 
+#include <map>
+#include <mutex>
+#include <utility>
+
 #include <gpux_text.h>
 
 #include "base/files.h"
+#include "base/sha256.h"
 #include "gpux/error.h"
 
 namespace gpux::text {
@@ -85,15 +90,19 @@ struct Tokenizer::State {
   ~State() { gpux_tokenizer_close(tokenizer); }
 };
 
-Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
-
-Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
-Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
-Tokenizer::~Tokenizer() = default;
-
 Tokenizer Tokenizer::from_json(std::string_view json) {
-  auto state = std::make_unique<State>();
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<const State>> open;
+  const std::string key = sha256_of(json);
+  // Whoever comes while another opens the same one waits for it.
+  const std::lock_guard lock(mutex);
+  if (const auto found = open.find(key); found != open.end()) {
+    if (auto state = found->second.lock()) return Tokenizer(std::move(state));
+  }
+  auto state = std::make_shared<State>();
   check(gpux_tokenizer_open(json.data(), json.size(), &state->tokenizer), ErrorCode::invalid_model);
+  std::erase_if(open, [](const auto& other) { return other.second.expired(); });
+  open[key] = state;
   return Tokenizer(std::move(state));
 }
 

@@ -51,16 +51,17 @@ class Encoding {
 };
 
 /// What tokenizer.json says, by Hugging Face's own library. Its truncation and padding do not count: each call says
-/// what it wants. Never changed once it is made: may be used by several threads at once.
+/// what it wants. Never changed once it is made: may be used by several threads at once. Copies are the same one, and
+/// so are those made of the same text while one of them lives: vocabularies are large.
 class Tokenizer {
  public:
   /// Errors not_found, storage, invalid_model (it is no tokenizer).
   static Tokenizer from_file(const std::filesystem::path& tokenizer_json);
   /// Error invalid_model.
   static Tokenizer from_json(std::string_view json);
-  Tokenizer(Tokenizer&&) noexcept;
-  Tokenizer& operator=(Tokenizer&&) noexcept;
-  ~Tokenizer();
+
+  /// Whether they are the same one.
+  bool operator==(const Tokenizer&) const = default;
 
   /// `text` is UTF-8; bytes that are not are read as U+FFFD. Error invalid_input.
   [[nodiscard]] Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
@@ -78,10 +79,12 @@ class Tokenizer {
 
  private:
   struct State;
-  explicit Tokenizer(std::unique_ptr<State> state);
+
+  explicit Tokenizer(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
   [[nodiscard]] Encoding encode(std::string_view text, const std::string_view* pair,
                                 const EncodeOptions& options) const;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<const State> state_;
 };
 
 }  // namespace gpux::text

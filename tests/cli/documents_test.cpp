@@ -129,7 +129,7 @@ TEST_F(Documents, WorkAsTypedOrNameWhatReplacedThem) {
       {"validate", 2, "gpux inspect"},
       {"benchmark model-name", 2, "gpux bench"},
       {"optimize model-name", 2, "gpux build --optimize"},
-      {"quantize model-name", 2, "quantizes nothing"},
+      {"quantize model-name", 2, "gpux build --quantize int8"},
       {"convert model.pt", 2, "converts nothing"},
       {"batch model-name", 2, "a list of objects"},
       {"ps"},

@@ -3,11 +3,13 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/machine.h"
 #include "base/sha256.h"
 #include "cli/program.h"
 #include "embedding/encoder_folder.h"
@@ -280,6 +282,98 @@ TEST_F(Quantize, RefusesByOneLineAndKeepsNothing) {
     }
   }
   EXPECT_EQ(run({"inspect", "m"}).code, 7);
+}
+
+// As Optimum and transformers.js leave folders.
+TEST_F(Quantize, KeepsWhatLiesBesideTheModel) {
+  const fs::path exports = gpux_.folder().path() / "encoder/onnx";
+  const auto copy_made = [&](const std::string& precision, const std::string& name) {
+    ASSERT_EQ(run({"import", "encoder", "-t", precision, "--quantize", precision}).code, 0);
+    const Json info = run({"inspect", precision, "--json"}).json();
+    const fs::path model = info.at("model_info").at("path").get<std::string>();
+    fs::copy_file(model.parent_path() / precision / "model.onnx", gpux_.folder().path() / name);
+  };
+  copy_made("int8", "int8.onnx");
+  copy_made("fp16", "fp16.onnx");
+  fs::rename(gpux_.folder().path() / "int8.onnx", exports / "model_quantized.onnx");
+  fs::rename(gpux_.folder().path() / "fp16.onnx", exports / "model_fp16.onnx");
+  gpux_.folder().write("encoder/onnx/model_int8.onnx", "no model");
+  gpux_.folder().write("encoder/onnx/model_q4.onnx", "no model");
+
+  const auto imported = [&](const Words& more) {
+    Words words{"import", "encoder", "-t", "mini", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.json().at("variants");
+  };
+  const auto reasons = [](const Json& variants) {
+    std::map<std::string, std::string> reasons;
+    for (const Json& one : variants.at("left_out")) reasons[one.at("file")] = one.at("reason");
+    return reasons;
+  };
+  const Json said = imported({});
+  std::map<std::string, Json> kept;
+  for (const Json& one : said.at("kept")) kept[one.at("precision")] = one;
+  ASSERT_TRUE(kept.contains("fp16")) << said;
+  EXPECT_EQ(kept.at("fp16").at("file"), "onnx/model_fp16.onnx");
+  EXPECT_EQ(kept.at("fp16").at("compared_on"), "64 recorded texts");
+  EXPECT_GE(kept.at("fp16").at("mean_cosine"), 0.999);
+  EXPECT_THAT(reasons(said).at("onnx/model_q4.onnx"), HasSubstr("no precision"));
+  const Json variants = run({"inspect", "mini", "--json"}).json().at("package").at("variants");
+  EXPECT_EQ(variants.size(), kept.size());
+  if (adds_byte_products_exactly()) {
+    EXPECT_EQ(kept.at("int8").at("file"), "onnx/model_quantized.onnx");
+    EXPECT_THAT(reasons(said).at("onnx/model_int8.onnx"), HasSubstr("is kept for int8"));
+    const Json own = vectors_of({}), asked = vectors_of({"--precision", "int8"});
+    EXPECT_NE(own.at(0).at("vector"), asked.at(0).at("vector"));
+    EXPECT_GT(cosine(own.at(0).at("vector"), asked.at(0).at("vector")), 0.9);
+
+    // One that cannot be used leaves the place to the next.
+    fs::rename(exports / "model_int8.onnx", exports / "model_qint8_avx512.onnx");
+    EXPECT_THAT(reasons(imported({})).at("onnx/model_qint8_avx512.onnx"), HasSubstr("is not an ONNX model"));
+    fs::remove(exports / "model_qint8_avx512.onnx");
+    EXPECT_THAT(reasons(imported({"--quantize", "int8"})).at("onnx/model_quantized.onnx"),
+                HasSubstr("--quantize int8 makes one"));
+  }
+
+  EXPECT_THAT(reasons(imported({"--min-cosine", "1"})).at("onnx/model_fp16.onnx"),
+              HasSubstr("on 64 recorded texts is 0.999"));
+  gpux_.folder().write("texts.txt", "one\ntwo\n");
+  EXPECT_EQ(imported({"--texts", "texts.txt"}).at("kept").at(0).at("compared_on"), "2 texts");
+
+  // Another signature.
+  fs::copy_file(GPUX_SOURCE_DIR "/tests/embedding/encoder_variant.onnx", exports / "model_fp16.onnx",
+                fs::copy_options::overwrite_existing);
+  EXPECT_THAT(reasons(imported({})).at("onnx/model_fp16.onnx"), HasSubstr("int32"));
+
+  // What nothing has a use for is refused.
+  EXPECT_EQ(run({"import", "encoder", "-t", "mini", "--file", "onnx/model_fp16.onnx", "--texts", "none.txt"}).code, 2);
+  gpux_.folder().write("empty.txt", "");
+  const Outcome nothing = run({"import", "encoder", "-t", "mini", "--texts", "empty.txt"});
+  EXPECT_EQ(nothing.code, 6);
+  EXPECT_THAT(nothing.err, HasSubstr("--texts 'empty.txt' holds no text"));
+
+  // The one that is named is the model, and stands alone.
+  EXPECT_EQ(imported({"--file", "onnx/model_fp16.onnx"}), (Json{{"kept", Json::array()}, {"left_out", Json::array()}}));
+  EXPECT_EQ(run({"inspect", "mini", "--json"}).json().at("package").at("model_file"), "model_fp16.onnx");
+  EXPECT_EQ(vectors_of({}).size(), 2U);
+
+  fs::remove(exports / "model.onnx");
+  for (const char* file : {"../encoder/onnx/model_fp16.onnx", "/tmp/model.onnx"}) {
+    const Outcome outside = run({"import", "encoder", "-t", "mini", "--file", file});
+    EXPECT_EQ(outside.code, 2);
+    EXPECT_THAT(outside.err, HasSubstr("leads out of 'encoder'"));
+  }
+
+  const Outcome several = run({"import", "encoder", "-t", "mini"});
+  EXPECT_EQ(several.code, 7);
+  EXPECT_THAT(several.err, AllOf(HasSubstr("no model.onnx but onnx/model_fp16.onnx, "), HasSubstr("--file")));
+  EXPECT_EQ(run({"import", "encoder", "-t", "mini", "--file", "model.onnx"}).code, 7);
+  EXPECT_EQ(run({"import", "encoder", "-o", "made", "--file", "onnx/model_fp16.onnx"}).code, 2);
+  for (const char* name : {"model_q4.onnx", "model_quantized.onnx"}) fs::remove(exports / name);
+  fs::remove(exports / "model_int8.onnx");
+  EXPECT_EQ(run({"import", "encoder", "-t", "mini"}).code, 0);
 }
 
 TEST_F(Quantize, TellsPeopleWhatBecameOfIt) {

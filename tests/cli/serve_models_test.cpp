@@ -89,6 +89,22 @@ TEST(ServedModels, ComeFromAFolderThatIsWatched) {
   gpux.folder().write("models/adder/11/model.onnx", "damaged");
   EXPECT_TRUE(http::eventually([&] { return server.log().find("model adder 11: ") != std::string::npos; }));
   EXPECT_EQ(server.json(post("/models/adder/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  // Nor does one whose file is still on its way take its place.
+  fs::create_directories(folder / "adder/12");
+  EXPECT_TRUE(http::eventually([&] { return server.log().find("model adder 12: ") != std::string::npos; }));
+  EXPECT_EQ(server.json(get("/v2/models/adder")).at("versions"), Json::parse(R"(["11"])"));
+  EXPECT_EQ(server.json(post("/models/adder/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  place(folder / "adder/12/model.onnx", "add.onnx");
+  EXPECT_TRUE(http::eventually([&] { return index_of(server).dump().find(R"("11")") == std::string::npos; }));
+  EXPECT_EQ(server.json(get("/v2/models/adder")).at("versions"), Json::parse(R"(["12"])"));
+  // What is wrong now is said, not what was.
+  gpux.folder().write("models/adder/13/gpux.yml", "name: [");
+  EXPECT_TRUE(http::eventually([&] { return index_of(server).dump().find("gpux.yml:") != std::string::npos; }));
+  EXPECT_THAT(index_of(server).dump(), Not(HasSubstr(folder.string())));
+  fs::remove_all(folder / "adder/13");
+  // A model goes with its last version.
+  for (const char* version : {"2", "10", "11", "12"}) fs::remove_all(folder / "adder" / version);
+  EXPECT_TRUE(http::eventually([&] { return state_of(server, "adder") == "none"; }));
   fs::remove_all(folder / "broken");
   EXPECT_TRUE(http::eventually([&] { return state_of(server, "broken") == "none"; }));
   server.signal(SIGTERM);

@@ -99,7 +99,9 @@ TEST_F(ServeText, SharesRunsAsItIsTold) {
     EXPECT_EQ(server.json(get("/info"))["max_batch_size"], rows);
     const Json vectors = server.json(post("/embed", body_of(texts)));
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      if (near == 0) EXPECT_EQ(vectors[i], expected[i]);
+      if (near == 0) {
+        EXPECT_EQ(vectors[i], expected[i]);
+      }
       for (std::size_t k = 0; k < expected[i].size(); ++k) {
         EXPECT_NEAR(vectors[i][k].get<double>(), expected[i][k].get<double>(), near);
       }

@@ -143,10 +143,14 @@ TEST_F(LocateTest, PacksExternalDataAndFurtherFiles) {
   folder_.write("net/vocab.json", "{}");
   folder_.write("net/own.yml",
                 "name: net\nmodel: {source: onnx/external_data.onnx, files: [decoder.onnx, ./vocab.json]}");
-  const PackageContent content = package_content(locate("net", store_, "own.yml"), "");
+  PackageContent content = package_content(locate("net", store_, "own.yml"), "");
   EXPECT_THAT(names_of(content),
               UnorderedElementsAre("onnx/external_data.onnx", "onnx/external_weight.bin", "onnx/external_bias.bin",
                                    "decoder.onnx", "vocab.json", "gpux.yml"));
+  add_onnx_file(content, "net/onnx/external_data.onnx", "int8/model.onnx");
+  EXPECT_THAT(names_of(content),
+              testing::IsSupersetOf({"int8/model.onnx", "int8/external_weight.bin", "int8/external_bias.bin"}));
+  EXPECT_THROW(add_onnx_file(content, models / "add.onnx", "int8/model.onnx"), Error);
   const std::vector<Reference> names{{"net"}};
   store_.add(content, names);
   const LocatedModel model = locate("net:latest", store_);

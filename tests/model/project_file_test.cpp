@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -303,6 +304,35 @@ TEST_F(ProjectFileTest, ComparesWithTheModel) {
   }
   EXPECT_THROW(require_match(parse("inputs: {}"), classifier()), Error);
   EXPECT_NO_THROW(require_match(parse(""), classifier()));
+}
+
+TEST(SignatureMatch, SaysInWhatOneModelCannotStandInForAnother) {
+  struct Case {
+    std::function<void(Signature&)> change;
+    const char* difference;
+  };
+
+  const std::vector<Case> cases{
+      {[](Signature&) {}, ""},
+      {[](Signature& other) { other.inputs[0].type.dimensions->front().name = "batch"; }, ""},
+      {[](Signature& other) { std::swap(other.inputs[0], other.inputs[1]); }, ""},
+      {[](Signature& other) { other.outputs[0].type.dimensions = std::nullopt; }, ""},
+      {[](Signature& other) { other.inputs.pop_back(); }, "it has no input 'scale'"},
+      {[](Signature& other) { other.inputs.push_back(entry("z", ElementType::int8, std::nullopt)); },
+       "the model has no input 'z'"},
+      {[](Signature& other) { other.outputs[0].type.element = ElementType::float16; },
+       "its output 'y' is float16[n, 10], and the model's float32[n, 10]"},
+      {[](Signature& other) { other.outputs[0].type.dimensions->pop_back(); },
+       "its output 'y' is float32[n], and the model's float32[n, 10]"},
+      {[](Signature& other) { other.outputs[0].type.dimensions->back().size = 11; }, "float32[n, 11]"},
+  };
+  for (const Case& one : cases) {
+    Signature other = classifier();
+    one.change(other);
+    const std::string found = difference(classifier(), other);
+    EXPECT_THAT(found, HasSubstr(one.difference));
+    EXPECT_EQ(found.empty(), std::string(one.difference).empty()) << found;
+  }
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
-// Clients that do not take what they asked for: their calls end, and nobody else minds.
+// Clients that do not take what they asked for, or do not ask to the end: their calls end, and nobody else minds.
+#include <algorithm>
 #include <array>
 #include <limits>
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 
 #include "server/raw_client.h"
 #include "server/served_grpc.h"
@@ -23,9 +25,10 @@ std::string big_endian(std::uint32_t value, std::size_t bytes) {
 /// A call of one message in the hands of a test, which says how much of its answer it takes. HTTP/2 as in RFC 9113.
 class RawCall {
  public:
-  /// The message goes compressed. `window`: bytes of the answer that may come before more is granted.
+  /// The message goes compressed. `window`: bytes of the answer that may come before more is granted. `kept_back`: so
+  /// many bytes of the message never go.
   RawCall(std::uint16_t port, const std::string& path, const std::string& message, std::uint32_t window,
-          int receive_buffer_bytes = 0)
+          int receive_buffer_bytes = 0, std::size_t kept_back = 0)
       : client_(port, receive_buffer_bytes) {
     const std::string packed = http::compressed(message, 31);
     std::string fields;
@@ -50,8 +53,8 @@ class RawCall {
     send(headers, end_headers, stream, fields);
     std::string rest = '\1' + big_endian(static_cast<std::uint32_t>(packed.size()), 4) + packed;
     EXPECT_LT(rest.size(), 65535U) << "more than the server takes unasked";
-    for (constexpr std::size_t most = 16384; !rest.empty();) {
-      const std::string part = rest.substr(0, most);
+    for (constexpr std::size_t most = 16384; rest.size() > kept_back;) {
+      const std::string part = rest.substr(0, std::min(most, rest.size() - kept_back));
       rest.erase(0, part.size());
       send(data, rest.empty() ? end_stream : 0, stream, part);
     }
@@ -128,7 +131,7 @@ class UnreadGrpc : public Grpc {
 
 TEST_F(UnreadGrpc, CallsOfEveryKindEnd) {
   GrpcServerOptions options;
-  options.write_timeout = milliseconds(100);
+  options.message_timeout = milliseconds(100);
   options.min_bytes_per_second = 1 << 30;
   serve({"add"}, options);
 
@@ -156,6 +159,62 @@ TEST_F(UnreadGrpc, CallsOfEveryKindEnd) {
   }
 }
 
+TEST_F(UnreadGrpc, RequestsThatDoNotArriveEnd) {
+  GrpcServerOptions options;
+  options.message_timeout = milliseconds(100);
+  options.min_bytes_per_second = 1 << 30;
+  serve({"add"}, options);
+  for (const char* path : {infer_path, "/grpc.health.v1.Health/Watch"}) {
+    const std::string message = zeros(3);
+    for (const std::size_t kept_back : {std::size_t{1}, 5 + http::compressed(message, 31).size()}) {
+      SCOPED_TRACE(std::string(path) + " " + std::to_string(kept_back));
+      const GrpcMethodCounts& method = counted(path);
+      const std::uint64_t before = given_up(method), received = method.received;
+      RawCall call(server_->port(), path, message, any_window, 0, kept_back);
+      EXPECT_EQ(call.read(1), 0U);
+      EXPECT_TRUE(call.is_over());
+      EXPECT_TRUE(wait_for([&] { return method.in_flight() == 0; }));
+      EXPECT_EQ(given_up(method), before + 1);
+      EXPECT_EQ(method.received, received);
+      expect_alive();
+    }
+  }
+}
+
+// A client that has begun a call and says nothing is told why it ends; a stream may be as quiet as it likes.
+TEST_F(UnreadGrpc, SilenceEndsACallOfOneRequestAlone) {
+  GrpcServerOptions options;
+  options.message_timeout = milliseconds(100);
+  options.min_bytes_per_second = 1 << 30;
+  serve({"add"}, options);
+  const auto channel =
+      ::grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), ::grpc::InsecureChannelCredentials());
+  const auto stream_context = context(), call_context = context();
+  const auto stub = inference::GRPCInferenceService::NewStub(channel);
+  const auto stream = stub->ModelStreamInfer(stream_context.get());
+
+  ::grpc::GenericStub generic(channel);
+  ::grpc::CompletionQueue queue;
+  const auto call = generic.PrepareCall(call_context.get(), infer_path, &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  call->StartCall(nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  Status status;
+  call->Finish(&status, nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(status.error_message(), HasSubstr("did not arrive in time"));
+
+  std::this_thread::sleep_for(2 * options.message_timeout);
+  inference::ModelStreamInferResponse response;
+  EXPECT_TRUE(stream->Write(add_request({1, 2, 3})));
+  EXPECT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.error_message(), "");
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 // A large answer has time to be taken slowly.
 TEST_F(UnreadGrpc, SlowClientsAreWaitedFor) {
   constexpr std::size_t count = 300'000;
@@ -168,14 +227,14 @@ TEST_F(UnreadGrpc, SlowClientsAreWaitedFor) {
   for (const Line& line : {Line{1000, true}, Line{std::uint64_t{1} << 30, false}}) {
     SCOPED_TRACE(line.min_bytes_per_second);
     GrpcServerOptions options;
-    options.write_timeout = milliseconds(200);
+    options.message_timeout = milliseconds(200);
     options.min_bytes_per_second = line.min_bytes_per_second;
     serve({"add"}, options);
     RawCall call(server_->port(), infer_path, zeros(count), 200'000);
     EXPECT_EQ(call.read(200'000), 200'000U);
     const GrpcMethodCounts& method = counted(infer_path);
     if (line.gets_all) {
-      std::this_thread::sleep_for(4 * options.write_timeout);
+      std::this_thread::sleep_for(4 * options.message_timeout);
     } else {
       EXPECT_TRUE(wait_for([&] { return given_up(method) == 1; }));
     }
@@ -192,7 +251,7 @@ TEST_F(UnreadGrpc, SlowClientsAreWaitedFor) {
 // Not even the socket is read: the connection ends, as no end of a call would get through.
 TEST_F(UnreadGrpc, ConnectionsThatAreNotReadEnd) {
   GrpcServerOptions options;
-  options.write_timeout = milliseconds(100);
+  options.message_timeout = milliseconds(100);
   options.min_bytes_per_second = 1 << 30;
   options.connection_timeout = milliseconds(500);
   serve({"add"}, options);
@@ -207,7 +266,7 @@ TEST_F(UnreadGrpc, ConnectionsThatAreNotReadEnd) {
 // gRPC's own client, which answers pings while nobody reads its stream.
 TEST_F(UnreadGrpc, StreamsEndForClientsThatGoOnAsking) {
   GrpcServerOptions options;
-  options.write_timeout = milliseconds(200);
+  options.message_timeout = milliseconds(200);
   options.min_bytes_per_second = 1 << 30;
   serve({"add"}, options);
   ::grpc::ChannelArguments arguments;

@@ -1,6 +1,7 @@
 #include "server/model_repository.h"
 
 #include <algorithm>
+#include <functional>
 #include <future>
 #include <string>
 #include <vector>
@@ -109,6 +110,54 @@ TEST(ModelRepository, KeepsTheOldWhereTheNewFails) {
   EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("m", done); }));
   EXPECT_NE(repository.find("m", ""), before);
   EXPECT_EQ(repository.find("m", "")->shared_statistics(), before->shared_statistics());
+}
+
+// As of a folder of versions, where only the highest counts and its file may still be on its way.
+TEST(ModelRepository, KeepsAVersionUntilItsSuccessorServes) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  shelf.put("n", "1");
+  ModelRepository repository(shelf.look());
+  repository.load_all();
+  const auto before = repository.find("m", "");
+  shelf.put("m", "2", true);
+  shelf.take("m", "1");
+  const auto refresh = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }); };
+  const auto load = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.load("m", done); }); };
+  for (const auto& look : std::vector<std::function<std::optional<Error>()>>{refresh, load}) {
+    EXPECT_TRUE(look());
+    EXPECT_EQ(repository.find("m", ""), before);
+    EXPECT_THAT(repository.versions("m"), ElementsAre("1"));
+    EXPECT_EQ(repository.index().size(), 3U);
+  }
+  shelf.put("m", "2");
+  EXPECT_FALSE(refresh());
+  EXPECT_EQ(repository.find("m", "")->version(), "2");
+  EXPECT_EQ(repository.index().size(), 2U);
+
+  // With all its versions a model is gone.
+  shelf.take("m", "2");
+  EXPECT_FALSE(refresh());
+  EXPECT_THROW((void)repository.find("m", ""), Error);
+  EXPECT_THAT(repository.names(), ElementsAre("n"));
+}
+
+// An evicted version is served as soon as it is asked for.
+TEST(ModelRepository, KeepsAnEvictedVersionUntilItsSuccessorServes) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  shelf.put("n", "1");
+  ModelRepository repository(shelf.look(), {.memory_budget_bytes = 1});
+  repository.load_all();
+  ASSERT_EQ(repository.index().front().state, ModelState::evicted);
+  shelf.put("m", "2", true);
+  shelf.take("m", "1");
+  EXPECT_TRUE(wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }));
+  std::promise<std::string> served;
+  repository.use(
+      "m", "", [&](const std::shared_ptr<ServedModel>& model) { served.set_value(model->version()); },
+      [&](const Error& error) { served.set_value(error.message()); });
+  EXPECT_EQ(served.get_future().get(), "1");
 }
 
 TEST(ModelRepository, FollowsWhatIsThere) {

@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -136,6 +137,21 @@ TEST(Tokenizer, RefusesWhatIsNone) {
   EXPECT_THROW((void)Tokenizer::from_file(data("none.json")), Error);
   const Tokenizer tokenizer = Tokenizer::from_file(data("wordpiece.json"));
   EXPECT_THROW((void)tokenizer.encode("a", {.max_tokens = 1}), Error);
+}
+
+TEST(Tokenizer, IsThereOnceForAllWhoOpenIt) {
+  std::vector<std::thread> threads;
+  std::vector<std::optional<Tokenizer>> opened(8);
+  for (auto& place : opened) {
+    threads.emplace_back([&place] { place = Tokenizer::from_file(data("wordpiece.json")); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& one : opened) EXPECT_EQ(one, opened.front());
+  EXPECT_NE(Tokenizer::from_file(data("bpe.json")), *opened.front());
+  // It goes with the last of them, and comes back.
+  const std::size_t size = opened.front()->vocabulary_size();
+  opened.clear();
+  EXPECT_EQ(Tokenizer::from_file(data("wordpiece.json")).vocabulary_size(), size);
 }
 
 TEST(Tokenizer, ServesManyThreads) {

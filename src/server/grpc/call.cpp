@@ -85,11 +85,15 @@ Call::Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const C
                         metadata_of(wire_->context, "traceparent"));
   if (state_->options.log_requests) peer_ = wire_->context.peer();
   read_ = [this](bool ok) {
+    if (is_awaiting_request_) {
+      state_->transfers.remove(*this);
+      is_awaiting_request_ = false;
+    }
     on_read(ok);
     let_go();
   };
   written_ = [this](bool ok) {
-    state_->writes.remove(*this);
+    state_->transfers.remove(*this);
     if (ok) count_sent();
     on_written(ok);
     let_go();
@@ -125,10 +129,21 @@ void Call::start_read(::grpc::ByteBuffer& message) {
   wire_->stream.Read(&message, &read_);
 }
 
+std::uint64_t Call::most_message_bytes() const noexcept {
+  // Protocol Buffers' own bound.
+  return std::min<std::uint64_t>(state_->options.max_message_bytes, INT32_MAX);
+}
+
+void Call::start_only_read(::grpc::ByteBuffer& message) {
+  is_awaiting_request_ = true;
+  // It tells how long it is only when it is there.
+  state_->transfers.add(*this, most_message_bytes());
+  start_read(message);
+}
+
 bool Call::take(const ::grpc::ByteBuffer& message) {
   const std::size_t bytes = message.Length();
-  // Protocol Buffers' own bound.
-  const std::uint64_t most = std::min<std::uint64_t>(state_->options.max_message_bytes, INT32_MAX);
+  const std::uint64_t most = most_message_bytes();
   if (bytes > most) {
     cut_off(StatusCode::RESOURCE_EXHAUSTED, fmt::format("the message has {} bytes; at most {} are taken", bytes, most));
     return false;
@@ -149,7 +164,7 @@ void Call::take_apart(const ::grpc::ByteBuffer& message, std::function<void()> r
 void Call::prepare(const ::grpc::ByteBuffer& message) {
   outgoing_ = message;
   outgoing_bytes_ = message.Length();
-  state_->writes.add(*this, outgoing_bytes_);
+  state_->transfers.add(*this, outgoing_bytes_);
 }
 
 void Call::start_write(const ::grpc::ByteBuffer& message) {
@@ -189,7 +204,8 @@ void Call::finish_with(const ::grpc::ByteBuffer& answer) {
 }
 
 void Call::give_up() {
-  cut_off(StatusCode::DEADLINE_EXCEEDED, "the client did not take the answer in time");
+  cut_off(StatusCode::DEADLINE_EXCEEDED,
+          is_awaiting_request_ ? "the request did not arrive in time" : "the client did not take the answer in time");
 }
 
 void Call::cut_off(StatusCode code, const std::string& reason) {
@@ -212,7 +228,7 @@ void Call::let_go() {
 }
 
 void Call::end() {
-  state_->writes.remove(*this);
+  state_->transfers.remove(*this);
   const StatusCode code = final_code();
   if (is_last_out_ && code == StatusCode::OK) count_sent();
   ++method_.counts->ended.at(static_cast<std::size_t>(code));
@@ -254,7 +270,7 @@ class Answer::Writer : public Call {
   }
 
  private:
-  void begin() override { start_read(request_); }
+  void begin() override { start_only_read(request_); }
 
   void on_read(bool ok) override {
     if (!ok) {

@@ -19,7 +19,7 @@
 #include "server/grpc/call_queue.h"
 #include "server/grpc/compression.h"
 #include "server/grpc/server.h"
-#include "server/grpc/write_watch.h"
+#include "server/grpc/transfer_watch.h"
 #include "server/grpc_counts.h"
 #include "server/request_readers.h"
 #include "server/request_trace.h"
@@ -50,7 +50,7 @@ struct CallState {
       : repository(models),
         options(std::move(given)),
         readers(reading),
-        writes(options.write_timeout, options.min_bytes_per_second) {}
+        transfers(options.message_timeout, options.min_bytes_per_second) {}
 
   ModelRepository& repository;
   const GrpcServerOptions options;
@@ -63,7 +63,7 @@ struct CallState {
   std::set<std::shared_ptr<LastingCall>> lasting;
 
   const std::shared_ptr<GrpcCounts> counts = std::make_shared<GrpcCounts>();
-  WriteWatch writes;
+  TransferWatch transfers;
 };
 
 /// The method that a call is of. What it points to must outlive the call.
@@ -116,7 +116,7 @@ template <typename Message>
 
 /// What the kinds of calls have in common. Lives until gRPC has let go of it. The on_… functions are called by the
 /// thread of the call's queue, one at a time, and never from within a function of this.
-class Call : public std::enable_shared_from_this<Call>, private WatchedWrite {
+class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer {
  public:
   Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const CalledMethod& method);
 
@@ -157,6 +157,9 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedWrite {
 
   /// `message` is filled, then on_read() called.
   void start_read(::grpc::ByteBuffer& message);
+  /// The same for the one message of a call: a client that does not send it within the limits of GrpcServerOptions
+  /// loses its call.
+  void start_only_read(::grpc::ByteBuffer& message);
 
   /// A message of the client has come. False where it is larger than it may be: the call is cut off.
   [[nodiscard]] bool take(const ::grpc::ByteBuffer& message);
@@ -180,6 +183,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedWrite {
   void begin_or_refuse(bool needs_key);
   void give_up() override;
   void cut_off(::grpc::StatusCode code, const std::string& reason);
+  [[nodiscard]] std::uint64_t most_message_bytes() const noexcept;
   void prepare(const ::grpc::ByteBuffer& message);
   void count_sent() noexcept;
   void let_go();
@@ -198,6 +202,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedWrite {
   ::grpc::StatusCode code_ = ::grpc::StatusCode::OK;
   ::grpc::ByteBuffer outgoing_;
   std::size_t outgoing_bytes_ = 0, sent_bytes_ = 0;
+  std::atomic<bool> is_awaiting_request_ = false;
   bool is_last_out_ = false;  // the answer went out with the end of the call
   Operation read_, written_, finished_;
   std::atomic<int> awaited_ = 3;  // before it ends: admit(), that gRPC has let go, finish(), and what was started

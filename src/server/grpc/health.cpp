@@ -58,7 +58,7 @@ class HealthWatch : public Call, public LastingCall {
  private:
   std::shared_ptr<HealthWatch> self() { return std::static_pointer_cast<HealthWatch>(shared_from_this()); }
 
-  void begin() override { start_read(request_); }
+  void begin() override { start_only_read(request_); }
 
   void on_read(bool ok) override {
     try {

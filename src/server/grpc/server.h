@@ -33,8 +33,9 @@ struct GrpcServerOptions {
   std::size_t max_stream_requests = 64;                        ///< of one stream in flight; beyond: not read
   std::chrono::milliseconds watch_interval{1000};              ///< Health.Watch looks so often
   /// The client may take this long to take a message and besides a second for every `min_bytes_per_second` of it; then
-  /// the call ends with DEADLINE_EXCEEDED. Kept to within a twentieth.
-  std::chrono::milliseconds write_timeout{10'000};
+  /// the call ends with DEADLINE_EXCEEDED. Kept to within a twentieth. It may take as long to send the request of a
+  /// call that has one, which counts as one of `max_message_bytes`: how long it is, it tells only when it is there.
+  std::chrono::milliseconds message_timeout{10'000};
   std::uint64_t min_bytes_per_second = 128 << 10;
   /// A connection whose other end acknowledges nothing of what was sent, or has no room for it, so long is closed.
   std::chrono::milliseconds connection_timeout{20'000};

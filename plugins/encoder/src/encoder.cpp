@@ -1,0 +1,348 @@
+#include "encoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace gpux_encoder {
+namespace {
+
+// So many rows go through all layers together: what they are multiplied by is then read once for all of them, and what
+// comes of them stays in the cache.
+constexpr std::size_t rows_of_a_chunk = 256;
+
+/// The tokens of all texts, one text behind the other; of each those that count, and then, where they are wanted, the
+/// others.
+struct Packed {
+  std::vector<std::int64_t> ids, types, positions;
+  std::vector<std::size_t> starts;   // of each text, and the end of the last
+  std::vector<std::size_t> counted;  // tokens of each text that count
+  std::vector<std::size_t> places;   // of each token in the batch
+  std::size_t length = 1;            // of the batch
+
+  void add(const Batch& batch, std::size_t text, std::size_t place_in_text, std::int64_t position) {
+    const std::size_t place = text * batch.length + place_in_text;
+    ids.push_back(batch.ids[place]);
+    types.push_back(batch.types == nullptr ? 0 : batch.types[place]);
+    positions.push_back(position);
+    places.push_back(place);
+  }
+};
+
+Packed pack(const Batch& batch, const std::optional<std::int64_t>& padding, bool all) {
+  Packed packed;
+  packed.length = std::max<std::size_t>(batch.length, 1);
+  std::vector<std::int64_t> positions(batch.length);
+  packed.starts.push_back(0);
+  for (std::size_t text = 0; text < batch.texts; ++text) {
+    std::int64_t tokens = 0;
+    for (std::size_t place = 0; place < batch.length; ++place) {
+      const bool is_token = !padding || batch.ids[text * batch.length + place] != *padding;
+      if (is_token) ++tokens;
+      positions[place] = !padding ? static_cast<std::int64_t>(place) : is_token ? tokens : 0;
+    }
+    const auto add_where = [&](bool counts) {
+      for (std::size_t place = 0; place < batch.length; ++place) {
+        const bool does = batch.mask == nullptr || batch.mask[text * batch.length + place] != 0;
+        if (does == counts) packed.add(batch, text, place, positions[place]);
+      }
+    };
+    add_where(true);
+    packed.counted.push_back(packed.ids.size() - packed.starts.back());
+    if (all) add_where(false);
+    packed.starts.push_back(packed.ids.size());
+  }
+  return packed;
+}
+
+/// A buffer that keeps its room.
+template <typename Element>
+class Room {
+ public:
+  Element* of(std::size_t count) {
+    if (elements_.size() < count) elements_.resize(count);
+    return elements_.data();
+  }
+
+ private:
+  std::vector<Element> elements_;
+};
+
+struct Workspace {
+  Room<float> x, wide, mixed, projected, scale;
+  Room<std::uint16_t> halves;
+  Room<std::uint8_t> bytes;
+  Room<std::int32_t> zero;
+};
+
+struct AttentionRoom {
+  Room<float> keys, values, scores, whole;
+};
+
+Workspace& workspace() {
+  static thread_local Workspace own;
+  return own;
+}
+
+AttentionRoom& attention_room() {
+  static thread_local AttentionRoom own;
+  return own;
+}
+
+/// Some texts on their way through the layers.
+class Pass {
+ public:
+  Pass(const Weights& weights, const Kernels& kernels, const Packed& packed, std::size_t first_text,
+       std::size_t last_text, std::size_t members, const ParallelFor* parallel_for)
+      : weights_(weights),
+        kernels_(kernels),
+        packed_(packed),
+        first_text_(first_text),
+        last_text_(last_text),
+        first_row_(packed.starts[first_text]),
+        rows_(packed.starts[last_text] - first_row_),
+        members_(parallel_for == nullptr ? 1 : members),
+        parallel_for_(parallel_for),
+        room_(workspace()) {}
+
+  void run(const Encoder::Results& results) {
+    const std::size_t hidden = weights_.hidden;
+    std::size_t widest = 0;
+    for (const Layer& layer : weights_.layers) {
+      widest = std::max({widest, layer.query_key_value.columns(), layer.widen.columns()});
+    }
+    x_ = room_.x.of(rows_ * hidden);
+    wide_ = room_.wide.of(rows_ * widest);
+    mixed_ = room_.mixed.of(rows_ * hidden);
+    projected_ = room_.projected.of(rows_ * panels_of(hidden) * panel_columns);
+    each(rows_, [&](std::size_t first, std::size_t last) { embed(first, last); });
+    for (const Layer& layer : weights_.layers) through(layer);
+    if (results.vectors != nullptr) {
+      each(last_text_ - first_text_, [&](std::size_t first, std::size_t last) {
+        for (std::size_t text = first_text_ + first; text < first_text_ + last; ++text) {
+          pool(text, results.vectors + text * hidden);
+        }
+      });
+    }
+    if (results.hidden == nullptr) return;
+    for (std::size_t row = 0; row < rows_; ++row) {
+      std::copy(x_ + row * hidden, x_ + (row + 1) * hidden, results.hidden + packed_.places[first_row_ + row] * hidden);
+    }
+  }
+
+ private:
+  /// Shares `count` things out to the members.
+  template <typename Work>
+  void each(std::size_t count, const Work& work) {
+    const std::size_t parts = std::min(members_, count);
+    if (parts <= 1) {
+      work(std::size_t{0}, count);
+      return;
+    }
+    (*parallel_for_)(parts, [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); });
+  }
+
+  void embed(std::size_t first, std::size_t last) const {
+    const std::size_t hidden = weights_.hidden;
+    for (std::size_t row = first; row < last; ++row) {
+      const std::size_t place = first_row_ + row;
+      const float* const word = weights_.words.data() + static_cast<std::size_t>(packed_.ids[place]) * hidden;
+      const float* const position =
+          weights_.positions.data() +
+          static_cast<std::size_t>(packed_.positions[place] + weights_.first_position) * hidden;
+      const float* const type = weights_.types.empty()
+                                    ? nullptr
+                                    : weights_.types.data() + static_cast<std::size_t>(packed_.types[place]) * hidden;
+      float* const out = x_ + row * hidden;
+      for (std::size_t i = 0; i < hidden; ++i) out[i] = word[i] + position[i] + (type == nullptr ? 0 : type[i]);
+      normalize_row(weights_.embedding_norm, out, nullptr, out);
+    }
+  }
+
+  void normalize_row(const Norm& norm, const float* x, const float* residual, float* out) const {
+    kernels_.layer_norm(x, residual, norm.gamma.data(), norm.beta.data(), norm.epsilon, weights_.hidden, out);
+  }
+
+  void multiply(const Linear& linear, const float* rows, std::size_t stride, float* out, std::size_t out_stride) {
+    Linear::Rows given{.count = rows_, .floats = rows, .float_stride = stride};
+    if (linear.precision() == Precision::bf16) given.halves = room_.halves.of(rows_ * linear.row_stride());
+    if (linear.precision() == Precision::int8) {
+      given.bytes = room_.bytes.of(rows_ * linear.row_stride());
+      given.scale = room_.scale.of(rows_);
+      given.zero = room_.zero.of(rows_);
+    }
+    if (linear.precision() != Precision::fp32) {
+      each(rows_, [&](std::size_t first, std::size_t last) { linear.convert(kernels_, given, first, last); });
+    }
+    each(linear.panels(),
+         [&](std::size_t first, std::size_t last) { linear.multiply(kernels_, given, first, last, out, out_stride); });
+  }
+
+  void through(const Layer& layer) {
+    const std::size_t hidden = weights_.hidden, projected = panels_of(hidden) * panel_columns;
+    multiply(layer.query_key_value, x_, hidden, wide_, layer.query_key_value.columns());
+    each((last_text_ - first_text_) * weights_.heads, [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) {
+        attend(layer, first_text_ + i / weights_.heads, i % weights_.heads);
+      }
+    });
+    multiply(layer.attention_out, mixed_, hidden, projected_, projected);
+    add_and_normalize(layer.attention_norm, projected);
+    multiply(layer.widen, x_, hidden, wide_, layer.widen.columns());
+    each(rows_, [&](std::size_t first, std::size_t last) {
+      for (std::size_t row = first; row < last; ++row) {
+        kernels_.gelu(wide_ + row * layer.widen.columns(), layer.narrow.inner());
+      }
+    });
+    multiply(layer.narrow, wide_, layer.widen.columns(), projected_, projected);
+    add_and_normalize(layer.output_norm, projected);
+  }
+
+  void add_and_normalize(const Norm& norm, std::size_t stride) {
+    each(rows_, [&](std::size_t first, std::size_t last) {
+      for (std::size_t row = first; row < last; ++row) {
+        float* const x = x_ + row * weights_.hidden;
+        normalize_row(norm, projected_ + row * stride, x, x);
+      }
+    });
+  }
+
+  // One head of one text: softmax(query * key * scale) * value, of the keys and values that count.
+  void attend(const Layer& layer, std::size_t text, std::size_t head) const {
+    const std::size_t stride = layer.query_key_value.columns();
+    const std::size_t hidden = weights_.hidden, width = hidden / weights_.heads;
+    const std::size_t first = packed_.starts[text] - first_row_;
+    const std::size_t queries = packed_.starts[text + 1] - packed_.starts[text];
+    // Where none counts, the mask takes as much from each.
+    const std::size_t tokens = packed_.counted[text] == 0 ? queries : packed_.counted[text];
+    if (queries == 0) return;
+    const std::size_t panels = panels_of(tokens), score_stride = panels * panel_columns;
+    const float* const query = wide_ + first * stride + head * width;
+    const float* const key = query + hidden;
+    const float* const value = key + hidden;
+    AttentionRoom& room = attention_room();
+    float* const keys = room.keys.of(panels * width * panel_columns);
+    const std::size_t value_panels = panels_of(width), value_stride = value_panels * panel_columns;
+    float* const values = room.values.of(tokens * value_stride);
+    float* const scores = room.scores.of(queries * score_stride);
+    std::fill(keys + (panels - 1) * width * panel_columns, keys + panels * width * panel_columns, 0.0F);
+    for (std::size_t token = 0; token < tokens; ++token) {
+      float* const to = keys + token / panel_columns * width * panel_columns + token % panel_columns;
+      for (std::size_t i = 0; i < width; ++i) to[i * panel_columns] = key[token * stride + i] * layer.score_scale;
+      for (std::size_t i = 0; i < width; ++i) {
+        values[(i / panel_columns * tokens + token) * panel_columns + i % panel_columns] = value[token * stride + i];
+      }
+    }
+    kernels_.float_product({query, stride, queries, width, keys, nullptr, scores, score_stride, 0, panels});
+    add_relative(first, head, queries, tokens, scores, score_stride);
+    for (std::size_t row = 0; row < queries; ++row) kernels_.softmax(scores + row * score_stride, tokens);
+    float* const mixed = mixed_ + first * hidden + head * width;
+    if (width == value_stride) {
+      kernels_.float_product({scores, score_stride, queries, tokens, values, nullptr, mixed, hidden, 0, value_panels});
+      return;
+    }
+    // Whole panels are written, and beside it is the next head.
+    float* const whole = room.whole.of(queries * value_stride);
+    kernels_.float_product(
+        {scores, score_stride, queries, tokens, values, nullptr, whole, value_stride, 0, value_panels});
+    for (std::size_t row = 0; row < queries; ++row) {
+      std::copy(whole + row * value_stride, whole + row * value_stride + width, mixed + row * hidden);
+    }
+  }
+
+  void add_relative(std::size_t first, std::size_t head, std::size_t queries, std::size_t keys, float* scores,
+                    std::size_t stride) const {
+    if (weights_.relative.empty()) return;
+    const std::size_t places = weights_.relative_places;
+    for (std::size_t row = 0; row < queries; ++row) {
+      const float* const of_row = weights_.relative.data() + (head * places + place_of(first + row)) * places;
+      for (std::size_t key = 0; key < keys; ++key) scores[row * stride + key] += of_row[place_of(first + key)];
+    }
+  }
+
+  // In its text.
+  [[nodiscard]] std::size_t place_of(std::size_t row) const {
+    return packed_.places[first_row_ + row] % packed_.length;
+  }
+
+  void pool(std::size_t text, float* vector) const {
+    const std::size_t hidden = weights_.hidden;
+    const std::size_t first = packed_.starts[text] - first_row_, tokens = packed_.counted[text];
+    std::fill(vector, vector + hidden, 0.0F);
+    if (tokens == 0) return;
+    if (weights_.pooling == Pooling::cls) {
+      std::copy(x_ + first * hidden, x_ + (first + 1) * hidden, vector);
+    } else {
+      for (std::size_t token = first; token < first + tokens; ++token) {
+        for (std::size_t i = 0; i < hidden; ++i) vector[i] += x_[token * hidden + i];
+      }
+      for (std::size_t i = 0; i < hidden; ++i) vector[i] /= static_cast<float>(tokens);
+    }
+    if (!weights_.normalize) return;
+    float squares = 0;
+    for (std::size_t i = 0; i < hidden; ++i) squares += vector[i] * vector[i];
+    const float share = 1.0F / std::max(std::sqrt(squares), 1e-12F);
+    for (std::size_t i = 0; i < hidden; ++i) vector[i] *= share;
+  }
+
+  const Weights& weights_;
+  const Kernels& kernels_;
+  const Packed& packed_;
+  const std::size_t first_text_, last_text_, first_row_, rows_, members_;
+  const ParallelFor* parallel_for_;
+  Workspace& room_;
+  float *x_ = nullptr, *wide_ = nullptr, *mixed_ = nullptr, *projected_ = nullptr;
+};
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::out_of_range(what);
+}
+
+}  // namespace
+
+Encoder::Encoder(Weights weights, const Kernels& kernels) : weights_(std::move(weights)), kernels_(kernels) {}
+
+void Encoder::run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for,
+                  const Results& results) const {
+  const Packed packed = pack(batch, weights_.padding, results.hidden != nullptr);
+  const auto below = [](const std::vector<std::int64_t>& values, std::int64_t first, std::size_t rows) {
+    return std::ranges::all_of(values, [&](std::int64_t value) {
+      const auto end = static_cast<std::int64_t>(rows) - first;
+      return value >= -first && value < end;
+    });
+  };
+  require(below(packed.ids, 0, weights_.words.size() / weights_.hidden), "an id is beyond the vocabulary");
+  require(below(packed.positions, weights_.first_position, weights_.positions.size() / weights_.hidden),
+          "a text is longer than there are positions");
+  require(weights_.types.empty() || below(packed.types, 0, weights_.types.size() / weights_.hidden),
+          "a token's type is beyond those there are");
+
+  require(weights_.relative.empty() || batch.length <= weights_.relative_places,
+          "a text is longer than there are places");
+
+  const std::size_t rows = packed.ids.size();
+  const std::size_t chunks = std::min(batch.texts, std::max(threads, (rows + rows_of_a_chunk - 1) / rows_of_a_chunk));
+  // Fewer texts than threads: all of them share out each step.
+  if (chunks < threads) {
+    Pass(weights_, kernels_, packed, 0, batch.texts, threads, &parallel_for).run(results);
+    return;
+  }
+  std::vector<std::size_t> ends{0};
+  for (std::size_t chunk = 1; chunk < chunks; ++chunk) {
+    const auto place = std::ranges::lower_bound(packed.starts, rows * chunk / chunks);
+    ends.push_back(std::max(ends.back(), static_cast<std::size_t>(place - packed.starts.begin())));
+  }
+  ends.push_back(batch.texts);
+  const auto work = [&](std::size_t chunk) {
+    if (ends[chunk] == ends[chunk + 1]) return;
+    Pass(weights_, kernels_, packed, ends[chunk], ends[chunk + 1], 1, nullptr).run(results);
+  };
+  if (threads > 1) {
+    parallel_for(chunks, work);
+  } else {
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) work(chunk);
+  }
+}
+
+}  // namespace gpux_encoder

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels.h"
+#include "linear.h"
+
+namespace gpux_encoder {
+
+struct Norm {
+  std::vector<float> gamma, beta;
+  float epsilon = 1e-12F;
+};
+
+struct Layer {
+  Linear query_key_value;  ///< beside each other
+  Linear attention_out;
+  Norm attention_norm;
+  Linear widen, narrow;  ///< with a GELU between them
+  Norm output_norm;
+  float score_scale = 1;  ///< of query * key
+};
+
+enum class Pooling : std::uint8_t { none, cls, mean };
+
+/// A text encoder of the BERT family: post-norm layers, learned positions.
+struct Weights {
+  std::size_t hidden = 0, heads = 0;
+  std::vector<float> words, positions, types;  ///< rows of `hidden`; `types` may be empty
+  std::int64_t first_position = 0;
+  /// Where it is set, a token's position is not its place, but how many tokens there are up to it that are not this
+  /// one, and 0 for this one.
+  std::optional<std::int64_t> padding;
+  /// Added to the scores of each head and pair of places, [heads, places, places]; may be empty.
+  std::vector<float> relative;
+  std::size_t relative_places = 0;
+  Norm embedding_norm;
+  std::vector<Layer> layers;
+  Pooling pooling = Pooling::mean;
+  bool normalize = false;
+};
+
+/// Runs work(part) for all parts below `parts`, side by side where it can, and returns when all are done.
+using ParallelFor = std::function<void(std::size_t parts, const std::function<void(std::size_t)>& work)>;
+
+/// Texts as an encoder's inputs have them: `texts` rows of `length`; what the mask leaves out is not computed.
+struct Batch {
+  std::size_t texts = 0, length = 0;
+  const std::int64_t* ids = nullptr;
+  const std::int64_t* mask = nullptr;   ///< null: all count
+  const std::int64_t* types = nullptr;  ///< null: 0
+};
+
+class Encoder {
+ public:
+  explicit Encoder(Weights weights, const Kernels& kernels);
+
+  [[nodiscard]] const Weights& weights() const noexcept { return weights_; }
+
+  /// What a run gives; null where it is not wanted.
+  struct Results {
+    float* vectors = nullptr;  ///< [texts, hidden]; of zeros for a text without a token that counts
+    float* hidden = nullptr;   ///< [texts, length, hidden], of the tokens that do not count, too
+  };
+
+  /// `threads`: how many parts are worth having. Throws std::out_of_range for ids that the tables do not have.
+  void run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for, const Results& results) const;
+
+ private:
+  Weights weights_;
+  const Kernels& kernels_;
+};
+
+}  // namespace gpux_encoder

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// A graph as far as an encoder is looked for in it. What the elements point to is the caller's, and stays there.
+namespace gpux_encoder {
+
+enum class Element : std::uint8_t { float32, int64, int32, other };
+
+struct Constant {
+  Element element = Element::other;
+  std::vector<std::int64_t> shape;
+  const void* data = nullptr;
+
+  [[nodiscard]] std::size_t count() const noexcept {
+    std::size_t product = 1;
+    for (const std::int64_t size : shape) product *= static_cast<std::size_t>(size);
+    return product;
+  }
+};
+
+struct Attribute {
+  std::vector<std::int64_t> integers;  ///< one for an INT
+  float number = 0;
+  std::string text;
+};
+
+struct Node {
+  std::string name, type, domain;            ///< domain "" is ONNX's own
+  int version = 1;                           ///< of the operator: the opset that it is of
+  std::vector<std::string> inputs, outputs;  ///< "" where an optional one is left out
+  std::map<std::string, Attribute, std::less<>> attributes;
+};
+
+struct Graph {
+  std::vector<Node> nodes;  ///< each behind those whose outputs it takes
+  std::map<std::string, Constant, std::less<>> constants;
+  std::vector<std::string> inputs;   ///< of integers, [batch, sequence]
+  std::vector<std::string> outputs;  ///< what is used behind the graph
+};
+
+}  // namespace gpux_encoder

@@ -1,0 +1,113 @@
+#include "linear.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gpux_encoder {
+namespace {
+
+std::size_t rounded_up(std::size_t value, std::size_t step) {
+  return (value + step - 1) / step * step;
+}
+
+std::size_t depth_of(Precision precision) {
+  switch (precision) {
+    case Precision::bf16:
+      return half_depth;
+    case Precision::int8:
+      return byte_depth;
+    case Precision::fp32:
+      break;
+  }
+  return float_depth;
+}
+
+// Where an element stands: [panel][inner / depth][32][depth].
+std::size_t packed_index(std::size_t row, std::size_t column, std::size_t padded_inner, std::size_t depth) {
+  const std::size_t panel = column / panel_columns;
+  return (panel * padded_inner + row / depth * depth) * panel_columns + column % panel_columns * depth + row % depth;
+}
+
+}  // namespace
+
+Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::span<const float> bias)
+    : precision_(precision), inner_(parts.front().inner) {
+  for (const PlainWeights& part : parts) columns_ += part.columns;
+  const std::size_t depth = depth_of(precision);
+  padded_inner_ = rounded_up(inner_, depth);
+  const std::size_t packed = padded_inner_ * columns();
+  bias_.assign(columns(), 0);
+  std::copy(bias.begin(), bias.end(), bias_.begin());
+  if (precision == Precision::fp32) floats_.assign(packed, 0);
+  if (precision == Precision::bf16) halves_.assign(packed, 0);
+  if (precision == Precision::int8) {
+    bytes_.assign(packed, 0);
+    column_scale_.assign(columns(), 0);
+    column_sum_.assign(columns(), 0);
+  }
+  std::size_t column = 0;
+  for (const PlainWeights& part : parts) {
+    for (std::size_t own = 0; own < part.columns; ++own, ++column) {
+      float largest = 0;
+      for (std::size_t row = 0; row < inner_; ++row) largest = std::max(largest, std::abs(part.at(row, own)));
+      const float scale = largest > 0 ? largest / 127.0F : 1.0F;
+      for (std::size_t row = 0; row < inner_; ++row) {
+        const std::size_t place = packed_index(row, column, padded_inner_, depth);
+        const float value = part.at(row, own);
+        if (precision == Precision::fp32) {
+          floats_[place] = value;
+        } else if (precision == Precision::bf16) {
+          const auto bits = __builtin_bit_cast(std::uint32_t, value);
+          halves_[place] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+        } else {
+          const auto step = static_cast<std::int32_t>(std::lrint(value / scale));
+          bytes_[place] = static_cast<std::int8_t>(step);
+          column_sum_[column] += step;
+        }
+      }
+      if (precision == Precision::int8) column_scale_[column] = scale;
+    }
+  }
+}
+
+std::size_t Linear::bytes() const noexcept {
+  return floats_.size() * sizeof(float) + halves_.size() * sizeof(std::uint16_t) + bytes_.size() +
+         (bias_.size() + column_scale_.size() + column_sum_.size()) * sizeof(float);
+}
+
+void Linear::convert(const Kernels& kernels, const Rows& rows, std::size_t first, std::size_t last) const noexcept {
+  for (std::size_t row = first; row < last; ++row) {
+    const float* const from = rows.floats + row * rows.float_stride;
+    if (precision_ == Precision::bf16) {
+      std::uint16_t* const to = rows.halves + row * padded_inner_;
+      kernels.to_half(from, inner_, to);
+      std::fill(to + inner_, to + padded_inner_, std::uint16_t{0});
+    } else if (precision_ == Precision::int8) {
+      std::uint8_t* const to = rows.bytes + row * padded_inner_;
+      kernels.to_bytes(from, inner_, to, rows.scale[row], rows.zero[row]);
+      // Its weights are 0, so that what stands here counts for nothing.
+      std::fill(to + inner_, to + padded_inner_, std::uint8_t{0});
+    }
+  }
+}
+
+void Linear::multiply(const Kernels& kernels, const Rows& rows, std::size_t first_panel, std::size_t last_panel,
+                      float* out, std::size_t out_stride) const noexcept {
+  switch (precision_) {
+    case Precision::fp32:
+      kernels.float_product({rows.floats, rows.float_stride, rows.count, padded_inner_, floats_.data(), bias_.data(),
+                             out, out_stride, first_panel, last_panel});
+      return;
+    case Precision::bf16:
+      kernels.half_product({rows.halves, padded_inner_, rows.count, padded_inner_, halves_.data(), bias_.data(), out,
+                            out_stride, first_panel, last_panel});
+      return;
+    case Precision::int8:
+      kernels.byte_product({rows.bytes, padded_inner_, rows.count, padded_inner_, rows.scale, rows.zero, bytes_.data(),
+                            column_scale_.data(), column_sum_.data(), bias_.data(), out, out_stride, first_panel,
+                            last_panel});
+      return;
+  }
+}
+
+}  // namespace gpux_encoder

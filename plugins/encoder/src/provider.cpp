@@ -1,0 +1,265 @@
+#include "provider.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <sched.h>
+
+#include "boundary.h"
+#include "encoder.h"
+#include "graph.h"
+#include "recognizer.h"
+
+namespace gpux_encoder {
+namespace {
+
+Attribute attribute_of(const Ort::ConstOpAttr& given) {
+  Attribute attribute;
+  switch (given.GetType()) {
+    case ORT_OP_ATTR_INT:
+      Ort::ThrowOnError(given.GetValue(attribute.integers.emplace_back()));
+      break;
+    case ORT_OP_ATTR_INTS:
+      Ort::ThrowOnError(given.GetValueArray(attribute.integers));
+      break;
+    case ORT_OP_ATTR_FLOAT:
+      Ort::ThrowOnError(given.GetValue(attribute.number));
+      break;
+    case ORT_OP_ATTR_STRING:
+      Ort::ThrowOnError(given.GetValue(attribute.text));
+      break;
+    default:
+      break;
+  }
+  return attribute;
+}
+
+std::optional<Constant> constant_of(const Ort::ConstValueInfo& info) {
+  Ort::ConstValue value;
+  if (!info.GetInitializer(value).IsOK() || !value || !value.IsTensor()) return std::nullopt;
+  const auto type = value.GetTensorTypeAndShapeInfo();
+  Constant constant;
+  switch (type.GetElementType()) {
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+      constant.element = Element::float32;
+      break;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+      constant.element = Element::int64;
+      break;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
+      constant.element = Element::int32;
+      break;
+    default:
+      break;
+  }
+  constant.shape = type.GetShape();
+  constant.data = value.GetTensorRawData();
+  return constant;
+}
+
+bool is_token_input(const Ort::ConstValueInfo& info) {
+  const Ort::ConstTypeInfo type = info.TypeInfo();
+  if (type.GetONNXType() != ONNX_TYPE_TENSOR) return false;
+  const auto tensor = type.GetTensorTypeAndShapeInfo();
+  return tensor.GetElementType() == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 && tensor.GetShape().size() == 2;
+}
+
+/// `all_constant`: every initializer is one, as in what is to be compiled.
+Graph read_graph(const OrtGraph* given, bool all_constant) {
+  const Ort::ConstGraph source(given);
+  Graph graph;
+  for (const Ort::ConstValueInfo& info : source.GetInitializers()) {
+    if (!all_constant && !info.IsConstantInitializer()) continue;
+    if (auto constant = constant_of(info)) graph.constants.emplace(info.GetName(), *std::move(constant));
+  }
+  for (const Ort::ConstValueInfo& info : source.GetInputs()) {
+    if (is_token_input(info)) graph.inputs.push_back(info.GetName());
+  }
+  for (const Ort::ConstValueInfo& info : source.GetOutputs()) graph.outputs.push_back(info.GetName());
+  for (const Ort::ConstNode& from : source.GetNodes()) {
+    Node node{.name = from.GetName(),
+              .type = from.GetOperatorType(),
+              .domain = from.GetDomain(),
+              .version = from.GetSinceVersion(),
+              .inputs = {},
+              .outputs = {},
+              .attributes = {}};
+    for (const Ort::ConstValueInfo& input : from.GetInputs()) node.inputs.push_back(input ? input.GetName() : "");
+    for (const Ort::ConstValueInfo& output : from.GetOutputs()) node.outputs.push_back(output ? output.GetName() : "");
+    for (const Ort::ConstOpAttr& attribute : from.GetAttributes()) {
+      node.attributes.emplace(attribute.GetName(), attribute_of(attribute));
+    }
+    graph.nodes.push_back(std::move(node));
+  }
+  return graph;
+}
+
+// A fused node has its values once each, in the order of first use: they are found by name.
+std::size_t position_of(const std::string& name, const std::vector<Ort::ConstValueInfo>& values) {
+  const auto found =
+      std::ranges::find_if(values, [&](const Ort::ConstValueInfo& value) { return value.GetName() == name; });
+  if (found == values.end()) throw Ort::Exception("the fused node has no '" + name + "'", ORT_EP_FAIL);
+  return static_cast<std::size_t>(found - values.begin());
+}
+
+std::size_t usable_processors() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
+}
+
+/// What ONNX Runtime keeps of one encoder. Computes for several threads at once.
+class FusedEncoder : public OrtNodeComputeInfo {
+ public:
+  FusedEncoder(const OrtGraph* given, const OrtNode* fused_node, Precision precision)
+      : OrtNodeComputeInfo{}, encoder_(nullptr) {
+    ort_version_supported = ORT_API_VERSION;
+    CreateState = create_state;
+    Compute = compute_callback;
+    ReleaseState = release_state;
+    const Graph graph = read_graph(given, true);
+    std::string reason;
+    const std::optional<Found> found = recognize(graph, reason);
+    if (!found) throw Ort::Exception("what was claimed as an encoder is none: " + reason, ORT_EP_FAIL);
+    const std::vector<Ort::ConstValueInfo> inputs = Ort::ConstNode(fused_node).GetInputs();
+    const std::vector<Ort::ConstValueInfo> outputs = Ort::ConstNode(fused_node).GetOutputs();
+    const auto place = [](const std::string& name, const std::vector<Ort::ConstValueInfo>& values) {
+      return name.empty() ? std::optional<std::size_t>() : position_of(name, values);
+    };
+    ids_ = position_of(found->ids, inputs);
+    mask_ = place(found->mask, inputs);
+    types_ = place(found->types, inputs);
+    vectors_ = place(found->vectors, outputs);
+    hidden_ = place(found->hidden, outputs);
+    encoder_ = std::make_unique<Encoder>(weights_of(*found, precision), kernels());
+  }
+
+ private:
+  static OrtStatus* ORT_API_CALL create_state(OrtNodeComputeInfo* self, OrtNodeComputeContext* /*context*/,
+                                              void** state) noexcept {
+    *state = self;
+    return nullptr;
+  }
+
+  static OrtStatus* ORT_API_CALL compute_callback(OrtNodeComputeInfo* /*self*/, void* state,
+                                                  OrtKernelContext* context) noexcept {
+    return as_status(
+        [state, context] { static_cast<FusedEncoder*>(static_cast<OrtNodeComputeInfo*>(state))->compute(context); });
+  }
+
+  static void ORT_API_CALL release_state(OrtNodeComputeInfo* /*self*/, void* /*state*/) noexcept {}
+
+  void compute(OrtKernelContext* context) const {
+    const Ort::KernelContext kernel(context);
+    const Ort::ConstValue ids = kernel.GetInput(ids_);
+    const std::vector<std::int64_t> shape = ids.GetTensorTypeAndShapeInfo().GetShape();
+    const auto beside = [&](const std::optional<std::size_t>& input) -> const std::int64_t* {
+      if (!input) return nullptr;
+      const Ort::ConstValue value = kernel.GetInput(*input);
+      if (value.GetTensorTypeAndShapeInfo().GetShape() != shape) {
+        throw Ort::Exception(std::string(provider_name) + ": ids, mask and types have different sizes",
+                             ORT_INVALID_ARGUMENT);
+      }
+      return value.GetTensorData<std::int64_t>();
+    };
+    const Batch batch{static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]),
+                      ids.GetTensorData<std::int64_t>(), beside(mask_), beside(types_)};
+    const auto width = static_cast<std::int64_t>(encoder_->weights().hidden);
+    Encoder::Results results;
+    if (vectors_) results.vectors = kernel.GetOutput(*vectors_, {shape[0], width}).GetTensorMutableData<float>();
+    if (hidden_) results.hidden = kernel.GetOutput(*hidden_, {shape[0], shape[1], width}).GetTensorMutableData<float>();
+    if (shape[0] == 0) return;
+    encoder_->run(
+        batch, processors_,
+        [context](std::size_t parts, const std::function<void(std::size_t)>& work) { run_parts(context, parts, work); },
+        results);
+  }
+
+  // On ONNX Runtime's own threads. Nothing may be thrown through them.
+  static void run_parts(const OrtKernelContext* context, std::size_t parts,
+                        const std::function<void(std::size_t)>& work) {
+    struct Shared {
+      const std::function<void(std::size_t)>& work;
+      std::mutex mutex;
+      std::exception_ptr failure;
+    } shared{work, {}, nullptr};
+
+    const auto run = [](void* data, std::size_t part) noexcept {
+      auto& all = *static_cast<Shared*>(data);
+      try {
+        all.work(part);
+      } catch (...) {
+        const std::lock_guard lock(all.mutex);
+        if (!all.failure) all.failure = std::current_exception();
+      }
+    };
+    Ort::ThrowOnError(Ort::GetApi().KernelContext_ParallelFor(context, run, parts, 0, &shared));
+    if (shared.failure) std::rethrow_exception(shared.failure);
+  }
+
+  std::unique_ptr<Encoder> encoder_;
+  std::size_t ids_ = 0;
+  std::optional<std::size_t> mask_, types_, vectors_, hidden_;
+  const std::size_t processors_ = usable_processors();
+};
+
+}  // namespace
+
+Provider::Provider(Precision precision, const OrtLogger* logger) : OrtEp{}, precision_(precision), logger_(logger) {
+  ort_version_supported = ORT_API_VERSION;
+  GetName = get_name;
+  GetCapability = get_capability;
+  Compile = compile;
+  ReleaseNodeComputeInfos = release_compute_infos;
+}
+
+const char* Provider::get_name(const OrtEp* /*self*/) noexcept {
+  return provider_name;
+}
+
+OrtStatus* Provider::get_capability(OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* support) noexcept {
+  return as_status([=] { static_cast<Provider*>(self)->claim(graph, support); });
+}
+
+void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) const {
+  const Graph graph = read_graph(given, false);
+  std::string reason;
+  const std::optional<Found> found = recognize(graph, reason);
+  if (!found) {
+    ORT_CXX_LOGF_NOEXCEPT(logger_, ORT_LOGGING_LEVEL_WARNING, "no encoder is recognised: %s", reason.c_str());
+    return;
+  }
+  const std::vector<Ort::ConstNode> nodes = Ort::ConstGraph(given).GetNodes();
+  std::vector<const OrtNode*> claimed;
+  for (const std::size_t index : found->nodes) claimed.push_back(nodes[index]);
+  OrtNodeFusionOptions options{};
+  options.ort_version_supported = ORT_API_VERSION;
+  // The weights are packed when this is compiled: ONNX Runtime need not keep its own.
+  options.drop_constant_initializers = true;
+  Ort::ThrowOnError(
+      Ort::GetEpApi().EpGraphSupportInfo_AddNodesToFuse(support, claimed.data(), claimed.size(), &options));
+}
+
+OrtStatus* Provider::compile(OrtEp* self, const OrtGraph** graphs, const OrtNode** fused_nodes, std::size_t count,
+                             OrtNodeComputeInfo** compute_infos, OrtNode** /*context_nodes*/) noexcept {
+  return as_status([=] {
+    std::vector<std::unique_ptr<FusedEncoder>> fused;
+    for (std::size_t i = 0; i < count; ++i) {
+      fused.push_back(
+          std::make_unique<FusedEncoder>(graphs[i], fused_nodes[i], static_cast<Provider*>(self)->precision_));
+    }
+    // Handed over only when all are there: what a failed call leaves in the array is released by nobody.
+    for (std::size_t i = 0; i < count; ++i) compute_infos[i] = fused[i].release();
+  });
+}
+
+void Provider::release_compute_infos(OrtEp* /*self*/, OrtNodeComputeInfo** compute_infos, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) delete static_cast<FusedEncoder*>(compute_infos[i]);
+}
+
+}  // namespace gpux_encoder

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <onnxruntime_cxx_api.h>
+
+#include "linear.h"
+
+namespace gpux_encoder {
+
+inline constexpr const char* provider_name = "GpuxEncoderExecutionProvider";
+
+/// One session's provider: claims a whole text encoder as one node and leaves the rest to others.
+class Provider : public OrtEp {
+ public:
+  Provider(Precision precision, const OrtLogger* logger);
+
+ private:
+  static const char* ORT_API_CALL get_name(const OrtEp* self) noexcept;
+  static OrtStatus* ORT_API_CALL get_capability(OrtEp* self, const OrtGraph* graph,
+                                                OrtEpGraphSupportInfo* support) noexcept;
+  static OrtStatus* ORT_API_CALL compile(OrtEp* self, const OrtGraph** graphs, const OrtNode** fused_nodes,
+                                         std::size_t count, OrtNodeComputeInfo** compute_infos,
+                                         OrtNode** context_nodes) noexcept;
+  static void ORT_API_CALL release_compute_infos(OrtEp* self, OrtNodeComputeInfo** compute_infos,
+                                                 std::size_t count) noexcept;
+
+  void claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) const;
+
+  Precision precision_;
+  Ort::Logger logger_;
+};
+
+}  // namespace gpux_encoder

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/kept_variant.h"
+#include "cli/quantize_flags.h"
+#include "embedding/sentence_model.h"
+#include "model/exported_files.h"
+
+namespace gpux::cli {
+
+/// A file of the folder whose answers are near enough to the model's.
+struct FoundVariant {
+  KeptVariant kept;
+  std::string file;  ///< relative to the folder
+};
+
+struct FolderVariants {
+  std::vector<FoundVariant> found;
+  std::vector<LeftOutFile> left_out;
+  std::string what;  ///< that the cosines are of
+};
+
+/// The files beside `onnx_file` by their names; none where it is not called model.onnx.
+ExportedFiles files_beside(const std::filesystem::path& folder, const std::filesystem::path& onnx_file);
+
+/// What lies beside `onnx_file` in another precision, as VariantSamples show how near it is; not in the precision
+/// that --quantize makes. Errors are those of the model and the
+/// samples: a file that cannot be used is left out.
+FolderVariants folder_variants(const std::filesystem::path& folder, const std::filesystem::path& onnx_file,
+                               const std::optional<embedding::SentenceModel>& sentences, const QuantizeFlags& flags,
+                               const LoadFlags& load, const LoadOptions& options, const Context& context);
+
+/// For people: a line each; empty where there is none.
+std::string report_of(const FolderVariants& variants);
+nlohmann::ordered_json json_of(const FolderVariants& variants);
+
+}  // namespace gpux::cli

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "embedding/sentence_model.h"
+#include "runtime/precision_gate.h"
+
+namespace gpux::cli {
+
+/// What the answers of a model and of its variants are compared on.
+struct VariantSamples {
+  runtime::Ask ask;
+  std::string what;  ///< "64 recorded texts"
+};
+
+/// Those of `place` (--samples: a folder with test_data_set_*, an .npz file, JSON lines) where it is given; else, of a
+/// model that reads texts, the lines of `texts` (--texts), or recorded ones. Error usage where nothing is left to
+/// compare on; those of reading them.
+VariantSamples variant_samples(const std::string& texts, const std::string& place,
+                               const std::filesystem::path& onnx_file,
+                               const std::optional<embedding::SentenceModel>& sentences);
+
+}  // namespace gpux::cli

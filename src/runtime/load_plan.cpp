@@ -1,0 +1,302 @@
+#include "runtime/load_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/home.h"
+#include "base/sha256.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "ort/core.h"
+#include "provider/placement.h"
+#include "provider/probe.h"
+#include "runtime/fastest.h"
+#include "runtime/precision_variant.h"
+
+namespace gpux::runtime {
+
+const ProviderOptions* options_of(const LoadOptions& options, const std::string& id) {
+  for (const ProviderOptions& entry : options.provider_options) {
+    const provider::ProviderRow* row = provider::find_row(entry.provider);
+    if (entry.provider == id || (row != nullptr && row->id == id)) return &entry;
+  }
+  return nullptr;
+}
+
+namespace {
+
+using Outcome = ProviderAttempt::Outcome;
+using provider::Request;
+
+/// What is there to choose from.
+struct Machine {
+  std::vector<ort::CoreFile> cores;
+  std::vector<provider::PluginFile> plugins;
+  std::vector<std::string> plugin_names;
+};
+
+Machine find_machine(const LoadOptions& options) {
+  Machine machine{ort::find_cores(), provider::find_plugins(options.provider_libraries), {}};
+  for (const provider::PluginFile& plugin : machine.plugins) machine.plugin_names.push_back(plugin.name);
+  return machine;
+}
+
+provider::CommonOptions common_options(const LoadOptions& options) {
+  return {.device = options.device,
+          .memory_bytes = options.memory_bytes,
+          .precision = options.precision,
+          .cache_directory = options.cache_directory.string(),
+          .threads = options.intra_threads};
+}
+
+// Also those of providers that are not chosen are checked, so that a spelling mistake shows on every machine.
+void check_all_options(const LoadOptions& options, const std::vector<std::string>& own_names) {
+  for (const ProviderOptions& entry : options.provider_options) {
+    try {
+      const Request known = provider::parse_request(entry.provider, own_names);
+      if (const auto* row = provider::find_row(entry.provider)) {
+        (void)provider::resolve_options(*row, entry.values, common_options(options), false);
+      }
+    } catch (const Error& error) {
+      throw entry.where.empty() ? error : error.within(entry.where);
+    }
+  }
+}
+
+provider::ResolvedOptions resolve(const ProviderReport& report, const LoadOptions& options) {
+  const ProviderOptions* given = options_of(options, report.id);
+  const provider::OptionList values = given == nullptr ? provider::OptionList{} : given->values;
+  const provider::ProviderRow* row = provider::find_row(report.id);
+  if (row == nullptr || row->id != report.id) {
+    // A library of the user's own checks its options itself, when the session is made.
+    provider::ResolvedOptions resolved;
+    provider::CommonOptions common;
+    for (const auto& option : values) {
+      if (option.first == "device") {
+        provider::read_common_option(option.first, option.second, common);
+      } else {
+        resolved.passed.push_back(option);
+      }
+    }
+    resolved.device = common.device ? common.device : options.device;
+    return resolved;
+  }
+  provider::CommonOptions common = common_options(options);
+  // The CPU is given a precision by a variant of the model, not by an option.
+  if (report.id == "cpu" && variant_of(options, options.precision) != nullptr) common.precision.clear();
+  const auto resolved = [&] {
+    return provider::resolve_options(*row, values, common, report.source == "plugin", report.devices);
+  };
+  if (report.id == "cpu" || accelerator_variant_of(options, options.precision) == nullptr) return resolved();
+  // A provider's own conversion goes before the variant, which is for those that have none.
+  provider::ResolvedOptions own = resolved();
+  if (!own.precision.empty()) return own;
+  common.precision.clear();
+  return resolved();
+}
+
+// Hardware that is there while its provider is not installed is worth a word under auto.
+void note_idle_hardware(std::span<const ProviderReport> reports, Verdict& verdict) {
+  if (std::any_of(reports.begin(), reports.end(),
+                  [](const auto& report) { return report.available && report.accelerated; })) {
+    return;
+  }
+  for (const ProviderReport& report : reports) {
+    const provider::ProviderRow* row = provider::find_row(report.id);
+    if (report.available || row == nullptr || row->vendor_ids.empty() || report.remedy.empty()) continue;
+    verdict.notes.push_back(fmt::format("there is an {} but {} cannot be used: {} (remedy: {})", row->hardware,
+                                        report.id, report.reason, report.remedy));
+  }
+}
+
+// The core that the request needs first; without such a need one that is nobody's bridge.
+std::vector<ort::CoreFile> in_order(std::vector<ort::CoreFile> cores, const std::filesystem::path& wanted) {
+  std::stable_partition(cores.begin(), cores.end(), [&](const ort::CoreFile& core) {
+    return wanted.empty() ? core.bridges.empty() : core.library == wanted;
+  });
+  return cores;
+}
+
+// Puts a chosen provider among the candidates, with its options.
+void add_candidate(const ProviderReport& report, const LoadOptions& options, ProviderAttempt& attempt, Plan& plan) {
+  try {
+    provider::ResolvedOptions resolved = resolve(report, options);
+    attempt.options = resolved.passed;
+    if (report.id != "cpu") plan.candidates.push_back({report.id, provider::to_append(report, resolved)});
+    plan.options.emplace(report.id, std::move(resolved));
+  } catch (const Error& error) {
+    const ProviderOptions* given = options_of(options, report.id);
+    if (error.code() != ErrorCode::provider_unavailable) {
+      throw given == nullptr || given->where.empty() ? error : error.within(given->where);
+    }
+    attempt.outcome = Outcome::unavailable;
+    attempt.reason = error.message();
+    attempt.options.clear();
+  }
+}
+
+Plan make_plan(const Request& request, const Machine& machine, const LoadOptions& options) {
+  Plan plan{.request = request, .candidates = {}, .verdict = {}, .precision = options.precision, .options = {}};
+  const provider::System system = provider::this_system();
+  const std::vector<std::string> ids = provider::order_of(plan.request, system);
+  std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
+  const ort::Core& core = ort::Core::open(in_order(machine.cores, provider::core_for(plan.request, reports, system)));
+  provider::confirm(reports, machine.plugins);
+
+  Verdict& verdict = plan.verdict;
+  verdict.requested = options.provider;
+  verdict.requested_from = options.provider_from;
+  verdict.runtime_version = core.version();
+  verdict.runtime_path = core.library();
+  verdict.notes = plan.request.remarks;
+  if (plan.request.form == Request::Form::automatic) note_idle_hardware(reports, verdict);
+
+  for (const provider::Selection::Step& step : provider::select(plan.request, reports, system, core.library()).steps) {
+    const auto report =
+        std::find_if(reports.begin(), reports.end(), [&](const ProviderReport& entry) { return entry.id == step.id; });
+    ProviderAttempt attempt;
+    attempt.id = step.id;
+    attempt.ort_name = report->ort_name;
+    attempt.outcome = step.outcome;
+    attempt.reason = step.reason;
+    attempt.other_core = step.other_core;
+    attempt.remedy = step.remedy;
+    attempt.devices = report->devices;
+    if (step.outcome == Outcome::active) add_candidate(*report, options, attempt, plan);
+    verdict.tried.push_back(std::move(attempt));
+  }
+  return plan;
+}
+
+// A choice depends on the variants that it is made from.
+std::string key_of(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
+                   std::span<const ProviderReport> candidates, std::span<const PrecisionVariant* const> variants) {
+  std::string key = fastest_key(model, info, options, candidates);
+  for (const PrecisionVariant* variant : variants) key = sha256_of(key + sha256_of_file(variant->file));
+  return key;
+}
+
+// "fastest": what can be used here by its libraries, each timed on this model.
+FastestChoice find_fastest(std::span<const ProviderReport> reports, const Machine& machine,
+                           const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& given) {
+  const std::vector<VariantCandidate> near = variant_candidates(given);
+  const PrecisionVariant* asked_for = variant_of(given, given.precision);
+  LoadOptions options = given;
+  if (options.precision == any_precision) options.precision.clear();
+  std::vector<const PrecisionVariant*> variants;
+  if (asked_for != nullptr) variants.push_back(asked_for);
+  const std::filesystem::path program = find_program();
+  // Without the program nothing but this process can measure, and that has one core.
+  const ort::Core* core = program.empty() ? &ort::Core::open(in_order(machine.cores, {})) : ort::Core::current();
+  std::vector<ProviderReport> candidates;
+  for (const ProviderReport& report : reports) {
+    const bool elsewhere = core != nullptr && !report.core.empty() && report.core != core->library();
+    if (!report.available || elsewhere) continue;
+    candidates.push_back(report);
+    if (report.id != "cpu") continue;
+    for (const VariantCandidate& one : near) {
+      candidates.push_back(report);
+      candidates.back().id = one.name;
+      variants.push_back(one.variant);
+    }
+  }
+  const Measure measure = [&](const ProviderReport& candidate) {
+    const PrecisionVariant* variant = candidate.id == "cpu" ? asked_for : nullptr;
+    ProviderReport provider = candidate;
+    for (const VariantCandidate& one : near) {
+      if (one.name != candidate.id) continue;
+      variant = one.variant;
+      provider.id = "cpu";
+    }
+    LoadOptions with = options;
+    if (variant != nullptr) with.precision.clear();
+    const std::filesystem::path& file = variant == nullptr ? model : variant->file;
+    Timing timing = program.empty() ? time_here(file, with, provider) : time_in_child(program, file, with, provider);
+    timing.provider = candidate.id;
+    return timing;
+  };
+  const std::string key = key_of(model, info, options, candidates, variants);
+  return choose_fastest(candidates, home_folder() / "fastest" / (key + ".json"), measure);
+}
+
+std::string tell(const FastestChoice& choice) {
+  std::vector<std::string> times;
+  for (const Timing& timing : choice.timings) {
+    if (timing.milliseconds) times.push_back(fmt::format("{} {:.3g} ms", timing.provider, *timing.milliseconds));
+  }
+  return fmt::format("{} a run: {}", choice.remembered ? "measured before" : "measured", join(times));
+}
+
+// The others of the request, with what became of each.
+void add_slower(const FastestChoice& choice, std::span<const ProviderReport> reports, Verdict& verdict) {
+  for (const ProviderReport& report : reports) {
+    if (std::any_of(verdict.tried.begin(), verdict.tried.end(),
+                    [&](const auto& attempt) { return attempt.id == report.id; })) {
+      continue;
+    }
+    ProviderAttempt attempt;
+    attempt.id = report.id;
+    attempt.ort_name = report.ort_name;
+    attempt.devices = report.devices;
+    attempt.reason = report.reason;
+    attempt.remedy = report.remedy;
+    if (report.available) {
+      attempt.reason = fmt::format("not with this core: it needs '{}'", report.core.string());
+      attempt.remedy = "ask for it first: --provider " + report.id;
+    }
+    for (const Timing& timing : choice.timings) {
+      if (timing.provider != report.id) continue;
+      attempt.outcome = timing.milliseconds ? Outcome::not_needed : Outcome::failed;
+      attempt.reason = timing.milliseconds ? fmt::format("slower on this model: {:.3g} ms a run", *timing.milliseconds)
+                                           : timing.failure;
+      attempt.remedy.clear();
+    }
+    verdict.tried.insert(verdict.tried.end() - 1, std::move(attempt));
+  }
+}
+
+Plan plan_fastest(const Request& request, const Machine& machine, const std::filesystem::path& model,
+                  const ModelInfo& info, const LoadOptions& given) {
+  std::vector<std::string> ids = provider::order_of(request, provider::this_system());
+  for (const ProviderLibrary& library : given.provider_libraries) {
+    if (std::find(ids.begin(), ids.end(), library.name) == ids.end()) ids.insert(ids.end() - 1, library.name);
+  }
+  const std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
+  FastestChoice choice = find_fastest(reports, machine, model, info, given);
+  const std::string times = tell(choice);
+  LoadOptions options = given;
+  if (options.precision == any_precision) options.precision.clear();
+  for (const VariantCandidate& one : variant_candidates(given)) {
+    if (one.name != choice.provider) continue;
+    options.precision = one.variant->precision;
+    choice.provider = "cpu";
+  }
+  if (choice.provider.empty()) {
+    Plan plan = make_plan(provider::parse_request("auto"), machine, options);
+    plan.verdict.notes.push_back("nothing could be timed on this model, so the choice is auto's");
+    add_slower(choice, reports, plan.verdict);
+    return plan;
+  }
+  const std::string list = choice.provider == "cpu" ? "cpu," : choice.provider + ",cpu";
+  Plan plan = make_plan(provider::parse_request(list, machine.plugin_names), machine, options);
+  plan.verdict.notes.push_back(times);
+  add_slower(choice, reports, plan.verdict);
+  return plan;
+}
+
+}  // namespace
+
+Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  const Machine machine = find_machine(options);
+  const Request request = provider::parse_request(options.provider, machine.plugin_names);
+  check_all_options(options, machine.plugin_names);
+  if (request.form == Request::Form::fastest) return plan_fastest(request, machine, model, info, options);
+  if (options.precision == any_precision) {
+    throw Error(ErrorCode::usage, "precision any: only the provider fastest measures which is quickest");
+  }
+  return make_plan(request, machine, options);
+}
+
+}  // namespace gpux::runtime

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gpux/model_info.h"
+#include "gpux/options.h"
+#include "gpux/verdict.h"
+#include "ort/session.h"
+#include "provider/options.h"
+#include "provider/select.h"
+
+namespace gpux::runtime {
+
+/// One provider that goes into the session.
+struct Candidate {
+  std::string id;
+  ort::ProviderAppend append;
+};
+
+/// All that is decided before a session is made.
+struct Plan {
+  provider::Request request;
+  std::vector<Candidate> candidates;  ///< without the CPU, which every session has
+  Verdict verdict;
+  std::string precision;                                     ///< that is asked for; empty: the model's own
+  std::map<std::string, provider::ResolvedOptions> options;  ///< of each provider that goes into the session, by id
+};
+
+/// The options meant for one provider, by whatever name it was called; null where there are none.
+const ProviderOptions* options_of(const LoadOptions& options, const std::string& id);
+
+/// Surveys the machine, selects, and opens the core. Error usage, and those of what is asked for.
+Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options);
+
+}  // namespace gpux::runtime

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+namespace gpux::server {
+
+/// Something that waits for its client to take or to send a message.
+class WatchedTransfer {
+ public:
+  WatchedTransfer() = default;
+  WatchedTransfer(const WatchedTransfer&) = delete;
+  WatchedTransfer& operator=(const WatchedTransfer&) = delete;
+  virtual ~WatchedTransfer() = default;
+
+ private:
+  friend class TransferWatch;
+
+  /// The client takes too long: give up. Called on the watch's thread under its lock: must not call the watch.
+  virtual void give_up() = 0;
+
+  static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
+  std::size_t place_ = nowhere;
+  std::chrono::steady_clock::time_point deadline_;
+};
+
+/// Gives up messages that clients do not take or send: each has `timeout` and besides a second for every
+/// `min_bytes_per_second` of it, kept to within a twentieth of `timeout`. gRPC does not say how much of a message is
+/// through, so that nothing shorter would do for clients that are merely slow. All members from any thread.
+class TransferWatch {
+ public:
+  TransferWatch(std::chrono::milliseconds timeout, std::uint64_t min_bytes_per_second);
+  ~TransferWatch();
+  TransferWatch(const TransferWatch&) = delete;
+  TransferWatch& operator=(const TransferWatch&) = delete;
+
+  /// A message of so many bytes begins. It must be removed before it goes away, or another begins.
+  void add(WatchedTransfer& transfer, std::uint64_t bytes);
+  /// It is over. Nothing happens where it is not watched.
+  void remove(WatchedTransfer& transfer);
+
+ private:
+  void take_out(WatchedTransfer& transfer);
+  void sweep(const std::stop_token& stop);
+
+  const std::chrono::milliseconds timeout_;
+  const std::uint64_t min_bytes_per_second_;
+  std::mutex mutex_;
+  std::condition_variable_any ending_;
+  std::vector<WatchedTransfer*> transfers_;
+  std::jthread thread_;  // last: it uses the rest
+};
+
+}  // namespace gpux::server

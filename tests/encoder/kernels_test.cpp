@@ -1,0 +1,204 @@
+#include "kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "linear.h"
+
+namespace gpux_encoder {
+namespace {
+
+const Kernels& reference() {
+  std::size_t count = 0;
+  const Kernels* const* all = all_kernels(count);
+  return *all[count - 1];
+}
+
+std::vector<const Kernels*> runnable() {
+  std::size_t count = 0;
+  const Kernels* const* all = all_kernels(count);
+  std::vector<const Kernels*> found;
+  std::copy_if(all, all + count, std::back_inserter(found), [](const Kernels* kernels) { return kernels->can_run(); });
+  return found;
+}
+
+class Random {
+ public:
+  std::vector<float> values(std::size_t count, float spread) {
+    std::normal_distribution<float> normal(0, spread);
+    std::vector<float> values(count);
+    for (float& value : values) value = normal(engine_);
+    return values;
+  }
+
+ private:
+  std::mt19937 engine_{20261122};
+};
+
+/// Rows and the room that their conversion takes.
+struct Converted {
+  Converted(const Linear& linear, std::vector<float> given, std::size_t count) : floats(std::move(given)) {
+    halves.resize(count * linear.row_stride());
+    bytes.resize(count * linear.row_stride());
+    scale.resize(count);
+    zero.resize(count);
+    rows = {count, floats.data(), linear.inner(), halves.data(), bytes.data(), scale.data(), zero.data()};
+  }
+
+  std::vector<float> floats, scale;
+  std::vector<std::uint16_t> halves;
+  std::vector<std::uint8_t> bytes;
+  std::vector<std::int32_t> zero;
+  Linear::Rows rows;
+};
+
+std::vector<float> product(const Kernels& kernels, const Linear& linear, const std::vector<float>& rows,
+                           std::size_t count) {
+  Converted converted(linear, rows, count);
+  linear.convert(kernels, converted.rows, 0, count);
+  std::vector<float> out(count * linear.columns());
+  linear.multiply(kernels, converted.rows, 0, linear.panels(), out.data(), linear.columns());
+  return out;
+}
+
+class KernelsIn : public testing::TestWithParam<Precision> {};
+
+// The exact product is what bytes and halves stand for, added up in double.
+TEST_P(KernelsIn, MultipliesAsTheReferenceDoes) {
+  Random random;
+
+  struct Shape {
+    std::size_t rows, inner, columns;
+  };
+
+  for (const Shape& shape :
+       std::vector<Shape>{{1, 4, 1}, {3, 5, 33}, {14, 64, 32}, {15, 64, 96}, {29, 130, 40}, {61, 384, 64}}) {
+    const std::vector<float> weights = random.values(shape.inner * shape.columns, 0.1F);
+    const std::vector<float> bias = random.values(shape.columns, 1);
+    const std::vector<float> rows = random.values(shape.rows * shape.inner, 1);
+    const PlainWeights plain{weights.data(), shape.inner, shape.columns, false};
+    const Linear linear(GetParam(), std::span(&plain, 1), bias);
+    const std::vector<float> expected = product(reference(), linear, rows, shape.rows);
+    // Of float32 to the order of adding up, of the others to what a row and a column are rounded to.
+    const double allowed = GetParam() == Precision::fp32 ? 1e-5 : GetParam() == Precision::bf16 ? 0.02 : 0.06;
+    for (std::size_t row = 0; row < shape.rows; ++row) {
+      for (std::size_t column = 0; column < shape.columns; ++column) {
+        double exact = bias[column], size = 1;
+        for (std::size_t k = 0; k < shape.inner; ++k) {
+          const double one = static_cast<double>(rows[row * shape.inner + k]) * weights[k * shape.columns + column];
+          exact += one;
+          size += one * one;
+        }
+        ASSERT_NEAR(expected[row * linear.columns() + column], exact, allowed * std::sqrt(size));
+      }
+      for (std::size_t column = shape.columns; column < linear.columns(); ++column) {
+        ASSERT_EQ(expected[row * linear.columns() + column], 0);
+      }
+    }
+    for (const Kernels* kernels : runnable()) {
+      SCOPED_TRACE(std::string(kernels->name) + " " + std::to_string(shape.rows) + " rows");
+      const std::vector<float> got = product(*kernels, linear, rows, shape.rows);
+      // Bytes are added up exactly, whoever does it.
+      const float near = GetParam() == Precision::int8 ? 2e-5F : 2e-4F;
+      for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], near) << i;
+      // A row is the same alone.
+      for (std::size_t row = 0; row < shape.rows; ++row) {
+        const auto first = rows.begin() + static_cast<std::ptrdiff_t>(row * shape.inner);
+        const std::vector<float> alone =
+            product(*kernels, linear, {first, first + static_cast<std::ptrdiff_t>(shape.inner)}, 1);
+        ASSERT_TRUE(
+            std::equal(alone.begin(), alone.end(), got.begin() + static_cast<std::ptrdiff_t>(row * linear.columns())));
+      }
+    }
+  }
+}
+
+TEST_P(KernelsIn, PutsMatricesBesideEachOtherAndTurnsThem) {
+  Random random;
+  const std::vector<float> first = random.values(6 * 5, 1), second = random.values(6 * 40, 1);
+  std::vector<float> turned(second.size());
+  for (std::size_t row = 0; row < 6; ++row) {
+    for (std::size_t column = 0; column < 40; ++column) turned[column * 6 + row] = second[row * 40 + column];
+  }
+  const std::vector<PlainWeights> plain{{first.data(), 6, 5, false}, {second.data(), 6, 40, false}};
+  const std::vector<PlainWeights> other{{first.data(), 6, 5, false}, {turned.data(), 6, 40, true}};
+  const std::vector<float> rows = random.values(3 * 6, 1), bias = random.values(45, 1);
+  EXPECT_EQ(product(reference(), Linear(GetParam(), plain, bias), rows, 3),
+            product(reference(), Linear(GetParam(), other, bias), rows, 3));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, KernelsIn, testing::Values(Precision::fp32, Precision::bf16, Precision::int8));
+
+TEST(Kernels, WorkOnRowsAsTheMathematicsDoes) {
+  Random random;
+  for (const Kernels* kernels : runnable()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    for (const std::size_t width : {1, 15, 16, 33, 384}) {
+      const std::vector<float> x = random.values(width, 3), residual = random.values(width, 1);
+      const std::vector<float> gamma = random.values(width, 1), beta = random.values(width, 1);
+
+      std::vector<float> gelu = x;
+      kernels->gelu(gelu.data(), width);
+      std::vector<float> softmax = x;
+      kernels->softmax(softmax.data(), width);
+      std::vector<float> norm(width);
+      kernels->layer_norm(x.data(), residual.data(), gamma.data(), beta.data(), 1e-12F, width, norm.data());
+
+      double sum = 0, mean = 0, variance = 0;
+      for (std::size_t i = 0; i < width; ++i) {
+        sum += std::exp(static_cast<double>(x[i]));
+        mean += (static_cast<double>(x[i]) + residual[i]) / static_cast<double>(width);
+      }
+      for (std::size_t i = 0; i < width; ++i) {
+        variance += std::pow(static_cast<double>(x[i]) + residual[i] - mean, 2) / static_cast<double>(width);
+      }
+      for (std::size_t i = 0; i < width; ++i) {
+        EXPECT_NEAR(gelu[i], x[i] * (1 + std::erf(x[i] / std::sqrt(2.0))) / 2, 2e-6);
+        EXPECT_NEAR(softmax[i], std::exp(static_cast<double>(x[i])) / sum, 1e-6);
+        if (width > 1) {
+          EXPECT_NEAR(
+              norm[i],
+              (static_cast<double>(x[i]) + residual[i] - mean) / std::sqrt(variance + 1e-12) * gamma[i] + beta[i],
+              1e-4);
+        }
+      }
+    }
+  }
+}
+
+TEST(Kernels, RoundRowsToTheNearest) {
+  Random random;
+  const std::vector<float> values = random.values(1000, 2);
+  for (const Kernels* kernels : runnable()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    std::vector<std::uint16_t> halves(values.size());
+    kernels->to_half(values.data(), values.size(), halves.data());
+    std::vector<std::uint8_t> bytes(values.size());
+    float scale = 0;
+    std::int32_t zero = 0;
+    kernels->to_bytes(values.data(), values.size(), bytes.data(), scale, zero);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float half = __builtin_bit_cast(float, static_cast<std::uint32_t>(halves[i]) << 16);
+      EXPECT_NEAR(half, values[i], std::abs(values[i]) / 256);
+      EXPECT_NEAR(scale * static_cast<float>(bytes[i] - zero), values[i], scale * 0.51F);
+    }
+    const std::vector<float> zeros(64);
+    kernels->to_bytes(zeros.data(), zeros.size(), bytes.data(), scale, zero);
+    EXPECT_EQ(scale, 1);
+    EXPECT_TRUE(std::all_of(bytes.begin(), bytes.begin() + 64, [&](std::uint8_t byte) { return byte == zero; }));
+  }
+}
+
+TEST(Kernels, AreChosenOnceAndByName) {
+  EXPECT_TRUE(kernels().can_run());
+  EXPECT_EQ(runnable().front(), &kernels());
+}
+
+}  // namespace
+}  // namespace gpux_encoder

@@ -1,0 +1,166 @@
+// The provider in ONNX Runtime: what it claims, and that the answers are those of the CPU.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "embedding/import_encoder.h"
+#include "embedding/sentence_encoder.h"
+#include "embedding/sentence_model.h"
+#include "embedding/text_batching.h"
+#include "gpux/error.h"
+#include "gpux/runtime.h"
+#include "model/temporary_folder.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::vector<std::string> texts{"A cat sits on the mat.", "Wind.", "The provider says what it does, and does it",
+                                     "numbers 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 and so on and on"};
+
+class EncoderProvider : public testing::Test {
+ protected:
+  // Of sentence-transformers' folders with random weights.
+  [[nodiscard]] fs::path imported(const std::string& name) const {
+    const fs::path made = folder_.path() / name;
+    (void)embedding::import_encoder(fs::path(GPUX_SOURCE_DIR "/tests/embedding/references") / name, made);
+    return made;
+  }
+
+  [[nodiscard]] static Runtime load(const fs::path& folder, const std::string& provider,
+                                    const std::string& precision = "") {
+    LoadOptions options;
+    options.provider = provider;
+    options.precision = precision;
+    return Runtime(folder / "model.onnx", options);
+  }
+
+  [[nodiscard]] static std::vector<std::vector<float>> vectors(const fs::path& folder, const Runtime& runtime) {
+    const embedding::SentenceEncoder encoder(embedding::read_sentence_model(folder), runtime);
+    std::vector<std::vector<float>> all;
+    for (const std::string& text : texts) {
+      const embedding::PreparedText prepared = encoder.prepare(text, {});
+      const NamedValues got = runtime.infer(prepared.inputs, {.timeout = {}, .outputs = {encoder.output()}});
+      all.push_back(encoder.finish(prepared, got.front().second, {}));
+    }
+    return all;
+  }
+
+  static void expect_near(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& expected,
+                          double least_cosine) {
+    for (std::size_t text = 0; text < expected.size(); ++text) {
+      double ab = 0, aa = 0, bb = 0;
+      for (std::size_t i = 0; i < expected[text].size(); ++i) {
+        ab += static_cast<double>(got[text][i]) * expected[text][i];
+        aa += static_cast<double>(got[text][i]) * got[text][i];
+        bb += static_cast<double>(expected[text][i]) * expected[text][i];
+      }
+      EXPECT_GT(ab / std::sqrt(aa * bb), least_cosine) << texts[text];
+    }
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+class EveryFamily : public EncoderProvider, public testing::WithParamInterface<const char*> {};
+
+TEST_P(EveryFamily, IsClaimedAndAnswersAsOnTheCpu) {
+  const fs::path folder = imported(GetParam());
+  const auto expected = vectors(folder, load(folder, "cpu"));
+  for (const auto& [precision, least] :
+       std::vector<std::pair<std::string, double>>{{"fp32", 0.999999}, {"bf16", 0.999}, {"int8", 0.99}}) {
+    const Runtime runtime = load(folder, "encoder", precision);
+    EXPECT_EQ(runtime.verdict().active.front(), "encoder");
+    EXPECT_EQ(runtime.verdict().precision, precision);
+    expect_near(vectors(folder, runtime), expected, least);
+  }
+}
+
+// Ids and masks are filled up; what is computed is not.
+TEST_P(EveryFamily, HasTheSameBitsInAnyCompany) {
+  const fs::path folder = imported(GetParam());
+  for (const char* precision : {"fp32", "bf16", "int8"}) {
+    SCOPED_TRACE(precision);
+    const Runtime runtime = load(folder, "encoder", precision);
+    const embedding::SentenceEncoder encoder(embedding::read_sentence_model(folder), runtime);
+    std::vector<embedding::PreparedText> prepared;
+    std::size_t longest = 0;
+    for (const std::string& text : texts) {
+      prepared.push_back(encoder.prepare(text, {}));
+      longest = std::max(longest, prepared.back().tokens);
+    }
+    NamedValues together;
+    for (const auto& [name, first] : prepared.front().inputs) {
+      const auto padding = name == "input_ids" ? std::int64_t{1} : std::int64_t{0};
+      Tensor filled = Tensor::allocate(ElementType::int64,
+                                       {static_cast<std::int64_t>(texts.size()), static_cast<std::int64_t>(longest)});
+      auto* to = reinterpret_cast<std::int64_t*>(filled.mutable_bytes().data());
+      for (const embedding::PreparedText& text : prepared) {
+        const Tensor& own = *find(text.inputs, name)->tensor();
+        const auto* from = reinterpret_cast<const std::int64_t*>(own.bytes().data());
+        std::fill(std::copy_n(from, text.tokens, to), to + longest, padding);
+        to += longest;
+      }
+      together.emplace_back(name, std::move(filled));
+    }
+    const InferOptions options{.timeout = {}, .outputs = {encoder.output()}};
+    const NamedValues all = runtime.infer(together, options);
+    const std::span<const std::byte> bytes = all.front().second.tensor()->bytes();
+    for (std::size_t i = 0; i < prepared.size(); ++i) {
+      const NamedValues alone = runtime.infer(prepared[i].inputs, options);
+      const std::span<const std::byte> own = alone.front().second.tensor()->bytes();
+      // Vectors lie behind one another; hidden states are as many as there are places.
+      const std::size_t stride = bytes.size() / prepared.size();
+      EXPECT_TRUE(std::ranges::equal(own, bytes.subspan(i * stride, own.size()))) << texts[i];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EncoderProvider, EveryFamily,
+                         testing::Values("bert-cls", "mpnet-mean", "xlm-roberta-last", "distilbert-dense"));
+
+TEST_F(EncoderProvider, LeavesOtherModelsToTheCpu) {
+  LoadOptions options;
+  options.provider = "encoder";
+  const Runtime runtime(fs::path(GPUX_SOURCE_DIR "/tests/models/matmul_chain.onnx"), options);
+  EXPECT_THAT(runtime.verdict().active, ElementsAre("cpu"));
+  options.strict = Strictness::provider;
+  EXPECT_THROW(Runtime(fs::path(GPUX_SOURCE_DIR "/tests/models/matmul_chain.onnx"), options), Error);
+}
+
+TEST_F(EncoderProvider, LetsTextsOfOneLengthShareRuns) {
+  const fs::path folder = imported("bert-cls");
+  for (const char* precision : {"fp32", "bf16", "int8"}) {
+    const Runtime runtime = load(folder, "encoder", precision);
+    const embedding::SentenceEncoder encoder(embedding::read_sentence_model(folder), runtime);
+    EXPECT_GT(embedding::find_batch_limits(encoder, runtime).max_rows, 1) << precision;
+  }
+}
+
+TEST_F(EncoderProvider, RefusesAPrecisionThatItHasNot) {
+  const fs::path folder = imported("bert-cls");
+  LoadOptions options;
+  options.provider = "encoder";
+  options.precision = "fp16";
+  options.strict = Strictness::provider;
+  try {
+    const Runtime runtime(folder / "model.onnx", options);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("precision"));
+  }
+}
+
+}  // namespace
+}  // namespace gpux
