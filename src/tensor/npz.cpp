@@ -33,7 +33,7 @@ constexpr std::string_view extension = ".npy";
   throw Error(ErrorCode::invalid_input, fmt::format("npz: {}", message));
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   return json_excerpt('"' + std::string(name) + '"');
 }
 
@@ -182,7 +182,7 @@ std::vector<Member> read_directory(std::span<const std::byte> file) {
 void require_readable(const Member& member) {
   constexpr std::uint64_t best_ratio = 1032;  // of deflate
   constexpr std::uint16_t encrypted_flag = 1;
-  const std::string name = quoted(member.name);
+  const std::string name = in_quotes(member.name);
   if (!member.name.ends_with(extension)) refuse(fmt::format("the member {} is not a .npy file", name));
   if ((member.flags & encrypted_flag) != 0) refuse(fmt::format("the member {} is encrypted", name));
   if (member.method != stored && member.method != deflated) {
@@ -201,7 +201,7 @@ std::span<const std::byte> packed_data(std::span<const std::byte> file, const Me
   constexpr std::size_t local_bytes = 30;
   Fields local(part(file, member.local_offset, local_bytes));
   if (local.next<std::uint32_t>() != local_signature) {
-    refuse(fmt::format("the member {} is not where the directory says", quoted(member.name)));
+    refuse(fmt::format("the member {} is not where the directory says", in_quotes(member.name)));
   }
   local.take(22);
   const std::uint64_t name_bytes = local.next<std::uint16_t>();
@@ -262,12 +262,12 @@ Content unpacked(std::span<const std::byte> file, const Member& member, const st
         std::make_shared<Tensor>(Tensor::allocate(ElementType::uint8, {static_cast<std::int64_t>(member.bytes)}));
     if (!Inflater().fill(packed, buffer->mutable_bytes())) {
       refuse(
-          fmt::format("the member {} is damaged: it does not unpack to {} bytes", quoted(member.name), member.bytes));
+          fmt::format("the member {} is damaged: it does not unpack to {} bytes", in_quotes(member.name), member.bytes));
     }
     content = {buffer->bytes(), buffer};
   }
   const auto checksum = crc32_z(0, reinterpret_cast<const Bytef*>(content.bytes.data()), content.bytes.size());
-  if (checksum != member.checksum) refuse(fmt::format("the member {} is damaged: wrong checksum", quoted(member.name)));
+  if (checksum != member.checksum) refuse(fmt::format("the member {} is damaged: wrong checksum", in_quotes(member.name)));
   return content;
 }
 
@@ -360,7 +360,7 @@ Member append_member(std::string& out, const NamedTensor& named) {
   constexpr std::size_t longest_name = 0xffff;
   Member member;
   member.name = named.first + std::string(extension);
-  if (member.name.size() > longest_name) refuse(fmt::format("the name {} is too long", quoted(named.first)));
+  if (member.name.size() > longest_name) refuse(fmt::format("the name {} is too long", in_quotes(named.first)));
   member.local_offset = out.size();
   const std::size_t header_bytes = local_header(member).size();
   out.append(header_bytes, '\0');
@@ -381,7 +381,7 @@ std::vector<NamedTensor> read_npz(std::span<const std::byte> file, const NpzRead
   std::uint64_t total_bytes = 0;
   for (const Member& member : read_directory(file)) {
     require_readable(member);
-    if (!names.insert(member.name).second) refuse(fmt::format("two members are named {}", quoted(member.name)));
+    if (!names.insert(member.name).second) refuse(fmt::format("two members are named {}", in_quotes(member.name)));
     if (member.bytes > reading.limit_bytes - total_bytes) {
       throw Error(ErrorCode::resource_exhausted,
                   fmt::format("npz: the arrays take more than the {} bytes allowed", reading.limit_bytes));
@@ -393,7 +393,7 @@ std::vector<NamedTensor> read_npz(std::span<const std::byte> file, const NpzRead
     try {
       tensors.emplace_back(name, read_npy(content.bytes, declared, content.owner));
     } catch (const Error& error) {
-      throw error.within("array " + quoted(name));
+      throw error.within("array " + in_quotes(name));
     }
   }
   return tensors;
@@ -408,7 +408,7 @@ std::string write_npz(std::span<const NamedTensor> tensors) {
   std::vector<Member> members;
   std::set<std::string, std::less<>> names;
   for (const NamedTensor& named : tensors) {
-    if (!names.insert(named.first).second) refuse(fmt::format("two tensors are named {}", quoted(named.first)));
+    if (!names.insert(named.first).second) refuse(fmt::format("two tensors are named {}", in_quotes(named.first)));
     members.push_back(append_member(out, named));
   }
   const std::uint64_t directory_offset = out.size();
