@@ -158,7 +158,9 @@ std::shared_ptr<const embedding::SentenceEncoder> encoder_of(const std::string& 
 // Texts share runs as far as their vectors stay the same, unless that is waived.
 void bound_batches_of_texts(const Said& said, const ServeFlags& flags, const embedding::SentenceEncoder& encoder,
                             const Runtime& session, server::ServingOptions& options) {
-  const runtime::BatchLimits found = embedding::find_batch_limits(encoder, session);
+  const embedding::TextBatching batching = embedding::find_text_batching(encoder, session);
+  const runtime::BatchLimits& found = batching.limits;
+  if (options.padding == nullptr) options.padding = batching.padding;
   options.max_batch_size = said.setting(flags.max_batch_size, &ServingSettings::batch_size).value_or(found.max_rows);
   if (encoder.batching() == embedding::Batching::exact) {
     options.max_batch_size = std::min(options.max_batch_size, found.max_rows);

@@ -45,11 +45,11 @@ class Line {
       text.clear();
       try {
         item.prepared = embedder_.encoder().prepare(item.text, options_);
+        item.key = std::to_string(item.prepared.length);
       } catch (...) {
         fail(std::move(item), std::current_exception());
         break;
       }
-      item.key = fmt::format("{}", item.prepared.length);
       const std::scoped_lock lock(mutex_);
       ready_.push_back(std::move(item));
       work_.notify_one();
@@ -77,7 +77,7 @@ class Line {
     std::uint64_t index = 0;
     std::string text;
     PreparedText prepared;
-    std::string key;  // those of one may share a run
+    std::string key;  // those of one length have one
   };
 
   struct Result {
@@ -95,28 +95,31 @@ class Line {
   // The oldest text, and those that may share its run; none where all are done, or what is left stands behind a text
   // that failed.
   std::vector<Item> take() {
-    runtime::BatchLimits limits{.max_rows = 1};
+    TextBatching batching{.limits = {.max_rows = 1}, .padding = nullptr};
     std::unique_lock lock(mutex_);
     work_.wait(lock, [&] { return !ready_.empty() || all_read_ || failed_at_; });
     if (ready_.size() > 1) {
       const bool worth_trying = ready_.size() >= texts_worth_trying;
       lock.unlock();
-      limits = embedder_.batch_limits(worth_trying);
+      batching = embedder_.batching(worth_trying);
       lock.lock();
     }
     if (failed_at_) std::erase_if(ready_, [&](const Item& item) { return item.index > *failed_at_; });
     if (ready_.empty()) return {};
     std::vector<runtime::WaitingRequest> waiting;
     const auto now = std::chrono::steady_clock::now();
-    limits.look_ahead = window_;
+    batching.limits.look_ahead = window_;
     std::vector<Shape> shapes;  // of all, before any is pointed to
     shapes.reserve(ready_.size());
     for (const Item& item : ready_) {
       shapes.push_back({static_cast<std::int64_t>(item.prepared.length)});
-      waiting.push_back({.shape_key = item.key, .rows = 1, .arrived = now, .row_shapes = std::span(&shapes.back(), 1)});
+      waiting.push_back({.shape_key = batching.padding != nullptr ? "any" : item.key,
+                         .rows = 1,
+                         .arrived = now,
+                         .row_shapes = std::span(&shapes.back(), 1)});
     }
     std::vector<Item> group;
-    const std::vector<std::size_t> places = runtime::plan_batch(waiting, limits, true, now).take;
+    const std::vector<std::size_t> places = runtime::plan_batch(waiting, batching.limits, true, now).take;
     for (const std::size_t place : places) group.push_back(std::move(ready_[place]));
     for (auto place = places.rbegin(); place != places.rend(); ++place) {
       ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(*place));

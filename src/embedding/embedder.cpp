@@ -1,22 +1,21 @@
 #include "embedding/embedder.h"
 
+#include <algorithm>
 #include <utility>
-
-#include "embedding/text_batching.h"
 
 namespace gpux::embedding {
 
 Embedder::Embedder(SentenceModel model, Runtime runtime, Batching batching)
     : runtime_(std::move(runtime)), encoder_(std::move(model), runtime_, batching) {}
 
-runtime::BatchLimits Embedder::batch_limits(bool may_try) const {
+TextBatching Embedder::batching(bool may_try) const {
   Known known = known_;
   if (known == Known::nothing && (may_try || encoder_.batching() == Batching::throughput) &&
       known_.compare_exchange_strong(known, Known::being_found)) {
-    limits_ = find_batch_limits(encoder_, runtime_);
-    known_ = known = Known::limits;
+    found_ = find_text_batching(encoder_, runtime_);
+    known_ = known = Known::found;
   }
-  return known == Known::limits ? limits_ : runtime::BatchLimits{.max_rows = 1};
+  return known == Known::found ? found_ : TextBatching{.limits = {.max_rows = 1}, .padding = nullptr};
 }
 
 std::vector<float> Embedder::embed(std::string_view text, const EmbedOptions& options) const {
@@ -34,7 +33,9 @@ std::vector<std::vector<float>> Embedder::embed(std::span<const PreparedText> te
     std::vector<NamedValues> items;
     items.reserve(texts.size());
     for (const PreparedText& text : texts) items.push_back(text.inputs);
-    results = runtime_.batch_infer(items, infer);
+    const bool one_length =
+        std::ranges::all_of(texts, [&](const PreparedText& text) { return text.length == texts.front().length; });
+    results = infer_together(runtime_, items, infer, one_length ? nullptr : found_.padding.get());
   }
   std::vector<std::vector<float>> vectors;
   vectors.reserve(texts.size());

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "embedding/sentence_encoder.h"
+#include "embedding/text_batching.h"
 #include "gpux/runtime.h"
-#include "runtime/batch_plan.h"
 
 namespace gpux::embedding {
 
@@ -24,26 +24,26 @@ class Embedder {
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
 
-  /// What texts may share a run, as find_batch_limits() finds it at the first call that `may_try`. Until then, and to
+  /// What texts may share a run, as find_text_batching() finds it at the first call that `may_try`. Until then, and to
   /// others meanwhile: none may.
-  [[nodiscard]] runtime::BatchLimits batch_limits(bool may_try) const;
+  [[nodiscard]] TextBatching batching(bool may_try) const;
 
   /// `text` is UTF-8. The options are taken as SentenceEncoder::check() accepts them.
   /// Errors as of SentenceEncoder::prepare() and Runtime::infer().
   [[nodiscard]] std::vector<float> embed(std::string_view text, const EmbedOptions& options = {}) const;
 
-  /// A vector for each of the texts, which are as encoder().prepare() made them, of one length, and share a run.
-  /// Errors as of Runtime::infer().
+  /// A vector for each of the texts, which are as encoder().prepare() made them, and share a run as batching() allows
+  /// it. Errors as of Runtime::infer().
   [[nodiscard]] std::vector<std::vector<float>> embed(std::span<const PreparedText> texts,
                                                       const EmbedOptions& options) const;
 
  private:
-  enum class Known : std::uint8_t { nothing, being_found, limits };
+  enum class Known : std::uint8_t { nothing, being_found, found };
 
   Runtime runtime_;
   SentenceEncoder encoder_;
   mutable std::atomic<Known> known_{Known::nothing};
-  mutable runtime::BatchLimits limits_;  // written once, before known_ says so
+  mutable TextBatching found_{.limits = {.max_rows = 1}, .padding = nullptr};  // written once, before known_ says so
 };
 
 }  // namespace gpux::embedding

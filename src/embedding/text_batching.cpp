@@ -36,49 +36,110 @@ bool same_bits(const Value& left, const Value& right) {
          std::ranges::equal(a->bytes(), b->bytes());
 }
 
-bool try_runs(const SentenceEncoder& encoder, const Runtime& runtime) {
-  for (const auto& [tokens, count] : trials) {
-    if (encoder.model().max_tokens != 0 && tokens > encoder.model().max_tokens) continue;
-    std::vector<NamedValues> items;
-    for (PreparedText& text : texts_of(encoder, tokens, count)) items.push_back(std::move(text.inputs));
-    if (items.size() < 2) continue;
-    const std::vector<NamedValues> together = runtime.batch_infer(items, {}, items.size());
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      const NamedValues alone = runtime.infer(items[i]);
-      // All outputs: a server gives the vectors of the tokens, too.
-      for (std::size_t k = 0; k < alone.size(); ++k) {
-        if (!same_bits(alone[k].second, together[i][k].second)) return false;
-      }
+// Whether all outputs are those of each alone: a server gives the vectors of the tokens, too.
+bool same_as_alone(const Runtime& runtime, std::span<const NamedValues> items, const runtime::Padding* padding) {
+  const std::vector<NamedValues> together = infer_together(runtime, items, {}, padding);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const NamedValues alone = runtime.infer(items[i]);
+    for (std::size_t k = 0; k < alone.size(); ++k) {
+      if (!same_bits(alone[k].second, together[i][k].second)) return false;
     }
   }
   return true;
 }
 
+bool try_one_length(const SentenceEncoder& encoder, const Runtime& runtime) {
+  for (const auto& [tokens, count] : trials) {
+    if (encoder.model().max_tokens != 0 && tokens > encoder.model().max_tokens) continue;
+    std::vector<NamedValues> items;
+    for (PreparedText& text : texts_of(encoder, tokens, count)) items.push_back(std::move(text.inputs));
+    if (items.size() > 1 && !same_as_alone(runtime, items, nullptr)) return false;
+  }
+  return true;
+}
+
+bool try_all_lengths(const SentenceEncoder& encoder, const Runtime& runtime, const runtime::Padding& padding) {
+  std::vector<NamedValues> items;
+  for (const auto& [tokens, count] : trials) {
+    if (encoder.model().max_tokens != 0 && tokens > encoder.model().max_tokens) continue;
+    for (PreparedText& text : texts_of(encoder, tokens, count)) items.push_back(std::move(text.inputs));
+  }
+  return items.size() > 1 && same_as_alone(runtime, items, &padding);
+}
+
 // A model that fails together with others is run alone, and tells then what is wrong.
-bool same_together_as_alone(const SentenceEncoder& encoder, const Runtime& runtime) {
+template <typename Try>
+bool holds(const Try& attempt) {
   try {
-    return try_runs(encoder, runtime);
+    return attempt();
   } catch (const Error& error) {
     log::info("texts that share a run: {}", error.message());
     return false;
   }
 }
 
+// For a provider that does not compute what the mask leaves out. Null where there is no mask, or lengths are not free.
+std::shared_ptr<const runtime::Padding> free_padding(const SentenceEncoder& encoder, const Signature& signature) {
+  std::vector<std::pair<std::string, std::string>> setting;
+  for (const SignatureEntry& input : signature.inputs) {
+    setting.emplace_back(input.name, input.name == "input_ids" ? std::to_string(encoder.model().padding_token) : "0");
+  }
+  const bool has_mask = std::ranges::any_of(setting, [](const auto& input) { return input.first == "attention_mask"; });
+  if (!has_mask) return nullptr;
+  try {
+    auto padding = std::make_shared<runtime::Padding>(runtime::read_padding(setting, signature, "padding"));
+    padding->is_computed = false;
+    return padding;
+  } catch (const Error& error) {
+    log::info("texts of different lengths share no run: {}", error.message());
+    return nullptr;
+  }
+}
+
 }  // namespace
 
-runtime::BatchLimits find_batch_limits(const SentenceEncoder& encoder, const Runtime& runtime) {
+std::vector<NamedValues> infer_together(const Runtime& runtime, std::span<const NamedValues> items,
+                                        const InferOptions& options, const runtime::Padding* padding) {
+  if (padding == nullptr) return runtime.batch_infer(items, options, items.size());
+  runtime::BatchGroup group;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    group.items.push_back(i);
+    group.rows.push_back(1);
+  }
+  const NamedValues results = runtime.infer(runtime::concatenate(items, group, padding), options);
+  std::vector<NamedValues> parts = runtime::split(results, group, items, padding);
+  if (parts.empty()) throw Error(ErrorCode::invalid_model, "the model's outputs do not have a row for each text");
+  return parts;
+}
+
+TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& runtime) {
   const std::vector<std::string>& active = runtime.verdict().active;
-  const bool on_cpu = active.size() == 1 && (active.front() == "cpu" || active.front() == "encoder");
+  const bool packs = active.size() == 1 && active.front() == "encoder";
+  const bool on_cpu = packs || (active.size() == 1 && active.front() == "cpu");
   // Past about so many tokens a processor is as busy as it gets, and the others wait.
   const runtime::BatchLimits of_processor{.max_rows = 16, .max_cost = 256};
   const runtime::BatchLimits of_device{.max_rows = 128, .max_cost = 8192};
-  if (encoder.batching() == Batching::throughput) return on_cpu ? of_processor : of_device;
+  const bool throughput = encoder.batching() == Batching::throughput;
   // Other devices choose their kernels by size, so that a few runs would prove nothing.
-  const bool exact =
-      on_cpu && runtime::can_share_runs(runtime.info().signature) && same_together_as_alone(encoder, runtime);
-  log::info("texts of one length {} a run: their vectors are {}the same to the bit", exact ? "share" : "do not share",
-            exact ? "" : "not known to be ");
-  return exact ? of_processor : runtime::BatchLimits{.max_rows = 1};
+  const bool can_share = on_cpu && runtime::can_share_runs(runtime.info().signature);
+  TextBatching found{.limits = {.max_rows = 1}, .padding = nullptr};
+  if (throughput) {
+    found.limits = on_cpu ? of_processor : of_device;
+  } else if (can_share && holds([&] { return try_one_length(encoder, runtime); })) {
+    found.limits = of_processor;
+  }
+  if (packs && found.limits.max_rows > 1) {
+    auto padding = free_padding(encoder, runtime.info().signature);
+    if (padding != nullptr && holds([&] { return try_all_lengths(encoder, runtime, *padding); })) {
+      found.padding = std::move(padding);
+      found.limits.counts_padding = false;
+    }
+  }
+  log::info("{}", found.limits.max_rows == 1
+                      ? "texts share no run: their vectors are not known to be the same to the bit"
+                  : found.padding != nullptr ? "texts of all lengths share runs"
+                                             : "texts of one length share runs");
+  return found;
 }
 
 }  // namespace gpux::embedding

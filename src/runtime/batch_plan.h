@@ -19,6 +19,7 @@ struct BatchLimits {
   /// Elements of a run's largest input, padding counted; 0: no bound. A request with more runs alone. Whatever it is,
   /// padding makes no run larger than max_rows times the largest of its requests.
   std::int64_t max_cost = 0;
+  bool counts_padding = true;  ///< false: what is filled up is not computed, and max_cost bounds the rest
 };
 
 /// A waiting request, as the plan sees it.

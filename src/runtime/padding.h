@@ -33,6 +33,7 @@ struct PaddedSize {
 struct Padding {
   std::vector<PaddedInput> inputs;
   std::vector<PaddedSize> sizes;  ///< those that have a name
+  bool is_computed = true;        ///< false: the model's provider leaves out what the mask does, and it costs nothing
 };
 
 /// Reads a setting: names of inputs with the number, as it is written, to fill them up with. `key` is what the setting

@@ -261,13 +261,14 @@ Content unpacked(std::span<const std::byte> file, const Member& member, const st
     auto buffer =
         std::make_shared<Tensor>(Tensor::allocate(ElementType::uint8, {static_cast<std::int64_t>(member.bytes)}));
     if (!Inflater().fill(packed, buffer->mutable_bytes())) {
-      refuse(
-          fmt::format("the member {} is damaged: it does not unpack to {} bytes", in_quotes(member.name), member.bytes));
+      refuse(fmt::format("the member {} is damaged: it does not unpack to {} bytes", in_quotes(member.name),
+                         member.bytes));
     }
     content = {buffer->bytes(), buffer};
   }
   const auto checksum = crc32_z(0, reinterpret_cast<const Bytef*>(content.bytes.data()), content.bytes.size());
-  if (checksum != member.checksum) refuse(fmt::format("the member {} is damaged: wrong checksum", in_quotes(member.name)));
+  if (checksum != member.checksum)
+    refuse(fmt::format("the member {} is damaged: wrong checksum", in_quotes(member.name)));
   return content;
 }
 

@@ -99,8 +99,8 @@ TEST_P(Reference, IsMet) {
 
 TEST_P(Reference, IsMetWithSharedRuns) {
   const Embedder exact = embedder();
-  EXPECT_EQ(exact.batch_limits(false).max_rows, 1) << "nothing is known yet";
-  EXPECT_GT(exact.batch_limits(true).max_rows, 1) << "the runs that were tried gave other bits";
+  EXPECT_EQ(exact.batching(false).limits.max_rows, 1) << "nothing is known yet";
+  EXPECT_GT(exact.batching(true).limits.max_rows, 1) << "the runs that were tried gave other bits";
   expect_reference(vectors_of(exact, sentences_, 2));
 }
 

@@ -11,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "embedding/embed_all.h"
+#include "embedding/embedder.h"
 #include "embedding/import_encoder.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/sentence_model.h"
@@ -139,12 +141,47 @@ TEST_F(EncoderProvider, LeavesOtherModelsToTheCpu) {
   EXPECT_THROW(Runtime(fs::path(GPUX_SOURCE_DIR "/tests/models/matmul_chain.onnx"), options), Error);
 }
 
-TEST_F(EncoderProvider, LetsTextsOfOneLengthShareRuns) {
+TEST_F(EncoderProvider, LetsTextsOfAllLengthsShareRuns) {
   const fs::path folder = imported("bert-cls");
   for (const char* precision : {"fp32", "bf16", "int8"}) {
     const Runtime runtime = load(folder, "encoder", precision);
     const embedding::SentenceEncoder encoder(embedding::read_sentence_model(folder), runtime);
-    EXPECT_GT(embedding::find_batch_limits(encoder, runtime).max_rows, 1) << precision;
+    const embedding::TextBatching batching = embedding::find_text_batching(encoder, runtime);
+    EXPECT_GT(batching.limits.max_rows, 1) << precision;
+    EXPECT_NE(batching.padding, nullptr) << precision;
+  }
+}
+
+// From the text on: hundreds of texts of many lengths, on two threads, in two orders.
+TEST_F(EncoderProvider, GivesTheSameBitsInSharedRunsOfAllLengths) {
+  const fs::path folder = imported("mpnet-mean");
+  std::vector<std::string> many;
+  for (std::size_t i = 0; i < 300; ++i)
+    many.push_back(texts[i % texts.size()] + std::string(i % 90, 'x') + " and more");
+  for (const char* precision : {"fp32", "bf16", "int8"}) {
+    SCOPED_TRACE(precision);
+    const embedding::Embedder embedder(embedding::read_sentence_model(folder), load(folder, "encoder", precision));
+    EXPECT_NE(embedder.batching(true).padding, nullptr);
+    const auto vectors_of = [&](const std::vector<std::string>& all) {
+      std::vector<std::vector<float>> vectors;
+      std::size_t next = 0;
+      const auto source = [&](std::string& text) {
+        if (next == all.size()) return false;
+        text = all[next++];
+        return true;
+      };
+      embedding::embed_all(embedder, {}, source, 2, [&](std::string_view, std::span<const float> vector) {
+        vectors.emplace_back(vector.begin(), vector.end());
+      });
+      return vectors;
+    };
+    const std::vector<std::vector<float>> forward = vectors_of(many);
+    std::vector<std::string> turned = many;
+    std::ranges::reverse(turned);
+    std::vector<std::vector<float>> backward = vectors_of(turned);
+    std::ranges::reverse(backward);
+    EXPECT_EQ(forward, backward);
+    for (std::size_t i = 0; i < many.size(); i += 37) EXPECT_EQ(embedder.embed(many[i]), forward[i]) << many[i];
   }
 }
 

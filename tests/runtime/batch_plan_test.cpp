@@ -30,6 +30,7 @@ TEST(BatchPlan, Table) {
   const BatchLimits cheap{.max_rows = 8, .max_delay = 0us, .look_ahead = 8, .max_cost = 24};
   const BatchLimits cheap_and_patient{.max_rows = 8, .max_delay = 5ms, .look_ahead = 8, .max_cost = 24};
   const BatchLimits cheaper{.max_rows = 8, .max_delay = 0us, .look_ahead = 8, .max_cost = 17};
+  const BatchLimits packed{.max_rows = 8, .max_delay = 0us, .look_ahead = 8, .max_cost = 17, .counts_padding = false};
   const auto now = start + 2ms;
   const std::vector<Case> cases{
       {"nothing waits", {}, four, true, {}},
@@ -80,6 +81,17 @@ TEST(BatchPlan, Table) {
        cheaper,
        true,
        {0, 1}},
+      {"where padding costs nothing, each row counts what it has",
+       {{"a", 1, start, three}, {"a", 1, start, nine}, {"a", 2, start, three}, {"a", 1, start, three}},
+       packed,
+       true,
+       {0, 1, 3}},
+      {"and a run is full when it has as much as it may",
+       {{"a", 1, start, nine}, {"a", 1, start, five}, {"a", 1, start, three}},
+       packed,
+       false,
+       {0, 1, 2}},
+      {"and not before", {{"a", 1, start, nine}, {"a", 1, start, five}}, packed, false, {}},
       {"without a budget any length does",
        {{"a", 1, start, three}, {"a", 1, start, thirty}, {"a", 2, start, three}},
        four,
