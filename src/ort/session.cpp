@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory_resource>
+#include <mutex>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "ort/api.h"
 #include "ort/empty_sequence.h"
 #include "ort/message.h"
@@ -130,6 +133,9 @@ Ort::SessionOptions to_ort(const SessionSettings& settings) {
 
 struct RunHandle::Options {
   Ort::RunOptions options;
+  std::mutex mutex;
+  Ort::Session* running = nullptr;  // with providers that may stop inside a node
+  std::string name;                 // of the run; set once
 };
 
 RunHandle::RunHandle() : options_(std::make_unique<Options>()) {}
@@ -138,16 +144,32 @@ RunHandle::~RunHandle() = default;
 
 void RunHandle::stop() {
   options_->options.SetTerminate();
+  const std::scoped_lock lock(options_->mutex);
+  if (options_->running == nullptr) return;
+  const char* const key = stop_run_option;
+  const char* const name = options_->name.c_str();
+  try {
+    options_->running->SetEpDynamicOptions(&key, &name, 1);
+  } catch (const Ort::Exception& exception) {
+    // A provider need not know the option.
+    log::debug("a provider was not told to stop: {}", exception.what());
+  }
 }
 
 struct Session::State {
   Ort::Session session;
+  bool has_plugins = false;
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
   Ort::RunOptions run_options;  // for runs that nobody stops; ONNX Runtime only reads it
 
-  explicit State(Ort::Session&& created)
-      : session(std::move(created)), input_names(session.GetInputNames()), output_names(session.GetOutputNames()) {}
+  State(Ort::Session&& created, const SessionSettings& settings)
+      : session(std::move(created)),
+        has_plugins(std::ranges::any_of(
+            settings.providers,
+            [](const ProviderAppend& provider) { return provider.way == ProviderAppend::Way::by_device; })),
+        input_names(session.GetInputNames()),
+        output_names(session.GetOutputNames()) {}
 
   // A sequence without elements does not say itself of what type it is.
   [[nodiscard]] Ort::Value wrap_input(const std::string& name, const Value& value) const {
@@ -159,6 +181,31 @@ struct Session::State {
   }
 };
 
+/// While it lives, the handle knows which session to tell.
+class Session::StoppableRun {
+ public:
+  StoppableRun(RunHandle::Options* handle, Ort::Session& session) : handle_(handle) {
+    if (handle_ == nullptr) return;
+    static std::atomic<std::uint64_t> count = 0;
+    if (handle_->name.empty()) handle_->name = std::to_string(++count);
+    handle_->options.AddConfigEntry(RunHandle::run_name_option, handle_->name.c_str());
+    const std::scoped_lock lock(handle_->mutex);
+    handle_->running = &session;
+  }
+
+  ~StoppableRun() {
+    if (handle_ == nullptr) return;
+    const std::scoped_lock lock(handle_->mutex);
+    handle_->running = nullptr;
+  }
+
+  StoppableRun(const StoppableRun&) = delete;
+  StoppableRun& operator=(const StoppableRun&) = delete;
+
+ private:
+  RunHandle::Options* handle_;
+};
+
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Session::~Session() = default;
@@ -168,7 +215,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session Session::from_file(const std::filesystem::path& model, const SessionSettings& settings) {
   try {
     const Ort::SessionOptions options = to_ort(settings);
-    return Session(std::make_unique<State>(Ort::Session(environment(), model.c_str(), options)));
+    return Session(std::make_unique<State>(Ort::Session(environment(), model.c_str(), options), settings));
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }
@@ -181,7 +228,7 @@ Session Session::from_memory(std::span<const std::byte> model, const std::filesy
     if (!folder.empty()) {
       options.AddConfigEntry("session.model_external_initializers_file_folder_path", folder.c_str());
     }
-    return Session(std::make_unique<State>(Ort::Session(environment(), model.data(), model.size(), options)));
+    return Session(std::make_unique<State>(Ort::Session(environment(), model.data(), model.size(), options), settings));
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }
@@ -214,6 +261,8 @@ NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_
       names.push_back(state_->output_names.at(output).c_str());
       values.emplace_back(nullptr);
     }
+    const StoppableRun stoppable(handle == nullptr || !state_->has_plugins ? nullptr : handle->options_.get(),
+                                 state_->session);
     const Ort::RunOptions& options = handle == nullptr ? state_->run_options : handle->options_->options;
     state_->session.Run(options, names.data(), values.data(), given, names.data() + given, values.data() + given,
                         outputs.size());

@@ -59,6 +59,8 @@ class AppendError : public Error {
 };
 
 /// Lets another thread stop a run. One per run at a time.
+/// ONNX Runtime stops between nodes. A plugin provider that claims a model as one node can stop inside it: it is told
+/// the run's name as the run option run_name_option, and of its end as the session's dynamic option stop_run_option.
 class RunHandle {
  public:
   RunHandle();
@@ -66,7 +68,10 @@ class RunHandle {
   RunHandle(const RunHandle&) = delete;
   RunHandle& operator=(const RunHandle&) = delete;
 
-  /// The run ends with Error interrupted after the node it is in. Thread-safe.
+  static constexpr const char* run_name_option = "gpux.run";
+  static constexpr const char* stop_run_option = "gpux.stop";
+
+  /// The run ends with Error interrupted after the node it is in, or sooner where the provider can. Thread-safe.
   void stop();
 
  private:
@@ -106,6 +111,7 @@ class Session {
  private:
   friend class Binding;
   struct State;
+  class StoppableRun;
   explicit Session(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -1,10 +1,13 @@
 // The provider in ONNX Runtime: what it claims, and that the answers are those of the CPU.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -183,6 +186,40 @@ TEST_F(EncoderProvider, GivesTheSameBitsInSharedRunsOfAllLengths) {
     EXPECT_EQ(forward, backward);
     for (std::size_t i = 0; i < many.size(); i += 37) EXPECT_EQ(embedder.embed(many[i]), forward[i]) << many[i];
   }
+}
+
+// One node is the whole model: ONNX Runtime by itself would stop behind it.
+TEST_F(EncoderProvider, StopsInsideARunAndLeavesOthersAlone) {
+  const fs::path folder = imported("bert-cls");
+  const Runtime runtime = load(folder, "encoder");
+  const embedding::SentenceEncoder encoder(embedding::read_sentence_model(folder), runtime);
+  const embedding::PreparedText text = encoder.prepare(texts.back(), {});
+  NamedValues large;
+  for (const auto& [name, value] : text.inputs) {
+    const auto row = value.tensor()->as<std::int64_t>();
+    std::vector<std::int64_t> rows;
+    for (int i = 0; i < 20'000; ++i) rows.insert(rows.end(), row.begin(), row.end());
+    large.emplace_back(name, Tensor::of<std::int64_t>({20'000, static_cast<std::int64_t>(row.size())}, rows));
+  }
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  (void)runtime.infer(large);
+  const Clock::duration whole = Clock::now() - start;
+
+  const std::vector<float> expected = vectors(folder, runtime).back();
+  std::atomic<bool> done = false;
+  std::jthread other([&] {
+    while (!done) EXPECT_EQ(vectors(folder, runtime).back(), expected);
+  });
+  const Clock::time_point again = Clock::now();
+  try {
+    (void)runtime.infer(large, {.timeout = std::chrono::milliseconds(1), .outputs = {}});
+    ADD_FAILURE() << "it ran to its end";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::deadline_exceeded);
+  }
+  EXPECT_LT(Clock::now() - again, whole / 2);
+  done = true;
 }
 
 TEST_F(EncoderProvider, RefusesAPrecisionThatItHasNot) {

@@ -94,7 +94,7 @@ AttentionRoom& attention_room() {
 class Pass {
  public:
   Pass(const Weights& weights, const Kernels& kernels, const Packed& packed, std::size_t first_text,
-       std::size_t last_text, std::size_t members, const ParallelFor* parallel_for)
+       std::size_t last_text, std::size_t members, const ParallelFor* parallel_for, const std::atomic<bool>* stopped)
       : weights_(weights),
         kernels_(kernels),
         packed_(packed),
@@ -104,6 +104,7 @@ class Pass {
         rows_(packed.starts[last_text] - first_row_),
         members_(parallel_for == nullptr ? 1 : members),
         parallel_for_(parallel_for),
+        stopped_(stopped),
         room_(workspace()) {}
 
   void run(const Encoder::Results& results) {
@@ -117,7 +118,10 @@ class Pass {
     mixed_ = room_.mixed.of(rows_ * hidden);
     projected_ = room_.projected.of(rows_ * panels_of(hidden) * panel_columns);
     each(rows_, [&](std::size_t first, std::size_t last) { embed(first, last); });
-    for (const Layer& layer : weights_.layers) through(layer);
+    for (const Layer& layer : weights_.layers) {
+      if (stopped_ != nullptr && *stopped_) throw Stopped();
+      through(layer);
+    }
     if (results.vectors != nullptr) {
       each(last_text_ - first_text_, [&](std::size_t first, std::size_t last) {
         for (std::size_t text = first_text_ + first; text < first_text_ + last; ++text) {
@@ -291,6 +295,7 @@ class Pass {
   const Packed& packed_;
   const std::size_t first_text_, last_text_, first_row_, rows_, members_;
   const ParallelFor* parallel_for_;
+  const std::atomic<bool>* stopped_;
   Workspace& room_;
   float *x_ = nullptr, *wide_ = nullptr, *mixed_ = nullptr, *projected_ = nullptr;
 };
@@ -303,8 +308,8 @@ void require(bool holds, const char* what) {
 
 Encoder::Encoder(Weights weights, const Kernels& kernels) : weights_(std::move(weights)), kernels_(kernels) {}
 
-void Encoder::run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for,
-                  const Results& results) const {
+void Encoder::run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
+                  const std::atomic<bool>* stopped) const {
   const Packed packed = pack(batch, weights_.padding, results.hidden != nullptr);
   const auto below = [](const std::vector<std::int64_t>& values, std::int64_t first, std::size_t rows) {
     return std::ranges::all_of(values, [&](std::int64_t value) {
@@ -325,7 +330,7 @@ void Encoder::run(const Batch& batch, std::size_t threads, const ParallelFor& pa
   const std::size_t chunks = std::min(batch.texts, std::max(threads, (rows + rows_of_a_chunk - 1) / rows_of_a_chunk));
   // Fewer texts than threads: all of them share out each step.
   if (chunks < threads) {
-    Pass(weights_, kernels_, packed, 0, batch.texts, threads, &parallel_for).run(results);
+    Pass(weights_, kernels_, packed, 0, batch.texts, threads, &parallel_for, stopped).run(results);
     return;
   }
   std::vector<std::size_t> ends{0};
@@ -336,7 +341,7 @@ void Encoder::run(const Batch& batch, std::size_t threads, const ParallelFor& pa
   ends.push_back(batch.texts);
   const auto work = [&](std::size_t chunk) {
     if (ends[chunk] == ends[chunk + 1]) return;
-    Pass(weights_, kernels_, packed, ends[chunk], ends[chunk + 1], 1, nullptr).run(results);
+    Pass(weights_, kernels_, packed, ends[chunk], ends[chunk + 1], 1, nullptr, stopped).run(results);
   };
   if (threads > 1) {
     parallel_for(chunks, work);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -56,6 +57,9 @@ struct Batch {
   const std::int64_t* types = nullptr;  ///< null: 0
 };
 
+/// Somebody asked a run to end.
+struct Stopped {};
+
 class Encoder {
  public:
   explicit Encoder(Weights weights, const Kernels& kernels);
@@ -68,8 +72,10 @@ class Encoder {
     float* hidden = nullptr;   ///< [texts, length, hidden], of the tokens that do not count, too
   };
 
-  /// `threads`: how many parts are worth having. Throws std::out_of_range for ids that the tables do not have.
-  void run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for, const Results& results) const;
+  /// `threads`: how many parts are worth having. `stopped`, where it is not null, is looked at before each layer.
+  /// Throws std::out_of_range for ids that the tables do not have, and Stopped; the results are then of no use.
+  void run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
+           const std::atomic<bool>* stopped = nullptr) const;
 
  private:
   Weights weights_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,9 @@ std::optional<Constant> constant_of(const Ort::ConstValueInfo& info) {
   constant.data = value.GetTensorRawData();
   return constant;
 }
+
+constexpr const char* run_name_option = "gpux.run";
+constexpr const char* stop_run_option = "gpux.stop";
 
 bool is_token_input(const Ort::ConstValueInfo& info) {
   const Ort::ConstTypeInfo type = info.TypeInfo();
@@ -174,10 +178,18 @@ class FusedEncoder : public OrtNodeComputeInfo {
     if (vectors_) results.vectors = kernel.GetOutput(*vectors_, {shape[0], width}).GetTensorMutableData<float>();
     if (hidden_) results.hidden = kernel.GetOutput(*hidden_, {shape[0], shape[1], width}).GetTensorMutableData<float>();
     if (shape[0] == 0) return;
-    encoder_->run(
-        batch, processors_,
-        [context](std::size_t parts, const std::function<void(std::size_t)>& work) { run_parts(context, parts, work); },
-        results);
+    const NamedRuns::Flag stopped = NamedRuns::current();
+    try {
+      encoder_->run(
+          batch, processors_,
+          [context](std::size_t parts, const std::function<void(std::size_t)>& work) {
+            run_parts(context, parts, work);
+          },
+          results, stopped.get());
+    } catch (const Stopped&) {
+      // In ONNX Runtime's own words, which its callers know.
+      throw Ort::Exception("Exiting due to terminate flag being set to true.", ORT_FAIL);
+    }
   }
 
   // On ONNX Runtime's own threads. Nothing may be thrown through them.
@@ -216,6 +228,34 @@ Provider::Provider(Precision precision, const OrtLogger* logger) : OrtEp{}, prec
   GetCapability = get_capability;
   Compile = compile;
   ReleaseNodeComputeInfos = release_compute_infos;
+  OnRunStart = on_run_start;
+  OnRunEnd = on_run_end;
+  SetDynamicOptions = set_dynamic_options;
+}
+
+OrtStatus* Provider::on_run_start(OrtEp* self, const OrtRunOptions* options) noexcept {
+  return as_status([=] {
+    if (const char* name = Ort::GetApi().GetRunConfigEntry(options, run_name_option)) {
+      static_cast<Provider*>(self)->runs_.begin(name);
+    }
+  });
+}
+
+OrtStatus* Provider::on_run_end(OrtEp* self, const OrtRunOptions* options, bool /*sync_stream*/) noexcept {
+  return as_status([=] {
+    if (const char* name = Ort::GetApi().GetRunConfigEntry(options, run_name_option)) {
+      static_cast<Provider*>(self)->runs_.end(name);
+    }
+  });
+}
+
+OrtStatus* Provider::set_dynamic_options(OrtEp* self, const char* const* keys, const char* const* values,
+                                         std::size_t count) noexcept {
+  return as_status([=] {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (std::string_view(keys[i]) == stop_run_option) static_cast<Provider*>(self)->runs_.stop(values[i]);
+    }
+  });
 }
 
 const char* Provider::get_name(const OrtEp* /*self*/) noexcept {

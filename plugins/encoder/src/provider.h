@@ -3,6 +3,7 @@
 #include <onnxruntime_cxx_api.h>
 
 #include "linear.h"
+#include "named_runs.h"
 
 namespace gpux_encoder {
 
@@ -22,11 +23,16 @@ class Provider : public OrtEp {
                                          OrtNode** context_nodes) noexcept;
   static void ORT_API_CALL release_compute_infos(OrtEp* self, OrtNodeComputeInfo** compute_infos,
                                                  std::size_t count) noexcept;
+  static OrtStatus* ORT_API_CALL on_run_start(OrtEp* self, const OrtRunOptions* options) noexcept;
+  static OrtStatus* ORT_API_CALL on_run_end(OrtEp* self, const OrtRunOptions* options, bool sync_stream) noexcept;
+  static OrtStatus* ORT_API_CALL set_dynamic_options(OrtEp* self, const char* const* keys, const char* const* values,
+                                                     std::size_t count) noexcept;
 
   void claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) const;
 
   Precision precision_;
   Ort::Logger logger_;
+  NamedRuns runs_;
 };
 
 }  // namespace gpux_encoder
