@@ -112,6 +112,47 @@ TEST_F(ServeText, SharesRunsAsItIsTold) {
   EXPECT_THAT(refused.err, HasSubstr("--batching is about vectors of texts, and 'add' makes none"));
 }
 
+// A provider that computes no padding: texts of all lengths share runs, whatever the precision.
+TEST_F(ServeText, SharesRunsOfAllLengthsOnTheEncoderProvider) {
+  const std::string made = (gpux_.folder().path() / "made").string();
+  const Outcome imported = gpux_.run({"import", GPUX_SOURCE_DIR "/tests/embedding/references/bert-cls", "-o", made});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  std::vector<std::string> texts;
+  for (int i = 0; i < 60; ++i) {
+    std::string text = "text number " + std::to_string(i);
+    for (int more = 0; more < i % 9; ++more) text += " and a bit more of it";
+    texts.push_back(text);
+  }
+  for (const char* precision : {"fp32", "int8"}) {
+    SCOPED_TRACE(precision);
+    const std::vector<std::string> provider{"--provider", "encoder", "--precision", precision};
+    std::vector<Json> expected;
+    for (const std::string& text : {texts[7], texts[8], texts[59]}) {
+      std::vector<std::string> arguments{"embed", "--model", made, "--normalize", text};
+      arguments.insert(arguments.end(), provider.begin(), provider.end());
+      const Outcome outcome = gpux_.run(arguments);
+      ASSERT_EQ(outcome.code, 0) << outcome.err;
+      expected.push_back(Json::parse(outcome.out)["vector"]);
+    }
+    std::vector<std::string> words{"texts=" + made};
+    words.insert(words.end(), provider.begin(), provider.end());
+    const Serving server(gpux_, words);
+    const Json info = server.json(get("/info"));
+    EXPECT_EQ(info["provider"], "encoder") << info.dump();
+    EXPECT_NE(info["padding"], Json::array()) << info.dump();
+    std::vector<std::jthread> clients;
+    for (int client = 0; client < 3; ++client) {
+      clients.emplace_back([&] {
+        const Json all = server.json(post("/embed", body_of(texts)));
+        ASSERT_EQ(all.size(), texts.size());
+        EXPECT_EQ(all[7], expected[0]);
+        EXPECT_EQ(all[8], expected[1]);
+        EXPECT_EQ(all[59], expected[2]);
+      });
+    }
+  }
+}
+
 TEST_F(ServeText, SpeaksToClientsOfOpenAi) {
   const std::vector<Json> expected = embedded({"--normalize", "hello world", "a"});
   const Serving server(gpux_, {"texts=" + folder()});
