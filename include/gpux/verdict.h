@@ -22,7 +22,7 @@ struct ProviderAttempt {
     active,       ///< at least one node runs on it
     no_nodes,     ///< in the session, but the session gave it nothing
     unavailable,  ///< could not be used here
-    failed,       ///< was available, but no session came to be with it
+    failed,       ///< was available, but no session came to be with it, or it had no answer when asked what it takes
     not_needed,   ///< another one was chosen first
   };
   std::string id;        ///< gpux's name ("cuda")

@@ -29,6 +29,18 @@ std::string difference_of(const DataSet& set, const NamedValues& got, const runt
   return join(reasons, "; ");
 }
 
+// Why the provider that was asked for has no part in what ran; empty where it has one.
+struct Absence {
+  std::string reason;
+  bool took_nothing = false;  // it was there, and the model has nothing that it computes
+};
+
+Absence absence_of(const Verdict& verdict) {
+  if (!verdict.fell_back || verdict.tried.empty()) return {};
+  const ProviderAttempt& wanted = verdict.tried.front();
+  return {fmt::format("{}: {}", wanted.id, wanted.reason), wanted.outcome == ProviderAttempt::Outcome::no_nodes};
+}
+
 // The lines of a child that are whole results, in the order of the names.
 std::vector<CaseResult> results_of(const std::string& output) {
   std::vector<CaseResult> results;
@@ -40,6 +52,14 @@ std::vector<CaseResult> results_of(const std::string& output) {
     begin = end + 1;
   }
   return results;
+}
+
+CaseResult::Outcome outcome_of(const std::string& word) {
+  using Outcome = CaseResult::Outcome;
+  for (const Outcome outcome : {Outcome::passed, Outcome::not_supported}) {
+    if (word == to_string(outcome)) return outcome;
+  }
+  return Outcome::failed;
 }
 
 }  // namespace
@@ -62,14 +82,28 @@ std::vector<std::string> cases_of(const std::filesystem::path& suite) {
   return names;
 }
 
+std::string_view to_string(CaseResult::Outcome outcome) {
+  switch (outcome) {
+    case CaseResult::Outcome::passed:
+      return "passed";
+    case CaseResult::Outcome::failed:
+      return "failed";
+    case CaseResult::Outcome::not_supported:
+      return "not_supported";
+  }
+  return "failed";
+}
+
 CaseResult run_case(const std::filesystem::path& suite, const std::string& name, const LoadOptions& options,
                     const InferOptions& run, const runtime::ToleranceOf& tolerance) {
   CaseResult result;
   result.name = name;
+  Absence absence;
   try {
     const std::filesystem::path folder = suite / name;
     const Runtime runtime(folder / "model.onnx", options);
     result.active = runtime.verdict().active;
+    absence = absence_of(runtime.verdict());
     const std::vector<DataSet> sets = recorded_data_sets(folder, runtime.info().signature);
     if (sets.empty()) result.reason = "no test_data_set_0";
     for (const DataSet& set : sets) {
@@ -82,13 +116,19 @@ CaseResult run_case(const std::filesystem::path& suite, const std::string& name,
   } catch (const std::exception& error) {
     result.reason = fmt::format("a defect of gpux: {}", error.what());
   }
-  result.passed = result.reason.empty();
+  if (!result.reason.empty()) return result;
+  result.reason = absence.reason;
+  if (absence.reason.empty()) result.outcome = CaseResult::Outcome::passed;
+  if (absence.took_nothing) result.outcome = CaseResult::Outcome::not_supported;
   return result;
 }
 
 std::string to_line(const CaseResult& result) {
-  const nlohmann::ordered_json json{
-      {"name", result.name}, {"passed", result.passed}, {"reason", result.reason}, {"active", result.active}};
+  const nlohmann::ordered_json json{{"name", result.name},
+                                    {"outcome", to_string(result.outcome)},
+                                    {"passed", result.outcome == CaseResult::Outcome::passed},
+                                    {"reason", result.reason},
+                                    {"active", result.active}};
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -96,7 +136,7 @@ CaseResult case_from_line(std::string_view line) {
   CaseResult result;
   try {
     const auto json = nlohmann::ordered_json::parse(line);
-    result.passed = json.at("passed");
+    result.outcome = outcome_of(json.at("outcome"));
     result.reason = json.at("reason");
     result.active = json.at("active");
     result.name = json.at("name");
@@ -123,7 +163,7 @@ std::vector<CaseResult> run_cases(const std::vector<std::string>& names, const s
     if (!blame) continue;
     const Error error = child_error(child);
     if (stuck && child.exit_code == static_cast<int>(ErrorCode::usage)) throw error;
-    results.push_back({names[results.size()], false, error.message(), {}});
+    results.push_back({names[results.size()], CaseResult::Outcome::failed, error.message(), {}});
   }
   progress(1);
   return results;

@@ -12,14 +12,23 @@ namespace gpux::cli {
 
 /// What became of one case of a suite.
 struct CaseResult {
+  enum class Outcome : unsigned char {
+    passed,
+    failed,
+    not_supported,  ///< the provider that was asked for took no node of it, and what ran it instead answered rightly
+  };
+
   std::string name;
-  bool passed = false;
+  Outcome outcome = Outcome::failed;
   std::string reason;               ///< empty where passed
   std::vector<std::string> active;  ///< the providers that held its nodes; empty where it did not load
 };
 
 /// Names of the folders in `suite` that hold a model.onnx, sorted. Errors not_found, invalid_input (no cases), storage.
 std::vector<std::string> cases_of(const std::filesystem::path& suite);
+
+/// "passed", "failed", "not_supported".
+std::string_view to_string(CaseResult::Outcome outcome);
 
 /// Runs one case here: each recorded data set, its outputs compared with the recorded ones. Never throws for what is
 /// wrong with a case.

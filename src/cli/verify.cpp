@@ -182,28 +182,43 @@ std::vector<std::string> chosen_cases(const VerifyFlags& flags) {
   return flags.cases.empty() ? all : flags.cases;
 }
 
+std::string label_of(const CaseResult& result) {
+  switch (result.outcome) {
+    case CaseResult::Outcome::passed:
+      return "passed";
+    case CaseResult::Outcome::not_supported:
+      return "not supported: " + result.reason;
+    case CaseResult::Outcome::failed:
+      break;
+  }
+  return "FAILED: " + result.reason;
+}
+
 void print_suite(const Context& context, const std::vector<CaseResult>& results, const std::string& requested) {
-  const auto passed = static_cast<std::size_t>(
-      std::count_if(results.begin(), results.end(), [](const CaseResult& result) { return result.passed; }));
+  std::map<CaseResult::Outcome, std::size_t> counted;
   std::map<std::string, std::size_t> held;
   for (const CaseResult& result : results) {
+    ++counted[result.outcome];
     for (const std::string& provider : result.active) ++held[provider];
   }
+  const std::size_t passed = counted[CaseResult::Outcome::passed];
+  const std::size_t not_supported = counted[CaseResult::Outcome::not_supported];
   std::string line = fmt::format("{} of {} cases passed, asked for {}", passed, results.size(), requested);
+  if (not_supported != 0) line += fmt::format("; {} not supported by it", not_supported);
   for (const auto& [provider, count] : held) line += fmt::format("; {} held nodes of {}", provider, count);
   if (context.wants_json()) {
     Json json{{"provider", requested}, {"cases", Json::array()}};
     for (const CaseResult& result : results) json["cases"].push_back(Json::parse(to_line(result)));
     json["passed"] = passed;
-    json["failed"] = results.size() - passed;
+    json["failed"] = counted[CaseResult::Outcome::failed];
+    json["not_supported"] = not_supported;
     json["cases_held_by"] = held;
     print_data(json.dump());
   } else {
     Table table;
     table.head = {"case", "ran on", "result"};
     for (const CaseResult& result : results) {
-      table.rows.push_back({result.name, result.active.empty() ? "-" : join(result.active),
-                            result.passed ? "passed" : "FAILED: " + result.reason});
+      table.rows.push_back({result.name, result.active.empty() ? "-" : join(result.active), label_of(result)});
     }
     print_data(table.text());
   }
@@ -223,9 +238,10 @@ void verify_suite(const VerifyFlags& flags, const CLI::App& verb, Context& conte
   arguments.insert(arguments.end(), typed.begin(), typed.end());
   const auto results =
       run_cases(names, arguments, [&](double done) { draw_progress(context, done, "running the cases"); });
-  const bool passed =
-      std::all_of(results.begin(), results.end(), [](const CaseResult& result) { return result.passed; });
-  if (!passed) context.exit_code = exit_code_differs;
+  const bool failed = std::any_of(results.begin(), results.end(), [](const CaseResult& result) {
+    return result.outcome == CaseResult::Outcome::failed;
+  });
+  if (failed) context.exit_code = exit_code_differs;
   print_suite(context, results, settings.options.provider);
 }
 

@@ -126,6 +126,7 @@ Ort::SessionOptions to_ort(const SessionSettings& settings) {
       throw AppendError(i, translate(exception).message() + (logged.empty() ? "" : ": " + logged));
     }
   }
+  (void)take_logged_error();  // from here on it is the session's
   return options;
 }
 
@@ -161,6 +162,7 @@ struct Session::State {
   bool has_plugins = false;
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
+  std::string complaint;
   Ort::RunOptions run_options;  // for runs that nobody stops; ONNX Runtime only reads it
 
   State(Ort::Session&& created, const SessionSettings& settings)
@@ -169,7 +171,8 @@ struct Session::State {
             settings.providers,
             [](const ProviderAppend& provider) { return provider.way == ProviderAppend::Way::by_device; })),
         input_names(session.GetInputNames()),
-        output_names(session.GetOutputNames()) {}
+        output_names(session.GetOutputNames()),
+        complaint(take_logged_error()) {}
 
   // A sequence without elements does not say itself of what type it is.
   [[nodiscard]] Ort::Value wrap_input(const std::string& name, const Value& value) const {
@@ -275,6 +278,10 @@ NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }
+}
+
+const std::string& Session::complaint() const noexcept {
+  return state_->complaint;
 }
 
 std::vector<AssignedNode> Session::assignment() const {

@@ -102,6 +102,10 @@ class Session {
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 RunHandle* handle = nullptr) const;
 
+  /// The last error that ONNX Runtime only logged while it made the session: so it tells of a provider that fails when
+  /// it is asked what it takes. Empty where there was none.
+  [[nodiscard]] const std::string& complaint() const noexcept;
+
   /// Which provider got which node.
   [[nodiscard]] std::vector<AssignedNode> assignment() const;
 

@@ -37,7 +37,7 @@ ort::ProviderAppend to_append(const ProviderReport& report, const ResolvedOption
   return append;
 }
 
-void apply_placement(const std::vector<ort::AssignedNode>& nodes, Verdict& verdict) {
+void apply_placement(const std::vector<ort::AssignedNode>& nodes, const std::string& complaint, Verdict& verdict) {
   std::map<std::string, std::uint64_t> count_of;
   for (const ort::AssignedNode& node : nodes) ++count_of[node.provider];
   verdict.node_count = nodes.size();
@@ -49,6 +49,11 @@ void apply_placement(const std::vector<ort::AssignedNode>& nodes, Verdict& verdi
     attempt.node_share =
         nodes.empty() ? 0 : static_cast<double>(attempt.node_count) / static_cast<double>(nodes.size());
     if (attempt.node_count != 0 || nodes.empty()) continue;
+    if (complaint.find(attempt.ort_name) != std::string::npos) {
+      attempt.outcome = Outcome::failed;
+      attempt.reason = "the session gave it none of the model's nodes: " + complaint;
+      continue;
+    }
     attempt.outcome = Outcome::no_nodes;
     if (attempt.id == "cpu") {
       attempt.outcome = Outcome::not_needed;

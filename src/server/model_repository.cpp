@@ -164,6 +164,7 @@ struct ModelRepository::State {
   std::uint64_t uses = 0;
   std::deque<std::function<void()>> tasks;
   bool ended = false;
+  bool loading_ended = false;  // the loader is past its last task
   std::thread loader;
 
   void enqueue(std::function<void()> task) {
@@ -178,7 +179,11 @@ struct ModelRepository::State {
     std::unique_lock lock(mutex);
     for (;;) {
       changed.wait(lock, [&] { return ended || !tasks.empty(); });
-      if (ended) return;
+      if (ended) {
+        loading_ended = true;
+        changed.notify_all();
+        return;
+      }
       const std::function<void()> task = std::move(tasks.front());
       tasks.pop_front();
       lock.unlock();
@@ -559,12 +564,15 @@ bool ModelRepository::close(Clock::time_point deadline) {
     state.tasks.clear();
   }
   state.changed.notify_all();
-  if (state.loader.joinable()) state.loader.join();
   std::map<std::string, Versions, std::less<>> dropped;
+  bool loading_ended = false;
   {
-    const std::lock_guard lock(state.mutex);
+    std::unique_lock lock(state.mutex);
+    // A device may hang while a model is loaded for it, and nothing can stop that.
+    loading_ended = state.changed.wait_until(lock, deadline, [&] { return state.loading_ended; });
     dropped.swap(state.models);
   }
+  if (loading_ended && state.loader.joinable()) state.loader.join();
   for (auto& [name, versions] : dropped) {
     for (auto& [version, entry] : versions) {
       if (entry.model) entry.model->scheduler().abandon();
@@ -574,7 +582,7 @@ bool ModelRepository::close(Clock::time_point deadline) {
     }
   }
   dropped.clear();
-  return state.reaper->wait_for_all(deadline);
+  return state.reaper->wait_for_all(deadline) && loading_ended;
 }
 
 }  // namespace gpux::server

@@ -70,7 +70,9 @@ std::string serialize(const MultiplyModel& model) {
   writer.add_int64(1, 9);
   {
     protozero::pbf_writer graph(writer, 7);
-    graph.add_message(1, node("Mul", "times", {"left", model.same_operand ? "left" : "right"}, "product"));
+    const std::string left = model.negated ? "negated" : "left";
+    if (model.negated) graph.add_message(1, node("Neg", "minus", {"left"}, left));
+    graph.add_message(1, node("Mul", "times", {left, model.same_operand ? left : "right"}, "product"));
     graph.add_message(1, node("Add", "plus", {"product", "one"}, "sum"));
     graph.add_string(2, "multiply");
     add_operand(graph, "left", model.left, model.element_type);

@@ -20,13 +20,15 @@ struct Operand {
 };
 
 /// The bytes of an ONNX model that computes product = Mul(left, right) in a node "times" and sum = Add(product, one) in
-/// a node "plus". With `same_operand` the product is left * left and there is no right.
+/// a node "plus". With `same_operand` the product is left * left and there is no right; with `negated` left goes
+/// through a Neg in a node "minus" first.
 struct MultiplyModel {
   Operand left;
   Operand right;
   bool same_operand = false;
   /// ONNX's number of the element type, for all values: 1 float32, 11 double.
   int element_type = 1;
+  bool negated = false;
 };
 
 std::string serialize(const MultiplyModel& model);

@@ -1,3 +1,4 @@
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -130,6 +131,22 @@ INSTANTIATE_TEST_SUITE_P(
         FailureCase{"compile_by_option", {}, {{"fail", "compile"}}, {}, {"devices 1", "session failed 11: "}},
         FailureCase{
             "run", fail("run:2"), {}, {}, {"devices 1", on_example, "run 1 right", "run 2 failed 11: ", "run 3 right"}},
+        // Two inputs and a product of 24 bytes each lie on the device at once.
+        FailureCase{"enough_memory",
+                    fail("out-of-memory:72"),
+                    {},
+                    {},
+                    {"devices 1", on_example, "run 1 right", "run 2 right", "run 3 right"}},
+        FailureCase{"no_memory_for_the_product",
+                    fail("out-of-memory:71"),
+                    {},
+                    {},
+                    {"devices 1", on_example, "run 1 failed 11: ", "no room for 24 bytes", "run 3 failed 11: "}},
+        FailureCase{"no_memory_for_an_input",
+                    {},
+                    {{"fail", "out-of-memory:47"}},
+                    {},
+                    {"devices 1", on_example, "run 1 failed 11: ", "no room for 24 bytes", "run 3 failed 11: "}},
         FailureCase{"run_by_option",
                     {},
                     {{"fail", "run:1"}},
@@ -183,6 +200,55 @@ TEST(ExampleProvider, SaysWhoMadeIt) {
                               report(std::string("knows fail: ") + device.EpOptions().GetValue("fail") + ".");
                             }),
                {"vendor gpux", "on cpu 1", "version 0.1.0", "knows fail: ."});
+}
+
+TEST(ExampleProvider, HasNoRoomForAConstant) {
+  const MultiplyModel model{{{2, 3}, {}}, {{2, 3}, {1, 2, 3, 4, 5, 6}}};
+  expect_lines(
+      run_in_child(
+          {},
+          [&model](const Report& report) {
+            Runtime runtime;
+            runtime.register_plugin();
+            try {
+              (void)runtime.create_session(serialize(model), runtime.devices(), {{"fail", "out-of-memory:23"}});
+              report("made");
+            } catch (const Ort::Exception& error) {
+              report(text_of(error));
+            }
+          }),
+      {"failed 11: "});
+}
+
+/// The bytes of six floats as the host would read them where `value` lies.
+std::vector<float> as_if_on_the_host(const Ort::Value& value) {
+  const auto* first = value.GetTensorData<float>();
+  return {first, first + 6};
+}
+
+TEST(ExampleProvider, HasMemoryThatIsNotTheHosts) {
+  expect_lines(run_in_child({},
+                            [](const Report& report) {
+                              Runtime runtime;
+                              runtime.register_plugin();
+                              const std::vector<float> sent{1, -2, 3, 4, 5, 6};
+                              std::vector<float> there_and_back(6);
+                              const auto host = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
+                              const std::array<std::int64_t, 2> shape{2, 3};
+                              const auto from = Ort::Value::CreateTensor<float>(host, const_cast<float*>(sent.data()),
+                                                                                6, shape.data(), 2);
+                              const auto back =
+                                  Ort::Value::CreateTensor<float>(host, there_and_back.data(), 6, shape.data(), 2);
+                              const auto first = runtime.device_value(shape);
+                              const auto second = runtime.device_value(shape);
+                              runtime.copy(from, first);
+                              runtime.copy(first, second);
+                              runtime.copy(second, back);
+                              report(as_if_on_the_host(first) == sent ? "the host's" : "its own");
+                              report(as_if_on_the_host(first) == as_if_on_the_host(second) ? "same" : "other");
+                              report(there_and_back == sent ? "right" : "wrong");
+                            }),
+               {"its own", "same", "right"});
 }
 
 TEST(ExampleProvider, GivesSessionsFailuresOfTheirOwn) {
@@ -269,6 +335,21 @@ INSTANTIATE_TEST_SUITE_P(
         ClaimCase{"double_precision", {{{2, 3}, {}}, {{2, 3}, {}}, false, 11}, {}, false}),
     [](const auto& info) { return info.param.name; });
 
+// The copy that ONNX Runtime 1.31 puts behind a node of the host leaves the value in the host's memory.
+TEST(ExampleProvider, TakesWhatTheHostHasComputed) {
+  const MultiplyModel model{.left = {{"rows", 3}, {}}, .right = {{"rows", 3}, {}}, .negated = true};
+  expect_lines(run_in_child({},
+                            [&model](const Report& report) {
+                              Runtime runtime;
+                              runtime.register_plugin();
+                              Ort::Session session = runtime.create_session(serialize(model), runtime.devices());
+                              report("placed " + placement(session));
+                              const Feed sum = run(session, {{"left", six}, {"right", other_six}});
+                              report(sum.values == std::vector<float>{0.5F, 3, -5, 1, 51, -17} ? "right" : "wrong");
+                            }),
+               {"placed CPUExecutionProvider: minus plus; GpuxExampleExecutionProvider: times", "right"});
+}
+
 TEST(ExampleProvider, RefusesTwoSizesForOneName) {
   const MultiplyModel model{{{"rows", 3}, {}}, {{"rows", 3}, {}}};
   expect_lines(run_in_child({},
@@ -321,6 +402,25 @@ TEST(Waiting, HangEndsWellOnceTheFileIsThere) {
                               report_runs(report, session, 1);
                             }),
                {"waits", "ended right", "run 1 right"});
+  std::filesystem::remove(file);
+}
+
+TEST(Waiting, HangAtCompileEndsWellOnceTheFileIsThere) {
+  const auto file = std::filesystem::path(testing::TempDir()) / ("gpux_compile_" + std::to_string(getpid()));
+  expect_lines(run_in_child({{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", file}},
+                            [&file](const Report& report) {
+                              Runtime runtime;
+                              runtime.register_plugin();
+                              auto creating = std::async(std::launch::async, [&runtime] {
+                                return runtime.create_session(serialize(two_inputs), runtime.devices());
+                              });
+                              const bool waits = creating.wait_for(milliseconds(100)) == std::future_status::timeout;
+                              report(waits ? "waits" : "does not wait");
+                              std::ofstream{file};
+                              Ort::Session session = creating.get();
+                              report_runs(report, session, 1);
+                            }),
+               {"waits", "run 1 right"});
   std::filesystem::remove(file);
 }
 

@@ -1,6 +1,7 @@
 #include "runtime_child.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -123,6 +124,17 @@ Ort::Session Runtime::create_session(const std::string& model, const std::vector
     options.AppendExecutionProvider_V2(environment_, devices, {provider_options.begin(), provider_options.end()});
   }
   return {environment_, model.data(), model.size(), options};
+}
+
+Ort::Value Runtime::device_value(std::span<const std::int64_t> shape) {
+  const Ort::ConstMemoryInfo memory = devices().at(0).GetMemoryInfo(OrtDeviceMemoryType_DEFAULT);
+  return Ort::Value::CreateTensor<float>(environment_.GetSharedAllocator(memory), shape.data(), shape.size());
+}
+
+void Runtime::copy(const Ort::Value& from, const Ort::Value& to) {
+  const std::array<const OrtValue*, 1> source{from};
+  const std::array<OrtValue*, 1> target{const_cast<OrtValue*>(static_cast<const OrtValue*>(to))};
+  Ort::ThrowOnError(Ort::GetApi().CopyTensors(environment_, source.data(), target.data(), nullptr, 1));
 }
 
 std::string placement(const Ort::Session& session) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,11 @@ class Runtime {
   Ort::Session create_session(const std::string& model, const std::vector<Ort::ConstEpDevice>& devices,
                               const std::map<std::string, std::string>& provider_options = {},
                               const std::map<std::string, std::string>& configuration = {});
+
+  /// A float32 value in the memory of the first device, outside of any session.
+  Ort::Value device_value(std::span<const std::int64_t> shape);
+  /// Copies by the provider's own means.
+  void copy(const Ort::Value& from, const Ort::Value& to);
 
  private:
   Ort::Env environment_{nullptr};

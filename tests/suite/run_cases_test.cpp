@@ -35,7 +35,7 @@ TEST(RunCases, KeepsTheOrderOverSeveralProcesses) {
   ASSERT_EQ(results.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(results[i].name, names[i]);
-    EXPECT_TRUE(results[i].passed);
+    EXPECT_EQ(results[i].outcome, CaseResult::Outcome::passed);
     EXPECT_EQ(results[i].active, std::vector<std::string>{"cpu"});
   }
 }
@@ -45,7 +45,7 @@ TEST(RunCases, CrashesLoseNoOtherCase) {
   ASSERT_EQ(results.size(), 9U);
   for (const CaseResult& result : results) {
     const bool crashed = result.name.starts_with("crash");
-    EXPECT_EQ(result.passed, !crashed && result.name != "exit") << result.name;
+    EXPECT_EQ(result.outcome == CaseResult::Outcome::passed, !crashed && result.name != "exit") << result.name;
     if (crashed) {
       EXPECT_THAT(result.reason, HasSubstr("signal 11: last words")) << result.name;
     }
@@ -60,12 +60,12 @@ TEST(RunCases, WrongFlagsEndTheRun) {
 }
 
 TEST(CaseResult, SurvivesItsLine) {
-  const CaseResult result{"test_\"x\"", false, "two\nlines \xff", {"webgpu", "cpu"}};
+  const CaseResult result{"test_\"x\"", CaseResult::Outcome::not_supported, "two\nlines \xff", {"webgpu", "cpu"}};
   const std::string line = to_line(result);
   EXPECT_EQ(line.find('\n'), std::string::npos);
   const CaseResult back = case_from_line(line);
   EXPECT_EQ(back.name, result.name);
-  EXPECT_EQ(back.passed, result.passed);
+  EXPECT_EQ(back.outcome, result.outcome);
   EXPECT_EQ(back.active, result.active);
   EXPECT_THAT(back.reason, HasSubstr("two\nlines"));
   for (const char* other : {"", "{}", "[]", "{\"name\": 1}", "{\"name\": \"a\", \"passed\": \"yes\"", "noise"}) {
@@ -84,7 +84,7 @@ int play_cases(const std::vector<std::string>& arguments) {
       std::signal(SIGSEGV, SIG_DFL);
       std::raise(SIGSEGV);
     }
-    std::cout << "noise of a library\n" << to_line({name, true, "", {"cpu"}}) << std::endl;
+    std::cout << "noise of a library\n" << to_line({name, CaseResult::Outcome::passed, "", {"cpu"}}) << std::endl;
   }
   return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "boundary.h"
 #include "failure.h"
+#include "memory.h"
 #include "provider.h"
 
 namespace gpux_example {
@@ -78,7 +79,11 @@ class Factory : public OrtEpFactory {
     GetSupportedDevices = get_supported_devices;
     CreateEp = create_provider;
     ReleaseEp = release_provider;
+    GetVendorId = get_vendor_id;
+    CreateAllocator = create_allocator;
+    ReleaseAllocator = release_allocator;
     CreateDataTransfer = create_data_transfer;
+    for (std::size_t device = 0; device < most_devices; ++device) memories_.push_back(describe_memory(device));
   }
 
  private:
@@ -87,6 +92,8 @@ class Factory : public OrtEpFactory {
   static const char* ORT_API_CALL get_vendor(const OrtEpFactory* /*self*/) noexcept { return "gpux"; }
 
   static const char* ORT_API_CALL get_version(const OrtEpFactory* /*self*/) noexcept { return EXAMPLE_VERSION; }
+
+  static std::uint32_t ORT_API_CALL get_vendor_id(const OrtEpFactory* /*self*/) noexcept { return vendor_id; }
 
   static OrtStatus* ORT_API_CALL get_supported_devices(OrtEpFactory* self, const OrtHardwareDevice* const* devices,
                                                        std::size_t device_count, OrtEpDevice** supported,
@@ -103,7 +110,10 @@ class Factory : public OrtEpFactory {
         for (; *supported_count < wanted; ++*supported_count) {
           Ort::KeyValuePairs metadata;
           if (wanted > 1) metadata.Add("name", ("example device " + std::to_string(*supported_count)).c_str());
-          supported[*supported_count] = Ort::EpDevice(*self, device, metadata.GetConst(), options.GetConst()).release();
+          Ort::EpDevice listed(*self, device, metadata.GetConst(), options.GetConst());
+          const Ort::MemoryInfo& memory = static_cast<Factory*>(self)->memories_[*supported_count];
+          Ort::ThrowOnError(Ort::GetEpApi().EpDevice_AddAllocatorInfo(listed, memory));
+          supported[*supported_count] = listed.release();
         }
       }
     });
@@ -126,11 +136,22 @@ class Factory : public OrtEpFactory {
     delete static_cast<Provider*>(provider);
   }
 
-  static OrtStatus* ORT_API_CALL create_data_transfer(OrtEpFactory* /*self*/, OrtDataTransferImpl** transfer) noexcept {
-    // Works in the host's own memory: there is nothing to copy.
-    *transfer = nullptr;
-    return nullptr;
+  /// What the host uses outside of sessions. A session's own allocator, with its own limit, comes from its provider.
+  static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* /*self*/, const OrtMemoryInfo* memory_info,
+                                                  const OrtKeyValuePairs* /*options*/,
+                                                  OrtAllocator** allocator) noexcept {
+    return as_status([=] { *allocator = std::make_unique<Allocator>(memory_info, unlimited_memory).release(); });
   }
+
+  static void ORT_API_CALL release_allocator(OrtEpFactory* /*self*/, OrtAllocator* allocator) noexcept {
+    delete static_cast<Allocator*>(allocator);
+  }
+
+  static OrtStatus* ORT_API_CALL create_data_transfer(OrtEpFactory* /*self*/, OrtDataTransferImpl** transfer) noexcept {
+    return as_status([=] { *transfer = std::make_unique<DataTransfer>().release(); });
+  }
+
+  std::vector<Ort::MemoryInfo> memories_;
 };
 
 }  // namespace

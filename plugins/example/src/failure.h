@@ -8,15 +8,29 @@ namespace gpux_example {
 
 /// What the provider was told to do wrong.
 struct Failure {
-  enum class Kind { none, load, no_device, create, capability, claim_nothing, compile, run, hang, slow };
+  enum class Kind {
+    none,
+    load,
+    no_device,
+    create,
+    capability,
+    claim_nothing,
+    compile,
+    hang_compile,
+    out_of_memory,
+    run,
+    hang,
+    slow
+  };
 
   Kind kind = Kind::none;
-  /// The computation that fails, counted from 1 in each session, for `run`; milliseconds for `slow`.
+  /// The computation that fails, counted from 1 in each session, for `run`; milliseconds for `slow`; how many bytes the
+  /// device holds for `out_of_memory`.
   std::uint64_t number = 0;
 };
 
-/// Reads a command: empty for none, or one of load, no-device, create, capability, claim-nothing, compile, run:N, hang,
-/// slow:MS. Throws Ort::Exception, naming `source`, for anything else.
+/// Reads a command: empty for none, or one of load, no-device, create, capability, claim-nothing, compile,
+/// hang-compile, out-of-memory:BYTES, run:N, hang, slow:MS. Throws Ort::Exception, naming `source`, for anything else.
 Failure parse_failure(std::string_view command, std::string_view source);
 
 /// The command in the environment variable GPUX_EXAMPLE_FAIL, read anew at each call.

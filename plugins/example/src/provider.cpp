@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "boundary.h"
+#include "memory.h"
 #include "multiply.h"
 
 namespace gpux_example {
@@ -78,6 +79,7 @@ Provider::Provider(Failure failure, std::string release_file)
   GetCapability = get_capability;
   Compile = compile;
   ReleaseNodeComputeInfos = release_compute_infos;
+  CreateAllocator = create_allocator;
   SetDynamicOptions = set_dynamic_options;
 }
 
@@ -106,6 +108,7 @@ OrtStatus* Provider::compile(OrtEp* self, const OrtGraph** graphs, const OrtNode
   return as_status([=] {
     auto& provider = *static_cast<Provider*>(self);
     if (provider.failure_.kind == Failure::Kind::compile) fail_on_command("compile");
+    if (provider.failure_.kind == Failure::Kind::hang_compile) provider.wait_until_released();
     std::vector<std::unique_ptr<FusedMultiply>> fused;
     fused.reserve(count);
     for (std::size_t index = 0; index < count; ++index) {
@@ -118,6 +121,15 @@ OrtStatus* Provider::compile(OrtEp* self, const OrtGraph** graphs, const OrtNode
 
 void Provider::release_compute_infos(OrtEp* /*self*/, OrtNodeComputeInfo** compute_infos, std::size_t count) noexcept {
   for (std::size_t index = 0; index < count; ++index) delete static_cast<FusedMultiply*>(compute_infos[index]);
+}
+
+OrtStatus* Provider::create_allocator(OrtEp* self, const OrtMemoryInfo* memory_info,
+                                      OrtAllocator** allocator) noexcept {
+  return as_status([=] {
+    const Failure& failure = static_cast<Provider*>(self)->failure_;
+    const bool limited = failure.kind == Failure::Kind::out_of_memory;
+    *allocator = std::make_unique<Allocator>(memory_info, limited ? failure.number : unlimited_memory).release();
+  });
 }
 
 OrtStatus* Provider::set_dynamic_options(OrtEp* self, const char* const* keys, const char* const* values,

@@ -17,7 +17,7 @@ inline constexpr const char* provider_name = "GpuxExampleExecutionProvider";
 /// ONNX Runtime calls compute() from several threads at once.
 class Provider : public OrtEp {
  public:
-  /// `release_file`: a hanging computation ends well once a file of this name exists; may be empty.
+  /// `release_file`: what hangs ends well once a file of this name exists; may be empty.
   Provider(Failure failure, std::string release_file);
 
   /// One computation of a fused node, with the inputs' positions among the node's; throws Ort::Exception.
@@ -32,6 +32,8 @@ class Provider : public OrtEp {
                                          OrtNode** context_nodes) noexcept;
   static void ORT_API_CALL release_compute_infos(OrtEp* self, OrtNodeComputeInfo** compute_infos,
                                                  std::size_t count) noexcept;
+  static OrtStatus* ORT_API_CALL create_allocator(OrtEp* self, const OrtMemoryInfo* memory_info,
+                                                  OrtAllocator** allocator) noexcept;
   static OrtStatus* ORT_API_CALL set_dynamic_options(OrtEp* self, const char* const* keys, const char* const* values,
                                                      std::size_t count) noexcept;
 

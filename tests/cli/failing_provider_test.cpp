@@ -1,0 +1,267 @@
+// What a user sees of a provider that fails, at each step: by plugins/example, from the command line and while serving.
+// docs/custom-providers.md shows the same as a table.
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/serving.h"
+
+namespace gpux::test {
+namespace {
+
+namespace fs = std::filesystem;
+using http::get;
+using http::post;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+using Clock = std::chrono::steady_clock;
+
+const std::string told = "GpuxExampleExecutionProvider was told to fail at: ";
+const std::string multiply_inputs = R"({"a": [1, 2, 3], "b": [4, 5, 6]})";
+const std::string product = R"({"y": [4, 10, 18]})";
+
+std::vector<std::string> with_provider(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--provider", "example", "--provider-library",
+                                     std::string("example=").append(GPUX_EXAMPLE_PROVIDER)});
+  return arguments;
+}
+
+Outcome run_failing(const Program& gpux, const std::string& command, const std::vector<std::string>& more,
+                    const std::string& file = "multiply.onnx", const std::string& inputs = multiply_inputs) {
+  std::vector<std::string> arguments = with_provider({"run", model(file), "--input", inputs});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return gpux.run(arguments, {.environment = {"GPUX_EXAMPLE_FAIL=" + command}, .limit = std::chrono::seconds(30)});
+}
+
+// --- before a session exists: the CPU takes its place ---------------------------------------------------------------
+
+struct Replaced {
+  const char* name;
+  const char* command;
+  const char* outcome;  // in the verdict
+  const char* reason;
+};
+
+void PrintTo(const Replaced& one, std::ostream* stream) {
+  *stream << one.name;
+}
+
+class ReplacedProvider : public testing::TestWithParam<Replaced> {};
+
+TEST_P(ReplacedProvider, IsNamedWithItsReasonAndTheCpuAnswers) {
+  const Program gpux;
+  const fs::path report = gpux.folder().path() / "report.json";
+  const Outcome outcome = run_failing(gpux, GetParam().command, {"--report", report.string()});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json(), Json::parse(product));
+  EXPECT_THAT(outcome.err, StartsWith("ran on cpu (2 of 2 nodes); asked for example (--provider); not example: "));
+  EXPECT_THAT(outcome.err, HasSubstr(GetParam().reason));
+  const Json attempt = Json::parse(read_file(report)).at("verdict").at("tried").at(0);
+  EXPECT_EQ(attempt.at("provider"), "example");
+  EXPECT_EQ(attempt.at("outcome"), GetParam().outcome);
+  EXPECT_THAT(attempt.at("reason").get<std::string>(), HasSubstr(GetParam().reason));
+}
+
+TEST_P(ReplacedProvider, EndsAStrictRun) {
+  const Program gpux;
+  const Outcome outcome = run_failing(gpux, GetParam().command, {"--strict"});
+  EXPECT_EQ(outcome.code, 5) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("strict: example was asked for (--provider): "));
+  EXPECT_THAT(outcome.err, HasSubstr(GetParam().reason));
+}
+
+TEST_P(ReplacedProvider, IsToldByAServer) {
+  const Program gpux;
+  const Serving server(gpux, with_provider({"mul=" + model("multiply.onnx")}),
+                       {{"GPUX_EXAMPLE_FAIL", GetParam().command}});
+  const Json attempt = server.ready().at("models").at(0).at("verdict").at("tried").at(0);
+  EXPECT_EQ(attempt.at("outcome"), GetParam().outcome);
+  EXPECT_THAT(attempt.at("reason").get<std::string>(), HasSubstr(GetParam().reason));
+  EXPECT_THAT(server.log(), HasSubstr(GetParam().reason));
+  EXPECT_EQ(server.json(post("/predict", multiply_inputs)), Json::parse(product));
+  EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
+  EXPECT_THAT(server.ask(get("/metrics")).body, HasSubstr("provider=\"cpu\""));
+}
+
+TEST_P(ReplacedProvider, EndsAStrictServer) {
+  const Program gpux;
+  const Outcome outcome = gpux.run(
+      with_provider({"serve", model("multiply.onnx"), "--strict", "--port", "0", "--no-grpc"}),
+      {.environment = {std::string("GPUX_EXAMPLE_FAIL=") + GetParam().command}, .limit = std::chrono::seconds(30)});
+  EXPECT_EQ(outcome.code, 5) << outcome.err;
+  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(GetParam().reason));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, ReplacedProvider,
+    testing::Values(Replaced{"load", "load", "unavailable", "was told to fail at: load"},
+                    Replaced{"no_device", "no-device", "unavailable", "lists no device"},
+                    Replaced{"create", "create", "failed", "was told to fail at: create"},
+                    Replaced{"capability", "capability", "failed", "was told to fail at: capability"},
+                    Replaced{"claim_nothing", "claim-nothing", "no_nodes", "none of the model's nodes"},
+                    Replaced{"compile", "compile", "failed", "was told to fail at: compile"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(FailingProvider, HasNoRoomForTheWeights) {
+  const Program gpux;
+  const Outcome outcome =
+      run_failing(gpux, "out-of-memory:3", {}, "masked_sum.onnx", R"({"values": [[1, 2]], "mask": [[1, 1]]})");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json(), Json::parse(R"({"total": [3], "doubled": [[2, 4]]})"));
+  EXPECT_THAT(outcome.err, HasSubstr("not example: no session came to be with it: "));
+  EXPECT_THAT(outcome.err, HasSubstr("out of memory: the device has no room for 4 bytes"));
+}
+
+// --- in a run: that run fails, and no other -------------------------------------------------------------------------
+
+TEST(FailingProvider, EndsARunOfTheCommandLine) {
+  struct Case {
+    const char* command;
+    std::vector<std::string> more;
+    int code;
+    const char* says;
+  };
+
+  const Program gpux;
+  for (const Case& one : std::vector<Case>{
+           {"run:1", {}, 5, "was told to fail at: run:1"},
+           {"run:1", {"--strict"}, 5, "was told to fail at: run:1"},
+           {"out-of-memory:35", {}, 8, "out of memory: the device has no room for 12 bytes"},
+           {"hang", {"--timeout", "300ms"}, 9, "no answer within 0.3 s; the run on example, cpu was told to stop"},
+           {"slow:60000", {"--timeout", "300ms"}, 9, "no answer within 0.3 s"},
+       }) {
+    const auto start = Clock::now();
+    const Outcome outcome = run_failing(gpux, one.command, one.more);
+    EXPECT_EQ(outcome.code, one.code) << one.command;
+    EXPECT_EQ(outcome.out, "") << one.command;
+    EXPECT_TRUE(is_one_line(outcome.err)) << one.command << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(one.says)) << one.command;
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(20)) << one.command;
+  }
+  for (const char* command : {"slow:100", "run:2", "out-of-memory:36"}) {
+    const Outcome outcome = run_failing(gpux, command, {"--strict"});
+    EXPECT_EQ(outcome.code, 0) << command << outcome.err;
+    EXPECT_EQ(outcome.json(), Json::parse(product)) << command;
+  }
+}
+
+// Nothing can stop a provider that does not return from compiling; the user can end the program.
+TEST(FailingProvider, IsEndedByASignalWhileItCompiles) {
+  const Program gpux;
+  for (const char* verb : {"run", "serve"}) {
+    const auto [child, out] = start(gpux, with_provider({verb, model("multiply.onnx")}), gpux.folder().path() / "log",
+                                    false, {{"GPUX_EXAMPLE_FAIL", "hang-compile"}});
+    std::this_thread::sleep_for(milliseconds(500));
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, WNOHANG), 0) << verb << " ended early";
+    ::kill(child, SIGTERM);
+    const bool ended = http::eventually([&, child = child] { return ::waitpid(child, &status, WNOHANG) == child; });
+    EXPECT_TRUE(ended) << verb;
+    if (!ended) ::kill(child, SIGKILL);
+    ::close(out);
+  }
+}
+
+struct FailedRun {
+  const char* name;
+  const char* command;
+  const char* request;  // the one that fails
+  int status;
+  const char* says;
+  const char* counted_as;
+};
+
+void PrintTo(const FailedRun& one, std::ostream* stream) {
+  *stream << one.name;
+}
+
+class FailingRun : public testing::TestWithParam<FailedRun> {};
+
+const std::string small = R"({"values": [[1, 2]], "mask": [[1, 1]]})";
+const std::string small_answer = R"({"total": [3], "doubled": [[2, 4]]})";
+constexpr const char* large = R"({"values": [[1, 2, 3, 4]], "mask": [[1, 1, 1, 1]]})";
+
+// One request fails; those before and after it, and those to another model, are answered.
+TEST_P(FailingRun, CostsOneRequestOfAServer) {
+  const Program gpux;
+  Serving server(gpux,
+                 with_provider({"mul=" + model("masked_sum.onnx"), "add=" + model("add.onnx"), "--timeout", "2s"}),
+                 {{"GPUX_EXAMPLE_FAIL", GetParam().command}});
+  ASSERT_THAT(server.log(), HasSubstr("ran on example")) << server.log();
+  const auto expect_others = [&] {
+    EXPECT_EQ(server.json(post("/models/mul/predict", small)), Json::parse(small_answer));
+    EXPECT_EQ(server.json(post("/models/add/predict", R"({"x": [[1, 2, 3]]})")), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  };
+  expect_others();
+  const Answered failed = server.ask(post("/models/mul/predict", GetParam().request));
+  EXPECT_EQ(failed.status, GetParam().status) << failed.body;
+  EXPECT_THAT(failed.body, HasSubstr(GetParam().says));
+  expect_others();
+  EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
+  const std::string metrics = server.ask(get("/metrics")).body;
+  EXPECT_THAT(metrics, HasSubstr("nv_inference_request_failure{model=\"mul\",version=\"1.0.0\",reason=\"" +
+                                 std::string(GetParam().counted_as) + "\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("nv_inference_request_success{model=\"mul\",version=\"1.0.0\"} 2\n"));
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, FailingRun,
+                         // The model holds two Mul: a run of it computes two times. Its constant takes 4 bytes, each
+                         // value of the small request 8.
+                         testing::Values(FailedRun{"run", "run:9", large, 503, "was told to fail at: run:", "BACKEND"},
+                                         FailedRun{"out_of_memory", "out-of-memory:40", large, 429,
+                                                   "out of memory: the device has no room for 16 bytes", "BACKEND"}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(FailingProvider, HangsWithoutHoldingTheServer) {
+  const Program gpux;
+  const auto release = gpux.folder().write("release", "");
+  Serving server(gpux, with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--timeout", "1s"}),
+                 {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
+  EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
+  fs::remove(release);
+  const auto start = Clock::now();
+  const Answered late = server.ask(post("/models/mul/predict", multiply_inputs));
+  EXPECT_EQ(late.status, 504) << late.body;
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+  EXPECT_EQ(server.json(post("/models/add/predict", R"({"x": [[1, 2, 3]]})")), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  EXPECT_THAT(server.ask(get("/metrics")).body, HasSubstr("gpux_overdue_run_count{model=\"mul\",version=\"1.0.0\"} 1"));
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << "the device still hangs";
+  EXPECT_THAT(server.log(), HasSubstr("a device does not come back: leaving it behind"));
+}
+
+// A model is loaded anew while its old self serves; the load does not come back.
+TEST(FailingProvider, HangsInALoadWithoutHoldingTheServer) {
+  const Program gpux;
+  const auto release = gpux.folder().write("release", "");
+  Serving server(gpux, with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx")}),
+                 {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
+  EXPECT_EQ(server.ask(post("/v2/repository/models/mul/load", "")).status, 200);
+  fs::remove(release);
+  RawClient loading(server.port());
+  loading.send(post("/v2/repository/models/mul/load", ""));
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
+  EXPECT_EQ(server.json(post("/models/add/predict", R"({"x": [[1, 2, 3]]})")), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  EXPECT_EQ(server.ask(get("/health/live")).status, 200);
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << "the device still hangs";
+}
+
+}  // namespace
+}  // namespace gpux::test
