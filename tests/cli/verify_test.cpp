@@ -166,6 +166,51 @@ TEST(Verify, RunsSuitesWhateverTheirCasesAre) {
   EXPECT_THAT(table.err, HasSubstr("2 of 8 cases passed"));
 }
 
+// The example provider computes Mul and nothing else.
+TEST(Verify, TellsWhatAProviderDoesNotSupportFromWhatItGetsWrong) {
+  const Program gpux;
+  const fs::path suite = gpux.folder().path() / "suite";
+  write_case(gpux, suite / "identity", "[1, 2]", "[1, 2]");
+  write_case(gpux, suite / "identity_wrong", "[1, 2]", "[1, 3]");
+  write_case(gpux, suite / "square", "[1, 2]", "[2, 5]");
+  fs::copy_file(model("local_function.onnx"), suite / "square" / "model.onnx", fs::copy_options::overwrite_existing);
+  const auto verify = [&](const std::string& command) {
+    return gpux.run({"verify", "--suite", suite.string(), "--provider", "example", "--provider-library",
+                     std::string("example=").append(GPUX_EXAMPLE_PROVIDER)},
+                    {.environment = {"GPUX_EXAMPLE_FAIL=" + command}});
+  };
+
+  struct Case {
+    const char* command;
+    const char* of_identity;
+    const char* of_square;
+    const char* reason;  // of the latter
+  };
+
+  for (const Case& one : std::vector<Case>{
+           {"", "not_supported", "passed", ""},
+           {"claim-nothing", "not_supported", "not_supported", "none of the model's nodes"},
+           {"run:1", "not_supported", "failed", "was told to fail at: run:1"},
+           {"compile", "not_supported", "failed", "was told to fail at: compile"},
+           {"capability", "failed", "failed", "was told to fail at: capability"},
+           {"load", "failed", "failed", "was told to fail at: load"},
+       }) {
+    SCOPED_TRACE(one.command);
+    const Outcome outcome = verify(one.command);
+    EXPECT_EQ(outcome.code, 12) << outcome.err;  // one is wrong, whoever runs it
+    const Json report = outcome.json();
+    EXPECT_EQ(report["cases"][0]["outcome"], one.of_identity);
+    EXPECT_EQ(report["cases"][1]["outcome"], "failed");
+    EXPECT_EQ(report["cases"][2]["outcome"], one.of_square);
+    EXPECT_THAT(report["cases"][2]["reason"].get<std::string>(), HasSubstr(one.reason));
+    EXPECT_EQ(report["passed"].get<int>() + report["failed"].get<int>() + report["not_supported"].get<int>(), 3);
+  }
+  fs::remove_all(suite / "identity_wrong");
+  const Outcome sound = verify("");
+  EXPECT_EQ(sound.code, 0) << sound.out;
+  EXPECT_THAT(sound.err, HasSubstr("1 of 2 cases passed, asked for example; 1 not supported by it"));
+}
+
 TEST(Verify, RefusesWhatDoesNotGoTogether) {
   const Program gpux;
 

@@ -77,6 +77,20 @@ TEST(Placement, DoesNotCallActiveWhatGotNothing) {
   EXPECT_THAT(verdict.tried[1].reason, HasSubstr("none of the model's nodes"));
 }
 
+TEST(Placement, TellsWhoFailedWhenItWasAsked) {
+  const std::string complaint = "OrtEp::GetCapability() for CUDAExecutionProvider failed with error: no answer";
+  Verdict verdict = three();
+  provider::apply_placement(nodes(0, 2), complaint, verdict);
+  EXPECT_EQ(verdict.tried[1].outcome, Outcome::failed);
+  EXPECT_THAT(verdict.tried[1].reason, HasSubstr("none of the model's nodes: " + complaint));
+  verdict = three();
+  provider::apply_placement(nodes(1, 1), complaint, verdict);  // one of the model's graphs was claimed all the same
+  EXPECT_EQ(verdict.tried[1].outcome, Outcome::active);
+  verdict = three();
+  provider::apply_placement(nodes(0, 2), "OrtEp::GetCapability() for another failed with error: no answer", verdict);
+  EXPECT_EQ(verdict.tried[1].outcome, Outcome::no_nodes);
+}
+
 TEST(Placement, LeavesTheCpuOutWhereNothingIsLeftForIt) {
   Verdict verdict = three();
   provider::apply_placement(nodes(5, 0), "", verdict);

@@ -62,7 +62,7 @@ TEST_F(ExampleProvider, FallsThroughWhereverItFails) {
   const Case cases[] = {{"load", "unavailable", "was told to fail at: load"},
                         {"no-device", "unavailable", "lists no device"},
                         {"create", "failed", "was told to fail at: create"},
-                        {"capability", "no_nodes", "none of the model's nodes"},
+                        {"capability", "failed", "was told to fail at: capability"},
                         {"claim-nothing", "no_nodes", "none of the model's nodes"},
                         {"compile", "failed", "was told to fail at: compile"}};
   for (const Case& c : cases) {
