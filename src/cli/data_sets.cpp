@@ -59,7 +59,8 @@ DataSet read_data_set(const std::filesystem::path& folder, const Signature& sign
 std::vector<DataSet> recorded_data_sets(const std::filesystem::path& folder, const Signature& signature) {
   std::vector<std::filesystem::path> folders;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+  const std::filesystem::path place = folder.empty() ? "." : folder;  // of a file that is named without one
+  for (const auto& entry : std::filesystem::directory_iterator(place, error)) {
     if (entry.path().filename().string().starts_with("test_data_set_") && entry.is_directory(error)) {
       folders.push_back(entry.path());
     }

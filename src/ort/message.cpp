@@ -76,8 +76,21 @@ std::optional<NodeFailure> node_failure(std::string_view text, std::size_t begin
                      name_end + behind_name.size()};
 }
 
+// Which provider a type like "CUDAExecutionProvider_11491561507041041237_0" belongs to: ONNX Runtime calls so what it
+// fused of the nodes that a provider claimed. Empty where it is another.
+std::string_view fused_for(std::string_view type) {
+  for (int number = 0; number < 2; ++number) {
+    const std::size_t last = type.find_last_not_of("0123456789");
+    if (last == std::string_view::npos || last + 1 == type.size() || type[last] != '_') return {};
+    type = type.substr(0, last);
+  }
+  return type;
+}
+
 void append_place(std::string& readable, const NodeFailure& failure) {
-  if (failure.name.empty()) {
+  if (const std::string_view provider = fused_for(failure.type); !provider.empty()) {
+    readable.append("a node of ").append(provider).append(": ");
+  } else if (failure.name.empty()) {
     readable.append("a ").append(failure.type).append(" node: ");
   } else {
     readable.append(failure.type).append(" node '").append(failure.name).append("': ");

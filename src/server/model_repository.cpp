@@ -238,8 +238,9 @@ struct ModelRepository::State {
     return {ErrorCode::not_found, fmt::format("model '{}' is not loaded", entry.source.name)};
   }
 
-  // Loads one source and puts it in the place of what was there. On the loader's thread, without the lock.
-  std::optional<Error> load_source(const ModelSource& source) {
+  // Loads one source and puts it in the place of what was there. On the loader's thread, without the lock. `told`: the
+  // caller tells its user of a failure, so that the log does not.
+  std::optional<Error> load_source(const ModelSource& source, bool told = false) {
     std::string fingerprint;
     {
       const std::lock_guard lock(mutex);
@@ -283,7 +284,9 @@ struct ModelRepository::State {
       }
     }
     dropped.clear();
-    if (failure) {
+    if (failure && told) {
+      log::debug("model {} {} is not loaded", source.name, source.version);
+    } else if (failure) {
       log::warning("model {}{}{}: {}", source.name, source.version.empty() ? "" : " ", source.version,
                    failure->message());
     } else {
@@ -454,7 +457,7 @@ ModelRepository::~ModelRepository() {
 void ModelRepository::load_all() {
   const std::vector<ModelSource> all = state_->sources();
   for (const ModelSource& source : all) {
-    const auto failure = state_->load_source(source);
+    const auto failure = state_->load_source(source, source.required);
     if (!failure) continue;
     if (source.required) throw all.size() == 1 ? *failure : failure->within(fmt::format("model '{}'", source.name));
   }

@@ -66,11 +66,11 @@ std::uint64_t Histogram::in_bucket(std::size_t index) const noexcept {
   return counts_[index].load(std::memory_order_relaxed);
 }
 
-void ModelStatistics::count(const Error& error, Clock::time_point arrived) noexcept {
+void ModelStatistics::count(const Error& error, Clock::time_point arrived, bool admitted) noexcept {
   failure.add(Clock::now() - arrived);
   switch (error.code()) {
     case ErrorCode::resource_exhausted:
-      ++rejected;
+      ++(admitted ? failed : rejected);
       break;
     case ErrorCode::interrupted:
       ++cancelled;
@@ -160,7 +160,7 @@ runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion do
         std::move(request),
         [this, rows, arrived, done = std::move(done)](runtime::InferAnswer&& answer) {
           if (answer.error) {
-            statistics_->count(*answer.error, arrived);
+            statistics_->count(*answer.error, arrived, true);
           } else {
             const Clock::time_point now = Clock::now();
             ++statistics_->succeeded;

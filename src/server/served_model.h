@@ -55,8 +55,9 @@ struct ModelStatistics {
   Histogram total, queue, input, compute, output;
   Histogram failure;  ///< from arrival to the error
 
-  /// Counts a failure by what it was.
-  void count(const Error& error, std::chrono::steady_clock::time_point arrived) noexcept;
+  /// Counts a failure by what it was. `admitted`: the model took the request, so that resource_exhausted is said by its
+  /// device, not by its queue.
+  void count(const Error& error, std::chrono::steady_clock::time_point arrived, bool admitted = false) noexcept;
   void count(const runtime::RunReport& run);
 
   [[nodiscard]] std::map<std::int64_t, BatchStatistics> batches() const;  ///< by rows

@@ -64,7 +64,8 @@ TEST_P(ReplacedProvider, IsNamedWithItsReasonAndTheCpuAnswers) {
   const Outcome outcome = run_failing(gpux, GetParam().command, {"--report", report.string()});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.json(), Json::parse(product));
-  EXPECT_THAT(outcome.err, StartsWith("ran on cpu (2 of 2 nodes); asked for example (--provider); not example: "));
+  EXPECT_THAT(outcome.err,
+              StartsWith("gpux: ran on cpu (2 of 2 nodes); asked for example (--provider); not example: "));
   EXPECT_THAT(outcome.err, HasSubstr(GetParam().reason));
   const Json attempt = Json::parse(read_file(report)).at("verdict").at("tried").at(0);
   EXPECT_EQ(attempt.at("provider"), "example");
@@ -220,9 +221,9 @@ TEST_P(FailingRun, CostsOneRequestOfAServer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, FailingRun,
-                         // The model holds two Mul: a run of it computes two times. Its constant takes 4 bytes, each
-                         // value of the small request 8.
-                         testing::Values(FailedRun{"run", "run:9", large, 503, "was told to fail at: run:", "BACKEND"},
+                         // The model holds two Mul: a run of it computes two times, first to warm up. Its constant
+                         // takes 4 bytes, each value of the small request 8.
+                         testing::Values(FailedRun{"run", "run:5", large, 503, "was told to fail at: run:", "BACKEND"},
                                          FailedRun{"out_of_memory", "out-of-memory:40", large, 429,
                                                    "out of memory: the device has no room for 16 bytes", "BACKEND"}),
                          [](const auto& info) { return info.param.name; });
@@ -249,8 +250,9 @@ TEST(FailingProvider, HangsWithoutHoldingTheServer) {
 TEST(FailingProvider, HangsInALoadWithoutHoldingTheServer) {
   const Program gpux;
   const auto release = gpux.folder().write("release", "");
-  Serving server(gpux, with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx")}),
-                 {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
+  Serving server(
+      gpux, with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--drain-timeout", "500ms"}),
+      {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
   EXPECT_EQ(server.ask(post("/v2/repository/models/mul/load", "")).status, 200);
   fs::remove(release);
   RawClient loading(server.port());
@@ -261,6 +263,7 @@ TEST(FailingProvider, HangsInALoadWithoutHoldingTheServer) {
   EXPECT_EQ(server.ask(get("/health/live")).status, 200);
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(), 0) << "the device still hangs";
+  EXPECT_THAT(server.log(), HasSubstr("a device does not come back: leaving it behind"));
 }
 
 }  // namespace

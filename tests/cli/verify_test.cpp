@@ -90,6 +90,7 @@ TEST(Verify, UsesRecordedDataBesideTheModel) {
   EXPECT_EQ(json["outputs"][1]["max_absolute"], 0.5);
   EXPECT_EQ(json["outputs"][1]["mismatches"], 1);
 
+  EXPECT_EQ(gpux.run({"verify", "model.onnx"}, {.folder = folder}).code, 12) << "named without its folder";
   EXPECT_EQ(gpux.run({"verify", file, "--rtol", "0.2"}).code, 0);
   EXPECT_EQ(gpux.run({"verify", file, "--rtol", "0.1"}).code, 12);
   EXPECT_EQ(gpux.run({"verify", file, "--atol", "0.5"}).code, 0);

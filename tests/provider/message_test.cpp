@@ -32,6 +32,11 @@ TEST(ReadableMessage, DropsWhereInItsSourceItWasSaid) {
       {"Non-zero status code returned while running If node. Name:'i' Status Message: Non-zero status code returned "
        "while running Gather node. Name:'a'b' Status Message: /src/g.cc:9 void f() idx=7",
        "If node 'i': Gather node 'a'b': idx=7"},
+      {"Non-zero status code returned while running MyProvider_1149_0 node. Name:'MyProvider_MyProvider_1149_0_0' "
+       "Status "
+       "Message: no power",
+       "a node of MyProvider: no power"},
+      {"Non-zero status code returned while running Op_2 node. Name:'o' Status Message: no", "Op_2 node 'o': no"},
       {"Non-zero status code returned while running ", "Non-zero status code returned while running"},
       {"Non-zero status code returned while running X node. Name:'",
        "Non-zero status code returned while running X node. Name:'"},
