@@ -15,7 +15,7 @@ struct CaseResult {
   enum class Outcome : unsigned char {
     passed,
     failed,
-    not_supported,  ///< the provider that was asked for took no node of it, and what ran it instead answered rightly
+    not_supported,  ///< the provider that was asked for took no node of it, or ONNX Runtime does not load it
   };
 
   std::string name;
@@ -30,8 +30,8 @@ std::vector<std::string> cases_of(const std::filesystem::path& suite);
 /// "passed", "failed", "not_supported".
 std::string_view to_string(CaseResult::Outcome outcome);
 
-/// Runs one case here: each recorded data set, its outputs compared with the recorded ones. Never throws for what is
-/// wrong with a case.
+/// Runs one case here, where the provider that `options` asks for holds some of it: each recorded data set, its outputs
+/// compared with the recorded ones. Never throws for what is wrong with a case.
 CaseResult run_case(const std::filesystem::path& suite, const std::string& name, const LoadOptions& options,
                     const InferOptions& run, const runtime::ToleranceOf& tolerance);
 

@@ -102,6 +102,7 @@ Error without_folders(const Error& error) {
 struct Waiter {
   ModelRepository::Use use;
   ModelRepository::Fail fail;
+  std::optional<Clock::time_point> deadline = {};
 };
 
 struct Entry {
@@ -110,10 +111,12 @@ struct Entry {
   std::string reason;
   std::string fingerprint;  // of what is loaded, or failed to be
   std::shared_ptr<ServedModel> model;
-  std::shared_ptr<ModelStatistics> statistics;  // of all models that stood here, one after the other
+  std::shared_ptr<ModelStatistics> statistics;          // of all models that stood here, one after the other
+  std::optional<std::chrono::milliseconds> time_limit;  // of a request, as the model had it last
   std::uint64_t memory_bytes = 0;
   std::uint64_t last_use = 0;  // counts uses of the repository
   bool unloaded_on_request = false;
+  bool reload_queued = false;   // it was evicted and has been asked for
   std::vector<Waiter> waiters;  // for it to come back from eviction
 };
 
@@ -166,6 +169,47 @@ struct ModelRepository::State {
   bool ended = false;
   bool loading_ended = false;  // the loader is past its last task
   std::thread loader;
+  std::thread watcher;
+
+  // Ends those who have waited for a model for as long as they would have for its answer: its device may hang, and the
+  // load with it.
+  void watch_waiters() {
+    std::unique_lock lock(mutex);
+    while (!ended) {
+      std::optional<Clock::time_point> next;
+      std::vector<std::pair<Waiter, Error>> late = take_late_waiters(Clock::now(), next);
+      if (!late.empty()) {
+        lock.unlock();
+        for (const auto& [waiter, error] : late) waiter.fail(error);
+        lock.lock();
+      } else if (next) {
+        changed.wait_until(lock, *next);
+      } else {
+        changed.wait(lock);
+      }
+    }
+  }
+
+  // `next`: when the first of the others is late. Under the lock.
+  std::vector<std::pair<Waiter, Error>> take_late_waiters(Clock::time_point now,
+                                                          std::optional<Clock::time_point>& next) {
+    std::vector<std::pair<Waiter, Error>> late;
+    for (auto& [name, versions] : models) {
+      for (auto& [version, entry] : versions) {
+        std::erase_if(entry.waiters, [&](Waiter& waiter) {
+          if (!waiter.deadline) return false;
+          if (*waiter.deadline > now) {
+            next = next ? std::min(*next, *waiter.deadline) : waiter.deadline;
+            return false;
+          }
+          late.emplace_back(std::move(waiter),
+                            Error(ErrorCode::deadline_exceeded, fmt::format("model '{}' is still being loaded", name)));
+          return true;
+        });
+      }
+    }
+    return late;
+  }
 
   void enqueue(std::function<void()> task) {
     {
@@ -246,6 +290,7 @@ struct ModelRepository::State {
       const std::lock_guard lock(mutex);
       Entry& entry = models[source.name][source.version];
       entry.source = source;
+      entry.reload_queued = false;
       if (!entry.model) entry.state = ModelState::loading;
     }
     std::shared_ptr<ServedModel> loaded;
@@ -278,6 +323,7 @@ struct ModelRepository::State {
         entry.state = ModelState::ready;
         entry.reason.clear();
         entry.unloaded_on_request = false;
+        entry.time_limit = loaded->options().timeout;
         entry.memory_bytes = std::max(loaded->runtime().info().size_bytes, after > before ? after - before : 0);
         entry.last_use = ++uses;
         make_room(entry, dropped);
@@ -448,6 +494,7 @@ ModelRepository::ModelRepository(Sources sources, const RepositoryOptions& optio
   state_->sources = std::move(sources);
   state_->options = options;
   state_->loader = std::thread([state = state_.get()] { state->work(); });
+  state_->watcher = std::thread([state = state_.get()] { state->watch_waiters(); });
 }
 
 ModelRepository::~ModelRepository() {
@@ -552,8 +599,11 @@ void ModelRepository::use(std::string_view name, std::string_view version, Use u
       return;
     }
     if (entry.state != ModelState::evicted && entry.waiters.empty()) throw State::unready(entry);
-    entry.waiters.push_back({std::move(use), std::move(fail)});
-    if (entry.waiters.size() > 1) return;
+    Waiter waiter{std::move(use), std::move(fail)};
+    if (entry.time_limit) waiter.deadline = Clock::now() + *entry.time_limit;
+    entry.waiters.push_back(std::move(waiter));
+    if (entry.state != ModelState::evicted || entry.reload_queued) return;
+    entry.reload_queued = true;
     again = entry.source;
   }
   state_->enqueue([state = state_.get(), source = std::move(again)] { (void)state->load_source(source); });
@@ -567,6 +617,7 @@ bool ModelRepository::close(Clock::time_point deadline) {
     state.tasks.clear();
   }
   state.changed.notify_all();
+  if (state.watcher.joinable()) state.watcher.join();
   std::map<std::string, Versions, std::less<>> dropped;
   bool loading_ended = false;
   {

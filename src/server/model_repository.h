@@ -94,11 +94,12 @@ class ModelRepository {
   using Fail = std::function<void(const Error&)>;
 
   /// Gives the model to `use` at once, on this thread; where it was evicted, later and on the repository's thread, when
-  /// it has been loaded again, or its error to `fail`. Throws the errors of find().
+  /// it has been loaded again, or its error to `fail`; deadline_exceeded where that takes longer than a request may, on
+  /// a thread of the repository. Throws the errors of find().
   void use(std::string_view name, std::string_view version, Use use, Fail fail);
 
-  /// Cancels all requests, drops all models and waits until they have ended. False where some have not by then: a
-  /// device that does not come back.
+  /// Cancels all requests, drops all models and waits until they have ended. False where some have not by then, or a
+  /// load has not: a device that does not come back.
   bool close(std::chrono::steady_clock::time_point deadline);
 
  private:

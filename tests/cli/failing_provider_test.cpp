@@ -159,21 +159,37 @@ TEST(FailingProvider, EndsARunOfTheCommandLine) {
   }
 }
 
-// Nothing can stop a provider that does not return from compiling; the user can end the program.
-TEST(FailingProvider, IsEndedByASignalWhileItCompiles) {
+// Nothing can make a provider return that does not; the user can end the program.
+TEST(FailingProvider, IsEndedByASignalWhereItHangs) {
   const Program gpux;
-  for (const char* verb : {"run", "serve"}) {
-    const auto [child, out] = start(gpux, with_provider({verb, model("multiply.onnx")}), gpux.folder().path() / "log",
-                                    false, {{"GPUX_EXAMPLE_FAIL", "hang-compile"}});
-    std::this_thread::sleep_for(milliseconds(500));
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, WNOHANG), 0) << verb << " ended early";
-    ::kill(child, SIGTERM);
-    const bool ended = http::eventually([&, child = child] { return ::waitpid(child, &status, WNOHANG) == child; });
-    EXPECT_TRUE(ended) << verb;
-    if (!ended) ::kill(child, SIGKILL);
-    ::close(out);
+  for (const char* command : {"hang-compile", "hang"}) {
+    for (const std::vector<std::string>& verb :
+         {std::vector<std::string>{"run", model("multiply.onnx"), "--input", multiply_inputs},
+          {"serve", model("multiply.onnx"), "--port", "0", "--no-grpc"}}) {
+      SCOPED_TRACE(verb.front() + " " + command);
+      const auto [child, out] =
+          start(gpux, with_provider(verb), gpux.folder().path() / "log", false, {{"GPUX_EXAMPLE_FAIL", command}});
+      std::this_thread::sleep_for(milliseconds(500));
+      int status = 0;
+      EXPECT_EQ(::waitpid(child, &status, WNOHANG), 0) << "ended early";
+      ::kill(child, SIGTERM);
+      const bool ended = http::eventually([&, child = child] { return ::waitpid(child, &status, WNOHANG) == child; });
+      EXPECT_TRUE(ended);
+      if (!ended) ::kill(child, SIGKILL);
+      EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 130);
+      ::close(out);
+    }
   }
+}
+
+// A server runs each model once before it listens.
+TEST(FailingProvider, EndsAServerThatCannotRunItsModel) {
+  const Program gpux;
+  const Outcome outcome = gpux.run(with_provider({"serve", model("multiply.onnx"), "--port", "0", "--no-grpc"}),
+                                   {.environment = {"GPUX_EXAMPLE_FAIL=run:1"}, .limit = std::chrono::seconds(30)});
+  EXPECT_EQ(outcome.code, 5) << outcome.err;
+  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("was told to fail at: run:1"));
 }
 
 struct FailedRun {

@@ -172,7 +172,8 @@ TEST(Verify, TellsWhatAProviderDoesNotSupportFromWhatItGetsWrong) {
   const Program gpux;
   const fs::path suite = gpux.folder().path() / "suite";
   write_case(gpux, suite / "identity", "[1, 2]", "[1, 2]");
-  write_case(gpux, suite / "identity_wrong", "[1, 2]", "[1, 3]");
+  write_case(gpux, suite / "opset", "[1, 2]", "[1, 2]");
+  fs::copy_file(model("opset_too_new.onnx"), suite / "opset" / "model.onnx", fs::copy_options::overwrite_existing);
   write_case(gpux, suite / "square", "[1, 2]", "[2, 5]");
   fs::copy_file(model("local_function.onnx"), suite / "square" / "model.onnx", fs::copy_options::overwrite_existing);
   const auto verify = [&](const std::string& command) {
@@ -186,30 +187,34 @@ TEST(Verify, TellsWhatAProviderDoesNotSupportFromWhatItGetsWrong) {
     const char* of_identity;
     const char* of_square;
     const char* reason;  // of the latter
+    int code;
   };
 
   for (const Case& one : std::vector<Case>{
-           {"", "not_supported", "passed", ""},
-           {"claim-nothing", "not_supported", "not_supported", "none of the model's nodes"},
-           {"run:1", "not_supported", "failed", "was told to fail at: run:1"},
-           {"compile", "not_supported", "failed", "was told to fail at: compile"},
-           {"capability", "failed", "failed", "was told to fail at: capability"},
-           {"load", "failed", "failed", "was told to fail at: load"},
+           {"", "not_supported", "passed", "", 0},
+           {"claim-nothing", "not_supported", "not_supported", "none of the model's nodes", 0},
+           {"run:1", "not_supported", "failed", "was told to fail at: run:1", 12},
+           {"compile", "not_supported", "failed", "was told to fail at: compile", 12},
+           {"capability", "failed", "failed", "was told to fail at: capability", 12},
+           {"load", "failed", "failed", "was told to fail at: load", 12},
        }) {
     SCOPED_TRACE(one.command);
     const Outcome outcome = verify(one.command);
-    EXPECT_EQ(outcome.code, 12) << outcome.err;  // one is wrong, whoever runs it
+    EXPECT_EQ(outcome.code, one.code) << outcome.err;
     const Json report = outcome.json();
     EXPECT_EQ(report["cases"][0]["outcome"], one.of_identity);
-    EXPECT_EQ(report["cases"][1]["outcome"], "failed");
+    EXPECT_EQ(report["cases"][1]["outcome"], "not_supported");  // no ONNX Runtime loads it
     EXPECT_EQ(report["cases"][2]["outcome"], one.of_square);
     EXPECT_THAT(report["cases"][2]["reason"].get<std::string>(), HasSubstr(one.reason));
     EXPECT_EQ(report["passed"].get<int>() + report["failed"].get<int>() + report["not_supported"].get<int>(), 3);
   }
-  fs::remove_all(suite / "identity_wrong");
-  const Outcome sound = verify("");
-  EXPECT_EQ(sound.code, 0) << sound.out;
-  EXPECT_THAT(sound.err, HasSubstr("1 of 2 cases passed, asked for example; 1 not supported by it"));
+  EXPECT_THAT(verify("").err, HasSubstr("1 of 3 cases passed, asked for example; 2 not supported by it"));
+  write_case(gpux, suite / "square_wrong", "[1, 2]", "[2, 6]");
+  fs::copy_file(model("local_function.onnx"), suite / "square_wrong" / "model.onnx",
+                fs::copy_options::overwrite_existing);
+  const Outcome wrong = verify("");
+  EXPECT_EQ(wrong.code, 12) << wrong.out;
+  EXPECT_EQ(wrong.json()["cases"][3]["outcome"], "failed");
 }
 
 TEST(Verify, RefusesWhatDoesNotGoTogether) {

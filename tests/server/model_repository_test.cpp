@@ -1,9 +1,13 @@
 #include "server/model_repository.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -15,13 +19,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::unique_ptr<ServedModel> load(const std::string& name, const std::string& version) {
+std::unique_ptr<ServedModel> load(const std::string& name, const std::string& version,
+                                  const ServingOptions& serving = {}) {
   LoadOptions options;
   options.provider = "cpu";
   Workers workers = load_workers({}, options, false, [](const LoadOptions& with) {
     return Runtime(std::string(GPUX_SOURCE_DIR) + "/tests/models/add.onnx", with);
   });
-  return std::make_unique<ServedModel>(name, version, std::move(workers), std::nullopt, ServingOptions{});
+  return std::make_unique<ServedModel>(name, version, std::move(workers), std::nullopt, serving);
 }
 
 // What there is to load, which a test may change while the repository lives.
@@ -200,6 +205,60 @@ TEST(ModelRepository, EvictsWhatWasUsedLeastLately) {
   EXPECT_EQ(loaded.get_future().get(), "b");
   EXPECT_THROW((void)repository.find("c", ""), Error);
   EXPECT_NO_THROW((void)repository.find("a", ""));
+}
+
+// A device that hangs while a model is loaded for it: nothing can end that load.
+class HangingLoad : public testing::Test {
+ protected:
+  HangingLoad() {
+    shelf_.put("m", "1");
+    shelf_.put("n", "1");
+    ModelSource& source = shelf_.sources.front();
+    source.load = [this] {
+      if (++loads_ == 2) hang_.get_future().wait();
+      ServingOptions serving;
+      serving.timeout = std::chrono::milliseconds(100);
+      return load("m", "1", serving);
+    };
+  }
+
+  Shelf shelf_;
+  std::atomic<int> loads_ = 0;
+  std::promise<void> hang_;
+};
+
+TEST_F(HangingLoad, KeepsNobodyLongerThanARequestMayTake) {
+  ModelRepository repository(shelf_.look(), {.memory_budget_bytes = 1});
+  repository.load_all();
+  ASSERT_EQ(repository.index().front().state, ModelState::evicted);
+  const auto ask = [&] {
+    auto answer = std::make_shared<std::promise<std::string>>();
+    std::future<std::string> answered = answer->get_future();
+    repository.use(
+        "m", "", [answer](const std::shared_ptr<ServedModel>& model) { answer->set_value(model->name()); },
+        [answer](const Error& error) { answer->set_value(error.message()); });
+    return answered;
+  };
+  std::future<std::string> first = ask(), second = ask();
+  EXPECT_EQ(first.get(), "model 'm' is still being loaded");
+  EXPECT_EQ(second.get(), "model 'm' is still being loaded");
+  EXPECT_THROW((void)ask(), Error) << "it is known to be loading";
+  EXPECT_EQ(repository.find("n", "")->name(), "n");
+  hang_.set_value();
+  while (repository.index().front().state != ModelState::ready) std::this_thread::yield();
+  EXPECT_EQ(ask().get(), "m");
+  EXPECT_EQ(loads_, 2);
+}
+
+TEST_F(HangingLoad, HoldsNoEndBack) {
+  ModelRepository repository(shelf_.look());
+  repository.load_all();
+  repository.load("m", [](const std::optional<Error>&) {});
+  while (loads_ < 2) std::this_thread::yield();
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(repository.close(start + std::chrono::milliseconds(100)));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  hang_.set_value();  // or the end of this test would wait for it
 }
 
 // The last to let go of a model is a thread of its own scheduler.
