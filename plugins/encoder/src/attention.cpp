@@ -414,7 +414,8 @@ std::optional<Scores> with_padding(const Scores& scores, const std::string& name
   const float hidden = value == node.attributes.end() ? -10000.0F : value->second.number;
   if (!(static_cast<double>(hidden) < largest_of_hidden) || scores.mask) return std::nullopt;
   Scores with = scores;
-  if (const auto* tokens = reading.as<TokensFromFront>(name)) {
+  if (const auto* tokens = reading.as<TokenCount>(name)) {
+    if (tokens->order != "b" || tokens->is_guarded) return std::nullopt;
     with.mask = FoundMask{tokens->mask, {hidden, false, false}, true};
     return with;
   }
@@ -564,7 +565,16 @@ Meaning onnx_attention(const Node& node, const Reading& reading) {
   const Three heads{three[0], three[1], three[2]};
   const std::string order = is_split ? "bhsd" : "bsw";
   const auto* mask = added.empty() ? nullptr : reading.as<Field>(added);
-  if (mask == nullptr || mask->element != Element::boolean) return attended(node, reading, heads, {}, added, order);
+  // Where no key counts ONNX Runtime's shares are 0.
+  constexpr HiddenKeys none{-std::numeric_limits<float>::infinity(), false, true};
+  if (mask == nullptr || mask->element != Element::boolean) {
+    Meaning mixed = attended(node, reading, heads, {}, added, order);
+    if (auto* context = std::get_if<Context>(&mixed); context != nullptr && context->scores.mask) {
+      HiddenKeys& keys = context->scores.mask->keys;
+      if (keys.score <= std::numeric_limits<float>::lowest()) keys = none;
+    }
+    return mixed;
+  }
   // A truth for each key that counts.
   const auto bits = mask->shape.size() <= 4 ? mask_of(*mask, 4, 0, 3, reading) : std::nullopt;
   if (!bits || bits->counted != 1) return unknown(node, "has a mask that is not over keys");
@@ -572,7 +582,7 @@ Meaning onnx_attention(const Node& node, const Reading& reading) {
   const auto* context = std::get_if<Context>(&plain);
   if (context == nullptr || bits->hidden == 1) return plain;
   Context with = *context;
-  with.scores.mask = FoundMask{bits->input, {std::numeric_limits<float>::lowest(), false, false}, false};
+  with.scores.mask = FoundMask{bits->input, none, false};
   return with;
 }
 

@@ -81,11 +81,6 @@ struct Sum {
   std::string order;
 };
 
-/// For each text how many tokens the mask lets count, as if they were the first ones.
-struct TokensFromFront {
-  std::string mask;
-};
-
 /// On the way through a norm that is written out.
 struct NormStep {
   enum class Stage : std::uint8_t { mean, centered, squared, variance, guarded, deviation, inverse, normal, scaled };
@@ -112,11 +107,12 @@ struct Pooled {
 /// How many tokens of each text the mask lets count.
 struct TokenCount {
   std::string mask;
-  std::string order;
+  std::string order;  ///< "b", "b1", "bw", …
   bool is_guarded = false;  ///< never 0
+  std::int64_t width = 1;   ///< of w
 };
 
-using Meaning = std::variant<Unknown, Field, TokensFromFront, Hidden, Product, Elementwise, Heads, Scores, SharesAreNaN, Context, Sum,
+using Meaning = std::variant<Unknown, Field, Hidden, Product, Elementwise, Heads, Scores, SharesAreNaN, Context, Sum,
                              NormStep, Masked, Pooled, TokenCount>;
 
 }  // namespace gpux_encoder

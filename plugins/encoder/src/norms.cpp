@@ -1,5 +1,6 @@
 // Norms: as one node, with the sum in front of it, with the embeddings, or written out.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "reading.h"
@@ -126,6 +127,10 @@ Meaning whole(const Node& node, Reading& reading, Found& found) {
   return normalized(node, *before, node.inputs[1], node.inputs[2], epsilon_of(node, 1e-5F), reading, found);
 }
 
+std::optional<Field> sum_of(const Field& a, const Field& b) {
+  return field_of(Node{.name = {}, .type = "Add", .domain = {}, .inputs = {}, .outputs = {}, .attributes = {}}, {&a, &b});
+}
+
 // com.microsoft: input, skip, gamma, beta, bias.
 Meaning with_skip(const Node& node, Reading& reading, Found& found) {
   if (node.inputs.size() < 4) return Unknown{};
@@ -142,7 +147,11 @@ Meaning with_skip(const Node& node, Reading& reading, Found& found) {
     return normalized(node, Sum{*biased, residual->index, residual->order}, node.inputs[2], node.inputs[3],
                       epsilon_of(node, 1e-12F), reading, found);
   }
-  return Unknown{};
+  const auto *rows = reading.as<Field>(node.inputs[0]), *skip = reading.as<Field>(node.inputs[1]);
+  const bool has_bias = node.inputs.size() > 4 && !node.inputs[4].empty();
+  const auto sum = rows == nullptr || skip == nullptr || has_bias ? std::nullopt : sum_of(*rows, *skip);
+  if (!sum || sum->shape != rows->shape) return Unknown{};
+  return normalized(node, *sum, node.inputs[2], node.inputs[3], epsilon_of(node, 1e-12F), reading, found);
 }
 
 // com.microsoft: ids, types, words, positions, type rows, gamma, beta, mask, position ids.
@@ -153,24 +162,23 @@ Meaning with_embeddings(const Node& node, Reading& reading, Found& found) {
   const auto is_given = [&](std::size_t index) { return index < node.inputs.size() && !node.inputs[index].empty(); };
   if (node.inputs.size() < 7) return Unknown{};
   const Node gather{.name = node.name, .type = "Gather", .domain = "", .inputs = {}, .outputs = {}, .attributes = {}};
-  const Node add{.name = node.name, .type = "Add", .domain = "", .inputs = {}, .outputs = {}, .attributes = {}};
-  const Field places{{reading.tokens}, Element::int64, place(1 - 1)};
+  const Field places{{reading.tokens}, Element::int64, place(0)};
   const Field* positions = is_given(8) ? field(8) : &places;
   std::optional<Field> sum;
-  for (const auto& [table, rows] : {std::pair{field(2), field(0)}, {field(3), positions}, {field(4), field(1)}}) {
-    const bool is_types = table == field(4) && !is_given(1) && !is_given(4);
-    if (is_types) continue;
+  for (const auto& [table, rows, may_lack] :
+       {std::tuple{field(2), field(0), false}, {field(3), positions, false}, {field(4), field(1), true}}) {
+    if (may_lack && !is_given(1) && !is_given(4)) continue;
     if (table == nullptr || rows == nullptr) return unknown(node, "takes rows of tables that are not known");
     const auto taken = field_of(gather, {table, rows});
     if (!taken) return unknown(node, "takes rows of tables that are not known");
-    sum = sum ? field_of(add, {&*sum, &*taken}) : taken;
+    sum = sum ? sum_of(*sum, *taken) : taken;
     if (!sum) return unknown(node, "adds rows that do not fit");
   }
   if (const Field* mask = field(7); mask != nullptr && node.outputs.size() > 1 && mask->shape.size() == 2) {
     const auto bits = mask_of(*mask, 2, 0, 1, reading);
     const bool fits = mask->shape == Shape{reading.texts, reading.tokens};
     if (fits && bits && bits->counted == 1 && bits->hidden == 0) {
-      reading.is(node.outputs[1], TokensFromFront{bits->input});
+      reading.is(node.outputs[1], TokenCount{bits->input, "b", false});
     }
   }
   return normalized(node, *sum, node.inputs[5], node.inputs[6], epsilon_of(node, 1e-12F), reading, found);

@@ -112,9 +112,11 @@ Meaning sum(const Node& node, const Reading& reading) {
   const auto* field = reading.as<Field>(node.inputs[0]);
   const auto bits = field == nullptr ? std::nullopt : bits_of(*field, reading);
   if (!bits || !is_axis(axes, 1, field->shape.size())) return Unknown{};
-  if (field->shape.size() == 2) return keeps ? Meaning(TokenCount{*bits, "b1", false}) : Meaning(Unknown{});
-  if (!is_width_or_one(field->shape[2], reading)) return Unknown{};
-  return TokenCount{*bits, std::string(keeps ? "b1" : "b") + (field->shape[2].number == 1 ? "1" : "w"), false};
+  if (field->shape.size() == 2) return TokenCount{*bits, keeps ? "b1" : "b", false};
+  // The width of the encoder may not be known yet.
+  if (field->shape[2].kind != Size::Kind::number) return Unknown{};
+  const std::int64_t width = field->shape[2].number;
+  return TokenCount{*bits, std::string(keeps ? "b1" : "b") + (width == 1 ? "1" : "w"), false, width};
 }
 
 // A number that only keeps a division from being one by 0.
@@ -132,7 +134,7 @@ Meaning at_least(const Node& node, const Reading& reading) {
     if (!(least > 0) || (is_clip && has_largest)) continue;
     const std::string& of = node.inputs[static_cast<std::size_t>(value)];
     if (const auto* count = reading.as<TokenCount>(of); count != nullptr && least <= 1) {
-      return TokenCount{count->mask, count->order, true};
+      return TokenCount{count->mask, count->order, true, count->width};
     }
     if (const auto* pooled = reading.as<Pooled>(of);
         pooled != nullptr && pooled->state == State::length && least <= least_of_lengths) {
@@ -174,7 +176,8 @@ Meaning quotient(const Node& node, const Reading& reading) {
   if (const auto* count = reading.as<TokenCount>(node.inputs[1])) {
     std::string by_row = pooled->order;
     std::ranges::replace(by_row, 'w', '1');
-    const bool fits = count->order == pooled->order || count->order == by_row;
+    const bool is_as_wide = count->order == pooled->order && static_cast<std::size_t>(count->width) == reading.width;
+    const bool fits = is_as_wide || count->order == by_row;
     if (pooled->state != State::summed || !fits || !count->is_guarded || count->mask != pooled->mask) {
       return unknown(node, "divides a sum of rows by what is not how many there are");
     }

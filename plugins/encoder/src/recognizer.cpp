@@ -144,7 +144,7 @@ class Recognizer {
       }
       return found;
     }
-    return fail(why.empty() ? "nothing behind the last layer is used" : why);
+    return fail(first_at_rows_.empty() ? why : why + ", since " + first_at_rows_);
   }
 
   // The furthest first. Of values that are the same the first is taken.
