@@ -114,6 +114,8 @@ Ort::SessionOptions to_ort(const SessionSettings& settings) {
   if (!settings.profile_prefix.empty()) options.EnableProfiling(settings.profile_prefix.c_str());
   if (!settings.optimized_model.empty()) options.SetOptimizedModelFilePath(settings.optimized_model.c_str());
   for (const auto& [key, value] : settings.config) options.AddConfigEntry(key.c_str(), value.c_str());
+  const auto is_plugin = [](const ProviderAppend& provider) { return provider.way == ProviderAppend::Way::by_device; };
+  if (std::ranges::any_of(settings.providers, is_plugin)) options.SetLogSeverityLevel(ORT_LOGGING_LEVEL_WARNING);
   for (std::size_t i = 0; i < settings.providers.size(); ++i) {
     (void)take_logged_error();
     try {
@@ -144,10 +146,14 @@ struct Session::State {
   Ort::Session session;
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
+  std::vector<Remark> remarks;
   Ort::RunOptions run_options;  // for runs that nobody stops; ONNX Runtime only reads it
 
   explicit State(Ort::Session&& created)
-      : session(std::move(created)), input_names(session.GetInputNames()), output_names(session.GetOutputNames()) {}
+      : session(std::move(created)),
+        input_names(session.GetInputNames()),
+        output_names(session.GetOutputNames()),
+        remarks(take_remarks()) {}
 
   // A sequence without elements does not say itself of what type it is.
   [[nodiscard]] Ort::Value wrap_input(const std::string& name, const Value& value) const {
@@ -168,6 +174,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session Session::from_file(const std::filesystem::path& model, const SessionSettings& settings) {
   try {
     const Ort::SessionOptions options = to_ort(settings);
+    (void)take_remarks();
     return Session(std::make_unique<State>(Ort::Session(environment(), model.c_str(), options)));
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
@@ -178,6 +185,7 @@ Session Session::from_memory(std::span<const std::byte> model, const std::filesy
                              const SessionSettings& settings) {
   try {
     Ort::SessionOptions options = to_ort(settings);
+    (void)take_remarks();
     if (!folder.empty()) {
       options.AddConfigEntry("session.model_external_initializers_file_folder_path", folder.c_str());
     }
@@ -193,6 +201,10 @@ const std::vector<std::string>& Session::input_names() const noexcept {
 
 const std::vector<std::string>& Session::output_names() const noexcept {
   return state_->output_names;
+}
+
+const std::vector<Remark>& Session::remarks() const noexcept {
+  return state_->remarks;
 }
 
 NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, RunHandle* handle) const {

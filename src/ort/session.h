@@ -11,6 +11,7 @@
 #include "gpux/error.h"
 #include "gpux/tensor.h"
 #include "ort/assignment.h"
+#include "ort/message.h"
 
 namespace gpux::ort {
 
@@ -99,6 +100,9 @@ class Session {
 
   /// Which provider got which node.
   [[nodiscard]] std::vector<AssignedNode> assignment() const;
+
+  /// What plugin providers said of themselves while this was made, such as why they took no node.
+  [[nodiscard]] const std::vector<Remark>& remarks() const noexcept;
 
   /// Stops profiling and returns the file it wrote.
   [[nodiscard]] std::filesystem::path end_profiling();

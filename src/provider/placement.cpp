@@ -37,7 +37,8 @@ ort::ProviderAppend to_append(const ProviderReport& report, const ResolvedOption
   return append;
 }
 
-void apply_placement(const std::vector<ort::AssignedNode>& nodes, Verdict& verdict) {
+void apply_placement(const std::vector<ort::AssignedNode>& nodes, Verdict& verdict,
+                     const std::vector<ort::Remark>& remarks) {
   std::map<std::string, std::uint64_t> count_of;
   for (const ort::AssignedNode& node : nodes) ++count_of[node.provider];
   verdict.node_count = nodes.size();
@@ -53,6 +54,9 @@ void apply_placement(const std::vector<ort::AssignedNode>& nodes, Verdict& verdi
     if (attempt.id == "cpu") {
       attempt.outcome = Outcome::not_needed;
       attempt.reason = "every node found a place before it";
+    } else if (const auto said = std::ranges::find(remarks, attempt.ort_name, &ort::Remark::provider);
+               said != remarks.end()) {
+      attempt.reason = said->text;
     } else {
       attempt.reason = "it is in the session, but the session gave it none of the model's nodes";
       attempt.remedy = "gpux inspect MODEL --provider " + attempt.id + " shows which operators it takes";

@@ -14,7 +14,9 @@ namespace gpux::provider {
 ort::ProviderAppend to_append(const ProviderReport& report, const ResolvedOptions& options);
 
 /// Writes into the verdict what the session reports: nodes of each provider, who is active, who got nothing.
-/// `tried` of the verdict holds the attempts, those in the session with outcome active.
-void apply_placement(const std::vector<ort::AssignedNode>& nodes, Verdict& verdict);
+/// `tried` of the verdict holds the attempts, those in the session with outcome active. What a provider without a node
+/// said of itself is its reason.
+void apply_placement(const std::vector<ort::AssignedNode>& nodes, Verdict& verdict,
+                     const std::vector<ort::Remark>& remarks = {});
 
 }  // namespace gpux::provider

@@ -77,6 +77,13 @@ TEST(Placement, DoesNotCallActiveWhatGotNothing) {
   EXPECT_THAT(verdict.tried[1].reason, HasSubstr("none of the model's nodes"));
 }
 
+TEST(Placement, GivesAProvidersOwnReason) {
+  Verdict verdict = three();
+  provider::apply_placement(nodes(0, 2), verdict,
+                            {{"OtherExecutionProvider", "another"}, {"CUDAExecutionProvider", "too small"}});
+  EXPECT_EQ(verdict.tried[1].reason, "too small");
+}
+
 TEST(Placement, LeavesTheCpuOutWhereNothingIsLeftForIt) {
   Verdict verdict = three();
   provider::apply_placement(nodes(5, 0), verdict);

@@ -30,10 +30,11 @@ std::optional<Layout> laid_out(const Node& node, const Reading& reading, const s
   struct Row {
     std::string_view from, to;
   };
-  static constexpr std::array rows{Row{"bsw", "bsw"},  Row{"bsw", "rw"},   Row{"bsw", "bshd"},  Row{"bsw", "bsphd"},
-                                   Row{"rw", "rw"},    Row{"rw", "bsw"},   Row{"rw", "bshd"},   Row{"rw", "bsphd"},
-                                   Row{"bshd", "bsw"}, Row{"bshd", "rw"},  Row{"bshd", "bshd"}, Row{"bhsd", "xsd"},
-                                   Row{"bhds", "xds"}, Row{"xsd", "bhsd"}, Row{"xds", "bhds"},  Row{"bhsk", "xsk"},
+
+  static constexpr std::array rows{Row{"bsw", "bsw"},  Row{"bsw", "rw"},    Row{"bsw", "bshd"},  Row{"bsw", "bsphd"},
+                                   Row{"rw", "rw"},    Row{"rw", "bsw"},    Row{"rw", "bshd"},   Row{"rw", "bsphd"},
+                                   Row{"bshd", "bsw"}, Row{"bshd", "rw"},   Row{"bshd", "bshd"}, Row{"bhsd", "xsd"},
+                                   Row{"bhds", "xds"}, Row{"xsd", "bhsd"},  Row{"xds", "bhds"},  Row{"bhsk", "xsk"},
                                    Row{"xsk", "bhsk"}, Row{"bhsd", "bhsd"}, Row{"bhds", "bhds"}, Row{"bhsk", "bhsk"}};
   const auto target = node.inputs.size() == 2 ? reading.sizes(node.inputs[1]) : std::nullopt;
   if (!target) return std::nullopt;
@@ -168,8 +169,7 @@ Meaning reshape(const Node& node, const Reading& reading) {
     return with;
   }
   if (const auto* context = reading.as<Context>(rows)) {
-    const auto layout =
-        laid_out(node, reading, context->order, context->value.linear.columns, context->scores.heads);
+    const auto layout = laid_out(node, reading, context->order, context->value.linear.columns, context->scores.heads);
     if (!layout) return refused();
     Context with = *context;
     with.order = layout->order;
@@ -234,8 +234,8 @@ bool are_alike(const Heads& a, const Heads& b) {
 
 std::optional<Scores> scores_of(const Heads& query, const Heads& key, std::string order) {
   if (!are_alike(query, key)) return std::nullopt;
-  return Scores{query.product, key.product, query.heads, query.scale * key.scale, {}, {}, Scores::Stage::raw,
-                std::move(order)};
+  return Scores{query.product,      key.product,     query.heads, query.scale * key.scale, {}, {},
+                Scores::Stage::raw, std::move(order)};
 }
 
 Meaning mixed(const Node& node, const Scores& scores, const Heads& value, std::string order) {
@@ -286,10 +286,11 @@ std::optional<Scores> with_added(const Scores& scores, const Field& added, const
     why = reason;
     return std::nullopt;
   };
-  const bool fits = added.shape.size() <= 4 && broadcast(added.shape, {reading.texts,
-                                                                       {Size::Kind::number, static_cast<std::int64_t>(scores.heads)},
-                                                                       reading.tokens,
-                                                                       reading.tokens});
+  const bool fits =
+      added.shape.size() <= 4 && broadcast(added.shape, {reading.texts,
+                                                         {Size::Kind::number, static_cast<std::int64_t>(scores.heads)},
+                                                         reading.tokens,
+                                                         reading.tokens});
   if (!fits || scores.stage != Scores::Stage::raw || scores.order != "bhsk") {
     return refuse("adds something of another shape to scores");
   }
@@ -310,7 +311,8 @@ std::optional<Scores> with_added(const Scores& scores, const Field& added, const
              one.kind == Expression::Kind::size || is_place(std::make_shared<const Expression>(one), 0);
     });
     if (!is_relative) return refuse("adds something to scores that is neither a mask over keys nor relative positions");
-    if (with.relative || (with.mask && with.mask->keys.replaces)) return refuse("adds relative positions a second time");
+    if (with.relative || (with.mask && with.mask->keys.replaces))
+      return refuse("adds relative positions a second time");
     with.relative = field;
   }
   return with;
@@ -336,7 +338,7 @@ Meaning scale(const Node& node, const Reading& reading) {
     const auto* heads = reading.as<Heads>(rows);
     const auto* scores = reading.as<Scores>(rows);
     if (heads == nullptr && scores == nullptr) continue;
-    const auto number = reading.scalar(node.inputs[static_cast<std::size_t>(other)]);
+    const auto number = reading.scalar(node.inputs[static_cast<std::size_t>(other)], 3);
     if (!number || *number == 0 || !std::isfinite(*number)) {
       return unknown(node, "scales heads or scores by what is no number");
     }
@@ -392,8 +394,8 @@ Meaning where(const Node& node, const Reading& reading) {
       return with;
     }
     const auto* condition = reading.as<Field>(node.inputs[0]);
-    const auto mask = condition == nullptr || scores->order != "bhsk" ? std::nullopt
-                                                                      : mask_of(*condition, 4, 0, 3, reading);
+    const auto mask =
+        condition == nullptr || scores->order != "bhsk" ? std::nullopt : mask_of(*condition, 4, 0, 3, reading);
     if (!mask || scores->stage != Scores::Stage::raw) return unknown(node, "chooses among scores by something unknown");
     const bool keeps_counted = (mask->counted != 0) != is_second, keeps_hidden = (mask->hidden != 0) != is_second;
     if (keeps_counted && keeps_hidden) return *scores;
@@ -607,7 +609,8 @@ Meaning read_attention(const Node& node, const Reading& reading) {
   if (type == "Where" && count == 3) return where(node, reading);
   if (type == "IsNaN") {
     const auto* scores = reading.as<Scores>(node.inputs[0]);
-    if (scores != nullptr && scores->stage == Scores::Stage::shares) return SharesAreNaN{reading.origin(node.inputs[0])};
+    if (scores != nullptr && scores->stage == Scores::Stage::shares)
+      return SharesAreNaN{reading.origin(node.inputs[0])};
   }
   return Unknown{};
 }

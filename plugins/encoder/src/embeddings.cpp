@@ -24,7 +24,8 @@ std::optional<Term> term_of(const ExpressionPointer& expression, std::size_t wid
   }
   Term term{element.constant, number(0, Element::int64)};
   for (std::size_t axis = 0; axis + 1 < element.arguments.size(); ++axis) {
-    if (contains(*element.arguments[axis], [](const Expression& one) { return one.kind == Kind::place && one.axis > 1; }))
+    if (contains(*element.arguments[axis],
+                 [](const Expression& one) { return one.kind == Kind::place && one.axis > 1; }))
       return std::nullopt;
     const ExpressionPointer scaled =
         apply(Operation::multiply, Element::int64,
@@ -53,9 +54,7 @@ struct Following {
 
 // The place and a number, or what a table of such has: as far as there are rows.
 std::optional<Following> following(const Expression& row, std::size_t rows) {
-  const auto at = [&](std::size_t place) {
-    return evaluate(row, {std::nan(""), static_cast<double>(place)});
-  };
+  const auto at = [&](std::size_t place) { return evaluate(row, {std::nan(""), static_cast<double>(place)}); };
   const double first = at(0);
   if (!(first >= 0) || first != std::trunc(first) || !(first < static_cast<double>(rows))) return std::nullopt;
   Following found{static_cast<std::size_t>(first), 0};

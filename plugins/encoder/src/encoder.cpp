@@ -364,9 +364,10 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
     batch.mask = from_front.data();
   }
   const bool wants_first = results.vectors != nullptr && weights_.pooling == Pooling::cls;
-  const Packed packed =
-      pack(batch, weights_.padding,
-           results.hidden != nullptr ? Others::all : wants_first ? Others::first_of_text : Others::none);
+  const Packed packed = pack(batch, weights_.padding,
+                             results.hidden != nullptr ? Others::all
+                             : wants_first             ? Others::first_of_text
+                                                       : Others::none);
   const auto below = [](const std::vector<std::int64_t>& values, std::size_t rows) {
     const auto end = static_cast<std::int64_t>(rows);
     return std::ranges::all_of(values, [end](std::int64_t value) { return value >= 0 && value < end; });

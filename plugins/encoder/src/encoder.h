@@ -35,12 +35,12 @@ enum class Pooling : std::uint8_t {
   mean
 };
 
-/// What a mask makes of the scores of keys that it leaves out. Nothing is left of them beside one that counts; in a text
-/// without any, shares come of these alone.
+/// What a mask makes of the scores of keys that it leaves out. Nothing is left of them beside one that counts; in a
+/// text without any, shares come of these alone.
 struct HiddenKeys {
   float score = -10000;
-  bool replaces = false;           ///< else it is added
-  bool nothing_if_all = false;     ///< shares of 0, where they would be no numbers
+  bool replaces = false;        ///< else it is added
+  bool nothing_if_all = false;  ///< shares of 0, where they would be no numbers
 
   bool operator==(const HiddenKeys&) const = default;
 };

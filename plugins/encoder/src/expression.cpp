@@ -111,18 +111,22 @@ bool is_at_least(const Expression& expression, double least) {
     case Expression::Kind::place:
       return least <= 0;
     case Expression::Kind::apply:
-      return expression.operation == Operation::add &&
-             expression.arguments[1]->kind == Expression::Kind::number &&
+      return expression.operation == Operation::add && expression.arguments[1]->kind == Expression::Kind::number &&
              is_at_least(*expression.arguments[0], least - expression.arguments[1]->number);
     default:
       return false;
   }
 }
 
+ExpressionPointer finished(Expression made) {
+  for (const ExpressionPointer& argument : made.arguments) made.parts += argument->parts;
+  return std::make_shared<const Expression>(std::move(made));
+}
+
 // What follows without all arguments being known; null where nothing does.
 ExpressionPointer shortened(Operation operation, Element element, std::vector<ExpressionPointer>& x) {
-  const bool commutes = operation == Operation::add || operation == Operation::multiply || operation == Operation::both ||
-                        operation == Operation::either || operation == Operation::equal;
+  const bool commutes = operation == Operation::add || operation == Operation::multiply ||
+                        operation == Operation::both || operation == Operation::either || operation == Operation::equal;
   if (commutes && x[0]->kind == Expression::Kind::number) std::swap(x[0], x[1]);
   switch (operation) {
     case Operation::add:
@@ -144,8 +148,9 @@ ExpressionPointer shortened(Operation operation, Element element, std::vector<Ex
       if (is_integer(element) && is_number(x[1], 0)) return x[1];
       const auto a = size_of(x[0]), b = size_of(x[1]);
       using Kind = Size::Kind;
-      if (a && b && ((a->kind == Kind::batch && b->kind == Kind::sequence) ||
-                     (a->kind == Kind::sequence && b->kind == Kind::batch))) {
+      if (a && b &&
+          ((a->kind == Kind::batch && b->kind == Kind::sequence) ||
+           (a->kind == Kind::sequence && b->kind == Kind::batch))) {
         return size_of_batch({Kind::rows, 0});
       }
       return nullptr;
@@ -173,9 +178,7 @@ ExpressionPointer shortened(Operation operation, Element element, std::vector<Ex
       return x[1]->kind == Expression::Kind::number ? x[0] : same(*x[0], *x[1]) ? x[0] : nullptr;
     case Operation::either:
       if (is_number(x[1], 0)) return x[0];
-      return x[1]->kind == Expression::Kind::number ? number(1, Element::boolean)
-             : same(*x[0], *x[1])                   ? x[0]
-                                                    : nullptr;
+      return x[1]->kind == Expression::Kind::number ? number(1, Element::boolean) : same(*x[0], *x[1]) ? x[0] : nullptr;
     case Operation::where:
       if (x[0]->kind == Expression::Kind::number) return x[0]->number != 0 ? x[1] : x[2];
       return same(*x[1], *x[2]) ? x[1] : nullptr;
@@ -212,7 +215,7 @@ ExpressionPointer number(double value, Element element) {
   Expression made;
   made.number = value;
   made.element = element;
-  return std::make_shared<const Expression>(std::move(made));
+  return finished(std::move(made));
 }
 
 ExpressionPointer size_of_batch(const Size& size) {
@@ -221,7 +224,7 @@ ExpressionPointer size_of_batch(const Size& size) {
   made.kind = Expression::Kind::size;
   made.size = size;
   made.element = Element::int64;
-  return std::make_shared<const Expression>(std::move(made));
+  return finished(std::move(made));
 }
 
 ExpressionPointer place(std::size_t axis) {
@@ -229,7 +232,7 @@ ExpressionPointer place(std::size_t axis) {
   made.kind = Expression::Kind::place;
   made.axis = axis;
   made.element = Element::int64;
-  return std::make_shared<const Expression>(std::move(made));
+  return finished(std::move(made));
 }
 
 ExpressionPointer input_at(std::string name, std::vector<ExpressionPointer> places) {
@@ -238,7 +241,7 @@ ExpressionPointer input_at(std::string name, std::vector<ExpressionPointer> plac
   made.name = std::move(name);
   made.element = Element::int64;
   made.arguments = std::move(places);
-  return std::make_shared<const Expression>(std::move(made));
+  return finished(std::move(made));
 }
 
 ExpressionPointer table_at(const Constant& constant, std::vector<ExpressionPointer> places) {
@@ -255,7 +258,7 @@ ExpressionPointer table_at(const Constant& constant, std::vector<ExpressionPoint
   made.constant = &constant;
   made.element = constant.element;
   made.arguments = std::move(places);
-  return std::make_shared<const Expression>(std::move(made));
+  return finished(std::move(made));
 }
 
 ExpressionPointer count_up(ExpressionPointer counted, ExpressionPointer text, ExpressionPointer where) {
@@ -263,7 +266,7 @@ ExpressionPointer count_up(ExpressionPointer counted, ExpressionPointer text, Ex
   made.kind = Expression::Kind::count;
   made.element = counted->element;
   made.arguments = {std::move(counted), std::move(text), std::move(where)};
-  return std::make_shared<const Expression>(std::move(made));
+  return finished(std::move(made));
 }
 
 ExpressionPointer apply(Operation operation, Element element, std::vector<ExpressionPointer> arguments) {
@@ -278,7 +281,7 @@ ExpressionPointer apply(Operation operation, Element element, std::vector<Expres
   made.operation = operation;
   made.element = element;
   made.arguments = std::move(arguments);
-  return std::make_shared<const Expression>(std::move(made));
+  return finished(std::move(made));
 }
 
 std::optional<double> number_of(const ExpressionPointer& expression) {
@@ -352,7 +355,8 @@ double evaluate(const Expression& expression, const std::vector<double>& places,
   std::array<double, 8> room{};
   const std::span<double> arguments = std::span(room).first(std::min(room.size(), expression.arguments.size()));
   for (std::size_t i = 0; i < arguments.size(); ++i) arguments[i] = evaluate(*expression.arguments[i], places, leaf);
-  if (expression.kind == Expression::Kind::apply) return calculated(expression.operation, expression.element, arguments);
+  if (expression.kind == Expression::Kind::apply)
+    return calculated(expression.operation, expression.element, arguments);
   const std::size_t index = flat_index(*expression.constant, arguments);
   return index == SIZE_MAX ? nothing : element_of(*expression.constant, index);
 }

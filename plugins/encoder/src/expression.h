@@ -73,6 +73,7 @@ struct Expression {
   Operation operation = Operation::add;
   Element element = Element::float32;  ///< of the result
   std::vector<ExpressionPointer> arguments;
+  std::size_t parts = 1;  ///< of it and its arguments, and theirs: what it takes to go through it
 
   [[nodiscard]] bool is(Operation other) const noexcept { return kind == Kind::apply && operation == other; }
 };
@@ -103,8 +104,7 @@ double evaluate(const Expression& expression, const std::vector<double>& places,
                 const std::function<double(const Expression&)>& leaf = nullptr);
 
 /// Whether any part of it is of this kind and pleases `condition`.
-[[nodiscard]] bool contains(const Expression& expression,
-                            const std::function<bool(const Expression&)>& condition);
+[[nodiscard]] bool contains(const Expression& expression, const std::function<bool(const Expression&)>& condition);
 
 /// What is added up in float32.
 std::vector<ExpressionPointer> terms_of(const ExpressionPointer& sum);

@@ -14,6 +14,9 @@ using Inputs = std::vector<const Field*>;
 
 constexpr std::int64_t most_elements_of_a_list = 64;
 
+// Graphs that are no encoders may reckon with shapes at any length.
+constexpr std::size_t most_parts = 2000;
+
 Size number_size(std::int64_t number) {
   return {Size::Kind::number, number};
 }
@@ -74,6 +77,7 @@ std::optional<Field> elementwise(const Node& node, const Inputs& inputs) {
     std::size_t count;  // of inputs; 0: any, two by two
     bool is_truth;      // comes out
   };
+
   static constexpr std::array rows{Row{"Add", Operation::add, 2, false},
                                    Row{"Sub", Operation::subtract, 2, false},
                                    Row{"Mul", Operation::multiply, 2, false},
@@ -326,10 +330,10 @@ std::optional<Field> transpose(const Node& node, const Inputs& inputs) {
   Field made{{}, data.element, nullptr};
   std::vector<ExpressionPointer> of_data(rank);
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    const auto from = given == node.attributes.end()
-                          ? std::optional(rank - 1 - axis)
-                          : (axis < given->second.integers.size() ? axis_of(given->second.integers[axis], rank)
-                                                                  : std::nullopt);
+    const auto from =
+        given == node.attributes.end()
+            ? std::optional(rank - 1 - axis)
+            : (axis < given->second.integers.size() ? axis_of(given->second.integers[axis], rank) : std::nullopt);
     if (!from) return std::nullopt;
     of_data[*from] = place(axis);
     made.shape.push_back(data.shape[*from]);
@@ -411,9 +415,8 @@ std::optional<Field> range(const Node& /*node*/, const Inputs& inputs) {
   } else if (*start != 0) {
     return std::nullopt;
   }
-  return Field{{size},
-               inputs[0]->element,
-               apply(Operation::add, Element::int64, {place(0), number(*start, Element::int64)})};
+  return Field{
+      {size}, inputs[0]->element, apply(Operation::add, Element::int64, {place(0), number(*start, Element::int64)})};
 }
 
 std::optional<Field> cumulate(const Node& node, const Inputs& inputs) {
@@ -431,8 +434,7 @@ std::optional<Field> cumulate(const Node& node, const Inputs& inputs) {
 
 std::int64_t integer(const Node& node, const char* name, std::int64_t otherwise) {
   const auto found = node.attributes.find(name);
-  return found == node.attributes.end() || found->second.integers.empty() ? otherwise
-                                                                          : found->second.integers.front();
+  return found == node.attributes.end() || found->second.integers.empty() ? otherwise : found->second.integers.front();
 }
 
 std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
@@ -550,10 +552,10 @@ std::optional<Field> field_of(const Node& node, const std::vector<const Field*>&
                                                           {"GreaterOrEqual", turned_comparison}};
   if ((!node.domain.empty() && node.domain != "ai.onnx") || inputs.empty() || inputs[0] == nullptr) return std::nullopt;
   const auto reader = readers.find(node.type);
-  if (reader == readers.end()) return elementwise(node, inputs);
   const bool wants_two = node.type.starts_with("Gather");
   if (wants_two && (inputs.size() != 2 || inputs[1] == nullptr)) return std::nullopt;
-  return reader->second(node, inputs);
+  auto made = reader == readers.end() ? elementwise(node, inputs) : reader->second(node, inputs);
+  return made && made->at->parts <= most_parts ? made : std::nullopt;
 }
 
 }  // namespace gpux_encoder

@@ -107,7 +107,7 @@ struct Pooled {
 /// How many tokens of each text the mask lets count.
 struct TokenCount {
   std::string mask;
-  std::string order;  ///< "b", "b1", "bw", …
+  std::string order;        ///< "b", "b1", "bw", …
   bool is_guarded = false;  ///< never 0
   std::int64_t width = 1;   ///< of w
 };

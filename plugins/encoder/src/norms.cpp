@@ -40,8 +40,8 @@ Meaning attended(const Node& node, const Sum& sum, const FoundNorm& norm, const 
     found.mask = mask;
     found.relative = relative;
   }
-  const bool has_same_relative = (relative == nullptr) == (found.relative == nullptr) &&
-                                 (relative == nullptr || same(*relative, *found.relative));
+  const bool has_same_relative =
+      (relative == nullptr) == (found.relative == nullptr) && (relative == nullptr || same(*relative, *found.relative));
   if (found.heads != scores.heads || !(found.mask == mask) || !has_same_relative) {
     return unknown(node, "follows attention with other heads, another mask or other relative positions than before");
   }
@@ -128,7 +128,8 @@ Meaning whole(const Node& node, Reading& reading, Found& found) {
 }
 
 std::optional<Field> sum_of(const Field& a, const Field& b) {
-  return field_of(Node{.name = {}, .type = "Add", .domain = {}, .inputs = {}, .outputs = {}, .attributes = {}}, {&a, &b});
+  return field_of(Node{.name = {}, .type = "Add", .domain = {}, .inputs = {}, .outputs = {}, .attributes = {}},
+                  {&a, &b});
 }
 
 // com.microsoft: input, skip, gamma, beta, bias.
@@ -190,9 +191,8 @@ Meaning mean(const Node& node, const Reading& reading) {
   if (!axes || integer(node, "keepdims", 1) != 1) return Unknown{};
   const std::string& of = reading.origin(node.inputs[0]);
   const auto* sum = reading.as<Sum>(of);
-  const bool is_last = is_last_axis(*axes) ||
-                       (sum != nullptr && axes->size() == 1 &&
-                        axes->front() == static_cast<std::int64_t>(sum->order.size()) - 1);
+  const bool is_last = is_last_axis(*axes) || (sum != nullptr && axes->size() == 1 &&
+                                               axes->front() == static_cast<std::int64_t>(sum->order.size()) - 1);
   if (!is_last) return Unknown{};
   if (const auto* step = reading.as<NormStep>(of); step != nullptr && step->stage == Stage::squared) {
     NormStep next = *step;

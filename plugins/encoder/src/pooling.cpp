@@ -88,8 +88,8 @@ Meaning masked_rows(const Node& node, const Reading& reading) {
     const auto* hidden = reading.as<Hidden>(node.inputs[static_cast<std::size_t>(first)]);
     const auto* field = reading.as<Field>(node.inputs[static_cast<std::size_t>(second)]);
     if (hidden == nullptr || field == nullptr || hidden->order != "bsw") continue;
-    const auto bits = field->shape.size() == 3 && is_width_or_one(field->shape[2], reading) ? bits_of(*field, reading)
-                                                                                             : std::nullopt;
+    const auto bits =
+        field->shape.size() == 3 && is_width_or_one(field->shape[2], reading) ? bits_of(*field, reading) : std::nullopt;
     if (!bits) return unknown(node, "multiplies rows by what is no mask");
     return Masked{hidden->index, *bits};
   }

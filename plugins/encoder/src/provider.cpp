@@ -215,8 +215,8 @@ class FusedEncoder : public OrtNodeComputeInfo {
       }
       return whole_numbers(value, widened[which]);
     };
-    const Batch batch{static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]),
-                      beside(ids_, 0), beside(mask_, 1), beside(types_, 2)};
+    const Batch batch{static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]), beside(ids_, 0),
+                      beside(mask_, 1), beside(types_, 2)};
     const auto width = static_cast<std::int64_t>(encoder_->weights().hidden);
     Encoder::Results results;
     if (vectors_) results.vectors = kernel.GetOutput(*vectors_, {shape[0], width}).GetTensorMutableData<float>();
@@ -279,7 +279,8 @@ void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) cons
   std::string reason;
   const std::optional<Found> found = recognize(graph, reason);
   if (!found) {
-    ORT_CXX_LOGF_NOEXCEPT(logger_, ORT_LOGGING_LEVEL_WARNING, "no encoder is recognised: %s", reason.c_str());
+    ORT_CXX_LOGF_NOEXCEPT(logger_, ORT_LOGGING_LEVEL_WARNING, "%s: no encoder is recognised: %s", provider_name,
+                          reason.c_str());
     return;
   }
   const std::vector<Ort::ConstNode> nodes = Ort::ConstGraph(given).GetNodes();

@@ -9,7 +9,9 @@ namespace {
 struct ShapeOf {
   const Reading& reading;
 
-  [[nodiscard]] Size number(std::size_t number) const { return {Size::Kind::number, static_cast<std::int64_t>(number)}; }
+  [[nodiscard]] Size number(std::size_t number) const {
+    return {Size::Kind::number, static_cast<std::int64_t>(number)};
+  }
 
   [[nodiscard]] std::optional<Shape> of(const std::string& order, std::size_t width, std::size_t heads) const {
     Shape shape;
@@ -35,7 +37,8 @@ struct ShapeOf {
           shape.push_back(number(1));
           break;
         case 'r':
-          if (reading.texts.kind == Size::Kind::number || reading.tokens.kind == Size::Kind::number) return std::nullopt;
+          if (reading.texts.kind == Size::Kind::number || reading.tokens.kind == Size::Kind::number)
+            return std::nullopt;
           shape.push_back({Size::Kind::rows, 0});
           break;
         default:
@@ -46,20 +49,27 @@ struct ShapeOf {
   }
 
   std::optional<Shape> operator()(const Field& field) const { return field.shape; }
+
   std::optional<Shape> operator()(const Hidden& hidden) const { return of(hidden.order, reading.width, 1); }
-  std::optional<Shape> operator()(const Product& product) const {
-    return of(product.order, product.linear.columns, 1);
-  }
+
+  std::optional<Shape> operator()(const Product& product) const { return of(product.order, product.linear.columns, 1); }
+
   std::optional<Shape> operator()(const Elementwise& rows) const { return (*this)(rows.product); }
+
   std::optional<Shape> operator()(const Heads& heads) const {
     return of(heads.order, heads.product.linear.columns, heads.heads);
   }
+
   std::optional<Shape> operator()(const Scores& scores) const { return of(scores.order, 1, scores.heads); }
+
   std::optional<Shape> operator()(const Context& context) const {
     return of(context.order, context.value.linear.columns, context.scores.heads);
   }
+
   std::optional<Shape> operator()(const Sum& sum) const { return of(sum.order, reading.width, 1); }
+
   std::optional<Shape> operator()(const Masked& /*masked*/) const { return of("bsw", reading.width, 1); }
+
   std::optional<Shape> operator()(const Pooled& pooled) const { return of(pooled.order, reading.width, 1); }
 
   template <typename Other>
@@ -108,9 +118,9 @@ const Constant* Reading::weights(const std::string& value, std::size_t rank) con
   return found != nullptr && found->element == Element::float32 && found->shape.size() == rank ? found : nullptr;
 }
 
-std::optional<double> Reading::scalar(const std::string& value) const {
+std::optional<double> Reading::scalar(const std::string& value, std::size_t rank) const {
   const auto* field = as<Field>(value);
-  return field == nullptr ? std::nullopt : scalar_of(*field);
+  return field == nullptr || field->shape.size() > rank ? std::nullopt : scalar_of(*field);
 }
 
 std::optional<Shape> Reading::sizes(const std::string& value) const {

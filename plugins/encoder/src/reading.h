@@ -34,7 +34,8 @@ class Reading {
   /// Of float32 and with as many axes; null where it is not.
   [[nodiscard]] const Constant* weights(const std::string& value, std::size_t rank) const;
 
-  [[nodiscard]] std::optional<double> scalar(const std::string& value) const;
+  /// A number for all places of what has `rank` axes.
+  [[nodiscard]] std::optional<double> scalar(const std::string& value, std::size_t rank = 2) const;
   [[nodiscard]] std::optional<Shape> sizes(const std::string& value) const;
 
   /// Axes of a node, from its second input or its attribute.

@@ -47,8 +47,8 @@ struct FoundTable {
 struct FoundEmbeddings {
   std::string ids, types;  ///< inputs; types may be empty
   FoundTable words, positions;
-  std::size_t longest = 0;  ///< how many rows of `positions` can be meant
-  FoundTable type_rows;     ///< without types: one row
+  std::size_t longest = 0;              ///< how many rows of `positions` can be meant
+  FoundTable type_rows;                 ///< without types: one row
   std::optional<std::int64_t> padding;  ///< as Weights::padding
 };
 
@@ -63,7 +63,7 @@ struct FoundLayer {
 struct Found {
   FoundEmbeddings embeddings;
   FoundMask mask;
-  std::string vectors, hidden;   ///< outputs, one of which may be empty
+  std::string vectors, hidden;  ///< outputs, one of which may be empty
   /// Added to the scores, over the places text, head, query and key; null where there is none.
   ExpressionPointer relative;
   FoundNorm embedding_norm;

@@ -85,8 +85,8 @@ Meaning gelu(const Node& node, const Reading& reading) {
   const auto* product = reading.as<Product>(node.inputs[0]);
   if (product == nullptr) return Unknown{};
   const auto approximate = node.attributes.find("approximate");
-  const bool is_tanh = node.type == "FastGelu" ||
-                       (approximate != node.attributes.end() && approximate->second.text == "tanh");
+  const bool is_tanh =
+      node.type == "FastGelu" || (approximate != node.attributes.end() && approximate->second.text == "tanh");
   Product with = *product;
   const bool has_bias = node.inputs.size() > 1 && !node.inputs[1].empty();
   if (has_bias) {
@@ -140,7 +140,8 @@ Meaning matmul(const Node& node, const Reading& reading) {
   const auto product = product_of(reading, node.inputs[0], {weights, is_turned, 0, columns, nullptr, 0});
   if (product) return *product;
   const auto* wide = reading.as<Elementwise>(node.inputs[0]);
-  return wide == nullptr ? Meaning(Unknown{}) : unknown(node, "multiplies what went through something else than a GELU");
+  return wide == nullptr ? Meaning(Unknown{})
+                         : unknown(node, "multiplies what went through something else than a GELU");
 }
 
 Meaning gemm(const Node& node, const Reading& reading) {
@@ -182,11 +183,14 @@ ExpressionPointer gelu_of(Activation activation, const ExpressionPointer& x) {
   if (activation == Activation::gelu) {
     bent = make(Operation::error_function, {make(Operation::divide, {x, number32(std::numbers::sqrt2)})});
   } else {
-    const ExpressionPointer cube = make(Operation::multiply, {make(Operation::power, {x, number32(3)}), number32(0.044715)});
-    bent = make(Operation::tangent, {make(Operation::multiply, {make(Operation::add, {x, cube}),
-                                                                number32(std::sqrt(2 / std::numbers::pi))})});
+    const ExpressionPointer cube =
+        make(Operation::multiply, {make(Operation::power, {x, number32(3)}), number32(0.044715)});
+    bent =
+        make(Operation::tangent,
+             {make(Operation::multiply, {make(Operation::add, {x, cube}), number32(std::sqrt(2 / std::numbers::pi))})});
   }
-  return make(Operation::multiply, {make(Operation::multiply, {x, make(Operation::add, {bent, number32(1)})}), number32(0.5)});
+  return make(Operation::multiply,
+              {make(Operation::multiply, {x, make(Operation::add, {bent, number32(1)})}), number32(0.5)});
 }
 
 std::optional<Product> with_bias(const Product& product, const Constant& bias) {
@@ -209,8 +213,13 @@ std::optional<Product> product_of(const Reading& reading, const std::string& row
     if ((context->order != "bsw" && context->order != "rw") || linear.inner() != context->value.linear.columns) {
       return std::nullopt;
     }
-    return Product{Product::Of::context, context->scores.query.hidden, linear, {}, Activation::gelu,
-                   std::make_shared<const Context>(*context), context->order};
+    return Product{Product::Of::context,
+                   context->scores.query.hidden,
+                   linear,
+                   {},
+                   Activation::gelu,
+                   std::make_shared<const Context>(*context),
+                   context->order};
   }
   const auto* wide = reading.as<Elementwise>(rows);
   if (wide == nullptr || wide->product.of != Product::Of::hidden || linear.inner() != wide->product.linear.columns) {
@@ -218,8 +227,8 @@ std::optional<Product> product_of(const Reading& reading, const std::string& row
   }
   const auto activation = activation_of(*wide->function);
   if (!activation) return std::nullopt;
-  return Product{Product::Of::wide, wide->product.hidden, linear, wide->product.linear, *activation, nullptr,
-                 wide->product.order};
+  return Product{Product::Of::wide, wide->product.hidden, linear, wide->product.linear, *activation,
+                 nullptr,           wide->product.order};
 }
 
 Meaning read_rows(const Node& node, const Reading& reading) {

@@ -22,7 +22,8 @@ std::vector<float> rows_of(const FoundTable& table, std::size_t count) {
 
 Norm norm_of(const FoundNorm& found) {
   const std::size_t width = found.gamma->count();
-  return {{floats(*found.gamma), floats(*found.gamma) + width}, {floats(*found.beta), floats(*found.beta) + width},
+  return {{floats(*found.gamma), floats(*found.gamma) + width},
+          {floats(*found.beta), floats(*found.beta) + width},
           found.epsilon};
 }
 
@@ -64,8 +65,8 @@ std::vector<float> relative_of(const Found& found, std::size_t places) {
   for (std::size_t query = 0; query < places; ++query) {
     for (std::size_t key = 0; key < places; ++key) {
       for (std::size_t head = 0; head < found.heads; ++head) {
-        const double value = evaluate(*found.relative, {0, static_cast<double>(head), static_cast<double>(query),
-                                                        static_cast<double>(key)});
+        const double value = evaluate(
+            *found.relative, {0, static_cast<double>(head), static_cast<double>(query), static_cast<double>(key)});
         if (std::isnan(value)) throw std::out_of_range("relative positions are not known for all places");
         all[(head * places + query) * places + key] = static_cast<float>(value);
       }
