@@ -65,7 +65,9 @@ Meaning read_norm(const Node& node, Reading& reading, Found& found);
 Meaning read_rows(const Node& node, const Reading& reading);
 /// A product cut into columns, for each of the outputs; empty where that is not what the node does.
 std::vector<Product> split_columns(const Node& node, const Reading& reading);
+Meaning read_layout(const Node& node, const Reading& reading);
 Meaning read_attention(const Node& node, const Reading& reading);
+Meaning read_attention_node(const Node& node, const Reading& reading);
 Meaning read_pooling(const Node& node, const Reading& reading);
 
 /// A sum of rows of tables as embeddings; `why` says what it is not.

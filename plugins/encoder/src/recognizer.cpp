@@ -74,7 +74,9 @@ class Recognizer {
     if (auto found = tried(read_norm(node, reading_, found_))) return *found;
     if (auto found = tried(read_pooling(node, reading_))) return *found;
     if (const auto known = field(node)) return *known;
+    if (auto found = tried(read_layout(node, reading_))) return *found;
     if (auto found = tried(read_attention(node, reading_))) return *found;
+    if (auto found = tried(read_attention_node(node, reading_))) return *found;
     if (auto found = tried(read_rows(node, reading_))) return *found;
     return why;
   }
@@ -110,7 +112,7 @@ class Recognizer {
     if (origin != node.inputs.end()) {
       unknown = *reading_.as<Unknown>(*origin);
     } else if (unknown.why.empty()) {
-      unknown.why = named(node) + " does something that is not understood";
+      unknown.why = named(node) + " is not understood";
     }
     if (touches_rows && first_at_rows_.empty()) first_at_rows_ = unknown.why;
     if (first_.empty() || node.type == "LayerNormalization") first_ = unknown.why;
