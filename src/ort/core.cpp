@@ -25,6 +25,7 @@ void ORT_API_CALL take_message(void* /*unused*/, OrtLoggingLevel severity, const
     remember_logged_error(message);
     log::info("onnxruntime {}: {}", category, message);
   } else {
+    if (severity == ORT_LOGGING_LEVEL_WARNING) remember_remark(message);
     log::debug("onnxruntime {}: {}", category, message);
   }
 }

@@ -8,6 +8,9 @@ namespace gpux::ort {
 namespace {
 
 thread_local std::string logged_error;
+thread_local std::vector<Remark> remarks;
+
+constexpr std::size_t most_remarks = 16;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -131,6 +134,20 @@ std::string take_logged_error() {
 
 void remember_logged_error(std::string_view text) {
   logged_error = readable_message(text);
+}
+
+std::vector<Remark> take_remarks() {
+  return std::exchange(remarks, {});
+}
+
+void remember_remark(std::string_view text) {
+  const std::size_t colon = text.find(": ");
+  const std::string_view provider = text.substr(0, colon);
+  if (colon == std::string_view::npos || !provider.ends_with("ExecutionProvider") ||
+      provider.find(' ') != std::string_view::npos || remarks.size() == most_remarks) {
+    return;
+  }
+  remarks.push_back({std::string(provider), std::string(text.substr(colon + 2))});
 }
 
 }  // namespace gpux::ort

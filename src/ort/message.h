@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpux::ort {
 
@@ -18,5 +19,25 @@ std::string take_logged_error();
 
 /// Remembers an error that ONNX Runtime logged.
 void remember_logged_error(std::string_view text);
+
+/// What a provider logged of itself: "NameExecutionProvider: text".
+struct Remark {
+  std::string provider;  ///< ONNX Runtime's name
+  std::string text;
+};
+
+/// What was logged while a session was made.
+struct SessionLog {
+  /// The last error that was only logged: so ONNX Runtime tells of a provider that fails when it is asked what it
+  /// takes.
+  std::string error;
+  std::vector<Remark> remarks;  ///< of plugin providers, such as why they took no node
+};
+
+/// The remarks that were logged on this thread, forgotten by this call.
+std::vector<Remark> take_remarks();
+
+/// Remembers a warning where it is a provider's remark.
+void remember_remark(std::string_view text);
 
 }  // namespace gpux::ort

@@ -117,6 +117,8 @@ Ort::SessionOptions to_ort(const SessionSettings& settings) {
   if (!settings.profile_prefix.empty()) options.EnableProfiling(settings.profile_prefix.c_str());
   if (!settings.optimized_model.empty()) options.SetOptimizedModelFilePath(settings.optimized_model.c_str());
   for (const auto& [key, value] : settings.config) options.AddConfigEntry(key.c_str(), value.c_str());
+  const auto is_plugin = [](const ProviderAppend& provider) { return provider.way == ProviderAppend::Way::by_device; };
+  if (std::ranges::any_of(settings.providers, is_plugin)) options.SetLogSeverityLevel(ORT_LOGGING_LEVEL_WARNING);
   for (std::size_t i = 0; i < settings.providers.size(); ++i) {
     (void)take_logged_error();
     try {
@@ -162,7 +164,7 @@ struct Session::State {
   bool has_plugins = false;
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
-  std::string complaint;
+  SessionLog log;
   Ort::RunOptions run_options;  // for runs that nobody stops; ONNX Runtime only reads it
 
   State(Ort::Session&& created, const SessionSettings& settings)
@@ -172,7 +174,7 @@ struct Session::State {
             [](const ProviderAppend& provider) { return provider.way == ProviderAppend::Way::by_device; })),
         input_names(session.GetInputNames()),
         output_names(session.GetOutputNames()),
-        complaint(take_logged_error()) {}
+        log{take_logged_error(), take_remarks()} {}
 
   // A sequence without elements does not say itself of what type it is.
   [[nodiscard]] Ort::Value wrap_input(const std::string& name, const Value& value) const {
@@ -218,6 +220,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session Session::from_file(const std::filesystem::path& model, const SessionSettings& settings) {
   try {
     const Ort::SessionOptions options = to_ort(settings);
+    (void)take_remarks();
     return Session(std::make_unique<State>(Ort::Session(environment(), model.c_str(), options), settings));
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
@@ -228,6 +231,7 @@ Session Session::from_memory(std::span<const std::byte> model, const std::filesy
                              const SessionSettings& settings) {
   try {
     Ort::SessionOptions options = to_ort(settings);
+    (void)take_remarks();
     if (!folder.empty()) {
       options.AddConfigEntry("session.model_external_initializers_file_folder_path", folder.c_str());
     }
@@ -280,8 +284,8 @@ NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_
   }
 }
 
-const std::string& Session::complaint() const noexcept {
-  return state_->complaint;
+const SessionLog& Session::log() const noexcept {
+  return state_->log;
 }
 
 std::vector<AssignedNode> Session::assignment() const {

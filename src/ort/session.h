@@ -11,6 +11,7 @@
 #include "gpux/error.h"
 #include "gpux/tensor.h"
 #include "ort/assignment.h"
+#include "ort/message.h"
 
 namespace gpux::ort {
 
@@ -102,9 +103,8 @@ class Session {
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 RunHandle* handle = nullptr) const;
 
-  /// The last error that ONNX Runtime only logged while it made the session: so it tells of a provider that fails when
-  /// it is asked what it takes. Empty where there was none.
-  [[nodiscard]] const std::string& complaint() const noexcept;
+  /// What ONNX Runtime and the providers logged while this was made.
+  [[nodiscard]] const SessionLog& log() const noexcept;
 
   /// Which provider got which node.
   [[nodiscard]] std::vector<AssignedNode> assignment() const;

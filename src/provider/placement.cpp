@@ -37,7 +37,7 @@ ort::ProviderAppend to_append(const ProviderReport& report, const ResolvedOption
   return append;
 }
 
-void apply_placement(const std::vector<ort::AssignedNode>& nodes, const std::string& complaint, Verdict& verdict) {
+void apply_placement(const std::vector<ort::AssignedNode>& nodes, const ort::SessionLog& log, Verdict& verdict) {
   std::map<std::string, std::uint64_t> count_of;
   for (const ort::AssignedNode& node : nodes) ++count_of[node.provider];
   verdict.node_count = nodes.size();
@@ -49,15 +49,18 @@ void apply_placement(const std::vector<ort::AssignedNode>& nodes, const std::str
     attempt.node_share =
         nodes.empty() ? 0 : static_cast<double>(attempt.node_count) / static_cast<double>(nodes.size());
     if (attempt.node_count != 0 || nodes.empty()) continue;
-    if (complaint.find(attempt.ort_name) != std::string::npos) {
+    if (log.error.find(attempt.ort_name) != std::string::npos) {
       attempt.outcome = Outcome::failed;
-      attempt.reason = "the session gave it none of the model's nodes: " + complaint;
+      attempt.reason = "the session gave it none of the model's nodes: " + log.error;
       continue;
     }
     attempt.outcome = Outcome::no_nodes;
     if (attempt.id == "cpu") {
       attempt.outcome = Outcome::not_needed;
       attempt.reason = "every node found a place before it";
+    } else if (const auto said = std::ranges::find(log.remarks, attempt.ort_name, &ort::Remark::provider);
+               said != log.remarks.end()) {
+      attempt.reason = said->text;
     } else {
       attempt.reason = "it is in the session, but the session gave it none of the model's nodes";
       attempt.remedy = "gpux inspect MODEL --provider " + attempt.id + " shows which operators it takes";

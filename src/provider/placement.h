@@ -14,8 +14,8 @@ namespace gpux::provider {
 ort::ProviderAppend to_append(const ProviderReport& report, const ResolvedOptions& options);
 
 /// Writes into the verdict what the session reports: nodes of each provider, who is active, who got nothing.
-/// `complaint` is what ONNX Runtime logged as an error meanwhile: a provider that got nothing and is named there has
-/// failed. `tried` of the verdict holds the attempts, those in the session with outcome active.
-void apply_placement(const std::vector<ort::AssignedNode>& nodes, const std::string& complaint, Verdict& verdict);
+/// A provider that got nothing has failed where `log` holds an error that names it; what it said of itself is its
+/// reason. `tried` of the verdict holds the attempts, those in the session with outcome active.
+void apply_placement(const std::vector<ort::AssignedNode>& nodes, const ort::SessionLog& log, Verdict& verdict);
 
 }  // namespace gpux::provider

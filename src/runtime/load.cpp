@@ -320,7 +320,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       attempt.reason = "not in the list: it took what the others left";
       verdict.tried.push_back(std::move(attempt));
     }
-    provider::apply_placement(session->assignment(), session->complaint(), verdict);
+    provider::apply_placement(session->assignment(), session->log(), verdict);
     verdict.fell_back = verdict.node_count != 0 && wanted != "cpu" &&
                         std::find(verdict.active.begin(), verdict.active.end(), wanted) == verdict.active.end();
     check_after(plan, wanted, options);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -144,6 +146,65 @@ TEST(Encoder, HasZerosForATextWithoutATokenThatCounts) {
   const std::vector<float> vectors = vectors_of(encoder, texts.batch(0, 2), 1);
   EXPECT_TRUE(std::all_of(vectors.begin(), vectors.begin() + hidden, [](float value) { return value == 0; }));
   EXPECT_NE(vectors[hidden], 0);
+}
+
+TEST(Encoder, TakesTheFirstPlaceForClsThoughItDoesNotCount) {
+  Weights weights = small_model(Precision::fp32);
+  weights.pooling = Pooling::cls;
+  weights.normalize = false;
+  const Encoder encoder(std::move(weights), kernels());
+  Texts texts(3);
+  std::fill_n(texts.mask.begin(), 5, 0);                      // padded on the left
+  std::fill_n(texts.mask.begin() + 2 * longest, longest, 0);  // without any
+  const Batch batch = texts.batch(0, 3);
+  std::vector<float> vectors(3 * hidden), states(3 * longest * hidden), alone(3 * hidden);
+  encoder.run(batch, 1, one_after_the_other, {vectors.data(), states.data()});
+  encoder.run(batch, 2, one_after_the_other, {alone.data(), nullptr});
+  for (std::size_t text = 0; text < 3; ++text) {
+    const auto first = states.begin() + static_cast<std::ptrdiff_t>(text * longest * hidden);
+    EXPECT_TRUE(std::equal(first, first + hidden, vectors.begin() + static_cast<std::ptrdiff_t>(text * hidden)));
+  }
+  EXPECT_EQ(alone, vectors);
+}
+
+// What a mask makes of hidden keys matters only where there are no others.
+TEST(Encoder, DoesWithATextWithoutTokensWhatItsMaskDoes) {
+  Texts texts(1);
+  std::fill(texts.mask.begin(), texts.mask.end(), 0);
+  const auto states_with = [&](const HiddenKeys& keys) {
+    Weights weights = small_model(Precision::fp32);
+    weights.hidden_keys = keys;
+    std::vector<float> states(longest * hidden);
+    Encoder(std::move(weights), kernels()).run(texts.batch(0, 1), 1, one_after_the_other, {nullptr, states.data()});
+    return states;
+  };
+  constexpr float lowest = std::numeric_limits<float>::lowest(), infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> even = states_with({lowest, false, false});
+  EXPECT_EQ(states_with({-1e30F, true, false}), even);
+  EXPECT_NE(states_with({-10000, false, false}), even);
+  const std::vector<float> none = states_with({-infinity, false, true});
+  EXPECT_NE(none, even);
+  EXPECT_TRUE(std::ranges::all_of(none, [](float value) { return std::isfinite(value); }));
+  EXPECT_TRUE(std::isnan(states_with({-infinity, true, false}).front()));
+}
+
+TEST(Encoder, CountsTokensFromTheFrontWhereItsMaskIsANumberOfThem) {
+  Weights weights = small_model(Precision::fp32);
+  weights.mask_from_front = true;
+  const Encoder encoder(std::move(weights), kernels()), plain(small_model(Precision::fp32), kernels());
+  Texts texts(1), front(1);
+  texts.mask.assign(longest, 0);
+  front.mask.assign(longest, 0);
+  for (const std::size_t place : {3, 7, 20}) texts.mask[place] = 1;
+  std::fill_n(front.mask.begin(), 3, 1);
+  EXPECT_EQ(vectors_of(encoder, texts.batch(0, 1), 1), vectors_of(plain, front.batch(0, 1), 1));
+}
+
+TEST(Encoder, RefusesAMaskOfOtherNumbers) {
+  const Encoder encoder(small_model(Precision::fp32), kernels());
+  Texts texts(1);
+  texts.mask[2] = 2;
+  EXPECT_THROW((void)vectors_of(encoder, texts.batch(0, 1), 1), std::out_of_range);
 }
 
 TEST(Encoder, RefusesWhatItsTablesHaveNot) {

@@ -52,5 +52,17 @@ TEST(LoggedError, IsTakenOnce) {
   EXPECT_EQ(take_logged_error(), "");
 }
 
+TEST(Remarks, AreWhatProvidersSayOfThemselves) {
+  (void)take_remarks();
+  remember_remark("SomeExecutionProvider: no node: its input is a sequence");
+  remember_remark("Some nodes were not assigned to the preferred execution providers: see the log");
+  remember_remark("SomeExecutionProvider");
+  const std::vector<Remark> remarks = take_remarks();
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_EQ(remarks[0].provider, "SomeExecutionProvider");
+  EXPECT_EQ(remarks[0].text, "no node: its input is a sequence");
+  EXPECT_TRUE(take_remarks().empty());
+}
+
 }  // namespace
 }  // namespace gpux::ort

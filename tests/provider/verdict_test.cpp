@@ -49,7 +49,7 @@ Verdict three() {
 
 TEST(Precision, IsNamedWhereItIsKnown) {
   Verdict verdict = three();
-  provider::apply_placement(nodes(0, 1), "", verdict);
+  provider::apply_placement(nodes(0, 1), {}, verdict);
   EXPECT_THAT(to_line(verdict), HasSubstr("ran on cpu (1 of 1 nodes); asked for"));
   EXPECT_TRUE(nlohmann::json::parse(to_json(verdict)).at("precision").is_null());
   verdict.precision = "int8";
@@ -59,7 +59,7 @@ TEST(Precision, IsNamedWhereItIsKnown) {
 
 TEST(Placement, CountsNodesAndNamesTheActive) {
   Verdict verdict = three();
-  provider::apply_placement(nodes(1, 3), "", verdict);
+  provider::apply_placement(nodes(1, 3), {}, verdict);
   EXPECT_THAT(verdict.active, ElementsAre("cpu", "cuda"));  // most nodes first
   EXPECT_EQ(verdict.node_count, 4U);
   EXPECT_TRUE(verdict.placement_known);
@@ -71,7 +71,7 @@ TEST(Placement, CountsNodesAndNamesTheActive) {
 
 TEST(Placement, DoesNotCallActiveWhatGotNothing) {
   Verdict verdict = three();
-  provider::apply_placement(nodes(0, 2), "", verdict);
+  provider::apply_placement(nodes(0, 2), {}, verdict);
   EXPECT_THAT(verdict.active, ElementsAre("cpu"));
   EXPECT_EQ(verdict.tried[1].outcome, Outcome::no_nodes);
   EXPECT_THAT(verdict.tried[1].reason, HasSubstr("none of the model's nodes"));
@@ -80,34 +80,46 @@ TEST(Placement, DoesNotCallActiveWhatGotNothing) {
 TEST(Placement, TellsWhoFailedWhenItWasAsked) {
   const std::string complaint = "OrtEp::GetCapability() for CUDAExecutionProvider failed with error: no answer";
   Verdict verdict = three();
-  provider::apply_placement(nodes(0, 2), complaint, verdict);
+  provider::apply_placement(nodes(0, 2), {.error = complaint, .remarks = {}}, verdict);
   EXPECT_EQ(verdict.tried[1].outcome, Outcome::failed);
   EXPECT_THAT(verdict.tried[1].reason, HasSubstr("none of the model's nodes: " + complaint));
   verdict = three();
-  provider::apply_placement(nodes(1, 1), complaint, verdict);  // one of the model's graphs was claimed all the same
+  provider::apply_placement(nodes(1, 1), {.error = complaint, .remarks = {}},
+                            verdict);  // one of the model's graphs was claimed all the same
   EXPECT_EQ(verdict.tried[1].outcome, Outcome::active);
   verdict = three();
-  provider::apply_placement(nodes(0, 2), "OrtEp::GetCapability() for another failed with error: no answer", verdict);
+  provider::apply_placement(nodes(0, 2),
+                            {.error = "OrtEp::GetCapability() for another failed with error: no answer", .remarks = {}},
+                            verdict);
   EXPECT_EQ(verdict.tried[1].outcome, Outcome::no_nodes);
+}
+
+TEST(Placement, GivesAProvidersOwnReason) {
+  Verdict verdict = three();
+  provider::apply_placement(
+      nodes(0, 2),
+      {.error = {}, .remarks = {{"OtherExecutionProvider", "another"}, {"CUDAExecutionProvider", "too small"}}},
+      verdict);
+  EXPECT_EQ(verdict.tried[1].reason, "too small");
 }
 
 TEST(Placement, LeavesTheCpuOutWhereNothingIsLeftForIt) {
   Verdict verdict = three();
-  provider::apply_placement(nodes(5, 0), "", verdict);
+  provider::apply_placement(nodes(5, 0), {}, verdict);
   EXPECT_THAT(verdict.active, ElementsAre("cuda"));
   EXPECT_EQ(verdict.tried[2].outcome, Outcome::not_needed);
 }
 
 TEST(Placement, OfAModelWithoutNodesKeepsWhatIsInTheSession) {
   Verdict verdict = three();
-  provider::apply_placement({}, "", verdict);
+  provider::apply_placement({}, {}, verdict);
   EXPECT_THAT(verdict.active, ElementsAre("cuda", "cpu"));
   EXPECT_EQ(verdict.node_count, 0U);
 }
 
 TEST(VerdictLine, SaysWhatRanAndWhyNotTheRest) {
   Verdict verdict = three();
-  provider::apply_placement(nodes(3, 1), "", verdict);
+  provider::apply_placement(nodes(3, 1), {}, verdict);
   verdict.notes = {"a note"};
   EXPECT_EQ(
       to_line(verdict),
@@ -118,7 +130,7 @@ TEST(VerdictLine, SaysWhatRanAndWhyNotTheRest) {
 TEST(VerdictLine, LeavesOutWhatNobodyAskedForByName) {
   Verdict verdict = three();
   verdict.requested = "auto";
-  provider::apply_placement(nodes(4, 0), "", verdict);
+  provider::apply_placement(nodes(4, 0), {}, verdict);
   EXPECT_EQ(to_line(verdict), "ran on cuda (4 of 4 nodes); asked for auto (--provider)");
   verdict.tried[1].outcome = Outcome::failed;
   verdict.tried[1].reason = "no driver";
@@ -132,7 +144,7 @@ TEST(VerdictJson, HoldsEverything) {
   verdict.tried[1].options = {{"device_id", "1"}};
   verdict.fell_back = true;
   verdict.notes = {"bad \xff byte"};
-  provider::apply_placement(nodes(3, 1), "", verdict);
+  provider::apply_placement(nodes(3, 1), {}, verdict);
   const auto json = nlohmann::json::parse(to_json(verdict));
   EXPECT_EQ(json["requested"], "tensorrt");
   EXPECT_EQ(json["requested_from"], "--provider");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -11,6 +12,9 @@ namespace {
 // So many rows go through all layers together: what they are multiplied by is then read once for all of them, and what
 // comes of them stays in the cache.
 constexpr std::size_t rows_of_a_chunk = 256;
+
+/// Which rows are wanted of the tokens that do not count.
+enum class Others : std::uint8_t { none, first_of_text, all };
 
 /// The tokens of all texts, one text behind the other; of each those that count, and then, where they are wanted, the
 /// others.
@@ -30,7 +34,7 @@ struct Packed {
   }
 };
 
-Packed pack(const Batch& batch, const std::optional<std::int64_t>& padding, bool all) {
+Packed pack(const Batch& batch, const std::optional<std::int64_t>& padding, Others others) {
   Packed packed;
   packed.length = std::max<std::size_t>(batch.length, 1);
   std::vector<std::int64_t> positions(batch.length);
@@ -42,15 +46,17 @@ Packed pack(const Batch& batch, const std::optional<std::int64_t>& padding, bool
       if (is_token) ++tokens;
       positions[place] = !padding ? static_cast<std::int64_t>(place) : is_token ? tokens : 0;
     }
-    const auto add_where = [&](bool counts) {
-      for (std::size_t place = 0; place < batch.length; ++place) {
+    const auto add_where = [&](bool counts, std::size_t end) {
+      for (std::size_t place = 0; place < end; ++place) {
         const bool does = batch.mask == nullptr || batch.mask[text * batch.length + place] != 0;
         if (does == counts) packed.add(batch, text, place, positions[place]);
       }
     };
-    add_where(true);
+    add_where(true, batch.length);
     packed.counted.push_back(packed.ids.size() - packed.starts.back());
-    if (all) add_where(false);
+    // Where no token counts, the first row is mixed of all.
+    const bool is_whole = others == Others::all || packed.counted.back() == 0;
+    if (others != Others::none) add_where(false, is_whole ? batch.length : std::min<std::size_t>(1, batch.length));
     packed.starts.push_back(packed.ids.size());
   }
   return packed;
@@ -88,6 +94,14 @@ Workspace& workspace() {
 AttentionRoom& attention_room() {
   static thread_local AttentionRoom own;
   return own;
+}
+
+// x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.
+void tanh_gelu(float* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float x = values[i];
+    values[i] = 0.5F * x * (1 + std::tanh(0.79788456F * (x + 0.044715F * x * x * x)));
+  }
 }
 
 /// Some texts on their way through the layers.
@@ -153,8 +167,7 @@ class Pass {
       const std::size_t place = first_row_ + row;
       const float* const word = weights_.words.data() + static_cast<std::size_t>(packed_.ids[place]) * hidden;
       const float* const position =
-          weights_.positions.data() +
-          static_cast<std::size_t>(packed_.positions[place] + weights_.first_position) * hidden;
+          weights_.positions.data() + static_cast<std::size_t>(packed_.positions[place]) * hidden;
       const float* const type = weights_.types.empty()
                                     ? nullptr
                                     : weights_.types.data() + static_cast<std::size_t>(packed_.types[place]) * hidden;
@@ -196,7 +209,12 @@ class Pass {
     multiply(layer.widen, x_, hidden, wide_, layer.widen.columns());
     each(rows_, [&](std::size_t first, std::size_t last) {
       for (std::size_t row = first; row < last; ++row) {
-        kernels_.gelu(wide_ + row * layer.widen.columns(), layer.narrow.inner());
+        float* const wide = wide_ + row * layer.widen.columns();
+        if (layer.activation == Activation::gelu) {
+          kernels_.gelu(wide, layer.narrow.inner());
+        } else {
+          tanh_gelu(wide, layer.narrow.inner());
+        }
       }
     });
     multiply(layer.narrow, wide_, layer.widen.columns(), projected_, projected);
@@ -240,7 +258,15 @@ class Pass {
     }
     kernels_.float_product({query, stride, queries, width, keys, nullptr, scores, score_stride, 0, panels});
     add_relative(first, head, queries, tokens, scores, score_stride);
-    for (std::size_t row = 0; row < queries; ++row) kernels_.softmax(scores + row * score_stride, tokens);
+    const bool nothing_counts = packed_.counted[text] == 0;
+    for (std::size_t row = 0; row < queries; ++row) {
+      if (nothing_counts) hide(scores + row * score_stride, tokens);
+      kernels_.softmax(scores + row * score_stride, tokens);
+    }
+    if (nothing_counts && std::isinf(weights_.hidden_keys.score)) {
+      const float share = weights_.hidden_keys.nothing_if_all ? 0 : std::numeric_limits<float>::quiet_NaN();
+      std::fill(scores, scores + queries * score_stride, share);
+    }
     float* const mixed = mixed_ + first * hidden + head * width;
     if (width == value_stride) {
       kernels_.float_product({scores, score_stride, queries, tokens, values, nullptr, mixed, hidden, 0, value_panels});
@@ -253,6 +279,13 @@ class Pass {
     for (std::size_t row = 0; row < queries; ++row) {
       std::copy(whole + row * value_stride, whole + row * value_stride + width, mixed + row * hidden);
     }
+  }
+
+  void hide(float* scores, std::size_t count) const {
+    const HiddenKeys& hidden = weights_.hidden_keys;
+    // Of infinities no shares come.
+    const float score = std::isinf(hidden.score) ? 0 : hidden.score;
+    for (std::size_t i = 0; i < count; ++i) scores[i] = hidden.replaces ? score : scores[i] + score;
   }
 
   void add_relative(std::size_t first, std::size_t head, std::size_t queries, std::size_t keys, float* scores,
@@ -274,10 +307,17 @@ class Pass {
     const std::size_t hidden = weights_.hidden;
     const std::size_t first = packed_.starts[text] - first_row_, tokens = packed_.counted[text];
     std::fill(vector, vector + hidden, 0.0F);
-    if (tokens == 0) return;
+    const std::size_t rows = packed_.starts[text + 1] - packed_.starts[text];
     if (weights_.pooling == Pooling::cls) {
-      std::copy(x_ + first * hidden, x_ + (first + 1) * hidden, vector);
+      // Among those that do not count, or the first of those that do.
+      std::size_t row = first;
+      while (row < first + rows && place_of(row) != 0) ++row;
+      if (row < first + rows) std::copy(x_ + row * hidden, x_ + (row + 1) * hidden, vector);
     } else {
+      if (tokens == 0) {
+        if (is_no_number_without_tokens()) std::fill(vector, vector + hidden, std::numeric_limits<float>::quiet_NaN());
+        return;
+      }
       for (std::size_t token = first; token < first + tokens; ++token) {
         for (std::size_t i = 0; i < hidden; ++i) vector[i] += x_[token * hidden + i];
       }
@@ -288,6 +328,11 @@ class Pass {
     for (std::size_t i = 0; i < hidden; ++i) squares += vector[i] * vector[i];
     const float share = 1.0F / std::max(std::sqrt(squares), 1e-12F);
     for (std::size_t i = 0; i < hidden; ++i) vector[i] *= share;
+  }
+
+  // Rows that are no numbers, 0 times.
+  [[nodiscard]] bool is_no_number_without_tokens() const {
+    return std::isinf(weights_.hidden_keys.score) && !weights_.hidden_keys.nothing_if_all;
   }
 
   const Weights& weights_;
@@ -308,19 +353,34 @@ void require(bool holds, const char* what) {
 
 Encoder::Encoder(Weights weights, const Kernels& kernels) : weights_(std::move(weights)), kernels_(kernels) {}
 
-void Encoder::run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
+void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
                   const std::atomic<bool>* stopped) const {
-  const Packed packed = pack(batch, weights_.padding, results.hidden != nullptr);
-  const auto below = [](const std::vector<std::int64_t>& values, std::int64_t first, std::size_t rows) {
-    return std::ranges::all_of(values, [&](std::int64_t value) {
-      const auto end = static_cast<std::int64_t>(rows) - first;
-      return value >= -first && value < end;
-    });
+  const auto is_bit = [](std::int64_t value) { return value == 0 || value == 1; };
+  require(given.mask == nullptr || std::all_of(given.mask, given.mask + given.texts * given.length, is_bit),
+          "a mask holds something else than 0 and 1");
+  Batch batch = given;
+  std::vector<std::int64_t> from_front;
+  if (weights_.mask_from_front && given.mask != nullptr) {
+    from_front.assign(given.mask, given.mask + given.texts * given.length);
+    for (std::size_t text = 0; text < given.texts; ++text) {
+      const auto first = from_front.begin() + static_cast<std::ptrdiff_t>(text * given.length);
+      std::sort(first, first + static_cast<std::ptrdiff_t>(given.length), std::greater<>());
+    }
+    batch.mask = from_front.data();
+  }
+  const bool wants_first = results.vectors != nullptr && weights_.pooling == Pooling::cls;
+  const Packed packed = pack(batch, weights_.padding,
+                             results.hidden != nullptr ? Others::all
+                             : wants_first             ? Others::first_of_text
+                                                       : Others::none);
+  const auto below = [](const std::vector<std::int64_t>& values, std::size_t rows) {
+    const auto end = static_cast<std::int64_t>(rows);
+    return std::ranges::all_of(values, [end](std::int64_t value) { return value >= 0 && value < end; });
   };
-  require(below(packed.ids, 0, weights_.words.size() / weights_.hidden), "an id is beyond the vocabulary");
-  require(below(packed.positions, weights_.first_position, weights_.positions.size() / weights_.hidden),
+  require(below(packed.ids, weights_.words.size() / weights_.hidden), "an id is beyond the vocabulary");
+  require(below(packed.positions, weights_.positions.size() / weights_.hidden),
           "a text is longer than there are positions");
-  require(weights_.types.empty() || below(packed.types, 0, weights_.types.size() / weights_.hidden),
+  require(weights_.types.empty() || below(packed.types, weights_.types.size() / weights_.hidden),
           "a token's type is beyond those there are");
 
   require(weights_.relative.empty() || batch.length <= weights_.relative_places,

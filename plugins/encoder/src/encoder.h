@@ -18,22 +18,38 @@ struct Norm {
   float epsilon = 1e-12F;
 };
 
+enum class Activation : std::uint8_t { gelu, tanh_gelu };
+
 struct Layer {
   Linear query_key_value;  ///< beside each other
   Linear attention_out;
   Norm attention_norm;
-  Linear widen, narrow;  ///< with a GELU between them
+  Linear widen, narrow;
+  Activation activation = Activation::gelu;  ///< between them
   Norm output_norm;
   float score_scale = 1;  ///< of query * key
 };
 
-enum class Pooling : std::uint8_t { none, cls, mean };
+enum class Pooling : std::uint8_t {
+  none,
+  cls,  ///< the row of the first place, counted or not
+  mean
+};
+
+/// What a mask makes of the scores of keys that it leaves out. Nothing is left of them beside one that counts; in a
+/// text without any, shares come of these alone.
+struct HiddenKeys {
+  float score = -10000;
+  bool replaces = false;        ///< else it is added
+  bool nothing_if_all = false;  ///< shares of 0, where they would be no numbers
+
+  bool operator==(const HiddenKeys&) const = default;
+};
 
 /// A text encoder of the BERT family: post-norm layers, learned positions.
 struct Weights {
   std::size_t hidden = 0, heads = 0;
   std::vector<float> words, positions, types;  ///< rows of `hidden`; `types` may be empty
-  std::int64_t first_position = 0;
   /// Where it is set, a token's position is not its place, but how many tokens there are up to it that are not this
   /// one, and 0 for this one.
   std::optional<std::int64_t> padding;
@@ -41,6 +57,8 @@ struct Weights {
   std::vector<float> relative;
   std::size_t relative_places = 0;
   Norm embedding_norm;
+  HiddenKeys hidden_keys;
+  bool mask_from_front = false;  ///< as many tokens count as the mask has, but the first ones
   std::vector<Layer> layers;
   Pooling pooling = Pooling::mean;
   bool normalize = false;
@@ -68,7 +86,7 @@ class Encoder {
 
   /// What a run gives; null where it is not wanted.
   struct Results {
-    float* vectors = nullptr;  ///< [texts, hidden]; of zeros for a text without a token that counts
+    float* vectors = nullptr;  ///< [texts, hidden]; a mean over no token is of zeros
     float* hidden = nullptr;   ///< [texts, length, hidden], of the tokens that do not count, too
   };
 

@@ -10,7 +10,7 @@
 /// A graph as far as an encoder is looked for in it. What the elements point to is the caller's, and stays there.
 namespace gpux_encoder {
 
-enum class Element : std::uint8_t { float32, int64, int32, other };
+enum class Element : std::uint8_t { float32, int64, int32, boolean, other };
 
 struct Constant {
   Element element = Element::other;
@@ -28,6 +28,7 @@ struct Attribute {
   std::vector<std::int64_t> integers;  ///< one for an INT
   float number = 0;
   std::string text;
+  Element element = Element::float32;  ///< of a TENSOR of one element, which is `number`
 };
 
 struct Node {
@@ -37,10 +38,16 @@ struct Node {
   std::map<std::string, Attribute, std::less<>> attributes;
 };
 
+/// Whole numbers, [batch, sequence].
+struct Input {
+  std::string name;
+  std::vector<std::int64_t> shape;  ///< below 0 where it is not known beforehand
+};
+
 struct Graph {
   std::vector<Node> nodes;  ///< each behind those whose outputs it takes
   std::map<std::string, Constant, std::less<>> constants;
-  std::vector<std::string> inputs;   ///< of integers, [batch, sequence]
+  std::vector<Input> inputs;
   std::vector<std::string> outputs;  ///< what is used behind the graph
 };
 

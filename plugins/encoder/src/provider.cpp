@@ -1,6 +1,7 @@
 #include "provider.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,48 @@
 namespace gpux_encoder {
 namespace {
 
+Element element_of(ONNXTensorElementDataType type) {
+  switch (type) {
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+      return Element::float32;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+      return Element::int64;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
+      return Element::int32;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
+      return Element::boolean;
+    default:
+      return Element::other;
+  }
+}
+
+// A tensor of one element, such as ConstantOfShape's.
+void read_single(const Ort::ConstOpAttr& given, Attribute& attribute) {
+  attribute.element = Element::other;
+  Ort::Value value;
+  if (!given.GetTensorAttributeAsOrtValue(value).IsOK() || !value) return;
+  const auto type = value.GetTensorTypeAndShapeInfo();
+  if (type.GetElementCount() != 1) return;
+  attribute.element = element_of(type.GetElementType());
+  const void* const data = value.GetTensorRawData();
+  switch (attribute.element) {
+    case Element::float32:
+      attribute.number = *static_cast<const float*>(data);
+      break;
+    case Element::int64:
+      attribute.number = static_cast<float>(*static_cast<const std::int64_t*>(data));
+      break;
+    case Element::int32:
+      attribute.number = static_cast<float>(*static_cast<const std::int32_t*>(data));
+      break;
+    case Element::boolean:
+      attribute.number = *static_cast<const bool*>(data) ? 1 : 0;
+      break;
+    case Element::other:
+      break;
+  }
+}
+
 Attribute attribute_of(const Ort::ConstOpAttr& given) {
   Attribute attribute;
   switch (given.GetType()) {
@@ -34,6 +77,9 @@ Attribute attribute_of(const Ort::ConstOpAttr& given) {
     case ORT_OP_ATTR_STRING:
       Ort::ThrowOnError(given.GetValue(attribute.text));
       break;
+    case ORT_OP_ATTR_TENSOR:
+      read_single(given, attribute);
+      break;
     default:
       break;
   }
@@ -45,19 +91,7 @@ std::optional<Constant> constant_of(const Ort::ConstValueInfo& info) {
   if (!info.GetInitializer(value).IsOK() || !value || !value.IsTensor()) return std::nullopt;
   const auto type = value.GetTensorTypeAndShapeInfo();
   Constant constant;
-  switch (type.GetElementType()) {
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
-      constant.element = Element::float32;
-      break;
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
-      constant.element = Element::int64;
-      break;
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
-      constant.element = Element::int32;
-      break;
-    default:
-      break;
-  }
+  constant.element = element_of(type.GetElementType());
   constant.shape = type.GetShape();
   constant.data = value.GetTensorRawData();
   return constant;
@@ -66,11 +100,15 @@ std::optional<Constant> constant_of(const Ort::ConstValueInfo& info) {
 constexpr const char* run_name_option = "gpux.run";
 constexpr const char* stop_run_option = "gpux.stop";
 
-bool is_token_input(const Ort::ConstValueInfo& info) {
+// Whole numbers for each token.
+std::optional<Input> token_input(const Ort::ConstValueInfo& info) {
   const Ort::ConstTypeInfo type = info.TypeInfo();
-  if (type.GetONNXType() != ONNX_TYPE_TENSOR) return false;
+  if (type.GetONNXType() != ONNX_TYPE_TENSOR) return std::nullopt;
   const auto tensor = type.GetTensorTypeAndShapeInfo();
-  return tensor.GetElementType() == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 && tensor.GetShape().size() == 2;
+  const Element element = element_of(tensor.GetElementType());
+  const bool is_whole = element == Element::int64 || element == Element::int32;
+  if (!is_whole || tensor.GetShape().size() != 2) return std::nullopt;
+  return Input{info.GetName(), tensor.GetShape()};
 }
 
 /// `all_constant`: every initializer is one, as in what is to be compiled.
@@ -82,7 +120,7 @@ Graph read_graph(const OrtGraph* given, bool all_constant) {
     if (auto constant = constant_of(info)) graph.constants.emplace(info.GetName(), *std::move(constant));
   }
   for (const Ort::ConstValueInfo& info : source.GetInputs()) {
-    if (is_token_input(info)) graph.inputs.push_back(info.GetName());
+    if (auto input = token_input(info)) graph.inputs.push_back(*std::move(input));
   }
   for (const Ort::ConstValueInfo& info : source.GetOutputs()) graph.outputs.push_back(info.GetName());
   for (const Ort::ConstNode& from : source.GetNodes()) {
@@ -117,6 +155,15 @@ std::size_t usable_processors() {
   return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
 }
 
+// Of int64 as they lie there, of int32 in `room`.
+const std::int64_t* whole_numbers(const Ort::ConstValue& value, std::vector<std::int64_t>& room) {
+  const auto type = value.GetTensorTypeAndShapeInfo();
+  if (type.GetElementType() != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32) return value.GetTensorData<std::int64_t>();
+  const auto* const narrow = value.GetTensorData<std::int32_t>();
+  room.assign(narrow, narrow + type.GetElementCount());
+  return room.data();
+}
+
 /// What ONNX Runtime keeps of one encoder. Computes for several threads at once.
 class FusedEncoder : public OrtNodeComputeInfo {
  public:
@@ -135,9 +182,9 @@ class FusedEncoder : public OrtNodeComputeInfo {
     const auto place = [](const std::string& name, const std::vector<Ort::ConstValueInfo>& values) {
       return name.empty() ? std::optional<std::size_t>() : position_of(name, values);
     };
-    ids_ = position_of(found->ids, inputs);
-    mask_ = place(found->mask, inputs);
-    types_ = place(found->types, inputs);
+    ids_ = position_of(found->embeddings.ids, inputs);
+    mask_ = place(found->mask.input, inputs);
+    types_ = place(found->embeddings.types, inputs);
     vectors_ = place(found->vectors, outputs);
     hidden_ = place(found->hidden, outputs);
     encoder_ = std::make_unique<Encoder>(weights_of(*found, precision), kernels());
@@ -162,17 +209,18 @@ class FusedEncoder : public OrtNodeComputeInfo {
     const Ort::KernelContext kernel(context);
     const Ort::ConstValue ids = kernel.GetInput(ids_);
     const std::vector<std::int64_t> shape = ids.GetTensorTypeAndShapeInfo().GetShape();
-    const auto beside = [&](const std::optional<std::size_t>& input) -> const std::int64_t* {
+    std::array<std::vector<std::int64_t>, 3> widened;
+    const auto beside = [&](const std::optional<std::size_t>& input, std::size_t which) -> const std::int64_t* {
       if (!input) return nullptr;
       const Ort::ConstValue value = kernel.GetInput(*input);
       if (value.GetTensorTypeAndShapeInfo().GetShape() != shape) {
         throw Ort::Exception(std::string(provider_name) + ": ids, mask and types have different sizes",
                              ORT_INVALID_ARGUMENT);
       }
-      return value.GetTensorData<std::int64_t>();
+      return whole_numbers(value, widened[which]);
     };
-    const Batch batch{static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]),
-                      ids.GetTensorData<std::int64_t>(), beside(mask_), beside(types_)};
+    const Batch batch{static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]), beside(ids_, 0),
+                      beside(mask_, 1), beside(types_, 2)};
     const auto width = static_cast<std::int64_t>(encoder_->weights().hidden);
     Encoder::Results results;
     if (vectors_) results.vectors = kernel.GetOutput(*vectors_, {shape[0], width}).GetTensorMutableData<float>();
@@ -271,7 +319,8 @@ void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) cons
   std::string reason;
   const std::optional<Found> found = recognize(graph, reason);
   if (!found) {
-    ORT_CXX_LOGF_NOEXCEPT(logger_, ORT_LOGGING_LEVEL_WARNING, "no encoder is recognised: %s", reason.c_str());
+    ORT_CXX_LOGF_NOEXCEPT(logger_, ORT_LOGGING_LEVEL_WARNING, "%s: no encoder is recognised: %s", provider_name,
+                          reason.c_str());
     return;
   }
   const std::vector<Ort::ConstNode> nodes = Ort::ConstGraph(given).GetNodes();
