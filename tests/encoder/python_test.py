@@ -50,12 +50,18 @@ def python_session(model, precision):
     return session
 
 
+def call(command):
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if ended.returncode != 0:
+        raise AssertionError(f"{command[1]} ended with {ended.returncode}: {ended.stderr.strip()}")
+
+
 def gpux_run(model, inputs, precision, folder):
     numpy.savez(folder / "inputs.npz", **inputs)
     command = [GPUX, "run", model, "--provider", "encoder", "--strict", "--provider-library", f"encoder={LIBRARY}",
                "--provider-option", f"precision={precision}", "--input", f"@{folder / 'inputs.npz'}",
                "--output", folder / "outputs.npz", "--report", folder / "report.json"]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    call(command)
     report = json.loads((folder / "report.json").read_text())
     with numpy.load(folder / "outputs.npz") as outputs:
         return dict(outputs), report["verdict"]
@@ -71,8 +77,7 @@ class SameLibrary(unittest.TestCase):
     def check_family(self, family):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            subprocess.run([GPUX, "import", REFERENCES / family, "-o", folder / "model"], check=True,
-                           capture_output=True, text=True, timeout=120)
+            call([GPUX, "import", REFERENCES / family, "-o", folder / "model"])
             model = folder / "model" / "model.onnx"
             answers = {}
             for precision in ("fp32", "bf16", "int8"):
