@@ -33,8 +33,8 @@ std::string difference_of(const DataSet& set, const NamedValues& got, const runt
 // Whether the suite is asked of one provider, and not of whatever runs here: what ONNX Runtime itself cannot load is
 // then nothing that this one gets wrong.
 bool asks_one_provider(const LoadOptions& options) {
-  const std::string first = split(options.provider, ',').front();
-  return first != "cpu" && first != "auto" && first != "fastest";
+  const std::string first = lower(split(options.provider, ',').front());
+  return first != "cpu" && first != "cpuexecutionprovider" && first != "auto" && first != "fastest";
 }
 
 // Says so where the provider that was asked for holds nothing of the model. True: there is nothing to run.
