@@ -2,6 +2,7 @@
 #include <array>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "scores.h"
 
@@ -188,24 +189,66 @@ Meaning transpose(const Node& node, const Reading& reading) {
   return Unknown{};
 }
 
-// Of query, key and value beside each other, one.
-Meaning part_of(const Node& node, const Reading& reading) {
-  const auto* heads = reading.as<Heads>(node.inputs[0]);
-  const auto which = node.inputs.size() == 2 ? reading.scalar(node.inputs[1]) : std::nullopt;
-  const auto* index = node.inputs.size() == 2 ? reading.as<Field>(node.inputs[1]) : nullptr;
-  if (heads == nullptr || !which || !index->shape.empty() || heads->parts == 1) return Unknown{};
-  const auto axis = axis_of(integer(node, "axis", 0), heads->order.size());
-  if (!axis || heads->order[*axis] != 'p' || *which < 0 || *which >= static_cast<double>(heads->parts)) {
-    return Unknown{};
-  }
-  Heads with = *heads;
-  const std::size_t columns = heads->product.linear.columns / heads->parts;
-  with.product.linear.first_column += static_cast<std::size_t>(*which) * columns;
-  with.product.linear.first_bias += static_cast<std::size_t>(*which) * columns;
+// Of query, key and value beside each other, one. Its axis stays, with one place.
+std::optional<Heads> part_of(const Heads& heads, std::size_t axis, std::int64_t which) {
+  if (heads.order[axis] != 'p' || which < 0 || which >= static_cast<std::int64_t>(heads.parts)) return std::nullopt;
+  Heads with = heads;
+  const std::size_t columns = columns_of(heads) / heads.parts;
+  with.product.linear.first_column += static_cast<std::size_t>(which) * columns;
+  with.product.linear.first_bias += static_cast<std::size_t>(which) * columns;
   with.product.linear.columns = columns;
   with.parts = 1;
+  with.order[axis] = '1';
+  return with;
+}
+
+Meaning gather(const Node& node, const Reading& reading) {
+  const auto* heads = reading.as<Heads>(node.inputs[0]);
+  const auto* index = node.inputs.size() == 2 ? reading.as<Field>(node.inputs[1]) : nullptr;
+  if (heads == nullptr || index == nullptr || index->shape.size() > 1) return Unknown{};
+  const auto which = scalar_of(*index);
+  const auto axis = axis_of(integer(node, "axis", 0), heads->order.size());
+  auto part = which && axis ? part_of(*heads, *axis, static_cast<std::int64_t>(*which)) : std::nullopt;
+  if (!part) return unknown(node, "takes something else than one of query, key and value");
+  if (index->shape.empty()) part->order.erase(*axis, 1);
+  return *part;
+}
+
+Meaning slice(const Node& node, const Reading& reading) {
+  const auto* heads = reading.as<Heads>(node.inputs[0]);
+  const std::size_t count = node.inputs.size();
+  if (heads == nullptr || count < 4 || (count > 4 && reading.scalar(node.inputs[4]) != 1.0)) return Unknown{};
+  const auto first = reading.scalar(node.inputs[1]), end = reading.scalar(node.inputs[2]),
+             along = reading.scalar(node.inputs[3]);
+  const auto axis = along ? axis_of(static_cast<std::int64_t>(*along), heads->order.size()) : std::nullopt;
+  if (!first || !end || !axis) return Unknown{};
+  const bool is_last = *first == static_cast<double>(heads->parts) - 1;
+  const bool is_one = *end == *first + 1 || (is_last && *end > *first);
+  const auto part = is_one ? part_of(*heads, *axis, static_cast<std::int64_t>(*first)) : std::nullopt;
+  return part ? Meaning(*part) : unknown(node, "takes something else than one of query, key and value");
+}
+
+Meaning squeeze(const Node& node, const Reading& reading) {
+  const auto* heads = reading.as<Heads>(node.inputs[0]);
+  const auto axes = reading.axes(node);
+  if (heads == nullptr || !axes || axes->size() != 1) return Unknown{};
+  const auto axis = axis_of(axes->front(), heads->order.size());
+  if (!axis || heads->order[*axis] != '1') return Unknown{};
+  Heads with = *heads;
   with.order.erase(*axis, 1);
   return with;
+}
+
+// How many places of an axis each output of a Split has; empty where it is not told.
+std::vector<std::int64_t> split_sizes(const Node& node, const Reading& reading, std::size_t whole) {
+  const auto attribute = node.attributes.find("split");
+  if (node.inputs.size() > 1 && !node.inputs[1].empty()) {
+    const auto* field = reading.as<Field>(node.inputs[1]);
+    return field == nullptr ? std::vector<std::int64_t>() : numbers_of(*field).value_or(std::vector<std::int64_t>());
+  }
+  if (attribute != node.attributes.end()) return attribute->second.integers;
+  if (whole % node.outputs.size() != 0) return {};
+  return std::vector<std::int64_t>(node.outputs.size(), static_cast<std::int64_t>(whole / node.outputs.size()));
 }
 
 }  // namespace
@@ -214,7 +257,36 @@ Meaning read_layout(const Node& node, const Reading& reading) {
   if (node.inputs.empty() || (!node.domain.empty() && node.domain != "ai.onnx")) return Unknown{};
   if (node.type == "Reshape" && node.inputs.size() == 2) return reshape(node, reading);
   if (node.type == "Transpose") return transpose(node, reading);
-  return node.type == "Gather" ? part_of(node, reading) : Meaning(Unknown{});
+  if (node.type == "Slice") return slice(node, reading);
+  if (node.type == "Squeeze") return squeeze(node, reading);
+  return node.type == "Gather" ? gather(node, reading) : Meaning(Unknown{});
+}
+
+std::vector<Meaning> read_split(const Node& node, const Reading& reading) {
+  if (node.type != "Split" || node.inputs.empty() || node.outputs.empty()) return {};
+  const auto* product = reading.as<Product>(node.inputs[0]);
+  const auto* heads = reading.as<Heads>(node.inputs[0]);
+  if (product == nullptr && heads == nullptr) return {};
+  const std::string& order = product != nullptr ? product->order : heads->order;
+  const auto axis = axis_of(integer(node, "axis", 0), order.size());
+  if (!axis || order[*axis] != (product != nullptr ? 'w' : 'p')) return {};
+  const std::size_t whole = product != nullptr ? product->linear.columns : heads->parts;
+  const std::vector<std::int64_t> sizes = split_sizes(node, reading, whole);
+  if (sizes.size() != node.outputs.size()) return {};
+  std::vector<Meaning> parts;
+  std::size_t first = 0;
+  for (const std::int64_t size : sizes) {
+    if (size <= 0 || first + static_cast<std::size_t>(size) > whole) return {};
+    if (product != nullptr) {
+      parts.emplace_back(columns_of(*product, first, static_cast<std::size_t>(size)));
+    } else {
+      const auto part = size == 1 ? part_of(*heads, *axis, static_cast<std::int64_t>(first)) : std::nullopt;
+      if (!part) return {};
+      parts.emplace_back(*part);
+    }
+    first += static_cast<std::size_t>(size);
+  }
+  return parts;
 }
 
 }  // namespace gpux_encoder

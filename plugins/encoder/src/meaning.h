@@ -11,7 +11,7 @@
 
 /// What the values of a graph are. `order` tells the axes of a value, a letter each: b texts, s tokens (of queries), k
 /// tokens (of keys), r the tokens of all texts, h heads, d the width of a head, p query, key and value beside each
-/// other, w the whole width, x texts and heads together.
+/// other, w the whole width, x texts and heads together, 1 an axis of one place.
 namespace gpux_encoder {
 
 /// Nothing that is known: `why` is a sentence without its end that names the node at which knowledge ended.

@@ -63,8 +63,6 @@ class Reading {
 /// What a node's first output is: each reads the nodes of one idea. Unknown{""} where the node is none of them.
 Meaning read_norm(const Node& node, Reading& reading, Found& found);
 Meaning read_rows(const Node& node, const Reading& reading);
-/// A product cut into columns, for each of the outputs; empty where that is not what the node does.
-std::vector<Product> split_columns(const Node& node, const Reading& reading);
 Meaning read_layout(const Node& node, const Reading& reading);
 Meaning read_attention(const Node& node, const Reading& reading);
 Meaning read_attention_node(const Node& node, const Reading& reading);
@@ -82,6 +80,12 @@ struct ReadMask {
 /// `key_axis`: of the field seen from `rank` axes; `text_axis` is where the texts are.
 std::optional<ReadMask> mask_of(const Field& field, std::size_t rank, std::size_t text_axis, std::size_t key_axis,
                                 const Reading& reading);
+
+/// A node that cuts rows or heads into parts: what each output is; empty where that is not what the node does.
+std::vector<Meaning> read_split(const Node& node, const Reading& reading);
+
+/// Some columns of a product.
+Product columns_of(const Product& product, std::size_t first, std::size_t count);
 
 /// The product with a bias that is added to it; empty where it has one or that has another width.
 std::optional<Product> with_bias(const Product& product, const Constant& bias);

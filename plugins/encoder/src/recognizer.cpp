@@ -37,8 +37,8 @@ class Recognizer {
       reading_.is_called(node.inputs[0], output);
       return;
     }
-    if (const std::vector<Product> parts = split_columns(node, reading_); !parts.empty()) {
-      for (std::size_t i = 0; i < parts.size(); ++i) reading_.is(node.outputs[i], parts[i]);
+    if (std::vector<Meaning> parts = read_split(node, reading_); !parts.empty()) {
+      for (std::size_t i = 0; i < parts.size(); ++i) reading_.is(node.outputs[i], std::move(parts[i]));
       return;
     }
     Meaning meaning = meaning_of(node);

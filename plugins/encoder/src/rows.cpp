@@ -139,9 +139,11 @@ Meaning matmul(const Node& node, const Reading& reading) {
   const auto columns = static_cast<std::size_t>(weights->shape[is_turned ? 0 : 1]);
   const auto product = product_of(reading, node.inputs[0], {weights, is_turned, 0, columns, nullptr, 0});
   if (product) return *product;
-  const auto* wide = reading.as<Elementwise>(node.inputs[0]);
-  return wide == nullptr ? Meaning(Unknown{})
-                         : unknown(node, "multiplies what went through something else than a GELU");
+  if (reading.as<Elementwise>(node.inputs[0]) != nullptr) {
+    return unknown(node, "multiplies what went through something else than a GELU");
+  }
+  const bool is_rows = reading.as<Hidden>(node.inputs[0]) != nullptr || reading.as<Context>(node.inputs[0]) != nullptr;
+  return is_rows ? unknown(node, "multiplies rows of another width or order than its weights have") : Unknown{};
 }
 
 Meaning gemm(const Node& node, const Reading& reading) {
@@ -164,15 +166,6 @@ Meaning gemm(const Node& node, const Reading& reading) {
   return biased ? Meaning(*biased) : unknown(node, "has a bias that does not fit");
 }
 
-// The columns of a product, from one on.
-Product cut_columns(const Product& product, std::size_t first, std::size_t count) {
-  Product part = product;
-  part.linear.first_column += first;
-  part.linear.first_bias += first;
-  part.linear.columns = count;
-  return part;
-}
-
 }  // namespace
 
 ExpressionPointer gelu_of(Activation activation, const ExpressionPointer& x) {
@@ -191,6 +184,14 @@ ExpressionPointer gelu_of(Activation activation, const ExpressionPointer& x) {
   }
   return make(Operation::multiply,
               {make(Operation::multiply, {x, make(Operation::add, {bent, number32(1)})}), number32(0.5)});
+}
+
+Product columns_of(const Product& product, std::size_t first, std::size_t count) {
+  Product part = product;
+  part.linear.first_column += first;
+  part.linear.first_bias += first;
+  part.linear.columns = count;
+  return part;
 }
 
 std::optional<Product> with_bias(const Product& product, const Constant& bias) {
@@ -257,39 +258,9 @@ Meaning read_rows(const Node& node, const Reading& reading) {
     }
     const double end = std::min(*last, columns);
     if (end <= *first) return Unknown{};
-    return cut_columns(*product, static_cast<std::size_t>(*first), static_cast<std::size_t>(end - *first));
+    return columns_of(*product, static_cast<std::size_t>(*first), static_cast<std::size_t>(end - *first));
   }
   return elementwise(node, reading);
-}
-
-std::vector<Product> split_columns(const Node& node, const Reading& reading) {
-  const auto* product = node.inputs.empty() ? nullptr : reading.as<Product>(node.inputs[0]);
-  if (node.type != "Split" || product == nullptr) return {};
-  const auto last = static_cast<std::int64_t>(product->order.size()) - 1;
-  const std::int64_t axis = integer(node, "axis", 0);
-  if (axis != -1 && axis != last) return {};
-  std::vector<std::int64_t> sizes;
-  const auto attribute = node.attributes.find("split");
-  if (node.inputs.size() > 1 && !node.inputs[1].empty()) {
-    const auto* field = reading.as<Field>(node.inputs[1]);
-    const auto given = field == nullptr ? std::nullopt : numbers_of(*field);
-    if (!given) return {};
-    sizes = *given;
-  } else if (attribute != node.attributes.end()) {
-    sizes = attribute->second.integers;
-  } else {
-    if (product->linear.columns % node.outputs.size() != 0) return {};
-    sizes.assign(node.outputs.size(), static_cast<std::int64_t>(product->linear.columns / node.outputs.size()));
-  }
-  std::vector<Product> parts;
-  std::size_t first = 0;
-  if (sizes.size() != node.outputs.size()) return {};
-  for (const std::int64_t size : sizes) {
-    if (size <= 0 || first + static_cast<std::size_t>(size) > product->linear.columns) return {};
-    parts.push_back(cut_columns(*product, first, static_cast<std::size_t>(size)));
-    first += static_cast<std::size_t>(size);
-  }
-  return parts;
 }
 
 }  // namespace gpux_encoder
