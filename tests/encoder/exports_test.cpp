@@ -176,15 +176,32 @@ const std::map<std::string, std::string> refused{
     {"bert.dynamo.relative-key", "has no row for each place"},
     {"bert.torchscript.relu", "Relu"},
     {"bert.dynamo.relu", "Relu"},
+    {"others.torchscript.albert", "another width"},
+    {"others.dynamo.albert", "another width"},
+    {"others.torchscript.bert-decoder", "is not understood"},
+    {"others.dynamo.bert-decoder", "neither a mask over keys nor relative positions"},
+    {"others.torchscript.bert-hidden-states", "in the midst of the encoder"},
+    {"others.dynamo.bert-hidden-states", "in the midst of the encoder"},
+    {"others.torchscript.electra-small", "another width"},
+    {"others.dynamo.electra-small", "another width"},
+    {"others.torchscript.roberta-prelayernorm", "is not understood"},
+    {"others.dynamo.roberta-prelayernorm", "is not understood"},
+    {"others.torchscript.roformer", "has no row for each place"},
+    {"others.dynamo.roformer", "has no row for each place"},
 };
 
-class OfAFamily : public Exports, public testing::WithParamInterface<const char*> {};
+struct Family {
+  const char* name;
+  std::size_t graphs;
+};
+
+class OfAFamily : public Exports, public testing::WithParamInterface<Family> {};
 
 TEST_P(OfAFamily, AreClaimedWithTheAnswersOfTheCpuOrRefusedWithTheReason) {
   std::size_t count = 0;
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(graphs)) {
-    if (entry.path().filename().string().starts_with(std::string(GetParam()) + ".")) files.push_back(entry.path());
+    if (entry.path().filename().string().starts_with(std::string(GetParam().name) + ".")) files.push_back(entry.path());
   }
   std::ranges::sort(files);
   for (const fs::path& file : files) {
@@ -210,11 +227,19 @@ TEST_P(OfAFamily, AreClaimedWithTheAnswersOfTheCpuOrRefusedWithTheReason) {
       EXPECT_GT(distance.least_cosine, 0.999999);
     }
   }
-  EXPECT_GT(count, 5U);
+  EXPECT_EQ(count, GetParam().graphs);
 }
 
+// What each family has of them.
 INSTANTIATE_TEST_SUITE_P(Exports, OfAFamily,
-                         testing::Values("bert", "roberta", "xlm-roberta", "distilbert", "mpnet", "electra"));
+                         testing::Values(Family{"bert", 59}, Family{"roberta", 43}, Family{"xlm-roberta", 30},
+                                         Family{"distilbert", 41}, Family{"mpnet", 37}, Family{"electra", 6},
+                                         Family{"others", 28}),
+                         [](const auto& test) {
+                           std::string name = test.param.name;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 // GPUX_ENCODER_MUTANTS: how many are tried; GPUX_ENCODER_SEED: which.
 std::size_t from_environment(const char* name, std::size_t otherwise) {
@@ -223,7 +248,7 @@ std::size_t from_environment(const char* name, std::size_t otherwise) {
 }
 
 TEST_F(Exports, ThatAreChangedAreClaimedWithTheAnswersOfTheCpuOrNotClaimed) {
-  const std::size_t wanted = from_environment("GPUX_ENCODER_MUTANTS", 150);
+  const std::size_t wanted = from_environment("GPUX_ENCODER_MUTANTS", 100);
   std::mt19937_64 random(from_environment("GPUX_ENCODER_SEED", 1));
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(graphs)) files.push_back(entry.path());
