@@ -142,6 +142,9 @@ Meaning matmul(const Node& node, const Reading& reading) {
   if (reading.as<Elementwise>(node.inputs[0]) != nullptr) {
     return unknown(node, "multiplies what went through something else than a GELU");
   }
+  if (reading.as<Product>(node.inputs[0]) != nullptr) {
+    return unknown(node, "multiplies what was multiplied already");
+  }
   const bool is_rows = reading.as<Hidden>(node.inputs[0]) != nullptr || reading.as<Context>(node.inputs[0]) != nullptr;
   return is_rows ? unknown(node, "multiplies rows of another width or order than its weights have") : Unknown{};
 }
