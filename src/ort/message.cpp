@@ -144,9 +144,10 @@ void remember_remark(std::string_view text) {
   const std::size_t colon = text.find(": ");
   const std::string_view provider = text.substr(0, colon);
   if (colon == std::string_view::npos || !provider.ends_with("ExecutionProvider") ||
-      provider.find(' ') != std::string_view::npos || remarks.size() == most_remarks) {
+      provider.find(' ') != std::string_view::npos) {
     return;
   }
+  if (remarks.size() == most_remarks) remarks.erase(remarks.begin());
   remarks.push_back({std::string(provider), std::string(text.substr(colon + 2))});
 }
 

@@ -34,7 +34,7 @@ struct SessionLog {
   std::vector<Remark> remarks;  ///< of plugin providers, such as why they took no node
 };
 
-/// The remarks that were logged on this thread, forgotten by this call.
+/// The last remarks that were logged on this thread, in order, forgotten by this call.
 std::vector<Remark> take_remarks();
 
 /// Remembers a warning where it is a provider's remark.

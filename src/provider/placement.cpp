@@ -58,8 +58,11 @@ void apply_placement(const std::vector<ort::AssignedNode>& nodes, const ort::Ses
     if (attempt.id == "cpu") {
       attempt.outcome = Outcome::not_needed;
       attempt.reason = "every node found a place before it";
-    } else if (const auto said = std::ranges::find(log.remarks, attempt.ort_name, &ort::Remark::provider);
-               said != log.remarks.end()) {
+    } else if (const auto said =
+                   std::find_if(log.remarks.rbegin(), log.remarks.rend(),
+                                [&](const ort::Remark& remark) { return remark.provider == attempt.ort_name; });
+               said != log.remarks.rend()) {
+      // The last one: bodies of loops and branches are looked at before the graph.
       attempt.reason = said->text;
     } else {
       attempt.reason = "it is in the session, but the session gave it none of the model's nodes";

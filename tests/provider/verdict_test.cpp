@@ -96,10 +96,12 @@ TEST(Placement, TellsWhoFailedWhenItWasAsked) {
 
 TEST(Placement, GivesAProvidersOwnReason) {
   Verdict verdict = three();
-  provider::apply_placement(
-      nodes(0, 2),
-      {.error = {}, .remarks = {{"OtherExecutionProvider", "another"}, {"CUDAExecutionProvider", "too small"}}},
-      verdict);
+  provider::apply_placement(nodes(0, 2),
+                            {.error = {},
+                             .remarks = {{"CUDAExecutionProvider", "a branch of it"},
+                                         {"CUDAExecutionProvider", "too small"},
+                                         {"OtherExecutionProvider", "another"}}},
+                            verdict);
   EXPECT_EQ(verdict.tried[1].reason, "too small");
 }
 
