@@ -18,7 +18,7 @@ namespace gpux::bench {
 namespace {
 
 struct Settings {
-  std::string model, texts;
+  std::string model, texts, provider = "cpu", precision;
   unsigned threads = 2;
   int rounds = 5;
   double seconds = 2;
@@ -53,6 +53,8 @@ int measure(int argc, char** argv) {
   CLI::App app{"Prints texts a second as JSON: of each round, and the ratio of the medians."};
   app.add_option("--model", settings.model, "A folder with tokenizer.json and model.onnx")->required();
   app.add_option("--texts", settings.texts, "A file of texts, one a line")->required();
+  app.add_option("--provider", settings.provider, "Of embed_all(); the plain loop is the CPU's");
+  app.add_option("--precision", settings.precision, "Of embed_all(), as of gpux");
   app.add_option("--threads", settings.threads, "Texts at a time")->check(CLI::Range(1U, 1024U));
   app.add_option("--rounds", settings.rounds, "Measurements of each")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", settings.seconds, "Of each measurement")->check(CLI::PositiveNumber);
@@ -61,7 +63,11 @@ int measure(int argc, char** argv) {
   const std::vector<std::string> texts = lines_of(settings.texts);
   embedding::SentenceModel model = embedding::read_sentence_model(settings.model);
   const std::filesystem::path onnx_file = model.onnx_file;
-  const LoadOptions load{.provider = "cpu", .intra_threads = 1};
+  LoadOptions load;
+  load.provider = settings.provider;
+  load.precision = settings.precision;
+  load.strict = Strictness::provider;
+  load.intra_threads = 1;
   const embedding::Embedder embedder(model, Runtime(onnx_file, load));
   const embedding::Embedder quicker(std::move(model), Runtime(onnx_file, load), embedding::Batching::throughput);
   std::vector<embedding::PreparedText> prepared;
