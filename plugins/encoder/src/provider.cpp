@@ -16,6 +16,7 @@
 #include "encoder.h"
 #include "graph.h"
 #include "recognizer.h"
+#include "shared_encoders.h"
 
 namespace gpux_encoder {
 namespace {
@@ -164,6 +165,11 @@ const std::int64_t* whole_numbers(const Ort::ConstValue& value, std::vector<std:
   return room.data();
 }
 
+SharedEncoders& shared_encoders() {
+  static SharedEncoders all;
+  return all;
+}
+
 /// What ONNX Runtime keeps of one encoder. Computes for several threads at once.
 class FusedEncoder : public OrtNodeComputeInfo {
  public:
@@ -187,7 +193,8 @@ class FusedEncoder : public OrtNodeComputeInfo {
     types_ = place(found->embeddings.types, inputs);
     vectors_ = place(found->vectors, outputs);
     hidden_ = place(found->hidden, outputs);
-    encoder_ = std::make_unique<Encoder>(weights_of(*found, precision), kernels());
+    encoder_ = shared_encoders().get(
+        graph, precision, [&] { return std::make_unique<Encoder>(weights_of(*found, precision), kernels()); });
   }
 
  private:
@@ -262,7 +269,7 @@ class FusedEncoder : public OrtNodeComputeInfo {
     if (shared.failure) std::rethrow_exception(shared.failure);
   }
 
-  std::unique_ptr<Encoder> encoder_;
+  std::shared_ptr<const Encoder> encoder_;
   std::size_t ids_ = 0;
   std::optional<std::size_t> mask_, types_, vectors_, hidden_;
   const std::size_t processors_ = usable_processors();
