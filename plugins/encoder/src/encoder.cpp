@@ -144,8 +144,17 @@ class Pass {
       });
     }
     if (results.hidden == nullptr) return;
-    for (std::size_t row = 0; row < rows_; ++row) {
-      std::copy(x_ + row * hidden, x_ + (row + 1) * hidden, results.hidden + packed_.places[first_row_ + row] * hidden);
+    for (std::size_t text = first_text_; text < last_text_; ++text) {
+      const bool is_no_number = packed_.counted[text] == 0 && is_no_number_without_tokens();
+      for (std::size_t row = packed_.starts[text]; row < packed_.starts[text + 1]; ++row) {
+        const float* const x = x_ + (row - first_row_) * hidden;
+        float* const out = results.hidden + packed_.places[row] * hidden;
+        if (is_no_number) {
+          std::fill(out, out + hidden, std::numeric_limits<float>::quiet_NaN());
+        } else {
+          std::copy(x, x + hidden, out);
+        }
+      }
     }
   }
 
@@ -263,10 +272,9 @@ class Pass {
       if (nothing_counts) hide(scores + row * score_stride, tokens);
       kernels_.softmax(scores + row * score_stride, tokens);
     }
-    if (nothing_counts && std::isinf(weights_.hidden_keys.score)) {
-      const float share = weights_.hidden_keys.nothing_if_all ? 0 : std::numeric_limits<float>::quiet_NaN();
-      std::fill(scores, scores + queries * score_stride, share);
-    }
+    // Where no numbers would come of it, they are put in at the end.
+    if (nothing_counts && std::isinf(weights_.hidden_keys.score))
+      std::fill(scores, scores + queries * score_stride, 0.0F);
     float* const mixed = mixed_ + first * hidden + head * width;
     if (width == value_stride) {
       kernels_.float_product({scores, score_stride, queries, tokens, values, nullptr, mixed, hidden, 0, value_panels});
@@ -307,6 +315,10 @@ class Pass {
     const std::size_t hidden = weights_.hidden;
     const std::size_t first = packed_.starts[text] - first_row_, tokens = packed_.counted[text];
     std::fill(vector, vector + hidden, 0.0F);
+    if (tokens == 0 && is_no_number_without_tokens()) {
+      std::fill(vector, vector + hidden, std::numeric_limits<float>::quiet_NaN());
+      return;
+    }
     const std::size_t rows = packed_.starts[text + 1] - packed_.starts[text];
     if (weights_.pooling == Pooling::cls) {
       // Among those that do not count, or the first of those that do.
@@ -314,10 +326,7 @@ class Pass {
       while (row < first + rows && place_of(row) != 0) ++row;
       if (row < first + rows) std::copy(x_ + row * hidden, x_ + (row + 1) * hidden, vector);
     } else {
-      if (tokens == 0) {
-        if (is_no_number_without_tokens()) std::fill(vector, vector + hidden, std::numeric_limits<float>::quiet_NaN());
-        return;
-      }
+      if (tokens == 0) return;
       for (std::size_t token = first; token < first + tokens; ++token) {
         for (std::size_t i = 0; i < hidden; ++i) vector[i] += x_[token * hidden + i];
       }
@@ -330,7 +339,7 @@ class Pass {
     for (std::size_t i = 0; i < hidden; ++i) vector[i] *= share;
   }
 
-  // Rows that are no numbers, 0 times.
+  // Of what is -infinity for all keys no shares come, and nothing behind them is a number.
   [[nodiscard]] bool is_no_number_without_tokens() const {
     return std::isinf(weights_.hidden_keys.score) && !weights_.hidden_keys.nothing_if_all;
   }

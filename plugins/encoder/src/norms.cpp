@@ -182,6 +182,7 @@ Meaning with_embeddings(const Node& node, Reading& reading, Found& found) {
       reading.is(node.outputs[1], TokenCount{bits->input, "b", false});
     }
   }
+  if (!sum) return Unknown{};
   return normalized(node, *sum, node.inputs[5], node.inputs[6], epsilon_of(node, 1e-12F), reading, found);
 }
 
