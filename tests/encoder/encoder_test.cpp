@@ -1,10 +1,6 @@
-#include "encoder.h"
-
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -12,88 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include "runnable_kernels.h"
+#include "small_encoder.h"
+
 namespace gpux_encoder {
 namespace {
-
-constexpr std::size_t hidden = 64, heads = 2, wide = 96, vocabulary = 50, longest = 40;
-
-class Random {
- public:
-  std::vector<float> values(std::size_t count, float spread, float middle = 0) {
-    std::normal_distribution<float> normal(middle, spread);
-    std::vector<float> values(count);
-    for (float& value : values) value = normal(engine_);
-    return values;
-  }
-
-  std::int64_t below(std::int64_t end) {
-    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(end));
-  }
-
- private:
-  std::mt19937_64 engine_{7};
-};
-
-Norm norm(Random& random) {
-  return {random.values(hidden, 0.1F, 1), random.values(hidden, 0.1F), 1e-12F};
-}
-
-Linear linear(Random& random, Precision precision, std::size_t inner, std::size_t columns) {
-  const std::vector<float> weights = random.values(inner * columns, 0.1F);
-  const PlainWeights plain{weights.data(), inner, columns, false};
-  return {precision, std::span(&plain, 1), random.values(columns, 0.1F)};
-}
-
-Weights small_model(Precision precision) {
-  Random random;
-  Weights weights{.hidden = hidden, .heads = heads};
-  weights.words = random.values(vocabulary * hidden, 1);
-  weights.positions = random.values(longest * hidden, 0.5F);
-  weights.types = random.values(2 * hidden, 0.5F);
-  weights.embedding_norm = norm(random);
-  for (int i = 0; i < 2; ++i) {
-    weights.layers.push_back({.query_key_value = linear(random, precision, hidden, 3 * hidden),
-                              .attention_out = linear(random, precision, hidden, hidden),
-                              .attention_norm = norm(random),
-                              .widen = linear(random, precision, hidden, wide),
-                              .narrow = linear(random, precision, wide, hidden),
-                              .output_norm = norm(random),
-                              .score_scale = 0.2F});
-  }
-  weights.pooling = Pooling::mean;
-  weights.normalize = true;
-  return weights;
-}
-
-/// Texts of several lengths with holes in their masks.
-struct Texts {
-  explicit Texts(std::size_t count) {
-    Random random;
-    for (std::size_t i = 0; i < count * longest; ++i) {
-      const std::size_t place = i % longest, length = 1 + (i / longest * 7) % longest;
-      ids.push_back(random.below(vocabulary));
-      types.push_back(random.below(2));
-      mask.push_back(place < length && (place == 0 || random.below(5) != 0) ? 1 : 0);
-    }
-  }
-
-  [[nodiscard]] Batch batch(std::size_t first, std::size_t count) const {
-    return {count, longest, ids.data() + first * longest, mask.data() + first * longest,
-            types.data() + first * longest};
-  }
-
-  std::vector<std::int64_t> ids, types, mask;
-};
-
-void one_after_the_other(std::size_t parts, const std::function<void(std::size_t)>& work) {
-  for (std::size_t part = parts; part-- > 0;) work(part);
-}
-
-std::vector<float> vectors_of(const Encoder& encoder, const Batch& batch, std::size_t threads) {
-  std::vector<float> vectors(batch.texts * hidden);
-  encoder.run(batch, threads, one_after_the_other, {vectors.data(), nullptr});
-  return vectors;
-}
 
 double cosine(const float* a, const float* b) {
   double ab = 0, aa = 0, bb = 0;
@@ -109,31 +28,43 @@ class EncoderIn : public testing::TestWithParam<Precision> {};
 
 TEST_P(EncoderIn, GivesATextTheSameBitsWhateverItIsRunWith) {
   constexpr std::size_t count = 30;
-  const Encoder encoder(small_model(GetParam()), kernels());
   const Texts texts(count);
-  const std::vector<float> together = vectors_of(encoder, texts.batch(0, count), 1);
-  for (const std::size_t threads : {1, 2, 3, 64}) {
-    EXPECT_EQ(vectors_of(encoder, texts.batch(0, count), threads), together) << threads;
-    for (std::size_t text = 0; text < count; ++text) {
-      const auto first = together.begin() + static_cast<std::ptrdiff_t>(text * hidden);
-      EXPECT_EQ(vectors_of(encoder, texts.batch(text, 1), threads), std::vector<float>(first, first + hidden)) << text;
+  for (const Kernels* kernels : runnable()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    const Encoder encoder(small_model(GetParam()), *kernels);
+    const std::vector<float> together = vectors_of(encoder, texts.batch(0, count), 1);
+    for (const std::size_t threads : {1, 2, 3, 64}) {
+      ASSERT_EQ(vectors_of(encoder, texts.batch(0, count), threads), together) << threads;
+      for (std::size_t text = 0; text < count; ++text) {
+        const auto first = together.begin() + static_cast<std::ptrdiff_t>(text * hidden);
+        ASSERT_EQ(vectors_of(encoder, texts.batch(text, 1), threads), std::vector<float>(first, first + hidden))
+            << text;
+      }
     }
+    // Nor does it matter whether the hidden states are wanted, too.
+    std::vector<float> vectors(count * hidden), states(count * longest * hidden);
+    encoder.run(texts.batch(0, count), 2, one_after_the_other, {vectors.data(), states.data()});
+    EXPECT_EQ(vectors, together);
   }
-  // Nor does it matter whether the hidden states are wanted, too.
-  std::vector<float> vectors(count * hidden), states(count * longest * hidden);
-  encoder.run(texts.batch(0, count), 2, one_after_the_other, {vectors.data(), states.data()});
-  EXPECT_EQ(vectors, together);
 }
 
-TEST_P(EncoderIn, IsNearFloat32OfTheReference) {
-  std::size_t kernel_count = 0;
-  const Kernels& reference = *all_kernels(kernel_count)[kernel_count - 1];
-  const Texts texts(8);
-  const std::vector<float> exact = vectors_of(Encoder(small_model(Precision::fp32), reference), texts.batch(0, 8), 1);
-  const std::vector<float> got = vectors_of(Encoder(small_model(GetParam()), kernels()), texts.batch(0, 8), 2);
+TEST_P(EncoderIn, IsNearFloat32OfTheReferenceAndTheSameElsewhere) {
+  constexpr std::size_t count = 8;
+  const Texts texts(count);
+  const auto vectors = [&](Precision precision, const Kernels& kernels, std::size_t threads) {
+    return vectors_of(Encoder(small_model(precision), kernels), texts.batch(0, count), threads);
+  };
+  const std::vector<float> exact = vectors(Precision::fp32, reference(), 1);
+  const std::vector<float> expected = vectors(GetParam(), reference(), 1);
   const double least = GetParam() == Precision::fp32 ? 0.999999 : GetParam() == Precision::bf16 ? 0.999 : 0.99;
-  for (std::size_t text = 0; text < 8; ++text) {
-    EXPECT_GT(cosine(got.data() + text * hidden, exact.data() + text * hidden), least);
+  const double least_elsewhere = GetParam() == Precision::int8 ? 0.999 : 0.9999;
+  for (const Kernels* kernels : runnable()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    const std::vector<float> got = vectors(GetParam(), *kernels, 2);
+    for (std::size_t text = 0; text < count; ++text) {
+      EXPECT_GT(cosine(got.data() + text * hidden, exact.data() + text * hidden), least);
+      EXPECT_GT(cosine(got.data() + text * hidden, expected.data() + text * hidden), least_elsewhere);
+    }
   }
 }
 

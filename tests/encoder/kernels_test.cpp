@@ -10,23 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "linear.h"
+#include "runnable_kernels.h"
 
 namespace gpux_encoder {
 namespace {
-
-const Kernels& reference() {
-  std::size_t count = 0;
-  const Kernels* const* all = all_kernels(count);
-  return *all[count - 1];
-}
-
-std::vector<const Kernels*> runnable() {
-  std::size_t count = 0;
-  const Kernels* const* all = all_kernels(count);
-  std::vector<const Kernels*> found;
-  std::copy_if(all, all + count, std::back_inserter(found), [](const Kernels* kernels) { return kernels->can_run(); });
-  return found;
-}
 
 class Random {
  public:
@@ -135,6 +122,36 @@ TEST_P(KernelsIn, PutsMatricesBesideEachOtherAndTurnsThem) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, KernelsIn, testing::Values(Precision::fp32, Precision::bf16, Precision::int8));
 
+// Bytes of the largest products, so many that words or saturated sums would show.
+TEST(Kernels, AddBytesUpExactly) {
+  constexpr std::size_t rows = 17, inner = 520, columns = 2 * panel_columns;
+  std::mt19937 engine(3);
+  std::vector<std::uint8_t> values(rows * inner);
+  std::vector<std::int8_t> weights(inner * columns);
+  for (std::uint8_t& value : values) value = engine() % 2 == 0 ? 255 : static_cast<std::uint8_t>(engine());
+  for (std::int8_t& value : weights) value = engine() % 4 == 0 ? static_cast<std::int8_t>(engine()) : 127;
+  std::fill_n(weights.begin(), inner * panel_columns / 2, std::int8_t{-128});
+  const std::vector<float> ones(std::max(rows, columns), 1);
+  const std::vector<std::int32_t> zero(rows, 3), sums(columns, 1000);
+  for (const Kernels* kernels : runnable()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    std::vector<float> out(rows * columns);
+    kernels->byte_product({values.data(), inner, rows, inner, ones.data(), zero.data(), weights.data(), ones.data(),
+                           sums.data(), nullptr, out.data(), columns, 0, 2});
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t column = 0; column < columns; ++column) {
+        std::int32_t sum = -3000;
+        for (std::size_t k = 0; k < inner; ++k) {
+          const std::size_t place = (column / panel_columns * inner + k / byte_depth * byte_depth) * panel_columns +
+                                    column % panel_columns * byte_depth + k % byte_depth;
+          sum += values[row * inner + k] * weights[place];
+        }
+        ASSERT_EQ(out[row * columns + column], static_cast<float>(sum)) << row << " " << column;
+      }
+    }
+  }
+}
+
 TEST(Kernels, WorkOnRowsAsTheMathematicsDoes) {
   Random random;
   for (const Kernels* kernels : runnable()) {
@@ -146,13 +163,13 @@ TEST(Kernels, WorkOnRowsAsTheMathematicsDoes) {
       std::vector<float> gelu = x;
       kernels->gelu(gelu.data(), width);
       std::vector<float> softmax = x;
-      kernels->softmax(softmax.data(), width);
+      kernels->softmax(softmax.data(), width, 0.5F);
       std::vector<float> norm(width);
       kernels->layer_norm(x.data(), residual.data(), gamma.data(), beta.data(), 1e-12F, width, norm.data());
 
       double sum = 0, mean = 0, variance = 0;
       for (std::size_t i = 0; i < width; ++i) {
-        sum += std::exp(static_cast<double>(x[i]));
+        sum += std::exp(0.5 * x[i]);
         mean += (static_cast<double>(x[i]) + residual[i]) / static_cast<double>(width);
       }
       for (std::size_t i = 0; i < width; ++i) {
@@ -160,7 +177,7 @@ TEST(Kernels, WorkOnRowsAsTheMathematicsDoes) {
       }
       for (std::size_t i = 0; i < width; ++i) {
         EXPECT_NEAR(gelu[i], x[i] * (1 + std::erf(x[i] / std::sqrt(2.0))) / 2, 2e-6);
-        EXPECT_NEAR(softmax[i], std::exp(static_cast<double>(x[i])) / sum, 1e-6);
+        EXPECT_NEAR(softmax[i], std::exp(0.5 * x[i]) / sum, 1e-6);
         if (width > 1) {
           EXPECT_NEAR(
               norm[i],

@@ -6,6 +6,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "heads.h"
+#include "room.h"
+
 namespace gpux_encoder {
 namespace {
 
@@ -22,21 +25,19 @@ struct Packed {
   std::vector<std::int64_t> ids, types, positions;
   std::vector<std::size_t> starts;   // of each text, and the end of the last
   std::vector<std::size_t> counted;  // tokens of each text that count
-  std::vector<std::size_t> places;   // of each token in the batch
-  std::size_t length = 1;            // of the batch
+  std::vector<std::size_t> places;   // of each token in its text
 
   void add(const Batch& batch, std::size_t text, std::size_t place_in_text, std::int64_t position) {
     const std::size_t place = text * batch.length + place_in_text;
     ids.push_back(batch.ids[place]);
     types.push_back(batch.types == nullptr ? 0 : batch.types[place]);
     positions.push_back(position);
-    places.push_back(place);
+    places.push_back(place_in_text);
   }
 };
 
 Packed pack(const Batch& batch, const std::optional<std::int64_t>& padding, Others others) {
   Packed packed;
-  packed.length = std::max<std::size_t>(batch.length, 1);
   std::vector<std::int64_t> positions(batch.length);
   packed.starts.push_back(0);
   for (std::size_t text = 0; text < batch.texts; ++text) {
@@ -62,39 +63,21 @@ Packed pack(const Batch& batch, const std::optional<std::int64_t>& padding, Othe
   return packed;
 }
 
-/// A buffer that keeps its room.
-template <typename Element>
-class Room {
- public:
-  Element* of(std::size_t count) {
-    if (elements_.size() < count) elements_.resize(count);
-    return elements_.data();
-  }
-
- private:
-  std::vector<Element> elements_;
-};
-
 struct Workspace {
   Room<float> x, wide, mixed, projected, scale;
-  Room<std::uint16_t> halves;
+  Room<std::uint16_t> halves, attention_halves;
   Room<std::uint8_t> bytes;
   Room<std::int32_t> zero;
 };
 
-struct AttentionRoom {
-  Room<float> keys, values, scores, whole;
+}  // namespace
+
+struct Encoder::Rooms {
+  Pool<Workspace> passes;
+  Pool<AttentionRoom> attention;
 };
 
-Workspace& workspace() {
-  static thread_local Workspace own;
-  return own;
-}
-
-AttentionRoom& attention_room() {
-  static thread_local AttentionRoom own;
-  return own;
-}
+namespace {
 
 // x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.
 void tanh_gelu(float* values, std::size_t count) {
@@ -107,11 +90,14 @@ void tanh_gelu(float* values, std::size_t count) {
 /// Some texts on their way through the layers.
 class Pass {
  public:
-  Pass(const Weights& weights, const Kernels& kernels, const Packed& packed, std::size_t first_text,
-       std::size_t last_text, std::size_t members, const ParallelFor* parallel_for, const std::atomic<bool>* stopped)
+  Pass(const Weights& weights, const Kernels& kernels, Encoder::Rooms& rooms, const Packed& packed, std::size_t length,
+       std::size_t first_text, std::size_t last_text, std::size_t members, const ParallelFor* parallel_for,
+       const std::atomic<bool>* stopped)
       : weights_(weights),
         kernels_(kernels),
+        rooms_(rooms),
         packed_(packed),
+        length_(length),
         first_text_(first_text),
         last_text_(last_text),
         first_row_(packed.starts[first_text]),
@@ -119,7 +105,8 @@ class Pass {
         members_(parallel_for == nullptr ? 1 : members),
         parallel_for_(parallel_for),
         stopped_(stopped),
-        room_(workspace()) {}
+        loan_(rooms.passes),
+        room_(*loan_) {}
 
   void run(const Encoder::Results& results) {
     const std::size_t hidden = weights_.hidden;
@@ -131,10 +118,11 @@ class Pass {
     wide_ = room_.wide.of(rows_ * widest);
     mixed_ = room_.mixed.of(rows_ * hidden);
     projected_ = room_.projected.of(rows_ * panels_of(hidden) * panel_columns);
-    each(rows_, [&](std::size_t first, std::size_t last) { embed(first, last); });
-    for (const Layer& layer : weights_.layers) {
+    const std::vector<Layer>& layers = weights_.layers;
+    Linear::Rows rows = make_rows(layers.front().query_key_value, x_, hidden, [&](std::size_t row) { embed(row); });
+    for (std::size_t i = 0; i < layers.size(); ++i) {
       if (stopped_ != nullptr && *stopped_) throw Stopped();
-      through(layer);
+      rows = through(layers[i], rows, i + 1 < layers.size() ? &layers[i + 1] : nullptr);
     }
     if (results.vectors != nullptr) {
       each(last_text_ - first_text_, [&](std::size_t first, std::size_t last) {
@@ -148,7 +136,7 @@ class Pass {
       const bool is_no_number = packed_.counted[text] == 0 && is_no_number_without_tokens();
       for (std::size_t row = packed_.starts[text]; row < packed_.starts[text + 1]; ++row) {
         const float* const x = x_ + (row - first_row_) * hidden;
-        float* const out = results.hidden + packed_.places[row] * hidden;
+        float* const out = results.hidden + (text * length_ + packed_.places[row]) * hidden;
         if (is_no_number) {
           std::fill(out, out + hidden, std::numeric_limits<float>::quiet_NaN());
         } else {
@@ -170,145 +158,143 @@ class Pass {
     (*parallel_for_)(parts, [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); });
   }
 
-  void embed(std::size_t first, std::size_t last) const {
-    const std::size_t hidden = weights_.hidden;
-    for (std::size_t row = first; row < last; ++row) {
-      const std::size_t place = first_row_ + row;
-      const float* const word = weights_.words.data() + static_cast<std::size_t>(packed_.ids[place]) * hidden;
-      const float* const position =
-          weights_.positions.data() + static_cast<std::size_t>(packed_.positions[place]) * hidden;
-      const float* const type = weights_.types.empty()
-                                    ? nullptr
-                                    : weights_.types.data() + static_cast<std::size_t>(packed_.types[place]) * hidden;
-      float* const out = x_ + row * hidden;
-      for (std::size_t i = 0; i < hidden; ++i) out[i] = word[i] + position[i] + (type == nullptr ? 0 : type[i]);
-      normalize_row(weights_.embedding_norm, out, nullptr, out);
-    }
+  void embed(std::size_t row) const {
+    const std::size_t hidden = weights_.hidden, place = first_row_ + row;
+    const float* const word = weights_.words.data() + static_cast<std::size_t>(packed_.ids[place]) * hidden;
+    const float* const position =
+        weights_.positions.data() + static_cast<std::size_t>(packed_.positions[place]) * hidden;
+    const float* const type = weights_.types.empty()
+                                  ? nullptr
+                                  : weights_.types.data() + static_cast<std::size_t>(packed_.types[place]) * hidden;
+    float* const out = x_ + row * hidden;
+    for (std::size_t i = 0; i < hidden; ++i) out[i] = word[i] + position[i] + (type == nullptr ? 0 : type[i]);
+    normalize_row(weights_.embedding_norm, out, nullptr, out);
   }
 
   void normalize_row(const Norm& norm, const float* x, const float* residual, float* out) const {
     kernels_.layer_norm(x, residual, norm.gamma.data(), norm.beta.data(), norm.epsilon, weights_.hidden, out);
   }
 
-  void multiply(const Linear& linear, const float* rows, std::size_t stride, float* out, std::size_t out_stride) {
-    Linear::Rows given{.count = rows_, .floats = rows, .float_stride = stride};
-    if (linear.precision() == Precision::bf16) given.halves = room_.halves.of(rows_ * linear.row_stride());
+  /// Room for `rows_` rows as `linear` multiplies them.
+  Linear::Rows rows_for(const Linear& linear, const float* floats, std::size_t stride) {
+    Linear::Rows rows{.count = rows_, .floats = floats, .float_stride = stride};
+    if (linear.precision() == Precision::bf16) rows.halves = room_.halves.of(rows_ * linear.row_stride());
     if (linear.precision() == Precision::int8) {
-      given.bytes = room_.bytes.of(rows_ * linear.row_stride());
-      given.scale = room_.scale.of(rows_);
-      given.zero = room_.zero.of(rows_);
+      rows.bytes = room_.bytes.of(rows_ * linear.row_stride());
+      rows.scale = room_.scale.of(rows_);
+      rows.zero = room_.zero.of(rows_);
     }
-    if (linear.precision() != Precision::fp32) {
-      each(rows_, [&](std::size_t first, std::size_t last) { linear.convert(kernels_, given, first, last); });
-    }
-    each(linear.panels(),
-         [&](std::size_t first, std::size_t last) { linear.multiply(kernels_, given, first, last, out, out_stride); });
+    return rows;
   }
 
-  void through(const Layer& layer) {
-    const std::size_t hidden = weights_.hidden, projected = panels_of(hidden) * panel_columns;
-    multiply(layer.query_key_value, x_, hidden, wide_, layer.query_key_value.columns());
-    each((last_text_ - first_text_) * weights_.heads, [&](std::size_t first, std::size_t last) {
-      for (std::size_t i = first; i < last; ++i) {
-        attend(layer, first_text_ + i / weights_.heads, i % weights_.heads);
-      }
+  void multiply(const Linear& linear, const Linear::Rows& rows, float* out) {
+    each(linear.panels(), [&](std::size_t first, std::size_t last) {
+      linear.multiply(kernels_, rows, first, last, out, linear.columns());
     });
-    multiply(layer.attention_out, mixed_, hidden, projected_, projected);
-    add_and_normalize(layer.attention_norm, projected);
-    multiply(layer.widen, x_, hidden, wide_, layer.widen.columns());
+  }
+
+  /// What `make` makes of each row, and that as `linear` multiplies it while it is in the nearest cache.
+  template <typename Make>
+  Linear::Rows make_rows(const Linear& linear, const float* floats, std::size_t stride, const Make& make) {
+    const Linear::Rows rows = rows_for(linear, floats, stride);
     each(rows_, [&](std::size_t first, std::size_t last) {
       for (std::size_t row = first; row < last; ++row) {
-        float* const wide = wide_ + row * layer.widen.columns();
-        if (layer.activation == Activation::gelu) {
-          kernels_.gelu(wide, layer.narrow.inner());
-        } else {
-          tanh_gelu(wide, layer.narrow.inner());
-        }
+        make(row);
+        linear.convert(kernels_, rows, row, row + 1);
       }
     });
-    multiply(layer.narrow, wide_, layer.widen.columns(), projected_, projected);
-    add_and_normalize(layer.output_norm, projected);
+    return rows;
   }
 
-  void add_and_normalize(const Norm& norm, std::size_t stride) {
+  /// From rows as the layer multiplies them to those of the next, or to the hidden states where there is none.
+  Linear::Rows through(const Layer& layer, const Linear::Rows& rows, const Layer* next) {
+    const std::size_t hidden = weights_.hidden;
+    multiply(layer.query_key_value, rows, wide_);
+    halves_of_attention(layer.query_key_value);
+    each((last_text_ - first_text_) * weights_.heads,
+         [&](std::size_t first, std::size_t last) { attend(layer, first, last); });
+    multiply(layer.attention_out, make_rows(layer.attention_out, mixed_, hidden, [](std::size_t) {}), projected_);
+    multiply(layer.widen,
+             make_rows(layer.widen, x_, hidden, [&](std::size_t row) { add_and_normalize(layer.attention_norm, row); }),
+             wide_);
+    const std::size_t stride = layer.widen.columns();
+    multiply(layer.narrow,
+             make_rows(layer.narrow, wide_, stride, [&](std::size_t row) { activate(layer, wide_ + row * stride); }),
+             projected_);
+    const auto finish = [&](std::size_t row) { add_and_normalize(layer.output_norm, row); };
+    if (next != nullptr) return make_rows(next->query_key_value, x_, hidden, finish);
+    each(rows_, [&](std::size_t first, std::size_t last) {
+      for (std::size_t row = first; row < last; ++row) finish(row);
+    });
+    return {};
+  }
+
+  void activate(const Layer& layer, float* values) const {
+    if (layer.activation == Activation::gelu) {
+      kernels_.gelu(values, layer.narrow.inner());
+    } else {
+      tanh_gelu(values, layer.narrow.inner());
+    }
+  }
+
+  // Where products are rounded anyway, those of attention are, too.
+  void halves_of_attention(const Linear& query_key_value) {
+    halves_ = nullptr;
+    if (query_key_value.precision() == Precision::fp32 || weights_.hidden / weights_.heads % half_depth != 0) return;
+    const std::size_t columns = query_key_value.columns();
+    std::uint16_t* const halves = room_.attention_halves.of(rows_ * columns);
     each(rows_, [&](std::size_t first, std::size_t last) {
       for (std::size_t row = first; row < last; ++row) {
-        float* const x = x_ + row * weights_.hidden;
-        normalize_row(norm, projected_ + row * stride, x, x);
+        kernels_.to_half(wide_ + row * columns, columns, halves + row * columns);
       }
     });
+    halves_ = halves;
   }
 
-  // One head of one text: softmax(query * key * scale) * value, of the keys and values that count.
-  void attend(const Layer& layer, std::size_t text, std::size_t head) const {
-    const std::size_t stride = layer.query_key_value.columns();
+  void add_and_normalize(const Norm& norm, std::size_t row) const {
+    float* const x = x_ + row * weights_.hidden;
+    normalize_row(norm, projected_ + row * panels_of(weights_.hidden) * panel_columns, x, x);
+  }
+
+  // Heads of texts, one after the other; of the keys and values that count.
+  void attend(const Layer& layer, std::size_t first, std::size_t last) {
+    const Pool<AttentionRoom>::Loan room(rooms_.attention);
+    for (std::size_t i = first; i < last; ++i) {
+      const std::size_t text = first_text_ + i / weights_.heads, head = i % weights_.heads;
+      if (packed_.starts[text] == packed_.starts[text + 1]) continue;
+      if (halves_ != nullptr) {
+        gpux_encoder::attend(kernels_, head_of(layer, text, head, halves_), relative_of(text, head), *room);
+      } else {
+        gpux_encoder::attend(kernels_, head_of(layer, text, head, wide_), relative_of(text, head), *room);
+      }
+    }
+  }
+
+  template <typename Element>
+  [[nodiscard]] Head<Element> head_of(const Layer& layer, std::size_t text, std::size_t head,
+                                      const Element* rows) const {
     const std::size_t hidden = weights_.hidden, width = hidden / weights_.heads;
+    const std::size_t stride = layer.query_key_value.columns();
     const std::size_t first = packed_.starts[text] - first_row_;
     const std::size_t queries = packed_.starts[text + 1] - packed_.starts[text];
-    // Where none counts, the mask takes as much from each.
-    const std::size_t tokens = packed_.counted[text] == 0 ? queries : packed_.counted[text];
-    if (queries == 0) return;
-    const std::size_t panels = panels_of(tokens), score_stride = panels * panel_columns;
-    const float* const query = wide_ + first * stride + head * width;
-    const float* const key = query + hidden;
-    const float* const value = key + hidden;
-    AttentionRoom& room = attention_room();
-    float* const keys = room.keys.of(panels * width * panel_columns);
-    const std::size_t value_panels = panels_of(width), value_stride = value_panels * panel_columns;
-    float* const values = room.values.of(tokens * value_stride);
-    float* const scores = room.scores.of(queries * score_stride);
-    std::fill(keys + (panels - 1) * width * panel_columns, keys + panels * width * panel_columns, 0.0F);
-    for (std::size_t token = 0; token < tokens; ++token) {
-      float* const to = keys + token / panel_columns * width * panel_columns + token % panel_columns;
-      for (std::size_t i = 0; i < width; ++i) to[i * panel_columns] = key[token * stride + i] * layer.score_scale;
-      for (std::size_t i = 0; i < width; ++i) {
-        values[(i / panel_columns * tokens + token) * panel_columns + i % panel_columns] = value[token * stride + i];
-      }
-    }
-    kernels_.float_product({query, stride, queries, width, keys, nullptr, scores, score_stride, 0, panels});
-    add_relative(first, head, queries, tokens, scores, score_stride);
-    const bool nothing_counts = packed_.counted[text] == 0;
-    for (std::size_t row = 0; row < queries; ++row) {
-      if (nothing_counts) hide(scores + row * score_stride, tokens);
-      kernels_.softmax(scores + row * score_stride, tokens);
-    }
-    // Where no numbers would come of it, they are put in at the end.
-    if (nothing_counts && std::isinf(weights_.hidden_keys.score))
-      std::fill(scores, scores + queries * score_stride, 0.0F);
-    float* const mixed = mixed_ + first * hidden + head * width;
-    if (width == value_stride) {
-      kernels_.float_product({scores, score_stride, queries, tokens, values, nullptr, mixed, hidden, 0, value_panels});
-      return;
-    }
-    // Whole panels are written, and beside it is the next head.
-    float* const whole = room.whole.of(queries * value_stride);
-    kernels_.float_product(
-        {scores, score_stride, queries, tokens, values, nullptr, whole, value_stride, 0, value_panels});
-    for (std::size_t row = 0; row < queries; ++row) {
-      std::copy(whole + row * value_stride, whole + row * value_stride + width, mixed + row * hidden);
-    }
+    const Element* const query = rows + first * stride + head * width;
+    return {.queries = query,
+            .keys = query + hidden,
+            .values = query + 2 * hidden,
+            .stride = stride,
+            .width = width,
+            .query_count = queries,
+            .key_count = packed_.counted[text] == 0 ? queries : packed_.counted[text],
+            .hidden_keys = packed_.counted[text] == 0 ? &weights_.hidden_keys : nullptr,
+            .scale = layer.score_scale,
+            .out = mixed_ + first * hidden + head * width,
+            .out_stride = hidden};
   }
 
-  void hide(float* scores, std::size_t count) const {
-    const HiddenKeys& hidden = weights_.hidden_keys;
-    // Of infinities no shares come.
-    const float score = std::isinf(hidden.score) ? 0 : hidden.score;
-    for (std::size_t i = 0; i < count; ++i) scores[i] = hidden.replaces ? score : scores[i] + score;
-  }
-
-  void add_relative(std::size_t first, std::size_t head, std::size_t queries, std::size_t keys, float* scores,
-                    std::size_t stride) const {
-    if (weights_.relative.empty()) return;
+  [[nodiscard]] Relative relative_of(std::size_t text, std::size_t head) const {
+    if (weights_.relative.empty()) return {};
     const std::size_t places = weights_.relative_places;
-    for (std::size_t row = 0; row < queries; ++row) {
-      const float* const of_row = weights_.relative.data() + (head * places + place_of(first + row)) * places;
-      for (std::size_t key = 0; key < keys; ++key) scores[row * stride + key] += of_row[place_of(first + key)];
-    }
-  }
-
-  // In its text.
-  [[nodiscard]] std::size_t place_of(std::size_t row) const {
-    return packed_.places[first_row_ + row] % packed_.length;
+    return {weights_.relative.data() + head * places * places, places, packed_.places.data() + packed_.starts[text]};
   }
 
   void pool(std::size_t text, float* vector) const {
@@ -323,7 +309,7 @@ class Pass {
     if (weights_.pooling == Pooling::cls) {
       // Among those that do not count, or the first of those that do.
       std::size_t row = first;
-      while (row < first + rows && place_of(row) != 0) ++row;
+      while (row < first + rows && packed_.places[first_row_ + row] != 0) ++row;
       if (row < first + rows) std::copy(x_ + row * hidden, x_ + (row + 1) * hidden, vector);
     } else {
       if (tokens == 0) return;
@@ -346,11 +332,15 @@ class Pass {
 
   const Weights& weights_;
   const Kernels& kernels_;
+  Encoder::Rooms& rooms_;
   const Packed& packed_;
+  const std::size_t length_;  // of the batch
   const std::size_t first_text_, last_text_, first_row_, rows_, members_;
   const ParallelFor* parallel_for_;
   const std::atomic<bool>* stopped_;
+  const Pool<Workspace>::Loan loan_;
   Workspace& room_;
+  const std::uint16_t* halves_ = nullptr;  // of queries, keys and values
   float *x_ = nullptr, *wide_ = nullptr, *mixed_ = nullptr, *projected_ = nullptr;
 };
 
@@ -360,7 +350,10 @@ void require(bool holds, const char* what) {
 
 }  // namespace
 
-Encoder::Encoder(Weights weights, const Kernels& kernels) : weights_(std::move(weights)), kernels_(kernels) {}
+Encoder::Encoder(Weights weights, const Kernels& kernels)
+    : weights_(std::move(weights)), kernels_(kernels), rooms_(std::make_unique<Rooms>()) {}
+
+Encoder::~Encoder() = default;
 
 void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
                   const std::atomic<bool>* stopped) const {
@@ -399,7 +392,8 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
   const std::size_t chunks = std::min(batch.texts, std::max(threads, (rows + rows_of_a_chunk - 1) / rows_of_a_chunk));
   // Fewer texts than threads: all of them share out each step.
   if (chunks < threads) {
-    Pass(weights_, kernels_, packed, 0, batch.texts, threads, &parallel_for, stopped).run(results);
+    Pass(weights_, kernels_, *rooms_, packed, batch.length, 0, batch.texts, threads, &parallel_for, stopped)
+        .run(results);
     return;
   }
   std::vector<std::size_t> ends{0};
@@ -410,7 +404,8 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
   ends.push_back(batch.texts);
   const auto work = [&](std::size_t chunk) {
     if (ends[chunk] == ends[chunk + 1]) return;
-    Pass(weights_, kernels_, packed, ends[chunk], ends[chunk + 1], 1, nullptr, stopped).run(results);
+    Pass(weights_, kernels_, *rooms_, packed, batch.length, ends[chunk], ends[chunk + 1], 1, nullptr, stopped)
+        .run(results);
   };
   if (threads > 1) {
     parallel_for(chunks, work);

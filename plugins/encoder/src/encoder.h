@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "heads.h"
 #include "kernels.h"
 #include "linear.h"
 
@@ -34,16 +36,6 @@ enum class Pooling : std::uint8_t {
   none,
   cls,  ///< the row of the first place, counted or not
   mean
-};
-
-/// What a mask makes of the scores of keys that it leaves out. Nothing is left of them beside one that counts; in a
-/// text without any, shares come of these alone.
-struct HiddenKeys {
-  float score = -10000;
-  bool replaces = false;        ///< else it is added
-  bool nothing_if_all = false;  ///< shares of 0, where they would be no numbers
-
-  bool operator==(const HiddenKeys&) const = default;
 };
 
 /// A text encoder of the BERT family: post-norm layers, learned positions.
@@ -81,6 +73,7 @@ struct Stopped {};
 class Encoder {
  public:
   explicit Encoder(Weights weights, const Kernels& kernels);
+  ~Encoder();
 
   [[nodiscard]] const Weights& weights() const noexcept { return weights_; }
 
@@ -90,14 +83,18 @@ class Encoder {
     float* hidden = nullptr;   ///< [texts, length, hidden], of the tokens that do not count, too
   };
 
+  /// Several threads may call at once; the room that they need is kept for later calls.
   /// `threads`: how many parts are worth having. `stopped`, where it is not null, is looked at before each layer.
   /// Throws std::out_of_range for ids that the tables do not have, and Stopped; the results are then of no use.
   void run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
            const std::atomic<bool>* stopped = nullptr) const;
 
+  struct Rooms;
+
  private:
   Weights weights_;
   const Kernels& kernels_;
+  std::unique_ptr<Rooms> rooms_;
 };
 
 }  // namespace gpux_encoder

@@ -8,7 +8,7 @@
 namespace gpux_encoder {
 
 #if defined(__x86_64__)
-extern const Kernels avx512_kernels;
+extern const Kernels avx512_kernels, avx512vnni_kernels, avx512bw_kernels, avxvnni_kernels, avx2_kernels;
 #endif
 extern const Kernels reference_kernels;
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array all {
 #if defined(__x86_64__)
-  &avx512_kernels,
+  &avx512_kernels, &avx512vnni_kernels, &avx512bw_kernels, &avxvnni_kernels, &avx2_kernels,
 #endif
       &reference_kernels
 };

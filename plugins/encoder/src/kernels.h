@@ -70,8 +70,8 @@ struct Kernels {
   void (*byte_product)(const ByteProduct&) noexcept;
   /// In place: x * (1 + erf(x / sqrt(2))) / 2.
   void (*gelu)(float* values, std::size_t count) noexcept;
-  /// In place: exp(x - the largest), over their sum.
-  void (*softmax)(float* values, std::size_t count) noexcept;
+  /// In place: exp((x - the largest) * scale), over their sum; `scale` is not negative.
+  void (*softmax)(float* values, std::size_t count, float scale) noexcept;
   /// out = (x + residual - mean) / sqrt(variance + epsilon) * gamma + beta; `residual` may be null, `out` be `x`.
   void (*layer_norm)(const float* x, const float* residual, const float* gamma, const float* beta, float epsilon,
                      std::size_t width, float* out) noexcept;

@@ -45,14 +45,14 @@ void gelu_rows(float* values, std::size_t count) noexcept {
   }
 }
 
-void softmax_row(float* values, std::size_t count) noexcept {
+void softmax_row(float* values, std::size_t count, float scale) noexcept {
   float largest = values[0];
 #pragma omp simd reduction(max : largest)
   for (std::size_t i = 0; i < count; ++i) largest = values[i] > largest ? values[i] : largest;
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::size_t i = 0; i < count; ++i) {
-    const float value = exp_of_negative(values[i] - largest);
+    const float value = exp_of_negative((values[i] - largest) * scale);
     values[i] = value;
     sum += value;
   }

@@ -1,0 +1,241 @@
+// Texts a second of an encoder as large as all-MiniLM-L6-v2, of random weights, for each precision and instruction set,
+// and what share they are of what the inner loop does where everything is in the nearest cache.
+//
+//     build/release/bin/bench_encoder_kernels
+//     build/release/bin/bench_encoder_kernels --isa avx2 --precision int8 --threads 2 --rounds 9
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <time.h>
+
+#include "encoder.h"
+
+namespace gpux_encoder {
+namespace {
+
+/// Of one thread its processor's time, so that other programs count for less; of several, the time that passes.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::size_t threads = 1) : clock_(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC) {}
+
+  [[nodiscard]] double seconds() const { return now() - start_; }
+
+ private:
+  [[nodiscard]] double now() const {
+    timespec time{};
+    ::clock_gettime(clock_, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  clockid_t clock_;
+  double start_ = now();
+};
+
+constexpr std::size_t hidden = 384, heads = 12, wide = 1536, layers = 6, vocabulary = 30522, places = 512;
+
+std::vector<float> random_values(std::size_t count, float spread, float middle = 0) {
+  static std::mt19937 engine(20261122);
+  std::normal_distribution<float> normal(middle, spread);
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(engine);
+  return values;
+}
+
+Linear random_linear(Precision precision, std::size_t inner, std::size_t columns) {
+  const std::vector<float> weights = random_values(inner * columns, 0.05F);
+  const PlainWeights plain{weights.data(), inner, columns, false};
+  return {precision, std::span(&plain, 1), random_values(columns, 0.1F)};
+}
+
+Norm random_norm() {
+  return {random_values(hidden, 0.1F, 1), random_values(hidden, 0.1F), 1e-12F};
+}
+
+Weights random_weights(Precision precision) {
+  Weights weights{.hidden = hidden, .heads = heads};
+  weights.words = random_values(vocabulary * hidden, 0.05F);
+  weights.positions = random_values(places * hidden, 0.02F);
+  weights.types = random_values(2 * hidden, 0.02F);
+  weights.embedding_norm = random_norm();
+  for (std::size_t i = 0; i < layers; ++i) {
+    weights.layers.push_back({.query_key_value = random_linear(precision, hidden, 3 * hidden),
+                              .attention_out = random_linear(precision, hidden, hidden),
+                              .attention_norm = random_norm(),
+                              .widen = random_linear(precision, hidden, wide),
+                              .narrow = random_linear(precision, wide, hidden),
+                              .output_norm = random_norm(),
+                              .score_scale = 0.17677669F});
+  }
+  weights.normalize = true;
+  return weights;
+}
+
+/// The lengths of the texts that run together, and what they are filled up to.
+struct Mix {
+  std::string name;
+  std::size_t length = 0;
+  std::vector<std::size_t> lengths;
+};
+
+std::vector<Mix> mixes() {
+  std::vector<Mix> found{{"1 of 16", 16, {16}},
+                         {"32 of 16", 16, std::vector<std::size_t>(32, 16)},
+                         {"32 of 5-128", 128, {}},
+                         {"32 of 128", 128, std::vector<std::size_t>(32, 128)}};
+  std::mt19937 engine(7);
+  // As sentences are: many short ones, few long, 34 in the mean.
+  std::lognormal_distribution<double> lengths(3.3, 0.65);
+  while (found[2].lengths.size() < 32) {
+    const double length = lengths(engine);
+    if (length >= 5 && length <= 128) found[2].lengths.push_back(static_cast<std::size_t>(length));
+  }
+  return found;
+}
+
+/// Of the layers' matrices, for a token.
+double products_of_a_token() {
+  return static_cast<double>(layers * (4 * hidden * hidden + 2 * hidden * wide));
+}
+
+/// Products a second of one matrix; many times over, so that what fits into a cache is there.
+double products_a_second(const Kernels& kernels, Precision precision, std::size_t rows, std::size_t inner,
+                         std::size_t columns) {
+  const Linear linear = random_linear(precision, inner, columns);
+  const std::vector<float> floats = random_values(rows * inner, 1);
+  std::vector<std::uint16_t> halves(rows * inner);
+  std::vector<std::uint8_t> bytes(rows * inner);
+  std::vector<float> scale(rows), out(rows * columns);
+  std::vector<std::int32_t> zero(rows);
+  const Linear::Rows given{rows, floats.data(), inner, halves.data(), bytes.data(), scale.data(), zero.data()};
+  linear.convert(kernels, given, 0, rows);
+  const auto products = static_cast<double>(rows * inner * columns);
+  const int runs = static_cast<int>(1 + 1e7 / products);
+  double best = 0;
+  for (int round = 0; round < 30; ++round) {
+    const Stopwatch watch;
+    for (int i = 0; i < runs; ++i) linear.multiply(kernels, given, 0, linear.panels(), out.data(), columns);
+    best = std::max(best, runs * products / watch.seconds());
+  }
+  return best;
+}
+
+void on_threads(std::size_t parts, const std::function<void(std::size_t)>& work) {
+  std::vector<std::thread> threads;
+  for (std::size_t part = 1; part < parts; ++part) threads.emplace_back(work, part);
+  work(0);
+  for (std::thread& thread : threads) thread.join();
+}
+
+struct Texts {
+  explicit Texts(const Mix& mix) : length(mix.length), count(mix.lengths.size()) {
+    std::mt19937 engine(5);
+    for (const std::size_t own : mix.lengths) {
+      tokens += own;
+      for (std::size_t place = 0; place < length; ++place) {
+        ids.push_back(static_cast<std::int64_t>(engine() % vocabulary));
+        mask.push_back(place < own ? 1 : 0);
+      }
+    }
+  }
+
+  void run(const Encoder& encoder, std::size_t threads, std::vector<float>& vectors) const {
+    vectors.resize(count * hidden);
+    encoder.run({count, length, ids.data(), mask.data(), nullptr}, threads, on_threads, {vectors.data(), nullptr});
+  }
+
+  std::size_t length, count, tokens = 0;
+  std::vector<std::int64_t> ids, mask;
+};
+
+double seconds_of(const Encoder& encoder, const Texts& texts, std::size_t threads) {
+  std::vector<float> vectors;
+  const Stopwatch watch(threads);
+  std::size_t runs = 0;
+  double seconds = 0;
+  for (; seconds < 0.01; ++runs) {
+    texts.run(encoder, threads, vectors);
+    seconds = watch.seconds();
+  }
+  return seconds / static_cast<double>(runs);
+}
+
+struct Options {
+  std::string isa, precision;
+  std::size_t threads = 1, rounds = 30;
+};
+
+void measure(const Kernels& kernels, Precision precision, std::string_view name, const Options& options) {
+  const auto product = [&](std::size_t rows, std::size_t inner, std::size_t columns) {
+    return products_a_second(kernels, precision, rows, inner, columns);
+  };
+  const double peak = product(56, hidden, panel_columns);
+  fmt::print("{:<12} {:<5} one panel of 56 rows: {:.1f} GMAC/s\n", kernels.name, name, peak / 1e9);
+  for (const std::size_t rows : {1, 16, 256}) {
+    fmt::print(
+        "  products of {:>3} rows: to queries, keys and values {:.0f} %, widened {:.0f} %, narrowed {:.0f} % of it\n",
+        rows, 100 * product(rows, hidden, 3 * hidden) / peak, 100 * product(rows, hidden, wide) / peak,
+        100 * product(rows, wide, hidden) / peak);
+  }
+  const Encoder encoder(random_weights(precision), kernels);
+  for (const Mix& mix : mixes()) {
+    const Texts texts(mix);
+    std::vector<double> rounds;
+    (void)seconds_of(encoder, texts, options.threads);
+    for (std::size_t round = 0; round < options.rounds; ++round) {
+      rounds.push_back(seconds_of(encoder, texts, options.threads));
+    }
+    const double seconds = std::ranges::min(rounds);
+
+    const double products =
+        products_of_a_token() * static_cast<double>(texts.tokens) / seconds / static_cast<double>(options.threads);
+    fmt::print("  {:<12} {:>8.1f} texts/s {:>7.1f} GMAC/s a thread, {:>3.0f} % of the panel's\n", mix.name,
+               static_cast<double>(texts.count) / seconds, products / 1e9, 100 * products / peak);
+  }
+}
+
+int run(const Options& options) {
+  constexpr std::array<std::pair<Precision, std::string_view>, 3> precisions{
+      {{Precision::fp32, "fp32"}, {Precision::bf16, "bf16"}, {Precision::int8, "int8"}}};
+  std::size_t count = 0;
+  const Kernels* const* all = all_kernels(count);
+  bool any = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Kernels& kernels = *all[i];
+    if (!kernels.can_run() ||
+        (options.isa.empty() ? &kernels != all[0] && i + 1 == count : options.isa != kernels.name)) {
+      continue;
+    }
+    for (const auto& [precision, name] : precisions) {
+      if (!options.precision.empty() && options.precision != name) continue;
+      measure(kernels, precision, name, options);
+      any = true;
+    }
+  }
+  if (!any) fmt::print(stderr, "no such instruction set or precision, or this processor has it not\n");
+  return any ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gpux_encoder
+
+int main(int argc, char** argv) {
+  gpux_encoder::Options options;
+  CLI::App app{"Texts a second of the encoder's layers, and what share of the processor's products they come to"};
+  app.add_option("--isa", options.isa,
+                 "an instruction set, as GPUX_ENCODER_ISA names them; all but the plain loops otherwise");
+  app.add_option("--precision", options.precision, "fp32, bf16 or int8; all otherwise");
+  app.add_option("--threads", options.threads, "threads")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", options.rounds, "the best of so many")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  return gpux_encoder::run(options);
+}

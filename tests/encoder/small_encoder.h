@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "encoder.h"
+
+/// An encoder of random weights that takes no time, and texts for it.
+namespace gpux_encoder {
+
+inline constexpr std::size_t hidden = 64, heads = 2, wide = 96, vocabulary = 50, longest = 40;
+
+class Random {
+ public:
+  std::vector<float> values(std::size_t count, float spread, float middle = 0) {
+    std::normal_distribution<float> normal(middle, spread);
+    std::vector<float> values(count);
+    for (float& value : values) value = normal(engine_);
+    return values;
+  }
+
+  std::int64_t below(std::int64_t end) {
+    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(end));
+  }
+
+ private:
+  std::mt19937_64 engine_{7};
+};
+
+inline Norm norm(Random& random) {
+  return {random.values(hidden, 0.1F, 1), random.values(hidden, 0.1F), 1e-12F};
+}
+
+inline Linear linear(Random& random, Precision precision, std::size_t inner, std::size_t columns) {
+  const std::vector<float> weights = random.values(inner * columns, 0.1F);
+  const PlainWeights plain{weights.data(), inner, columns, false};
+  return {precision, std::span(&plain, 1), random.values(columns, 0.1F)};
+}
+
+inline Weights small_model(Precision precision) {
+  Random random;
+  Weights weights{.hidden = hidden, .heads = heads};
+  weights.words = random.values(vocabulary * hidden, 1);
+  weights.positions = random.values(longest * hidden, 0.5F);
+  weights.types = random.values(2 * hidden, 0.5F);
+  weights.embedding_norm = norm(random);
+  for (int i = 0; i < 2; ++i) {
+    weights.layers.push_back({.query_key_value = linear(random, precision, hidden, 3 * hidden),
+                              .attention_out = linear(random, precision, hidden, hidden),
+                              .attention_norm = norm(random),
+                              .widen = linear(random, precision, hidden, wide),
+                              .narrow = linear(random, precision, wide, hidden),
+                              .output_norm = norm(random),
+                              .score_scale = 0.2F});
+  }
+  weights.pooling = Pooling::mean;
+  weights.normalize = true;
+  return weights;
+}
+
+/// Texts of several lengths with holes in their masks.
+struct Texts {
+  explicit Texts(std::size_t count) {
+    Random random;
+    for (std::size_t i = 0; i < count * longest; ++i) {
+      const std::size_t place = i % longest, length = 1 + (i / longest * 7) % longest;
+      ids.push_back(random.below(vocabulary));
+      types.push_back(random.below(2));
+      mask.push_back(place < length && (place == 0 || random.below(5) != 0) ? 1 : 0);
+    }
+  }
+
+  [[nodiscard]] Batch batch(std::size_t first, std::size_t count) const {
+    return {count, longest, ids.data() + first * longest, mask.data() + first * longest,
+            types.data() + first * longest};
+  }
+
+  std::vector<std::int64_t> ids, types, mask;
+};
+
+inline void one_after_the_other(std::size_t parts, const std::function<void(std::size_t)>& work) {
+  for (std::size_t part = parts; part-- > 0;) work(part);
+}
+
+inline std::vector<float> vectors_of(const Encoder& encoder, const Batch& batch, std::size_t threads) {
+  std::vector<float> vectors(batch.texts * hidden);
+  encoder.run(batch, threads, one_after_the_other, {vectors.data(), nullptr});
+  return vectors;
+}
+
+}  // namespace gpux_encoder
