@@ -8,7 +8,8 @@ namespace {
 
 // exp(x) for x of -87 to 0: 2^n times a polynomial on [-ln(2)/2, ln(2)/2], by Cody and Waite. Relative error 3e-7.
 inline float exp_of_negative(float x) noexcept {
-  const float bounded = x < -87.0F ? -87.0F : x;
+  // What is no number becomes one here, too: it could not be a power.
+  const float bounded = x > -87.0F ? x : -87.0F;
   // Adding and taking away 1.5 * 2^23 rounds to a whole number.
   constexpr float rounding = 12582912.0F;
   const float n = (bounded * 1.44269504F + rounding) - rounding;
