@@ -8,6 +8,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -111,9 +113,10 @@ class Line {
     batching.limits.look_ahead = window_;
     std::vector<Shape> shapes;  // of all, before any is pointed to
     shapes.reserve(ready_.size());
+    constexpr std::string_view any_length = "any";
     for (const Item& item : ready_) {
       shapes.push_back({static_cast<std::int64_t>(item.prepared.length)});
-      waiting.push_back({.shape_key = batching.padding != nullptr ? "any" : item.key,
+      waiting.push_back({.shape_key = batching.padding != nullptr ? any_length : std::string_view(item.key),
                          .rows = 1,
                          .arrived = now,
                          .row_shapes = std::span(&shapes.back(), 1)});

@@ -205,7 +205,13 @@ std::string change_integer(ExportedGraph& graph, std::mt19937_64& random) {
   Tensor& tensor = *any_of(tensors, random);
   std::int64_t value = 0;
   std::memcpy(&value, tensor.raw.data(), sizeof value);
-  change_element<std::int64_t>(tensor, random, {value + 1, value - 1, -value, 0, 1, 2, -1});
+  // Round the ends: some slices go on to the largest number there is.
+  const auto moved = [](std::int64_t from, std::uint64_t by) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(from) + by);
+  };
+  const auto negative = static_cast<std::int64_t>(std::uint64_t{0} - static_cast<std::uint64_t>(value));
+  change_element<std::int64_t>(tensor, random,
+                               {moved(value, 1), moved(value, ~std::uint64_t{0}), negative, 0, 1, 2, -1});
   return "whole number of " + tensor.name;
 }
 
