@@ -5,6 +5,9 @@
 #include <atomic>
 #include <memory_resource>
 #include <mutex>
+#include <optional>
+#include <span>
+#include <string>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -270,7 +273,15 @@ NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_
     }
     const StoppableRun stoppable(handle == nullptr || !state_->has_plugins ? nullptr : handle->options_.get(),
                                  state_->session);
-    const Ort::RunOptions& options = handle == nullptr ? state_->run_options : handle->options_->options;
+    std::optional<Ort::RunOptions> own;
+    if (state_->has_plugins && (handle != nullptr || outputs.size() < state_->output_names.size())) {
+      std::string read;
+      if (outputs.size() < state_->output_names.size())
+        read = fmt::format("{}", fmt::join(std::span(names).subspan(given), "\n"));
+      if (handle == nullptr) own.emplace();
+      (own ? *own : handle->options_->options).AddConfigEntry(RunHandle::outputs_option, read.c_str());
+    }
+    const Ort::RunOptions& options = own ? *own : handle == nullptr ? state_->run_options : handle->options_->options;
     state_->session.Run(options, names.data(), values.data(), given, names.data() + given, values.data() + given,
                         outputs.size());
     NamedValues results;

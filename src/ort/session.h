@@ -71,6 +71,9 @@ class RunHandle {
 
   static constexpr const char* run_name_option = "gpux.run";
   static constexpr const char* stop_run_option = "gpux.stop";
+  /// Names of the outputs that the run's caller reads, a line each, where that is not all: what goes into the others
+  /// need not be computed.
+  static constexpr const char* outputs_option = "gpux.outputs";
 
   /// The run ends with Error interrupted after the node it is in, or sooner where the provider can. Thread-safe.
   void stop();

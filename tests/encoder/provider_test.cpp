@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -220,6 +221,36 @@ TEST_F(EncoderProvider, StopsInsideARunAndLeavesOthersAlone) {
   }
   EXPECT_LT(Clock::now() - again, whole / 2);
   done = true;
+}
+
+// What nobody reads is not computed, and is there again for the next who does.
+TEST_F(EncoderProvider, GivesHiddenStatesToThoseWhoReadThem) {
+  const fs::path folder = imported("bert-cls");
+  const Runtime runtime = load(folder, "encoder");
+  const Runtime cpu = load(folder, "cpu");
+  const embedding::SentenceEncoder encoder(embedding::read_sentence_model(folder), runtime);
+  const NamedValues inputs = encoder.prepare(texts.front(), {}).inputs;
+  const NamedValues expected = cpu.infer(inputs);
+  ASSERT_EQ(expected.size(), 2U);
+  const auto expect_all = [&](const NamedValues& got) {
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const auto values = got[i].second.tensor()->as<float>(), right = expected[i].second.tensor()->as<float>();
+      ASSERT_EQ(values.size(), right.size());
+      for (std::size_t k = 0; k < values.size(); ++k) ASSERT_NEAR(values[k], right[k], 1e-4) << got[i].first;
+    }
+  };
+  const NamedValues all = runtime.infer(inputs);
+  expect_all(all);
+  for (const auto& timeout :
+       {std::optional<std::chrono::milliseconds>(), std::optional(std::chrono::milliseconds(60'000))}) {
+    for (const auto& [name, value] : all) {
+      const NamedValues one = runtime.infer(inputs, {.timeout = timeout, .outputs = {name}});
+      ASSERT_EQ(one.size(), 1U);
+      EXPECT_TRUE(std::ranges::equal(one.front().second.tensor()->bytes(), value.tensor()->bytes())) << name;
+    }
+    expect_all(runtime.infer(inputs, {.timeout = timeout, .outputs = {}}));
+  }
 }
 
 TEST_F(EncoderProvider, RefusesAPrecisionThatItHasNot) {

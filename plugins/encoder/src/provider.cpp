@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "graph.h"
 #include "recognizer.h"
 #include "shared_encoders.h"
+#include "wanted_outputs.h"
 
 namespace gpux_encoder {
 namespace {
@@ -100,6 +102,7 @@ std::optional<Constant> constant_of(const Ort::ConstValueInfo& info) {
 
 constexpr const char* run_name_option = "gpux.run";
 constexpr const char* stop_run_option = "gpux.stop";
+constexpr const char* outputs_option = "gpux.outputs";
 
 // Whole numbers for each token.
 std::optional<Input> token_input(const Ort::ConstValueInfo& info) {
@@ -170,10 +173,24 @@ SharedEncoders& shared_encoders() {
   return all;
 }
 
+/// Whether a node that is not the encoder's takes the hidden states.
+bool is_taken_outside(const Found& found, const std::vector<Ort::ConstNode>& nodes) {
+  const auto is_hidden = [&](const Ort::ConstValueInfo& value) { return value && value.GetName() == found.hidden; };
+  const std::set<std::size_t> own(found.nodes.begin(), found.nodes.end());
+  for (std::size_t index = 0; index < nodes.size(); ++index) {
+    if (own.contains(index)) continue;
+    if (std::ranges::any_of(nodes[index].GetInputs(), is_hidden)) return true;
+    if (std::ranges::any_of(nodes[index].GetImplicitInputs(), is_hidden)) return true;
+  }
+  return false;
+}
+
 /// What ONNX Runtime keeps of one encoder. Computes for several threads at once.
 class FusedEncoder : public OrtNodeComputeInfo {
  public:
-  FusedEncoder(const OrtGraph* given, const OrtNode* fused_node, Precision precision)
+  /// `only_read_outside`: values that no node takes.
+  FusedEncoder(const OrtGraph* given, const OrtNode* fused_node, Precision precision,
+               const std::set<std::string>& only_read_outside)
       : OrtNodeComputeInfo{}, encoder_(nullptr) {
     ort_version_supported = ORT_API_VERSION;
     CreateState = create_state;
@@ -193,6 +210,7 @@ class FusedEncoder : public OrtNodeComputeInfo {
     types_ = place(found->embeddings.types, inputs);
     vectors_ = place(found->vectors, outputs);
     hidden_ = place(found->hidden, outputs);
+    if (only_read_outside.contains(found->hidden)) optional_hidden_ = found->hidden;
     encoder_ = shared_encoders().get(
         graph, precision, [&] { return std::make_unique<Encoder>(weights_of(*found, precision), kernels()); });
   }
@@ -231,7 +249,10 @@ class FusedEncoder : public OrtNodeComputeInfo {
     const auto width = static_cast<std::int64_t>(encoder_->weights().hidden);
     Encoder::Results results;
     if (vectors_) results.vectors = kernel.GetOutput(*vectors_, {shape[0], width}).GetTensorMutableData<float>();
-    if (hidden_) results.hidden = kernel.GetOutput(*hidden_, {shape[0], shape[1], width}).GetTensorMutableData<float>();
+    // Of texts that are filled up, the hidden states take the longer part of the time.
+    const bool reads_hidden = !vectors_ || optional_hidden_.empty() || WantedOutputs::include(optional_hidden_);
+    if (hidden_ && reads_hidden)
+      results.hidden = kernel.GetOutput(*hidden_, {shape[0], shape[1], width}).GetTensorMutableData<float>();
     if (shape[0] == 0) return;
     const NamedRuns::Flag stopped = NamedRuns::current();
     try {
@@ -272,6 +293,7 @@ class FusedEncoder : public OrtNodeComputeInfo {
   std::shared_ptr<const Encoder> encoder_;
   std::size_t ids_ = 0;
   std::optional<std::size_t> mask_, types_, vectors_, hidden_;
+  std::string optional_hidden_;  // their name, where nothing but a caller may read them
   const std::size_t processors_ = usable_processors();
 };
 
@@ -293,11 +315,13 @@ OrtStatus* Provider::on_run_start(OrtEp* self, const OrtRunOptions* options) noe
     if (const char* name = Ort::GetApi().GetRunConfigEntry(options, run_name_option)) {
       static_cast<Provider*>(self)->runs_.begin(name);
     }
+    if (const char* names = Ort::GetApi().GetRunConfigEntry(options, outputs_option)) WantedOutputs::begin(names);
   });
 }
 
 OrtStatus* Provider::on_run_end(OrtEp* self, const OrtRunOptions* options, bool /*sync_stream*/) noexcept {
   return as_status([=] {
+    WantedOutputs::end();
     if (const char* name = Ort::GetApi().GetRunConfigEntry(options, run_name_option)) {
       static_cast<Provider*>(self)->runs_.end(name);
     }
@@ -321,7 +345,7 @@ OrtStatus* Provider::get_capability(OrtEp* self, const OrtGraph* graph, OrtEpGra
   return as_status([=] { static_cast<Provider*>(self)->claim(graph, support); });
 }
 
-void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) const {
+void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) {
   const Graph graph = read_graph(given, false);
   std::string reason;
   const std::optional<Found> found = recognize(graph, reason);
@@ -333,6 +357,7 @@ void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) cons
   const std::vector<Ort::ConstNode> nodes = Ort::ConstGraph(given).GetNodes();
   std::vector<const OrtNode*> claimed;
   for (const std::size_t index : found->nodes) claimed.push_back(nodes[index]);
+  if (!found->hidden.empty() && !is_taken_outside(*found, nodes)) only_read_outside_.insert(found->hidden);
   OrtNodeFusionOptions options{};
   options.ort_version_supported = ORT_API_VERSION;
   // The weights are packed when this is compiled: ONNX Runtime need not keep its own.
@@ -344,10 +369,11 @@ void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) cons
 OrtStatus* Provider::compile(OrtEp* self, const OrtGraph** graphs, const OrtNode** fused_nodes, std::size_t count,
                              OrtNodeComputeInfo** compute_infos, OrtNode** /*context_nodes*/) noexcept {
   return as_status([=] {
+    const Provider& provider = *static_cast<Provider*>(self);
     std::vector<std::unique_ptr<FusedEncoder>> fused;
     for (std::size_t i = 0; i < count; ++i) {
       fused.push_back(
-          std::make_unique<FusedEncoder>(graphs[i], fused_nodes[i], static_cast<Provider*>(self)->precision_));
+          std::make_unique<FusedEncoder>(graphs[i], fused_nodes[i], provider.precision_, provider.only_read_outside_));
     }
     // Handed over only when all are there: what a failed call leaves in the array is released by nobody.
     for (std::size_t i = 0; i < count; ++i) compute_infos[i] = fused[i].release();

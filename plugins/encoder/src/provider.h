@@ -1,5 +1,8 @@
 #pragma once
 
+#include <set>
+#include <string>
+
 #include <onnxruntime_cxx_api.h>
 
 #include "linear.h"
@@ -28,11 +31,12 @@ class Provider : public OrtEp {
   static OrtStatus* ORT_API_CALL set_dynamic_options(OrtEp* self, const char* const* keys, const char* const* values,
                                                      std::size_t count) noexcept;
 
-  void claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) const;
+  void claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
 
   Precision precision_;
   Ort::Logger logger_;
   NamedRuns runs_;
+  std::set<std::string> only_read_outside_;  // hidden states that no other node takes
 };
 
 }  // namespace gpux_encoder
