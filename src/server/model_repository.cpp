@@ -602,6 +602,7 @@ void ModelRepository::use(std::string_view name, std::string_view version, Use u
     Waiter waiter{std::move(use), std::move(fail)};
     if (entry.time_limit) waiter.deadline = Clock::now() + *entry.time_limit;
     entry.waiters.push_back(std::move(waiter));
+    state_->changed.notify_all();  // the watcher may know of nobody
     if (entry.state != ModelState::evicted || entry.reload_queued) return;
     entry.reload_queued = true;
     again = entry.source;

@@ -250,6 +250,33 @@ TEST_F(HangingLoad, KeepsNobodyLongerThanARequestMayTake) {
   EXPECT_EQ(loads_, 2);
 }
 
+// The loader hangs on another model, and who waited for this one first has been answered already.
+TEST_F(HangingLoad, KeepsNobodyWhoComesLater) {
+  shelf_.put("o", "1");
+  shelf_.sources[1].load = [] {
+    ServingOptions serving;
+    serving.timeout = std::chrono::milliseconds(100);
+    return load("n", "1", serving);
+  };
+  ModelRepository repository(shelf_.look(), {.memory_budget_bytes = 1});
+  repository.load_all();
+  repository.use(
+      "m", "", [](const auto&) {}, [](const Error&) {});
+  while (loads_ < 2) std::this_thread::yield();
+  for (int turn = 0; turn < 2; ++turn) {
+    auto answer = std::make_shared<std::promise<std::string>>();
+    std::future<std::string> answered = answer->get_future();
+    repository.use(
+        "n", "", [answer](const std::shared_ptr<ServedModel>& model) { answer->set_value(model->name()); },
+        [answer](const Error& error) { answer->set_value(error.message()); });
+    const bool is_there = answered.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    EXPECT_TRUE(is_there) << turn;
+    if (!is_there) break;
+    EXPECT_EQ(answered.get(), "model 'n' is still being loaded");
+  }
+  hang_.set_value();
+}
+
 TEST_F(HangingLoad, HoldsNoEndBack) {
   ModelRepository repository(shelf_.look());
   repository.load_all();
