@@ -27,7 +27,7 @@ class Shared : public testing::Test {
   }
 
   std::shared_ptr<const Encoder> get(const Graph& graph, Precision precision = Precision::fp32) {
-    return all_.get(graph, precision, [&] {
+    return all_.get(SharedEncoders::digest_of(graph, precision), [&] {
       ++made_;
       Weights weights;
       weights.hidden = weights.heads = 1;

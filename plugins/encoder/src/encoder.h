@@ -12,11 +12,12 @@
 #include "heads.h"
 #include "kernels.h"
 #include "linear.h"
+#include "numbers.h"
 
 namespace gpux_encoder {
 
 struct Norm {
-  std::vector<float> gamma, beta;
+  Numbers<float> gamma, beta;
   float epsilon = 1e-12F;
 };
 
@@ -41,12 +42,12 @@ enum class Pooling : std::uint8_t {
 /// A text encoder of the BERT family: post-norm layers, learned positions.
 struct Weights {
   std::size_t hidden = 0, heads = 0;
-  std::vector<float> words, positions, types;  ///< rows of `hidden`; `types` may be empty
+  Numbers<float> words, positions, types;  ///< rows of `hidden`; `types` may be empty
   /// Where it is set, a token's position is not its place, but how many tokens there are up to it that are not this
   /// one, and 0 for this one.
   std::optional<std::int64_t> padding;
   /// Added to the scores of each head and pair of places, [heads, places, places]; may be empty.
-  std::vector<float> relative;
+  Numbers<float> relative;
   std::size_t relative_places = 0;
   Norm embedding_norm;
   HiddenKeys hidden_keys;

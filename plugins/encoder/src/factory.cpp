@@ -1,11 +1,13 @@
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <onnxruntime_cxx_api.h>
 
 #include "boundary.h"
+#include "context.h"
 #include "kernels.h"
 #include "provider.h"
 
@@ -17,7 +19,7 @@ constexpr std::string_view option_prefix = "ep.gpuxencoderexecutionprovider.";
 constexpr const char* precision_option = "precision";
 
 /// Throws Ort::Exception for an option that this provider does not know, or a value that it has not.
-Precision precision_of_session(const OrtSessionOptions* options) {
+std::optional<Precision> precision_of_session(const OrtSessionOptions* options) {
   OrtKeyValuePairs* entries = nullptr;
   Ort::ThrowOnError(Ort::GetApi().GetSessionOptionsConfigEntries(options, &entries));
   std::string precision;
@@ -30,7 +32,8 @@ Precision precision_of_session(const OrtSessionOptions* options) {
     }
     precision = value;
   }
-  if (precision.empty() || precision == "fp32") return Precision::fp32;
+  if (precision.empty()) return std::nullopt;
+  if (precision == "fp32") return Precision::fp32;
   if (precision == "bf16") return Precision::bf16;
   if (precision == "int8") return Precision::int8;
   throw Ort::Exception("option 'precision' is '" + precision + "'; accepted: fp32, bf16, int8", ORT_INVALID_ARGUMENT);
@@ -80,7 +83,7 @@ class Factory : public OrtEpFactory {
     return as_status([=] {
       *provider = nullptr;
       if (device_count != 1) throw Ort::Exception("expected one device", ORT_INVALID_ARGUMENT);
-      *provider = std::make_unique<Provider>(precision_of_session(options), logger).release();
+      *provider = std::make_unique<Provider>(precision_of_session(options), context_options(options), logger).release();
     });
   }
 

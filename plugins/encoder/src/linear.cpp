@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace gpux_encoder {
 namespace {
@@ -36,14 +38,17 @@ Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::sp
   const std::size_t depth = depth_of(precision);
   padded_inner_ = rounded_up(inner_, depth);
   const std::size_t packed = padded_inner_ * columns();
-  bias_.assign(columns(), 0);
-  std::copy(bias.begin(), bias.end(), bias_.begin());
-  if (precision == Precision::fp32) floats_.assign(packed, 0);
-  if (precision == Precision::bf16) halves_.assign(packed, 0);
+  std::vector<float> all_bias(columns()), floats, column_scale;
+  std::vector<std::uint16_t> halves;
+  std::vector<std::int8_t> bytes;
+  std::vector<std::int32_t> column_sum;
+  std::copy(bias.begin(), bias.end(), all_bias.begin());
+  if (precision == Precision::fp32) floats.assign(packed, 0);
+  if (precision == Precision::bf16) halves.assign(packed, 0);
   if (precision == Precision::int8) {
-    bytes_.assign(packed, 0);
-    column_scale_.assign(columns(), 0);
-    column_sum_.assign(columns(), 0);
+    bytes.assign(packed, 0);
+    column_scale.assign(columns(), 0);
+    column_sum.assign(columns(), 0);
   }
   std::size_t column = 0;
   for (const PlainWeights& part : parts) {
@@ -55,19 +60,25 @@ Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::sp
         const std::size_t place = packed_index(row, column, padded_inner_, depth);
         const float value = part.at(row, own);
         if (precision == Precision::fp32) {
-          floats_[place] = value;
+          floats[place] = value;
         } else if (precision == Precision::bf16) {
           const auto bits = __builtin_bit_cast(std::uint32_t, value);
-          halves_[place] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+          halves[place] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
         } else {
           const auto step = static_cast<std::int32_t>(std::lrint(value / scale));
-          bytes_[place] = static_cast<std::int8_t>(step);
-          column_sum_[column] += step;
+          bytes[place] = static_cast<std::int8_t>(step);
+          column_sum[column] += step;
         }
       }
-      if (precision == Precision::int8) column_scale_[column] = scale;
+      if (precision == Precision::int8) column_scale[column] = scale;
     }
   }
+  bias_ = std::move(all_bias);
+  floats_ = std::move(floats);
+  halves_ = std::move(halves);
+  bytes_ = std::move(bytes);
+  column_scale_ = std::move(column_scale);
+  column_sum_ = std::move(column_sum);
 }
 
 std::size_t Linear::bytes() const noexcept {

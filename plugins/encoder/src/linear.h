@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "kernels.h"
+#include "numbers.h"
 
 namespace gpux_encoder {
 
@@ -65,12 +65,14 @@ class Linear {
                 std::size_t out_stride) const noexcept;
 
  private:
+  friend struct LinearFields;  // which keeps them
+
   Precision precision_ = Precision::fp32;
   std::size_t inner_ = 0, padded_inner_ = 0, columns_ = 0;
-  std::vector<float> floats_, bias_, column_scale_;
-  std::vector<std::uint16_t> halves_;
-  std::vector<std::int8_t> bytes_;
-  std::vector<std::int32_t> column_sum_;
+  Numbers<float> floats_, bias_, column_scale_;
+  Numbers<std::uint16_t> halves_;
+  Numbers<std::int8_t> bytes_;
+  Numbers<std::int32_t> column_sum_;
 };
 
 }  // namespace gpux_encoder

@@ -14,6 +14,7 @@
 #include <sched.h>
 
 #include "boundary.h"
+#include "context.h"
 #include "encoder.h"
 #include "graph.h"
 #include "recognizer.h"
@@ -173,46 +174,75 @@ SharedEncoders& shared_encoders() {
   return all;
 }
 
-/// Whether a node that is not the encoder's takes the hidden states.
-bool is_taken_outside(const Found& found, const std::vector<Ort::ConstNode>& nodes) {
-  const auto is_hidden = [&](const Ort::ConstValueInfo& value) { return value && value.GetName() == found.hidden; };
-  const std::set<std::size_t> own(found.nodes.begin(), found.nodes.end());
+/// Whether a node that is not one of `own` takes the value.
+bool is_taken_outside(const std::string& name, const std::set<std::size_t>& own,
+                      const std::vector<Ort::ConstNode>& nodes) {
+  const auto is_it = [&](const Ort::ConstValueInfo& value) { return value && value.GetName() == name; };
   for (std::size_t index = 0; index < nodes.size(); ++index) {
     if (own.contains(index)) continue;
-    if (std::ranges::any_of(nodes[index].GetInputs(), is_hidden)) return true;
-    if (std::ranges::any_of(nodes[index].GetImplicitInputs(), is_hidden)) return true;
+    if (std::ranges::any_of(nodes[index].GetInputs(), is_it)) return true;
+    if (std::ranges::any_of(nodes[index].GetImplicitInputs(), is_it)) return true;
   }
   return false;
+}
+
+/// The values by which an encoder is reached, "" for one that it has not.
+struct Values {
+  std::string ids, mask, types;  ///< taken
+  std::string vectors, hidden;   ///< given
+
+  [[nodiscard]] std::vector<std::string> inputs() const { return those_of({ids, mask, types}); }
+
+  [[nodiscard]] std::vector<std::string> outputs() const { return those_of({vectors, hidden}); }
+
+ private:
+  static std::vector<std::string> those_of(std::vector<std::string> names) {
+    std::erase(names, "");
+    return names;
+  }
+};
+
+// The other way round: those of a context's node.
+Values values_of(const Ort::ConstNode& node, const PackedEncoder& encoder) {
+  const auto take = [](const std::vector<Ort::ConstValueInfo>& from) {
+    return [from, next = std::size_t{0}](bool is_there) mutable {
+      if (!is_there) return std::string();
+      if (next == from.size()) throw Ort::Exception("the context's node has too few inputs or outputs", ORT_EP_FAIL);
+      return from[next++].GetName();
+    };
+  };
+  auto input = take(node.GetInputs()), output = take(node.GetOutputs());
+  Values values;
+  values.ids = input(true);
+  values.mask = input(encoder.takes_mask);
+  values.types = input(encoder.takes_types);
+  values.vectors = output(encoder.gives_vectors);
+  values.hidden = output(encoder.gives_hidden);
+  return values;
 }
 
 /// What ONNX Runtime keeps of one encoder. Computes for several threads at once.
 class FusedEncoder : public OrtNodeComputeInfo {
  public:
   /// `only_read_outside`: values that no node takes.
-  FusedEncoder(const OrtGraph* given, const OrtNode* fused_node, Precision precision,
+  FusedEncoder(std::shared_ptr<const Encoder> encoder, const Values& values, const OrtNode* fused_node,
                const std::set<std::string>& only_read_outside)
-      : OrtNodeComputeInfo{}, encoder_(nullptr) {
+      : OrtNodeComputeInfo{}, encoder_(std::move(encoder)) {
     ort_version_supported = ORT_API_VERSION;
     CreateState = create_state;
     Compute = compute_callback;
     ReleaseState = release_state;
-    const Graph graph = read_graph(given, true);
-    std::string reason;
-    const std::optional<Found> found = recognize(graph, reason);
-    if (!found) throw Ort::Exception("what was claimed as an encoder is none: " + reason, ORT_EP_FAIL);
     const std::vector<Ort::ConstValueInfo> inputs = Ort::ConstNode(fused_node).GetInputs();
     const std::vector<Ort::ConstValueInfo> outputs = Ort::ConstNode(fused_node).GetOutputs();
-    const auto place = [](const std::string& name, const std::vector<Ort::ConstValueInfo>& values) {
-      return name.empty() ? std::optional<std::size_t>() : position_of(name, values);
+    const auto place = [](const std::string& name, const std::vector<Ort::ConstValueInfo>& among) {
+      return name.empty() ? std::optional<std::size_t>() : position_of(name, among);
     };
-    ids_ = position_of(found->embeddings.ids, inputs);
-    mask_ = place(found->mask.input, inputs);
-    types_ = place(found->embeddings.types, inputs);
-    vectors_ = place(found->vectors, outputs);
-    hidden_ = place(found->hidden, outputs);
-    if (only_read_outside.contains(found->hidden)) optional_hidden_ = found->hidden;
-    encoder_ = shared_encoders().get(
-        graph, precision, [&] { return std::make_unique<Encoder>(weights_of(*found, precision), kernels()); });
+    ids_ = position_of(values.ids, inputs);
+    mask_ = place(values.mask, inputs);
+    types_ = place(values.types, inputs);
+    vectors_ = place(values.vectors, outputs);
+    hidden_ = place(values.hidden, outputs);
+    if (only_read_outside.contains(values.hidden)) optional_hidden_ = values.hidden;
   }
 
  private:
@@ -299,7 +329,8 @@ class FusedEncoder : public OrtNodeComputeInfo {
 
 }  // namespace
 
-Provider::Provider(Precision precision, const OrtLogger* logger) : OrtEp{}, precision_(precision), logger_(logger) {
+Provider::Provider(std::optional<Precision> precision, ContextOptions context, const OrtLogger* logger)
+    : OrtEp{}, precision_(precision), context_(std::move(context)), logger_(logger) {
   ort_version_supported = ORT_API_VERSION;
   GetName = get_name;
   GetCapability = get_capability;
@@ -345,7 +376,27 @@ OrtStatus* Provider::get_capability(OrtEp* self, const OrtGraph* graph, OrtEpGra
   return as_status([=] { static_cast<Provider*>(self)->claim(graph, support); });
 }
 
+// Each alone: where one stands, an encoder stood.
+void Provider::claim_contexts(const std::vector<Ort::ConstNode>& nodes, OrtEpGraphSupportInfo* support) {
+  OrtNodeFusionOptions options{};
+  options.ort_version_supported = ORT_API_VERSION;
+  for (std::size_t index = 0; index < nodes.size(); ++index) {
+    if (!is_context(nodes[index])) continue;
+    const std::vector<Ort::ConstValueInfo> outputs = nodes[index].GetOutputs();
+    // Hidden states are never the first of two.
+    const std::string hidden = outputs.empty() ? "" : outputs.back().GetName();
+    if (!hidden.empty() && !is_taken_outside(hidden, {index}, nodes)) only_read_outside_.insert(hidden);
+    const OrtNode* const node = nodes[index];
+    Ort::ThrowOnError(Ort::GetEpApi().EpGraphSupportInfo_AddNodesToFuse(support, &node, 1, &options));
+  }
+}
+
 void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) {
+  const std::vector<Ort::ConstNode> nodes = Ort::ConstGraph(given).GetNodes();
+  if (std::ranges::any_of(nodes, is_context)) {
+    claim_contexts(nodes, support);
+    return;
+  }
   const Graph graph = read_graph(given, false);
   std::string reason;
   const std::optional<Found> found = recognize(graph, reason);
@@ -354,10 +405,10 @@ void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) {
                           reason.c_str());
     return;
   }
-  const std::vector<Ort::ConstNode> nodes = Ort::ConstGraph(given).GetNodes();
   std::vector<const OrtNode*> claimed;
   for (const std::size_t index : found->nodes) claimed.push_back(nodes[index]);
-  if (!found->hidden.empty() && !is_taken_outside(*found, nodes)) only_read_outside_.insert(found->hidden);
+  const std::set<std::size_t> own(found->nodes.begin(), found->nodes.end());
+  if (!found->hidden.empty() && !is_taken_outside(found->hidden, own, nodes)) only_read_outside_.insert(found->hidden);
   OrtNodeFusionOptions options{};
   options.ort_version_supported = ORT_API_VERSION;
   // The weights are packed when this is compiled: ONNX Runtime need not keep its own.
@@ -366,17 +417,60 @@ void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) {
       Ort::GetEpApi().EpGraphSupportInfo_AddNodesToFuse(support, claimed.data(), claimed.size(), &options));
 }
 
+OrtNodeComputeInfo* Provider::fuse(const OrtGraph* graph, const OrtNode* fused_node, OrtNode** context_node) const {
+  const Ort::ConstGraph source(graph);
+  const std::vector<Ort::ConstNode> nodes = source.GetNodes();
+  PackedEncoder packed;
+  Values values;
+  std::shared_ptr<const Encoder> encoder;
+  const auto shared = [&packed](const SharedEncoders::Make& make) {
+    return shared_encoders().get(packed.digest, make);
+  };
+  if (nodes.size() == 1 && is_context(nodes.front())) {
+    packed = open_context(nodes.front(), source.GetModelPath());
+    if (precision_ && *precision_ != packed.precision) {
+      throw Ort::Exception("the model was compiled for another precision than is asked for", ORT_INVALID_ARGUMENT);
+    }
+    values = values_of(nodes.front(), packed);
+    encoder = shared([&packed] { return std::make_unique<Encoder>(std::move(packed.weights), kernels()); });
+  } else {
+    const Graph read = read_graph(graph, true);
+    std::string reason;
+    const std::optional<Found> found = recognize(read, reason);
+    if (!found) throw Ort::Exception("what was claimed as an encoder is none: " + reason, ORT_EP_FAIL);
+    values = {found->embeddings.ids, found->mask.input, found->embeddings.types, found->vectors, found->hidden};
+    packed.precision = precision_.value_or(Precision::fp32);
+    packed.digest = SharedEncoders::digest_of(read, packed.precision);
+    encoder = shared([&] { return std::make_unique<Encoder>(weights_of(*found, packed.precision), kernels()); });
+    if (context_.enabled) {
+      packed.takes_mask = !values.mask.empty();
+      packed.takes_types = !values.types.empty();
+      packed.gives_vectors = !values.vectors.empty();
+      packed.gives_hidden = !values.hidden.empty();
+      packed.weights = encoder->weights();
+      *context_node = make_context(packed, context_, source.GetModelPath(), Ort::ConstNode(fused_node).GetName(),
+                                   values.inputs(), values.outputs());
+    }
+  }
+  return std::make_unique<FusedEncoder>(std::move(encoder), values, fused_node, only_read_outside_).release();
+}
+
 OrtStatus* Provider::compile(OrtEp* self, const OrtGraph** graphs, const OrtNode** fused_nodes, std::size_t count,
-                             OrtNodeComputeInfo** compute_infos, OrtNode** /*context_nodes*/) noexcept {
+                             OrtNodeComputeInfo** compute_infos, OrtNode** context_nodes) noexcept {
   return as_status([=] {
     const Provider& provider = *static_cast<Provider*>(self);
     std::vector<std::unique_ptr<FusedEncoder>> fused;
+    std::vector<Ort::Node> contexts;
     for (std::size_t i = 0; i < count; ++i) {
-      fused.push_back(
-          std::make_unique<FusedEncoder>(graphs[i], fused_nodes[i], provider.precision_, provider.only_read_outside_));
+      OrtNode* context = nullptr;
+      fused.emplace_back(static_cast<FusedEncoder*>(provider.fuse(graphs[i], fused_nodes[i], &context)));
+      contexts.emplace_back(context);
     }
-    // Handed over only when all are there: what a failed call leaves in the array is released by nobody.
-    for (std::size_t i = 0; i < count; ++i) compute_infos[i] = fused[i].release();
+    // Handed over only when all are there: what a failed call leaves in the arrays is released by nobody.
+    for (std::size_t i = 0; i < count; ++i) {
+      compute_infos[i] = fused[i].release();
+      if (contexts[i]) context_nodes[i] = contexts[i].release();
+    }
   });
 }
 

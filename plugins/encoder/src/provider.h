@@ -1,10 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <onnxruntime_cxx_api.h>
 
+#include "context.h"
 #include "linear.h"
 #include "named_runs.h"
 
@@ -15,7 +18,8 @@ inline constexpr const char* provider_name = "GpuxEncoderExecutionProvider";
 /// One session's provider: claims a whole text encoder as one node and leaves the rest to others.
 class Provider : public OrtEp {
  public:
-  Provider(Precision precision, const OrtLogger* logger);
+  /// Without a precision: float32, or that of a context.
+  Provider(std::optional<Precision> precision, ContextOptions context, const OrtLogger* logger);
 
  private:
   static const char* ORT_API_CALL get_name(const OrtEp* self) noexcept;
@@ -31,9 +35,12 @@ class Provider : public OrtEp {
   static OrtStatus* ORT_API_CALL set_dynamic_options(OrtEp* self, const char* const* keys, const char* const* values,
                                                      std::size_t count) noexcept;
 
+  OrtNodeComputeInfo* fuse(const OrtGraph* graph, const OrtNode* fused_node, OrtNode** context_node) const;
+  void claim_contexts(const std::vector<Ort::ConstNode>& nodes, OrtEpGraphSupportInfo* support);
   void claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
 
-  Precision precision_;
+  std::optional<Precision> precision_;
+  ContextOptions context_;
   Ort::Logger logger_;
   NamedRuns runs_;
   std::set<std::string> only_read_outside_;  // hidden states that no other node takes

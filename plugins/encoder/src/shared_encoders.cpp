@@ -93,7 +93,7 @@ void add(Hash& hash, const Constant& constant) {
 
 }  // namespace
 
-std::shared_ptr<const Encoder> SharedEncoders::get(const Graph& graph, Precision precision, const Make& make) {
+SharedEncoders::Digest SharedEncoders::digest_of(const Graph& graph, Precision precision) {
   Hash hash;
   hash.add(static_cast<int>(precision));
   for (const Input& input : graph.inputs) {
@@ -106,13 +106,17 @@ std::shared_ptr<const Encoder> SharedEncoders::get(const Graph& graph, Precision
     hash.add(name);
     add(hash, constant);
   }
+  return hash.digest();
+}
+
+std::shared_ptr<const Encoder> SharedEncoders::get(const Digest& digest, const Make& make) {
   const std::lock_guard lock(mutex_);
   std::erase_if(encoders_, [](const auto& entry) { return entry.second.expired(); });
-  if (const auto found = encoders_.find(hash.digest()); found != encoders_.end()) {
+  if (const auto found = encoders_.find(digest); found != encoders_.end()) {
     if (auto encoder = found->second.lock()) return encoder;
   }
   std::shared_ptr<const Encoder> made = make();
-  encoders_[hash.digest()] = made;
+  encoders_[digest] = made;
   return made;
 }
 

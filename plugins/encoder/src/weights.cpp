@@ -3,6 +3,7 @@
 #include <deque>
 #include <initializer_list>
 #include <stdexcept>
+#include <vector>
 
 #include "recognizer.h"
 
@@ -22,9 +23,10 @@ std::vector<float> rows_of(const FoundTable& table, std::size_t count) {
 
 Norm norm_of(const FoundNorm& found) {
   const std::size_t width = found.gamma->count();
-  return {{floats(*found.gamma), floats(*found.gamma) + width},
-          {floats(*found.beta), floats(*found.beta) + width},
-          found.epsilon};
+  const auto copy = [width](const Constant& constant) {
+    return std::vector<float>(floats(constant), floats(constant) + width);
+  };
+  return {copy(*found.gamma), copy(*found.beta), found.epsilon};
 }
 
 /// Some columns of a matrix as a matrix of their own; `room` keeps it.
