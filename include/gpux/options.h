@@ -36,11 +36,14 @@ struct ProviderOptions {
   std::string where;  ///< where they were given, for messages ("gpux.yml:12"); may be empty
 };
 
-/// A graph of the same model, optimized ahead. It is loaded instead where all that it was made for agrees with what is
-/// chosen: "cpu" alone, that ONNX Runtime, device, optimization and machine. The texts are compared, never read.
+/// A graph of the same model, optimized ahead, or with what providers have compiled in it. It is loaded instead where
+/// all that it was made for agrees with what is chosen: the providers, in order and with their options ("cpu" alone has
+/// none), that ONNX Runtime, device, optimization and machine. The texts are compared, never read.
 struct OptimizedGraph {
   std::filesystem::path file;
-  std::string provider, runtime_version, device, optimization, machine;
+  std::string provider, runtime_version, device, optimization, machine, provider_options;
+
+  bool operator==(const OptimizedGraph&) const = default;
 };
 
 /// The same model with weights of another precision. It is loaded instead of the model's own graph where that precision
@@ -73,10 +76,12 @@ struct LoadOptions {
   std::optional<unsigned> intra_threads;  ///< inside an operator; default: the processors this process may use
   std::optional<unsigned> inter_threads;  ///< between operators; default 1
   Optimization optimization = Optimization::all;
-  std::filesystem::path profile;                 ///< ONNX Runtime's profile goes to this file at the end; empty: none
-  std::filesystem::path optimized_model;         ///< the optimized graph is written here; empty: nowhere
-  std::vector<OptimizedGraph> optimized_graphs;  ///< candidates to load instead of the model's own graph
-  std::vector<PrecisionVariant> precision_variants;                 ///< candidates where another precision is asked for
+  std::filesystem::path profile;  ///< ONNX Runtime's profile goes to this file at the end; empty: none
+  /// The optimized graph is written here; empty: nowhere. What providers compiled, where they can keep that, lies in it
+  /// or in files beside it, of which it knows the names.
+  std::filesystem::path optimized_model;
+  std::vector<OptimizedGraph> optimized_graphs;      ///< candidates to load instead of the model's own graph
+  std::vector<PrecisionVariant> precision_variants;  ///< candidates where another precision is asked for
   std::vector<std::pair<std::string, std::string>> session_config;  ///< ONNX Runtime's configuration entries
   /// ONNX models that run before and behind this one on the CPU, in the same call; empty: none. What one gives goes on
   /// to the next by name, and callers give and get what the whole takes and the last one gives.

@@ -52,6 +52,9 @@ class GPUX_API Runtime {
   [[nodiscard]] const Verdict& verdict() const noexcept;
   /// The file whose weights run: the model's, or that of its variant in another precision.
   [[nodiscard]] const std::filesystem::path& weights_file() const noexcept;
+  /// What was written to LoadOptions::optimized_model, and what it was made for. Without a file where none was asked
+  /// for.
+  [[nodiscard]] const OptimizedGraph& written_graph() const noexcept;
   [[nodiscard]] std::chrono::duration<double, std::milli> load_time() const noexcept;
 
   /// Which node runs where: one entry a node, as the session reports it.

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* optimized_file = "optimized/cpu.onnx";
+constexpr const char* optimized_folder = "optimized";
 
 struct BuildFlags {
   std::string path = ".", config;
@@ -60,17 +60,20 @@ void add_text_files(const OpenModel& model, PackageContent& content) {
   }
 }
 
-// An optimized graph is a variant of the package for this ONNX Runtime and processor.
-void add_optimized(PackageContent& content, const Verdict& verdict, const LoadOptions& options, const fs::path& file) {
-  content.files.push_back({file, optimized_file});
-  content.variants.push_back(
-      {optimized_file,
-       {.provider = "cpu",
-        .runtime_version = verdict.runtime_version,
-        .device = verdict.tried.back().devices.empty() ? "" : verdict.tried.back().devices[0].name,
-        .optimization_level = std::string(to_string(options.optimization)),
-        .machine = machine_fingerprint()},
-       {}});
+// An optimized graph, and what lies beside it, is a variant of the package for the choice that was made here.
+void add_optimized(PackageContent& content, const Runtime& runtime) {
+  const OptimizedGraph& graph = runtime.written_graph();
+  for (const fs::directory_entry& entry : fs::directory_iterator(graph.file.parent_path())) {
+    content.files.push_back({entry.path(), (fs::path(optimized_folder) / entry.path().filename()).string()});
+  }
+  content.variants.push_back({(fs::path(optimized_folder) / graph.file.filename()).string(),
+                              {.provider = graph.provider,
+                               .runtime_version = graph.runtime_version,
+                               .device = graph.device,
+                               .optimization_level = graph.optimization,
+                               .machine = graph.machine,
+                               .provider_options = graph.provider_options},
+                              {}});
 }
 
 void print_stored(const Context& context, const StoredModel& stored, const std::vector<Reference>& names,
@@ -129,19 +132,13 @@ void build(const BuildFlags& flags, const Context& context) {
     add_to(options, variant->kept);
   }
   if (flags.optimize) {
-    options.optimized_model = scratch.path() / "optimized.onnx";
+    // Nothing else lies there.
+    fs::create_directory(scratch.path() / optimized_folder);
+    options.optimized_model = scratch.path() / optimized_folder / "model.onnx";
   }
   const Runtime runtime(model.located.onnx_file, options);
   const Verdict& verdict = runtime.verdict();
-  if (flags.optimize) {
-    if (verdict.active != std::vector<std::string>{"cpu"}) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("--optimize: no optimized graph is kept for {}, which compiles the model itself; leave "
-                              "--optimize out, or build with --provider cpu",
-                              join(verdict.active)));
-    }
-    add_optimized(content, verdict, options, options.optimized_model);
-  }
+  if (flags.optimize) add_optimized(content, runtime);
   Store store = open_store();
   const StoredModel stored = store.add(content, names);
   say(context, to_line(verdict));
@@ -158,7 +155,7 @@ void add_build(CLI::App& program, Context& context) {
       ->allow_extra_args(false);
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   verb->add_flag("--optimize,!--no-optimize", flags->optimize,
-                 "keep the optimized graph too, for this machine's processor");
+                 "keep the optimized graph too, or what the provider compiled, for this machine");
   add_load_flags(*verb, flags->load);
   add_quantize_flags(*verb, flags->quantize);
   verb->footer(

@@ -209,7 +209,8 @@ Json to_json(const StoredModel& stored) {
                                 {"runtime_version", variant.target.runtime_version},
                                 {"device", variant.target.device},
                                 {"optimization_level", variant.target.optimization_level},
-                                {"machine", variant.target.machine}});
+                                {"machine", variant.target.machine},
+                                {"provider_options", variant.target.provider_options}});
     if (!variant.precision) continue;
     Json& entry = json["variants"].back();
     entry["precision"] = variant.precision->name;
@@ -325,7 +326,8 @@ void append_package_tables(const StoredModel& stored, Tables& tables) {
     files.rows.push_back({file.name, format_bytes(file.blob.bytes), file.blob.digest.substr(0, 12)});
   }
   tables.emplace_back("Files", std::move(files));
-  Table variants{.head = {"VARIANT", "PROVIDER", "DEVICE", "OPTIMIZATION", "ONNX RUNTIME", "MACHINE"}, .rows = {}};
+  Table variants{.head = {"VARIANT", "PROVIDER", "DEVICE", "OPTIMIZATION", "ONNX RUNTIME", "MACHINE", "OPTIONS"},
+                 .rows = {}};
   Table precisions{.head = {"VARIANT", "PROVIDER", "PRECISION", "WEIGHT BITS", "MEAN COSINE", "LEAST", "SAMPLES"},
                    .rows = {}};
   for (const Variant& variant : package.variants) {
@@ -338,7 +340,7 @@ void append_package_tables(const StoredModel& stored, Tables& tables) {
       continue;
     }
     variants.rows.push_back({variant.model_file, target.provider, target.device, target.optimization_level,
-                             target.runtime_version, target.machine});
+                             target.runtime_version, target.machine, target.provider_options});
   }
   tables.emplace_back("Variants", std::move(variants));
   tables.emplace_back("Variants in another precision", std::move(precisions));

@@ -90,7 +90,8 @@ Runtime load_located(const LocatedModel& located, LoadOptions options) {
                                               .mean_cosine = variant.precision->mean_cosine});
       } else {
         options.optimized_graphs.push_back({folder / variant.model_file, target.provider, target.runtime_version,
-                                            target.device, target.optimization_level, target.machine});
+                                            target.device, target.optimization_level, target.machine,
+                                            target.provider_options});
       }
     }
   }

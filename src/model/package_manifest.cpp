@@ -43,12 +43,13 @@ struct TargetKey {
   std::string VariantTarget::*member;
 };
 
-constexpr std::array<TargetKey, 5> target_keys{{
+constexpr std::array<TargetKey, 6> target_keys{{
     {"dev.gpux.variant.provider", &VariantTarget::provider},
     {"dev.gpux.variant.runtime-version", &VariantTarget::runtime_version},
     {"dev.gpux.variant.device", &VariantTarget::device},
     {"dev.gpux.variant.optimization-level", &VariantTarget::optimization_level},
     {"dev.gpux.variant.machine", &VariantTarget::machine},
+    {"dev.gpux.variant.provider-options", &VariantTarget::provider_options},
 }};
 
 constexpr std::size_t limit_name_bytes = 1024;

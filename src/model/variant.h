@@ -8,11 +8,12 @@ namespace gpux {
 
 /// What an optimized graph depends on. The texts are compared, never read.
 struct VariantTarget {
-  std::string provider;            ///< gpux's id of the provider it was optimized for
+  std::string provider;            ///< gpux's ids of the providers it was made for, by commas
   std::string runtime_version;     ///< of ONNX Runtime
   std::string device;              ///< the provider's device
   std::string optimization_level;  ///< "extended"
   std::string machine;             ///< machine_fingerprint() of where it was made
+  std::string provider_options;    ///< "encoder.precision=int8"; empty: none
 
   bool operator==(const VariantTarget&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <filesystem>
 #include <memory_resource>
 #include <mutex>
 #include <optional>
@@ -108,6 +109,18 @@ void append(Ort::SessionOptions& session, const ProviderAppend& provider) {
   }
 }
 
+// ONNX Runtime writes no graph in which providers have compiled nodes, but what they compiled.
+void write_graph(const SessionSettings& settings, Ort::SessionOptions& options) {
+  if (settings.providers.empty()) {
+    options.SetOptimizedModelFilePath(settings.optimized_model.c_str());
+    return;
+  }
+  std::error_code ignored;
+  std::filesystem::remove(settings.optimized_model, ignored);  // of an earlier try; it refuses to write over one
+  options.AddConfigEntry("ep.context_enable", "1");
+  options.AddConfigEntry("ep.context_file_path", settings.optimized_model.c_str());
+}
+
 Ort::SessionOptions to_ort(const SessionSettings& settings) {
   Ort::SessionOptions options;
   options.SetIntraOpNumThreads(static_cast<int>(settings.intra_threads));
@@ -118,7 +131,7 @@ Ort::SessionOptions to_ort(const SessionSettings& settings) {
   if (!settings.spinning) options.AddConfigEntry("session.intra_op.allow_spinning", "0");
   if (!settings.cpu_fallback) options.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
   if (!settings.profile_prefix.empty()) options.EnableProfiling(settings.profile_prefix.c_str());
-  if (!settings.optimized_model.empty()) options.SetOptimizedModelFilePath(settings.optimized_model.c_str());
+  if (!settings.optimized_model.empty()) write_graph(settings, options);
   for (const auto& [key, value] : settings.config) options.AddConfigEntry(key.c_str(), value.c_str());
   const auto is_plugin = [](const ProviderAppend& provider) { return provider.way == ProviderAppend::Way::by_device; };
   if (std::ranges::any_of(settings.providers, is_plugin)) options.SetLogSeverityLevel(ORT_LOGGING_LEVEL_WARNING);

@@ -42,7 +42,8 @@ struct SessionSettings {
   bool spinning = true;  ///< false: waiting threads sleep
   OptimizationLevel optimization = OptimizationLevel::all;
   std::filesystem::path profile_prefix;                     ///< empty: no profile
-  std::filesystem::path optimized_model;                    ///< where the optimized graph is written; empty: nowhere
+  std::filesystem::path optimized_model;                    ///< where the optimized graph is written, or with
+                                                            ///< providers what they compiled; empty: nowhere
   std::vector<std::pair<std::string, std::string>> config;  ///< ONNX Runtime's session configuration entries
 };
 

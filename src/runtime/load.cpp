@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "base/machine.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "gpux/model_inspector.h"
 #include "model/variant.h"
 #include "ort/core.h"
 #include "provider/options.h"
@@ -143,17 +145,77 @@ void check_after(const Plan& plan, const std::string& wanted, const LoadOptions&
   }
 }
 
-// The graph made for just this choice, or null.
-const OptimizedGraph* graph_for(const Plan& plan, const LoadOptions& options) {
-  if (!plan.candidates.empty()) return nullptr;  // providers that compile take the model's own graph
-  const ort::Core* core = ort::Core::current();
-  for (const OptimizedGraph& graph : options.optimized_graphs) {
-    if (graph.provider == "cpu" && graph.runtime_version == core->version() && graph.device == processor_name() &&
-        graph.optimization == to_string(options.optimization) && graph.machine == machine_fingerprint()) {
-      return &graph;
+// What an optimized graph of this choice depends on.
+OptimizedGraph graph_of(const Plan& plan, const LoadOptions& options) {
+  OptimizedGraph graph{.file = {},
+                       .provider = "cpu",
+                       .runtime_version = ort::Core::current()->version(),
+                       .device = processor_name(),
+                       .optimization = std::string(to_string(options.optimization)),
+                       .machine = machine_fingerprint(),
+                       .provider_options = {}};
+  if (plan.candidates.empty()) return graph;
+  std::vector<std::string> ids, devices, values;
+  for (const Candidate& candidate : plan.candidates) {
+    ids.push_back(candidate.id);
+    for (const ProviderAttempt& attempt : plan.verdict.tried) {
+      if (attempt.id == candidate.id && !attempt.devices.empty()) devices.push_back(attempt.devices.front().name);
+    }
+    const auto resolved = plan.options.find(candidate.id);
+    if (resolved == plan.options.end()) continue;
+    for (const auto& [name, value] : resolved->second.passed) {
+      values.push_back(fmt::format("{}.{}={}", candidate.id, name, value));
     }
   }
+  graph.provider = join(ids, ",");
+  graph.device = join(devices, ",");
+  graph.provider_options = join(values, ",");
+  return graph;
+}
+
+// The graph made for just this choice, or null.
+const OptimizedGraph* graph_for(const Plan& plan, const LoadOptions& options) {
+  OptimizedGraph wanted = graph_of(plan, options);
+  for (const OptimizedGraph& graph : options.optimized_graphs) {
+    wanted.file = graph.file;
+    if (graph == wanted) return &graph;
+  }
   return nullptr;
+}
+
+// What was written, where it can be used: not all providers give what they compile, nor read all that they gave.
+OptimizedGraph written_graph(const Plan& plan, const LoadOptions& options, ort::SessionSettings settings) {
+  const std::filesystem::path file = std::exchange(settings.optimized_model, {});
+  if (file.empty()) return {};
+  settings.profile_prefix.clear();
+  for (const ProviderAttempt& attempt : plan.verdict.tried) {
+    if (attempt.outcome != Outcome::failed) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("no optimized graph can be kept with {}: {}", attempt.id, attempt.reason));
+  }
+  OptimizedGraph graph = graph_of(plan, options);
+  graph.file = file;
+  if (plan.candidates.empty()) return graph;
+  if (plan.verdict.active == std::vector<std::string>{"cpu"}) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("no optimized graph can be kept: {} took nothing of the model; ask for cpu alone", graph.provider));
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error) ||
+      !ModelInspector::inspect(file).operators.contains("com.microsoft::EPContext")) {
+    throw Error(ErrorCode::usage,
+                fmt::format("no optimized graph can be kept: {} gives nothing of what it compiles", graph.provider));
+  }
+  settings.optimization = ort::OptimizationLevel::disabled;
+  try {
+    (void)ort::Session::from_file(file, settings);
+  } catch (const Error& failure) {
+    throw Error(ErrorCode::provider_unavailable,
+                fmt::format("no optimized graph can be kept: {} cannot load what it compiled: {}", graph.provider,
+                            failure.message()));
+  }
+  return graph;
 }
 
 // What most of the model's weights are.
@@ -291,21 +353,30 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   if (!options.profile.empty()) profile_prefix = fmt::format("{}.{}.part", options.profile.string(), ::getpid());
   ort::SessionSettings settings = settings_for(options, profile_prefix);
   const std::uint64_t resident_before_bytes = resident_bytes();
+  const ort::OptimizationLevel optimization = settings.optimization;
+  OptimizedGraph written;
   std::optional<ort::Session> session;
   const PrecisionVariant* variant = nullptr;
+  bool graphs_fail = false;
   try {
     while (!session) {
       settings.providers.clear();
       for (const Candidate& candidate : plan.candidates) settings.providers.push_back(candidate.append);
+      variant = variant_for(plan, options);
+      const OptimizedGraph* graph = variant == nullptr && !graphs_fail ? graph_for(plan, options) : nullptr;
+      settings.optimization = graph != nullptr ? ort::OptimizationLevel::disabled : optimization;
       try {
-        variant = variant_for(plan, options);
-        const OptimizedGraph* graph = variant == nullptr ? graph_for(plan, options) : nullptr;
-        if (graph != nullptr) settings.optimization = ort::OptimizationLevel::disabled;
         const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
         session.emplace(ort::Session::from_file(file, settings));
         if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
       } catch (const Error& error) {
         remove_profiles(profile_prefix);
+        if (graph != nullptr) {
+          graphs_fail = true;
+          plan.verdict.notes.push_back("the graph optimized when the package was built is not used: " +
+                                       error.message());
+          continue;
+        }
         if (plan.candidates.empty()) throw model_error(error, model);
         drop_culprit(error, model, wanted, options, plan);
       }
@@ -326,14 +397,20 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
     check_after(plan, wanted, options);
     tell_precision(plan, info, options, variant, verdict);
     tell_options(plan, options, verdict);
+    written = written_graph(plan, options, settings);
   } catch (const Error&) {
     session.reset();
     remove_profiles(profile_prefix);
     throw;
   }
   const bool memory_limited_by_provider = limits_memory(plan);
-  return {std::move(*session), std::move(plan.verdict),    variant == nullptr ? model : variant->file,
-          profile_prefix,      memory_limited_by_provider, resident_before_bytes};
+  return {.session = std::move(*session),
+          .verdict = std::move(plan.verdict),
+          .weights_file = variant == nullptr ? model : variant->file,
+          .profile_prefix = profile_prefix,
+          .memory_limited_by_provider = memory_limited_by_provider,
+          .resident_before_bytes = resident_before_bytes,
+          .written_graph = std::move(written)};
 }
 
 }  // namespace gpux::runtime

@@ -19,6 +19,7 @@ struct Loaded {
   std::filesystem::path profile_prefix;  ///< where ONNX Runtime profiles to; empty: it does not
   bool memory_limited_by_provider = false;
   std::uint64_t resident_before_bytes = 0;
+  OptimizedGraph written_graph;  ///< and what it was made for; without a file where none was asked for
 };
 
 /// Ends the profile of a load that comes to nothing after all, and removes its file.

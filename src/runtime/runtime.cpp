@@ -240,6 +240,10 @@ const Verdict& Runtime::verdict() const noexcept {
   return state_->loaded.verdict;
 }
 
+const OptimizedGraph& Runtime::written_graph() const noexcept {
+  return state_->loaded.written_graph;
+}
+
 const std::filesystem::path& Runtime::weights_file() const noexcept {
   return state_->loaded.weights_file;
 }

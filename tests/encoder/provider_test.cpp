@@ -29,8 +29,11 @@ namespace gpux {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::vector<std::string> texts{"A cat sits on the mat.", "Wind.", "The provider says what it does, and does it",
                                      "numbers 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 and so on and on"};
@@ -265,6 +268,60 @@ TEST_F(EncoderProvider, RefusesAPrecisionThatItHasNot) {
   } catch (const Error& error) {
     EXPECT_THAT(error.message(), HasSubstr("precision"));
   }
+}
+
+// What was compiled is kept, and gives the same bits at the next start, without the model's own weights.
+TEST_F(EncoderProvider, KeepsWhatItCompiled) {
+  for (const char* name : {"bert-cls", "mpnet-mean"}) {
+    const fs::path folder = imported(name);
+    for (const char* precision : {"fp32", "bf16", "int8"}) {
+      LoadOptions options;
+      options.provider = "encoder";
+      options.precision = precision;
+      const fs::path kept = folder_.path() / (std::string(name) + precision);
+      fs::create_directory(kept);
+      options.optimized_model = kept / "model.onnx";
+      const Runtime first(folder / "model.onnx", options);
+      const OptimizedGraph& graph = first.written_graph();
+      EXPECT_EQ(graph.provider, "encoder");
+      EXPECT_EQ(graph.file, options.optimized_model);
+      EXPECT_LT(fs::file_size(graph.file), 10'000U);
+
+      options.optimized_graphs = {graph};
+      options.optimized_model.clear();
+      const Runtime second(folder / "model.onnx", options);
+      EXPECT_THAT(second.verdict().notes, Contains(HasSubstr("when the package was built is used")));
+      EXPECT_EQ(second.verdict().node_count, 1U);
+      EXPECT_EQ(vectors(folder, second), vectors(folder, first)) << name << ' ' << precision;
+
+      options.precision = precision == std::string("bf16") ? "fp32" : "bf16";
+      EXPECT_THAT(Runtime(folder / "model.onnx", options).verdict().notes, Not(Contains(HasSubstr("is used"))));
+    }
+  }
+}
+
+TEST_F(EncoderProvider, IsCompiledAnewWhereWhatWasKeptIsOfNoUse) {
+  const fs::path folder = imported("bert-cls"), kept = folder_.path() / "kept";
+  fs::create_directory(kept);
+  LoadOptions options;
+  options.provider = "encoder";
+  options.optimized_model = kept / "model.onnx";
+  const Runtime first(folder / "model.onnx", options);
+  options.optimized_graphs = {first.written_graph()};
+  options.optimized_model.clear();
+  const auto encoder_file = std::ranges::find_if(fs::directory_iterator(kept), fs::directory_iterator(),
+                                                 [](const auto& e) { return e.path().extension() == ".encoder"; });
+  ASSERT_NE(encoder_file, fs::directory_iterator());
+  const auto expect_anew = [&](const std::string& why) {
+    const Runtime again(folder / "model.onnx", options);
+    EXPECT_THAT(again.verdict().notes, Contains(AllOf(HasSubstr("is not used: "), HasSubstr(why))));
+    EXPECT_THAT(again.verdict().active, ElementsAre("encoder"));
+    EXPECT_EQ(vectors(folder, again), vectors(folder, first));
+  };
+  fs::resize_file(encoder_file->path(), fs::file_size(encoder_file->path()) / 2);
+  expect_anew("it ends too early");
+  fs::remove(encoder_file->path());
+  expect_anew("cannot be opened: No such file");
 }
 
 }  // namespace
