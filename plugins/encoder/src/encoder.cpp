@@ -16,6 +16,9 @@ namespace {
 // comes of them stays in the cache.
 constexpr std::size_t rows_of_a_chunk = 256;
 
+// In so many layers at the end the errors of queries, keys and values are the most of what int8 costs.
+constexpr std::size_t layers_with_finer_queries = 2;
+
 /// Which rows are wanted of the tokens that do not count.
 enum class Others : std::uint8_t { none, first_of_text, all };
 
@@ -349,6 +352,11 @@ void require(bool holds, const char* what) {
 }
 
 }  // namespace
+
+LayerPrecision layer_precision(Precision precision, std::size_t layers_behind) noexcept {
+  if (precision != Precision::int8_bf16) return {precision, precision};
+  return {layers_behind < layers_with_finer_queries ? Precision::bf16 : Precision::int8, Precision::int8};
+}
 
 Encoder::Encoder(Weights weights, const Kernels& kernels)
     : weights_(std::move(weights)), kernels_(kernels), rooms_(std::make_unique<Rooms>()) {}
