@@ -82,14 +82,6 @@ struct Encoder::Rooms {
 
 namespace {
 
-// x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.
-void tanh_gelu(float* values, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const float x = values[i];
-    values[i] = 0.5F * x * (1 + std::tanh(0.79788456F * (x + 0.044715F * x * x * x)));
-  }
-}
-
 /// Some texts on their way through the layers.
 class Pass {
  public:
@@ -233,11 +225,8 @@ class Pass {
   }
 
   void activate(const Layer& layer, float* values) const {
-    if (layer.activation == Activation::gelu) {
-      kernels_.gelu(values, layer.narrow.inner());
-    } else {
-      tanh_gelu(values, layer.narrow.inner());
-    }
+    const auto kernel = layer.activation == Activation::gelu ? kernels_.gelu : kernels_.tanh_gelu;
+    kernel(values, layer.narrow.inner());
   }
 
   // Where products are rounded anyway, those of attention are, too.
