@@ -67,12 +67,13 @@ Weights random_weights(Precision precision) {
   weights.positions = random_values(places * hidden, 0.02F);
   weights.types = random_values(2 * hidden, 0.02F);
   weights.embedding_norm = random_norm();
-  for (std::size_t i = 0; i < layers; ++i) {
-    weights.layers.push_back({.query_key_value = random_linear(precision, hidden, 3 * hidden),
-                              .attention_out = random_linear(precision, hidden, hidden),
+  for (std::size_t behind = layers; behind-- > 0;) {
+    const auto [query_key_value, others] = layer_precision(precision, behind);
+    weights.layers.push_back({.query_key_value = random_linear(query_key_value, hidden, 3 * hidden),
+                              .attention_out = random_linear(others, hidden, hidden),
                               .attention_norm = random_norm(),
-                              .widen = random_linear(precision, hidden, wide),
-                              .narrow = random_linear(precision, wide, hidden),
+                              .widen = random_linear(others, hidden, wide),
+                              .narrow = random_linear(others, wide, hidden),
                               .output_norm = random_norm(),
                               .score_scale = 0.17677669F});
   }
@@ -176,10 +177,10 @@ struct Options {
 
 void measure(const Kernels& kernels, Precision precision, std::string_view name, const Options& options) {
   const auto product = [&](std::size_t rows, std::size_t inner, std::size_t columns) {
-    return products_a_second(kernels, precision, rows, inner, columns);
+    return products_a_second(kernels, layer_precision(precision, 0).others, rows, inner, columns);
   };
   const double peak = product(56, hidden, panel_columns);
-  fmt::print("{:<12} {:<5} one panel of 56 rows: {:.1f} GMAC/s\n", kernels.name, name, peak / 1e9);
+  fmt::print("{:<12} {:<9} one panel of 56 rows: {:.1f} GMAC/s\n", kernels.name, name, peak / 1e9);
   for (const std::size_t rows : {1, 16, 256}) {
     fmt::print(
         "  products of {:>3} rows: to queries, keys and values {:.0f} %, widened {:.0f} %, narrowed {:.0f} % of it\n",
@@ -204,8 +205,10 @@ void measure(const Kernels& kernels, Precision precision, std::string_view name,
 }
 
 int run(const Options& options) {
-  constexpr std::array<std::pair<Precision, std::string_view>, 3> precisions{
-      {{Precision::fp32, "fp32"}, {Precision::bf16, "bf16"}, {Precision::int8, "int8"}}};
+  constexpr std::array<std::pair<Precision, std::string_view>, 4> precisions{{{Precision::fp32, "fp32"},
+                                                                              {Precision::bf16, "bf16"},
+                                                                              {Precision::int8, "int8"},
+                                                                              {Precision::int8_bf16, "int8-bf16"}}};
   std::size_t count = 0;
   const Kernels* const* all = all_kernels(count);
   bool any = false;
@@ -233,7 +236,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Texts a second of the encoder's layers, and what share of the processor's products they come to"};
   app.add_option("--isa", options.isa,
                  "an instruction set, as GPUX_ENCODER_ISA names them; all but the plain loops otherwise");
-  app.add_option("--precision", options.precision, "fp32, bf16 or int8; all otherwise");
+  app.add_option("--precision", options.precision, "fp32, bf16, int8 or int8-bf16; all otherwise");
   app.add_option("--threads", options.threads, "threads")->check(CLI::PositiveNumber);
   app.add_option("--rounds", options.rounds, "the best of so many")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);

@@ -68,10 +68,11 @@ struct LoadOptions {
 
   std::optional<unsigned> device;             ///< index among the provider's devices
   std::optional<std::uint64_t> memory_bytes;  ///< limit on the model's memory: on the device where the provider has one
-  std::string precision;                      ///< "fp32", "fp16", "bf16", "int8"; empty: the provider's own; "any": the
-                                              ///< quickest, of variants near enough to the model; "fastest" only
-  double min_cosine = 0.999;                  ///< what a variant must have to be near enough for "any"
-  std::filesystem::path cache_directory;      ///< for compiled engines; empty: none
+  /// "fp32", "fp16", "bf16", "int8", "int8-bf16"; empty: the provider's own; "any": the quickest, of variants near
+  /// enough to the model; "fastest" only.
+  std::string precision;
+  double min_cosine = 0.999;              ///< what a variant must have to be near enough for "any"
+  std::filesystem::path cache_directory;  ///< for compiled engines; empty: none
 
   std::optional<unsigned> intra_threads;  ///< inside an operator; default: the processors this process may use
   std::optional<unsigned> inter_threads;  ///< between operators; default 1

@@ -71,8 +71,8 @@ std::uint64_t memory_size(const Said& said) {
 
 std::string precision(const Said& said) {
   const std::string word = lower(said.text);
-  if (word != "fp32" && word != "fp16" && word != "bf16" && word != "int8" && word != "any") {
-    refuse(said, "fp32, fp16, bf16, int8, any");
+  if (word != "fp32" && word != "fp16" && word != "bf16" && word != "int8" && word != "int8-bf16" && word != "any") {
+    refuse(said, "fp32, fp16, bf16, int8, int8-bf16, any");
   }
   return word;
 }
@@ -271,10 +271,9 @@ void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
       ->group(group);
   verb.add_option("--device", flags.device, "which of the provider's devices, from 0")->group(group);
   verb.add_option("--memory", flags.memory, "limit of the model's memory: 2GB")->group(group);
-  verb.add_option(
-          "--precision", flags.precision,
-          "fp32, fp16, bf16, int8, where the package has a variant of it or the provider can; any: the quickest, "
-          "with --provider fastest")
+  verb.add_option("--precision", flags.precision,
+                  "fp32, fp16, bf16, int8, int8-bf16, where the package has a variant of it or the provider can; any: "
+                  "the quickest, with --provider fastest")
       ->group(group);
   verb.add_option("--min-cosine", flags.min_cosine,
                   "how near to the model a variant has to be for --precision any (default: 0.999)")

@@ -367,8 +367,10 @@ bool read_common_option(const std::string& name, const std::string& value, Commo
     if (!common.memory_bytes) fail("a number of bytes, or a size like 2GB");
   } else if (name == "precision") {
     common.precision = lower(value);
-    static constexpr std::array<std::string_view, 4> known{"fp32", "fp16", "bf16", "int8"};
-    if (std::find(known.begin(), known.end(), common.precision) == known.end()) fail("fp32, fp16, bf16, int8");
+    static constexpr std::array<std::string_view, 5> known{"fp32", "fp16", "bf16", "int8", "int8-bf16"};
+    if (std::find(known.begin(), known.end(), common.precision) == known.end()) {
+      fail("fp32, fp16, bf16, int8, int8-bf16");
+    }
   } else if (name == "cache_directory") {
     common.cache_directory = value;
   } else {

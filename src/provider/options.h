@@ -18,7 +18,7 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 struct CommonOptions {
   std::optional<unsigned> device;             ///< index among the provider's devices
   std::optional<std::uint64_t> memory_bytes;  ///< limit on device memory
-  std::string precision;                      ///< "fp32", "fp16", "bf16", "int8"; empty: the provider's own
+  std::string precision;                      ///< as of LoadOptions, but "any"
   std::string cache_directory;                ///< for compiled engines; empty: none
   std::optional<unsigned> threads;            ///< of the provider's own pool
 };

@@ -313,7 +313,7 @@ std::vector<ProviderRow> make_table() {
        .plugin_name = "GpuxEncoderExecutionProvider",
        .plugins = {"libgpux_encoder_provider"},
        .remedy = "it comes with gpux: lib/gpux/providers beside the program",
-       .options = {{"precision", choice, {"fp32", "bf16", "int8"}}}},
+       .options = {{"precision", choice, {"fp32", "bf16", "int8", "int8-bf16"}}}},
       {.id = "xnnpack",
        .description = "XNNPACK: processors, mobile first",
        .kind = "cpu",

@@ -71,7 +71,8 @@ TEST_P(BatchesIn, LeaveEachTextItsBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Encoder, BatchesIn, testing::Values(Precision::fp32, Precision::bf16, Precision::int8));
+INSTANTIATE_TEST_SUITE_P(Encoder, BatchesIn,
+                         testing::Values(Precision::fp32, Precision::bf16, Precision::int8, Precision::int8_bf16));
 
 }  // namespace
 }  // namespace gpux_encoder

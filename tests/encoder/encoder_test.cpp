@@ -57,7 +57,8 @@ TEST_P(EncoderIn, IsNearFloat32OfTheReferenceAndTheSameElsewhere) {
   const std::vector<float> exact = vectors(Precision::fp32, reference(), 1);
   const std::vector<float> expected = vectors(GetParam(), reference(), 1);
   const double least = GetParam() == Precision::fp32 ? 0.999999 : GetParam() == Precision::bf16 ? 0.999 : 0.99;
-  const double least_elsewhere = GetParam() == Precision::int8 ? 0.999 : 0.9999;
+  const bool has_bytes = GetParam() == Precision::int8 || GetParam() == Precision::int8_bf16;
+  const double least_elsewhere = has_bytes ? 0.999 : 0.9999;
   for (const Kernels* kernels : runnable()) {
     SCOPED_TRACE(std::string(kernels->name));
     const std::vector<float> got = vectors(GetParam(), *kernels, 2);
@@ -68,7 +69,25 @@ TEST_P(EncoderIn, IsNearFloat32OfTheReferenceAndTheSameElsewhere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Encoder, EncoderIn, testing::Values(Precision::fp32, Precision::bf16, Precision::int8));
+INSTANTIATE_TEST_SUITE_P(Encoder, EncoderIn,
+                         testing::Values(Precision::fp32, Precision::bf16, Precision::int8, Precision::int8_bf16));
+
+TEST(Encoder, HasQueriesOfTheLastTwoLayersInBfloat16WhereInt8IsMixed) {
+  const auto precisions_of = [](Precision precision) {
+    std::vector<Precision> found;
+    for (const Layer& layer : small_model(precision).layers) {
+      for (const Linear* linear : {&layer.query_key_value, &layer.attention_out, &layer.widen, &layer.narrow}) {
+        found.push_back(linear->precision());
+      }
+    }
+    return found;
+  };
+  constexpr Precision bytes = Precision::int8, halves = Precision::bf16;
+  EXPECT_EQ(precisions_of(Precision::int8_bf16), (std::vector{bytes, bytes, bytes, bytes,   //
+                                                              halves, bytes, bytes, bytes,  //
+                                                              halves, bytes, bytes, bytes}));
+  EXPECT_EQ(precisions_of(Precision::int8), std::vector(12, bytes));
+}
 
 TEST(Encoder, HasZerosForATextWithoutATokenThatCounts) {
   const Encoder encoder(small_model(Precision::fp32), kernels());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <random>
 #include <string>
 #include <vector>
@@ -162,6 +163,8 @@ TEST(Kernels, WorkOnRowsAsTheMathematicsDoes) {
 
       std::vector<float> gelu = x;
       kernels->gelu(gelu.data(), width);
+      std::vector<float> tanh_gelu = x;
+      kernels->tanh_gelu(tanh_gelu.data(), width);
       std::vector<float> softmax = x;
       kernels->softmax(softmax.data(), width, 0.5F);
       std::vector<float> norm(width);
@@ -177,6 +180,8 @@ TEST(Kernels, WorkOnRowsAsTheMathematicsDoes) {
       }
       for (std::size_t i = 0; i < width; ++i) {
         EXPECT_NEAR(gelu[i], x[i] * (1 + std::erf(x[i] / std::sqrt(2.0))) / 2, 2e-6);
+        const double inside = std::sqrt(2 / std::numbers::pi) * (x[i] + 0.044715 * std::pow(x[i], 3));
+        EXPECT_NEAR(tanh_gelu[i], x[i] * (1 + std::tanh(inside)) / 2, 2e-6);
         EXPECT_NEAR(softmax[i], std::exp(0.5 * x[i]) / sum, 1e-6);
         if (width > 1) {
           EXPECT_NEAR(

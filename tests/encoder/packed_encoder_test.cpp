@@ -89,7 +89,8 @@ TEST_P(Packed, DoesNoHarmWhereItIsDamaged) {
   EXPECT_GT(refused, 20U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, Packed, testing::Values(Precision::fp32, Precision::bf16, Precision::int8));
+INSTANTIATE_TEST_SUITE_P(Precisions, Packed,
+                         testing::Values(Precision::fp32, Precision::bf16, Precision::int8, Precision::int8_bf16));
 
 TEST(Packed, HoldsWhatOnlySomeEncodersHave) {
   PackedEncoder encoder = small(Precision::fp32);

@@ -87,8 +87,8 @@ class EveryFamily : public EncoderProvider, public testing::WithParamInterface<c
 TEST_P(EveryFamily, IsClaimedAndAnswersAsOnTheCpu) {
   const fs::path folder = imported(GetParam());
   const auto expected = vectors(folder, load(folder, "cpu"));
-  for (const auto& [precision, least] :
-       std::vector<std::pair<std::string, double>>{{"fp32", 0.999999}, {"bf16", 0.999}, {"int8", 0.99}}) {
+  for (const auto& [precision, least] : std::vector<std::pair<std::string, double>>{
+           {"fp32", 0.999999}, {"bf16", 0.999}, {"int8", 0.99}, {"int8-bf16", 0.99}}) {
     const Runtime runtime = load(folder, "encoder", precision);
     EXPECT_EQ(runtime.verdict().active.front(), "encoder");
     EXPECT_EQ(runtime.verdict().precision, precision);
@@ -99,7 +99,7 @@ TEST_P(EveryFamily, IsClaimedAndAnswersAsOnTheCpu) {
 // Ids and masks are filled up; what is computed is not.
 TEST_P(EveryFamily, HasTheSameBitsInAnyCompany) {
   const fs::path folder = imported(GetParam());
-  for (const char* precision : {"fp32", "bf16", "int8"}) {
+  for (const char* precision : {"fp32", "bf16", "int8", "int8-bf16"}) {
     SCOPED_TRACE(precision);
     const Runtime runtime = load(folder, "encoder", precision);
     const embedding::SentenceEncoder encoder(embedding::read_sentence_model(folder), runtime);
@@ -150,7 +150,7 @@ TEST_F(EncoderProvider, LeavesOtherModelsToTheCpu) {
 
 TEST_F(EncoderProvider, LetsTextsOfAllLengthsShareRuns) {
   const fs::path folder = imported("bert-cls");
-  for (const char* precision : {"fp32", "bf16", "int8"}) {
+  for (const char* precision : {"fp32", "bf16", "int8", "int8-bf16"}) {
     const Runtime runtime = load(folder, "encoder", precision);
     const embedding::SentenceEncoder encoder(embedding::read_sentence_model(folder), runtime);
     const embedding::TextBatching batching = embedding::find_text_batching(encoder, runtime);
@@ -165,7 +165,7 @@ TEST_F(EncoderProvider, GivesTheSameBitsInSharedRunsOfAllLengths) {
   std::vector<std::string> many;
   for (std::size_t i = 0; i < 300; ++i)
     many.push_back(texts[i % texts.size()] + std::string(i % 90, 'x') + " and more");
-  for (const char* precision : {"fp32", "bf16", "int8"}) {
+  for (const char* precision : {"fp32", "bf16", "int8", "int8-bf16"}) {
     SCOPED_TRACE(precision);
     const embedding::Embedder embedder(embedding::read_sentence_model(folder), load(folder, "encoder", precision));
     EXPECT_NE(embedder.batching(true).padding, nullptr);
@@ -274,7 +274,7 @@ TEST_F(EncoderProvider, RefusesAPrecisionThatItHasNot) {
 TEST_F(EncoderProvider, KeepsWhatItCompiled) {
   for (const char* name : {"bert-cls", "mpnet-mean"}) {
     const fs::path folder = imported(name);
-    for (const char* precision : {"fp32", "bf16", "int8"}) {
+    for (const char* precision : {"fp32", "bf16", "int8", "int8-bf16"}) {
       LoadOptions options;
       options.provider = "encoder";
       options.precision = precision;

@@ -11,7 +11,7 @@
 /// An encoder of random weights that takes no time, and texts for it.
 namespace gpux_encoder {
 
-inline constexpr std::size_t hidden = 64, heads = 2, wide = 96, vocabulary = 50, longest = 40;
+inline constexpr std::size_t hidden = 64, heads = 2, wide = 96, layers = 3, vocabulary = 50, longest = 40;
 
 class Random {
  public:
@@ -47,12 +47,13 @@ inline Weights small_model(Precision precision) {
   weights.positions = random.values(longest * hidden, 0.5F);
   weights.types = random.values(2 * hidden, 0.5F);
   weights.embedding_norm = norm(random);
-  for (int i = 0; i < 2; ++i) {
-    weights.layers.push_back({.query_key_value = linear(random, precision, hidden, 3 * hidden),
-                              .attention_out = linear(random, precision, hidden, hidden),
+  for (std::size_t behind = layers; behind-- > 0;) {
+    const auto [query_key_value, others] = layer_precision(precision, behind);
+    weights.layers.push_back({.query_key_value = linear(random, query_key_value, hidden, 3 * hidden),
+                              .attention_out = linear(random, others, hidden, hidden),
                               .attention_norm = norm(random),
-                              .widen = linear(random, precision, hidden, wide),
-                              .narrow = linear(random, precision, wide, hidden),
+                              .widen = linear(random, others, hidden, wide),
+                              .narrow = linear(random, others, wide, hidden),
                               .output_norm = norm(random),
                               .score_scale = 0.2F});
   }

@@ -162,7 +162,7 @@ TEST(Options, ThatMeanNothingAreRefusedWithWhatWouldDo) {
       {"rocm", "gpu_mem_limit", "much", "a number of bytes, or a size like 2GB"},
       {"openvino", "model_priority", "HIGHEST", "accepted: DEFAULT, LOW, MEDIUM, HIGH"},
       {"cuda", "device", "first", "option 'device' is 'first'; accepted: a number"},
-      {"cuda", "precision", "fp64", "accepted: fp32, fp16, bf16, int8"},
+      {"cuda", "precision", "fp64", "accepted: fp32, fp16, bf16, int8, int8-bf16"},
       {"cuda", "precision", "fp16", "has no counterpart there"},
       {"webgpu", "cache_directory", "/cache", "has no counterpart there"},
       {"cuda", "threads", "4", "has no counterpart there"},
@@ -204,6 +204,7 @@ TEST(CommonOptions, BecomeEachProvidersOwn) {
       {"migraphx", {.precision = "fp16"}, "migraphx_fp16_enable=1"},
       {"qnn", {.precision = "fp16"}, "enable_htp_fp16_precision=1"},
       {"openvino", {.precision = "fp32"}, "precision=FP32"},
+      {"encoder", {.precision = "int8-bf16"}, "precision=int8-bf16"},
       {"openvino", {.precision = "bf16"}, R"(load_config={"CPU":{"INFERENCE_PRECISION_HINT":"bf16"}})"},
       {"tensorrt", {.cache_directory = "/c"}, "trt_engine_cache_enable=1 trt_engine_cache_path=/c"},
       {"tensorrt-rtx", {.cache_directory = "/c"}, "nv_runtime_cache_path=/c"},
@@ -229,6 +230,9 @@ TEST(CommonOptions, WithoutACounterpartAreTold) {
   EXPECT_THAT(resolve("webgpu", {}, {.cache_directory = "/c"}).unenforced, ElementsAre(HasSubstr("cache_directory")));
   EXPECT_THAT(resolve("cpu", {}, {.device = 1}).unenforced, ElementsAre(HasSubstr("device")));
   EXPECT_THAT(resolve("openvino", {}, {.precision = "int8"}).unenforced, ElementsAre(HasSubstr("precision")));
+  for (const char* other : {"cpu", "openvino", "tensorrt", "migraphx", "cuda", "qnn"}) {
+    EXPECT_THAT(resolve(other, {}, {.precision = "int8-bf16"}).unenforced, ElementsAre(HasSubstr("precision")));
+  }
 }
 
 TEST(CommonOptions, GiveWayToTheProvidersOwn) {

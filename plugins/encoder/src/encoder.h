@@ -23,6 +23,14 @@ struct Norm {
 
 enum class Activation : std::uint8_t { gelu, tanh_gelu };
 
+/// Of a layer's products.
+struct LayerPrecision {
+  Precision query_key_value, others;
+};
+
+/// Those of a layer in an encoder of `precision`, where so many layers are behind it.
+LayerPrecision layer_precision(Precision precision, std::size_t layers_behind) noexcept;
+
 struct Layer {
   Linear query_key_value;  ///< beside each other
   Linear attention_out;

@@ -36,7 +36,9 @@ std::optional<Precision> precision_of_session(const OrtSessionOptions* options) 
   if (precision == "fp32") return Precision::fp32;
   if (precision == "bf16") return Precision::bf16;
   if (precision == "int8") return Precision::int8;
-  throw Ort::Exception("option 'precision' is '" + precision + "'; accepted: fp32, bf16, int8", ORT_INVALID_ARGUMENT);
+  if (precision == "int8-bf16") return Precision::int8_bf16;
+  throw Ort::Exception("option 'precision' is '" + precision + "'; accepted: fp32, bf16, int8, int8-bf16",
+                       ORT_INVALID_ARGUMENT);
 }
 
 class Factory : public OrtEpFactory {

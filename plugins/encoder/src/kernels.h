@@ -70,6 +70,8 @@ struct Kernels {
   void (*byte_product)(const ByteProduct&) noexcept;
   /// In place: x * (1 + erf(x / sqrt(2))) / 2.
   void (*gelu)(float* values, std::size_t count) noexcept;
+  /// In place: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.
+  void (*tanh_gelu)(float* values, std::size_t count) noexcept;
   /// In place: exp((x - the largest) * scale), over their sum; `scale` is not negative.
   void (*softmax)(float* values, std::size_t count, float scale) noexcept;
   /// out = (x + residual - mean) / sqrt(variance + epsilon) * gamma + beta; `residual` may be null, `out` be `x`.

@@ -19,6 +19,7 @@ std::size_t depth_of(Precision precision) {
     case Precision::int8:
       return byte_depth;
     case Precision::fp32:
+    case Precision::int8_bf16:
       break;
   }
   return float_depth;
@@ -117,6 +118,8 @@ void Linear::multiply(const Kernels& kernels, const Rows& rows, std::size_t firs
       kernels.byte_product({rows.bytes, padded_inner_, rows.count, padded_inner_, rows.scale, rows.zero, bytes_.data(),
                             column_scale_.data(), column_sum_.data(), bias_.data(), out, out_stride, first_panel,
                             last_panel});
+      return;
+    case Precision::int8_bf16:
       return;
   }
 }

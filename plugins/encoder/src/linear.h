@@ -11,8 +11,8 @@
 namespace gpux_encoder {
 
 /// What is multiplied: float32; bfloat16 added up in float32; or bytes, with a scale for each row and column, added up
-/// exactly.
-enum class Precision : std::uint8_t { fp32, bf16, int8 };
+/// exactly. Of these, int8_bf16 is of encoders only: bytes, but bfloat16 where bytes cost the most.
+enum class Precision : std::uint8_t { fp32, bf16, int8, int8_bf16 };
 
 /// Weights as ONNX has them: row after row of [inner, columns], or [columns, inner] where they are transposed.
 struct PlainWeights {
@@ -29,7 +29,8 @@ struct PlainWeights {
 class Linear {
  public:
   Linear() = default;
-  /// Copies what it is given. `bias` has an entry for each column of all parts, or none.
+  /// Copies what it is given. `precision` is that of a product, not int8_bf16. `bias` has an entry for each column of
+  /// all parts, or none.
   Linear(Precision precision, std::span<const PlainWeights> parts, std::span<const float> bias);
 
   [[nodiscard]] Precision precision() const noexcept { return precision_; }

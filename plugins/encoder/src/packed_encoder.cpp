@@ -29,8 +29,8 @@ struct LinearFields {
     archive(linear.column_sum_);
   }
 
-  static bool is_whole(const Linear& linear, std::size_t inner, std::size_t columns) {
-    if (linear.inner_ != inner || linear.columns_ != columns) return false;
+  static bool is_whole(const Linear& linear, Precision precision, std::size_t inner, std::size_t columns) {
+    if (linear.precision_ != precision || linear.inner_ != inner || linear.columns_ != columns) return false;
     if (linear.padded_inner_ != padded(inner, linear.precision_)) return false;
     const std::size_t all = linear.padded_inner_ * linear.columns(), wide = linear.columns();
     const auto has = [&](Precision precision, const auto& numbers, std::size_t count) {
@@ -223,25 +223,28 @@ bool is_whole(const Norm& norm, std::size_t width) {
   return norm.gamma.size() == width && norm.beta.size() == width;
 }
 
-bool is_whole(const Layer& layer, std::size_t hidden) {
+bool is_whole(const Layer& layer, const LayerPrecision& precision, std::size_t hidden) {
   const std::size_t wide = layer.narrow.inner();
-  return LinearFields::is_whole(layer.query_key_value, hidden, 3 * hidden) &&
-         LinearFields::is_whole(layer.attention_out, hidden, hidden) && is_whole(layer.attention_norm, hidden) &&
-         wide > 0 && LinearFields::is_whole(layer.widen, hidden, wide) &&
-         LinearFields::is_whole(layer.narrow, wide, hidden) && layer.activation <= Activation::tanh_gelu &&
-         is_whole(layer.output_norm, hidden);
+  return LinearFields::is_whole(layer.query_key_value, precision.query_key_value, hidden, 3 * hidden) &&
+         LinearFields::is_whole(layer.attention_out, precision.others, hidden, hidden) &&
+         is_whole(layer.attention_norm, hidden) && wide > 0 &&
+         LinearFields::is_whole(layer.widen, precision.others, hidden, wide) &&
+         LinearFields::is_whole(layer.narrow, precision.others, wide, hidden) &&
+         layer.activation <= Activation::tanh_gelu && is_whole(layer.output_norm, hidden);
 }
 
 // What a run takes for granted.
-bool is_whole(const Weights& weights) {
+bool is_whole(const Weights& weights, Precision precision) {
   constexpr std::size_t largest = std::size_t{1} << 20;
   const std::size_t hidden = weights.hidden, heads = weights.heads, places = weights.relative_places;
   if (hidden == 0 || hidden > largest || heads == 0 || hidden % heads != 0 || places > largest) return false;
   const auto has_rows = [hidden](const Numbers<float>& table) { return table.size() % hidden == 0; };
   if (!has_rows(weights.words) || !has_rows(weights.positions) || !has_rows(weights.types)) return false;
   if (weights.relative.size() != heads * places * places || weights.pooling > Pooling::mean) return false;
-  const auto layer_is_whole = [hidden](const Layer& layer) { return is_whole(layer, hidden); };
-  return is_whole(weights.embedding_norm, hidden) && std::ranges::all_of(weights.layers, layer_is_whole);
+  std::size_t layers_behind = weights.layers.size();
+  return is_whole(weights.embedding_norm, hidden) && std::ranges::all_of(weights.layers, [&](const Layer& layer) {
+           return is_whole(layer, layer_precision(precision, --layers_behind), hidden);
+         });
 }
 
 }  // namespace
@@ -255,7 +258,8 @@ PackedEncoder read(std::span<const std::byte> bytes, const std::shared_ptr<const
   PackedEncoder encoder;
   Reader reader(bytes, keeper);
   visit(reader, encoder);
-  if (!reader.is_at_end() || encoder.precision > Precision::int8 || !is_whole(encoder.weights)) {
+  if (!reader.is_at_end() || encoder.precision > Precision::int8_bf16 ||
+      !is_whole(encoder.weights, encoder.precision)) {
     throw std::runtime_error("it is damaged");
   }
   return encoder;

@@ -272,6 +272,7 @@ constexpr Kernels kernels_of(std::string_view name, bool (*can_run)() noexcept) 
           .half_product = product_of<Halves>,
           .byte_product = product_of<Bytes>,
           .gelu = gelu_rows,
+          .tanh_gelu = tanh_gelu_rows,
           .softmax = softmax_row,
           .layer_norm = layer_norm_row,
           .to_half = to_half_row,

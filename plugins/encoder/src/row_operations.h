@@ -46,6 +46,17 @@ void gelu_rows(float* values, std::size_t count) noexcept {
   }
 }
 
+// (1 + tanh(y)) / 2 is 1 / (1 + exp(-2 * y)).
+void tanh_gelu_rows(float* values, std::size_t count) noexcept {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) {
+    const float x = values[i];
+    const float twice = 1.59576912F * (x + 0.044715F * x * x * x);
+    const float power = exp_of_negative(twice < 0 ? twice : -twice);
+    values[i] = x * (twice < 0 ? power : 1.0F) / (1.0F + power);
+  }
+}
+
 void softmax_row(float* values, std::size_t count, float scale) noexcept {
   float largest = values[0];
 #pragma omp simd reduction(max : largest)

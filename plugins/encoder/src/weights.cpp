@@ -110,11 +110,12 @@ Weights weights_of(const Found& found, Precision precision) {
   weights.hidden_keys = found.mask.keys;
   weights.mask_from_front = found.mask.from_front;
   for (const FoundLayer& layer : found.layers) {
-    weights.layers.push_back({.query_key_value = linear_of({&layer.query, &layer.key, &layer.value}, precision),
-                              .attention_out = linear_of({&layer.attention_out}, precision),
+    const auto [query_key_value, others] = layer_precision(precision, found.layers.size() - weights.layers.size() - 1);
+    weights.layers.push_back({.query_key_value = linear_of({&layer.query, &layer.key, &layer.value}, query_key_value),
+                              .attention_out = linear_of({&layer.attention_out}, others),
                               .attention_norm = norm_of(layer.attention_norm),
-                              .widen = linear_of({&layer.widen}, precision),
-                              .narrow = linear_of({&layer.narrow}, precision),
+                              .widen = linear_of({&layer.widen}, others),
+                              .narrow = linear_of({&layer.narrow}, others),
                               .activation = layer.activation,
                               .output_norm = norm_of(layer.output_norm),
                               .score_scale = layer.score_scale});
