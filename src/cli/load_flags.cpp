@@ -130,9 +130,7 @@ void read_provider_options(const LoadFlags& flags, LoadOptions& options) {
 }
 
 std::vector<std::string> plugin_names(std::span<const ProviderLibrary> given) {
-  std::vector<std::string> names;
-  for (const provider::PluginFile& plugin : provider::find_plugins(given)) names.push_back(plugin.name);
-  return names;
+  return provider::own_names(provider::find_plugins(given));
 }
 
 // An unknown name is a mistake of whoever wrote it: 2 for a flag or variable, 3 for gpux.yml.

@@ -39,7 +39,7 @@ struct Machine {
 
 Machine find_machine(const LoadOptions& options) {
   Machine machine{ort::find_cores(), provider::find_plugins(options.provider_libraries), {}};
-  for (const provider::PluginFile& plugin : machine.plugins) machine.plugin_names.push_back(plugin.name);
+  machine.plugin_names = provider::own_names(machine.plugins);
   return machine;
 }
 
