@@ -462,7 +462,12 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
   if (memory && !apply_memory(row, *memory, options) && own.memory_bytes) {
     refuse(row, "memory", "has no counterpart there; set gpu.memory, which is measured after loading");
   }
-  if (own.precision.empty()) options.precisions = precisions_of(row, options);
+  if (own.precision.empty()) {
+    options.precisions = precisions_of(row, options);
+    // Of a plugin's devices nothing is known before it is opened: a graphics card would take this one.
+    const bool any_device = as_plugin && devices.empty() && !has(options, "device_type");
+    if (row.id == "openvino" && any_device && !options.precisions.empty()) options.precisions.emplace_back("fp16");
+  }
   set_precision(row, own.precision, common.precision, options);
   const std::string& cache = own.cache_directory.empty() ? common.cache_directory : own.cache_directory;
   apply("cache_directory", !own.cache_directory.empty(), !common.cache_directory.empty(),

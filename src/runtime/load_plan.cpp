@@ -225,12 +225,16 @@ std::string tell_times(const FastestChoice& choice) {
   return fmt::format("{} a run: {}", choice.remembered ? "measured before" : "measured", join(times));
 }
 
-// What becomes of providers themselves is told as their attempts.
+// What becomes of providers themselves is told as their attempts, and not again.
 void tell_refused(const Fastest& fastest, Verdict& verdict) {
+  std::string own_failure;
   for (std::size_t i = 0; i < fastest.candidates.size(); ++i) {
     const Timing& timing = fastest.choice.timings[i];
-    if (timing.failure.empty() || fastest.candidates[i].name == fastest.candidates[i].provider.id) continue;
-    verdict.notes.push_back(fmt::format("not {}: {}", timing.candidate, timing.failure));
+    if (fastest.candidates[i].name == fastest.candidates[i].provider.id) {
+      own_failure = timing.failure;
+    } else if (timing.failure != own_failure && !timing.failure.empty()) {
+      verdict.notes.push_back(fmt::format("not {}: {}", timing.candidate, timing.failure));
+    }
   }
 }
 

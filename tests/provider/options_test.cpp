@@ -256,6 +256,11 @@ TEST(Precisions, AreWhatAProviderCanBeToldBesideWhatIsSaid) {
                         {"webgpu", {}, {}},
                         {"cpu", {}, {}}};
   for (const Case& c : cases) EXPECT_EQ(resolve(c.provider, c.given).precisions, c.precisions) << c.provider;
+  // What a plugin's devices are is known once it is open.
+  const std::vector<std::string> either{"fp32", "bf16", "fp16"}, processor{"fp32", "bf16"};
+  EXPECT_EQ(resolve("openvino", {}, {}, true).precisions, either);
+  EXPECT_EQ(resolve("openvino", {{"device_type", "CPU"}}, {}, true).precisions, processor);
+  EXPECT_EQ(resolve("openvino", {}, {}, true, {{.kind = "cpu", .name = {}, .vendor = {}}}).precisions, processor);
 }
 
 TEST(CommonOptions, GiveWayToTheProvidersOwn) {
