@@ -38,12 +38,13 @@ void measure_candidate(const BenchFlags& flags, const OpenModel& model, const Be
                        const Context& context) {
   const Runtime runtime = model.load();
   const VariantSamples samples = samples_at_hand(flags.samples_of, runtime);
-  std::optional<runtime::Agreement> agreement;
+  Json more{{"measured_on", samples.what}};
   if (flags.compare) {
     const runtime::Answers expected = runtime::answers_on_cpu(flags.samples_of, samples.ask, model.settings.options);
-    agreement = runtime::agreement(expected, samples.ask(runtime));
+    const runtime::Agreement agreement = runtime::agreement(expected, samples.ask(runtime));
+    more["agreement"] = {{"mean_cosine", agreement.mean}, {"least_cosine", agreement.least}};
   }
-  print_benchmark(context, runtime, samples.typical(runtime), options, flags.output, agreement ? &*agreement : nullptr);
+  print_benchmark(context, runtime, samples.typical(runtime), options, flags.output, more);
 }
 
 void measure_here(const BenchFlags& flags, const Context& context) {

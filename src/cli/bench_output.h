@@ -11,7 +11,6 @@
 #include "cli/command.h"
 #include "gpux/benchmark.h"
 #include "gpux/runtime.h"
-#include "runtime/precision_gate.h"
 
 namespace gpux::cli {
 
@@ -24,9 +23,10 @@ inline CLI::Range run_counts() {
 nlohmann::ordered_json benchmark_json(const BenchmarkResult& result, const Verdict& verdict, std::uint64_t batch);
 
 /// Measures once, with progress on a terminal, and prints a table or JSON; to `file` as JSON instead where it is not
-/// empty. `agreement` is put into the JSON; may be null.
+/// empty. `more` are members of the JSON beside.
 void print_benchmark(const Context& context, const Runtime& runtime, const NamedValues& inputs,
-                     BenchmarkOptions options, const std::string& file, const runtime::Agreement* agreement = nullptr);
+                     BenchmarkOptions options, const std::string& file,
+                     const nlohmann::ordered_json& more = nlohmann::ordered_json::object());
 
 /// Prints measurements side by side likewise. Each is what benchmark_json() gives, or {"provider", "error":
 /// {"message"}}.

@@ -140,7 +140,7 @@ std::optional<VariantSamples> vector_samples(const fs::path& onnx_file, const Ru
   }
 }
 
-// Tokens of recorded texts, or of pairs of them; none where the model takes other inputs beside.
+// Tokens of recorded texts, or of pairs where the task takes those; none where the model takes other inputs beside.
 std::vector<NamedValues> token_samples(const fs::path& onnx_file, const Signature& signature) {
   std::vector<NamedValues> items;
   try {
@@ -151,6 +151,7 @@ std::vector<NamedValues> token_samples(const fs::path& onnx_file, const Signatur
     for (std::size_t i = 0; i < texts.size(); ++i) {
       NamedValues given;
       for (const SignatureEntry& entry : pipeline.text_inputs()) {
+        if (!entry.required) continue;
         if (entry.type.element != ElementType::string) return {};
         const std::string_view text = texts[(i + given.size()) % texts.size()];
         given.emplace_back(entry.name, Tensor::of_strings({1}, {std::string(text)}));
@@ -159,6 +160,18 @@ std::vector<NamedValues> token_samples(const fs::path& onnx_file, const Signatur
     }
   } catch (const Error& error) {
     log::debug("{} is not given texts: {}", onnx_file.string(), error.message());
+    items.clear();
+  }
+  return items;
+}
+
+// What lies beside the model may be another one's.
+std::vector<NamedValues> data_set_samples(const fs::path& onnx_file, const Signature& signature) {
+  std::vector<NamedValues> items;
+  try {
+    for (DataSet& set : recorded_data_sets(onnx_file.parent_path(), signature)) items.push_back(std::move(set.inputs));
+  } catch (const Error& error) {
+    log::debug("{} is not given the data sets beside it: {}", onnx_file.string(), error.message());
     items.clear();
   }
   return items;
@@ -179,9 +192,9 @@ VariantSamples samples_at_hand(const fs::path& onnx_file, const Runtime& runtime
   if (auto items = token_samples(onnx_file, signature); !items.empty()) {
     return samples_of(std::move(items), "recorded texts");
   }
-  std::vector<NamedValues> items;
-  for (DataSet& set : recorded_data_sets(onnx_file.parent_path(), signature)) items.push_back(std::move(set.inputs));
-  if (!items.empty()) return samples_of(std::move(items), "recorded data sets");
+  if (auto items = data_set_samples(onnx_file, signature); !items.empty()) {
+    return samples_of(std::move(items), "recorded data sets");
+  }
   return samples_of(made_up_samples(signature), "made up inputs");
 }
 

@@ -27,7 +27,7 @@ VariantSamples variant_samples(const std::string& texts, const std::string& plac
 
 /// What there is for a model that nobody gives samples of: recorded texts where it reads some, as vectors where it
 /// makes them; else the data sets beside it, else inputs that are made up. `runtime` holds the model, or one that takes
-/// and gives the same. Errors invalid_input, storage.
+/// and gives the same. Error invalid_input where nothing can be made up.
 VariantSamples samples_at_hand(const std::filesystem::path& onnx_file, const Runtime& runtime);
 
 }  // namespace gpux::cli

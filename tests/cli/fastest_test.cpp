@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "cli/program.h"
+#include "pipeline/task_folder.h"
 
 namespace gpux::test {
 namespace {
@@ -114,6 +115,34 @@ TEST_F(FastestEncoder, RefusesPrecisionsThatAreTooFarOff) {
   EXPECT_THAT(embed({"--precision", "any", "--min-cosine", between}).err,
               AllOf(HasSubstr("not encoder in int8: mean cosine 0.99"), HasSubstr("encoder in bf16 "),
                     Not(HasSubstr("not encoder in bf16"))));
+}
+
+// What `fastest` asks of processes of its own.
+TEST_F(FastestEncoder, MeasuresModelsOnWhatTheyAreFor) {
+  const auto measured = [&](const std::string& model, const Words& more) {
+    Words words{"bench", model, "--samples-of", model, "--compare", "--runs", "1", "--warmup", "0", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = gpux_.run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.json();
+  };
+  for (const auto& [name, what] : std::map<std::string, std::string>{
+           {"", "64 recorded texts"}, {"classify-bert", "recorded texts"}, {"rank-mpnet", "recorded texts"}}) {
+    const std::string source =
+        name.empty() ? GPUX_SOURCE_DIR "/tests/embedding/references/bert-cls" : write_task_folder(gpux_.folder(), name);
+    const std::string folder = gpux_.folder().path() / ("made-" + name);
+    ASSERT_EQ(gpux_.run({"import", source, "-o", folder}).code, 0) << name;
+    const Json said = measured(folder + "/model.onnx", {"--provider", "encoder,", "--precision", "int8"});
+    EXPECT_EQ(said.at("verdict").at("active").at(0), "encoder") << name;
+    EXPECT_EQ(said.at("verdict").at("precision"), "int8") << name;
+    EXPECT_EQ(said.at("measured_on"), what) << name;
+    EXPECT_GT(said.at("agreement").at("mean_cosine"), 0.9) << name;
+    EXPECT_LT(said.at("agreement").at("mean_cosine"), 1) << name;
+    EXPECT_LE(said.at("agreement").at("least_cosine"), said.at("agreement").at("mean_cosine")) << name;
+  }
+  const Json other = measured(model("matmul_chain.onnx"), {"--provider", "cpu"});
+  EXPECT_EQ(other.at("measured_on"), "made up inputs");
+  EXPECT_EQ(other.at("agreement").at("mean_cosine"), 1);
 }
 
 TEST_F(FastestEncoder, ListsAndNamesWhatTheProviderIs) {
