@@ -68,10 +68,10 @@ struct LoadOptions {
 
   std::optional<unsigned> device;             ///< index among the provider's devices
   std::optional<std::uint64_t> memory_bytes;  ///< limit on the model's memory: on the device where the provider has one
-  /// "fp32", "fp16", "bf16", "int8", "int8-bf16"; empty: the provider's own; "any": the quickest, of variants near
-  /// enough to the model; "fastest" only.
+  /// "fp32", "fp16", "bf16", "int8", "int8-bf16"; empty: the provider's own, and with "fastest" the model's; "any": the
+  /// quickest, of a provider's own precisions and of variants near enough to the model; "fastest" only.
   std::string precision;
-  double min_cosine = 0.999;              ///< what a variant must have to be near enough for "any"
+  double min_cosine = 0.999;              ///< what a precision must have to be near enough for "any"
   std::filesystem::path cache_directory;  ///< for compiled engines; empty: none
 
   std::optional<unsigned> intra_threads;  ///< inside an operator; default: the processors this process may use

@@ -12,7 +12,9 @@
 #include "cli/open_model.h"
 #include "cli/scratch_folder.h"
 #include "cli/synthetic_flags.h"
+#include "cli/variant_samples.h"
 #include "gpux/error.h"
+#include "runtime/precision_gate.h"
 
 namespace gpux::cli {
 namespace {
@@ -27,13 +29,31 @@ struct BenchFlags {
   std::vector<std::string> providers;
   std::uint64_t runs = 100, warmup = 10;
   std::optional<double> seconds;
+  std::string samples_of;  // the model that `model` is, or is a variant of: what `fastest` measures
+  bool compare = false;    // with that model's answers on the CPU
 };
+
+// As `fastest` asks for it in processes of its own.
+void measure_candidate(const BenchFlags& flags, const OpenModel& model, const BenchmarkOptions& options,
+                       const Context& context) {
+  const Runtime runtime = model.load();
+  const VariantSamples samples = samples_at_hand(flags.samples_of, runtime);
+  Json more{{"measured_on", samples.what}};
+  if (flags.compare) {
+    const runtime::Answers expected = runtime::answers_on_cpu(flags.samples_of, samples.ask, model.settings.options);
+    const runtime::Agreement agreement = runtime::agreement(expected, samples.ask(runtime));
+    more["agreement"] = {{"mean_cosine", agreement.mean}, {"least_cosine", agreement.least}};
+  }
+  print_benchmark(context, runtime, samples.typical(runtime), options, flags.output, more);
+}
 
 void measure_here(const BenchFlags& flags, const Context& context) {
   if (given(flags.inputs) && !flags.synthetic.dimensions.empty()) {
     throw Error(ErrorCode::usage, "--dim is for made up inputs, and --input gives others: use one of them");
   }
   OpenModel model = open_model(flags.model, flags.config, flags.load, "");
+  const BenchmarkOptions options{.runs = flags.runs, .warmup_runs = flags.warmup, .seconds = flags.seconds};
+  if (!flags.samples_of.empty()) return measure_candidate(flags, model, options, context);
   runtime::Items inputs;
   if (given(flags.inputs)) {
     model.open_inputs();
@@ -42,8 +62,7 @@ void measure_here(const BenchFlags& flags, const Context& context) {
     inputs.items.push_back(make_inputs(flags.synthetic, model.info.signature));
   }
   if (inputs.is_list) throw Error(ErrorCode::usage, "bench measures one input, not a list");
-  print_benchmark(context, model.load(), model.own_inputs(inputs.items.front()),
-                  {.runs = flags.runs, .warmup_runs = flags.warmup, .seconds = flags.seconds}, flags.output);
+  print_benchmark(context, model.load(), model.own_inputs(inputs.items.front()), options, flags.output);
 }
 
 Json failed_result(const std::string& provider, const Error& error) {
@@ -124,6 +143,8 @@ void add_bench(CLI::App& program, Context& context) {
   add_synthetic_flags(*verb, flags->synthetic);
   verb->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
+  verb->add_option("--samples-of", flags->samples_of)->group("");
+  verb->add_flag("--compare", flags->compare)->group("");
   add_load_flags(*verb, flags->load, false);
   verb->callback([flags, verb, &context] { measure(*flags, *verb, context); });
 }

@@ -143,11 +143,12 @@ void draw_progress(const Context& context, double done, std::string_view what) {
 }
 
 void print_benchmark(const Context& context, const Runtime& runtime, const NamedValues& inputs,
-                     BenchmarkOptions options, const std::string& file) {
+                     BenchmarkOptions options, const std::string& file, const Json& more) {
   options.progress = [&](double done) { draw_progress(context, done, "measuring"); };
   const BenchmarkResult result = runtime.benchmark(inputs, options);
   say(context, to_line(runtime.verdict()));
-  const Json json = benchmark_json(result, runtime.verdict(), batch_of(runtime.info().signature, inputs));
+  Json json = benchmark_json(result, runtime.verdict(), batch_of(runtime.info().signature, inputs));
+  json.update(more);
   print(context, json, {json}, file);
 }
 

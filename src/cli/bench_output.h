@@ -23,9 +23,10 @@ inline CLI::Range run_counts() {
 nlohmann::ordered_json benchmark_json(const BenchmarkResult& result, const Verdict& verdict, std::uint64_t batch);
 
 /// Measures once, with progress on a terminal, and prints a table or JSON; to `file` as JSON instead where it is not
-/// empty.
+/// empty. `more` are members of the JSON beside.
 void print_benchmark(const Context& context, const Runtime& runtime, const NamedValues& inputs,
-                     BenchmarkOptions options, const std::string& file);
+                     BenchmarkOptions options, const std::string& file,
+                     const nlohmann::ordered_json& more = nlohmann::ordered_json::object());
 
 /// Prints measurements side by side likewise. Each is what benchmark_json() gives, or {"provider", "error":
 /// {"message"}}.

@@ -130,9 +130,7 @@ void read_provider_options(const LoadFlags& flags, LoadOptions& options) {
 }
 
 std::vector<std::string> plugin_names(std::span<const ProviderLibrary> given) {
-  std::vector<std::string> names;
-  for (const provider::PluginFile& plugin : provider::find_plugins(given)) names.push_back(plugin.name);
-  return names;
+  return provider::own_names(provider::find_plugins(given));
 }
 
 // An unknown name is a mistake of whoever wrote it: 2 for a flag or variable, 3 for gpux.yml.
@@ -276,7 +274,7 @@ void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
                   "the quickest, with --provider fastest")
       ->group(group);
   verb.add_option("--min-cosine", flags.min_cosine,
-                  "how near to the model a variant has to be for --precision any (default: 0.999)")
+                  "how near to the model's the answers in a precision have to be for --precision any (default: 0.999)")
       ->group(group);
   verb.add_option("--cache-dir", flags.cache_directory, "where the provider keeps compiled engines")->group(group);
   verb.add_option("--threads", flags.intra_threads, "threads inside an operator (default: processors of this process)")
@@ -323,7 +321,7 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   if (!flags.min_cosine.empty()) {
     options.min_cosine = min_cosine_from(flags.min_cosine);
     if (options.precision != "any") {
-      throw Error(ErrorCode::usage, "--min-cosine says which variants --precision any may choose: give that too");
+      throw Error(ErrorCode::usage, "--min-cosine says which precisions --precision any may choose: give that too");
     }
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,8 @@ namespace gpux::cli {
 struct VariantSamples {
   runtime::Ask ask;
   std::string what;  ///< "64 recorded texts"
+  /// The inputs of one of them, of middling length.
+  std::function<NamedValues(const Runtime&)> typical;
 };
 
 /// Those of `place` (--samples: a folder with test_data_set_*, an .npz file, JSON lines) where it is given; else, of a
@@ -21,5 +24,10 @@ struct VariantSamples {
 VariantSamples variant_samples(const std::string& texts, const std::string& place,
                                const std::filesystem::path& onnx_file,
                                const std::optional<embedding::SentenceModel>& sentences);
+
+/// What there is for a model that nobody gives samples of: recorded texts where it reads some, as vectors where it
+/// makes them; else the data sets beside it, else inputs that are made up. `runtime` holds the model, or one that takes
+/// and gives the same. Error invalid_input where nothing can be made up.
+VariantSamples samples_at_hand(const std::filesystem::path& onnx_file, const Runtime& runtime);
 
 }  // namespace gpux::cli

@@ -322,6 +322,24 @@ bool apply_precision(const ProviderRow& row, const std::string& precision, Resol
   return false;
 }
 
+bool needs_calibration(const ProviderRow& row, std::string_view precision) {
+  return precision == "int8" && (find_option(row, "trt_int8_calibration_table_name") != nullptr ||
+                                 find_option(row, "migraphx_int8_calibration_table_name") != nullptr);
+}
+
+// What is left to choose beside what was said by the provider's own names.
+std::vector<std::string> precisions_of(const ProviderRow& row, const ResolvedOptions& options) {
+  std::vector<std::string> precisions;
+  for (const char* precision : {"fp32", "fp16", "bf16", "int8", "int8-bf16"}) {
+    ResolvedOptions with = options;
+    if (needs_calibration(row, precision) || !apply_precision(row, precision, with)) continue;
+    const bool is_open = with.passed.size() != options.passed.size();
+    if (is_open || std::string_view(precision) == "fp32") precisions.emplace_back(precision);
+  }
+  if (precisions.size() < 2) precisions.clear();
+  return precisions;
+}
+
 bool apply_cache(const ProviderRow& row, const std::string& folder, ResolvedOptions& options) {
   if (row.id == "tensorrt") {
     put_unless_said(options, "trt_engine_cache_enable", "1");
@@ -344,6 +362,25 @@ bool apply_threads(const ProviderRow& row, unsigned threads, ResolvedOptions& op
     return true;
   }
   return false;
+}
+
+// `own` was given for just this provider, `common` for all.
+void set_precision(const ProviderRow& row, const std::string& own, const std::string& common,
+                   ResolvedOptions& options) {
+  const std::string& precision = own.empty() ? common : own;
+  if (precision.empty()) return;
+  const std::string others = join(precisions_of(row, options));
+  if (apply_precision(row, precision, options)) {
+    options.precision = precision;
+  } else if (!own.empty()) {
+    refuse(row, "precision",
+           others.empty() ? "has no counterpart there" : fmt::format("is '{}'; accepted: {}", precision, others));
+  } else if (others.empty()) {
+    options.unenforced.push_back(fmt::format("{}: precision has no counterpart there and is not enforced", row.id));
+  } else {
+    options.unenforced.push_back(
+        fmt::format("{} computes in {}, not in {}: precision is not enforced", row.id, others, precision));
+  }
 }
 
 }  // namespace
@@ -427,12 +464,13 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
   if (memory && !apply_memory(row, *memory, options) && own.memory_bytes) {
     refuse(row, "memory", "has no counterpart there; set gpu.memory, which is measured after loading");
   }
-  const std::string& precision = own.precision.empty() ? common.precision : own.precision;
-  apply("precision", !own.precision.empty(), !common.precision.empty(), [&] {
-    if (!apply_precision(row, precision, options)) return false;
-    options.precision = precision;
-    return true;
-  });
+  if (own.precision.empty()) {
+    options.precisions = precisions_of(row, options);
+    // Of a plugin's devices nothing is known before it is opened: a graphics card would take this one.
+    const bool any_device = as_plugin && devices.empty() && !has(options, "device_type");
+    if (row.id == "openvino" && any_device && !options.precisions.empty()) options.precisions.emplace_back("fp16");
+  }
+  set_precision(row, own.precision, common.precision, options);
   const std::string& cache = own.cache_directory.empty() ? common.cache_directory : own.cache_directory;
   apply("cache_directory", !own.cache_directory.empty(), !common.cache_directory.empty(),
         [&] { return apply_cache(row, cache, options); });

@@ -29,6 +29,8 @@ struct ResolvedOptions {
   std::vector<std::string> notes;       ///< translated: old name → new name
   std::vector<std::string> unenforced;  ///< common options that have no counterpart there, as sentences
   std::string precision;                ///< that the provider was told to use; empty: none
+  std::vector<std::string> precisions;  ///< that it could be told to compute a float32 model in, "fp32" among them,
+                                        ///< without more from the user; empty where there is no choice
   bool memory_limited = false;          ///< the provider enforces memory_bytes itself
   std::optional<unsigned> device;       ///< plugins: which device, counted among the provider's
 };

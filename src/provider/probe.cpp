@@ -305,6 +305,17 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given) {
   return plugins;
 }
 
+std::vector<std::string> own_names(std::span<const PluginFile> plugins) {
+  std::vector<std::string> names;
+  for (const PluginFile& plugin : plugins) {
+    const bool stands_for_row = std::any_of(table().begin(), table().end(), [&](const ProviderRow& row) {
+      return plugin.name == row.id || (plugin.origin != given_origin && brings(plugin, row));
+    });
+    if (!stands_for_row) names.push_back(plugin.name);
+  }
+  return names;
+}
+
 std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,
                                    std::span<const PluginFile> plugins) {
   std::vector<ProviderReport> reports;

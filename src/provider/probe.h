@@ -22,6 +22,9 @@ struct PluginFile {
 /// (onnxruntime_ep_*). A library is listed once. Error not_found where one of `given` is not there.
 std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given);
 
+/// What a request may name beside the table: each plugin that stands for no row of it, or was given another name.
+std::vector<std::string> own_names(std::span<const PluginFile> plugins);
+
 /// Where Python packages put the vendors' own libraries (nvidia/*/lib, tensorrt_libs), where no loader looks.
 std::vector<std::filesystem::path> vendor_library_folders();
 

@@ -47,9 +47,7 @@ std::vector<ProviderReport> ProviderManager::providers() const {
 
 std::vector<std::string> ProviderManager::select(std::string_view request_text) const {
   const std::vector<provider::PluginFile> plugins = provider::find_plugins(libraries_);
-  std::vector<std::string> own_names;
-  for (const provider::PluginFile& plugin : plugins) own_names.push_back(plugin.name);
-  const provider::Request request = provider::parse_request(request_text, own_names);
+  const provider::Request request = provider::parse_request(request_text, provider::own_names(plugins));
   const provider::System system = provider::this_system();
   const std::vector<ProviderReport> reports = report(provider::order_of(request, system), plugins);
   return provider::select(request, reports, system).chosen();

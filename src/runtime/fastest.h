@@ -13,16 +13,43 @@
 
 namespace gpux::runtime {
 
-/// How long a run of the model takes on one provider, or why that is not known.
-struct Timing {
-  std::string provider;
-  std::optional<double> milliseconds;
-  std::string failure;  ///< one sentence; empty where measured
+/// One way to run the model that may be the quickest.
+struct FastestCandidate {
+  std::string name;  ///< "encoder", or "encoder in int8"
+  ProviderReport provider;
+  std::string precision;                      ///< that the provider is told to compute in; empty: it is told nothing
+  const PrecisionVariant* variant = nullptr;  ///< what it runs instead of the model
+  bool is_compared = false;                   ///< its answers have to be near enough to the model's on the CPU
+  std::string refusal;                        ///< why it is not even timed; may be empty
 };
+
+/// What `any` may choose from beside the provider itself.
+struct PrecisionChoice {
+  std::vector<std::string> precisions;  ///< of the provider's own, as ResolvedOptions::precisions
+  bool is_float32 = false;              ///< the model
+  bool can_compare = true;              ///< there is a program that does
+};
+
+/// The ways to run a model on this provider: one in the precision that `options` ask for, the model's own where they
+/// ask for none; with "any" also one in each other precision that the provider can compute in, or that there is a
+/// variant for. Points into the options. Pure.
+std::vector<FastestCandidate> candidates_on(const ProviderReport& provider, const PrecisionChoice& choice,
+                                            const LoadOptions& options);
+
+/// How long a run of the model takes one way, or why that is not known or does not count.
+struct Timing {
+  std::string candidate;
+  std::optional<double> milliseconds;
+  std::string failure;                     ///< one sentence; empty where measured
+  std::optional<double> mean_cosine = {};  ///< of its answers to the model's on the CPU, where they were compared
+};
+
+/// The timing without its time where its answers are not near enough. Pure.
+Timing held_to(double min_cosine, Timing timing);
 
 /// What the timings say.
 struct FastestChoice {
-  std::string provider;  ///< empty where nothing could be measured
+  std::string candidate;  ///< empty where nothing could be measured
   std::vector<Timing> timings;
   bool remembered = false;  ///< read from an earlier load, not measured now
 };
@@ -31,25 +58,27 @@ struct FastestChoice {
 std::string fastest_of(std::span<const Timing> timings);
 
 /// Under what a choice is kept: the model's content, this machine, the options that matter for speed, and each
-/// candidate's libraries with their size and date, as 64 hexadecimal digits. Reads the whole model file.
+/// candidate's libraries with their size and date, its precision and its variant's content, as 64 hexadecimal digits.
+/// Reads the whole model file.
 std::string fastest_key(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
-                        std::span<const ProviderReport> candidates);
+                        std::span<const FastestCandidate> candidates);
 
-using Measure = std::function<Timing(const ProviderReport& candidate)>;
+using Measure = std::function<Timing(const FastestCandidate& candidate)>;
 
 /// Takes the choice from `file` where it holds one for these candidates, else measures each in turn and keeps the
 /// result there. A choice that cannot be kept is made all the same.
-FastestChoice choose_fastest(std::span<const ProviderReport> candidates, const std::filesystem::path& file,
+FastestChoice choose_fastest(std::span<const FastestCandidate> candidates, const std::filesystem::path& file,
                              const Measure& measure);
 
 /// The gpux program: this one, or bin/gpux of the folder this library is installed in. Empty where there is none.
 std::filesystem::path find_program();
 
-/// Times the candidate in a child process of `program`, since a process has one ONNX Runtime only.
+/// Times the candidate in a child process of `program`, since a process has one ONNX Runtime only, and compares it
+/// where that is asked for.
 Timing time_in_child(const std::filesystem::path& program, const std::filesystem::path& model,
-                     const LoadOptions& options, const ProviderReport& candidate);
+                     const LoadOptions& options, const FastestCandidate& candidate);
 
-/// Times the candidate in this process, whose ONNX Runtime is open.
-Timing time_here(const std::filesystem::path& model, const LoadOptions& options, const ProviderReport& candidate);
+/// Times the candidate in this process, whose ONNX Runtime is open. It is not compared.
+Timing time_here(const std::filesystem::path& model, const LoadOptions& options, const FastestCandidate& candidate);
 
 }  // namespace gpux::runtime

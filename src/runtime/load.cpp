@@ -1,7 +1,6 @@
 #include "runtime/load.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -216,29 +215,6 @@ OptimizedGraph written_graph(const Plan& plan, const LoadOptions& options, ort::
                             failure.message()));
   }
   return graph;
-}
-
-// What most of the model's weights are.
-std::string precision_of(const ModelInfo& info) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> names{{{"float32", "fp32"},
-                                                                                        {"float64", "fp64"},
-                                                                                        {"float16", "fp16"},
-                                                                                        {"bfloat16", "bf16"},
-                                                                                        {"int8", "int8"},
-                                                                                        {"uint8", "int8"},
-                                                                                        {"int4", "int4"},
-                                                                                        {"uint4", "int4"},
-                                                                                        {"int2", "int2"},
-                                                                                        {"uint2", "int2"}}};
-  std::string precision;
-  std::uint64_t most = 0;
-  for (const auto& [type, name] : names) {
-    const auto found = info.parameter_types.find(std::string(type));
-    if (found == info.parameter_types.end() || found->second <= most) continue;
-    most = found->second;
-    precision = name;
-  }
-  return precision;
 }
 
 // Names what runs, and says where that is not what was asked for.

@@ -1,12 +1,12 @@
 #include "runtime/load_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/home.h"
-#include "base/sha256.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "ort/core.h"
@@ -39,7 +39,7 @@ struct Machine {
 
 Machine find_machine(const LoadOptions& options) {
   Machine machine{ort::find_cores(), provider::find_plugins(options.provider_libraries), {}};
-  for (const provider::PluginFile& plugin : machine.plugins) machine.plugin_names.push_back(plugin.name);
+  machine.plugin_names = provider::own_names(machine.plugins);
   return machine;
 }
 
@@ -170,63 +170,72 @@ Plan make_plan(const Request& request, const Machine& machine, const LoadOptions
   return plan;
 }
 
-// A choice depends on the variants that it is made from.
-std::string key_of(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
-                   std::span<const ProviderReport> candidates, std::span<const PrecisionVariant* const> variants) {
-  std::string key = fastest_key(model, info, options, candidates);
-  for (const PrecisionVariant* variant : variants) key = sha256_of(key + sha256_of_file(variant->file));
-  return key;
+// The precisions that a provider could be told, where its options are in order.
+std::vector<std::string> precisions_of(const ProviderReport& report, const LoadOptions& options) {
+  LoadOptions without = options;
+  without.precision.clear();
+  try {
+    return resolve(report, without).precisions;
+  } catch (const Error&) {
+    return {};  // its own attempt says why
+  }
 }
 
+/// What was timed, and what came of it.
+struct Fastest {
+  std::vector<FastestCandidate> candidates;
+  FastestChoice choice;
+
+  /// Null where nothing could be measured.
+  [[nodiscard]] const FastestCandidate* winner() const {
+    const auto found = std::ranges::find(candidates, choice.candidate, &FastestCandidate::name);
+    return found == candidates.end() ? nullptr : &*found;
+  }
+};
+
 // "fastest": what can be used here by its libraries, each timed on this model.
-FastestChoice find_fastest(std::span<const ProviderReport> reports, const Machine& machine,
-                           const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& given) {
-  const std::vector<VariantCandidate> near = variant_candidates(given);
-  const PrecisionVariant* asked_for = variant_of(given, given.precision);
-  LoadOptions options = given;
-  if (options.precision == any_precision) options.precision.clear();
-  std::vector<const PrecisionVariant*> variants;
-  if (asked_for != nullptr) variants.push_back(asked_for);
+Fastest find_fastest(std::span<const ProviderReport> reports, const Machine& machine,
+                     const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
   const std::filesystem::path program = find_program();
   // Without the program nothing but this process can measure, and that has one core.
   const ort::Core* core = program.empty() ? &ort::Core::open(in_order(machine.cores, {})) : ort::Core::current();
-  std::vector<ProviderReport> candidates;
+  Fastest fastest;
   for (const ProviderReport& report : reports) {
     const bool elsewhere = core != nullptr && !report.core.empty() && report.core != core->library();
     if (!report.available || elsewhere) continue;
-    candidates.push_back(report);
-    if (report.id != "cpu") continue;
-    for (const VariantCandidate& one : near) {
-      candidates.push_back(report);
-      candidates.back().id = one.name;
-      variants.push_back(one.variant);
-    }
+    const PrecisionChoice choice{.precisions = precisions_of(report, options),
+                                 .is_float32 = precision_of(info) == "fp32",
+                                 .can_compare = !program.empty()};
+    std::ranges::move(candidates_on(report, choice, options), std::back_inserter(fastest.candidates));
   }
-  const Measure measure = [&](const ProviderReport& candidate) {
-    const PrecisionVariant* variant = candidate.id == "cpu" ? asked_for : nullptr;
-    ProviderReport provider = candidate;
-    for (const VariantCandidate& one : near) {
-      if (one.name != candidate.id) continue;
-      variant = one.variant;
-      provider.id = "cpu";
-    }
-    LoadOptions with = options;
-    if (variant != nullptr) with.precision.clear();
-    const std::filesystem::path& file = variant == nullptr ? model : variant->file;
-    Timing timing = program.empty() ? time_here(file, with, provider) : time_in_child(program, file, with, provider);
-    timing.provider = candidate.id;
-    return timing;
+  const Measure measure = [&](const FastestCandidate& candidate) {
+    if (program.empty()) return time_here(model, options, candidate);
+    return held_to(options.min_cosine, time_in_child(program, model, options, candidate));
   };
-  const std::string key = key_of(model, info, options, candidates, variants);
-  return choose_fastest(candidates, home_folder() / "fastest" / (key + ".json"), measure);
+  const std::string key = fastest_key(model, info, options, fastest.candidates);
+  fastest.choice = choose_fastest(fastest.candidates, home_folder() / "fastest" / (key + ".json"), measure);
+  return fastest;
 }
 
-std::string tell(const FastestChoice& choice) {
+std::string tell_times(const FastestChoice& choice) {
   std::vector<std::string> times;
   for (const Timing& timing : choice.timings) {
-    if (timing.milliseconds) times.push_back(fmt::format("{} {:.3g} ms", timing.provider, *timing.milliseconds));
+    if (timing.milliseconds) times.push_back(fmt::format("{} {:.3g} ms", timing.candidate, *timing.milliseconds));
   }
   return fmt::format("{} a run: {}", choice.remembered ? "measured before" : "measured", join(times));
+}
+
+// What becomes of providers themselves is told as their attempts, and not again.
+void tell_refused(const Fastest& fastest, Verdict& verdict) {
+  std::string own_failure;
+  for (std::size_t i = 0; i < fastest.candidates.size(); ++i) {
+    const Timing& timing = fastest.choice.timings[i];
+    if (fastest.candidates[i].name == fastest.candidates[i].provider.id) {
+      own_failure = timing.failure;
+    } else if (timing.failure != own_failure && !timing.failure.empty()) {
+      verdict.notes.push_back(fmt::format("not {}: {}", timing.candidate, timing.failure));
+    }
+  }
 }
 
 // The others of the request, with what became of each.
@@ -247,7 +256,7 @@ void add_slower(const FastestChoice& choice, std::span<const ProviderReport> rep
       attempt.remedy = "ask for it first: --provider " + report.id;
     }
     for (const Timing& timing : choice.timings) {
-      if (timing.provider != report.id) continue;
+      if (timing.candidate != report.id) continue;
       attempt.outcome = timing.milliseconds ? Outcome::not_needed : Outcome::failed;
       attempt.reason = timing.milliseconds ? fmt::format("slower on this model: {:.3g} ms a run", *timing.milliseconds)
                                            : timing.failure;
@@ -264,25 +273,19 @@ Plan plan_fastest(const Request& request, const Machine& machine, const std::fil
     if (std::find(ids.begin(), ids.end(), library.name) == ids.end()) ids.insert(ids.end() - 1, library.name);
   }
   const std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
-  FastestChoice choice = find_fastest(reports, machine, model, info, given);
-  const std::string times = tell(choice);
+  const Fastest fastest = find_fastest(reports, machine, model, info, given);
   LoadOptions options = given;
   if (options.precision == any_precision) options.precision.clear();
-  for (const VariantCandidate& one : variant_candidates(given)) {
-    if (one.name != choice.provider) continue;
-    options.precision = one.variant->precision;
-    choice.provider = "cpu";
+  std::string list = "auto", times = "nothing could be timed on this model, so the choice is auto's";
+  if (const FastestCandidate* winner = fastest.winner()) {
+    list = winner->provider.id == "cpu" ? "cpu," : winner->provider.id + ",cpu";
+    times = tell_times(fastest.choice);
+    options.precision = winner->variant == nullptr ? winner->precision : winner->variant->precision;
   }
-  if (choice.provider.empty()) {
-    Plan plan = make_plan(provider::parse_request("auto"), machine, options);
-    plan.verdict.notes.push_back("nothing could be timed on this model, so the choice is auto's");
-    add_slower(choice, reports, plan.verdict);
-    return plan;
-  }
-  const std::string list = choice.provider == "cpu" ? "cpu," : choice.provider + ",cpu";
   Plan plan = make_plan(provider::parse_request(list, machine.plugin_names), machine, options);
-  plan.verdict.notes.push_back(times);
-  add_slower(choice, reports, plan.verdict);
+  plan.verdict.notes.push_back(std::move(times));
+  tell_refused(fastest, plan.verdict);
+  add_slower(fastest.choice, reports, plan.verdict);
   return plan;
 }
 

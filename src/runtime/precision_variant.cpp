@@ -1,5 +1,9 @@
 #include "runtime/precision_variant.h"
 
+#include <array>
+#include <string_view>
+#include <utility>
+
 #include "base/machine.h"
 
 namespace gpux::runtime {
@@ -22,14 +26,26 @@ const PrecisionVariant* accelerator_variant_of(const LoadOptions& options, const
   return nullptr;
 }
 
-std::vector<VariantCandidate> variant_candidates(const LoadOptions& options) {
-  std::vector<VariantCandidate> candidates;
-  if (options.precision != any_precision) return candidates;
-  for (const PrecisionVariant& variant : options.precision_variants) {
-    if (!can_run(variant) || variant.mean_cosine < options.min_cosine) continue;
-    candidates.push_back({"cpu in " + variant.precision, &variant});
+std::string precision_of(const ModelInfo& info) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> names{{{"float32", "fp32"},
+                                                                                        {"float64", "fp64"},
+                                                                                        {"float16", "fp16"},
+                                                                                        {"bfloat16", "bf16"},
+                                                                                        {"int8", "int8"},
+                                                                                        {"uint8", "int8"},
+                                                                                        {"int4", "int4"},
+                                                                                        {"uint4", "int4"},
+                                                                                        {"int2", "int2"},
+                                                                                        {"uint2", "int2"}}};
+  std::string precision;
+  std::uint64_t most = 0;
+  for (const auto& [type, name] : names) {
+    const auto found = info.parameter_types.find(std::string(type));
+    if (found == info.parameter_types.end() || found->second <= most) continue;
+    most = found->second;
+    precision = name;
   }
-  return candidates;
+  return precision;
 }
 
 }  // namespace gpux::runtime

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "gpux/model_info.h"
 #include "gpux/options.h"
 
 /// Which of a model's variants in other precisions there are to run.
@@ -20,13 +20,7 @@ const PrecisionVariant* variant_of(const LoadOptions& options, const std::string
 /// That of accelerators, or null.
 const PrecisionVariant* accelerator_variant_of(const LoadOptions& options, const std::string& precision);
 
-/// The CPU with a variant of the model, as one of the candidates.
-struct VariantCandidate {
-  std::string name;  ///< "cpu in int8"
-  const PrecisionVariant* variant;
-};
-
-/// Those near enough to the model, where any precision will do.
-std::vector<VariantCandidate> variant_candidates(const LoadOptions& options);
+/// What most of the model's weights are: "fp32", "int8", …; empty where it has none of these.
+std::string precision_of(const ModelInfo& info);
 
 }  // namespace gpux::runtime

@@ -164,6 +164,8 @@ TEST(Options, ThatMeanNothingAreRefusedWithWhatWouldDo) {
       {"cuda", "device", "first", "option 'device' is 'first'; accepted: a number"},
       {"cuda", "precision", "fp64", "accepted: fp32, fp16, bf16, int8, int8-bf16"},
       {"cuda", "precision", "fp16", "has no counterpart there"},
+      {"encoder", "precision", "fp16", "is 'fp16'; accepted: fp32, bf16, int8, int8-bf16"},
+      {"openvino", "precision", "int8", "is 'int8'; accepted: fp32, bf16"},
       {"webgpu", "cache_directory", "/cache", "has no counterpart there"},
       {"cuda", "threads", "4", "has no counterpart there"},
       {"webgpu", "memory", "1GB", "set gpu.memory"},
@@ -229,10 +231,40 @@ TEST(CommonOptions, WithoutACounterpartAreTold) {
               ElementsAre("cuda: precision has no counterpart there and is not enforced"));
   EXPECT_THAT(resolve("webgpu", {}, {.cache_directory = "/c"}).unenforced, ElementsAre(HasSubstr("cache_directory")));
   EXPECT_THAT(resolve("cpu", {}, {.device = 1}).unenforced, ElementsAre(HasSubstr("device")));
-  EXPECT_THAT(resolve("openvino", {}, {.precision = "int8"}).unenforced, ElementsAre(HasSubstr("precision")));
+  EXPECT_THAT(resolve("openvino", {}, {.precision = "int8"}).unenforced,
+              ElementsAre("openvino computes in fp32, bf16, not in int8: precision is not enforced"));
+  EXPECT_THAT(resolve("encoder", {}, {.precision = "fp16"}).unenforced,
+              ElementsAre("encoder computes in fp32, bf16, int8, int8-bf16, not in fp16: precision is not enforced"));
   for (const char* other : {"cpu", "openvino", "tensorrt", "migraphx", "cuda", "qnn"}) {
     EXPECT_THAT(resolve(other, {}, {.precision = "int8-bf16"}).unenforced, ElementsAre(HasSubstr("precision")));
   }
+}
+
+TEST(Precisions, AreWhatAProviderCanBeToldBesideWhatIsSaid) {
+  struct Case {
+    const char* provider;
+    OptionList given;
+    std::vector<std::string> precisions;
+  };
+
+  const Case cases[] = {{"encoder", {}, {"fp32", "bf16", "int8", "int8-bf16"}},
+                        {"encoder", {{"precision", "bf16"}}, {}},
+                        {"openvino", {}, {"fp32", "bf16"}},
+                        {"openvino", {{"device_type", "GPU"}}, {"fp32", "fp16"}},
+                        {"openvino", {{"precision", "ACCURACY"}}, {}},
+                        {"openvino", {{"load_config", "{}"}}, {}},
+                        {"tensorrt", {}, {"fp32", "fp16", "bf16"}},
+                        {"tensorrt", {{"trt_fp16_enable", "1"}}, {"fp32", "bf16"}},
+                        {"qnn", {}, {"fp32", "fp16"}},
+                        {"cuda", {}, {}},
+                        {"webgpu", {}, {}},
+                        {"cpu", {}, {}}};
+  for (const Case& c : cases) EXPECT_EQ(resolve(c.provider, c.given).precisions, c.precisions) << c.provider;
+  // What a plugin's devices are is known once it is open.
+  const std::vector<std::string> either{"fp32", "bf16", "fp16"}, processor{"fp32", "bf16"};
+  EXPECT_EQ(resolve("openvino", {}, {}, true).precisions, either);
+  EXPECT_EQ(resolve("openvino", {{"device_type", "CPU"}}, {}, true).precisions, processor);
+  EXPECT_EQ(resolve("openvino", {}, {}, true, {{.kind = "cpu", .name = {}, .vendor = {}}}).precisions, processor);
 }
 
 TEST(CommonOptions, GiveWayToTheProvidersOwn) {

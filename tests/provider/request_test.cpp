@@ -5,6 +5,7 @@
 
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "provider/probe.h"
 #include "provider/table.h"
 
 namespace gpux::provider {
@@ -129,6 +130,14 @@ TEST(Request, RefusesWhatItDoesNotKnowAndNamesWhatIsNear) {
 TEST(Request, PrefersTheUsersOwnNames) {
   EXPECT_THAT(parse_request("Example", {"example"}).ids, ElementsAre("example"));
   EXPECT_THAT(parse_request("intel", {"intel"}).ids, ElementsAre("intel"));
+}
+
+TEST(OwnNames, AreThoseOfPluginsThatNoRowStandsFor) {
+  const std::vector<PluginFile> plugins{{"mine", "/there/libgpux_encoder_provider.so", "given"},
+                                        {"encoder", "/here/libgpux_encoder_provider.so", "given"},
+                                        {"libgpux_encoder_provider", "/lib/libgpux_encoder_provider.so", "beside gpux"},
+                                        {"libexample", "/home/providers/libexample.so", "GPUX_HOME"}};
+  EXPECT_THAT(own_names(plugins), ElementsAre("mine", "libexample"));
 }
 
 TEST(Order, FollowsTheDocumentedChains) {

@@ -29,6 +29,104 @@ TEST(FastestOf, TakesTheQuickestOfThoseThatWereMeasured) {
   for (const Case& c : cases) EXPECT_EQ(fastest_of(c.timings), c.fastest);
 }
 
+LoadOptions asking_for(const std::string& precision, double min_cosine = 0.999) {
+  LoadOptions options;
+  options.precision = precision;
+  options.min_cosine = min_cosine;
+  return options;
+}
+
+ProviderReport report_of(const std::string& id, const std::string& kind) {
+  ProviderReport report;
+  report.id = id;
+  report.kind = kind;
+  return report;
+}
+
+/// "encoder:fp32", "encoder in int8:int8*" where it is compared, "…!" where it is refused.
+std::vector<std::string> texts_of(const std::vector<FastestCandidate>& candidates) {
+  std::vector<std::string> texts;
+  for (const FastestCandidate& candidate : candidates) {
+    std::string text = candidate.name + ":" + candidate.precision;
+    if (candidate.variant != nullptr) text += " of " + candidate.variant->file.string();
+    if (candidate.is_compared) text += "*";
+    if (!candidate.refusal.empty()) text += "!";
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+TEST(CandidatesOn, KeepTheModelsPrecisionUnlessAnyWillDo) {
+  struct Case {
+    const char* id;
+    const char* kind;
+    const char* asked;
+    PrecisionChoice choice;
+    std::vector<std::string> candidates;
+  };
+
+  const std::vector<std::string> encoder{"fp32", "bf16", "int8"}, graphics{"fp32", "fp16"};
+  const Case cases[] = {
+      {"encoder", "cpu", "", {encoder, true}, {"encoder:fp32"}},
+      {"encoder", "cpu", "any", {encoder, true}, {"encoder:fp32", "encoder in bf16:bf16*", "encoder in int8:int8*"}},
+      {"encoder", "cpu", "int8", {encoder, true}, {"encoder:int8"}},
+      {"encoder", "cpu", "any", {encoder, false}, {"encoder:"}},
+      {"encoder",
+       "cpu",
+       "any",
+       {encoder, true, false},
+       {"encoder:fp32", "encoder in bf16:bf16*!", "encoder in int8:int8*!"}},
+      {"openvino", "gpu", "", {graphics, true}, {"openvino:fp32"}},
+      {"openvino", "gpu", "any", {graphics, true}, {"openvino:fp32", "openvino in fp16:fp16*"}},
+      {"cuda", "gpu", "", {{}, true}, {"cuda:"}},
+      {"cuda", "gpu", "any", {{}, true}, {"cuda:"}},
+      {"cpu", "cpu", "any", {{}, true}, {"cpu:"}},
+      {"cpu", "cpu", "bf16", {{}, true}, {"cpu:bf16"}}};
+  for (const Case& c : cases) {
+    const LoadOptions options = asking_for(c.asked);
+    EXPECT_EQ(texts_of(candidates_on(report_of(c.id, c.kind), c.choice, options)), c.candidates) << c.id << c.asked;
+  }
+}
+
+TEST(CandidatesOn, HaveTheVariantsThatTheyCanRun) {
+  LoadOptions options = asking_for("any", 0.99);
+  options.precision_variants = {
+      {.file = "fp16.onnx", .precision = "fp16", .provider = "gpu", .weight_bits = 16, .mean_cosine = 1},
+      {.file = "int8.onnx", .precision = "int8", .provider = "cpu", .weight_bits = 7, .mean_cosine = 0.995}};
+  const auto candidates = [&](const char* id, const char* kind, const std::vector<std::string>& precisions) {
+    return texts_of(candidates_on(report_of(id, kind), {precisions, true}, options));
+  };
+  EXPECT_THAT(candidates("cpu", "cpu", {}), ElementsAre("cpu:", "cpu in int8:int8 of int8.onnx"));
+  EXPECT_THAT(candidates("cuda", "gpu", {}), ElementsAre("cuda:", "cuda in fp16:fp16 of fp16.onnx*"));
+  EXPECT_THAT(candidates("encoder", "cpu", {}), ElementsAre("encoder:"));
+  EXPECT_THAT(candidates("tensorrt", "gpu", {"fp32", "fp16"}), ElementsAre("tensorrt:fp32", "tensorrt in fp16:fp16*"));
+  options.min_cosine = 0.999;
+  EXPECT_THAT(candidates("cpu", "cpu", {}), ElementsAre("cpu:", "cpu in int8:int8 of int8.onnx!"));
+  EXPECT_EQ(candidates_on(report_of("cpu", "cpu"), {}, options).back().refusal, "mean cosine 0.995000 is below 0.999");
+  options.precision = "int8";
+  EXPECT_THAT(candidates("cpu", "cpu", {}), ElementsAre("cpu:int8 of int8.onnx"));
+}
+
+TEST(HeldTo, LeavesOutWhatIsNotNearEnough) {
+  const Timing timed{"encoder in int8", 1.5, {}, 0.9989999};
+  EXPECT_EQ(held_to(0.99, timed).milliseconds, 1.5);
+  EXPECT_EQ(held_to(0.9989999, timed).milliseconds, 1.5);
+  const Timing out = held_to(0.999, timed);
+  EXPECT_EQ(out.milliseconds, std::nullopt);
+  EXPECT_EQ(out.failure, "mean cosine 0.998999 is below 0.999");
+  EXPECT_EQ(held_to(1, {"cpu", 2.0, {}}).milliseconds, 2.0);
+  EXPECT_EQ(held_to(1, {"cpu", {}, "failed"}).failure, "failed");
+}
+
+std::vector<FastestCandidate> named(const std::vector<std::string>& names) {
+  std::vector<FastestCandidate> candidates;
+  for (const std::string& name : names) {
+    candidates.emplace_back();
+    candidates.back().name = name;
+  }
+  return candidates;
+}
+
 class ChooseFastest : public testing::Test {
  protected:
   void SetUp() override {
@@ -38,17 +136,15 @@ class ChooseFastest : public testing::Test {
 
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  FastestChoice choose(const std::vector<std::string>& ids) {
-    std::vector<ProviderReport> candidates;
-    for (const std::string& id : ids) {
-      candidates.emplace_back();
-      candidates.back().id = id;
-    }
+  FastestChoice choose(const std::vector<std::string>& names) { return choose_among(named(names)); }
+
+  FastestChoice choose_among(const std::vector<FastestCandidate>& candidates) {
     measured_.clear();
-    return choose_fastest(candidates, file_, [&](const ProviderReport& candidate) {
-      measured_.push_back(candidate.id);
-      if (candidate.id == "broken") return Timing{candidate.id, {}, "it is broken"};
-      return Timing{candidate.id, candidate.id == "cpu" ? 5.0 : 2.5, {}};
+    return choose_fastest(candidates, file_, [&](const FastestCandidate& candidate) {
+      measured_.push_back(candidate.name);
+      if (candidate.name == "broken") return Timing{candidate.name, {}, "it is broken"};
+      if (candidate.name == "webgpu in fp16") return Timing{candidate.name, 1.5, {}, 0.9995};
+      return Timing{candidate.name, candidate.name == "cpu" ? 5.0 : 2.5, {}};
     });
   }
 
@@ -58,16 +154,31 @@ class ChooseFastest : public testing::Test {
 
 TEST_F(ChooseFastest, MeasuresOnceAndRemembers) {
   const FastestChoice first = choose({"broken", "webgpu", "cpu"});
-  EXPECT_EQ(first.provider, "webgpu");
+  EXPECT_EQ(first.candidate, "webgpu");
   EXPECT_FALSE(first.remembered);
   EXPECT_THAT(measured_, ElementsAre("broken", "webgpu", "cpu"));
   const FastestChoice second = choose({"broken", "webgpu", "cpu"});
-  EXPECT_EQ(second.provider, "webgpu");
+  EXPECT_EQ(second.candidate, "webgpu");
   EXPECT_TRUE(second.remembered);
   EXPECT_TRUE(measured_.empty());
   ASSERT_EQ(second.timings.size(), 3U);
   EXPECT_EQ(second.timings[0].failure, "it is broken");
   EXPECT_EQ(second.timings[1].milliseconds, 2.5);
+}
+
+TEST_F(ChooseFastest, RemembersPrecisionsWithTheirCosinesAndRefusals) {
+  std::vector<FastestCandidate> candidates = named({"webgpu", "webgpu in fp16", "cpu", "cpu in int8"});
+  candidates.back().refusal = "too far off";
+  for (const bool remembered : {false, true}) {
+    const FastestChoice choice = choose_among(candidates);
+    EXPECT_EQ(choice.remembered, remembered);
+    EXPECT_EQ(choice.candidate, "webgpu in fp16");
+    EXPECT_EQ(choice.timings.at(1).mean_cosine, 0.9995);
+    EXPECT_EQ(choice.timings.at(0).mean_cosine, std::nullopt);
+    EXPECT_EQ(choice.timings.at(3).failure, "too far off");
+    EXPECT_EQ(choice.timings.at(3).milliseconds, std::nullopt);
+    EXPECT_EQ(measured_.size(), remembered ? 0U : 3U);
+  }
 }
 
 TEST_F(ChooseFastest, MeasuresAgainWhereWhatIsKeptDoesNotFit) {
@@ -76,26 +187,28 @@ TEST_F(ChooseFastest, MeasuresAgainWhereWhatIsKeptDoesNotFit) {
       "{",
       "[]",
       "{}",
-      R"({"provider": 3, "timings": []})",
-      R"({"provider": "cuda", "timings": [{"provider": "cuda", "milliseconds": 1}]})",
-      R"({"provider": "cpu", "timings": [{"provider": "webgpu", "milliseconds": 1}, {"provider": "cpu", "milliseconds": 2}]})",
-      R"({"provider": "webgpu", "timings": [{"provider": "webgpu", "milliseconds": "1"}, {"provider": "cpu"}]})"};
+      R"({"candidate": 3, "timings": []})",
+      R"({"candidate": "cuda", "timings": [{"candidate": "cuda", "milliseconds": 1}]})",
+      R"({"provider": "webgpu", "timings": [{"provider": "webgpu", "milliseconds": 1}, {"provider": "cpu", "milliseconds": 2}]})",
+      R"({"candidate": "webgpu in fp16", "timings": [{"candidate": "webgpu in fp16", "milliseconds": 1}, {"candidate": "cpu", "milliseconds": 2}]})",
+      R"({"candidate": "cpu", "timings": [{"candidate": "webgpu", "milliseconds": 1}, {"candidate": "cpu", "milliseconds": 2}]})",
+      R"({"candidate": "webgpu", "timings": [{"candidate": "webgpu", "milliseconds": "1"}, {"candidate": "cpu"}]})"};
   for (const char* text : kept) {
     write_file_atomically(file_, std::string_view(text));
-    EXPECT_EQ(choose({"webgpu", "cpu"}).provider, "webgpu");
+    EXPECT_EQ(choose({"webgpu", "cpu"}).candidate, "webgpu");
     EXPECT_THAT(measured_, ElementsAre("webgpu", "cpu")) << text;
   }
 }
 
 TEST_F(ChooseFastest, DoesNotRememberThatNothingWorked) {
-  EXPECT_EQ(choose({"broken"}).provider, "");
+  EXPECT_EQ(choose({"broken"}).candidate, "");
   EXPECT_FALSE(std::filesystem::exists(file_));
 }
 
 TEST_F(ChooseFastest, ChoosesAlsoWhereNothingCanBeKept) {
   std::filesystem::create_directories(folder_);
   std::ofstream(folder_ / "fastest") << "a file where a folder should be";
-  EXPECT_EQ(choose({"webgpu", "cpu"}).provider, "webgpu");
+  EXPECT_EQ(choose({"webgpu", "cpu"}).candidate, "webgpu");
   EXPECT_FALSE(choose({"webgpu", "cpu"}).remembered);
 }
 
@@ -103,10 +216,8 @@ TEST(FastestKey, ChangesWithWhateverChangesTheTimes) {
   const std::filesystem::path add = GPUX_SOURCE_DIR "/tests/models/add.onnx";
   const std::filesystem::path scalar = GPUX_SOURCE_DIR "/tests/models/scalar.onnx";
   const ModelInfo info = ModelInspector::inspect(add);
-  std::vector<ProviderReport> candidates(2);
-  candidates[0].id = "webgpu";
-  candidates[0].library = add;
-  candidates[1].id = "cpu";
+  std::vector<FastestCandidate> candidates = named({"webgpu", "cpu"});
+  candidates[0].provider.library = add;
   const std::string key = fastest_key(add, info, {}, candidates);
   EXPECT_EQ(key.size(), 64U);
   EXPECT_EQ(fastest_key(add, info, {}, candidates), key);
@@ -117,9 +228,21 @@ TEST(FastestKey, ChangesWithWhateverChangesTheTimes) {
   options = {};
   options.intra_threads = 3;
   EXPECT_NE(fastest_key(add, info, options, candidates), key);
-  candidates[0].library = scalar;
+  options = asking_for("any", 0.99);
+  EXPECT_NE(fastest_key(add, info, options, candidates), fastest_key(add, info, asking_for("any"), candidates));
+  candidates[0].provider.library = scalar;
   EXPECT_NE(fastest_key(add, info, {}, candidates), key);
-  candidates[0].library = add;
+  candidates[0].provider.library = add;
+  candidates[0].precision = "fp32";
+  EXPECT_NE(fastest_key(add, info, {}, candidates), key);
+  candidates[0].precision.clear();
+  const PrecisionVariant variant{.file = add, .precision = "int8", .provider = "cpu"}, other{.file = scalar};
+  candidates[1].variant = &variant;
+  const std::string with_variant = fastest_key(add, info, {}, candidates);
+  EXPECT_NE(with_variant, key);
+  candidates[1].variant = &other;
+  EXPECT_NE(fastest_key(add, info, {}, candidates), with_variant);
+  candidates[1].variant = nullptr;
   candidates.pop_back();
   EXPECT_NE(fastest_key(add, info, {}, candidates), key);
 }

@@ -34,12 +34,24 @@ class Fastest : public Scenario {
     std::filesystem::permissions(gpux, std::filesystem::perms::owner_all);
   }
 
-  static std::string answer(const char* provider, const char* milliseconds) {
-    return std::string("echo '{\"median_time_ms\": ") + milliseconds + R"(, "verdict": {"active": [")" + provider +
-           "\"]}}'";
+  static std::string answer(const std::string& provider, const std::string& milliseconds,
+                            const std::string& precision = "fp32", const std::string& cosine = "1") {
+    return "echo '{\"median_time_ms\": " + milliseconds + R"(, "verdict": {"active": [")" + provider +
+           R"("], "precision": ")" + precision + R"("}, "agreement": {"mean_cosine": )" + cosine + "}}'";
   }
 
-  json load() { return run({model("split"), "--provider", "fastest", "--input", split_input(), "infer"}, program_); }
+  // OpenVINO's answer by the precision that it is told.
+  static std::string by_precision(const std::string& fp32, const std::string& bf16) {
+    return "case \"$*\" in *'--compare --precision bf16'*) " + bf16 + ";; *'--precision fp32'*) " + fp32 +
+           ";; *) exit 2;; esac";
+  }
+
+  json load(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments{model("split"), "--provider", "fastest"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments.insert(arguments.end(), {"--input", split_input(), "infer"});
+    return run(arguments, program_);
+  }
 
   [[nodiscard]] std::size_t calls() const {
     std::ifstream file(home() / "calls");
@@ -73,6 +85,45 @@ TEST_F(Fastest, ListsTheSlowerOnesWithTheirTimes) {
   EXPECT_EQ(attempt(report, "openvino")["outcome"], "not_needed");
   EXPECT_EQ(attempt(report, "openvino")["reason"], "slower on this model: 7 ms a run");
   EXPECT_EQ(attempt(report, "cuda")["outcome"], "unavailable");
+}
+
+TEST_F(Fastest, KeepsThePrecisionUnlessAnyWillDo) {
+  install_program(by_precision(answer("openvino", "1.5"), answer("openvino", "1", "bf16", "0.9995")),
+                  answer("cpu", "2.5"));
+  json own = load();
+  EXPECT_EQ(own["verdict"]["precision"], "fp32");
+  EXPECT_EQ(attempt(own, "openvino")["options"]["precision"], "FP32");
+  EXPECT_EQ(calls(), 2U);
+  json any = load({"--precision", "any"});
+  EXPECT_EQ(any["verdict"]["precision"], "bf16");
+  EXPECT_THAT(attempt(any, "openvino")["options"]["load_config"].get<std::string>(), HasSubstr("bf16"));
+  EXPECT_THAT(any["line"].get<std::string>(),
+              HasSubstr("measured a run: openvino 1.5 ms, openvino in bf16 1 ms, cpu 2.5 ms"));
+  EXPECT_EQ(calls(), 5U);
+  EXPECT_EQ(load({"--precision", "any"})["verdict"]["precision"], "bf16");
+  EXPECT_EQ(load()["verdict"]["precision"], "fp32");
+  EXPECT_EQ(calls(), 5U);
+}
+
+TEST_F(Fastest, LeavesOutAPrecisionThatIsNotComputedOrTooFarOff) {
+  struct Case {
+    const char* precision;
+    const char* cosine;
+    const char* reason;
+  };
+
+  const Case cases[] = {{"bf16", "0.9985", "not openvino in bf16: mean cosine 0.998500 is below 0.999"},
+                        {"fp32", "1", "not openvino in bf16: it does not compute in that here"},
+                        {"bf16", "\"near\"", "not openvino in bf16: its process answered something else"}};
+  for (const Case& c : cases) {
+    std::filesystem::remove_all(home() / "fastest");
+    install_program(by_precision(answer("openvino", "1.5"), answer("openvino", "1", c.precision, c.cosine)),
+                    answer("cpu", "2.5"));
+    json report = load({"--precision", "any"});
+    EXPECT_EQ(report["verdict"]["precision"], "fp32");
+    EXPECT_EQ(report["verdict"]["active"], json({"openvino", "cpu"}));
+    EXPECT_THAT(report["line"].get<std::string>(), HasSubstr(c.reason));
+  }
 }
 
 TEST_F(Fastest, SkipsWhatFails) {

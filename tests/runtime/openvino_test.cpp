@@ -91,9 +91,9 @@ TEST_F(OpenVino, TakesEverybodysOptions) {
   json fp16 = load("openvino", {"--precision", "fp16", "infer"});
   EXPECT_EQ(attempt(fp16, "openvino")["outcome"], "active");
   EXPECT_THAT(fp16["line"].get<std::string>(),
-              HasSubstr("openvino: precision has no counterpart there and is not enforced"));
+              HasSubstr("openvino computes in fp32, bf16, not in fp16: precision is not enforced"));
   EXPECT_EQ(error_of(load("openvino", {"--precision", "fp16", "--strict", "provider"})),
-            "provider_unavailable: strict: openvino: precision has no counterpart there and is not enforced");
+            "provider_unavailable: strict: openvino computes in fp32, bf16, not in fp16: precision is not enforced");
 }
 
 TEST_F(OpenVino, RefusesOptionsByNameBeforeTheSession) {
