@@ -266,7 +266,7 @@ TEST_F(EncoderProvider, RefusesAPrecisionThatItHasNot) {
     const Runtime runtime(folder / "model.onnx", options);
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("encoder computes in fp32, bf16, int8, not in fp16"));
+    EXPECT_THAT(error.message(), HasSubstr("encoder computes in fp32, bf16, int8, int8-bf16, not in fp16"));
   }
 }
 
