@@ -15,6 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "embedding/embed_all.h"
 #include "embedding/embedder.h"
 #include "embedding/import_encoder.h"
@@ -318,6 +319,18 @@ TEST_F(EncoderProvider, IsCompiledAnewWhereWhatWasKeptIsOfNoUse) {
     EXPECT_THAT(again.verdict().active, ElementsAre("encoder"));
     EXPECT_EQ(vectors(folder, again), vectors(folder, first));
   };
+  // A hostile node: the ids' type made float, in their ValueInfoProto (name, type, tensor_type, elem_type).
+  const std::string graph = read_file(kept / "model.onnx");
+  std::string other = graph;
+  const std::size_t ids = other.find("\x0a\x09input_ids\x12");
+  ASSERT_NE(ids, std::string::npos);
+  const std::size_t type = other.find("\x08\x07", ids);
+  ASSERT_NE(type, std::string::npos);
+  other[type + 1] = 1;
+  write_file_atomically(kept / "model.onnx", other);
+  expect_anew("takes something else than whole numbers for each token");
+  write_file_atomically(kept / "model.onnx", graph);
+
   fs::resize_file(encoder_file->path(), fs::file_size(encoder_file->path()) / 2);
   expect_anew("it ends too early");
   fs::remove(encoder_file->path());

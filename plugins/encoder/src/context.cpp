@@ -5,8 +5,8 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <map>
 #include <new>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>

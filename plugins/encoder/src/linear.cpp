@@ -8,10 +8,6 @@
 namespace gpux_encoder {
 namespace {
 
-std::size_t rounded_up(std::size_t value, std::size_t step) {
-  return (value + step - 1) / step * step;
-}
-
 std::size_t depth_of(Precision precision) {
   switch (precision) {
     case Precision::bf16:
@@ -33,11 +29,16 @@ std::size_t packed_index(std::size_t row, std::size_t column, std::size_t padded
 
 }  // namespace
 
+std::size_t padded_inner(Precision precision, std::size_t inner) noexcept {
+  const std::size_t depth = depth_of(precision);
+  return (inner + depth - 1) / depth * depth;
+}
+
 Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::span<const float> bias)
     : precision_(precision), inner_(parts.front().inner) {
   for (const PlainWeights& part : parts) columns_ += part.columns;
   const std::size_t depth = depth_of(precision);
-  padded_inner_ = rounded_up(inner_, depth);
+  padded_inner_ = padded_inner(precision, inner_);
   const std::size_t packed = padded_inner_ * columns();
   std::vector<float> all_bias(columns()), floats, column_scale;
   std::vector<std::uint16_t> halves;

@@ -14,6 +14,9 @@ namespace gpux_encoder {
 /// exactly. Of these, int8_bf16 is of encoders only: bytes, but bfloat16 where bytes cost the most.
 enum class Precision : std::uint8_t { fp32, bf16, int8, int8_bf16 };
 
+/// How many elements of a row the kernels read in this precision: `inner` and what fills it up.
+std::size_t padded_inner(Precision precision, std::size_t inner) noexcept;
+
 /// Weights as ONNX has them: row after row of [inner, columns], or [columns, inner] where they are transposed.
 struct PlainWeights {
   const float* values = nullptr;

@@ -31,22 +31,14 @@ struct LinearFields {
 
   static bool is_whole(const Linear& linear, Precision precision, std::size_t inner, std::size_t columns) {
     if (linear.precision_ != precision || linear.inner_ != inner || linear.columns_ != columns) return false;
-    if (linear.padded_inner_ != padded(inner, linear.precision_)) return false;
+    if (linear.padded_inner_ != padded_inner(precision, inner)) return false;
     const std::size_t all = linear.padded_inner_ * linear.columns(), wide = linear.columns();
-    const auto has = [&](Precision precision, const auto& numbers, std::size_t count) {
-      return numbers.size() == (linear.precision_ == precision ? count : 0);
+    const auto has = [precision](Precision user, const auto& numbers, std::size_t count) {
+      return numbers.size() == (precision == user ? count : 0);
     };
     return linear.bias_.size() == wide && has(Precision::fp32, linear.floats_, all) &&
            has(Precision::bf16, linear.halves_, all) && has(Precision::int8, linear.bytes_, all) &&
            has(Precision::int8, linear.column_scale_, wide) && has(Precision::int8, linear.column_sum_, wide);
-  }
-
- private:
-  static std::size_t padded(std::size_t inner, Precision precision) {
-    const std::size_t depth = precision == Precision::int8   ? byte_depth
-                              : precision == Precision::bf16 ? half_depth
-                                                             : float_depth;
-    return (inner + depth - 1) / depth * depth;
   }
 };
 
@@ -59,6 +51,8 @@ constexpr std::string_view magic = "gpux encoder, 1\n";
 constexpr std::size_t alignment = 64;
 // Of those that write() never exceeds, so that a damaged file does not take all memory.
 constexpr std::size_t most_layers = 4096;
+// And so that no product of sizes is more than a number holds.
+constexpr std::size_t widest = std::size_t{1} << 20;
 
 class Writer {
  public:
@@ -227,7 +221,7 @@ bool is_whole(const Layer& layer, const LayerPrecision& precision, std::size_t h
   const std::size_t wide = layer.narrow.inner();
   return LinearFields::is_whole(layer.query_key_value, precision.query_key_value, hidden, 3 * hidden) &&
          LinearFields::is_whole(layer.attention_out, precision.others, hidden, hidden) &&
-         is_whole(layer.attention_norm, hidden) && wide > 0 &&
+         is_whole(layer.attention_norm, hidden) && wide > 0 && wide <= widest &&
          LinearFields::is_whole(layer.widen, precision.others, hidden, wide) &&
          LinearFields::is_whole(layer.narrow, precision.others, wide, hidden) &&
          layer.activation <= Activation::tanh_gelu && is_whole(layer.output_norm, hidden);
@@ -235,9 +229,10 @@ bool is_whole(const Layer& layer, const LayerPrecision& precision, std::size_t h
 
 // What a run takes for granted.
 bool is_whole(const Weights& weights, Precision precision) {
-  constexpr std::size_t largest = std::size_t{1} << 20;
   const std::size_t hidden = weights.hidden, heads = weights.heads, places = weights.relative_places;
-  if (hidden == 0 || hidden > largest || heads == 0 || hidden % heads != 0 || places > largest) return false;
+  if (hidden == 0 || hidden > widest || heads == 0 || hidden % heads != 0 || places > widest) return false;
+  // Attention in bfloat16 takes its rows by pairs.
+  if (precision != Precision::fp32 && hidden / heads % 2 != 0) return false;
   const auto has_rows = [hidden](const Numbers<float>& table) { return table.size() % hidden == 0; };
   if (!has_rows(weights.words) || !has_rows(weights.positions) || !has_rows(weights.types)) return false;
   if (weights.relative.size() != heads * places * places || weights.pooling > Pooling::mean) return false;

@@ -211,7 +211,12 @@ Values values_of(const Ort::ConstNode& node, const PackedEncoder& encoder) {
       return from[next++].GetName();
     };
   };
-  auto input = take(node.GetInputs()), output = take(node.GetOutputs());
+  // A run reads them as what the recognizer would have made sure of.
+  const std::vector<Ort::ConstValueInfo> inputs = node.GetInputs();
+  if (!std::ranges::all_of(inputs, [](const auto& info) { return info && token_input(info).has_value(); })) {
+    throw Ort::Exception("the context's node takes something else than whole numbers for each token", ORT_EP_FAIL);
+  }
+  auto input = take(inputs), output = take(node.GetOutputs());
   Values values;
   values.ids = input(true);
   values.mask = input(encoder.takes_mask);
