@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <CLI/App.hpp>
 #include <fmt/format.h>
 
 #include "base/home.h"

@@ -4,10 +4,12 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/App.hpp>
-
 #include "base/process.h"
 #include "gpux/error.h"
+
+namespace CLI {
+class App;
+}
 
 namespace gpux::cli {
 

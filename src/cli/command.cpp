@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include <CLI/App.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,5 +1,7 @@
 #include <memory>
 
+#include <CLI/App.hpp>
+
 #include "cli/command.h"
 #include "cli/completion_words.h"
 #include "cli/open_model.h"

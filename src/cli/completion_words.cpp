@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <CLI/App.hpp>
+
 #include "base/spelling.h"
 #include "provider/table.h"
 

@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
+namespace CLI {
+class App;
+}
 
 namespace gpux::cli {
 

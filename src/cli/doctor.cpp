@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <CLI/App.hpp>
 #include <fmt/format.h>
 
 #include "cli/command.h"

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
 

@@ -5,11 +5,13 @@
 #include <optional>
 #include <string>
 
-#include <CLI/App.hpp>
-
 #include "cli/command.h"
 #include "cli/load_flags.h"
 #include "embedding/embedder.h"
+
+namespace CLI {
+class App;
+}
 
 namespace gpux::cli {
 

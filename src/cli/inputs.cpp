@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 
+#include <CLI/App.hpp>
 #include <fmt/format.h>
 
 #include "base/files.h"

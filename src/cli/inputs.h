@@ -3,10 +3,12 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
-
 #include "gpux/model_info.h"
 #include "runtime/json_items.h"
+
+namespace CLI {
+class App;
+}
 
 namespace gpux::cli {
 

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <memory>
 
+#include <CLI/App.hpp>
 #include <fmt/format.h>
 
 #include "cli/command.h"

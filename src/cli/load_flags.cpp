@@ -4,6 +4,7 @@
 #include <charconv>
 #include <span>
 
+#include <CLI/App.hpp>
 #include <fmt/format.h>
 
 #include "base/home.h"

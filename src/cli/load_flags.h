@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
-
 #include "gpux/options.h"
 #include "model/locate.h"
+
+namespace CLI {
+class App;
+}
 
 namespace gpux::cli {
 

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include <CLI/App.hpp>
 #include <fmt/format.h>
 
 #include "cli/command.h"

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -13,6 +12,10 @@
 #include "embedding/sentence_model.h"
 #include "gpux/model_info.h"
 #include "runtime/precision_gate.h"
+
+namespace CLI {
+class App;
+}
 
 namespace gpux::cli {
 

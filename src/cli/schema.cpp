@@ -1,5 +1,7 @@
 #include <memory>
 
+#include <CLI/App.hpp>
+
 #include "cli/command.h"
 #include "daemon/state_file.h"
 #include "model/project_schema.h"

@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
-
 #include "gpux/model_info.h"
 #include "gpux/tensor.h"
+
+namespace CLI {
+class App;
+}
 
 namespace gpux::cli {
 
