@@ -66,4 +66,5 @@ function(gpux_protocol name)
   target_link_libraries(gpux_${name}_messages PUBLIC gpux_grpc)
   add_library(gpux_${name}_clients STATIC EXCLUDE_FROM_ALL ${clients})
   target_link_libraries(gpux_${name}_clients PUBLIC gpux_${name}_messages)
+  target_compile_options(gpux_${name}_clients PRIVATE $<$<CONFIG:Release>:-O0>)  # for tests
 endfunction()

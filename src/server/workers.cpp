@@ -48,9 +48,11 @@ double measured_rate(const Runtime& session, unsigned threads) {
   return failed ? 0 : static_cast<double>(runs) / seconds;
 }
 
-bool all_on_cpu(const Runtime& session) {
-  const Verdict& verdict = session.verdict();
-  return verdict.active.size() == 1 && verdict.active.front() == "cpu";
+// Whether a session of one thread does all its work on the thread that calls it: then replicas can share the
+// processors, each bound to its own. Providers with threads of their own would be bound with their callers.
+bool works_on_its_callers(const Runtime& session) {
+  return std::ranges::all_of(session.verdict().active,
+                             [](const std::string& id) { return id == "cpu" || id == "encoder"; });
 }
 
 std::shared_ptr<const Runtime> shared(Runtime session) {
@@ -67,8 +69,8 @@ Workers measured_workers(unsigned most, const LoadOptions& options,
     workers.choice = "1 worker: there is one processor to use";
     return workers;
   }
-  if (!all_on_cpu(*workers.sessions.front())) {
-    workers.choice = "1 worker: the model does not run on the CPU alone";
+  if (!works_on_its_callers(*workers.sessions.front())) {
+    workers.choice = "1 worker: the model does not run on its callers' threads alone";
     return workers;
   }
   LoadOptions single = options;
@@ -163,7 +165,7 @@ Workers load_workers(const WorkerRequest& request, const LoadOptions& options, b
   workers.sessions.push_back(shared(load(wanted)));
   workers.replicas = request.count;
   workers.pinned = request.count > 1 && !threads_are_set && request.count <= usable_processors() &&
-                   all_on_cpu(*workers.sessions.front());
+                   works_on_its_callers(*workers.sessions.front());
   return workers;
 }
 

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/machine.h"
 #include "cli/serving.h"
 #include "embedding/encoder_folder.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 using http::get;
 using http::post;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 const std::string mean_pooling = R"({"pooling_mode_mean_tokens": true})";
@@ -136,7 +138,12 @@ TEST_F(ServeText, SharesRunsOfAllLengthsOnTheEncoderProvider) {
     }
     std::vector<std::string> words{"texts=" + made};
     words.insert(words.end(), provider.begin(), provider.end());
+    words.insert(words.end(), {"--workers", "auto"});
     const Serving server(gpux_, words);
+    // Replicas bound to processors or not, by what was measured; more than one processor is needed for that.
+    if (usable_processors() > 1) {
+      EXPECT_THAT(server.log(), ContainsRegex("worker.* of .*runs/s"));
+    }
     const Json info = server.json(get("/info"));
     EXPECT_EQ(info["provider"], "encoder") << info.dump();
     EXPECT_NE(info["padding"], Json::array()) << info.dump();
