@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -33,10 +34,8 @@ std::optional<Precision> precision_of_session(const OrtSessionOptions* options) 
     precision = value;
   }
   if (precision.empty()) return std::nullopt;
-  if (precision == "fp32") return Precision::fp32;
-  if (precision == "bf16") return Precision::bf16;
-  if (precision == "int8") return Precision::int8;
-  if (precision == "int8-bf16") return Precision::int8_bf16;
+  const auto name = std::ranges::find(precision_names, precision);
+  if (name != precision_names.end()) return static_cast<Precision>(name - precision_names.begin());
   throw Ort::Exception("option 'precision' is '" + precision + "'; accepted: fp32, bf16, int8, int8-bf16",
                        ORT_INVALID_ARGUMENT);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,6 +14,9 @@ namespace gpux_encoder {
 /// What is multiplied: float32; bfloat16 added up in float32; or bytes, with a scale for each row and column, added up
 /// exactly. Of these, int8_bf16 is of encoders only: bytes, but bfloat16 where bytes cost the most.
 enum class Precision : std::uint8_t { fp32, bf16, int8, int8_bf16 };
+
+/// As the provider's option "precision" has them, in the order of Precision.
+constexpr std::array<std::string_view, 4> precision_names{"fp32", "bf16", "int8", "int8-bf16"};
 
 /// How many elements of a row the kernels read in this precision: `inner` and what fills it up.
 std::size_t padded_inner(Precision precision, std::size_t inner) noexcept;

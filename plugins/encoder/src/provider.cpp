@@ -202,6 +202,10 @@ struct Values {
   }
 };
 
+std::string name_of(Precision precision) {
+  return std::string(precision_names[static_cast<std::size_t>(precision)]);
+}
+
 // The other way round: those of a context's node.
 Values values_of(const Ort::ConstNode& node, const PackedEncoder& encoder) {
   const auto take = [](const std::vector<Ort::ConstValueInfo>& from) {
@@ -434,7 +438,9 @@ OrtNodeComputeInfo* Provider::fuse(const OrtGraph* graph, const OrtNode* fused_n
   if (nodes.size() == 1 && is_context(nodes.front())) {
     packed = open_context(nodes.front(), source.GetModelPath());
     if (precision_ && *precision_ != packed.precision) {
-      throw Ort::Exception("the model was compiled for another precision than is asked for", ORT_INVALID_ARGUMENT);
+      throw Ort::Exception(
+          "the model was compiled in " + name_of(packed.precision) + "; asked for is " + name_of(*precision_),
+          ORT_INVALID_ARGUMENT);
     }
     values = values_of(nodes.front(), packed);
     encoder = shared([&packed] { return std::make_unique<Encoder>(std::move(packed.weights), kernels()); });
