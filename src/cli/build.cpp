@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <set>
 
 #include <CLI/App.hpp>
 #include <fmt/format.h>
@@ -63,8 +65,10 @@ void add_text_files(const OpenModel& model, PackageContent& content) {
 // An optimized graph, and what lies beside it, is a variant of the package for the choice that was made here.
 void add_optimized(PackageContent& content, const Runtime& runtime) {
   const OptimizedGraph& graph = runtime.written_graph();
-  for (const fs::directory_entry& entry : fs::directory_iterator(graph.file.parent_path())) {
-    content.files.push_back({entry.path(), (fs::path(optimized_folder) / entry.path().filename()).string()});
+  // In one order, whatever the file system's: a package's id follows from it.
+  const fs::directory_iterator beside(graph.file.parent_path());
+  for (const fs::path& file : std::set<fs::path>(begin(beside), end(beside))) {
+    content.files.push_back({file, (fs::path(optimized_folder) / file.filename()).string()});
   }
   content.variants.push_back({(fs::path(optimized_folder) / graph.file.filename()).string(),
                               {.provider = graph.provider,

@@ -40,6 +40,7 @@ TEST_F(Optimize, KeepsWhatTheEncoderProviderCompiled) {
   const Outcome built = run(build);
   ASSERT_EQ(built.code, 0) << built.err;
   EXPECT_THAT(built.out, AllOf(HasSubstr("optimized/model.onnx"), HasSubstr(".encoder")));
+  EXPECT_EQ(run(build).json().at("id"), built.json().at("id")) << "the same in, the same out";
 
   const Words texts{"the model runs", "a provider"};
   const auto embed = [&](Words words) {
