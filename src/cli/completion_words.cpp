@@ -52,6 +52,7 @@ const std::vector<KnownValue>& known_values() {
       {"field", {}},
       {"host", {}},
       {"inter-threads", {}},
+      {"load-timeout", {}},
       {"max-queue-delay", {}},
       {"memory", {}},
       {"min-cosine", {}},

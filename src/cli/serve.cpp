@@ -200,6 +200,7 @@ void serve(const ServeFlags& flags, Context& context) {
 
   server::RepositoryOptions repository_options;
   if (!flags.memory_budget.empty()) repository_options.memory_budget_bytes = memory_budget_of(flags.memory_budget);
+  repository_options.load_timeout = duration_of(flags.load_timeout, "--load-timeout");
   const auto watch = duration_of(flags.watch.empty() ? "0" : flags.watch, "--watch");
   if (flags.models.empty() && flags.repository.empty() && flags.models_file.empty()) {
     throw Error(ErrorCode::usage,
@@ -350,6 +351,8 @@ void add_serve(CLI::App& program, Context& context) {
       ->check(CLI::Range(0U, 1000U));
   verb->add_option("--drain-delay", flags->drain_delay, "how long to serve on, unready, after SIGTERM");
   verb->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may then take");
+  verb->add_option("--load-timeout", flags->load_timeout,
+                   "who asks for a load is answered by then, and the load goes on (default: 10m; 0: no limit)");
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   add_timeout_flag(*verb, flags->timeout);
   verb->add_option("--provider", flags->load.provider,

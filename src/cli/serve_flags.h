@@ -15,7 +15,7 @@ struct ServeFlags {
   std::vector<std::string> models;
   std::string models_file, repository, memory_budget, watch;
   std::string config, host, unix_path, default_model, api_key_file, tls_certificate, tls_key;
-  std::string timeout, max_queue_delay, workers, drain_delay = "0", drain_timeout = "30s";
+  std::string timeout, max_queue_delay, workers, drain_delay = "0", drain_timeout = "30s", load_timeout = "10m";
   std::optional<std::uint16_t> port, grpc_port;
   std::optional<std::int64_t> max_batch_size, max_batch_cost;
   std::string batching;

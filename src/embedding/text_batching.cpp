@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "embedding/recorded_texts.h"
 #include "gpux/error.h"
+#include "provider/table.h"
 #include "runtime/batch.h"
 
 namespace gpux::embedding {
@@ -114,8 +115,9 @@ std::vector<NamedValues> infer_together(const Runtime& runtime, std::span<const 
 
 TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& runtime) {
   const std::vector<std::string>& active = runtime.verdict().active;
-  const bool packs = active.size() == 1 && active.front() == "encoder";
-  const bool on_cpu = packs || (active.size() == 1 && active.front() == "cpu");
+  const provider::ProviderRow* only = active.size() == 1 ? provider::find_row(active.front()) : nullptr;
+  const bool packs = only != nullptr && only->computes_no_padding;
+  const bool on_cpu = only != nullptr && only->works_on_callers_threads;
   // Past about so many tokens a processor is as busy as it gets, and the others wait.
   const runtime::BatchLimits of_processor{.max_rows = 16, .max_cost = 256};
   const runtime::BatchLimits of_device{.max_rows = 128, .max_cost = 8192};

@@ -274,10 +274,14 @@ Prepared Pipeline::prepare(const NamedValues& given, const PrepareOptions& optio
                 fmt::format("'{}' is given along with {} texts: give each text in an object of its own",
                             others.front().first, prepared.rows));
   }
+  const auto second_of = [&](std::size_t row) -> const std::string* {
+    const bool counts = second != nullptr && (options.has_second.empty() || options.has_second.at(row));
+    return counts ? &pairs[row] : nullptr;
+  };
   for (std::size_t row = 0; row < prepared.rows; ++row) {
     const std::string& text = texts[is_shared ? 0 : row];
     try {
-      prepare_row(text, second == nullptr ? nullptr : &pairs[row], row, options, prepared);
+      prepare_row(text, second_of(row), row, options, prepared);
     } catch (const Error& error) {
       throw prepared.rows == 1 ? error : error.within(fmt::format("text {}", row));
     }

@@ -38,6 +38,8 @@ struct Prepared {
 struct PrepareOptions {
   bool truncate = true;               ///< false: a text that is too long is an error
   std::optional<bool> truncate_left;  ///< empty: as the settings say
+  /// Of each row, whether its second text counts; the others' are left out. Empty: all do.
+  std::vector<bool> has_second = {};
 };
 
 /// A model that is given texts, and answers as its task has it. Each text, or pair, has a run of its own: its answer

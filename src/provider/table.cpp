@@ -313,6 +313,8 @@ std::vector<ProviderRow> make_table() {
        .plugin_name = "GpuxEncoderExecutionProvider",
        .plugins = {"libgpux_encoder_provider"},
        .remedy = "it comes with gpux: lib/gpux/providers beside the program",
+       .works_on_callers_threads = true,
+       .computes_no_padding = true,
        .options = {{"precision", choice, {"fp32", "bf16", "int8", "int8-bf16"}}}},
       {.id = "xnnpack",
        .description = "XNNPACK: processors, mobile first",
@@ -358,6 +360,7 @@ std::vector<ProviderRow> make_table() {
        .systems = {"linux", "windows", "macos", "android"},
        .built_in_name = "CPUExecutionProvider",
        .remedy = "pip install onnxruntime",
+       .works_on_callers_threads = true,
        .options = {}},
   };
 }

@@ -45,6 +45,9 @@ struct ProviderRow {
   std::string_view hardware = {};                   ///< that hardware, for people
   std::string_view remedy = {};                     ///< how to get it
   std::vector<std::string_view> chain = {};         ///< what a request for it alone goes on with, before the CPU
+  /// A session of one thread does all its work on the thread that calls it, so that replicas can share the processors.
+  bool works_on_callers_threads = false;
+  bool computes_no_padding = false;  ///< a row that is filled up costs as much as without
   std::vector<OptionRow> options = {};
 };
 

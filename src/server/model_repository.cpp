@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <set>
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/spelling.h"
+#include "server/time_limits.h"
 
 namespace gpux::server {
 namespace {
@@ -102,7 +104,7 @@ Error without_folders(const Error& error) {
 struct Waiter {
   ModelRepository::Use use;
   ModelRepository::Fail fail;
-  std::optional<Clock::time_point> deadline = {};
+  std::uint64_t number = 0;
 };
 
 struct Entry {
@@ -116,8 +118,8 @@ struct Entry {
   std::uint64_t memory_bytes = 0;
   std::uint64_t last_use = 0;  // counts uses of the repository
   bool unloaded_on_request = false;
-  bool reload_queued = false;   // it was evicted and has been asked for
-  std::vector<Waiter> waiters;  // for it to come back from eviction
+  bool reload_queued = false;  // it was evicted and has been asked for
+  std::list<Waiter> waiters;   // for it to come back from eviction
 };
 
 struct VersionLess {
@@ -166,49 +168,62 @@ struct ModelRepository::State {
   std::map<std::string, Versions, std::less<>> models;
   std::uint64_t uses = 0;
   std::deque<std::function<void()>> tasks;
+  std::uint64_t numbers = 0;            // given to those who wait
+  std::map<std::uint64_t, Done> asked;  // by those who are not answered yet
   bool ended = false;
   bool loading_ended = false;  // the loader is past its last task
   std::thread loader;
-  std::thread watcher;
+  TimeLimits limits;  // last: it uses the rest
 
-  // Ends those who have waited for a model for as long as they would have for its answer: its device may hang, and the
-  // load with it.
-  void watch_waiters() {
-    std::unique_lock lock(mutex);
-    while (!ended) {
-      std::optional<Clock::time_point> next;
-      std::vector<std::pair<Waiter, Error>> late = take_late_waiters(Clock::now(), next);
-      if (!late.empty()) {
-        lock.unlock();
-        for (const auto& [waiter, error] : late) waiter.fail(error);
-        lock.lock();
-      } else if (next) {
-        changed.wait_until(lock, *next);
-      } else {
-        changed.wait(lock);
-      }
+  // Ends one who has waited for a model for as long as for its answer: its device may hang, and the load with it.
+  void give_up(const std::string& name, const std::string& version, std::uint64_t number) {
+    std::list<Waiter> late;
+    {
+      const std::lock_guard lock(mutex);
+      const auto model = models.find(name);
+      if (model == models.end()) return;
+      const auto found = model->second.find(version);
+      if (found == model->second.end()) return;
+      std::list<Waiter>& waiters = found->second.waiters;
+      const auto waiter = std::ranges::find(waiters, number, &Waiter::number);
+      if (waiter == waiters.end()) return;
+      late.splice(late.end(), waiters, waiter);
     }
+    late.front().fail(Error(ErrorCode::deadline_exceeded, fmt::format("model '{}' is still being loaded", name)));
   }
 
-  // `next`: when the first of the others is late. Under the lock.
-  std::vector<std::pair<Waiter, Error>> take_late_waiters(Clock::time_point now,
-                                                          std::optional<Clock::time_point>& next) {
-    std::vector<std::pair<Waiter, Error>> late;
-    for (auto& [name, versions] : models) {
-      for (auto& [version, entry] : versions) {
-        std::erase_if(entry.waiters, [&](Waiter& waiter) {
-          if (!waiter.deadline) return false;
-          if (*waiter.deadline > now) {
-            next = next ? std::min(*next, *waiter.deadline) : waiter.deadline;
-            return false;
-          }
-          late.emplace_back(std::move(waiter),
-                            Error(ErrorCode::deadline_exceeded, fmt::format("model '{}' is still being loaded", name)));
-          return true;
-        });
-      }
+  // Does it on the loader's thread, and answers: with what came of it, or at the deadline, while it goes on.
+  void ask(std::function<std::optional<Error>()> task, std::optional<Clock::time_point> deadline, std::string late,
+           Done done) {
+    if (options.load_timeout.count() != 0) {
+      deadline = std::min(deadline.value_or(Clock::time_point::max()), Clock::now() + options.load_timeout);
     }
-    return late;
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex);
+      number = ++numbers;
+      asked.emplace(number, std::move(done));
+    }
+    if (deadline) {
+      limits.at(*deadline,
+                [this, number, late = std::move(late)] { answer(number, Error(ErrorCode::deadline_exceeded, late)); });
+    }
+    enqueue([this, number, task = std::move(task)] {
+      const std::optional<Error> failure = task();
+      answer(number, failure ? std::optional(without_folders(*failure)) : std::nullopt);
+    });
+  }
+
+  void answer(std::uint64_t number, const std::optional<Error>& failure) {
+    Done done;
+    {
+      const std::lock_guard lock(mutex);
+      const auto found = asked.find(number);
+      if (found == asked.end()) return;
+      done = std::move(found->second);
+      asked.erase(found);
+    }
+    done(failure);
   }
 
   void enqueue(std::function<void()> task) {
@@ -305,7 +320,7 @@ struct ModelRepository::State {
       failure = Error(ErrorCode::internal, error.what());
     }
     const std::uint64_t after = resident_bytes();
-    std::vector<Waiter> waiters;
+    std::list<Waiter> waiters;
     std::vector<std::shared_ptr<ServedModel>> dropped;  // let go without the lock
     {
       const std::lock_guard lock(mutex);
@@ -494,7 +509,6 @@ ModelRepository::ModelRepository(Sources sources, const RepositoryOptions& optio
   state_->sources = std::move(sources);
   state_->options = options;
   state_->loader = std::thread([state = state_.get()] { state->work(); });
-  state_->watcher = std::thread([state = state_.get()] { state->watch_waiters(); });
 }
 
 ModelRepository::~ModelRepository() {
@@ -510,16 +524,17 @@ void ModelRepository::load_all() {
   }
 }
 
-void ModelRepository::load(std::string name, Done done) {
-  state_->enqueue([state = state_.get(), name = std::move(name), done = std::move(done)] {
-    const std::optional<Error> failure = state->load_named(name);
-    done(failure ? std::optional(without_folders(*failure)) : std::nullopt);
-  });
+void ModelRepository::load(std::string name, std::optional<Clock::time_point> deadline, Done done) {
+  const std::string late = fmt::format("model '{}' is not loaded yet: its load goes on", name.substr(0, 80));
+  state_->ask([state = state_.get(), name = std::move(name)] { return state->load_named(name); }, deadline, late,
+              std::move(done));
 }
 
-void ModelRepository::unload(std::string name, Done done) {
-  state_->enqueue(
-      [state = state_.get(), name = std::move(name), done = std::move(done)] { done(state->unload_named(name)); });
+void ModelRepository::unload(std::string name, std::optional<Clock::time_point> deadline, Done done) {
+  const std::string late =
+      fmt::format("model '{}' is not unloaded yet: it will be when a load has ended", name.substr(0, 80));
+  state_->ask([state = state_.get(), name = std::move(name)] { return state->unload_named(name); }, deadline, late,
+              std::move(done));
 }
 
 void ModelRepository::refresh(Done done) {
@@ -599,10 +614,14 @@ void ModelRepository::use(std::string_view name, std::string_view version, Use u
       return;
     }
     if (entry.state != ModelState::evicted && entry.waiters.empty()) throw State::unready(entry);
-    Waiter waiter{std::move(use), std::move(fail)};
-    if (entry.time_limit) waiter.deadline = Clock::now() + *entry.time_limit;
-    entry.waiters.push_back(std::move(waiter));
-    state_->changed.notify_all();  // the watcher may know of nobody
+    const std::uint64_t number = ++state_->numbers;
+    entry.waiters.push_back({std::move(use), std::move(fail), number});
+    if (entry.time_limit) {
+      state_->limits.at(Clock::now() + *entry.time_limit,
+                        [state = state_.get(), name = entry.source.name, version = entry.source.version, number] {
+                          state->give_up(name, version, number);
+                        });
+    }
     if (entry.state != ModelState::evicted || entry.reload_queued) return;
     entry.reload_queued = true;
     again = entry.source;
@@ -618,22 +637,24 @@ bool ModelRepository::close(Clock::time_point deadline) {
     state.tasks.clear();
   }
   state.changed.notify_all();
-  if (state.watcher.joinable()) state.watcher.join();
+  state.limits.end();
   std::map<std::string, Versions, std::less<>> dropped;
+  std::map<std::uint64_t, Done> unanswered;
   bool loading_ended = false;
   {
     std::unique_lock lock(state.mutex);
     // A device may hang while a model is loaded for it, and nothing can stop that.
     loading_ended = state.changed.wait_until(lock, deadline, [&] { return state.loading_ended; });
     dropped.swap(state.models);
+    unanswered.swap(state.asked);
   }
   if (loading_ended && state.loader.joinable()) state.loader.join();
+  const Error interrupted(ErrorCode::interrupted, "the server is going down");
+  for (const auto& [number, done] : unanswered) done(interrupted);
   for (auto& [name, versions] : dropped) {
     for (auto& [version, entry] : versions) {
       if (entry.model) entry.model->scheduler().abandon();
-      for (const Waiter& waiter : entry.waiters) {
-        waiter.fail(Error(ErrorCode::interrupted, "the server is going down"));
-      }
+      for (const Waiter& waiter : entry.waiters) waiter.fail(interrupted);
     }
   }
   dropped.clear();

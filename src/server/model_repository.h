@@ -37,6 +37,7 @@ struct ModelStatus {
 struct RepositoryOptions {
   /// Models used least lately are unloaded until the rest fits, and loaded again when they are asked for. 0: no limit.
   std::uint64_t memory_budget_bytes = 0;
+  std::chrono::milliseconds load_timeout{0};  ///< who asks for a load or its end is answered by then; 0: no limit
 };
 
 /// Orders versions by the numbers in them: "2" before "10", "1.9" before "1.10".
@@ -48,7 +49,7 @@ class ModelRepository {
  public:
   /// All sources there are now; asked again for each load. Throws Error where they cannot be told.
   using Sources = std::function<std::vector<ModelSource>()>;
-  /// Called once, on the repository's thread, with an error that names no path of the machine: the log has it whole.
+  /// Called once, on a thread of the repository, with an error that names no path of the machine: the log has it whole.
   using Done = std::function<void(const std::optional<Error>&)>;
 
   explicit ModelRepository(Sources sources, const RepositoryOptions& options = {});
@@ -60,12 +61,16 @@ class ModelRepository {
   /// Loads every source and waits; throws the first Error of one that is required, and logs the others.
   void load_all();
 
-  /// Loads the model anew from its sources, all its versions. The old one serves until the new one is ready, and goes
-  /// on where that fails. Errors not_found, and those of the load.
-  void load(std::string name, Done done);
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
-  /// Takes all versions of the model out of service. Error not_found.
-  void unload(std::string name, Done done);
+  /// Loads the model anew from its sources, all its versions. The old one serves until the new one is ready, and goes
+  /// on where that fails. Errors not_found, those of the load, and deadline_exceeded where it has not ended by then or
+  /// within the options' limit; as a device may take long, or hang. It goes on then.
+  void load(std::string name, Deadline deadline, Done done);
+
+  /// Takes all versions of the model out of service, after the loads that were asked for before. Errors not_found, and
+  /// deadline_exceeded as of load().
+  void unload(std::string name, Deadline deadline, Done done);
 
   /// Looks for sources whose files have changed, that are new, or that have gone, and acts on it; but leaves alone what
   /// unload() took out of service.

@@ -185,17 +185,19 @@ void Service::repository_index(const Call& call) {
 
 void Service::repository_load(const Call& call) {
   read_no_parameters(call.request().body.text(), {});
-  repository_.load(name_for(call), [exchange = call.exchange](const std::optional<Error>& error) {
-    exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
-  });
+  repository_.load(
+      name_for(call), deadline_of(call.request()), [exchange = call.exchange](const std::optional<Error>& error) {
+        exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
+      });
 }
 
 void Service::repository_unload(const Call& call) {
   // No model of gpux depends on another.
   read_no_parameters(call.request().body.text(), {"unload_dependents"});
-  repository_.unload(name_for(call), [exchange = call.exchange](const std::optional<Error>& error) {
-    exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
-  });
+  repository_.unload(
+      name_for(call), deadline_of(call.request()), [exchange = call.exchange](const std::optional<Error>& error) {
+        exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
+      });
 }
 
 }  // namespace gpux::server

@@ -113,10 +113,8 @@ Json classify_schema() {
   const auto list_of = [](Json items, std::size_t least, std::size_t most) -> Json {
     return {{"type", "array"}, {"items", std::move(items)}, {"minItems", least}, {"maxItems", most}};
   };
-  // A list of lists has texts, or pairs of texts, and not both.
-  const Json one = list_of(text, 1, 1), pair = list_of(text, 2, 2);
-  Json inputs =
-      any_of(Json::array({text, list_of(text, 1, 2), list_of(one, 1, most_texts), list_of(pair, 1, most_texts)}));
+  const Json one_or_pair = list_of(text, 1, 2);
+  Json inputs = any_of(Json::array({text, one_or_pair, list_of(one_or_pair, 1, most_texts)}));
   const Json parameters{{"type", Json::array({"object", "null"})},
                         {"properties",
                          {{"function_to_apply", {{"enum", Json::array({"none", "softmax", "sigmoid", nullptr})}}},

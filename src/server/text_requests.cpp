@@ -248,7 +248,8 @@ ClassifyTexts read_classify(std::string_view body) {
                       list.back().is_string();
     if (!fits) refuse(fmt::format("{} is neither a text nor a list of one or two", place));
     read.texts.push_back(list.front().get<std::string>());
-    if (list.size() == 2) read.pairs.push_back(list.back().get<std::string>());
+    read.has_pair.push_back(list.size() == 2);
+    read.pairs.push_back(list.size() == 2 ? list.back().get<std::string>() : std::string());
   };
   if (inputs.is_string()) {
     read.texts.push_back(inputs.get<std::string>());
@@ -259,8 +260,9 @@ ClassifyTexts read_classify(std::string_view body) {
   } else {
     add(inputs, "inputs");
   }
-  if (!read.pairs.empty() && read.pairs.size() != read.texts.size()) {
-    refuse("inputs holds texts and pairs of texts; accepted: a list of either");
+  if (std::ranges::find(read.has_pair, true) == read.has_pair.end()) {
+    read.pairs.clear();
+    read.has_pair.clear();
   }
   read.raw_scores = members.flag("raw_scores", false);
   read.treatment = read_truncation(members);

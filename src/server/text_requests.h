@@ -64,7 +64,8 @@ EmbedTexts read_embed_all(std::string_view body);
 /// pair], or a list of such lists.
 struct ClassifyTexts {
   std::vector<std::string> texts;
-  std::vector<std::string> pairs;  ///< as many, or none
+  std::vector<std::string> pairs;  ///< as many, or none where no text has one
+  std::vector<bool> has_pair;      ///< of each text; the others' in `pairs` are empty
   bool is_list = false;            ///< the answer is to be one too
   bool raw_scores = false;
   /// "parameters": {"function_to_apply", "top_k"}, as huggingface_hub's clients send them.

@@ -19,12 +19,17 @@ namespace {
 /// What the answer to a request is made of.
 using Body = std::function<std::string(const NamedValues& outputs)>;
 
-void run_texts(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model,
-               NamedValues inputs, std::vector<std::string> outputs, const TextTreatment& treatment, Body body) {
-  const http::Request& request = exchange->request();
+pipeline::PrepareOptions prepared_as(const TextTreatment& treatment) {
   pipeline::PrepareOptions options;
   options.truncate = treatment.truncate;
   if (treatment.truncate_left) options.truncate_left = true;
+  return options;
+}
+
+void run_texts(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model,
+               NamedValues inputs, std::vector<std::string> outputs, const pipeline::PrepareOptions& options,
+               Body body) {
+  const http::Request& request = exchange->request();
   const Pending pending = submit(
       model,
       {.inputs = std::move(inputs),
@@ -76,7 +81,9 @@ void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const std::
   declared.top_k = asked.top_k == 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(asked.top_k));
   NamedValues inputs{{"text", strings_of(std::move(asked.texts))}};
   if (!asked.pairs.empty()) inputs.emplace_back("text_pair", strings_of(std::move(asked.pairs)));
-  run_texts(exchange, model, std::move(inputs), {pipeline.logits()}, asked.treatment,
+  pipeline::PrepareOptions options = prepared_as(asked.treatment);
+  options.has_second = std::move(asked.has_pair);
+  run_texts(exchange, model, std::move(inputs), {pipeline.logits()}, options,
             [declared, is_list = asked.is_list](const NamedValues& outputs) {
               const auto rows = runtime::label_scores(declared, *outputs.front().second.tensor());
               if (!is_list) return scores_json(rows.front());
@@ -147,7 +154,7 @@ void Service::rerank(const Call& call) {
   with_able(call, TextAbility::rank, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
     const std::string output = asked->raw_scores ? model->pipeline()->logits() : "scores";
     run_texts(with.exchange, model, {{"query", strings_of({asked->query})}, {"text", strings_of(asked->texts)}},
-              {output}, asked->treatment, [asked](const NamedValues& outputs) {
+              {output}, prepared_as(asked->treatment), [asked](const NamedValues& outputs) {
                 const Tensor scores = convert(*outputs.front().second.tensor(), ElementType::float32);
                 const std::span<const float> floats = scores.as<float>();
                 return ranking_json({floats.begin(), floats.end()}, asked->texts, asked->return_text);

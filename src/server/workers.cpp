@@ -9,6 +9,7 @@
 
 #include "base/machine.h"
 #include "gpux/error.h"
+#include "provider/table.h"
 #include "runtime/pinned_replica.h"
 #include "runtime/session_replica.h"
 
@@ -48,11 +49,12 @@ double measured_rate(const Runtime& session, unsigned threads) {
   return failed ? 0 : static_cast<double>(runs) / seconds;
 }
 
-// Whether a session of one thread does all its work on the thread that calls it: then replicas can share the
-// processors, each bound to its own. Providers with threads of their own would be bound with their callers.
+// Providers with threads of their own would be bound to a processor with their callers.
 bool works_on_its_callers(const Runtime& session) {
-  return std::ranges::all_of(session.verdict().active,
-                             [](const std::string& id) { return id == "cpu" || id == "encoder"; });
+  return std::ranges::all_of(session.verdict().active, [](const std::string& id) {
+    const provider::ProviderRow* row = provider::find_row(id);
+    return row != nullptr && row->works_on_callers_threads;
+  });
 }
 
 std::shared_ptr<const Runtime> shared(Runtime session) {

@@ -1,5 +1,7 @@
 // What a user sees of a provider that fails, at each step: by plugins/example, from the command line and while serving.
 // docs/custom-providers.md shows the same as a table.
+#include "cli/failing_provider.h"
+
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -26,18 +28,11 @@ using testing::Not;
 using testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
-const std::string told = "GpuxExampleExecutionProvider was told to fail at: ";
 const std::string multiply_inputs = R"({"a": [1, 2, 3], "b": [4, 5, 6]})";
 const std::string product = R"({"y": [4, 10, 18]})";
 // Of masked_sum.onnx, which holds a constant of 4 bytes.
 const std::string small = R"({"values": [[1, 2]], "mask": [[1, 1]]})";
 const std::string small_answer = R"({"total": [3], "doubled": [[2, 4]]})";
-
-std::vector<std::string> with_provider(std::vector<std::string> arguments) {
-  arguments.insert(arguments.end(), {"--provider", "example", "--provider-library",
-                                     std::string("example=").append(GPUX_EXAMPLE_PROVIDER)});
-  return arguments;
-}
 
 Outcome run_failing(const Program& gpux, const std::string& command, const std::vector<std::string>& more,
                     const std::string& file = "multiply.onnx", const std::string& inputs = multiply_inputs) {
@@ -281,14 +276,22 @@ TEST(FailingProvider, HangsWithoutHoldingTheServer) {
 TEST(FailingProvider, HangsInALoadWithoutHoldingTheServer) {
   const Program gpux;
   const auto release = gpux.folder().write("release", "");
-  Serving server(
-      gpux, with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--drain-timeout", "500ms"}),
-      {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
+  Serving server(gpux,
+                 with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--drain-timeout", "500ms",
+                                "--load-timeout", "1s"}),
+                 {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
   EXPECT_EQ(server.ask(post("/v2/repository/models/mul/load", "")).status, 200);
   fs::remove(release);
-  RawClient loading(server.port());
-  loading.send(post("/v2/repository/models/mul/load", ""));
-  std::this_thread::sleep_for(milliseconds(300));
+  const auto expect_late = [&](const std::string& what, const std::string& header) {
+    const auto start = Clock::now();
+    const Json late = server.json(post("/v2/repository/models/" + what, "", header), 504);
+    EXPECT_THAT(late.at("error").get<std::string>(), HasSubstr("loaded yet: it")) << what;
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(5)) << what;
+  };
+  expect_late("mul/load", "X-Request-Timeout-Ms: 200\r\n");
+  expect_late("mul/load", "");  // by --load-timeout
+  expect_late("add/load", "");  // behind it
+  expect_late("add/unload", "");
   EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
   EXPECT_EQ(server.json(post("/models/add/predict", R"({"x": [[1, 2, 3]]})")), Json::parse(R"({"y": [[2, 4, 6]]})"));
   EXPECT_EQ(server.ask(get("/health/live")).status, 200);

@@ -139,6 +139,11 @@ TEST_F(Texts, AreServedInEveryProtocol) {
       server.json(post("/models/mood/predict", Json{{"inputs", {{text}, {"b"}}}, {"raw_scores", true}}.dump()));
   ASSERT_EQ(raw.size(), 2U);
   EXPECT_GT(std::abs(raw.at(0).at(0).at("score").get<double>() - told.at(0).at("score").get<double>()), 1e-6);
+  // Texts and pairs in one list, each as it is answered alone.
+  const Json mixed = server.json(post("/models/mood/predict", Json{{"inputs", {{text}, {text, "b"}, {"b"}}}}.dump()));
+  EXPECT_EQ(mixed, Json::array({told, server.json(post("/models/mood/predict", Json{{"inputs", {text, "b"}}}.dump())),
+                                server.json(post("/models/mood/predict", Json{{"inputs", "b"}}.dump()))}));
+  EXPECT_NE(mixed.at(0), mixed.at(1));
   // As huggingface_hub's clients ask.
   const Json best =
       server.json(post("/models/mood/predict", Json{{"inputs", text}, {"parameters", {{"top_k", 1}}}}.dump()));

@@ -103,7 +103,7 @@ TEST(ModelRepository, KeepsTheOldWhereTheNewFails) {
   repository.load_all();
   const auto before = repository.find("m", "");
   shelf.put("m", "1", true);
-  const auto error = wait_for([&](const ModelRepository::Done& done) { repository.load("m", done); });
+  const auto error = wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::invalid_model);
   EXPECT_EQ(error->message(), "'model.onnx' cannot be used");
@@ -112,7 +112,7 @@ TEST(ModelRepository, KeepsTheOldWhereTheNewFails) {
   EXPECT_EQ(repository.index().front().reason, "'model.onnx' cannot be used");
 
   shelf.put("m", "1");
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("m", done); }));
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); }));
   EXPECT_NE(repository.find("m", ""), before);
   EXPECT_EQ(repository.find("m", "")->shared_statistics(), before->shared_statistics());
 }
@@ -128,7 +128,9 @@ TEST(ModelRepository, KeepsAVersionUntilItsSuccessorServes) {
   shelf.put("m", "2", true);
   shelf.take("m", "1");
   const auto refresh = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }); };
-  const auto load = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.load("m", done); }); };
+  const auto load = [&] {
+    return wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); });
+  };
   for (const auto& look : std::vector<std::function<std::optional<Error>()>>{refresh, load}) {
     EXPECT_TRUE(look());
     EXPECT_EQ(repository.find("m", ""), before);
@@ -171,7 +173,7 @@ TEST(ModelRepository, FollowsWhatIsThere) {
   shelf.put("n", "1");
   ModelRepository repository(shelf.look());
   repository.load_all();
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", done); }));
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", std::nullopt, done); }));
   const auto before = repository.find("m", "");
   shelf.put("m", "2");
   const auto refresh = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }); };
@@ -185,7 +187,7 @@ TEST(ModelRepository, FollowsWhatIsThere) {
   EXPECT_FALSE(refresh());
   EXPECT_THAT(repository.versions("m"), ElementsAre("2"));
   EXPECT_EQ(repository.index().size(), 1U);
-  EXPECT_TRUE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", done); }));
+  EXPECT_TRUE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", std::nullopt, done); }));
 }
 
 TEST(ModelRepository, EvictsWhatWasUsedLeastLately) {
@@ -277,14 +279,41 @@ TEST_F(HangingLoad, KeepsNobodyWhoComesLater) {
   hang_.set_value();
 }
 
+TEST_F(HangingLoad, IsAnsweredAtItsDeadlineAndGoesOn) {
+  const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::milliseconds(50); };
+  ModelRepository repository(shelf_.look(), {.load_timeout = std::chrono::milliseconds(150)});
+  repository.load_all();
+  const auto load = [&](const std::string& name, ModelRepository::Deadline deadline) {
+    return wait_for([&](const ModelRepository::Done& done) { repository.load(name, deadline, done); });
+  };
+  for (const ModelRepository::Deadline deadline : {ModelRepository::Deadline(soon()), ModelRepository::Deadline()}) {
+    const auto late = load("m", deadline);
+    ASSERT_TRUE(late);
+    EXPECT_EQ(late->code(), ErrorCode::deadline_exceeded);
+    EXPECT_EQ(late->message(), "model 'm' is not loaded yet: its load goes on");
+  }
+  const auto unloaded =
+      wait_for([&](const ModelRepository::Done& done) { repository.unload("n", std::nullopt, done); });
+  ASSERT_TRUE(unloaded);
+  EXPECT_EQ(unloaded->message(), "model 'n' is not unloaded yet: it will be when a load has ended");
+  EXPECT_EQ(repository.find("m", "")->name(), "m");
+  hang_.set_value();
+  while (repository.names().size() > 1) std::this_thread::yield();
+  EXPECT_THAT(repository.names(), ElementsAre("m"));
+  EXPECT_FALSE(load("m", std::chrono::steady_clock::now() + std::chrono::seconds(20)));
+}
+
 TEST_F(HangingLoad, HoldsNoEndBack) {
   ModelRepository repository(shelf_.look());
   repository.load_all();
-  repository.load("m", [](const std::optional<Error>&) {});
+  std::string told;
+  repository.load("m", std::nullopt,
+                  [&](const std::optional<Error>& error) { told = error ? error->message() : "done"; });
   while (loads_ < 2) std::this_thread::yield();
   const auto start = std::chrono::steady_clock::now();
   EXPECT_FALSE(repository.close(start + std::chrono::milliseconds(100)));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_EQ(told, "the server is going down");
   hang_.set_value();  // or the end of this test would wait for it
 }
 
@@ -301,7 +330,7 @@ TEST(ModelRepository, EndsAModelWithItsLastRequest) {
     call.inputs = synthetic_inputs(model->signature());
     call.arrived = std::chrono::steady_clock::now();
     ServedModel& served = *model;
-    EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("m", done); }));
+    EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("m", std::nullopt, done); }));
     (void)served.submit(std::move(call), [&answered, model](runtime::InferAnswer&& answer) mutable {
       EXPECT_FALSE(answer.error);
       model.reset();

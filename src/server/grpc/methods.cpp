@@ -245,14 +245,16 @@ ModelRepository::Done done_for(const AnswerTo& answer) {
 void repository_load(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::RepositoryModelLoadRequest>(answer, request);
   refuse_parameters(*asked, "");
-  repository_of(answer).load(asked->model_name(), done_for<inference::RepositoryModelLoadResponse>(answer));
+  repository_of(answer).load(asked->model_name(), answer->deadline(),
+                             done_for<inference::RepositoryModelLoadResponse>(answer));
 }
 
 void repository_unload(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::RepositoryModelUnloadRequest>(answer, request);
   // No model of gpux depends on another.
   refuse_parameters(*asked, "unload_dependents");
-  repository_of(answer).unload(asked->model_name(), done_for<inference::RepositoryModelUnloadResponse>(answer));
+  repository_of(answer).unload(asked->model_name(), answer->deadline(),
+                               done_for<inference::RepositoryModelUnloadResponse>(answer));
 }
 
 constexpr Method inference_table[] = {

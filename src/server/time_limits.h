@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace gpux::server {
+
+/// Calls what is due, on a thread of its own. All calls from any thread.
+class TimeLimits {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  TimeLimits();
+  ~TimeLimits();
+  TimeLimits(const TimeLimits&) = delete;
+  TimeLimits& operator=(const TimeLimits&) = delete;
+
+  /// `late` must not throw.
+  void at(Clock::time_point when, std::function<void()> late);
+
+  /// What is not due yet is never called; waits for what is being called. Nothing is taken any more.
+  void end();
+
+ private:
+  void watch();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::multimap<Clock::time_point, std::function<void()>> limits_;
+  bool ended_ = false;
+  std::thread thread_;  // last: it uses the rest
+};
+
+}  // namespace gpux::server

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gpux::test {
+
+/// The command line with plugins/example as the provider that is asked for.
+inline std::vector<std::string> with_provider(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--provider", "example", "--provider-library",
+                                     std::string("example=").append(GPUX_EXAMPLE_PROVIDER)});
+  return arguments;
+}
+
+}  // namespace gpux::test
