@@ -11,7 +11,9 @@ using Clock = std::chrono::steady_clock;
 void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits, std::function<void(bool)> done) {
   const Clock::time_point now = Clock::now();
   const Clock::time_point last{std::chrono::nanoseconds(model->statistics().last_success.load())};
-  if (last.time_since_epoch().count() != 0 && now - last < limits.after) {
+  const bool has_answered = last.time_since_epoch().count() != 0 && now - last < limits.after;
+  // A run that does not come back says more than one that did before it.
+  if (has_answered && model->scheduler().counts().overdue_runs == 0) {
     done(true);
     return;
   }

@@ -25,7 +25,8 @@ void TimeLimits::at(Clock::time_point when, std::function<void()> late) {
   {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
-    is_first = limits_.emplace(when, std::move(late)) == limits_.begin();
+    const auto place = limits_.emplace(when, std::move(late));
+    is_first = place == limits_.begin();
   }
   if (is_first) changed_.notify_all();
 }

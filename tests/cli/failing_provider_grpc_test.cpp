@@ -45,7 +45,8 @@ class Client {
       input.set_name(name);
       input.set_datatype("FP32");
       input.mutable_shape()->Add(shape.begin(), shape.end());
-      input.mutable_contents()->mutable_fp32_contents()->Add(values.begin(), values.end());
+      request.add_raw_input_contents(
+          std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
     }
     ::grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
@@ -136,7 +137,7 @@ TEST(FailingProviderOverGrpc, HangsWithoutHoldingTheServer) {
   const Program gpux;
   const auto release = gpux.folder().write("release", "");
   Serving server(gpux, with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--timeout", "1s"}),
-                 {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
+                 {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}, leaves_threads()});
   const Client client(server);
   expect_values(client.multiply(), {4, 10, 18});
   std::filesystem::remove(release);
@@ -156,7 +157,7 @@ TEST(FailingProviderOverGrpc, HangsInALoadWithoutHoldingTheServer) {
   Serving server(gpux,
                  with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--load-timeout", "1s",
                                 "--drain-timeout", "500ms"}),
-                 {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
+                 {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}, leaves_threads()});
   const Client client(server);
   EXPECT_TRUE(client.load("mul", std::chrono::seconds(60)).ok());
   std::filesystem::remove(release);

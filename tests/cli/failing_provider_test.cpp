@@ -258,7 +258,7 @@ TEST(FailingProvider, HangsWithoutHoldingTheServer) {
   const Program gpux;
   const auto release = gpux.folder().write("release", "");
   Serving server(gpux, with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--timeout", "1s"}),
-                 {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
+                 {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}, leaves_threads()});
   EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
   fs::remove(release);
   const auto start = Clock::now();
@@ -279,7 +279,7 @@ TEST(FailingProvider, HangsInALoadWithoutHoldingTheServer) {
   Serving server(gpux,
                  with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--drain-timeout", "500ms",
                                 "--load-timeout", "1s"}),
-                 {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}});
+                 {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}, leaves_threads()});
   EXPECT_EQ(server.ask(post("/v2/repository/models/mul/load", "")).status, 200);
   fs::remove(release);
   const auto expect_late = [&](const std::string& what, const std::string& header) {

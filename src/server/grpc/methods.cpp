@@ -245,7 +245,7 @@ ModelRepository::Done done_for(const AnswerTo& answer) {
 void repository_load(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::RepositoryModelLoadRequest>(answer, request);
   refuse_parameters(*asked, "");
-  repository_of(answer).load(asked->model_name(), answer->deadline(),
+  repository_of(answer).load(asked->model_name(), answer->call().deadline(),
                              done_for<inference::RepositoryModelLoadResponse>(answer));
 }
 
@@ -253,7 +253,7 @@ void repository_unload(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::RepositoryModelUnloadRequest>(answer, request);
   // No model of gpux depends on another.
   refuse_parameters(*asked, "unload_dependents");
-  repository_of(answer).unload(asked->model_name(), answer->deadline(),
+  repository_of(answer).unload(asked->model_name(), answer->call().deadline(),
                                done_for<inference::RepositoryModelUnloadResponse>(answer));
 }
 
