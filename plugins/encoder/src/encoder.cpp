@@ -87,8 +87,7 @@ namespace {
 class Pass {
  public:
   Pass(const Weights& weights, const Kernels& kernels, Encoder::Rooms& rooms, const Packed& packed, std::size_t length,
-       std::size_t first_text, std::size_t last_text, std::size_t members, const ParallelFor* parallel_for,
-       const std::atomic<bool>* stopped)
+       std::size_t first_text, std::size_t last_text, std::size_t members, Team* team, const std::atomic<bool>* stopped)
       : weights_(weights),
         kernels_(kernels),
         rooms_(rooms),
@@ -98,8 +97,8 @@ class Pass {
         last_text_(last_text),
         first_row_(packed.starts[first_text]),
         rows_(packed.starts[last_text] - first_row_),
-        members_(parallel_for == nullptr ? 1 : members),
-        parallel_for_(parallel_for),
+        members_(team == nullptr ? 1 : members),
+        team_(team),
         stopped_(stopped),
         loan_(rooms.passes),
         room_(*loan_) {}
@@ -151,7 +150,8 @@ class Pass {
       work(std::size_t{0}, count);
       return;
     }
-    (*parallel_for_)(parts, [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); });
+    const auto part_of_it = [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); };
+    team_->share(parts, std::ref(part_of_it));
   }
 
   void embed(std::size_t row) const {
@@ -329,7 +329,7 @@ class Pass {
   const Packed& packed_;
   const std::size_t length_;  // of the batch
   const std::size_t first_text_, last_text_, first_row_, rows_, members_;
-  const ParallelFor* parallel_for_;
+  Team* const team_;
   const std::atomic<bool>* stopped_;
   const Pool<Workspace>::Loan loan_;
   Workspace& room_;
@@ -390,8 +390,9 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
   const std::size_t chunks = std::min(batch.texts, std::max(threads, (rows + rows_of_a_chunk - 1) / rows_of_a_chunk));
   // Fewer texts than threads: all of them share out each step.
   if (chunks < threads) {
-    Pass(weights_, kernels_, *rooms_, packed, batch.length, 0, batch.texts, threads, &parallel_for, stopped)
-        .run(results);
+    Team::run(threads, parallel_for, [&](Team& team) {
+      Pass(weights_, kernels_, *rooms_, packed, batch.length, 0, batch.texts, threads, &team, stopped).run(results);
+    });
     return;
   }
   std::vector<std::size_t> ends{0};

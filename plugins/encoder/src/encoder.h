@@ -13,6 +13,7 @@
 #include "kernels.h"
 #include "linear.h"
 #include "numbers.h"
+#include "team.h"
 
 namespace gpux_encoder {
 
@@ -64,9 +65,6 @@ struct Weights {
   Pooling pooling = Pooling::mean;
   bool normalize = false;
 };
-
-/// Runs work(part) for all parts below `parts`, side by side where it can, and returns when all are done.
-using ParallelFor = std::function<void(std::size_t parts, const std::function<void(std::size_t)>& work)>;
 
 /// Texts as an encoder's inputs have them: `texts` rows of `length`; what the mask leaves out is not computed.
 struct Batch {

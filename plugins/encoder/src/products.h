@@ -211,10 +211,10 @@ template <typename Kind, std::size_t pass, std::size_t rows, typename Element, t
   }
 }
 
+/// `ahead`: what is to be fetched meanwhile, `ahead_step` bytes for each step.
 template <typename Kind, std::size_t rows>
-void tile(const typename Kind::Product& product, std::size_t first_row, std::size_t column) noexcept {
-  // So far ahead of what is multiplied weights are fetched.
-  constexpr std::size_t ahead_bytes = 2048, line_bytes = 64;
+void tile(const typename Kind::Product& product, std::size_t first_row, std::size_t column, const char* ahead,
+          std::size_t ahead_step) noexcept {
   constexpr std::size_t lanes = Kind::Vectors::lanes, depth = Kind::depth;
   const std::size_t place = column % panel_columns;
   const auto* weights = product.weights + (column - place) * product.inner + place * depth;
@@ -224,10 +224,10 @@ void tile(const typename Kind::Product& product, std::size_t first_row, std::siz
   for (std::size_t i = 0; i < rows; ++i) left[i] = right[i] = typename Kind::Sum{};
 #pragma GCC unroll 1
   for (std::size_t k = 0; k < product.inner; k += depth) {
-#pragma GCC unroll 2
-    for (std::size_t line = 0; line < 2 * lanes * depth * sizeof *weights; line += line_bytes) {
-      __builtin_prefetch(reinterpret_cast<const char*>(weights) + ahead_bytes + line);
-    }
+    // Where one tile fetches all of it, these are two lines.
+    __builtin_prefetch(ahead);
+    __builtin_prefetch(ahead + ahead_step / 2);
+    ahead += ahead_step;
     step<Kind, 0>(left, right, row, product.row_stride, weights);
     if constexpr (Kind::passes == 2) step<Kind, 1>(left, right, row, product.row_stride, weights);
     row += depth;
@@ -243,7 +243,7 @@ void tile(const typename Kind::Product& product, std::size_t first_row, std::siz
 /// The tiles of one row, of two, and so on.
 template <typename Kind, std::size_t... rows>
 constexpr auto tiles_of(std::index_sequence<rows...> /*each less one*/) noexcept {
-  using Tile = void (*)(const typename Kind::Product&, std::size_t, std::size_t) noexcept;
+  using Tile = void (*)(const typename Kind::Product&, std::size_t, std::size_t, const char*, std::size_t) noexcept;
   return std::array<Tile, sizeof...(rows)>{tile<Kind, rows + 1>...};
 }
 
@@ -251,14 +251,21 @@ constexpr auto tiles_of(std::index_sequence<rows...> /*each less one*/) noexcept
 template <typename Kind>
 void product_of(const typename Kind::Product& product) noexcept {
   static constexpr auto tiles = tiles_of<Kind>(std::make_index_sequence<Kind::most_rows>());
+  constexpr std::size_t columns = 2 * Kind::Vectors::lanes, size = sizeof *product.weights;
   const std::size_t count = (product.row_count + Kind::most_rows - 1) / Kind::most_rows;
-  for (std::size_t column = product.first_panel * panel_columns; column < product.last_panel * panel_columns;
-       column += 2 * Kind::Vectors::lanes) {
-    std::size_t row = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t end = product.row_count * (i + 1) / count;
-      tiles[end - row - 1](product, row, column);
-      row = end;
+  // The next panel is fetched while this one is multiplied, a part of it in each tile.
+  const std::size_t parts = count * panel_columns / columns, panel_bytes = product.inner * panel_columns * size;
+  const std::size_t ahead_step = (Kind::depth * panel_columns * size + parts - 1) / parts;
+  for (std::size_t panel = product.first_panel; panel < product.last_panel; ++panel) {
+    const auto* next = reinterpret_cast<const char*>(product.weights) + (panel + 1) * panel_bytes;
+    std::size_t part = 0;
+    for (std::size_t column = panel * panel_columns; column < (panel + 1) * panel_columns; column += columns) {
+      std::size_t row = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t end = product.row_count * (i + 1) / count;
+        tiles[end - row - 1](product, row, column, next + panel_bytes * part++ / parts, ahead_step);
+        row = end;
+      }
     }
   }
 }
