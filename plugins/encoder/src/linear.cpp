@@ -76,9 +76,9 @@ Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::sp
     }
   }
   bias_ = std::move(all_bias);
-  floats_ = std::move(floats);
-  halves_ = std::move(halves);
-  bytes_ = std::move(bytes);
+  floats_ = Numbers<float>::in_large_pages(floats);
+  halves_ = Numbers<std::uint16_t>::in_large_pages(halves);
+  bytes_ = Numbers<std::int8_t>::in_large_pages(bytes);
   column_scale_ = std::move(column_scale);
   column_sum_ = std::move(column_sum);
 }

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "large_pages.h"
 
 namespace gpux_encoder {
 
@@ -20,6 +23,15 @@ class Numbers {
     auto kept = std::make_shared<const std::vector<Number>>(std::move(own));
     all_ = *kept;
     keeper_ = std::move(kept);
+  }
+
+  /// A copy, in large pages.
+  static Numbers in_large_pages(std::span<const Number> all) {
+    if (all.empty()) return {};
+    std::shared_ptr<std::byte> room = room_in_large_pages(all.size_bytes());
+    auto* const first = reinterpret_cast<Number*>(room.get());
+    std::ranges::copy(all, first);
+    return {std::span<const Number>(first, all.size()), std::move(room)};
   }
 
   /// `all` lives as long as `keeper`.
