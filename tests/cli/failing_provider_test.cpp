@@ -24,7 +24,6 @@ using http::get;
 using http::post;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 

@@ -109,14 +109,14 @@ TEST_P(KernelsIn, MultipliesAsTheReferenceDoes) {
 
 TEST_P(KernelsIn, PutsMatricesBesideEachOtherAndTurnsThem) {
   Random random;
-  const std::vector<float> first = random.values(6 * 5, 1), second = random.values(6 * 40, 1);
+  const std::vector<float> first = random.values(30, 1), second = random.values(240, 1);
   std::vector<float> turned(second.size());
   for (std::size_t row = 0; row < 6; ++row) {
     for (std::size_t column = 0; column < 40; ++column) turned[column * 6 + row] = second[row * 40 + column];
   }
   const std::vector<PlainWeights> plain{{first.data(), 6, 5, false}, {second.data(), 6, 40, false}};
   const std::vector<PlainWeights> other{{first.data(), 6, 5, false}, {turned.data(), 6, 40, true}};
-  const std::vector<float> rows = random.values(3 * 6, 1), bias = random.values(45, 1);
+  const std::vector<float> rows = random.values(18, 1), bias = random.values(45, 1);
   EXPECT_EQ(product(reference(), Linear(GetParam(), plain, bias), rows, 3),
             product(reference(), Linear(GetParam(), other, bias), rows, 3));
 }

@@ -181,7 +181,7 @@ Meaning onnx_attention(const Node& node, const Reading& reading) {
   // A truth for each key that counts.
   const auto bits = mask->shape.size() <= 4 ? mask_of(*mask, 4, 0, 3, reading) : std::nullopt;
   if (!bits || bits->counted != 1) return unknown(node, "has a mask that is not over keys");
-  const Meaning plain = attended(node, reading, heads, {}, {}, order);
+  Meaning plain = attended(node, reading, heads, {}, {}, order);
   const auto* context = std::get_if<Context>(&plain);
   if (context == nullptr || bits->hidden == 1) return plain;
   Context with = *context;

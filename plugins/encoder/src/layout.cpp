@@ -53,7 +53,8 @@ std::optional<Layout> laid_out(const Node& node, const Reading& reading, const s
         made.parts = 3;
       }
       const auto whole = static_cast<std::int64_t>(columns / made.parts);
-      const std::int64_t heads = at('h') > 0 ? at('h') : at('d') > 0 ? whole / at('d') : 0;
+      const std::int64_t heads_told = at('h'), width = at('d');
+      const std::int64_t heads = heads_told > 0 ? heads_told : width > 0 ? whole / width : 0;
       if (heads <= 0 || columns % made.parts != 0 || whole % heads != 0) continue;
       made.heads = static_cast<std::size_t>(heads);
     }
