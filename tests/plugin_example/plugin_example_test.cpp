@@ -398,7 +398,8 @@ TEST(Waiting, HangEndsWellOnceTheFileIsThere) {
                               Runtime runtime;
                               runtime.register_plugin();
                               Ort::Session session = runtime.create_session(serialize(two_inputs), runtime.devices());
-                              report_waiting(report, session, Ort::RunOptions{}, [&file] { std::ofstream{file}; });
+                              report_waiting(report, session, Ort::RunOptions{},
+                                             [&file] { std::ofstream(file).close(); });
                               report_runs(report, session, 1);
                             }),
                {"waits", "ended right", "run 1 right"});
@@ -416,7 +417,7 @@ TEST(Waiting, HangAtCompileEndsWellOnceTheFileIsThere) {
                               });
                               const bool waits = creating.wait_for(milliseconds(100)) == std::future_status::timeout;
                               report(waits ? "waits" : "does not wait");
-                              std::ofstream{file};
+                              std::ofstream(file).close();
                               Ort::Session session = creating.get();
                               report_runs(report, session, 1);
                             }),

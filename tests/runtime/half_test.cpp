@@ -21,7 +21,6 @@ namespace {
 using onnx_test::Dimensions;
 using onnx_test::ModelWriter;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 constexpr std::int64_t width = 6;
 const Dimensions rows{"batch", width};
