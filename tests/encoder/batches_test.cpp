@@ -1,23 +1,16 @@
 #include <algorithm>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "runnable_kernels.h"
+#include "side_by_side.h"
 #include "small_encoder.h"
 
 namespace gpux_encoder {
 namespace {
-
-void side_by_side(std::size_t parts, const std::function<void(std::size_t)>& work) {
-  std::vector<std::thread> threads;
-  for (std::size_t part = 1; part < parts; ++part) threads.emplace_back(work, part);
-  work(0);
-  for (std::thread& thread : threads) thread.join();
-}
 
 /// Texts of any of the lengths there are, each as its tokens.
 std::vector<std::vector<std::int64_t>> random_texts(std::size_t count) {

@@ -2,27 +2,21 @@
 
 #include <atomic>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "side_by_side.h"
+
 namespace gpux_encoder {
 namespace {
-
-void on_threads(std::size_t parts, const std::function<void(std::size_t)>& work) {
-  std::vector<std::thread> threads;
-  for (std::size_t part = 1; part < parts; ++part) threads.emplace_back(work, part);
-  work(0);
-  for (std::thread& thread : threads) thread.join();
-}
 
 void one_after_the_other(std::size_t parts, const std::function<void(std::size_t)>& work) {
   for (std::size_t part = parts; part-- > 0;) work(part);
 }
 
 TEST(Team, DoesEachPartOfEachStepOnce) {
-  for (const ParallelFor& parallel_for : {ParallelFor(on_threads), ParallelFor(one_after_the_other)}) {
+  for (const ParallelFor& parallel_for : {ParallelFor(side_by_side), ParallelFor(one_after_the_other)}) {
     for (const std::size_t threads : {1, 2, 5}) {
       std::vector<std::size_t> seen;
       Team::run(threads, parallel_for, [&](Team& team) {
@@ -41,7 +35,7 @@ TEST(Team, DoesEachPartOfEachStepOnce) {
 
 TEST(Team, ThrowsWhatAPartThrowsAndGoesOn) {
   std::atomic<int> done = 0;
-  Team::run(3, on_threads, [&](Team& team) {
+  Team::run(3, side_by_side, [&](Team& team) {
     for (int step = 0; step < 100; ++step) {
       EXPECT_THROW(team.share(4,
                               [&](std::size_t part) {

@@ -87,7 +87,7 @@ namespace {
 class Pass {
  public:
   Pass(const Weights& weights, const Kernels& kernels, Encoder::Rooms& rooms, const Packed& packed, std::size_t length,
-       std::size_t first_text, std::size_t last_text, std::size_t members, Team* team, const std::atomic<bool>* stopped)
+       std::size_t first_text, std::size_t last_text, Team* team, const std::atomic<bool>* stopped)
       : weights_(weights),
         kernels_(kernels),
         rooms_(rooms),
@@ -97,7 +97,6 @@ class Pass {
         last_text_(last_text),
         first_row_(packed.starts[first_text]),
         rows_(packed.starts[last_text] - first_row_),
-        members_(team == nullptr ? 1 : members),
         team_(team),
         stopped_(stopped),
         loan_(rooms.passes),
@@ -145,7 +144,7 @@ class Pass {
   /// Shares `count` things out to the members.
   template <typename Work>
   void each(std::size_t count, const Work& work) {
-    const std::size_t parts = std::min(members_, count);
+    const std::size_t parts = team_ == nullptr ? 1 : std::min(team_->threads(), count);
     if (parts <= 1) {
       work(std::size_t{0}, count);
       return;
@@ -328,7 +327,7 @@ class Pass {
   Encoder::Rooms& rooms_;
   const Packed& packed_;
   const std::size_t length_;  // of the batch
-  const std::size_t first_text_, last_text_, first_row_, rows_, members_;
+  const std::size_t first_text_, last_text_, first_row_, rows_;
   Team* const team_;
   const std::atomic<bool>* stopped_;
   const Pool<Workspace>::Loan loan_;
@@ -391,7 +390,7 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
   // Fewer texts than threads: all of them share out each step.
   if (chunks < threads) {
     Team::run(threads, parallel_for, [&](Team& team) {
-      Pass(weights_, kernels_, *rooms_, packed, batch.length, 0, batch.texts, threads, &team, stopped).run(results);
+      Pass(weights_, kernels_, *rooms_, packed, batch.length, 0, batch.texts, &team, stopped).run(results);
     });
     return;
   }
@@ -403,7 +402,7 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
   ends.push_back(batch.texts);
   const auto work = [&](std::size_t chunk) {
     if (ends[chunk] == ends[chunk + 1]) return;
-    Pass(weights_, kernels_, *rooms_, packed, batch.length, ends[chunk], ends[chunk + 1], 1, nullptr, stopped)
+    Pass(weights_, kernels_, *rooms_, packed, batch.length, ends[chunk], ends[chunk + 1], nullptr, stopped)
         .run(results);
   };
   if (threads > 1) {

@@ -30,7 +30,7 @@ class Patience {
 }  // namespace
 
 void Team::run(std::size_t threads, const ParallelFor& parallel_for, const std::function<void(Team&)>& lead) {
-  Team team;
+  Team team(threads);
   parallel_for(threads, [&](std::size_t) {
     if (team.is_led_.exchange(true)) {
       team.help();

@@ -24,13 +24,17 @@ class Team {
   /// throws what one of them has thrown.
   void share(std::size_t parts, const std::function<void(std::size_t)>& work);
 
+  /// So many were asked for.
+  [[nodiscard]] std::size_t threads() const noexcept { return threads_; }
+
  private:
-  Team() = default;
+  explicit Team(std::size_t threads) noexcept : threads_(threads) {}
 
   std::optional<std::size_t> take() noexcept;
   void do_part(std::size_t part) noexcept;
   void help() noexcept;
 
+  const std::size_t threads_;
   std::atomic<bool> is_led_ = false, has_ended_ = false;
   const std::function<void(std::size_t)>* work_ = nullptr;
   std::uint32_t turn_ = 0;
