@@ -194,6 +194,19 @@ TEST(Kernels, WorkOnRowsAsTheMathematicsDoes) {
   }
 }
 
+TEST(Kernels, LeaveOrDropWhatIsFarFromZero) {
+  const std::vector<float> x{-1e30F, -100, -7, -5.5F, -5.2F, -5, -1e-20F, 0, 1e-20F, 5, 5.2F, 5.5F, 7, 100, 1e30F, 3};
+  for (const Kernels* kernels : runnable()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    std::vector<float> gelu = x;
+    kernels->gelu(gelu.data(), gelu.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double positive = x[i] > 1 ? x[i] : 1;
+      EXPECT_NEAR(gelu[i], x[i] * (1 + std::erf(x[i] / std::sqrt(2.0))) / 2, 2e-6 * positive) << x[i];
+    }
+  }
+}
+
 TEST(Kernels, RoundRowsToTheNearest) {
   Random random;
   const std::vector<float> values = random.values(1000, 2);

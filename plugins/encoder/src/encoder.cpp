@@ -14,7 +14,7 @@ namespace {
 
 // So many rows go through all layers together: what they are multiplied by is then read once for all of them, and what
 // comes of them stays in the cache.
-constexpr std::size_t rows_of_a_chunk = 256;
+constexpr std::size_t rows_of_a_chunk = 128;
 
 // Nearly a third of how far int8 is from float32 comes from queries, keys and values of so many layers at the end, as
 // measured with all-MiniLM-L6-v2.

@@ -183,19 +183,50 @@ struct WidenedByteKind {
   }
 };
 
+/// What the sums of one vector of columns become: read once for all rows of a tile.
 template <typename Vectors, typename Product>
-void store(const Product& product, std::size_t row, std::size_t column, typename Vectors::Floats sum) noexcept {
+struct Columns {
   using Floats = typename Vectors::Floats;
-  if (product.bias != nullptr) sum += load<Floats>(product.bias + column);
-  __builtin_memcpy(product.out + row * product.out_stride + column, &sum, sizeof sum);
-}
+
+  Columns(const Product& product, std::size_t column) noexcept
+      : bias(product.bias == nullptr ? Floats{} : load<Floats>(product.bias + column)) {}
+
+  [[nodiscard]] Floats result(const Product& /*product*/, std::size_t /*row*/, Floats sum) const noexcept {
+    return sum + bias;
+  }
+
+  Floats bias;
+};
 
 template <typename Vectors>
-void store(const ByteProduct& product, std::size_t row, std::size_t column, typename Vectors::Integers sum) noexcept {
+struct Columns<Vectors, ByteProduct> {
   using Floats = typename Vectors::Floats;
-  const auto whole = sum - product.row_zero[row] * load<typename Vectors::Integers>(product.column_sum + column);
-  const Floats scale = product.row_scale[row] * load<Floats>(product.column_scale + column);
-  store<Vectors, ByteProduct>(product, row, column, __builtin_convertvector(whole, Floats) * scale);
+  using Integers = typename Vectors::Integers;
+
+  Columns(const ByteProduct& product, std::size_t column) noexcept
+      : bias(product.bias == nullptr ? Floats{} : load<Floats>(product.bias + column)),
+        scale(load<Floats>(product.column_scale + column)),
+        sum_of_weights(load<Integers>(product.column_sum + column)) {}
+
+  [[nodiscard]] Floats result(const ByteProduct& product, std::size_t row, Integers sum) const noexcept {
+    const Integers whole = sum - product.row_zero[row] * sum_of_weights;
+    return __builtin_convertvector(whole, Floats) * (product.row_scale[row] * scale) + bias;
+  }
+
+  Floats bias, scale;
+  Integers sum_of_weights;
+};
+
+template <typename Kind, std::size_t rows>
+[[gnu::always_inline]] inline void store(const typename Kind::Product& product, std::size_t first_row,
+                                         std::size_t column, const typename Kind::Sum (&sums)[rows]) noexcept {
+  const Columns<typename Kind::Vectors, typename Kind::Product> columns(product, column);
+  float* out = product.out + first_row * product.out_stride + column;
+#pragma GCC unroll 14
+  for (std::size_t i = 0; i < rows; ++i, out += product.out_stride) {
+    const auto result = columns.result(product, first_row + i, sums[i]);
+    __builtin_memcpy(out, &result, sizeof result);
+  }
 }
 
 template <typename Kind, std::size_t pass, std::size_t rows, typename Element, typename Weight>
@@ -233,11 +264,8 @@ void tile(const typename Kind::Product& product, std::size_t first_row, std::siz
     row += depth;
     weights += panel_columns * depth;
   }
-#pragma GCC unroll 14
-  for (std::size_t i = 0; i < rows; ++i) {
-    store<typename Kind::Vectors>(product, first_row + i, column, left[i]);
-    store<typename Kind::Vectors>(product, first_row + i, column + lanes, right[i]);
-  }
+  store<Kind>(product, first_row, column, left);
+  store<Kind>(product, first_row, column + lanes, right);
 }
 
 /// The tiles of one row, of two, and so on.
