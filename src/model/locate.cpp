@@ -133,8 +133,7 @@ StoredModel find_stored(const Reference& name, const Store& store) {
   std::vector<std::string> names;
   for (const StoredModel& model : store.list()) names.push_back(model.reference.text());
   std::string message = fmt::format("no model '{}' is stored here", name.text());
-  const std::string_view near = nearest(name.text(), names);
-  if (!near.empty()) message += fmt::format("; did you mean '{}'?", near);
+  const std::string near(nearest(name.text(), names));
   const std::size_t count = names.size();
   names.resize(std::min(count, limit_listed));
   if (count == 0) {
@@ -142,6 +141,7 @@ StoredModel find_stored(const Reference& name, const Store& store) {
   } else {
     message += fmt::format("; there are {}", join(names));
     if (count > limit_listed) message += fmt::format(" and {} more ('gpux images' lists all)", count - limit_listed);
+    if (!near.empty()) message += fmt::format("; did you mean '{}'?", near);
   }
   throw Error(ErrorCode::not_found, message);
 }
