@@ -246,6 +246,34 @@ TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
   EXPECT_EQ(server.ask(get("/embed")).status, 405);
 }
 
+// The model pools by the mean, so the vectors of the tokens make the text's.
+TEST_F(ServeText, GivesTheVectorsOfAllTokens) {
+  const Serving server(gpux_, {"texts=" + folder()});
+  const std::vector<std::string> texts{"hello world", "a longer text of more words", "b"};
+  for (const char* prefix : {"", "/models/texts"}) {
+    SCOPED_TRACE(prefix);
+    const auto path = [&](const char* route) { return std::string(prefix) + route; };
+    const Json all = server.json(post(path("/embed_all"), body_of(texts)));
+    const Json tokens = server.json(post(path("/tokenize"), body_of(texts)));
+    const Json pooled = server.json(post(path("/embed"), Json{{"inputs", texts}, {"normalize", false}}.dump()));
+    ASSERT_EQ(all.size(), texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      ASSERT_EQ(all[i].size(), tokens[i].size());
+      for (std::size_t k = 0; k < 16; ++k) {
+        double sum = 0;
+        for (const Json& vector : all[i]) {
+          ASSERT_EQ(vector.size(), 16U);
+          sum += vector[k].get<double>();
+        }
+        EXPECT_NEAR(sum / static_cast<double>(all[i].size()), pooled[i][k].get<double>(), 1e-5);
+      }
+    }
+    // Settings of pooled vectors mean nothing for those of tokens.
+    EXPECT_THAT(server.json(post(path("/embed_all"), R"({"inputs": "a", "normalize": true})"), 422).at("error"),
+                HasSubstr("normalize is not known"));
+  }
+}
+
 TEST_F(ServeText, NamesTheModelsThatReadTexts) {
   const Serving server(gpux_, {"texts=" + folder(), "adder=" + model("add.onnx")});
   // Without a name it goes to the only one that can.
