@@ -84,6 +84,7 @@ std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const Serv
   options.probe = {service.probe_timeout, service.probe_after};
   options.log_requests = service.log_requests;
   options.max_message_bytes = flags.max_body_bytes;
+  options.memory = service.memory;
   try {
     return std::make_unique<server::GrpcServer>(repository, options);
   } catch (const Error& error) {
@@ -197,6 +198,7 @@ void serve(const ServeFlags& flags, Context& context) {
   const std::string default_name = service_options.default_model;
   service_options.api_keys = read_api_keys(flags.api_key_file);
   service_options.log_requests = flags.log_requests;
+  service_options.memory = std::make_shared<MemoryBudget>(http::default_memory_bytes);
 
   server::RepositoryOptions repository_options;
   if (!flags.memory_budget.empty()) repository_options.memory_budget_bytes = memory_budget_of(flags.memory_budget);
@@ -227,6 +229,7 @@ void serve(const ServeFlags& flags, Context& context) {
   http_options.busy_poll = std::chrono::microseconds(flags.busy_poll_us);
   http_options.tls_certificate = flags.tls_certificate;
   http_options.tls_key = flags.tls_key;
+  http_options.memory = service_options.memory;
   http_options.limits.max_body_bytes = flags.max_body_bytes;
   http_options.limits.max_decompressed_bytes = flags.max_body_bytes;
   http::Server http(

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "server/grpc_counts.h"
 #include "server/http/server.h"
 #include "server/model_repository.h"
@@ -27,6 +28,8 @@ struct ServiceOptions {
   std::uint64_t read_here_bytes = 64 << 10;       ///< longer JSON is not read on the thread that calls handle()
   std::uint64_t tokenize_here_bytes = 2 << 10;    ///< the same of bodies with texts
   unsigned reading_threads = 2;                   ///< for those, at most
+  /// For what requests hold while they are prepared: that of the transports. Null: no limit.
+  std::shared_ptr<MemoryBudget> memory;
 };
 
 /// What a route is for, as /openapi.json and the tests see it.

@@ -557,7 +557,7 @@ TEST_F(Grpc, RefusesWhatTheQueueHasNoRoomFor) {
 
 TEST_F(Grpc, HoldsNoMoreThanItMay) {
   GrpcServerOptions options;
-  options.max_in_flight_bytes = 3000;
+  options.memory = std::make_shared<MemoryBudget>(3000);
   serve({"add", "slow"}, options);
   auto running = context();
   ModelInferResponse response;
@@ -567,7 +567,7 @@ TEST_F(Grpc, HoldsNoMoreThanItMay) {
   ModelInferResponse other;
   const Status status = infer(add_request(std::vector<float>(600)), other);
   EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
-  EXPECT_THAT(status.error_message(), HasSubstr("in flight"));
+  EXPECT_THAT(status.error_message(), HasSubstr("3000 bytes"));
   expect_alive();
   running->TryCancel();
   one.join();

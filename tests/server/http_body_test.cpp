@@ -76,7 +76,7 @@ TEST(HttpBody, ARefusalReachesAClientThatIsStillSending) {
     EXPECT_TRUE(client.send(request)) << "the connection was reset, and the answer perhaps lost";
     EXPECT_EQ(client.receive().status, 413);
   }
-  EXPECT_EQ(running.server->counters().held_body_bytes, 0U);
+  EXPECT_EQ(running.server->counters().held_bytes, 0U);
 }
 
 TEST(HttpBody, ALargeBodyArrivesWhole) {
@@ -136,11 +136,11 @@ TEST(HttpBody, BodiesTogetherAreBounded) {
         if (exchange->request().path == "/keep") kept = exchange->request().body.owner;
         echo(std::move(exchange));
       },
-      [](ServerOptions& options) { options.limits.max_in_flight_body_bytes = 10'000; });
+      [](ServerOptions& options) { options.memory = std::make_shared<MemoryBudget>(10'000); });
   RawClient client(running.port());
   EXPECT_EQ(client.ask(post("/", std::string(9'000, 'x'))).status, 200);
   EXPECT_EQ(client.ask(post("/keep", std::string(6'000, 'x'))).status, 200);
-  EXPECT_TRUE(eventually([&] { return running.server->counters().held_body_bytes == 6'000; }));
+  EXPECT_TRUE(eventually([&] { return running.server->counters().held_bytes == 6'000; }));
   const Answered refused = client.ask(post("/", std::string(9'000, 'x')));
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.header("retry-after"), "1");
@@ -149,7 +149,7 @@ TEST(HttpBody, BodiesTogetherAreBounded) {
   EXPECT_EQ(RawClient(running.port()).ask(chunked(std::string(9'000, 'x'), 100)).status, 503);
   kept.reset();
   EXPECT_EQ(other.ask(post("/", std::string(9'000, 'x'))).status, 200);
-  EXPECT_TRUE(eventually([&] { return running.server->counters().held_body_bytes == 0; }));
+  EXPECT_TRUE(eventually([&] { return running.server->counters().held_bytes == 0; }));
 }
 
 TEST(HttpBody, TensorsBehindTheHeaderLieAligned) {
@@ -194,7 +194,7 @@ TEST_P(CodedBody, IsUndoneOrRefused) {
     EXPECT_EQ(answer.status, GetParam().status);
     EXPECT_THAT(answer.body, HasSubstr(GetParam().answer));
   }
-  EXPECT_TRUE(eventually([&] { return running.server->counters().held_body_bytes == 0; }));
+  EXPECT_TRUE(eventually([&] { return running.server->counters().held_bytes == 0; }));
 }
 
 const std::string plain = some_text(15'000);

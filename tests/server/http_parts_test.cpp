@@ -117,17 +117,17 @@ TEST(HttpParts, AHeaderMayBeCutAnywhere) {
 }
 
 TEST(HttpParts, ABudgetIsKeptToTheByte) {
-  const auto budget = std::make_shared<BodyBudget>(100);
+  const auto budget = std::make_shared<MemoryBudget>(100);
   {
     BodyBuffer first(budget, 0, 1000);
     EXPECT_EQ(first.reserve(60), BodyBuffer::Outcome::taken);
     BodyBuffer second(budget, 0, 1000);
     EXPECT_EQ(second.reserve(41), BodyBuffer::Outcome::no_memory);
     EXPECT_EQ(second.reserve(40), BodyBuffer::Outcome::taken);
-    EXPECT_EQ(budget->held(), 100U);
+    EXPECT_EQ(budget->held_bytes(), 100U);
     EXPECT_EQ(second.reserve(std::uint64_t{1} << 62U), BodyBuffer::Outcome::too_large);
   }
-  EXPECT_EQ(budget->held(), 0U);
+  EXPECT_EQ(budget->held_bytes(), 0U);
 }
 
 TEST(HttpParts, DeflatingAndInflatingInAnyPortions) {

@@ -69,13 +69,12 @@ Status status_of(const Error& error) {
   return {code, error.message()};
 }
 
-HeldBytes::HeldBytes(std::shared_ptr<CallState> state, std::uint64_t bytes) : state_(std::move(state)), bytes_(bytes) {
-  const std::uint64_t before = state_->held_bytes.fetch_add(bytes_);
-  if (before + bytes_ <= state_->options.max_in_flight_bytes) return;
-  state_->held_bytes -= bytes_;
+MemoryShare memory_share(const CallState& state, std::uint64_t bytes) {
+  MemoryShare share(state.memory);
+  if (share.grow(bytes)) return share;
   throw Error(ErrorCode::resource_exhausted,
-              fmt::format("requests of {} bytes are in flight, and there is room for {}: try later", before,
-                          state_->options.max_in_flight_bytes));
+              fmt::format("requests and answers hold {} of the {} bytes that they may hold together: try later",
+                          state.memory->held_bytes(), state.memory->limit_bytes()));
 }
 
 Call::Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const CalledMethod& method)

@@ -21,6 +21,7 @@
 #include "server/grpc/server.h"
 #include "server/grpc/transfer_watch.h"
 #include "server/grpc_counts.h"
+#include "server/http/server.h"
 #include "server/request_readers.h"
 #include "server/request_trace.h"
 
@@ -57,7 +58,8 @@ struct CallState {
   RequestReaders& readers;  ///< used by the queues' threads only
   std::atomic<bool> ready = true;
   std::atomic<bool> going_down = false;
-  std::atomic<std::uint64_t> held_bytes = 0;  ///< of requests in flight
+  const std::shared_ptr<MemoryBudget> memory =
+      options.memory ? options.memory : std::make_shared<MemoryBudget>(http::default_memory_bytes);
 
   std::mutex mutex;
   std::set<std::shared_ptr<LastingCall>> lasting;
@@ -72,27 +74,15 @@ struct CalledMethod {
   GrpcMethodCounts* counts = nullptr;
 };
 
-/// Bytes of a request while it is held. Error resource_exhausted beyond GrpcServerOptions::max_in_flight_bytes.
-class HeldBytes {
- public:
-  HeldBytes(std::shared_ptr<CallState> state, std::uint64_t bytes);
-
-  ~HeldBytes() { state_->held_bytes -= bytes_; }
-
-  HeldBytes(const HeldBytes&) = delete;
-  HeldBytes& operator=(const HeldBytes&) = delete;
-
- private:
-  std::shared_ptr<CallState> state_;
-  std::uint64_t bytes_;
-};
+/// So many bytes of CallState::memory. Error resource_exhausted beyond its limit.
+MemoryShare memory_share(const CallState& state, std::uint64_t bytes);
 
 /// A message and the place it takes.
 template <typename Message>
 struct HeldMessage {
-  HeldMessage(const std::shared_ptr<CallState>& state, std::uint64_t size) : held(state, size) {}
+  HeldMessage(const CallState& state, std::uint64_t size) : memory(memory_share(state, size)) {}
 
-  HeldBytes held;
+  MemoryShare memory;
   Message message;
 };
 
@@ -100,7 +90,7 @@ struct HeldMessage {
 template <typename Message>
 std::shared_ptr<Message> read_message(const std::shared_ptr<CallState>& state, ::grpc::ByteBuffer& buffer) {
   decompress(buffer, state->options.max_message_bytes);
-  auto held = std::make_shared<HeldMessage<Message>>(state, buffer.Length());
+  auto held = std::make_shared<HeldMessage<Message>>(*state, buffer.Length());
   if (!::grpc::SerializationTraits<Message>::Deserialize(&buffer, &held->message).ok()) {
     throw Error(ErrorCode::invalid_input,
                 fmt::format("the request is no {} message", Message::descriptor()->full_name()));

@@ -162,7 +162,8 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
   builder.SetMaxSendMessageSize(-1);
   // Twice: once as bytes from the wire, once as the message that is made of them.
   ::grpc::ResourceQuota quota("gpux");
-  quota.Resize(2 * static_cast<std::size_t>(std::max(options.max_in_flight_bytes, options.max_message_bytes)));
+  quota.Resize(
+      2 * static_cast<std::size_t>(std::max(implementation_->state->memory->limit_bytes(), options.max_message_bytes)));
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // A second server must not share the port unnoticed.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "server/grpc_counts.h"
 #include "server/model_repository.h"
 #include "server/probe.h"
@@ -25,13 +26,15 @@ struct GrpcServerOptions {
   /// Longer messages are not taken apart on those threads, but on these.
   std::uint64_t read_here_bytes = 256 << 10;
   unsigned reading_threads = 2;
-  std::vector<std::string> api_keys;                           ///< empty: none is asked for
-  ProbeLimits probe;                                           ///< of the health service and the Ready methods
-  bool log_requests = false;                                   ///< one line of the log for each
-  std::uint64_t max_message_bytes = std::uint64_t{64} << 20;   ///< of a request, also when decompressed
-  std::uint64_t max_in_flight_bytes = std::uint64_t{1} << 30;  ///< requests held, all together; beyond: UNAVAILABLE
-  std::size_t max_stream_requests = 64;                        ///< of one stream in flight; beyond: not read
-  std::chrono::milliseconds watch_interval{1000};              ///< Health.Watch looks so often
+  std::vector<std::string> api_keys;                          ///< empty: none is asked for
+  ProbeLimits probe;                                          ///< of the health service and the Ready methods
+  bool log_requests = false;                                  ///< one line of the log for each
+  std::uint64_t max_message_bytes = std::uint64_t{64} << 20;  ///< of a request, also when decompressed
+  /// For what requests and answers hold, with whatever else takes from it; null: one of http::default_memory_bytes.
+  /// Beyond it: UNAVAILABLE.
+  std::shared_ptr<MemoryBudget> memory;
+  std::size_t max_stream_requests = 64;            ///< of one stream in flight; beyond: not read
+  std::chrono::milliseconds watch_interval{1000};  ///< Health.Watch looks so often
   /// The client may take this long to take a message and besides a second for every `min_bytes_per_second` of it; then
   /// the call ends with DEADLINE_EXCEEDED. Kept to within a twentieth. It may take as long to send the request of a
   /// call that has one, which counts as one of `max_message_bytes`: how long it is, it tells only when it is there.

@@ -7,21 +7,9 @@
 
 namespace gpux::http {
 
-bool BodyBudget::take(std::uint64_t bytes) noexcept {
-  std::uint64_t held = held_.load(std::memory_order_relaxed);
-  do {
-    if (bytes > limit_ || held > limit_ - bytes) return false;
-  } while (!held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
-  return true;
-}
-
-void BodyBudget::give_back(std::uint64_t bytes) noexcept {
-  held_.fetch_sub(bytes, std::memory_order_relaxed);
-}
-
 /// Memory and its share of the budget, for as long as anybody borrows from it.
 struct BodyBuffer::Block {
-  Block(std::shared_ptr<BodyBudget> from, std::uint64_t counted_bytes, std::size_t allocated)
+  Block(std::shared_ptr<MemoryBudget> from, std::uint64_t counted_bytes, std::size_t allocated)
       : budget(std::move(from)),
         counted(counted_bytes),
         memory(static_cast<std::byte*>(std::aligned_alloc(body_alignment, allocated))) {}
@@ -34,12 +22,12 @@ struct BodyBuffer::Block {
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  std::shared_ptr<BodyBudget> budget;
+  std::shared_ptr<MemoryBudget> budget;
   std::uint64_t counted;
   std::byte* memory;
 };
 
-BodyBuffer::BodyBuffer(std::shared_ptr<BodyBudget> budget, std::size_t aligned_at, std::uint64_t limit_bytes)
+BodyBuffer::BodyBuffer(std::shared_ptr<MemoryBudget> budget, std::size_t aligned_at, std::uint64_t limit_bytes)
     : budget_(std::move(budget)),
       lead_((body_alignment - aligned_at % body_alignment) % body_alignment),
       limit_(limit_bytes) {}

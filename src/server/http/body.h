@@ -1,30 +1,14 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
+#include "base/memory_budget.h"
 #include "server/http/message.h"
 
 namespace gpux::http {
-
-/// Memory that bodies may take, all together. Threads share it.
-class BodyBudget {
- public:
-  explicit BodyBudget(std::uint64_t limit_bytes) : limit_(limit_bytes) {}
-
-  /// False, and nothing taken, where the limit would be passed.
-  bool take(std::uint64_t bytes) noexcept;
-  void give_back(std::uint64_t bytes) noexcept;
-
-  [[nodiscard]] std::uint64_t held() const noexcept { return held_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<std::uint64_t> held_{0};
-  std::uint64_t limit_;
-};
 
 /// A body while it arrives: grows up to a limit, laid out as body_alignment and body_padding promise.
 class BodyBuffer {
@@ -36,7 +20,7 @@ class BodyBuffer {
   };
 
   /// `aligned_at`: the offset of the byte that gets the alignment.
-  BodyBuffer(std::shared_ptr<BodyBudget> budget, std::size_t aligned_at, std::uint64_t limit_bytes);
+  BodyBuffer(std::shared_ptr<MemoryBudget> budget, std::size_t aligned_at, std::uint64_t limit_bytes);
   ~BodyBuffer();
   BodyBuffer(const BodyBuffer&) = delete;
   BodyBuffer& operator=(const BodyBuffer&) = delete;
@@ -62,7 +46,7 @@ class BodyBuffer {
  private:
   struct Block;
 
-  std::shared_ptr<BodyBudget> budget_;
+  std::shared_ptr<MemoryBudget> budget_;
   std::shared_ptr<Block> block_;
   std::size_t lead_;  ///< unused bytes before the body, for the alignment
   std::size_t size_ = 0;

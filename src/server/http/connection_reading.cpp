@@ -158,7 +158,7 @@ Task<Connection::Step> Connection::read_body(Request& request) {
     co_return refuse_body(BodyBuffer::Outcome::too_large);
   }
   // One byte more than allowed shows that it is too large.
-  BodyBuffer body(service_.bodies, framing.aligned_at,
+  BodyBuffer body(service_.memory, framing.aligned_at,
                   (coded ? limits.max_decompressed_bytes : limits.max_body_bytes) + 1);
   const bool plain = !framing.chunked && !coded;
   if (plain) {

@@ -111,7 +111,7 @@ Piece Piece::lasting(std::string_view text) noexcept {
 }
 
 Piece make_body(std::string_view text, std::size_t aligned_at) {
-  BodyBuffer buffer(std::make_shared<BodyBudget>(text.size() + body_padding), aligned_at, text.size());
+  BodyBuffer buffer(std::make_shared<MemoryBudget>(text.size() + body_padding), aligned_at, text.size());
   if (buffer.reserve(text.size()) != BodyBuffer::Outcome::taken) throw std::bad_alloc();
   buffer.append(bytes_of(text));
   return buffer.finish();

@@ -88,7 +88,7 @@ struct Request {
   std::string query;   ///< behind the '?', not decoded
   Headers headers;
   /// Whole, with chunks joined and Content-Encoding undone. Its owner may be kept beyond the exchange, so that tensors
-  /// can borrow from it; until it is let go it counts against Limits::max_in_flight_body_bytes.
+  /// can borrow from it; until it is let go it counts against ServerOptions::memory.
   Piece body;
   std::shared_ptr<const std::string> peer;          ///< "127.0.0.1:40312", "[::1]:40312", "unix"
   std::chrono::steady_clock::time_point arrived{};  ///< when its first byte was read

@@ -133,7 +133,7 @@ Server::Implementation::Implementation(ServerOptions options, Handler handler, A
   service_.limits = options.limits;
   service_.handler = std::move(handler);
   service_.admission = std::move(admission);
-  service_.bodies = std::make_shared<BodyBudget>(options.limits.max_in_flight_body_bytes);
+  service_.memory = options.memory ? options.memory : std::make_shared<MemoryBudget>(default_memory_bytes);
   if (!options.tls_certificate.empty()) tls_ = std::make_unique<TlsFiles>(options.tls_certificate, options.tls_key);
 
   std::vector<ListeningSocket> sockets;
@@ -262,7 +262,7 @@ Counters Server::Implementation::counters() const noexcept {
   counters.connections_open = service_.connections_open.load();
   counters.connections_accepted = service_.connections_accepted.load();
   counters.connections_refused = service_.connections_refused.load();
-  counters.held_body_bytes = service_.bodies->held();
+  counters.held_bytes = service_.memory->held_bytes();
   for (const auto& loop : loops_) {
     counters.requests += loop->requests.get();
     counters.requests_refused += loop->requests_refused.get();

@@ -8,17 +8,17 @@
 #include <optional>
 #include <string>
 
+#include "base/memory_budget.h"
 #include "server/http/message.h"
 
 namespace gpux::http {
 
 /// What one client, and all together, may take. Timeouts are kept to within a twentieth of the shortest.
 struct Limits {
-  std::uint64_t max_header_bytes = 16 << 10;                        ///< request line and fields; beyond: 431
-  std::uint64_t max_body_bytes = std::uint64_t{64} << 20;           ///< as sent; beyond: 413, unread
-  std::uint64_t max_decompressed_bytes = std::uint64_t{64} << 20;   ///< a gzip or deflate body undone; beyond: 413
-  std::uint64_t max_in_flight_body_bytes = std::uint64_t{1} << 30;  ///< bodies held, all together; beyond: 503 at once
-  std::uint32_t max_connections = 10'000;                           ///< beyond: 503 and closed
+  std::uint64_t max_header_bytes = 16 << 10;                       ///< request line and fields; beyond: 431
+  std::uint64_t max_body_bytes = std::uint64_t{64} << 20;          ///< as sent; beyond: 413, unread
+  std::uint64_t max_decompressed_bytes = std::uint64_t{64} << 20;  ///< a gzip or deflate body undone; beyond: 413
+  std::uint32_t max_connections = 10'000;                          ///< beyond: 503 and closed
 
   std::chrono::milliseconds header_timeout{10'000};  ///< from a request's first byte to the end of its header
   std::chrono::milliseconds idle_timeout{75'000};    ///< between requests
@@ -81,6 +81,9 @@ using Admission = std::function<std::optional<Response>(const Request&)>;
 /// How many threads read and write where ServerOptions::threads is 0: one a usable processor, at most 4.
 [[nodiscard]] unsigned threads_by_default();
 
+/// The limit of a MemoryBudget where nothing else is said.
+inline constexpr std::uint64_t default_memory_bytes = std::uint64_t{1} << 30;
+
 struct ServerOptions {
   std::string host = "127.0.0.1";            ///< an address or a name; "0.0.0.0" and "::" for all
   std::optional<std::uint16_t> port = 8080;  ///< 0: a free one; none: no TCP
@@ -93,6 +96,9 @@ struct ServerOptions {
   /// How long a thread that has nothing to do looks out for more before it sleeps, where that has lately paid off; 0:
   /// not at all.
   std::chrono::microseconds busy_poll{50};
+  /// For what requests and answers hold, with whatever else takes from it; null: one of default_memory_bytes. Beyond
+  /// it requests are answered with 503.
+  std::shared_ptr<MemoryBudget> memory;
   Limits limits;
 };
 
@@ -107,7 +113,7 @@ struct Counters {
   std::uint64_t answered = 0;             ///< of those, whose answer was written whole
   std::uint64_t received_bytes = 0;       ///< without TLS's own
   std::uint64_t sent_bytes = 0;
-  std::uint64_t held_body_bytes = 0;  ///< now
+  std::uint64_t held_bytes = 0;  ///< now, of ServerOptions::memory
 };
 
 /// HTTP/1.1 over TCP, TLS and unix sockets: keep-alive, pipelining (a connection's requests are handled one after the

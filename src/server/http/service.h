@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "server/http/body.h"
+#include "base/memory_budget.h"
 #include "server/http/server.h"
 
 namespace gpux::http {
@@ -16,7 +16,7 @@ struct Service {
   Limits limits;
   Handler handler;
   Admission admission;
-  std::shared_ptr<BodyBudget> bodies;
+  std::shared_ptr<MemoryBudget> memory;
 
   std::atomic<bool> draining{false};
   std::atomic<std::uint64_t> connections_open{0};
