@@ -25,6 +25,43 @@ const char* to_string(Outcome outcome) noexcept {
   return "unavailable";
 }
 
+namespace {
+
+// Whether the line for people gives the reason. A provider that was not requested by name and is not on this machine is
+// left out, unless a GPU was requested and none runs.
+bool is_worth_reporting(const ProviderAttempt& attempt, const Verdict& verdict) {
+  if (attempt.id == "cpu") return false;
+  if (attempt.outcome == Outcome::failed || attempt.outcome == Outcome::no_nodes) return true;
+  if (verdict.requested == "gpu") {
+    const bool on_cpu = verdict.active.empty() || verdict.active == std::vector<std::string>{"cpu"};
+    return on_cpu && attempt.outcome != Outcome::active;
+  }
+  return attempt.outcome == Outcome::unavailable && verdict.requested != "auto" && verdict.requested != "fastest";
+}
+
+// "; not tensorrt, cuda: no NVIDIA GPU on this machine; not …": neighbours with the same reason share it.
+std::string rejections(const Verdict& verdict) {
+  std::string text;
+  const ProviderAttempt* previous = nullptr;
+  std::vector<std::string> ids;
+  const auto end_group = [&] {
+    if (previous == nullptr) return;
+    text += fmt::format("; not {}: {}", join(ids), previous->reason);
+    if (!previous->remedy.empty()) text += fmt::format(" (remedy: {})", previous->remedy);
+    ids.clear();
+  };
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    if (!is_worth_reporting(attempt, verdict)) continue;
+    if (previous != nullptr && (previous->reason != attempt.reason || previous->remedy != attempt.remedy)) end_group();
+    ids.push_back(attempt.id);
+    previous = &attempt;
+  }
+  end_group();
+  return text;
+}
+
+}  // namespace
+
 std::string to_line(const Verdict& verdict) {
   std::string line;
   for (const std::string& id : verdict.active) {
@@ -41,15 +78,7 @@ std::string to_line(const Verdict& verdict) {
   if (!verdict.precision.empty()) line += " in " + verdict.precision;
   line += fmt::format("; asked for {}", verdict.requested);
   if (!verdict.requested_from.empty()) line += fmt::format(" ({})", verdict.requested_from);
-  // What nobody asked for by name, and is not here, would only be noise.
-  const bool by_name = verdict.requested != "auto" && verdict.requested != "gpu" && verdict.requested != "fastest";
-  for (const ProviderAttempt& attempt : verdict.tried) {
-    const bool worth_saying = attempt.outcome == Outcome::failed || attempt.outcome == Outcome::no_nodes ||
-                              (attempt.outcome == Outcome::unavailable && by_name);
-    if (!worth_saying || attempt.id == "cpu") continue;
-    line += fmt::format("; not {}: {}", attempt.id, attempt.reason);
-    if (!attempt.remedy.empty()) line += fmt::format(" (remedy: {})", attempt.remedy);
-  }
+  line += rejections(verdict);
   for (const std::string& note : verdict.notes) line += "; " + note;
   return line;
 }

@@ -140,6 +140,36 @@ TEST(VerdictLine, LeavesOutWhatNobodyAskedForByName) {
   EXPECT_EQ(to_line(verdict), "ran nowhere; asked for auto (--provider); not cuda: no driver");
 }
 
+TEST(VerdictLine, SaysWhyNoGpuRanWhenOneWasRequested) {
+  Verdict verdict;
+  verdict.requested = "gpu";
+  verdict.requested_from = "--provider";
+  const auto attempt = [&](const char* id, Outcome outcome, const char* reason, const char* remedy = "") {
+    ProviderAttempt one;
+    one.id = id;
+    one.outcome = outcome;
+    one.reason = reason;
+    one.remedy = remedy;
+    verdict.tried.push_back(one);
+  };
+  attempt("tensorrt", Outcome::unavailable, "no NVIDIA GPU on this machine");
+  attempt("cuda", Outcome::unavailable, "no NVIDIA GPU on this machine");
+  attempt("migraphx", Outcome::unavailable, "no AMD GPU on this machine");
+  attempt("openvino", Outcome::not_needed, "only on a processor", "ask for it by name: --provider openvino");
+  attempt("webgpu", Outcome::unavailable, "not installed", "install it");
+  attempt("cpu", Outcome::active, "");
+  verdict.active = {"cpu"};
+  EXPECT_EQ(to_line(verdict),
+            "ran on cpu; asked for gpu (--provider); not tensorrt, cuda: no NVIDIA GPU on this machine; not migraphx: "
+            "no AMD GPU on this machine; not openvino: only on a processor (remedy: ask for it by name: --provider "
+            "openvino); not webgpu: not installed (remedy: install it)");
+
+  // One that runs makes the reasons of the others uninteresting.
+  verdict.tried[4].outcome = Outcome::active;
+  verdict.active = {"webgpu", "cpu"};
+  EXPECT_EQ(to_line(verdict), "ran on webgpu, cpu; asked for gpu (--provider)");
+}
+
 TEST(VerdictJson, HoldsEverything) {
   Verdict verdict = three();
   verdict.tried[1].devices = {{.kind = "gpu", .name = "A \"card\"", .vendor = "NVIDIA", .index = 1}};
