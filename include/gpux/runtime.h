@@ -30,8 +30,8 @@ class GPUX_API Runtime {
   Runtime(Runtime&&) noexcept;
   Runtime& operator=(Runtime&&) noexcept;
 
-  /// Runs the model once. Inputs with a default may be left out. Results in the order of the signature, or of
-  /// options.outputs; they own their memory.
+  /// Runs the model once. Inputs with a default may be omitted. Results are in the order of the signature, or of
+  /// options.outputs. They own their memory: a graph input that is also a graph output is copied, never shared.
   /// Errors invalid_input (names, types, ranks, sizes), deadline_exceeded, resource_exhausted, internal.
   [[nodiscard]] NamedValues infer(const NamedValues& inputs, const InferOptions& options = {}) const;
 
@@ -74,8 +74,9 @@ class GPUX_API Runtime {
   std::shared_ptr<State> state_;
 };
 
-/// Inputs made up from a signature: free dimensions are 1, or what `sizes` says by dimension name or "input.index";
-/// values are reproducible from `seed`: floats in [0, 1), integers and bools 0 or 1, strings "a".
+/// Synthetic inputs for a signature: free dimensions are 1, or what `sizes` says by dimension name or "input.index";
+/// sequences and maps have one element, optionals are empty; values are reproducible from `seed`: floats in [0, 1),
+/// integers and bools 0 or 1, strings "a".
 /// Error usage where `sizes` names a dimension that no input has; invalid_input for types that cannot be made up.
 GPUX_API NamedValues synthetic_inputs(const Signature& signature,
                                       const std::vector<std::pair<std::string, std::int64_t>>& sizes = {},

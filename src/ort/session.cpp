@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "ort/api.h"
 #include "ort/empty_sequence.h"
+#include "ort/input_memory.h"
 #include "ort/message.h"
 
 namespace gpux::ort {
@@ -297,10 +298,12 @@ NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_
     const Ort::RunOptions& options = own ? *own : handle == nullptr ? state_->run_options : handle->options_->options;
     state_->session.Run(options, names.data(), values.data(), given, names.data() + given, values.data() + given,
                         outputs.size());
+    const InputMemory input_memory(inputs, &memory);
     NamedValues results;
     results.reserve(outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       results.emplace_back(state_->output_names[outputs[i]], unwrap(std::move(values[given + i])));
+      input_memory.replace_shared(results.back().second);
     }
     return results;
   } catch (const Ort::Exception& exception) {
@@ -327,69 +330,6 @@ std::filesystem::path Session::end_profiling() {
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }
-}
-
-struct Binding::State {
-  const Session::State* session;
-  Ort::IoBinding binding;
-  std::vector<Ort::Value> inputs;
-  NamedValues held;  // the inputs' memory
-};
-
-Binding::Binding(const Session& session, const NamedValues& inputs) {
-  try {
-    auto& state = *session.state_;
-    state_ = std::make_unique<State>(State{&state, Ort::IoBinding(state.session), {}, inputs});
-    for (const auto& [name, value] : state_->held) {
-      if (value.is_none()) continue;
-      state_->inputs.push_back(state.wrap_input(name, value));
-      state_->binding.BindInput(name.c_str(), state_->inputs.back());
-    }
-    const std::vector<Ort::ConstMemoryInfo> places = state.session.GetMemoryInfoForOutputs();
-    for (std::size_t i = 0; i < state.output_names.size(); ++i) {
-      Ort::ThrowOnError(Ort::GetApi().BindOutputToDevice(state_->binding, state.output_names[i].c_str(), places[i]));
-    }
-    state_->binding.SynchronizeInputs();
-  } catch (const Ort::Exception& exception) {
-    throw translate(exception);
-  }
-}
-
-Binding::~Binding() = default;
-Binding::Binding(Binding&&) noexcept = default;
-Binding& Binding::operator=(Binding&&) noexcept = default;
-
-void Binding::run() {
-  try {
-    auto& session = const_cast<Ort::Session&>(state_->session->session);
-    session.Run(state_->session->run_options, state_->binding);
-    state_->binding.SynchronizeOutputs();
-  } catch (const Ort::Exception& exception) {
-    throw translate(exception);
-  }
-}
-
-std::vector<Value> Binding::outputs() const {
-  std::vector<Value> values;
-  try {
-    for (Ort::Value& value : state_->binding.GetOutputValues()) {
-      const auto place = value.GetTensorMemoryInfo();
-      if (place.GetDeviceType() == OrtMemoryInfoDeviceType_CPU) {
-        values.push_back(unwrap(std::move(value)));
-        continue;
-      }
-      const auto info = value.GetTensorTypeAndShapeInfo();
-      Tensor host = Tensor::allocate(from_ort(info.GetElementType()), info.GetShape());
-      const Ort::Value target = wrap(host);
-      const std::array<const OrtValue*, 1> from{value};
-      const std::array<OrtValue*, 1> to{const_cast<OrtValue*>(static_cast<const OrtValue*>(target))};
-      Ort::ThrowOnError(Ort::GetApi().CopyTensors(environment(), from.data(), to.data(), nullptr, 1));
-      values.emplace_back(std::move(host));
-    }
-  } catch (const Ort::Exception& exception) {
-    throw translate(exception);
-  }
-  return values;
 }
 
 }  // namespace gpux::ort

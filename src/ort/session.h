@@ -85,8 +85,6 @@ class RunHandle {
   std::unique_ptr<Options> options_;
 };
 
-class Binding;
-
 /// A loaded model in the open core. Runs may happen on several threads at once.
 class Session {
  public:
@@ -102,7 +100,8 @@ class Session {
   [[nodiscard]] const std::vector<std::string>& input_names() const noexcept;
   [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
 
-  /// Runs the model. `outputs`: indices into output_names(). Results in that order; their memory is their own.
+  /// Runs the model. `outputs`: indices into output_names(). Results are in that order. They own their memory and never
+  /// refer to an input's: a graph input that is also a graph output is copied.
   /// Errors invalid_input, interrupted, resource_exhausted, internal.
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 RunHandle* handle = nullptr) const;
@@ -117,29 +116,9 @@ class Session {
   [[nodiscard]] std::filesystem::path end_profiling();
 
  private:
-  friend class Binding;
   struct State;
   class StoppableRun;
   explicit Session(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
-
-/// Inputs and outputs laid where the providers want them, once, for many runs. Not for several threads at once.
-class Binding {
- public:
-  /// Copies the inputs to the devices that read them; outputs stay on the devices that write them until read.
-  /// The session must outlive the binding.
-  Binding(const Session& session, const NamedValues& inputs);
-  ~Binding();
-  Binding(Binding&&) noexcept;
-  Binding& operator=(Binding&&) noexcept;
-
-  void run();
-  /// The last run's outputs in host memory, in the session's order.
-  [[nodiscard]] std::vector<Value> outputs() const;
-
- private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -18,6 +18,7 @@
 #include "runtime/load.h"
 #include "runtime/session_replica.h"
 #include "runtime/steps.h"
+#include "tensor/deep_copy.h"
 
 namespace gpux {
 
@@ -115,16 +116,20 @@ void check_memory(const Runtime& runtime, runtime::Loaded& loaded, const LoadOpt
 }
 
 // Borrowed memory without an owner must not be read after the caller was told that the deadline has passed.
-NamedValues owned(const NamedValues& inputs) {
-  NamedValues copies = inputs;
-  for (auto& [name, value] : copies) {
-    const Tensor* tensor = value.tensor();
-    if (tensor == nullptr || tensor->type() == ElementType::string || tensor->has_owner()) continue;
-    Tensor copy = Tensor::allocate(tensor->type(), tensor->shape());
-    std::copy(tensor->bytes().begin(), tensor->bytes().end(), copy.mutable_bytes().begin());
-    value = std::move(copy);
+void own_memory(Value& value) {
+  if (auto* tensor = std::get_if<Tensor>(&value)) {
+    if (!tensor->has_owner()) *tensor = deep_copy(*tensor);
+  } else if (auto* sequence = std::get_if<Sequence>(&value)) {
+    for (Value& element : sequence->values) own_memory(element);
+  } else if (auto* map = std::get_if<Map>(&value)) {
+    if (!map->keys.has_owner()) map->keys = deep_copy(map->keys);
+    if (!map->values.has_owner()) map->values = deep_copy(map->values);
   }
-  return copies;
+}
+
+NamedValues owned(NamedValues inputs) {
+  for (auto& [name, value] : inputs) own_memory(value);
+  return inputs;
 }
 
 }  // namespace

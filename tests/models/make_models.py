@@ -264,10 +264,36 @@ def masked_sum():
          [constant("axis", [1], np.int64), constant("two", 2)])
 
 
+# Graph inputs that are graph outputs, too: ONNX Runtime answers with the memory of the input.
+def pass_through():
+    x = tensor_info("x", TensorProto.FLOAT, ["batch", 3])
+    save("pass_through", [helper.make_node("Add", ["x", "one"], ["y"])], [x],
+         [x, tensor_info("y", TensorProto.FLOAT, ["batch", 3])], [constant("one", [1])])
+    floats = helper.make_tensor_type_proto(TensorProto.FLOAT, ["n"])
+    strings = helper.make_tensor_type_proto(TensorProto.STRING, ["n"])
+    kinds = {"sequence": helper.make_sequence_type_proto(floats),
+             "sequence_string": helper.make_sequence_type_proto(strings),
+             "optional": helper.make_optional_type_proto(floats),
+             "optional_sequence": helper.make_optional_type_proto(helper.make_sequence_type_proto(floats))}
+    # Converters of scikit-learn models declare one value of a map as a tensor of one element.
+    values = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64,
+              "string": TensorProto.STRING}
+    for key_name, key in (("string", TensorProto.STRING), ("int64", TensorProto.INT64)):
+        for value_name, value in values.items():
+            one = helper.make_map_type_proto(key, helper.make_tensor_type_proto(value, [1]))
+            kinds[f"map_{key_name}_{value_name}"] = one
+            if value_name == "float32":
+                kinds[f"sequence_map_{key_name}"] = helper.make_sequence_type_proto(one)
+    kinds["sparse"] = helper.make_sparse_tensor_type_proto(TensorProto.FLOAT, [2, 2])
+    for name, kind in kinds.items():
+        x = helper.make_value_info("x", kind)
+        save(f"pass_through_{name}", [], [x], [x])
+
+
 def main():
     for make in (add, identities, matmul_chain, maps, sequences_and_optionals, defaults, shapes, failing_on_values,
                  external_data, strings, branch, local_function, refused, slow, multiply, split,
-                 masked_sum):
+                 masked_sum, pass_through):
         make()
 
 

@@ -223,7 +223,9 @@ TEST_F(Models, AreAllTried) {
   for (const Answer& answer : answers()) tried.insert(answer.model);
   for (const auto& entry : std::filesystem::directory_iterator(test_model("add").parent_path())) {
     const std::string name = entry.path().stem();
-    if (entry.path().extension() != ".onnx" || name.starts_with("identity_")) continue;
+    if (entry.path().extension() != ".onnx" || name.starts_with("identity_") || name.starts_with("pass_through")) {
+      continue;  // the latter: result_memory_test.cpp, value_kinds_test.cpp
+    }
     EXPECT_TRUE(tried.contains(name)) << name << " stands in no table of this file";
   }
 }
