@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/spelling.h"
 #include "cli/bench_output.h"
 #include "cli/child.h"
 #include "cli/command.h"
@@ -14,6 +15,7 @@
 #include "cli/synthetic_flags.h"
 #include "cli/variant_samples.h"
 #include "gpux/error.h"
+#include "provider/absence.h"
 #include "runtime/precision_gate.h"
 
 namespace gpux::cli {
@@ -47,7 +49,7 @@ void measure_candidate(const BenchFlags& flags, const OpenModel& model, const Be
   print_benchmark(context, runtime, samples.typical(runtime), options, flags.output, more);
 }
 
-void measure_here(const BenchFlags& flags, const Context& context) {
+void measure_here(const BenchFlags& flags, Context& context) {
   if (given(flags.inputs) && !flags.synthetic.dimensions.empty()) {
     throw Error(ErrorCode::usage, "--dim is for made up inputs, and --input gives others: use one of them");
   }
@@ -62,13 +64,18 @@ void measure_here(const BenchFlags& flags, const Context& context) {
     inputs.items.push_back(make_inputs(flags.synthetic, model.info.signature));
   }
   if (inputs.is_list) throw Error(ErrorCode::usage, "bench measures one input, not a list");
-  print_benchmark(context, model.load(), model.own_inputs(inputs.items.front()), options, flags.output);
+  const NamedValues own_inputs = model.own_inputs(inputs.items.front());
+  const Runtime runtime = model.load();
+  if (const auto absence = provider::absence_of(runtime.verdict())) {
+    context.exit_code = static_cast<int>(ErrorCode::provider_unavailable);
+    return print_not_run(context, runtime.verdict(), *absence, flags.output);
+  }
+  print_benchmark(context, runtime, own_inputs, options, flags.output);
 }
 
-Json failed_result(const std::string& provider, const Error& error) {
-  return {
-      {"provider", provider},
-      {"error", {{"code", to_string(error.code())}, {"exit_code", error.exit_code()}, {"message", error.message()}}}};
+bool names_provider(const std::string& request) {
+  const std::string word = lower(request);
+  return word != "auto" && word != "fastest";
 }
 
 // Each in a process of its own: they may need different libraries of ONNX Runtime, and each has its own peak memory.
@@ -90,31 +97,34 @@ void measure_side_by_side(const BenchFlags& flags, const CLI::App& verb, Context
 
   std::vector<Json> results;
   int failure = 0;
-  bool any = false;
+  bool any_ran = false, any_named_ran = false, names_any = false;
   for (std::size_t i = 0; i < flags.providers.size(); ++i) {
     const std::string& provider = flags.providers[i];
     draw_progress(context, static_cast<double>(i) / static_cast<double>(flags.providers.size()),
                   fmt::format("measuring {}", provider));
-    std::vector<std::string> arguments{"bench", fmt::format("--provider={}", provider)};
+    std::vector<std::string> arguments{"bench", "--json", fmt::format("--provider={}", provider)};
     arguments.insert(arguments.end(), typed.begin(), typed.end());
     const ProcessResult child = run_child(std::move(arguments));
-    Json result = child.exit_code == 0 ? Json::parse(child.standard_output, nullptr, false) : Json();
-    if (result.is_object()) {
-      any = true;
-    } else {
-      const Error error = child_error(child);
-      if (failure == 0) failure = error.exit_code();
-      result = failed_result(provider, error);
+    // Where the provider did not run there is a result as well: the reason, without figures.
+    Json result = Json::parse(child.standard_output, nullptr, false);
+    const bool says_why = result.is_object() && result.contains("error");
+    if (!result.is_object() || (child.exit_code != 0 && !says_why)) {
+      result = failed_result(provider, child_error(child));
     }
+    const bool ran = !result.contains("error"), is_named = names_provider(provider);
+    if (!ran && failure == 0) failure = result["error"]["exit_code"];
+    any_ran = any_ran || ran;
+    names_any = names_any || is_named;
+    any_named_ran = any_named_ran || (ran && is_named);
     results.push_back(std::move(result));
   }
   draw_progress(context, 1, "");
-  if (!any || !flags.load.strict.empty()) context.exit_code = failure;
+  const bool is_enough = names_any ? any_named_ran : any_ran;
+  if (!is_enough || !flags.load.strict.empty()) context.exit_code = failure;
   print_benchmarks(context, results, flags.output);
   for (const Json& result : results) {
     if (!result.contains("error") || !context.wants_json()) continue;
-    say(context, fmt::format("{} failed: {}", result["provider"].get<std::string>(),
-                             result["error"]["message"].get<std::string>()));
+    say(context, failure_line(result));
   }
 }
 

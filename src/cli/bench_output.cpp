@@ -29,6 +29,12 @@ std::string heading(const Json& result) {
   return result.value("provider", std::string());
 }
 
+// A provider that did not run has a reason in place of what ran in its place.
+std::string where_it_ran(const Json& result) {
+  if (const auto error = result.find("error"); error != result.end()) return error->value("reason", std::string("-"));
+  return join(result.at("verdict").at("active").get<std::vector<std::string>>());
+}
+
 std::string cell(const Json& result, const char* key, std::string (*written)(const Json& value)) {
   const auto found = result.find(key);
   return found == result.end() || found->is_null() ? "-" : written(*found);
@@ -50,10 +56,6 @@ std::string bytes(const Json& value) {
   return format_bytes(value.get<std::uint64_t>());
 }
 
-std::string active(const Json& verdict) {
-  return join(verdict.at("active").get<std::vector<std::string>>());
-}
-
 std::string benchmark_table(const std::vector<Json>& results) {
   struct Row {
     const char* title;
@@ -61,8 +63,7 @@ std::string benchmark_table(const std::vector<Json>& results) {
     std::string (*written)(const Json& value);
   };
 
-  constexpr std::array<Row, 15> rows{{{"ran on", "verdict", active},
-                                      {"mean", "mean_time_ms", milliseconds},
+  constexpr std::array<Row, 14> rows{{{"mean", "mean_time_ms", milliseconds},
                                       {"std", "std_time_ms", milliseconds},
                                       {"min", "min_time_ms", milliseconds},
                                       {"median", "median_time_ms", milliseconds},
@@ -78,7 +79,12 @@ std::string benchmark_table(const std::vector<Json>& results) {
                                       {"peak memory", "peak_memory_bytes", bytes}}};
   Table table;
   table.head = {"asked for"};
-  for (const Json& result : results) table.head.push_back(heading(result));
+  std::vector<std::string> places{"ran on"};
+  for (const Json& result : results) {
+    table.head.push_back(heading(result));
+    places.push_back(where_it_ran(result));
+  }
+  table.rows.push_back(std::move(places));
   for (const Row& row : rows) {
     std::vector<std::string> cells{row.title};
     for (const Json& result : results) cells.push_back(cell(result, row.key, row.written));
@@ -88,8 +94,7 @@ std::string benchmark_table(const std::vector<Json>& results) {
   }
   std::string text = table.text();
   for (const Json& result : results) {
-    if (!result.contains("error")) continue;
-    text += fmt::format("\n{} failed: {}", heading(result), result["error"]["message"].get<std::string>());
+    if (result.contains("error")) text += "\n" + failure_line(result);
   }
   return text;
 }
@@ -106,6 +111,12 @@ void print(const Context& context, const Json& json, const std::vector<Json>& re
 }
 
 }  // namespace
+
+std::string failure_line(const Json& result) {
+  const Json& error = result.at("error");
+  const std::string message = error.at("message");
+  return error.contains("reason") ? message : fmt::format("{} failed: {}", heading(result), message);
+}
 
 Json benchmark_json(const BenchmarkResult& result, const Verdict& verdict, std::uint64_t batch) {
   Json json;
@@ -149,6 +160,22 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
   say(context, to_line(runtime.verdict()));
   Json json = benchmark_json(result, runtime.verdict(), batch_of(runtime.info().signature, inputs));
   json.update(more);
+  print(context, json, {json}, file);
+}
+
+Json failed_result(const std::string& provider, const Error& error) {
+  return {
+      {"provider", provider},
+      {"error", {{"code", to_string(error.code())}, {"exit_code", error.exit_code()}, {"message", error.message()}}}};
+}
+
+void print_not_run(const Context& context, const Verdict& verdict, const provider::Absence& absence,
+                   const std::string& file) {
+  const Error error(ErrorCode::provider_unavailable, to_line(absence));
+  say(context, error.message());
+  Json json = failed_result(verdict.requested, error);
+  json["error"]["reason"] = absence.reason;
+  json["verdict"] = Json::parse(to_json(verdict));
   print(context, json, {json}, file);
 }
 

@@ -10,7 +10,9 @@
 
 #include "cli/command.h"
 #include "gpux/benchmark.h"
+#include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "provider/absence.h"
 
 namespace gpux::cli {
 
@@ -28,8 +30,18 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
                      BenchmarkOptions options, const std::string& file,
                      const nlohmann::ordered_json& more = nlohmann::ordered_json::object());
 
-/// Prints measurements side by side likewise. Each is what benchmark_json() gives, or {"provider", "error":
-/// {"message"}}.
+/// The result of a provider that was not measured: {"provider", "error": {"code", "exit_code", "message"}}; with a
+/// member "reason" where the provider did not run.
+nlohmann::ordered_json failed_result(const std::string& provider, const Error& error);
+
+/// Why there are no figures: one line.
+std::string failure_line(const nlohmann::ordered_json& result);
+
+/// Prints likewise that the provider of the request did not run, and why; there are no figures.
+void print_not_run(const Context& context, const Verdict& verdict, const provider::Absence& absence,
+                   const std::string& file);
+
+/// Prints results side by side likewise. Each is what benchmark_json() or failed_result() gives.
 void print_benchmarks(const Context& context, const std::vector<nlohmann::ordered_json>& results,
                       const std::string& file);
 

@@ -11,6 +11,7 @@
 #include "cli/inputs.h"
 #include "cli/scratch_folder.h"
 #include "onnx/tensor_file.h"
+#include "provider/absence.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_reader.h"
 #include "tensor/json_writer.h"
@@ -19,11 +20,16 @@
 namespace gpux::cli {
 namespace {
 
+bool has_map(const Value& value) {
+  const Sequence* sequence = value.sequence();
+  return value.map() != nullptr || (sequence != nullptr && std::ranges::any_of(sequence->values, has_map));
+}
+
 // Tensors go by files that keep their bits; only a map has no file but JSON, which keeps its numbers.
 std::filesystem::path write_input(const std::filesystem::path& folder, std::size_t index, const NamedValue& input) {
   std::filesystem::path file = folder / fmt::format("input_{}", index);
   std::string content;
-  if (input.second.map() == nullptr) {
+  if (!has_map(input.second)) {
     file += ".pb";
     content = onnx::write_value(input.second, input.first);
   } else {
@@ -64,8 +70,24 @@ NamedValues read_outputs(const std::filesystem::path& file, const std::vector<Si
   return outputs;
 }
 
-std::string active_in(const std::filesystem::path& report) {
-  return join(nlohmann::json::parse(read_file(report)).at("verdict").at("active").get<std::vector<std::string>>(), "+");
+// What says where the child ran.
+Verdict verdict_in(const std::filesystem::path& report) {
+  const nlohmann::json json = nlohmann::json::parse(read_file(report)).at("verdict");
+  Verdict verdict;
+  verdict.requested = json.at("requested");
+  verdict.active = json.at("active").get<std::vector<std::string>>();
+  for (const nlohmann::json& entry : json.at("tried")) {
+    ProviderAttempt attempt;
+    attempt.id = entry.at("provider");
+    attempt.reason = entry.value("reason", "");
+    attempt.remedy = entry.value("remedy", "");
+    for (const auto outcome : {ProviderAttempt::Outcome::active, ProviderAttempt::Outcome::no_nodes,
+                               ProviderAttempt::Outcome::failed, ProviderAttempt::Outcome::not_needed}) {
+      if (entry.at("outcome") == to_string(outcome)) attempt.outcome = outcome;
+    }
+    verdict.tried.push_back(std::move(attempt));
+  }
+  return verdict;
 }
 
 }  // namespace
@@ -104,7 +126,11 @@ NamedValues ReferenceRun::infer_in_child(const NamedValues& inputs, const InferO
   arguments.push_back(model_->located.onnx_file.string());
   const ProcessResult child = run_child(std::move(arguments));
   if (child.exit_code != 0) throw child_error(child).within("--reference " + provider_);
-  active_ = active_in(report);
+  const Verdict verdict = verdict_in(report);
+  if (const auto absence = provider::absence_of(verdict)) {
+    throw Error(ErrorCode::provider_unavailable, to_line(*absence)).within("--reference " + provider_);
+  }
+  active_ = join(verdict.active, "+");
   return read_outputs(output, outputs);
 }
 

@@ -17,6 +17,7 @@ class ReferenceRun {
   /// Errors as Runtime.
   ReferenceRun(const OpenModel& model, std::string provider);
 
+  /// Errors as Runtime; provider_unavailable where the provider does not run.
   [[nodiscard]] NamedValues infer(const NamedValues& inputs, const InferOptions& options);
 
   /// The providers that held the nodes, most first: "cpu", "openvino+cpu". Known after a run.

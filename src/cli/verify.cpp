@@ -20,6 +20,7 @@
 #include "cli/table.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "provider/absence.h"
 #include "runtime/compare.h"
 
 namespace gpux::cli {
@@ -133,11 +134,19 @@ std::string names_of(const Verdict& verdict) {
   return verdict.active.empty() ? verdict.requested : join(verdict.active, "+");
 }
 
+// Two answers of the CPU would agree, and say nothing of the provider in question.
+void require_named(const Verdict& verdict) {
+  const std::optional<provider::Absence> absence = provider::absence_of(verdict);
+  if (!absence) return;
+  throw Error(ErrorCode::provider_unavailable, fmt::format("nothing to compare: {}", to_line(*absence)));
+}
+
 void verify_model(const VerifyFlags& flags, Context& context) {
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
   const std::vector<DataSet> sets = data_sets(flags, model);
   const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::provider_tolerance);
   const Runtime runtime = model.load();
+  require_named(runtime.verdict());
   ReferenceRun reference(model, flags.reference);
   const InferOptions options{.timeout = model.settings.timeout};
   std::vector<Row> rows;
@@ -238,10 +247,14 @@ void verify_suite(const VerifyFlags& flags, const CLI::App& verb, Context& conte
   arguments.insert(arguments.end(), typed.begin(), typed.end());
   const auto results =
       run_cases(names, arguments, [&](double done) { draw_progress(context, done, "running the cases"); });
-  const bool failed = std::any_of(results.begin(), results.end(), [](const CaseResult& result) {
-    return result.outcome == CaseResult::Outcome::failed;
-  });
-  if (failed) context.exit_code = exit_code_differs;
+  const auto is = [](CaseResult::Outcome outcome) {
+    return [outcome](const CaseResult& result) { return result.outcome == outcome; };
+  };
+  if (std::ranges::any_of(results, is(CaseResult::Outcome::failed))) {
+    context.exit_code = exit_code_differs;
+  } else if (std::ranges::none_of(results, is(CaseResult::Outcome::passed))) {
+    context.exit_code = static_cast<int>(ErrorCode::provider_unavailable);
+  }
   print_suite(context, results, settings.options.provider);
 }
 

@@ -67,7 +67,7 @@ TEST(Bench, MeasuresForATime) {
 
 TEST(Bench, PutsProvidersSideBySide) {
   const Program gpux;
-  const Outcome outcome = bench(gpux, {model("add.onnx"), "-p", "cpu", "-p", "no-such", "-p", "xnnpack"});
+  const Outcome outcome = bench(gpux, {model("add.onnx"), "-p", "cpu", "-p", "no-such", "-p", "auto"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
   ASSERT_EQ(json["results"].size(), 3U);
@@ -78,13 +78,68 @@ TEST(Bench, PutsProvidersSideBySide) {
   EXPECT_EQ(json["results"][1]["error"]["code"], "usage");
   EXPECT_THAT(json["results"][1]["error"]["message"].get<std::string>(), HasSubstr("unknown provider 'no-such'"));
   EXPECT_THAT(json["results"][1]["error"]["message"].get<std::string>(), Not(HasSubstr("gpux:")));
-  EXPECT_EQ(json["results"][2]["provider"], "xnnpack");
+  EXPECT_EQ(json["results"][2]["provider"], "auto");
+  expect_figures(json["results"][2]);
   EXPECT_EQ(json["results"][2]["verdict"]["active"], Json::array({"cpu"})) << "what ran it, not what was asked for";
   EXPECT_THAT(outcome.err, HasSubstr("no-such failed: "));
 
   const Outcome table = bench(gpux, {model("add.onnx"), "-p", "cpu", "-p", "no-such", "--table"});
   EXPECT_THAT(table.out, HasSubstr("no-such failed: "));
   EXPECT_THAT(table.out, HasSubstr("peak memory"));
+}
+
+bool has_figures(const Json& result) {
+  return result.contains("mean_time_ms") || result.contains("throughput_fps") || result.contains("load_ms");
+}
+
+TEST(Bench, GivesNoFiguresOfWhatRanInstead) {
+  const Program gpux;
+  const Outcome both = bench(gpux, {model("add.onnx"), "-p", "cpu", "-p", "xnnpack"});
+  EXPECT_EQ(both.code, 0) << both.err;
+  const Json results = both.json()["results"];
+  expect_figures(results[0]);
+  EXPECT_FALSE(has_figures(results[1])) << results[1];
+  EXPECT_EQ(results[1]["error"]["code"], "provider_unavailable");
+  EXPECT_EQ(results[1]["error"]["exit_code"], 5);
+  EXPECT_THAT(results[1]["error"]["reason"].get<std::string>(), testing::StartsWith("xnnpack did not run: "));
+  EXPECT_EQ(results[1]["verdict"]["active"], Json::array({"cpu"}));
+  EXPECT_THAT(both.err, HasSubstr("xnnpack did not run: "));
+
+  const Outcome table = bench(gpux, {model("add.onnx"), "-p", "xnnpack", "--table"});
+  EXPECT_EQ(table.code, 5);
+  EXPECT_THAT(table.out,
+              testing::AllOf(HasSubstr("ran on"), HasSubstr("xnnpack did not run: "), Not(HasSubstr("mean"))));
+
+  const std::string library = std::string("example=") + GPUX_EXAMPLE_PROVIDER;
+
+  struct Case {
+    std::vector<std::string> arguments;
+    int code;
+    std::vector<bool> figures;
+  };
+
+  for (const Case& one : std::vector<Case>{
+           {{"-p", "xnnpack"}, 5, {false}},
+           {{"-p", "xnnpack", "-p", "coreml"}, 5, {false, false}},
+           {{"-p", "auto", "-p", "xnnpack"}, 5, {true, false}},
+           {{"-p", "xnnpack", "-p", "auto", "-p", "cpu"}, 0, {false, true, true}},
+           {{"-p", "xnnpack,coreml,cpu"}, 5, {false}},
+           {{"-p", "auto"}, 0, {true}},
+           // It computes Mul only, and here is none.
+           {{"-p", "example", "--provider-library", library}, 5, {false}},
+       }) {
+    std::vector<std::string> arguments{model("add.onnx")};
+    arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Outcome outcome = bench(gpux, arguments);
+    EXPECT_EQ(outcome.code, one.code) << outcome.err;
+    const Json json = outcome.json();
+    for (std::size_t i = 0; i < one.figures.size(); ++i) {
+      EXPECT_EQ(has_figures(json.contains("results") ? json["results"][i] : json), one.figures[i]) << json;
+    }
+  }
+  const Json held = bench(gpux, {model("local_function.onnx"), "-p", "example", "--provider-library", library}).json();
+  expect_figures(held);
 }
 
 TEST(Bench, EndsWithTheFailureWhereNothingIsLeft) {
@@ -97,7 +152,7 @@ TEST(Bench, EndsWithTheFailureWhereNothingIsLeft) {
 TEST(Bench, GivesEachProviderTheSameInputs) {
   const Program gpux;
   const Surroundings where{.standard_input = R"({"x": [[1, 2, 3], [4, 5, 6], [7, 8, 9]]})"};
-  const Outcome outcome = bench(gpux, {model("add.onnx"), "-p", "cpu", "-p", "xnnpack", "-i", "-"}, where);
+  const Outcome outcome = bench(gpux, {model("add.onnx"), "-p", "cpu", "-p", "auto", "-i", "-"}, where);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
   ASSERT_EQ(json["results"].size(), 2U);
@@ -107,7 +162,7 @@ TEST(Bench, GivesEachProviderTheSameInputs) {
 TEST(Bench, WritesAFileInsteadOfStandardOutput) {
   const Program gpux;
   for (const std::vector<std::string>& providers :
-       {std::vector<std::string>{"-p", "cpu"}, std::vector<std::string>{"-p", "cpu", "-p", "xnnpack"}}) {
+       {std::vector<std::string>{"-p", "cpu"}, std::vector<std::string>{"-p", "cpu", "-p", "auto"}}) {
     const std::filesystem::path file = gpux.folder().path() / "bench.json";
     std::filesystem::remove(file);
     std::vector<std::string> arguments{model("add.onnx"), "-o", file.string()};
@@ -136,7 +191,7 @@ TEST(Bench, RefusesWhatMeasuresNothing) {
                                            {{model("add.onnx"), "-i", R"([{"x":[[1,2,3]]},{"x":[[1,2,3]]}])"}, 2},
                                            {{model("add.onnx"), "-i", "x=[[1,2,3]]", "--dim", "batch=2"}, 2},
                                            {{model("add.onnx"), "-i", "x=[[1,2]]"}, 6},
-                                           {{model("sequence_input.onnx")}, 6},
+                                           {{model("pass_through_sparse.onnx")}, 6},
                                            {{model("nowhere.onnx")}, 7}}) {
     std::vector<std::string> arguments{"bench"};
     arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());

@@ -59,15 +59,18 @@ TEST(Verify, KnowsMapsAndSequences) {
   const Program gpux;
   for (const char* name : {"zipmap_string.onnx", "zipmap_int64.onnx", "sequence_output.onnx", "optional_output.onnx",
                            "optional_none.onnx", "string_concat.onnx"}) {
-    for (const char* reference : {"cpu", "xnnpack"}) {  // the second in a process of its own, falling back to the CPU
+    for (const char* reference : {"cpu", "CPUExecutionProvider"}) {  // the second in a process of its own
       const Outcome outcome = gpux.run({"verify", model(name), "--reference", reference});
       EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.out << outcome.err;
       EXPECT_EQ(outcome.json()["compared"], "cpu with cpu");
     }
   }
-  const Outcome given =
-      gpux.run({"verify", model("map_input.onnx"), "--reference", "xnnpack", "-i", R"({"x": {"dog": 2.5, "eel": 3}})"});
+  const Outcome given = gpux.run({"verify", model("map_input.onnx"), "--reference", "CPUExecutionProvider", "-i",
+                                  R"({"x": {"dog": 2.5, "eel": 3}})"});
   EXPECT_EQ(given.code, 0) << given.out << given.err;
+  EXPECT_EQ(
+      gpux.run({"verify", model("pass_through_sequence_map_string.onnx"), "--reference", "CPUExecutionProvider"}).code,
+      0);
 }
 
 TEST(Verify, UsesRecordedDataBesideTheModel) {
@@ -99,24 +102,48 @@ TEST(Verify, UsesRecordedDataBesideTheModel) {
   EXPECT_THAT(table.out, HasSubstr("DIFFERS: [2]: 3 where 3.5 was expected"));
 }
 
-TEST(Verify, SaysWhenTheProviderGotNoNode) {
+// Two answers of the CPU would be the same, and would say nothing of the provider in question.
+TEST(Verify, FailsWhereTheNamedProviderDidNotRun) {
   const Program gpux;
   const std::string library = std::string("example=") + GPUX_EXAMPLE_PROVIDER;
-  // It computes Mul only, and here is none.
-  const Outcome outcome =
-      gpux.run({"verify", model("dynamic_unnamed.onnx"), "--provider", "example", "--provider-library", library});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.json()["compared"], "cpu with cpu");
-  EXPECT_EQ(outcome.json()["same_provider"], true);
-  EXPECT_EQ(outcome.json()["verdict"]["fell_back"], true);
-  EXPECT_EQ(gpux.run({"verify", model("dynamic_unnamed.onnx"), "--provider", "example", "--provider-library", library,
-                      "--strict"})
-                .code,
-            5);
-  const Outcome held =
-      gpux.run({"verify", model("local_function.onnx"), "--provider", "example", "--provider-library", library});
-  EXPECT_EQ(held.json()["compared"], "example+cpu with cpu") << held.err;
-  EXPECT_EQ(held.json()["same_provider"], false);
+  const std::string none = model("dynamic_unnamed.onnx"), some = model("local_function.onnx");
+
+  struct Case {
+    std::vector<std::string> arguments;
+    std::vector<std::string> environment;
+    int code;
+    std::string says;
+  };
+
+  for (const Case& one : std::vector<Case>{
+           {{none, "--provider", "xnnpack"}, {}, 5, "nothing to compare: xnnpack did not run: "},
+           {{none}, {"GPUX_PROVIDER=xnnpack"}, 5, "nothing to compare: xnnpack did not run: "},
+           {{none, "--provider", "xnnpack", "--json"}, {}, 5, "xnnpack did not run: "},
+           {{none, "--provider", "xnnpack,coreml,cpu"}, {}, 5, "nothing of 'xnnpack,coreml,cpu' ran; xnnpack: "},
+           {{none, "--reference", "xnnpack"}, {}, 5, "--reference xnnpack: xnnpack did not run: "},
+           // It computes Mul only, and here is none.
+           {{none, "--provider", "example", "--provider-library", library}, {}, 5, "example did not run: "},
+           {{none, "--provider", "example", "--provider-library", library, "--strict"}, {}, 5, "strict: example"},
+           {{some, "--provider", "example", "--provider-library", library},
+            {"GPUX_EXAMPLE_FAIL=compile"},
+            5,
+            "example did not run: "},
+           {{some, "--provider", "example", "--provider-library", library}, {}, 0, "compared example+cpu with cpu"},
+           {{some, "--provider", "xnnpack,example,cpu", "--provider-library", library}, {}, 0, "example+cpu with cpu"},
+           {{none, "--provider", "auto"}, {}, 0, "this says little"},
+           {{none, "--provider", "cpu"}, {}, 0, "this says little"},
+       }) {
+    std::vector<std::string> arguments{"verify"};
+    arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Outcome outcome = gpux.run(arguments, {.environment = one.environment});
+    EXPECT_EQ(outcome.code, one.code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(one.says));
+    EXPECT_EQ(outcome.out.empty(), one.code != 0) << outcome.out;
+    if (one.code != 0) {
+      EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    }
+  }
 }
 
 TEST(Verify, RunsSuitesWhateverTheirCasesAre) {
@@ -192,7 +219,7 @@ TEST(Verify, TellsWhatAProviderDoesNotSupportFromWhatItGetsWrong) {
 
   for (const Case& one : std::vector<Case>{
            {"", "not_supported", "passed", "", 0},
-           {"claim-nothing", "not_supported", "not_supported", "none of the model's nodes", 0},
+           {"claim-nothing", "not_supported", "not_supported", "none of the model's nodes", 5},
            {"run:1", "not_supported", "failed", "was told to fail at: run:1", 12},
            {"compile", "not_supported", "failed", "was told to fail at: compile", 12},
            {"capability", "failed", "failed", "was told to fail at: capability", 12},
@@ -241,7 +268,7 @@ TEST(Verify, RefusesWhatDoesNotGoTogether) {
            {{add, "--provider", "cudaa"}, 2, "unknown provider 'cudaa'"},
            {{"--suite", models}, 6, "holds no case"},
            {{"--suite", models + "nowhere"}, 7, "nowhere"},
-           {{model("sequence_input.onnx")}, 6, "--input"},
+           {{model("pass_through_sparse.onnx")}, 6, "--input"},
        }) {
     std::vector<std::string> arguments{"verify"};
     arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "gpux/verdict.h"
+
+namespace gpux::provider {
+
+/// Why no provider that a request names runs the model.
+struct Absence {
+  std::string reason;  ///< "openvino did not run: no OpenVINO library on this machine"
+  std::string remedy;  ///< may be empty
+};
+
+/// Empty where a named provider holds nodes, and where the request names none: auto, fastest and cpu.
+/// A single name must run itself, not its fallbacks; of a list one must run, cpu left out; of "gpu" and "npu" any
+/// accelerator. Pure.
+std::optional<Absence> absence_of(const Verdict& verdict);
+
+/// The reason and the remedy in one line.
+std::string to_line(const Absence& absence);
+
+}  // namespace gpux::provider
