@@ -37,6 +37,17 @@ Ort::Value wrap_tensor(const Tensor& tensor) {
                                   tensor.shape().data(), tensor.shape().size(), to_ort(tensor.type()));
 }
 
+// ONNX Runtime takes one element per key, in a tensor of rank 1.
+Ort::Value wrap_map(const Map& map) {
+  const std::int64_t count = map.keys.element_count();
+  if (map.values.element_count() != count) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("a map of {} keys has values of shape {}; accepted: one value per key", count,
+                            to_string(std::span<const std::int64_t>(map.values.shape()))));
+  }
+  return Ort::Value::CreateMap(wrap_tensor(map.keys), wrap_tensor(map.values.reshaped({count})));
+}
+
 Tensor unwrap_strings(const Ort::Value& value, Shape shape) {
   const auto count = static_cast<std::size_t>(element_count(shape));
   std::vector<std::string> strings;
@@ -107,7 +118,7 @@ Ort::Value wrap(const Value& value) {
     if (elements.empty()) throw Error(ErrorCode::invalid_input, "ONNX Runtime takes no empty sequence as an input");
     return Ort::Value::CreateSequence(elements);
   }
-  if (const Map* map = value.map()) return Ort::Value::CreateMap(wrap_tensor(map->keys), wrap_tensor(map->values));
+  if (const Map* map = value.map()) return wrap_map(*map);
   throw Error(ErrorCode::invalid_input, "a sequence cannot hold nothing");
 }
 

@@ -81,28 +81,53 @@ void fill(Tensor& tensor, std::mt19937_64& random) {
   }
 }
 
-Value make(const SignatureEntry& entry, const ValueType& type, const Sizes& sizes, std::mt19937_64& random) {
-  if (type.kind == ValueKind::optional) return std::monostate{};
-  if (type.kind != ValueKind::tensor) {
-    throw Error(ErrorCode::invalid_input, fmt::format("input '{}' is {}: give it with --input, it cannot be made up",
-                                                      entry.name, to_string(type)));
-  }
-  Shape shape;
-  if (type.dimensions) {
-    for (std::size_t i = 0; i < type.dimensions->size(); ++i)
-      shape.push_back(size_of(entry, (*type.dimensions)[i], i, sizes));
-  }
-  Tensor tensor = Tensor::allocate(type.element, std::move(shape));
+Tensor make_tensor(ElementType element, Shape shape, std::mt19937_64& random) {
+  Tensor tensor = Tensor::allocate(element, std::move(shape));
   fill(tensor, random);
   return tensor;
+}
+
+Value make(const SignatureEntry& entry, const ValueType& type, const Sizes& sizes, std::mt19937_64& random) {
+  switch (type.kind) {
+    case ValueKind::tensor: {
+      Shape shape;
+      if (type.dimensions) {
+        for (std::size_t i = 0; i < type.dimensions->size(); ++i)
+          shape.push_back(size_of(entry, (*type.dimensions)[i], i, sizes));
+      }
+      return make_tensor(type.element, std::move(shape), random);
+    }
+    case ValueKind::optional:
+      return std::monostate{};
+    case ValueKind::sequence:
+      if (!type.inner.empty()) return Sequence{{make(entry, type.inner.front(), sizes, random)}};
+      break;
+    case ValueKind::map:
+      if (!type.inner.empty()) {
+        return Map{make_tensor(type.element, {1}, random), make_tensor(type.inner.front().element, {1}, random)};
+      }
+      break;
+    case ValueKind::sparse_tensor:
+    case ValueKind::opaque:
+      break;
+  }
+  throw Error(ErrorCode::invalid_input,
+              fmt::format("input '{}' is {}: give it with --input, it cannot be made up", entry.name, to_string(type)));
+}
+
+// The dimensions that make() gives sizes; null where there are none.
+const std::vector<Dimension>* made_dimensions(const ValueType& type) {
+  if (type.kind == ValueKind::sequence && !type.inner.empty()) return made_dimensions(type.inner.front());
+  return type.kind == ValueKind::tensor && type.dimensions ? &*type.dimensions : nullptr;
 }
 
 void check_names(const Signature& signature, const Sizes& sizes) {
   std::vector<std::string> names;
   for (const SignatureEntry& entry : signature.inputs) {
-    if (!entry.type.dimensions) continue;
-    for (std::size_t i = 0; i < entry.type.dimensions->size(); ++i) {
-      const Dimension& dimension = (*entry.type.dimensions)[i];
+    const std::vector<Dimension>* dimensions = made_dimensions(entry.type);
+    if (dimensions == nullptr) continue;
+    for (std::size_t i = 0; i < dimensions->size(); ++i) {
+      const Dimension& dimension = (*dimensions)[i];
       if (dimension.size) continue;
       if (!dimension.name.empty()) names.push_back(dimension.name);
       names.push_back(fmt::format("{}.{}", entry.name, i));

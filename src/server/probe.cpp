@@ -1,6 +1,7 @@
 #include "server/probe.h"
 
 #include <mutex>
+#include <utility>
 
 #include "gpux/error.h"
 
@@ -17,11 +18,17 @@ void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits,
     done(true);
     return;
   }
+  NamedValues inputs;
   try {
-    runtime::InferRequest request{.inputs = synthetic_inputs(model->runtime().info().signature),
-                                  .outputs = {},
-                                  .priority = 0,
-                                  .deadline = now + limits.timeout};
+    inputs = synthetic_inputs(model->runtime().info().signature);
+  } catch (const Error&) {
+    // There is nothing to ask the model, so what is known of it must do: it is loaded, and no run hangs.
+    done(model->scheduler().counts().overdue_runs == 0);
+    return;
+  }
+  try {
+    runtime::InferRequest request{
+        .inputs = std::move(inputs), .outputs = {}, .priority = 0, .deadline = now + limits.timeout};
     for (std::size_t i = 0; i < model->runtime().info().signature.outputs.size(); ++i) request.outputs.push_back(i);
     model->scheduler().submit_first(std::move(request), [model, done](runtime::InferAnswer&& answer) {
       // Made-up values may be refused by the model; the device has answered all the same.

@@ -415,12 +415,17 @@ Tensor keys_from(const Reader& reader, ElementType type, std::vector<std::string
   return Tensor::of<std::int64_t>(shape, numbers);
 }
 
+bool has_sizes_of_one(const ValueType& type) {
+  return type.dimensions &&
+         std::ranges::all_of(*type.dimensions, [](const Dimension& dimension) { return dimension.size == 1; });
+}
+
 // One tensor whose rows are these, which are of one type; `inner` tells the shape where there are none.
 Tensor stacked(const Reader& reader, const ValueType& inner, const std::vector<Tensor>& rows) {
   Shape shape{static_cast<std::int64_t>(rows.size())};
   if (!rows.empty()) {
     shape.insert(shape.end(), rows.front().shape().begin(), rows.front().shape().end());
-  } else if (inner.dimensions) {
+  } else if (inner.dimensions && !has_sizes_of_one(inner)) {
     for (const Dimension& dimension : *inner.dimensions) shape.push_back(dimension.size.value_or(0));
   }
   Tensor tensor = Tensor::allocate(inner.element, shape);
@@ -447,6 +452,22 @@ Tensor stacked(const Reader& reader, const ValueType& inner, const std::vector<T
   return tensor;
 }
 
+// ONNX Runtime keeps one element per key; many converters declare it as a tensor of one element. So the element alone
+// is taken as well as a list with it.
+Tensor read_map_value(Reader& reader, const ValueType& inner) {
+  reader.cursor.skip_blanks();
+  const bool may_be_bare =
+      has_sizes_of_one(inner) || (inner.dimensions && inner.dimensions->size() == 1 && !inner.dimensions->front().size);
+  if (!may_be_bare || reader.cursor.peek() == '[') {
+    const Tensor row = read_tensor(reader, inner, false);
+    return has_sizes_of_one(inner) ? row.reshaped({}) : row;
+  }
+  ValueType bare = inner;
+  bare.dimensions->clear();
+  const Tensor element = read_tensor(reader, bare, false);
+  return has_sizes_of_one(inner) ? element : element.reshaped({1});
+}
+
 Map read_map(Reader& reader, const ValueType& type) {
   const ValueType& inner = inner_type(reader, type);
   if (inner.kind != ValueKind::tensor) reader.refuse(to_string(type) + " has no JSON form: its values are no tensors");
@@ -458,7 +479,7 @@ Map read_map(Reader& reader, const ValueType& type) {
       keys.push_back(read_key(reader));
       const PlaceStep step(reader, fmt::format("[{}]", json_excerpt('"' + keys.back() + '"')));
       if (!distinct.insert(keys.back()).second) reader.refuse("the key stands in the map twice");
-      rows.push_back(read_tensor(reader, inner, false));
+      rows.push_back(read_map_value(reader, inner));
     } while (goes_on(reader, '}'));
   }
   return {keys_from(reader, type.element, std::move(keys)), stacked(reader, inner, rows)};
