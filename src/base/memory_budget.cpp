@@ -1,5 +1,7 @@
 #include "base/memory_budget.h"
 
+#include <algorithm>
+
 namespace gpux {
 
 bool MemoryBudget::take(std::uint64_t bytes) noexcept {
@@ -12,6 +14,22 @@ bool MemoryBudget::take(std::uint64_t bytes) noexcept {
 
 void MemoryBudget::give_back(std::uint64_t bytes) noexcept {
   held_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+void MemoryBudget::reclaim() {
+  const std::lock_guard lock(mutex_);
+  for (const MemoryReclaimer* reclaimer : reclaimers_) reclaimer->release_();
+}
+
+MemoryReclaimer::MemoryReclaimer(std::shared_ptr<MemoryBudget> budget, std::function<void()> release)
+    : budget_(std::move(budget)), release_(std::move(release)) {
+  const std::lock_guard lock(budget_->mutex_);
+  budget_->reclaimers_.push_back(this);
+}
+
+MemoryReclaimer::~MemoryReclaimer() {
+  const std::lock_guard lock(budget_->mutex_);
+  std::erase(budget_->reclaimers_, this);
 }
 
 bool MemoryShare::grow(std::uint64_t bytes) noexcept {

@@ -364,15 +364,15 @@ void Service::list(const Call& call) {
 }
 
 void Service::metrics(const Call& call) {
-  const auto models = repository_.models();
-  const TransportCounts transport{counters_ ? counters_() : http::Counters{}, grpc_counts_};
-  if (prefers_json(call.request().headers["Accept"])) {
-    call.exchange->respond(http::Response::json(200, json_metrics(models, transport)));
-    return;
-  }
+  const bool json = prefers_json(call.request().headers["Accept"]);
+  const auto render = [&] {
+    const auto models = repository_.models();
+    const TransportCounts transport{counters_ ? counters_() : http::Counters{}, grpc_counts_};
+    return json ? json_metrics(models, transport) : prometheus_text(models, transport);
+  };
   http::Response response;
-  response.headers.add("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
-  response.text = prometheus_text(models, transport);
+  response.headers.add("Content-Type", json ? "application/json" : "text/plain; version=0.0.4; charset=utf-8");
+  response.pieces.push_back((json ? metrics_json_ : metrics_text_).not_before(call.request().received, render));
   call.exchange->respond(std::move(response));
 }
 

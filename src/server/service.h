@@ -14,6 +14,7 @@
 #include "server/grpc_counts.h"
 #include "server/http/server.h"
 #include "server/model_repository.h"
+#include "server/rendered_page.h"
 #include "server/request_readers.h"
 #include "server/text_ability.h"
 
@@ -53,8 +54,9 @@ class Service {
   /// Thread-safe; does not wait for the model.
   void handle(const std::shared_ptr<http::Exchange>& exchange);
 
-  /// Refuses what lacks a key, or has no route, before its body is read.
-  [[nodiscard]] std::optional<http::Response> admit(const http::Request& request) const;
+  /// Refuses what lacks a key, or has no route, before its body is read. Routes without a key, and those that read no
+  /// body, accept one of a few kilobytes.
+  [[nodiscard]] http::Admitted admit(const http::Request& request) const;
 
   /// Whether new traffic should come; false from the moment a drain begins.
   void set_ready(bool ready) noexcept { ready_ = ready; }
@@ -117,6 +119,7 @@ class Service {
   std::function<http::Counters()> counters_;
   std::shared_ptr<const GrpcCounts> grpc_counts_;
   std::atomic<bool> ready_ = true;
+  RenderedPage metrics_text_, metrics_json_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::chrono::system_clock::time_point born_ = std::chrono::system_clock::now();
   RequestReaders readers_;  // last: its tasks use the rest

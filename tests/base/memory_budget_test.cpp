@@ -36,6 +36,19 @@ TEST(MemoryShare, GivesBackWhatItTookWhenItEnds) {
   EXPECT_EQ(budget->held_bytes(), 0U);
 }
 
+TEST(MemoryReclaimer, IsCalledForAsLongAsItLives) {
+  const auto budget = std::make_shared<MemoryBudget>(100);
+  int first = 0, second = 0;
+  const MemoryReclaimer stays(budget, [&] { ++first; });
+  {
+    const MemoryReclaimer ends(budget, [&] { ++second; });
+    budget->reclaim();
+  }
+  budget->reclaim();
+  EXPECT_EQ(first, 2);
+  EXPECT_EQ(second, 1);
+}
+
 TEST(MemoryShare, WithoutABudgetHasNoLimit) {
   MemoryShare share;
   EXPECT_TRUE(share.grow(UINT64_MAX));

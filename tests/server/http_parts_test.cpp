@@ -13,6 +13,7 @@
 #include "server/http/content_coding.h"
 #include "server/http/form.h"
 #include "server/http/request_parser.h"
+#include "server/http/transfer_pace.h"
 #include "server/raw_client.h"
 
 namespace gpux::http {
@@ -128,6 +129,39 @@ TEST(HttpParts, ABudgetIsKeptToTheByte) {
     EXPECT_EQ(second.reserve(std::uint64_t{1} << 62U), BodyBuffer::Outcome::too_large);
   }
   EXPECT_EQ(budget->held_bytes(), 0U);
+}
+
+TEST(HttpParts, ATransferEndsWhereItFallsBehind) {
+  using std::chrono::milliseconds;
+  const TransferPace::Clock::time_point start{};
+
+  struct Progress {
+    int at_ms;
+    std::uint64_t bytes;
+    int deadline_ms;
+  };
+
+  // 100 bytes per second, 1 second behind at most.
+  const std::vector<std::vector<Progress>> transfers{
+      {{0, 0, 1000}, {500, 0, 1000}},
+      {{500, 10, 1100}, {1000, 10, 1200}},
+      {{100, 1'000'000, 1100}, {200, 0, 1100}, {1000, 1, 1110}},
+      {{900, 50, 1500}, {1400, 100, 2400}},
+  };
+  for (const auto& transfer : transfers) {
+    TransferPace pace(start, milliseconds(1000), 100);
+    for (const Progress& progress : transfer) {
+      pace.add(start + milliseconds(progress.at_ms), progress.bytes);
+      EXPECT_EQ(pace.deadline() - start, milliseconds(progress.deadline_ms)) << progress.at_ms;
+    }
+  }
+  TransferPace pace(start, milliseconds(1000), 100);
+  pace.add(start + milliseconds(100), 1000);
+  EXPECT_EQ(pace.bytes_per_second(start + milliseconds(499)), std::nullopt);
+  EXPECT_EQ(pace.bytes_per_second(start + milliseconds(500)), 2000);
+  pace.add(start + milliseconds(500), 10);
+  EXPECT_EQ(pace.bytes_per_second(start + milliseconds(600)), 2000);
+  EXPECT_EQ(pace.bytes_per_second(start + milliseconds(1000)), 20);
 }
 
 TEST(HttpParts, DeflatingAndInflatingInAnyPortions) {

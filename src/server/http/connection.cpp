@@ -6,6 +6,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -17,6 +18,10 @@ namespace {
 
 /// A connection used within this time may have its next request under way: a drain waits for it.
 constexpr std::chrono::milliseconds just_used{500};
+/// Transfers that hold less are not worth giving up.
+constexpr std::uint64_t worth_giving_up = 64 << 10;
+constexpr std::chrono::milliseconds memory_wait{5};
+constexpr int memory_waits = 20;
 
 }  // namespace
 
@@ -62,7 +67,8 @@ Connection::Connection(Service& service, Loop& loop, Socket socket, net::ssl::co
       loop_(loop),
       socket_(std::move(socket)),
       peer_(std::make_shared<const std::string>(std::move(peer))),
-      parser_(service.limits.max_header_bytes) {
+      parser_(service.limits.max_header_bytes),
+      outgoing_share_(service.memory) {
   if (tls != nullptr) tls_.emplace(socket_, *tls);
   is_tcp_ = *peer_ != "unix";
 }
@@ -117,12 +123,6 @@ void Connection::arm_error() {
   });
 }
 
-Clock::time_point Connection::transfer_deadline(Clock::time_point began, std::chrono::milliseconds allowance,
-                                                std::uint64_t bytes) const {
-  const std::uint64_t rate = std::max<std::uint64_t>(service_.limits.min_bytes_per_second, 1);
-  return began + allowance + std::chrono::milliseconds(bytes * 1000 / rate);
-}
-
 Task<void> Connection::yield() {
   co_await net::post(loop_.context().get_executor(), use_task);
 }
@@ -146,6 +146,44 @@ void Connection::remind(Clock::time_point now, bool draining) {
   if (watching_clock_) check_client();
   if (draining && idle_) retiring_ = true;
   wake();
+}
+
+std::optional<double> Connection::slow_rate(Clock::time_point now) const {
+  if (transfer_held_ < worth_giving_up || given_up_) return std::nullopt;
+  const std::optional<double> rate = pace_.bytes_per_second(now);
+  return rate && *rate < static_cast<double>(service_.limits.slow_bytes_per_second) ? rate : std::nullopt;
+}
+
+void Connection::give_up_transfer() {
+  given_up_ = true;
+  wake();
+}
+
+Task<void> Connection::wait_for_memory() {
+  service_.memory->reclaim();
+  Timer timer(loop_.context());
+  timer.expires_after(memory_wait);
+  ErrorNumber ignored;
+  co_await timer.async_wait(net::redirect_error(use_task, ignored));
+}
+
+Task<BodyBuffer::Outcome> Connection::grow(BodyBuffer& body) {
+  auto outcome = body.grow();
+  for (int wait = 0; outcome == BodyBuffer::Outcome::no_memory && wait < memory_waits && !stopped(); ++wait) {
+    co_await wait_for_memory();
+    outcome = body.grow();
+  }
+  transfer_held_ = body.size();
+  co_return outcome;
+}
+
+Task<bool> Connection::take_memory(MemoryShare& share, std::uint64_t bytes) {
+  bool taken = share.grow(bytes);
+  for (int wait = 0; !taken && wait < memory_waits && !stopped(); ++wait) {
+    co_await wait_for_memory();
+    taken = share.grow(bytes);
+  }
+  co_return taken;
 }
 
 void Connection::end() {
@@ -207,6 +245,8 @@ Task<void> Connection::run() {
   const Visit visit(*this);
   if (tls_ && !co_await handshake()) co_return;
   while (co_await serve_request()) {
+    // One request per turn: others would wait for all that this client has pipelined.
+    if (begin_ < end_) co_await yield();
   }
   if (may_linger_ && !ending_) co_await linger();
 }
@@ -221,10 +261,13 @@ Task<bool> Connection::serve_request() {
   loop_.requests.add(1);
   const Framing& framing = parser_.framing();
   clear_deadline();
+  admitted_body_bytes_ = UINT64_MAX;
   if (service_.admission) {
     std::optional<Response> response;
     try {
-      response = service_.admission(request);
+      Admitted admitted = service_.admission(request);
+      response = std::move(admitted.refusal);
+      admitted_body_bytes_ = admitted.max_body_bytes;
     } catch (const std::exception& error) {
       log::error("a request could not be admitted: {}", error.what());
       response = Response::error(500, "the server failed");

@@ -18,6 +18,7 @@
 #include "server/http/loop.h"
 #include "server/http/refusal.h"
 #include "server/http/request_parser.h"
+#include "server/http/transfer_pace.h"
 
 namespace gpux::http {
 
@@ -37,6 +38,11 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   /// looked after.
   [[nodiscard]] bool is_due(Clock::time_point now, bool draining) const noexcept;
   void remind(Clock::time_point now, bool draining);
+
+  /// Bytes per second of a slow transfer that holds memory of the budget; none where there is no such transfer.
+  [[nodiscard]] std::optional<double> slow_rate(Clock::time_point now) const;
+  /// Gives that transfer up, so that its memory is released.
+  void give_up_transfer();
   /// Ends it, whatever it does.
   void end();
 
@@ -56,6 +62,13 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   Task<Step> read_header(Request& request);
   Task<Step> read_body(Request& request);
   Task<Step> read_plain_body(BodyBuffer& body);
+  Task<bool> wait_until_readable();
+  /// BodyBuffer::grow(), which waits a little for others to release memory where there is none.
+  Task<BodyBuffer::Outcome> grow(BodyBuffer& body);
+  /// Takes from the budget what an answer holds until it is written; waits like grow().
+  Task<bool> take_memory(MemoryShare& share, std::uint64_t bytes);
+  /// Asks for memory to be released, and waits some milliseconds.
+  Task<void> wait_for_memory();
   Task<Step> read_coded_body(BodyBuffer& body);
   Task<Step> inflate(Inflater& inflater, std::string_view text, BodyBuffer& body);
   Task<bool> hand_over(std::shared_ptr<Answer> answer);
@@ -72,6 +85,8 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   /// Writes `outgoing_`. False where that failed.
   Task<bool> write_outgoing();
   Task<bool> write_blocked();
+  /// Takes the memory of what is left to write, and begins its pace. False, and the connection ends, without memory.
+  Task<bool> begin_blocked_write();
   Task<bool> write_tls();
   Task<void> yield();
 
@@ -86,8 +101,11 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   void queue(std::string_view text);
   void queue(std::span<const std::byte> bytes);
   void body_progress(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t max_body_bytes() const noexcept;
+  [[nodiscard]] std::uint64_t max_decompressed_bytes() const noexcept;
+  [[nodiscard]] Clock::time_point write_deadline() const noexcept;
 
-  [[nodiscard]] bool stopped() const noexcept { return ending_ || expired_; }
+  [[nodiscard]] bool stopped() const noexcept { return ending_ || expired_ || given_up_; }
 
   [[nodiscard]] bool keeps_alive(const Response& response) const noexcept;
 
@@ -96,10 +114,6 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   [[nodiscard]] std::span<char> buffer_room();
   void set_deadline(std::chrono::milliseconds from_now);
   void clear_deadline() noexcept;
-
-  /// When a transfer of which `bytes` are through must be further on.
-  [[nodiscard]] Clock::time_point transfer_deadline(Clock::time_point began, std::chrono::milliseconds allowance,
-                                                    std::uint64_t bytes) const;
 
   struct TlsOutcome {
     ErrorNumber error;
@@ -138,9 +152,13 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   std::vector<std::span<const std::byte>> outgoing_;
   std::size_t next_outgoing_ = 0;
   std::uint64_t written_bytes_ = 0;
-  Clock::time_point write_began_;
-  Clock::time_point body_began_;
+  MemoryShare outgoing_share_;
+  std::optional<Clock::time_point> answer_deadline_;
+  std::uint64_t admitted_body_bytes_ = 0;
   std::uint64_t body_received_ = 0;
+  Clock::time_point received_at_;
+  TransferPace pace_;                ///< of the body that arrives, or the answer that is written
+  std::uint64_t transfer_held_ = 0;  ///< bytes of the budget that this transfer holds; 0 while there is none
 
   Refusal refusal_;
   std::shared_ptr<Answer> answer_;
@@ -148,6 +166,7 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   Clock::time_point idle_since_;
   bool idle_ = false;      ///< between two requests, nothing read of the next
   bool expired_ = false;   ///< the deadline has passed
+  bool given_up_ = false;  ///< the transfer is to end, as memory is short
   bool ending_ = false;    ///< no more may be done
   bool retiring_ = false;  ///< to be closed unless a request is there
   bool may_linger_ = false;

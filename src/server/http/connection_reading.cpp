@@ -37,6 +37,7 @@ Task<std::ptrdiff_t> Connection::receive(std::span<char> room) {
         readable_ = static_cast<std::size_t>(received) == room.size();
         at_end_ = received == 0;
         loop_.received_bytes.add(static_cast<std::uint64_t>(received));
+        received_at_ = Clock::now();
         co_return received;
       }
       if (errno == EINTR) continue;
@@ -58,6 +59,7 @@ Task<std::ptrdiff_t> Connection::receive_tls(std::span<char> room) {
   if (outcome.stopped) co_return -1;
   at_end_ = static_cast<bool>(outcome.error);
   loop_.received_bytes.add(outcome.bytes);
+  received_at_ = Clock::now();
   co_return static_cast<std::ptrdiff_t>(outcome.bytes);
 }
 
@@ -98,6 +100,10 @@ Connection::Step Connection::refuse_with(int status, std::string message) {
 
 Connection::Step Connection::interrupted(std::ptrdiff_t received, std::string_view what,
                                          std::chrono::milliseconds limit) {
+  if (given_up_ && !ending_) {
+    given_up_ = false;
+    return refuse_with(503, "the server's memory is short, and this body came too slowly; try again later");
+  }
   if (received == 0 || ending_ || !expired_) return Step::over;
   clear_deadline();
   return refuse_with(408, fmt::format("{} within {} s", what, static_cast<double>(limit.count()) / 1000));
@@ -112,7 +118,10 @@ Task<Connection::Step> Connection::read_header(Request& request) {
     std::size_t consumed = 0;
     const auto outcome = parser_.feed(buffered(), consumed);
     begin_ += consumed;
-    if (outcome == RequestParser::Outcome::complete) co_return Step::done;
+    if (outcome == RequestParser::Outcome::complete) {
+      request.received = received_at_;
+      co_return Step::done;
+    }
     if (outcome == RequestParser::Outcome::refused) {
       refusal_ = parser_.refusal();
       co_return Step::refused;
@@ -132,61 +141,76 @@ Task<Connection::Step> Connection::read_header(Request& request) {
 
 Connection::Step Connection::refuse_body(BodyBuffer::Outcome outcome) {
   if (outcome == BodyBuffer::Outcome::no_memory) {
-    return refuse_with(503, "the server holds as many request bodies as its memory allows; try again later");
+    return refuse_with(503, "the server holds as many requests and answers as its memory allows; try again later");
   }
-  const Limits& limits = service_.limits;
-  if (parser_.framing().coding != Framing::Coding::identity && body_received_ <= limits.max_body_bytes) {
-    return refuse_with(413,
-                       fmt::format("the decompressed body is larger than {} bytes", limits.max_decompressed_bytes));
+  if (parser_.framing().coding != Framing::Coding::identity && body_received_ <= max_body_bytes()) {
+    return refuse_with(413, fmt::format("the decompressed body is larger than {} bytes", max_decompressed_bytes()));
   }
-  return refuse_with(413, fmt::format("the body is larger than {} bytes", limits.max_body_bytes));
+  return refuse_with(413, fmt::format("the body is larger than {} bytes", max_body_bytes()));
+}
+
+std::uint64_t Connection::max_body_bytes() const noexcept {
+  return std::min(service_.limits.max_body_bytes, admitted_body_bytes_);
+}
+
+std::uint64_t Connection::max_decompressed_bytes() const noexcept {
+  return std::min(service_.limits.max_decompressed_bytes, admitted_body_bytes_);
 }
 
 void Connection::body_progress(std::uint64_t bytes) {
   body_received_ += bytes;
-  deadline_ = transfer_deadline(body_began_, service_.limits.body_timeout, body_received_);
+  pace_.add(received_at_, bytes);
+  deadline_ = pace_.deadline();
   expired_ = false;
 }
 
 Task<Connection::Step> Connection::read_body(Request& request) {
   const Framing& framing = parser_.framing();
-  const Limits& limits = service_.limits;
   const bool coded = framing.coding != Framing::Coding::identity;
   body_received_ = 0;
-  if (framing.content_length > limits.max_body_bytes) {
+  if (framing.content_length > max_body_bytes()) {
     body_received_ = framing.content_length;
     co_return refuse_body(BodyBuffer::Outcome::too_large);
   }
+  const bool plain = !framing.chunked && !coded;
   // One byte more than allowed shows that it is too large.
   BodyBuffer body(service_.memory, framing.aligned_at,
-                  (coded ? limits.max_decompressed_bytes : limits.max_body_bytes) + 1);
-  const bool plain = !framing.chunked && !coded;
-  if (plain) {
-    const auto outcome = body.reserve(framing.content_length);
-    if (outcome != BodyBuffer::Outcome::taken) co_return refuse_body(outcome);
-  }
-  body_began_ = Clock::now();
+                  plain ? framing.content_length : (coded ? max_decompressed_bytes() : max_body_bytes()) + 1,
+                  plain ? framing.content_length : 0);
+  received_at_ = Clock::now();
+  pace_ = TransferPace(received_at_, service_.limits.body_timeout, service_.limits.min_bytes_per_second);
   body_progress(0);
   if (framing.expects_continue && begin_ == end_) {
     queue(interim_response);
     if (!co_await write_outgoing()) co_return Step::over;
+    pace_ = TransferPace(Clock::now(), service_.limits.body_timeout, service_.limits.min_bytes_per_second);
     body_progress(0);
   }
-  readable_ = true;  // most often it came with the header
+  readable_ = begin_ < end_;  // most often it came with the header
   const Step step = plain ? co_await read_plain_body(body) : co_await read_coded_body(body);
   readable_ = false;  // whether more is there is not known
+  transfer_held_ = 0;
+  given_up_ = false;
   clear_deadline();
   if (step == Step::done) request.body = body.finish();
   co_return step;
 }
 
 Task<Connection::Step> Connection::read_plain_body(BodyBuffer& body) {
-  const std::string_view first = buffered().substr(0, body.room().size());
-  body.append(bytes_of(first));
-  begin_ += first.size();
-  body_progress(first.size());
-  while (!body.room().empty()) {
+  const std::uint64_t size = parser_.framing().content_length;
+  while (body.size() < size) {
+    // Memory is taken once there is something to fill it.
+    if (begin_ == end_ && !tls_ && !co_await wait_until_readable()) {
+      co_return interrupted(-1, "the request's body did not arrive", service_.limits.body_timeout);
+    }
+    if (const auto outcome = co_await grow(body); outcome != BodyBuffer::Outcome::taken) co_return refuse_body(outcome);
     const auto room = body.room();
+    if (const std::string_view first = buffered().substr(0, room.size()); !first.empty()) {
+      body.append(bytes_of(first));
+      begin_ += first.size();
+      body_progress(first.size());
+      continue;
+    }
     const std::ptrdiff_t received = co_await receive({reinterpret_cast<char*>(room.data()), room.size()});
     if (received <= 0)
       co_return interrupted(received, "the request's body did not arrive", service_.limits.body_timeout);
@@ -196,12 +220,26 @@ Task<Connection::Step> Connection::read_plain_body(BodyBuffer& body) {
   co_return Step::done;
 }
 
+Task<bool> Connection::wait_until_readable() {
+  while (!readable_ && !stopped()) {
+    arm_readable();
+    co_await pause();
+  }
+  co_return !stopped();
+}
+
 Task<Connection::Step> Connection::read_coded_body(BodyBuffer& body) {
   const Framing framing = parser_.framing();
   const Limits& limits = service_.limits;
   ChunkedDecoder chunks(limits.max_header_bytes);
   std::optional<Inflater> inflater;
-  if (framing.coding != Framing::Coding::identity) inflater.emplace(framing.coding);
+  MemoryShare inflater_share(service_.memory);
+  if (framing.coding != Framing::Coding::identity) {
+    if (!co_await take_memory(inflater_share, Inflater::memory_bytes)) {
+      co_return refuse_body(BodyBuffer::Outcome::no_memory);
+    }
+    inflater.emplace(framing.coding);
+  }
   std::uint64_t left = framing.content_length;
   const auto ended = [&] { return framing.chunked ? chunks.ended() : left == 0; };
   while (!ended()) {
@@ -223,14 +261,15 @@ Task<Connection::Step> Connection::read_coded_body(BodyBuffer& body) {
       left -= part.size();
     }
     if (!part.empty()) body_progress(part.size());
-    if (body_received_ > limits.max_body_bytes) co_return refuse_body(BodyBuffer::Outcome::too_large);
+    if (body_received_ > max_body_bytes()) co_return refuse_body(BodyBuffer::Outcome::too_large);
     if (inflater) {
       const Step step = co_await inflate(*inflater, part, body);
       if (step != Step::done) co_return step;
       continue;
     }
     while (!part.empty()) {
-      if (const auto outcome = body.grow(); outcome != BodyBuffer::Outcome::taken) co_return refuse_body(outcome);
+      if (const auto outcome = co_await grow(body); outcome != BodyBuffer::Outcome::taken)
+        co_return refuse_body(outcome);
       const std::string_view fits = part.substr(0, body.room().size());
       body.append(bytes_of(fits));
       part.remove_prefix(fits.size());
@@ -244,13 +283,13 @@ Task<Connection::Step> Connection::inflate(Inflater& inflater, std::string_view 
   std::span<const std::byte> in = bytes_of(text);
   std::size_t since_yield = 0;
   for (;;) {
-    if (const auto outcome = body.grow(); outcome != BodyBuffer::Outcome::taken) co_return refuse_body(outcome);
+    if (const auto outcome = co_await grow(body); outcome != BodyBuffer::Outcome::taken) co_return refuse_body(outcome);
     const auto room = body.room().first(std::min(body.room().size(), inflated_portion));
     const Inflater::Step step = inflater.step(in, room);
     if (step.malformed) co_return refuse_with(400, "the body is not in the form that Content-Encoding names");
     in = in.subspan(step.consumed);
     body.filled(step.produced);
-    if (body.size() > service_.limits.max_decompressed_bytes) co_return refuse_body(BodyBuffer::Outcome::too_large);
+    if (body.size() > max_decompressed_bytes()) co_return refuse_body(BodyBuffer::Outcome::too_large);
     if (in.empty() && step.produced < room.size()) co_return Step::done;
     since_yield += step.produced;
     if (since_yield >= inflated_at_once) {

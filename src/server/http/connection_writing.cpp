@@ -20,6 +20,10 @@ constexpr std::chrono::milliseconds linger_limit{2000};
 /// Compressed without giving others their turn.
 constexpr std::size_t compressed_at_once = 64 << 10;
 constexpr std::size_t tls_portion = 16 << 10;
+/// Longer answers take from the budget before anything is written, so that they can still be refused.
+constexpr std::uint64_t long_answer = 64 << 10;
+/// That an answer has where it is ready just before its request's deadline.
+constexpr std::chrono::seconds least_write_time{1};
 
 bool is_bodiless(int status) noexcept {
   return status == 204 || status == 304;
@@ -37,6 +41,9 @@ Task<void> Connection::compress(Response& response) {
   const bool wanted = response.compression == Compression::always ||
                       (text && response.body_bytes() >= service_.limits.compress_from_bytes);
   if (!wanted || response.headers.find("Content-Encoding") || is_bodiless(response.status)) co_return;
+  MemoryShare share(service_.memory);
+  // What is short is spent on answers themselves.
+  if (!share.grow(Deflater::memory_bytes)) co_return;
   Deflater deflater;
   std::vector<std::span<const std::byte>> parts{bytes_of(response.text)};
   for (const Piece& piece : response.pieces) parts.push_back(piece.bytes);
@@ -87,6 +94,13 @@ void Connection::queue(std::string_view text) {
 }
 
 Task<bool> Connection::send(Response response, bool is_head, bool counts) {
+  const std::uint64_t held = response.body_bytes();
+  if (held > long_answer && !co_await take_memory(outgoing_share_, held)) {
+    response =
+        Response::error(503, "the server holds as many requests and answers as its memory allows; try again later");
+    response.headers.add("Retry-After", "1");
+  }
+  if (response.deadline) answer_deadline_ = std::max(*response.deadline, Clock::now() + least_write_time);
   const bool keep = keeps_alive(response);
   write_head(
       response, keep,
@@ -188,13 +202,17 @@ Task<bool> Connection::write_outgoing() {
     written = progress == Progress::finished || (progress == Progress::blocked && co_await write_blocked());
   }
   outgoing_.clear();
+  outgoing_share_.release();
+  answer_deadline_.reset();
+  transfer_held_ = 0;
+  given_up_ = false;
   co_return written;
 }
 
 Task<bool> Connection::write_blocked() {
-  write_began_ = Clock::now();
+  if (!co_await begin_blocked_write()) co_return false;
   for (;;) {
-    deadline_ = transfer_deadline(write_began_, service_.limits.write_timeout, written_bytes_);
+    deadline_ = write_deadline();
     expired_ = false;
     writable_ = false;
     while (!writable_ && !stopped()) {
@@ -205,7 +223,9 @@ Task<bool> Connection::write_blocked() {
       ending_ = true;
       co_return false;
     }
+    const std::uint64_t before = written_bytes_;
     const Progress progress = try_write();
+    pace_.add(Clock::now(), written_bytes_ - before);
     if (progress == Progress::blocked) continue;
     clear_deadline();
     ending_ = ending_ || progress == Progress::failed;
@@ -213,8 +233,26 @@ Task<bool> Connection::write_blocked() {
   }
 }
 
+Clock::time_point Connection::write_deadline() const noexcept {
+  return answer_deadline_ ? std::min(*answer_deadline_, pace_.deadline()) : pace_.deadline();
+}
+
+Task<bool> Connection::begin_blocked_write() {
+  pace_ = TransferPace(Clock::now(), service_.limits.write_timeout, service_.limits.min_bytes_per_second);
+  if (outgoing_share_.bytes() == 0) {
+    std::uint64_t bytes = 0;
+    for (std::size_t at = next_outgoing_; at < outgoing_.size(); ++at) bytes += outgoing_[at].size();
+    if (!co_await take_memory(outgoing_share_, bytes)) {
+      ending_ = true;
+      co_return false;
+    }
+  }
+  transfer_held_ = outgoing_share_.bytes();
+  co_return true;
+}
+
 Task<bool> Connection::write_tls() {
-  write_began_ = Clock::now();
+  if (!co_await begin_blocked_write()) co_return false;
   std::array<std::byte, tls_portion> portion;
   while (next_outgoing_ < outgoing_.size()) {
     // Records of full length, rather than one a part.
@@ -228,7 +266,7 @@ Task<bool> Connection::write_tls() {
       if (part.empty()) ++next_outgoing_;
     }
     for (std::size_t sent = 0; sent < filled;) {
-      deadline_ = transfer_deadline(write_began_, service_.limits.write_timeout, written_bytes_);
+      deadline_ = write_deadline();
       expired_ = false;
       const TlsOutcome outcome = co_await tls_operation([&](auto handler) {
         tls_->async_write_some(net::buffer(portion.data() + sent, filled - sent), std::move(handler));
@@ -238,7 +276,7 @@ Task<bool> Connection::write_tls() {
         co_return false;
       }
       sent += outcome.bytes;
-      written_bytes_ += outcome.bytes;
+      pace_.add(Clock::now(), outcome.bytes);
       loop_.sent_bytes.add(outcome.bytes);
     }
   }

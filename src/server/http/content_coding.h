@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,9 @@ namespace gpux::http {
 /// Undoes gzip (also several members in a row) and deflate (with zlib's wrapping, or bare as some clients send it).
 class Inflater {
  public:
+  /// What it takes by itself: zlib's window and tables.
+  static constexpr std::uint64_t memory_bytes = 48 << 10;
+
   explicit Inflater(Framing::Coding coding);
   ~Inflater();
   Inflater(const Inflater&) = delete;
@@ -39,6 +43,9 @@ class Inflater {
 /// Compresses a body in steps, so that others get their turn in between.
 class Deflater {
  public:
+  /// What it takes by itself.
+  static constexpr std::uint64_t memory_bytes = 272 << 10;
+
   Deflater();
   ~Deflater();
   Deflater(const Deflater&) = delete;

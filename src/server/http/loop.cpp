@@ -91,6 +91,24 @@ void Loop::begin_drain() {
   });
 }
 
+void Loop::release_memory() {
+  // Once for all who ask meanwhile.
+  if (is_releasing_.exchange(true)) return;
+  net::post(context_, [this] {
+    is_releasing_ = false;
+    const auto now = Clock::now();
+    Connection* slowest = nullptr;
+    double lowest = 0;
+    for (Connection* connection : connections_) {
+      const std::optional<double> rate = connection->slow_rate(now);
+      if (!rate || (slowest != nullptr && *rate >= lowest)) continue;
+      slowest = connection;
+      lowest = *rate;
+    }
+    if (slowest != nullptr) slowest->shared_from_this()->give_up_transfer();
+  });
+}
+
 void Loop::end() {
   if (!thread_.joinable()) return;
   net::post(context_, [this] {

@@ -55,6 +55,8 @@ class Loop {
   void start();
   /// Takes a connected, non-blocking socket over.
   void adopt(Arrival arrival);
+  /// Gives up the slowest of the slow transfers that hold memory, if there is one.
+  void release_memory();
   /// Begins to close connections as they become idle.
   void begin_drain();
   /// Ends all connections and then the thread, and waits for it.
@@ -104,6 +106,7 @@ class Loop {
   std::time_t date_second_ = 0;
   std::array<char, 32> date_{};
   bool ending_ = false;
+  std::atomic<bool> is_releasing_ = false;
   server::BusyPoll busy_poll_;
   Timer sweep_timer_;
   std::thread thread_;

@@ -91,7 +91,9 @@ struct Request {
   /// can borrow from it; until it is let go it counts against ServerOptions::memory.
   Piece body;
   std::shared_ptr<const std::string> peer;          ///< "127.0.0.1:40312", "[::1]:40312", "unix"
-  std::chrono::steady_clock::time_point arrived{};  ///< when its first byte was read
+  std::chrono::steady_clock::time_point arrived{};  ///< when the connection came to it
+  /// When its last byte was read, which may be long before that where requests are pipelined.
+  std::chrono::steady_clock::time_point received{};
 
   /// The path cut at its slashes and then decoded, so that %2F stays inside its segment: {"v2", "models", "a/b"}.
   [[nodiscard]] std::vector<std::string> segments() const;
@@ -118,6 +120,8 @@ struct Response {
   std::vector<Piece> pieces;
   Compression compression = Compression::automatic;
   bool close = false;  ///< end the connection after this answer
+  /// The request's: an answer that the client has not taken by then, and not within a second, is cut off.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
 
   static Response json(int status, std::string text);
   /// {"error": message}

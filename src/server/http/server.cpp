@@ -114,13 +114,16 @@ class Server::Implementation {
   /// Accepts who waits, at most `most`. False where it must rest.
   bool accept(Acceptor& acceptor, int most);
   void welcome(Acceptor& acceptor, int socket, const sockaddr_storage& address);
-  void stop_accepting();
+  /// False where the thread that accepts has not come to it by `deadline`.
+  bool stop_accepting(Clock::time_point deadline);
 
   Service service_;
   std::unique_ptr<TlsFiles> tls_;
   std::uint16_t port_ = 0;
   bool started_ = false;
+  bool stops_accepting_ = false;
   std::vector<std::unique_ptr<Loop>> loops_;
+  std::optional<MemoryReclaimer> reclaimer_;  // calls the loops
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
 };
 
@@ -144,13 +147,17 @@ Server::Implementation::Implementation(ServerOptions options, Handler handler, A
   const unsigned threads = options.threads > 0 ? options.threads : threads_by_default();
   for (unsigned index = 0; index < threads; ++index)
     loops_.push_back(std::make_unique<Loop>(service_, options.busy_poll));
+  reclaimer_.emplace(service_.memory, [this] {
+    for (const auto& loop : loops_) loop->release_memory();
+  });
   for (ListeningSocket& socket : sockets) {
     acceptors_.push_back(std::make_unique<Acceptor>(std::move(socket), *loops_.front()));
   }
 }
 
 Server::Implementation::~Implementation() {
-  stop_accepting();
+  (void)stop_accepting(Clock::time_point::max());
+  reclaimer_.reset();
   for (const auto& loop : loops_) loop->end();
   acceptors_.clear();
 }
@@ -230,8 +237,9 @@ void Server::Implementation::welcome(Acceptor& acceptor, int socket, const socka
                       tls ? tls_->current() : nullptr, acceptor.socket.is_unix() ? "unix" : text_of(address)});
 }
 
-void Server::Implementation::stop_accepting() {
-  if (acceptors_.empty() || acceptors_.front()->stopped) return;
+bool Server::Implementation::stop_accepting(Clock::time_point deadline) {
+  if (acceptors_.empty() || stops_accepting_) return true;
+  stops_accepting_ = true;
   const auto stop = [this] {
     for (const auto& acceptor : acceptors_) {
       // Who is in the queue has been accepted by the kernel: closed here, the connection would be reset.
@@ -239,18 +247,21 @@ void Server::Implementation::stop_accepting() {
       acceptor->stop();
     }
   };
-  if (!started_) return stop();
-  std::promise<void> stopped;
-  net::post(loops_.front()->context(), [&] {
+  if (!started_) {
     stop();
-    stopped.set_value();
+    return true;
+  }
+  const auto stopped = std::make_shared<std::promise<void>>();
+  net::post(loops_.front()->context(), [stop, stopped] {
+    stop();
+    stopped->set_value();
   });
-  stopped.get_future().wait();
+  return stopped->get_future().wait_until(deadline) == std::future_status::ready;
 }
 
 bool Server::Implementation::drain(Clock::time_point deadline) {
   service_.draining = true;
-  stop_accepting();
+  if (!stop_accepting(deadline)) return false;
   if (!started_) return true;
   for (const auto& loop : loops_) loop->begin_drain();
   std::unique_lock lock(service_.ended_mutex);

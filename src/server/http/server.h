@@ -22,12 +22,14 @@ struct Limits {
 
   std::chrono::milliseconds header_timeout{10'000};  ///< from a request's first byte to the end of its header
   std::chrono::milliseconds idle_timeout{75'000};    ///< between requests
-  /// A body may take this long and besides a second for every `min_bytes_per_second` that came.
+  /// How far a body may fall behind `min_bytes_per_second`, however fast it began.
   std::chrono::milliseconds body_timeout{10'000};
-  /// Writing an answer may take this long and besides a second for every `min_bytes_per_second` taken. A streamed
-  /// answer has it for each time that something waits to be written.
+  /// The same for an answer that is written. A streamed answer has it for each time that something waits to be written.
   std::chrono::milliseconds write_timeout{10'000};
   std::uint64_t min_bytes_per_second = 32 << 10;
+  /// When memory is short, the slowest transfer below this rate that holds 64 KiB or more is given up: a body with 503,
+  /// an answer by closing its connection.
+  std::uint64_t slow_bytes_per_second = 1 << 20;
 
   std::uint64_t stream_queue_bytes = 256 << 10;  ///< Exchange::write says wait beyond this
   std::uint64_t compress_from_bytes = 16 << 10;  ///< smallest body that Compression::automatic compresses
@@ -74,9 +76,23 @@ class Exchange {
 /// answers from there. An exception is answered with 500 and logged.
 using Handler = std::function<void(std::shared_ptr<Exchange>)>;
 
-/// Called on an I/O thread when the header is read and the body is not (`body` is empty). An answer refuses the request
-/// before memory is spent on it; the connection is closed after it where a body follows. Must not block.
-using Admission = std::function<std::optional<Response>(const Request&)>;
+/// Whether a request may send its body.
+struct Admitted {
+  Admitted() = default;
+
+  /// A refusal, where there is an answer.
+  Admitted(std::optional<Response> answer) : refusal(std::move(answer)) {}
+
+  Admitted(Response answer) : refusal(std::move(answer)) {}
+
+  std::optional<Response> refusal;
+  /// Of the body, as sent and decompressed; beyond it, or beyond Limits: 413.
+  std::uint64_t max_body_bytes = UINT64_MAX;
+};
+
+/// Called on an I/O thread when the header is read and the body is not (`body` is empty). A refusal is the answer
+/// before memory is spent on the request; the connection is closed after it where a body follows. Must not block.
+using Admission = std::function<Admitted(const Request&)>;
 
 /// How many threads read and write where ServerOptions::threads is 0: one a usable processor, at most 4.
 [[nodiscard]] unsigned threads_by_default();
@@ -96,8 +112,9 @@ struct ServerOptions {
   /// How long a thread that has nothing to do looks out for more before it sleeps, where that has lately paid off; 0:
   /// not at all.
   std::chrono::microseconds busy_poll{50};
-  /// For what requests and answers hold, with whatever else takes from it; null: one of default_memory_bytes. Beyond
-  /// it requests are answered with 503.
+  /// For bodies as they arrive and answers that wait to be written, with whatever else takes from it; null: one of
+  /// default_memory_bytes. Where it is used up slow transfers are given up (Limits::slow_bytes_per_second); requests
+  /// that find none left after a tenth of a second are answered with 503.
   std::shared_ptr<MemoryBudget> memory;
   Limits limits;
 };
