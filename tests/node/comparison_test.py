@@ -53,6 +53,12 @@ class Report(unittest.TestCase):
             self.check([verdict("a", False)], [{**verdict("a", False), "exit": code}], count, line)
 
 
+class Shortage(unittest.TestCase):
+    def test_of_cases_or_of_passes_is_no_success(self):
+        for cases, passed, is_short in [(3, 2, False), (4, 2, False), (2, 2, True), (3, 1, True), (0, 0, True)]:
+            self.assertEqual(bool(node_tests.shortage(cases, passed, (3, 2))), is_short, (cases, passed))
+
+
 class Reasons(unittest.TestCase):
     def test_are_grouped_and_then_listed(self):
         reasons = [
