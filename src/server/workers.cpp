@@ -10,7 +10,6 @@
 #include "base/machine.h"
 #include "gpux/error.h"
 #include "provider/table.h"
-#include "runtime/pinned_replica.h"
 #include "runtime/session_replica.h"
 
 namespace gpux::server {
@@ -49,7 +48,7 @@ double measured_rate(const Runtime& session, unsigned threads) {
   return failed ? 0 : static_cast<double>(runs) / seconds;
 }
 
-// Providers with threads of their own would be bound to a processor with their callers.
+// A provider with threads or a device of its own gains nothing from a thread for each processor.
 bool works_on_its_callers(const Runtime& session) {
   return std::ranges::all_of(session.verdict().active, [](const std::string& id) {
     const provider::ProviderRow* row = provider::find_row(id);
@@ -83,7 +82,6 @@ Workers measured_workers(unsigned most, const LoadOptions& options,
   if (replicas_are_worth_it(together, apart)) {
     workers.sessions.front() = replicated;
     workers.replicas = processors;
-    workers.pinned = true;
     workers.choice = fmt::format("{} workers of one thread: {:.0f} runs/s, {:.0f} with one of all threads", processors,
                                  apart, together);
   } else if (together == 0) {
@@ -137,15 +135,10 @@ WorkerRequest worker_request_from(const std::string& text, const std::string& sa
 }
 
 std::vector<std::unique_ptr<runtime::Replica>> Workers::make_replicas() const {
-  const std::vector<int> processors = pinned ? runtime::bindable_processors() : std::vector<int>();
   std::vector<std::unique_ptr<runtime::Replica>> made;
   for (const auto& session : sessions) {
     for (unsigned i = 0; i < replicas; ++i) {
-      std::unique_ptr<runtime::Replica> replica = std::make_unique<runtime::SessionReplica>(*session);
-      if (i < processors.size()) {
-        replica = std::make_unique<runtime::PinnedReplica>(std::move(replica), processors[i]);
-      }
-      made.push_back(std::move(replica));
+      made.push_back(std::make_unique<runtime::SessionReplica>(*session));
     }
   }
   return made;
@@ -166,8 +159,6 @@ Workers load_workers(const WorkerRequest& request, const LoadOptions& options, b
   if (request.count > 1 && !threads_are_set) wanted.intra_threads = 1;
   workers.sessions.push_back(shared(load(wanted)));
   workers.replicas = request.count;
-  workers.pinned = request.count > 1 && !threads_are_set && request.count <= usable_processors() &&
-                   works_on_its_callers(*workers.sessions.front());
   return workers;
 }
 

@@ -25,11 +25,11 @@ struct WorkerRequest {
 /// Reads "4", "auto", "devices". Error usage that names `said_by`.
 WorkerRequest worker_request_from(const std::string& text, const std::string& said_by);
 
-/// A model's sessions and how they are shared out.
+/// A model's sessions and how they are shared out. No thread is bound to a processor: the kernel alone knows what other
+/// processes, and other replicas, run there.
 struct Workers {
   std::vector<std::shared_ptr<const Runtime>> sessions;  ///< at least one
   unsigned replicas = 1;                                 ///< runs at a time of each session
-  bool pinned = false;                                   ///< each replica on a processor of its own
   std::string choice;                                    ///< what was chosen and why, for people; empty: nothing was
 
   [[nodiscard]] std::vector<std::unique_ptr<runtime::Replica>> make_replicas() const;

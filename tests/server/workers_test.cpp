@@ -1,9 +1,12 @@
 #include "server/workers.h"
 
+#include <algorithm>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include "base/machine.h"
 #include "gpux/error.h"
@@ -44,7 +47,6 @@ TEST(Workers, ShareTheirSessionOrHaveOneADevice) {
   const Workers several = load_workers(request, options, false, load);
   EXPECT_EQ(several.sessions.size(), 1U);
   EXPECT_EQ(several.make_replicas().size(), 3U);
-  EXPECT_EQ(several.pinned, usable_processors() >= 3);
 
   request = {.kind = WorkerRequest::Kind::devices};
   const Workers devices = load_workers(request, options, false, load);
@@ -55,6 +57,30 @@ TEST(Workers, ShareTheirSessionOrHaveOneADevice) {
   const Workers one = load_workers(request, options, false, load);
   EXPECT_EQ(one.make_replicas().size(), 1U);
   EXPECT_EQ(one.choice, "1 worker: there is one processor to use");
+}
+
+// Another server on this machine would choose the same processors, and leave the rest idle.
+TEST(Workers, BindNoThreadToAProcessor) {
+  LoadOptions options;
+  options.provider = "cpu";
+  const auto processors = [] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    EXPECT_EQ(::sched_getaffinity(0, sizeof set, &set), 0);
+    return set;
+  };
+  WorkerRequest request;
+  request.count = std::max(usable_processors(), 2U);
+  const Workers workers = load_workers(request, options, false, load);
+  const NamedValues inputs = synthetic_inputs(workers.sessions.front()->info().signature);
+  for (const auto& replica : workers.make_replicas()) {
+    std::thread([&] {
+      const cpu_set_t before = processors();
+      EXPECT_EQ(replica->run(inputs, {0}).size(), 1U);
+      const cpu_set_t after = processors();
+      EXPECT_TRUE(CPU_EQUAL(&before, &after));
+    }).join();
+  }
 }
 
 TEST(Workers, SayWhatWasMeasured) {
