@@ -43,22 +43,19 @@ std::string_view system_name() {
   return "linux";
 }
 
-bool has_hardware(const ProviderRow& row) {
-  std::error_code error;
+bool is_here(const ProviderRow& row, const Hardware& hardware) {
   if (row.vendor_ids.empty()) return true;
-  for (const PciDevice& device : pci_accelerators()) {
-    if (std::find(row.vendor_ids.begin(), row.vendor_ids.end(), device.vendor_id) != row.vendor_ids.end()) return true;
-  }
-  // Without a PCI bus to read: containers, and the Windows subsystem for Linux.
-  const bool wants_nvidia = std::find(row.vendor_ids.begin(), row.vendor_ids.end(), 0x10de) != row.vendor_ids.end();
-  return wants_nvidia && (fs::exists("/dev/nvidiactl", error) || fs::exists("/dev/dxg", error));
+  const auto is_of_row = [&](std::uint16_t vendor) {
+    return std::ranges::find(row.vendor_ids, vendor) != row.vendor_ids.end();
+  };
+  constexpr std::uint16_t nvidia = 0x10de;
+  return std::ranges::any_of(hardware.accelerators, is_of_row, &PciDevice::vendor_id) ||
+         (is_of_row(nvidia) && hardware.has_nvidia_file);
 }
 
-std::size_t count_intel_gpus() {
-  std::error_code error;
-  if (!fs::exists("/dev/dri", error)) return 0;
-  const std::vector<PciDevice> devices = pci_accelerators();
-  return static_cast<std::size_t>(std::count_if(devices.begin(), devices.end(), [](const PciDevice& device) {
+std::size_t count_intel_gpus(const Hardware& hardware) {
+  if (!hardware.has_graphics_file) return 0;
+  return static_cast<std::size_t>(std::ranges::count_if(hardware.accelerators, [](const PciDevice& device) {
     return device.vendor_id == 0x8086 && device.class_code >> 16 == 0x03;
   }));
 }
@@ -100,11 +97,12 @@ LibraryNeeds library_needs(const ProviderRow* row) {
   return needs;
 }
 
-void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, ProviderReport& report) {
+void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hardware& hardware,
+                   ProviderReport& report) {
   report.source = "bridge";
   report.core = core.library;
   report.library = core.library.parent_path() / fmt::format("libonnxruntime_providers_{}.so", row.bridge);
-  if (!has_hardware(row)) {
+  if (!is_here(row, hardware)) {
     report.reason = fmt::format("no {} on this machine", row.hardware);
     return;
   }
@@ -119,7 +117,7 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, ProviderRe
     report.devices.push_back({.kind = report.kind, .name = {}, .vendor = {}, .index = 0});
     return;
   }
-  const std::size_t gpus = count_intel_gpus();
+  const std::size_t gpus = count_intel_gpus(hardware);
   report.accelerated = gpus != 0;
   for (std::size_t i = 0; i < gpus; ++i) {
     report.devices.push_back({.kind = "gpu",
@@ -146,7 +144,7 @@ void survey_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderRep
 }
 
 ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile> cores,
-                          std::span<const PluginFile> plugins) {
+                          std::span<const PluginFile> plugins, const Hardware& hardware) {
   ProviderReport report = describe(row);
   if (row.id == "cpu") {
     report.source = "built in";
@@ -162,7 +160,7 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
     if (row.bridge.empty() || std::find(core.bridges.begin(), core.bridges.end(), row.bridge) == core.bridges.end()) {
       continue;
     }
-    survey_bridge(row, core, report);
+    survey_bridge(row, core, hardware, report);
     if (report.available) return report;
   }
   if (const PluginFile* plugin = plugin_of(row, plugins)) {
@@ -177,7 +175,7 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
   }
   report.reason = "not installed";
   report.remedy = row.remedy;
-  if (!has_hardware(row)) {
+  if (!is_here(row, hardware)) {
     report.reason = fmt::format("no {} on this machine", row.hardware);
     report.remedy.clear();
   }
@@ -316,12 +314,19 @@ std::vector<std::string> own_names(std::span<const PluginFile> plugins) {
   return names;
 }
 
+Hardware find_hardware() {
+  std::error_code error;
+  return {.accelerators = pci_accelerators(),
+          .has_nvidia_file = fs::exists("/dev/nvidiactl", error) || fs::exists("/dev/dxg", error),
+          .has_graphics_file = fs::exists("/dev/dri", error)};
+}
+
 std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,
-                                   std::span<const PluginFile> plugins) {
+                                   std::span<const PluginFile> plugins, const Hardware& hardware) {
   std::vector<ProviderReport> reports;
   for (const std::string& id : ids) {
     if (const ProviderRow* row = find_row(id); row != nullptr && row->id == id) {
-      reports.push_back(survey_row(*row, cores, plugins));
+      reports.push_back(survey_row(*row, cores, plugins, hardware));
       continue;
     }
     ProviderReport report;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "gpux/provider_manager.h"
 #include "ort/core_search.h"
 #include "ort/plugins.h"
@@ -28,10 +29,20 @@ std::vector<std::string> own_names(std::span<const PluginFile> plugins);
 /// Where Python packages put the vendors' own libraries (nvidia/*/lib, tensorrt_libs), where no loader looks.
 std::vector<std::filesystem::path> vendor_library_folders();
 
+/// What of the hardware decides whether a provider can work.
+struct Hardware {
+  std::vector<PciDevice> accelerators = {};
+  bool has_nvidia_file = false;    ///< of NVIDIA's driver, where no PCI bus can be read: containers, Windows's Linux
+  bool has_graphics_file = false;  ///< /dev/dri: without it a GPU on the bus cannot be used by OpenVINO
+};
+
+/// This machine's.
+Hardware find_hardware();
+
 /// What can be said before ONNX Runtime is opened: libraries present or missing, hardware present or not.
 /// One report for each id, plugins provisionally available. `ids` may hold names of `plugins`.
 std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,
-                                   std::span<const PluginFile> plugins);
+                                   std::span<const PluginFile> plugins, const Hardware& hardware = find_hardware());
 
 /// Completes the reports with what the open core says: registers the plugins that the reports name, lists their
 /// devices, checks which providers are built in. Reports bound to another core are left as they are.

@@ -79,22 +79,6 @@ void check_before(const Plan& plan, const LoadOptions& options) {
   }
 }
 
-bool mentions(const Error& error, const Candidate& candidate) {
-  const std::string text = lower(error.message());
-  std::string name = lower(candidate.append.name);
-  if (const auto suffix = name.find("executionprovider"); suffix != std::string::npos) name.resize(suffix);
-  return text.find(candidate.id) != std::string::npos || (!name.empty() && text.find(name) != std::string::npos);
-}
-
-// Which provider a failed creation is charged to: the one it names, else the first.
-std::size_t culprit(const Error& error, const std::vector<Candidate>& candidates) {
-  if (const auto* append = dynamic_cast<const ort::AppendError*>(&error)) return append->provider();
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (mentions(error, candidates[i])) return i;
-  }
-  return 0;
-}
-
 Error model_error(const Error& error, const std::filesystem::path& model) {
   switch (error.code()) {
     case ErrorCode::resource_exhausted:
@@ -287,7 +271,7 @@ void remove_profiles(const std::filesystem::path& prefix) {
 // Which provider could not be part of a session, in the words of `error`. Throws where it is not a provider's fault.
 void drop_culprit(const Error& error, const std::filesystem::path& model, const std::string& wanted,
                   const LoadOptions& options, Plan& plan) {
-  const std::size_t index = culprit(error, plan.candidates);
+  const std::size_t index = culprit_of(error, plan.candidates);
   const std::string id = plan.candidates[index].id;
   const ProviderOptions* given = options_of(options, id);
   if (error.code() == ErrorCode::invalid_input && given != nullptr && provider::find_row(id) == nullptr) {

@@ -289,7 +289,22 @@ Plan plan_fastest(const Request& request, const Machine& machine, const std::fil
   return plan;
 }
 
+bool mentions(const Error& error, const Candidate& candidate) {
+  const std::string text = lower(error.message());
+  std::string name = lower(candidate.append.name);
+  if (const auto suffix = name.find("executionprovider"); suffix != std::string::npos) name.resize(suffix);
+  return text.find(lower(candidate.id)) != std::string::npos || (!name.empty() && text.find(name) != std::string::npos);
+}
+
 }  // namespace
+
+std::size_t culprit_of(const Error& error, std::span<const Candidate> candidates) {
+  if (const auto* append = dynamic_cast<const ort::AppendError*>(&error)) return append->provider();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (mentions(error, candidates[i])) return i;
+  }
+  return 0;
+}
 
 Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
   const Machine machine = find_machine(options);

@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "gpux/error.h"
 #include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "gpux/verdict.h"
@@ -34,5 +36,8 @@ const ProviderOptions* options_of(const LoadOptions& options, const std::string&
 
 /// Surveys the machine, selects, and opens the core. Error usage, and those of what is asked for.
 Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options);
+
+/// The candidate that a failed session is charged to: the one that the error names, else the first. Pure.
+std::size_t culprit_of(const Error& error, std::span<const Candidate> candidates);
 
 }  // namespace gpux::runtime

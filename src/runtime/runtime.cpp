@@ -16,6 +16,7 @@
 #include "ort/session.h"
 #include "runtime/check_inputs.h"
 #include "runtime/load.h"
+#include "runtime/memory_limit.h"
 #include "runtime/session_replica.h"
 #include "runtime/steps.h"
 #include "tensor/deep_copy.h"
@@ -76,12 +77,11 @@ struct Runtime::State {
 
 namespace {
 
-void enforce_memory_limit(const Runtime& runtime, const runtime::Loaded& loaded, std::uint64_t limit_bytes,
-                          Verdict& verdict) {
+void measure_memory(const Runtime& runtime, runtime::Loaded& loaded, std::uint64_t limit_bytes) {
   try {
     (void)runtime.infer(synthetic_inputs(runtime.info().signature));
   } catch (const Error& error) {
-    verdict.notes.push_back("the memory limit was checked without a warm-up run: " + error.message());
+    loaded.verdict.notes.push_back("the memory limit was checked without a warm-up run: " + error.message());
   }
   const std::uint64_t now = resident_bytes();
   const std::uint64_t used = now > loaded.resident_before_bytes ? now - loaded.resident_before_bytes : 0;
@@ -90,29 +90,6 @@ void enforce_memory_limit(const Runtime& runtime, const runtime::Loaded& loaded,
                 fmt::format("the model takes {} of memory after loading and one run, more than the {} allowed",
                             format_bytes(used), format_bytes(limit_bytes)));
   }
-}
-
-bool runs_on_an_accelerator(const Verdict& verdict) {
-  for (const ProviderAttempt& attempt : verdict.tried) {
-    if (attempt.outcome != ProviderAttempt::Outcome::active || attempt.id == "cpu") continue;
-    for (const Device& device : attempt.devices) {
-      if (device.kind != "cpu") return true;
-    }
-  }
-  return false;
-}
-
-void check_memory(const Runtime& runtime, runtime::Loaded& loaded, const LoadOptions& options) {
-  if (!options.memory_bytes || loaded.memory_limited_by_provider) return;
-  Verdict& verdict = loaded.verdict;
-  if (!runs_on_an_accelerator(verdict)) {
-    enforce_memory_limit(runtime, loaded, *options.memory_bytes, verdict);
-    return;
-  }
-  const std::string note = fmt::format(
-      "memory limit not enforced: {} has none of its own, and its memory cannot be measured", join(verdict.active));
-  if (options.strict != Strictness::off) throw Error(ErrorCode::provider_unavailable, "strict: " + note);
-  verdict.notes.push_back(note);
 }
 
 // Borrowed memory without an owner must not be read after the caller was told that the deadline has passed.
@@ -144,7 +121,9 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& options)
   state_->profile = options.profile;
   state_->load_time = std::chrono::steady_clock::now() - start;
   try {
-    check_memory(*this, state_->loaded, options);
+    runtime::Loaded& made = state_->loaded;
+    runtime::keep_memory_limit(options, made.memory_limited_by_provider, made.verdict,
+                               [&] { measure_memory(*this, made, *options.memory_bytes); });
   } catch (const Error&) {
     runtime::discard_profile(state_->loaded);
     throw;

@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Doubles its input and remembers the rows of each run. While the gate is shut a run waits, until it is opened or
-// stopped. A value of 13 anywhere fails the whole run.
+// Doubles its input, output 1 triples it and so on, and remembers the rows of each run. While the gate is shut a run
+// waits, until it is opened or stopped. A value of 13 anywhere fails the whole run.
 class Doubler : public Replica {
  public:
   struct Shared {
@@ -44,7 +44,7 @@ class Doubler : public Replica {
 
   explicit Doubler(Shared& shared) : shared_(shared) {}
 
-  NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>&) override {
+  NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) override {
     const Tensor& input = *inputs[0].second.tensor();
     std::unique_lock lock(shared_.mutex);
     stopped_ = false;
@@ -56,12 +56,16 @@ class Doubler : public Replica {
     ++shared_.left;
     if (stopped_ && shared_.stoppable) throw Error(ErrorCode::interrupted, "stopped");
     lock.unlock();
-    Tensor output = Tensor::allocate(ElementType::float32, input.shape());
-    for (std::size_t i = 0; i < input.as<float>().size(); ++i) {
-      if (input.as<float>()[i] == 13) throw Error(ErrorCode::invalid_input, "13 is no number to double");
-      output.mutable_as<float>()[i] = 2 * input.as<float>()[i];
+    NamedValues results;
+    for (const std::size_t index : outputs) {
+      Tensor output = Tensor::allocate(ElementType::float32, input.shape());
+      for (std::size_t i = 0; i < input.as<float>().size(); ++i) {
+        if (input.as<float>()[i] == 13) throw Error(ErrorCode::invalid_input, "13 is no number to double");
+        output.mutable_as<float>()[i] = static_cast<float>(2 + index) * input.as<float>()[i];
+      }
+      results.emplace_back(index == 0 ? "y" : "y" + std::to_string(index), std::move(output));
     }
-    return {{"y", std::move(output)}};
+    return results;
   }
 
   void stop() override {
@@ -145,6 +149,34 @@ TEST(Scheduler, GivesEachCallerItsOwnRowsOfASharedRun) {
   EXPECT_THAT(values(c.get()), ElementsAre(10, 12, 14));
   EXPECT_THAT(shared.runs, ElementsAre(1, 6));
   EXPECT_EQ(scheduler.counts().runs, 2U);
+}
+
+TEST(Scheduler, GivesEachCallerTheOutputsOfItsRequest) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8}, .can_batch = true});
+  Caller caller(scheduler);
+  shared.set_open(false);
+  auto blocker = caller.send(request({1}));
+  shared.wait_for_entered(1);
+  const std::vector<std::size_t> wanted[] = {{0}, {1}, {0, 1}, {1, 0}, {0}};
+  std::vector<std::future<InferAnswer>> answers;
+  for (const std::vector<std::size_t>& outputs : wanted) {
+    InferRequest one = request({10});
+    one.outputs = outputs;
+    answers.push_back(caller.send(std::move(one)));
+  }
+  shared.set_open(true);
+  (void)blocker.get();
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const InferAnswer answer = answers[i].get();
+    ASSERT_FALSE(answer.error) << answer.error->message();
+    ASSERT_EQ(answer.outputs.size(), wanted[i].size()) << i;
+    for (std::size_t k = 0; k < wanted[i].size(); ++k) {
+      EXPECT_THAT(answer.outputs[k].second.tensor()->as<float>(), ElementsAre(wanted[i][k] == 0 ? 20 : 30)) << i;
+    }
+  }
+  // The first and the last, which agree, shared one.
+  EXPECT_THAT(shared.runs, ElementsAre(1, 2, 1, 1, 1));
 }
 
 TEST(Scheduler, AFullBatchIsPreparedWhileTheReplicaRuns) {

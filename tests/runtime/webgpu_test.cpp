@@ -126,6 +126,25 @@ TEST_F(WebGpu, SaysWhichDevicesItHas) {
   EXPECT_EQ(attempt(report, "webgpu")["options"], json::object());
 }
 
+// Two providers in one session: the one that works keeps its nodes, whichever of the two comes first.
+TEST_F(WebGpu, IsNotLostWithAnotherProviderThatFails) {
+  const std::string library = std::string("example=").append(GPUX_EXAMPLE_PROVIDER);
+  for (const char* failure : {"create", "compile"}) {
+    for (const char* request : {"webgpu,example,cpu", "example,webgpu,cpu"}) {
+      SCOPED_TRACE(std::string(failure) + " of " + request);
+      set("GPUX_EXAMPLE_FAIL", failure);
+      json report = run({model("multiply"), "--library", library, "--provider", request, "--input", "a=3:1,2,3",
+                         "--input", "b=3:4,5,6", "infer"});
+      EXPECT_EQ(report["verdict"]["active"], json({"webgpu"}));
+      EXPECT_EQ(attempt(report, "webgpu")["outcome"], "active");
+      // As the second it has nothing left to compile.
+      const bool fails = failure == std::string("create") || request[0] == 'e';
+      EXPECT_EQ(attempt(report, "example")["outcome"], fails ? "failed" : "no_nodes");
+      EXPECT_EQ(output(report, 0), (std::vector<float>{4, 10, 18}));
+    }
+  }
+}
+
 TEST_F(WebGpu, TellsThatItHasNoMemoryLimit) {
   json report = load("webgpu", {"--memory", "100000000000"});
   EXPECT_EQ(error_of(report), "");
