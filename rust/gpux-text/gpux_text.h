@@ -13,7 +13,7 @@ extern "C" {
 
 typedef struct GpuxTokenizer GpuxTokenizer;
 
-/// UTF-8 that its owner keeps. Bytes that are not UTF-8 are read as U+FFFD.
+/// UTF-8 that its owner keeps. Other bytes are an error, and the text of no token.
 typedef struct GpuxText {
   const char* data;
   size_t size;
@@ -55,7 +55,8 @@ char* gpux_tokenizer_encode(const GpuxTokenizer* tokenizer, GpuxText text, const
                             size_t max_tokens, GpuxEncoding* encoding);
 void gpux_encoding_free(GpuxEncoding* encoding);
 
-/// The text of tokens; to be given back by gpux_text_free(). Unknown ids are left out.
+/// The text of tokens; to be given back by gpux_text_free(). An id that is not in the vocabulary
+/// is an error.
 char* gpux_tokenizer_decode(const GpuxTokenizer* tokenizer, const uint32_t* ids, size_t count, int skip_special,
                             GpuxOwnedText* text);
 

@@ -1,11 +1,25 @@
 #include "base/utf8.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "gpux/error.h"
+
 namespace gpux {
 namespace {
+
+using namespace std::string_view_literals;
+
+// UTF-32's little-endian mark begins with UTF-16's.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> other_marks{{
+    {"\xff\xfe\0\0"sv, "UTF-32 (little-endian)"},
+    {"\0\0\xfe\xff"sv, "UTF-32 (big-endian)"},
+    {"\xff\xfe"sv, "UTF-16 (little-endian)"},
+    {"\xfe\xff"sv, "UTF-16 (big-endian)"},
+}};
 
 unsigned byte_at(std::string_view text, std::size_t index) noexcept {
   return static_cast<unsigned char>(text[index]);
@@ -36,16 +50,57 @@ std::size_t utf8_character(std::string_view text) noexcept {
   return code_point < smallest[length] || surrogate || code_point > 0x10ffff ? 0 : length;
 }
 
-bool is_utf8(std::string_view text) noexcept {
+std::optional<std::size_t> find_non_utf8(std::string_view text) noexcept {
   const auto ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  const std::size_t whole = text.size();
   for (;;) {
     const auto rest = std::find_if_not(text.begin(), text.end(), ascii);
     text.remove_prefix(static_cast<std::size_t>(rest - text.begin()));
-    if (text.empty()) return true;
+    if (text.empty()) return std::nullopt;
     const std::size_t length = utf8_character(text);
-    if (length == 0) return false;
+    if (length == 0) return whole - text.size();
     text.remove_prefix(length);
   }
+}
+
+bool is_utf8(std::string_view text) noexcept {
+  return !find_non_utf8(text);
+}
+
+std::string utf8_problem(std::string_view text, std::uint64_t offset) {
+  if (offset == 0) {
+    for (const auto& [mark, name] : other_marks) {
+      if (text.starts_with(mark)) return fmt::format("{} by its byte order mark; accepted: UTF-8", name);
+    }
+  }
+  const auto at = find_non_utf8(text);
+  if (!at) return {};
+  return fmt::format("not UTF-8 at byte offset {} (0x{:02x}); accepted: UTF-8", offset + *at, byte_at(text, *at));
+}
+
+void require_utf8(std::string_view text) {
+  if (!find_non_utf8(text)) return;
+  throw Error(ErrorCode::invalid_input, utf8_problem(text));
+}
+
+bool Utf8Scan::take_long(unsigned char byte) noexcept {
+  if (missing_ == 0) size_ = 0;
+  bytes_[size_++] = static_cast<char>(byte);
+  if (missing_ != 0) {
+    if (byte < lowest_ || byte > highest_) return false;
+    lowest_ = 0x80;
+    highest_ = 0xbf;
+    if (--missing_ == 0) size_ = 0;
+    return true;
+  }
+  if (byte < 0xc2 || byte > 0xf4) return false;
+  missing_ = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
+  // Overlong forms, surrogates and what lies above U+10FFFF are told by the second byte.
+  if (byte == 0xe0) lowest_ = 0xa0;
+  if (byte == 0xed) highest_ = 0x9f;
+  if (byte == 0xf0) lowest_ = 0x90;
+  if (byte == 0xf4) highest_ = 0x8f;
+  return true;
 }
 
 std::string one_line(std::string_view text) {

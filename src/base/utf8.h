@@ -1,6 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +14,41 @@ namespace gpux {
 [[nodiscard]] std::size_t utf8_character(std::string_view text) noexcept;
 
 [[nodiscard]] bool is_utf8(std::string_view text) noexcept;
+
+/// Index of the first byte that is not part of a well-formed character; empty where all of the text is UTF-8.
+[[nodiscard]] std::optional<std::size_t> find_non_utf8(std::string_view text) noexcept;
+
+/// Says in which other encoding the text is, or where it stops being UTF-8: "UTF-16 (little-endian) by its byte order
+/// mark; accepted: UTF-8", "not UTF-8 at byte offset 17 (0xe9); accepted: UTF-8". Empty where the text is UTF-8.
+/// `offset` is where `text` begins in its file or message; only what begins at 0 can have a byte order mark.
+[[nodiscard]] std::string utf8_problem(std::string_view text, std::uint64_t offset = 0);
+
+/// Error invalid_input with utf8_problem(), where there is one.
+void require_utf8(std::string_view text);
+
+/// Checks UTF-8 that arrives byte by byte.
+class Utf8Scan {
+ public:
+  /// False where the byte cannot follow the ones before.
+  [[nodiscard]] bool take(unsigned char byte) noexcept {
+    if (missing_ == 0 && byte < 0x80) {
+      size_ = 0;
+      return true;
+    }
+    return take_long(byte);
+  }
+
+  /// The bytes of a character that has begun and is not whole, or that take() refused; empty otherwise.
+  [[nodiscard]] std::string_view open() const noexcept { return {bytes_.data(), size_}; }
+
+ private:
+  bool take_long(unsigned char byte) noexcept;
+
+  std::array<char, 4> bytes_{};
+  std::size_t size_ = 0;
+  unsigned missing_ = 0;                          // continuation bytes
+  unsigned char lowest_ = 0x80, highest_ = 0xbf;  // of the next one
+};
 
 /// The code point of a character that utf8_character() found.
 [[nodiscard]] char32_t utf8_code_point(std::string_view character) noexcept;

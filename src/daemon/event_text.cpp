@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/sha256.h"
+#include "base/utf8.h"
 #include "gpux/error.h"
 
 namespace gpux::daemon {
@@ -27,6 +28,7 @@ Json parse(std::string_view text, int depth_limit) {
       return true;
     });
   } catch (const Json::parse_error& error) {
+    require_utf8(text);
     throw Error(ErrorCode::invalid_input, fmt::format("not JSON at byte {} of {}", error.byte, text.size()));
   } catch (const Json::exception&) {
     throw Error(ErrorCode::invalid_input, "not JSON: a number that no float64 holds");

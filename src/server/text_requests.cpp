@@ -13,6 +13,7 @@
 
 #include "base/base64.h"
 #include "base/spelling.h"
+#include "base/utf8.h"
 #include "gpux/error.h"
 #include "tensor/json_writer.h"
 
@@ -38,6 +39,7 @@ Json parse(std::string_view body) {
       return true;
     });
   } catch (const Json::parse_error& error) {
+    if (const std::string problem = utf8_problem(body); !problem.empty()) refuse("the body is " + problem);
     refuse(fmt::format("the body is no JSON from byte {} on", error.byte));
   } catch (const Json::exception&) {
     refuse("the body holds a number that is out of range");

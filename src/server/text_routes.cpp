@@ -37,7 +37,13 @@ void apply(const TextTreatment& treatment, const ServedModel& model, EmbedJobOpt
 std::vector<std::string> texts_of(const std::vector<TextInput>& inputs, const SentenceEncoder& encoder) {
   std::vector<std::string> texts;
   texts.reserve(inputs.size());
-  for (const TextInput& input : inputs) texts.push_back(text_of(input, encoder.tokenizer()));
+  for (const TextInput& input : inputs) {
+    try {
+      texts.push_back(text_of(input, encoder.tokenizer()));
+    } catch (const Error& error) {
+      throw inputs.size() == 1 ? error : error.within(fmt::format("text {}", texts.size()));
+    }
+  }
   return texts;
 }
 

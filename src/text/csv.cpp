@@ -26,12 +26,26 @@ void CsvReader::refuse(std::string_view what) const {
   throw Error(ErrorCode::invalid_input, fmt::format("{}:{}: {}", name_, line_, what));
 }
 
+void CsvReader::refuse_encoding() {
+  std::string bytes(scan_.open());
+  const std::uint64_t begin = bytes_ - bytes.size();
+  // Byte order marks have up to four bytes.
+  for (int character = 0; begin == 0 && bytes.size() < 4 && (character = ::getc_unlocked(file_)) != EOF;) {
+    bytes += static_cast<char>(character);
+  }
+  refuse(utf8_problem(bytes, begin));
+}
+
 int CsvReader::take_byte() {
+  if (put_back_) return *std::exchange(put_back_, std::nullopt);
   const int character = ::getc_unlocked(file_);
   if (character != EOF) {
     ++bytes_;
+    if (!scan_.take(static_cast<unsigned char>(character))) refuse_encoding();
   } else if (std::ferror(file_) != 0) {
     throw_file_error("read", name_, errno);
+  } else if (!scan_.open().empty()) {
+    refuse_encoding();
   }
   return character;
 }
@@ -41,10 +55,7 @@ int CsvReader::take() {
   if (character != '\r') return character;
   const int behind = take_byte();
   if (behind == '\n') return behind;
-  if (behind != EOF) {
-    std::ungetc(behind, file_);
-    --bytes_;
-  }
+  if (behind != EOF) put_back_ = behind;
   return character;
 }
 

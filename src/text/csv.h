@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "base/utf8.h"
 
 namespace gpux::text {
 
@@ -16,7 +19,8 @@ class CsvReader {
   CsvReader(std::FILE* file, std::string name);
 
   /// Puts the next record's fields in their place; false: there is none. Errors storage; invalid_input with file and
-  /// line for a quote within a field that does not begin with one, text behind a closing quote, a quote not closed.
+  /// line for a quote within a field that does not begin with one, text behind a closing quote, a quote not closed, and
+  /// bytes that are not UTF-8.
   bool next(std::vector<std::string>& fields);
 
   /// "items.csv:3": the line that the last record began on.
@@ -33,12 +37,16 @@ class CsvReader {
   int read_field(std::string& field);
   int read_quoted(std::string& field);
   [[noreturn]] void refuse(std::string_view what) const;
+  /// The last character read is not UTF-8.
+  [[noreturn]] void refuse_encoding();
 
   std::FILE* file_;
   std::string name_;
   std::uint64_t line_ = 1, record_line_ = 0, bytes_ = 0;
   bool quoted_ = false;  // the last field was
   bool begun_ = false;   // behind the first field
+  Utf8Scan scan_;
+  std::optional<int> put_back_;
 };
 
 }  // namespace gpux::text

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/sha256.h"
+#include "base/utf8.h"
 #include "gpux/error.h"
 
 namespace gpux::text {
@@ -17,11 +18,17 @@ GpuxText borrow(std::string_view text) noexcept {
   return {text.data(), text.size()};
 }
 
+/// Frees what a call had to say.
+struct MessageDeleter {
+  void operator()(char* message) const noexcept { gpux_text_free_message(message); }
+};
+
+using Message = std::unique_ptr<char, MessageDeleter>;
+
 /// Throws what a call had to say, if anything.
 void check(char* message, ErrorCode code) {
-  if (message == nullptr) return;
-  const std::unique_ptr<char, void (*)(char*)> owner(message, gpux_text_free_message);
-  throw Error(code, message);
+  const Message owner(message);
+  if (owner) throw Error(code, owner.get());
 }
 
 std::string take(GpuxOwnedText& text) {
@@ -118,9 +125,14 @@ Tokenizer Tokenizer::from_file(const std::filesystem::path& tokenizer_json) {
 Encoding Tokenizer::encode(std::string_view text, const std::string_view* pair, const EncodeOptions& options) const {
   auto state = std::make_unique<Encoding::State>();
   const GpuxText second = pair == nullptr ? GpuxText{} : borrow(*pair);
-  check(gpux_tokenizer_encode(state_->tokenizer, borrow(text), pair == nullptr ? nullptr : &second, flags_of(options),
-                              options.max_tokens, &state->encoding),
-        ErrorCode::invalid_input);
+  const Message message(gpux_tokenizer_encode(state_->tokenizer, borrow(text), pair == nullptr ? nullptr : &second,
+                                              flags_of(options), options.max_tokens, &state->encoding));
+  if (message) {
+    // These say more of what is not UTF-8.
+    require_utf8(text);
+    if (pair != nullptr) require_utf8(*pair);
+    throw Error(ErrorCode::invalid_input, message.get());
+  }
   return Encoding(std::move(state));
 }
 

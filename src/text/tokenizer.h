@@ -63,11 +63,11 @@ class Tokenizer {
   /// Whether they are the same one.
   bool operator==(const Tokenizer&) const = default;
 
-  /// `text` is UTF-8; bytes that are not are read as U+FFFD. Error invalid_input.
+  /// `text` is UTF-8. Error invalid_input, also for bytes that are not UTF-8.
   [[nodiscard]] Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   [[nodiscard]] Encoding encode(std::string_view text, std::string_view pair, const EncodeOptions& options = {}) const;
 
-  /// Unknown ids are left out. Error invalid_input.
+  /// Error invalid_input, also for an id that is not in the vocabulary.
   [[nodiscard]] std::string decode(std::span<const std::uint32_t> ids, bool skip_special_tokens = true) const;
 
   [[nodiscard]] std::optional<std::string> token(std::uint32_t id) const;

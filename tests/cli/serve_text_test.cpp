@@ -220,6 +220,22 @@ TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
   EXPECT_EQ(server.json(post("/embed", Json{{"inputs", ids}}.dump())),
             server.json(post("/embed", Json{{"inputs", decoded}}.dump())));
 
+  // A token that the vocabulary does not have is no token, and the rest not its text.
+  const std::string unknown = "token id 99999 at index 1 is not in the vocabulary; accepted: ids of its 1500 tokens";
+  for (const auto& [path, body, status] : std::initializer_list<std::tuple<const char*, const char*, int>>{
+           {"/decode", R"({"ids": [2, 99999]})", 422},
+           {"/embed", R"({"inputs": [2, 99999]})", 422},
+           {"/embed_all", R"({"inputs": [2, 99999]})", 422},
+           {"/v1/embeddings", R"({"input": [2, 99999]})", 400}}) {
+    EXPECT_THAT(server.json(post(path, body), status).dump(), HasSubstr(unknown)) << path;
+  }
+  EXPECT_THAT(server.json(post("/v1/embeddings", R"({"input": [[2], [2, 99999]]})"), 400).dump(),
+              HasSubstr("text 1: " + unknown));
+  for (const char* path : {"/embed", "/tokenize"}) {
+    EXPECT_THAT(server.json(post(path, "{\"inputs\": \"caf\xe9\"}"), 422).dump(),
+                HasSubstr("the body is not UTF-8 at byte offset 15 (0xe9)"));
+  }
+
   const Json info = server.json(get("/info"));
   EXPECT_EQ(info.at("model_id"), "texts");
   EXPECT_EQ(info.at("model_type").at("embedding").at("pooling"), "mean");

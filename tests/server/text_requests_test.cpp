@@ -81,7 +81,7 @@ TEST(TextRequests, RefuseWhatIsWrongByItsPlace) {
   } cases[] = {
       {embed, "", "the body is no JSON from byte 1 on"},
       {embed, R"({"inputs": "a")", "the body is no JSON"},
-      {embed, "{\"inputs\": \"\xff\"}", "the body is no JSON"},
+      {embed, "{\"inputs\": \"\xff\"}", "the body is not UTF-8 at byte offset 12 (0xff)"},
       {embed, R"("a")", "the body is no object"},
       {embed, R"({})", "inputs is missing"},
       {embed, R"({"inputs": null})", "inputs is missing"},

@@ -56,7 +56,7 @@ TEST(Csv, IsReadAsTheStandardSays) {
          "a",
          "\xef\xbb\xbf"}}},
       {"a byte order mark that is text in quotes", "\"\xef\xbb\xbf\"\n", {{"\xef\xbb\xbf"}}},
-      {"bytes as they are", std::string("\0\xff,\xc3\xa9\n", 6), {{std::string("\0\xff", 2), "\xc3\xa9"}}},
+      {"bytes as they are", std::string("\0\x01,\xc3\xa9\n", 6), {{std::string("\0\x01", 2), "\xc3\xa9"}}},
   };
 
   for (const auto& each : cases) {
@@ -102,6 +102,46 @@ TEST(Csv, IsRefusedWithItsLine) {
       EXPECT_THAT(error.message(), testing::StartsWith(each.message));
     }
   }
+}
+
+TEST(Csv, IsUtf8) {
+  using namespace std::string_literals;
+
+  struct {
+    std::string text;
+    const char* message;
+  } const cases[]{
+      {"a,b\nc,caf\xe9\n", "t:2: not UTF-8 at byte offset 9 (0xe9); accepted: UTF-8"},
+      {"a,b\nc,\"caf\xe9\"\n", "t:2: not UTF-8 at byte offset 10 (0xe9); accepted: UTF-8"},
+      {"a\n\"b\nc\xe9t\xe9\"\n", "t:3: not UTF-8 at byte offset 6 (0xe9); accepted: UTF-8"},
+      {"a\nb\xc3", "t:2: not UTF-8 at byte offset 3 (0xc3); accepted: UTF-8"},
+      {"a\rb\xe9\n", "t:1: not UTF-8 at byte offset 3 (0xe9); accepted: UTF-8"},
+      {"\xff\xfe"
+       "a\0,\0b\0\n\0"s,
+       "t:1: UTF-16 (little-endian) by its byte order mark; accepted: UTF-8"},
+      {"\xfe\xff\0a\0,\0b\0\n"s, "t:1: UTF-16 (big-endian) by its byte order mark; accepted: UTF-8"},
+      {"\xff\xfe"s, "t:1: UTF-16 (little-endian) by its byte order mark; accepted: UTF-8"},
+  };
+
+  for (const auto& each : cases) {
+    const File file = file_of(each.text);
+    CsvReader reader(file.get(), "t");
+    std::vector<std::string> fields;
+    try {
+      while (reader.next(fields)) {
+      }
+      ADD_FAILURE() << each.text << " is read";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+      EXPECT_EQ(error.message(), each.message);
+    }
+  }
+  // Read ahead behind the carriage return.
+  const File file = file_of("a\r\xc3\xa9,b\n");
+  CsvReader reader(file.get(), "t");
+  std::vector<std::string> fields;
+  ASSERT_TRUE(reader.next(fields));
+  EXPECT_EQ(fields, (std::vector<std::string>{"a\r\xc3\xa9", "b"}));
 }
 
 }  // namespace

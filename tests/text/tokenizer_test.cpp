@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <functional>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -105,15 +106,40 @@ TEST(Tokenizer, TokensAndIds) {
   EXPECT_EQ(tokenizer.token(2), "[CLS]");
   EXPECT_EQ(tokenizer.id("there is no such token"), std::nullopt);
   EXPECT_EQ(tokenizer.token(1'000'000), std::nullopt);
-  const std::vector<std::uint32_t> unknown{1'000'000};
-  EXPECT_EQ(tokenizer.decode(unknown), "");
+  EXPECT_EQ(tokenizer.id("\xff"), std::nullopt);
 }
 
-TEST(Tokenizer, BytesThatAreNotUtf8AreReplaced) {
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input) << error.message();
+    return error.message();
+  }
+  return "nothing was refused";
+}
+
+TEST(Tokenizer, RefusesIdsThatTheVocabularyLacks) {
+  const Tokenizer tokenizer = Tokenizer::from_file(data("wordpiece.json"));
+  for (const bool skip_special_tokens : {true, false}) {
+    EXPECT_EQ(refusal([&] {
+                (void)tokenizer.decode(std::vector<std::uint32_t>{2, 1500}, skip_special_tokens);
+              }),
+              "token id 1500 at index 1 is not in the vocabulary; accepted: ids of its 1500 tokens");
+  }
+  EXPECT_NO_THROW((void)tokenizer.decode(std::vector<std::uint32_t>{0, 1499}));
+}
+
+TEST(Tokenizer, RefusesBytesThatAreNotUtf8) {
   const Tokenizer tokenizer = Tokenizer::from_file(data("bpe.json"));
-  const Encoding broken = tokenizer.encode("a\xff\xfe z");
-  const Encoding replaced = tokenizer.encode("a\xef\xbf\xbd\xef\xbf\xbd z");
-  EXPECT_TRUE(std::ranges::equal(broken.ids(), replaced.ids()));
+  EXPECT_EQ(refusal([&] { (void)tokenizer.encode("na\xefve"); }), "not UTF-8 at byte offset 2 (0xef); accepted: UTF-8");
+  EXPECT_EQ(refusal([&] {
+              (void)tokenizer.encode("a",
+                                     "\xff\xfe"
+                                     "a",
+                                     {});
+            }),
+            "UTF-16 (little-endian) by its byte order mark; accepted: UTF-8");
   EXPECT_EQ(tokenizer.encode(std::string_view("\0a", 2)).size(), 4U);
 }
 

@@ -78,6 +78,10 @@ unsafe fn bytes<'a>(text: GpuxText) -> &'a [u8] {
     }
 }
 
+fn utf8<'a>(bytes: &'a [u8]) -> Outcome<&'a str> {
+    std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8 at byte offset {}", error.valid_up_to()).into())
+}
+
 fn added_tokens(tokenizer: &GpuxTokenizer, is_pair: bool) -> usize {
     tokenizer.0.get_post_processor().map_or(0, |processor| processor.added_tokens(is_pair))
 }
@@ -206,9 +210,9 @@ pub unsafe extern "C" fn gpux_tokenizer_encode(
     encoding: *mut GpuxEncoding,
 ) -> *mut c_char {
     guarded(|| {
-        let text = String::from_utf8_lossy(bytes(text));
-        let pair = pair.as_ref().map(|pair| String::from_utf8_lossy(bytes(*pair)));
-        let result = encode(&*tokenizer, &text, pair.as_deref(), flags, max_tokens)?;
+        let text = utf8(bytes(text))?;
+        let pair = pair.as_ref().map(|pair| utf8(bytes(*pair))).transpose()?;
+        let result = encode(&*tokenizer, text, pair, flags, max_tokens)?;
         let has_offsets = flags & (BYTE_OFFSETS | CHARACTER_OFFSETS) != 0;
         let offsets = match has_offsets {
             true => result.get_offsets().iter().flat_map(|(begin, end)| [*begin, *end]).collect(),
@@ -253,7 +257,16 @@ pub unsafe extern "C" fn gpux_tokenizer_decode(
 ) -> *mut c_char {
     guarded(|| {
         let ids = if count == 0 { &[] } else { std::slice::from_raw_parts(ids, count) };
-        own_text((*tokenizer).0.decode(ids, skip_special != 0)?, &mut *text);
+        let tokenizer = &(*tokenizer).0;
+        if let Some(index) = ids.iter().position(|id| tokenizer.id_to_token(*id).is_none()) {
+            return Err(format!(
+                "token id {} at index {index} is not in the vocabulary; accepted: ids of its {} tokens",
+                ids[index],
+                tokenizer.get_vocab_size(true)
+            )
+            .into());
+        }
+        own_text(tokenizer.decode(ids, skip_special != 0)?, &mut *text);
         Ok(())
     })
 }
@@ -292,9 +305,11 @@ pub unsafe extern "C" fn gpux_text_free(text: *mut GpuxOwnedText) {
 #[no_mangle]
 pub unsafe extern "C" fn gpux_tokenizer_id(tokenizer: *const GpuxTokenizer, token: GpuxText) -> i64 {
     catch_unwind(AssertUnwindSafe(|| {
-        let token = String::from_utf8_lossy(bytes(token));
-        (*tokenizer).0.token_to_id(&token).map_or(-1, i64::from)
+        let token = utf8(bytes(token)).ok()?;
+        (*tokenizer).0.token_to_id(token).map(i64::from)
     }))
+    .ok()
+    .flatten()
     .unwrap_or(-1)
 }
 

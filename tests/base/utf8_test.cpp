@@ -1,0 +1,69 @@
+#include "base/utf8.h"
+
+#include <gtest/gtest.h>
+
+#include "gpux/error.h"
+
+namespace gpux {
+namespace {
+
+using namespace std::string_literals;
+
+TEST(Utf8, ProblemsNameTheEncodingOrTheByte) {
+  struct {
+    std::string text;
+    std::uint64_t offset;
+    const char* expected;
+  } const cases[]{
+      {"", 0, ""},
+      {"na\u00efve \U0001F600", 0, ""},
+      {"\ufefftext", 0, ""},
+      {"na\xefve", 0, "not UTF-8 at byte offset 2 (0xef); accepted: UTF-8"},
+      {"na\xefve", 1000, "not UTF-8 at byte offset 1002 (0xef); accepted: UTF-8"},
+      {"caf\xc3", 0, "not UTF-8 at byte offset 3 (0xc3); accepted: UTF-8"},
+      {"\xff\xfeh\0i\0"s, 0, "UTF-16 (little-endian) by its byte order mark; accepted: UTF-8"},
+      {"\xfe\xff\0h\0i"s, 0, "UTF-16 (big-endian) by its byte order mark; accepted: UTF-8"},
+      {"\xff\xfe\0\0h\0\0\0"s, 0, "UTF-32 (little-endian) by its byte order mark; accepted: UTF-8"},
+      {"\0\0\xfe\xff\0\0\0h"s, 0, "UTF-32 (big-endian) by its byte order mark; accepted: UTF-8"},
+      {"\xff\xfeh\0"s, 7, "not UTF-8 at byte offset 7 (0xff); accepted: UTF-8"},
+  };
+
+  for (const auto& [text, offset, expected] : cases) EXPECT_EQ(utf8_problem(text, offset), expected) << text;
+}
+
+TEST(Utf8, ScanAgreesWithTheWhole) {
+  // All leads with second bytes around every bound, and what follows complete, cut off or wrong.
+  std::size_t accepted = 0;
+  for (unsigned lead = 0; lead < 256; ++lead) {
+    for (const unsigned second : {0x00U, 0x41U, 0x7fU, 0x80U, 0x8fU, 0x90U, 0x9fU, 0xa0U, 0xbfU, 0xc0U, 0xffU}) {
+      for (const std::string& rest : {""s, "\x80"s, "\x80\xbf"s, "\x80\x80\x80"s, "a"s}) {
+        const std::string text = std::string{static_cast<char>(lead), static_cast<char>(second)} + rest;
+        Utf8Scan scan;
+        bool taken = true;
+        for (std::size_t i = 0; i < text.size() && taken; ++i) {
+          taken = scan.take(static_cast<unsigned char>(text[i]));
+          if (!taken) {
+            EXPECT_EQ(i + 1 - scan.open().size(), find_non_utf8(text));
+          }
+        }
+        EXPECT_EQ(taken && scan.open().empty(), is_utf8(text)) << lead << " " << second << " " << rest.size();
+        if (is_utf8(text)) ++accepted;
+      }
+    }
+  }
+  EXPECT_GT(accepted, 500U);
+}
+
+TEST(Utf8, IsRequiredByAnErrorOfTheInput) {
+  EXPECT_NO_THROW(require_utf8("plain"));
+  try {
+    require_utf8("\xe9");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+    EXPECT_EQ(error.message(), "not UTF-8 at byte offset 0 (0xe9); accepted: UTF-8");
+  }
+}
+
+}  // namespace
+}  // namespace gpux
