@@ -81,7 +81,7 @@ VariantSamples text_samples(const std::string& file, const embedding::SentenceMo
   const auto prepared = std::make_shared<PreparedTexts>(std::move(texts), model);
   const auto ask = [prepared](const Runtime& runtime) {
     prepared->prepare(runtime);
-    const InferOptions options{.timeout = {}, .outputs = {prepared->encoder->output()}};
+    const InferOptions options{.timeout = {}, .outputs = {prepared->encoder->output({})}};
     runtime::Answers answers;
     for (const embedding::PreparedText& text : prepared->ready) {
       const NamedValues got = runtime.infer(text.inputs, options);

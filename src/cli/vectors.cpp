@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include "base/base64.h"
+#include "base/bounded_json.h"
 #include "base/files.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
 #include "cli/command.h"
 #include "gpux/error.h"
 #include "gpux/tensor.h"
-#include "model/bounded_json.h"
 #include "tensor/json_writer.h"
 #include "tensor/npy.h"
 

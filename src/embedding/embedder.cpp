@@ -25,7 +25,7 @@ std::vector<float> Embedder::embed(std::string_view text, const EmbedOptions& op
 
 std::vector<std::vector<float>> Embedder::embed(std::span<const PreparedText> texts,
                                                 const EmbedOptions& options) const {
-  const InferOptions infer{.timeout = options.timeout, .outputs = {encoder_.output()}};
+  const InferOptions infer{.timeout = options.timeout, .outputs = {encoder_.output(options)}};
   std::vector<NamedValues> results;
   if (texts.size() == 1) {
     results.push_back(runtime_.infer(texts.front().inputs, infer));

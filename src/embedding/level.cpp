@@ -43,6 +43,7 @@ void apply_level(const Level& level, SentenceModel& model) {
   const bool says = std::filesystem::exists(model.tokenizer_file.parent_path() / "modules.json", unreadable);
   if (!says) {
     model.poolings = {level.pooling};
+    model.declares_pooling = true;
     model.max_tokens = model.max_tokens == 0 ? level.max_tokens : std::min(model.max_tokens, level.max_tokens);
   }
   model.normalize = level.normalize;

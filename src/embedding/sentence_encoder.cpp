@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
 #include "embedding/dense.h"
 #include "embedding/pooling.h"
 #include "gpux/error.h"
@@ -18,16 +19,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::invalid_model, message);
-}
-
-bool is_float(const ValueType& type) {
-  return type.kind == ValueKind::tensor &&
-         (type.element == ElementType::float32 || type.element == ElementType::float16 ||
-          type.element == ElementType::bfloat16);
-}
-
-bool has_rank(const ValueType& type, std::size_t rank) {
-  return !type.dimensions || type.dimensions->size() == rank;
 }
 
 // The vectors of the text's own tokens, which stand before what fills them up.
@@ -61,43 +52,44 @@ SentenceEncoder::SentenceEncoder(SentenceModel model, const Runtime& runtime, Ba
   } catch (const Error& error) {
     throw error.within(model_.onnx_file.string());
   }
+  require_lower_case();
   if (dimension_ == 0) {
     PreparedText prepared = prepare("a", {});
-    const NamedValues outputs = runtime.infer(prepared.inputs, {.outputs = {output_}});
+    const NamedValues outputs = runtime.infer(prepared.inputs, {.outputs = {choice_.name}});
     dimension_ = finish(prepared, outputs.front().second, {}).size();
   }
 }
 
+void SentenceEncoder::require_lower_case() const {
+  if (!model_.needs_lower_case) return;
+  constexpr std::string_view upper = "A BCD EFGHI JKL MNOPQR STU VWXYZ \u00c4 \u00c9 \u0416 \u03a9";
+  constexpr std::string_view lower = "a bcd efghi jkl mnopqr stu vwxyz \u00e4 \u00e9 \u0436 \u03c9";
+  if (std::ranges::equal(tokenizer_.encode(upper).ids(), tokenizer_.encode(lower).ids())) return;
+  refuse(
+      fmt::format("{}: sentence_bert_config.json says do_lower_case, and the tokenizer does not lower-case texts; "
+                  "accepted: a tokenizer.json with a normalizer that does",
+                  model_.tokenizer_file.string()));
+}
+
+bool SentenceEncoder::pools(const EmbedOptions& options) const noexcept {
+  if (!choice_.is_pooled) return true;
+  // A graph that normalizes cannot give the vector before that; what it is made of can.
+  const bool can_pool = !choice_.token_vectors.empty() && !model_.poolings.empty();
+  return model_.normalize && !options.normalize.value_or(true) && can_pool;
+}
+
 void SentenceEncoder::find_output(const Signature& signature) {
-  const auto named = [&](std::string_view name, std::size_t rank) -> const SignatureEntry* {
-    for (const SignatureEntry& entry : signature.outputs) {
-      if (entry.name == name && is_float(entry.type) && has_rank(entry.type, rank)) return &entry;
-    }
-    return nullptr;
-  };
-  const SignatureEntry* output = named("sentence_embedding", 2);
-  output_is_pooled_ = output != nullptr;
-  const SignatureEntry* tokens = named("last_hidden_state", 3);
-  if (tokens == nullptr) tokens = named("token_embeddings", 3);
-  for (const SignatureEntry& entry : signature.outputs) {
-    if (tokens == nullptr && is_float(entry.type) && entry.type.dimensions && has_rank(entry.type, 3)) tokens = &entry;
-  }
-  if (tokens != nullptr) token_output_ = tokens->name;
-  if (output == nullptr && model_.poolings.empty()) {
-    refuse("modules.json names no Pooling, and the model has no output 'sentence_embedding' of rank 2");
-  }
-  if (output == nullptr) output = tokens;
-  if (output == nullptr) {
-    refuse(
-        "no output has vectors of the tokens, as float32 or float16 of [batch, sequence, width], nor is there a "
-        "'sentence_embedding' of [batch, width]");
-  }
-  output_ = output->name;
+  if (model_.vocabulary == 0) model_.vocabulary = tokenizer_.vocabulary_size();
+  choice_ = choose_output(signature.outputs, {.declares_pooling = model_.declares_pooling,
+                                              .can_pool = !model_.poolings.empty(),
+                                              .architecture = model_.architecture,
+                                              .vocabulary = model_.vocabulary});
+  const auto output = std::ranges::find(signature.outputs, choice_.name, &SignatureEntry::name);
   const auto& dimensions = output->type.dimensions;
   const auto width = dimensions ? dimensions->back().size : std::nullopt;
   // Where the file leaves it open, a run will tell.
-  if (width) dimension_ = static_cast<std::size_t>(*width) * (output_is_pooled_ ? 1 : model_.poolings.size());
-  if (!output_is_pooled_ && !model_.dense.empty()) dimension_ = static_cast<std::size_t>(model_.dense.back().out);
+  if (width) dimension_ = static_cast<std::size_t>(*width) * (choice_.is_pooled ? 1 : model_.poolings.size());
+  if (!choice_.is_pooled && !model_.dense.empty()) dimension_ = static_cast<std::size_t>(model_.dense.back().out);
 }
 
 void SentenceEncoder::check(const EmbedOptions& options) const {
@@ -105,8 +97,11 @@ void SentenceEncoder::check(const EmbedOptions& options) const {
     throw Error(ErrorCode::usage, fmt::format("{} dimensions are asked for; accepted: 1 to the model's {}",
                                               options.dimensions, dimension_));
   }
-  if (output_is_pooled_ && model_.normalize && !options.normalize.value_or(true)) {
-    throw Error(ErrorCode::usage, "the model's own graph makes its vectors of length 1: they cannot be had otherwise");
+  if (!pools(options) && model_.normalize && !options.normalize.value_or(true)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("vectors without normalization are not available: the model's output '{}' is normalized, "
+                            "and it has no output with the vectors of the tokens",
+                            choice_.name));
   }
   if (options.max_tokens == 0) return;
   const std::size_t least = tokenizer_.added_tokens(false) + 1;
@@ -141,18 +136,24 @@ std::vector<std::uint8_t> SentenceEncoder::pooling_mask(const text::Encoding& en
   return mask;
 }
 
-std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedText& prepared) const {
+std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedText& prepared,
+                                           const EmbedOptions& options) const {
+  const bool is_pooled = !pools(options);
   const Shape& shape = output.shape();
   const auto length = static_cast<std::int64_t>(prepared.length);
   const bool fits =
-      output_is_pooled_ ? shape.size() == 2 && shape[0] == 1 : shape.size() == 3 && shape[0] == 1 && shape[1] == length;
+      is_pooled ? shape.size() == 2 && shape[0] == 1 : shape.size() == 3 && shape[0] == 1 && shape[1] == length;
   if (!fits || shape.back() == 0) {
-    refuse(fmt::format("output '{}' of {} tokens is {}; accepted: {}", output_, length, to_string(shape),
-                       output_is_pooled_ ? "[1, width]" : "[1, tokens, width]"));
+    refuse(fmt::format("output '{}' of {} tokens is {}; accepted: {}", this->output(options), length, to_string(shape),
+                       is_pooled ? "[1, width]" : "[1, tokens, width]"));
   }
-  const Tensor floats = output_is_pooled_ ? convert(output, ElementType::float32) : of_tokens(output, prepared.tokens);
+  if (!choice_.is_known) {
+    const std::string problem = width_problem(shape.back(), model_.vocabulary);
+    if (!problem.empty()) refuse(fmt::format("output '{}' is {}: {}", choice_.name, to_string(shape), problem));
+  }
+  const Tensor floats = is_pooled ? convert(output, ElementType::float32) : of_tokens(output, prepared.tokens);
   const std::span<const float> elements = floats.as<float>();
-  if (output_is_pooled_) return {elements.begin(), elements.end()};
+  if (is_pooled) return {elements.begin(), elements.end()};
   std::vector<float> vector;
   for (const Pooling pooling : model_.poolings) append_pooled(pooling, elements, prepared.pooling_mask, vector);
   for (const onnx::DenseLayer& layer : model_.dense) {
@@ -169,6 +170,8 @@ std::size_t SentenceEncoder::count_tokens(std::string_view text, const EmbedOpti
 }
 
 PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions& options) const {
+  // Here, so that offsets count from the text and not from the prompt before it.
+  require_utf8(text);
   const text::Encoding encoding = encode(prompt_of(options) + std::string(text), options);
   if (encoding.size() == 0) {
     throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
@@ -181,14 +184,14 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
   return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids(), length, model_.padding_token),
           .tokens = encoding.size(),
           .length = length,
-          .pooling_mask = output_is_pooled_ ? std::vector<std::uint8_t>() : pooling_mask(encoding, options)};
+          .pooling_mask = pools(options) ? pooling_mask(encoding, options) : std::vector<std::uint8_t>()};
 }
 
 Tensor SentenceEncoder::token_vectors(const PreparedText& prepared, const Value& output) const {
   const Tensor* tensor = output.tensor();
   const auto length = static_cast<std::int64_t>(prepared.length);
   if (tensor == nullptr || tensor->shape().size() != 3 || tensor->shape()[0] != 1 || tensor->shape()[1] != length) {
-    refuse(fmt::format("output '{}' of {} tokens is not [1, tokens, width]", token_output_, length));
+    refuse(fmt::format("output '{}' of {} tokens is not [1, tokens, width]", choice_.token_vectors, length));
   }
   return of_tokens(*tensor, prepared.tokens);
 }
@@ -196,11 +199,11 @@ Tensor SentenceEncoder::token_vectors(const PreparedText& prepared, const Value&
 std::vector<float> SentenceEncoder::finish(const PreparedText& prepared, const Value& output,
                                            const EmbedOptions& options) const {
   const Tensor* tensor = output.tensor();
-  if (tensor == nullptr) refuse(fmt::format("output '{}' is no tensor", output_));
-  std::vector<float> vector = pooled(*tensor, prepared);
+  if (tensor == nullptr) refuse(fmt::format("output '{}' is no tensor", this->output(options)));
+  std::vector<float> vector = pooled(*tensor, prepared, options);
   if (!std::ranges::all_of(vector, [](float x) { return std::isfinite(x); })) {
     refuse(fmt::format("output '{}' has NaN or infinite numbers: the model does not hold in the precision it runs in",
-                       output_));
+                       this->output(options)));
   }
   const bool is_cut = options.dimensions != 0 && options.dimensions < vector.size();
   if (is_cut) vector.resize(options.dimensions);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "embedding/output_choice.h"
 #include "embedding/sentence_model.h"
 #include "embedding/token_inputs.h"
 #include "gpux/runtime.h"
@@ -51,7 +52,8 @@ struct PreparedText {
 class SentenceEncoder {
  public:
   /// `runtime` holds the model: asked for its signature, and for a run where the file does not say how long its vectors
-  /// are. Errors not_found, invalid_model: the tokenizer, or inputs and outputs that are not those of an encoder.
+  /// are. Errors not_found, invalid_model: the tokenizer, or inputs and outputs that are not those of an encoder, as
+  /// choose_output() has it.
   SentenceEncoder(SentenceModel model, const Runtime& runtime, Batching batching = Batching::exact);
 
   /// Elements of a vector before it is cut.
@@ -63,18 +65,20 @@ class SentenceEncoder {
 
   [[nodiscard]] Batching batching() const noexcept { return batching_; }
 
-  /// The only output of the model that is needed.
-  [[nodiscard]] const std::string& output() const noexcept { return output_; }
+  /// The only output of the model that is needed for vectors with these options.
+  [[nodiscard]] const std::string& output(const EmbedOptions& options) const noexcept {
+    return pools(options) ? choice_.token_vectors : choice_.name;
+  }
 
   /// The output with the vectors of the tokens; empty where there is none.
-  [[nodiscard]] const std::string& token_output() const noexcept { return token_output_; }
+  [[nodiscard]] const std::string& token_output() const noexcept { return choice_.token_vectors; }
 
   /// `output` is what token_output() came to, of [1, length, width]; gives float32 of [tokens, width]. Error
   /// invalid_model where it is not.
   [[nodiscard]] Tensor token_vectors(const PreparedText& prepared, const Value& output) const;
 
   /// Error usage where the model has fewer dimensions, takes fewer tokens, or its special tokens leave no room; where
-  /// its vectors have length 1 and it is asked for others.
+  /// its graph makes vectors of length 1, other ones are requested, and it has no vectors of tokens to pool instead.
   void check(const EmbedOptions& options) const;
 
   /// `text` is UTF-8. The options are taken as check() accepts them. Error invalid_input where there is no token.
@@ -83,25 +87,28 @@ class SentenceEncoder {
   /// Tokens of the text with the special ones, before any cut. Error invalid_input.
   [[nodiscard]] std::size_t count_tokens(std::string_view text, const EmbedOptions& options) const;
 
-  /// `output` is what output() came to, of [1, width] or [1, length, width]. Error invalid_model where it is not, or
-  /// has NaN or infinite numbers.
+  /// `output` is what output(options) came to, of [1, width] or [1, length, width]. Error invalid_model where it is
+  /// not, or has NaN or infinite numbers.
   [[nodiscard]] std::vector<float> finish(const PreparedText& prepared, const Value& output,
                                           const EmbedOptions& options) const;
 
  private:
   void find_output(const Signature& signature);
+  void require_lower_case() const;
+  /// Whether the vectors of tokens become one here rather than in the graph.
+  [[nodiscard]] bool pools(const EmbedOptions& options) const noexcept;
   [[nodiscard]] text::Encoding encode(std::string_view text, const EmbedOptions& options) const;
   [[nodiscard]] std::vector<std::uint8_t> pooling_mask(const text::Encoding& encoding,
                                                        const EmbedOptions& options) const;
   [[nodiscard]] const std::string& prompt_of(const EmbedOptions& options) const;
-  [[nodiscard]] std::vector<float> pooled(const Tensor& output, const PreparedText& prepared) const;
+  [[nodiscard]] std::vector<float> pooled(const Tensor& output, const PreparedText& prepared,
+                                          const EmbedOptions& options) const;
 
   SentenceModel model_;
   text::Tokenizer tokenizer_;
   Batching batching_;
   TokenInputs inputs_;
-  std::string output_, token_output_;
-  bool output_is_pooled_ = false;
+  OutputChoice choice_;
   std::size_t dimension_ = 0;
 };
 

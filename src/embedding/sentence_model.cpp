@@ -97,6 +97,7 @@ fs::path apply_modules(const fs::path& root, const JsonSettings& settings, Sente
     if (kind == "Pooling" && i == 1) {
       const JsonSettings pooling(folder / "config.json");
       model.poolings = read_poolings(pooling);
+      model.declares_pooling = true;
       model.pools_prompt = pooling.flag("include_prompt", true);
     } else if (kind == "Dense" && i > 1 && !model.normalize) {
       model.dense.push_back(read_dense(folder));
@@ -170,8 +171,12 @@ std::uint64_t unused_positions(const JsonSettings& config) {
 
 void apply_limits(const fs::path& folder, SentenceModel& model) {
   const JsonSettings transformer(folder / "sentence_bert_config.json");
-  if (transformer.flag("do_lower_case", false)) {
-    transformer.refuse("do_lower_case is true; accepted: false, with a tokenizer.json that does it");
+  model.needs_lower_case = transformer.flag("do_lower_case", false);
+  const JsonSettings config(folder / "config.json");
+  model.vocabulary = config.count("vocab_size").value_or(0);
+  if (const Json* architectures = config.find("architectures")) {
+    const bool has_name = architectures->is_array() && !architectures->empty() && architectures->front().is_string();
+    if (has_name) model.architecture = architectures->front().get<std::string>();
   }
   const TokenLimits limits = read_token_limits(folder);
   model.max_tokens = limits.max_tokens;

@@ -21,6 +21,7 @@ struct SentenceModel {
   std::filesystem::path tokenizer_file;
 
   std::vector<Pooling> poolings;        ///< put one behind the other; empty: the ONNX file itself has to pool
+  bool declares_pooling = false;        ///< modules.json names the poolings; false: they are the default
   bool pools_prompt = true;             ///< false: the prompt's tokens do not count
   std::vector<onnx::DenseLayer> dense;  ///< behind the poolings, in order
   bool normalize = false;               ///< to length 1
@@ -28,6 +29,9 @@ struct SentenceModel {
   bool truncate_left = false;           ///< what is longer is cut at its beginning
   std::int64_t first_position = 0;      ///< position id of the first token
   std::uint32_t padding_token = 0;      ///< what stands behind a shorter text's tokens
+  bool needs_lower_case = false;        ///< texts are lower-cased before the model, which its tokenizer has to do
+  std::string architecture;             ///< the first of config.json ("BertModel"); may be empty
+  std::uint64_t vocabulary = 0;         ///< tokens, as config.json says; 0: it does not
 
   std::vector<std::pair<std::string, std::string>> prompts;  ///< name, text to put before what is embedded
   std::string default_prompt;                                ///< text; may be empty
@@ -54,7 +58,8 @@ std::optional<std::filesystem::path> tokenizer_folder_of(const std::filesystem::
 ///   given; else model.onnx, onnx/model.onnx, or the only one in these places;
 /// - modules.json: Transformer, Pooling, Normalize. Without it: mean pooling, no normalisation;
 /// - config.json of the Pooling: pooling_mode or pooling_mode_*, include_prompt;
-/// - sentence_bert_config.json, tokenizer_config.json, config.json: the least of their limits counts;
+/// - sentence_bert_config.json, tokenizer_config.json, config.json: the least of their limits counts; do_lower_case of
+///   the first, architectures and vocab_size of the last;
 /// - config_sentence_transformers.json: prompts, default_prompt_name.
 /// Errors not_found; invalid_model with the file's name for what is malformed or cannot be done.
 SentenceModel read_sentence_model(const std::filesystem::path& folder, const std::filesystem::path& onnx_file = {});

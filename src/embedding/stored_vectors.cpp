@@ -10,13 +10,13 @@
 #include <fmt/format.h>
 
 #include "base/base64.h"
+#include "base/bounded_json.h"
 #include "base/files.h"
 #include "base/spelling.h"
 #include "embedding/vector_encoding.h"
 #include "gpux/error.h"
 #include "gpux/model_info.h"
 #include "gpux/tensor.h"
-#include "model/bounded_json.h"
 #include "tensor/convert.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_reader.h"

@@ -7,7 +7,7 @@
 
 #include "base/files.h"
 #include "gpux/error.h"
-#include "model/bounded_json.h"
+#include "base/bounded_json.h"
 
 namespace gpux {
 

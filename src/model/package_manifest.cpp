@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpux/error.h"
-#include "model/bounded_json.h"
+#include "base/bounded_json.h"
 #include "model/in_quotes.h"
 
 namespace gpux {

@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "gpux/error.h"
 #include "onnx/graph_writer.h"
+#include "onnx/text.h"
 
 namespace gpux::onnx {
 namespace {
@@ -141,6 +145,7 @@ class EncoderWriter {
     }
     if (head.kind != HeadKind::vectors) {
       judge(hidden, head.kind);
+      refuse_unused();
       graph_.write(file, opset, ir_version);
       return;
     }
@@ -150,14 +155,42 @@ class EncoderWriter {
     }
     const std::array<WrittenSize, 3> sizes{"batch", "sequence", config_.width};
     graph_.output(hidden, ElementType::float32, sizes);
+    refuse_unused();
     graph_.write(file, opset, ir_version);
   }
 
  private:
+  std::vector<float> floats(const std::string& name, const Shape& shape) {
+    used_.insert(name);
+    return weights_.floats(name, shape);
+  }
+
+  // A tensor of the encoder that its family does not have (an adapter, cross-attention) is part of another
+  // computation. Layers behind the last one do not run in transformers either, nor do counters have a part.
+  void refuse_unused() const {
+    const std::size_t layer_at = names_.query.find("{}");
+    const std::string_view of_layers = names_.query.substr(0, layer_at);
+    for (const std::string& name : weights_.names()) {
+      if (used_.contains(name) || !name.starts_with(prefix_)) continue;
+      const std::string_view own = std::string_view(name).substr(prefix_.size());
+      if (own.ends_with("position_ids") || own.ends_with("token_type_ids")) continue;
+      if (!own.starts_with("embeddings.") && !own.starts_with("encoder.") && !own.starts_with("transformer.")) continue;
+      if (own.starts_with(of_layers)) {
+        std::int64_t layer = -1;
+        const std::string_view number = own.substr(of_layers.size());
+        std::from_chars(number.data(), number.data() + number.size(), layer);
+        if (layer >= config_.layers) continue;
+      }
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("the weights have a tensor {}, which a {} of transformers does not have", quote(name),
+                              config_.model_type));
+    }
+  }
+
   [[nodiscard]] bool has_token_types() const { return config_.token_types > 1 && !names_.token_types.empty(); }
 
   std::string tensor(const std::string& name, const Shape& shape) {
-    return graph_.floats(name, weights_.floats(prefix_ + name, shape), shape);
+    return graph_.floats(name, floats(prefix_ + name, shape), shape);
   }
 
   std::string list(std::initializer_list<std::int64_t> elements) {
@@ -172,9 +205,9 @@ class EncoderWriter {
   // x W^T + b of a head, which has no prefix. MatMul wants W the other way round; `scale` goes into both.
   std::string outer_linear(const std::string& input, const std::string& name, std::int64_t from, std::int64_t to,
                            float scale = 1, std::string_view output = {}) {
-    std::vector<float> columns = transposed(weights_.floats(name + ".weight", {to, from}), to, from);
+    std::vector<float> columns = transposed(floats(name + ".weight", {to, from}), to, from);
     for (float& value : columns) value *= scale;
-    std::vector<float> bias = weights_.floats(name + ".bias", {to});
+    std::vector<float> bias = floats(name + ".bias", {to});
     for (float& value : bias) value *= scale;
     const std::string product = graph_.node("MatMul", {input, graph_.floats(name + ".weight", columns, {from, to})});
     return graph_.node("Add", {product, graph_.floats(name + ".bias", bias, {to})}, {}, output);
@@ -245,8 +278,7 @@ class EncoderWriter {
 
   std::string relative_bias() {
     const std::int64_t buckets = config_.relative_buckets, heads = config_.heads, most = config_.max_tokens();
-    const std::vector<float> table =
-        weights_.floats(prefix_ + "encoder.relative_attention_bias.weight", {buckets, heads});
+    const std::vector<float> table = floats(prefix_ + "encoder.relative_attention_bias.weight", {buckets, heads});
     std::vector<float> all(static_cast<std::size_t>(heads * most * most));
     for (std::int64_t i = 0; i < most; ++i) {
       for (std::int64_t j = 0; j < most; ++j) {
@@ -402,34 +434,83 @@ class EncoderWriter {
   Names names_;
   GraphWriter graph_;
   std::string prefix_, length_;
+  std::set<std::string> used_;
 };
 
 class ConfigReader {
  public:
   explicit ConfigReader(const json& config) : config_(config) {}
 
-  // The families do not agree on names.
+  /// Null where none of the names is there. The families do not agree on names.
+  [[nodiscard]] const json* find(std::initializer_list<const char*> names, std::string* name = nullptr) const {
+    for (const char* each : names) {
+      const auto found = config_.find(each);
+      if (found == config_.end() || found->is_null()) continue;
+      if (name != nullptr) *name = each;
+      return &*found;
+    }
+    return nullptr;
+  }
+
   [[nodiscard]] std::int64_t number(std::initializer_list<const char*> names,
                                     std::optional<std::int64_t> otherwise = {}) const {
-    for (const char* name : names) {
-      const auto found = config_.find(name);
-      if (found != config_.end() && found->is_number_integer() && *found >= 0) return found->get<std::int64_t>();
+    std::string name;
+    const json* found = find(names, &name);
+    if (found != nullptr) {
+      if (!found->is_number_integer() || *found < 0) refuse(name, *found, "a whole number from 0 on");
+      return found->get<std::int64_t>();
     }
     if (otherwise) return *otherwise;
     throw Error(ErrorCode::invalid_config, fmt::format("config.json says no {}", *names.begin()));
   }
 
   [[nodiscard]] std::string text(std::initializer_list<const char*> names, std::string otherwise) const {
-    for (const char* name : names) {
-      const auto found = config_.find(name);
-      if (found != config_.end() && found->is_string()) return found->get<std::string>();
-    }
-    return otherwise;
+    std::string name;
+    const json* found = find(names, &name);
+    if (found == nullptr) return otherwise;
+    if (!found->is_string()) refuse(name, *found, "a text");
+    return found->get<std::string>();
+  }
+
+  [[nodiscard]] float positive(const char* name, float otherwise) const {
+    const json* found = find({name});
+    if (found == nullptr) return otherwise;
+    if (!found->is_number() || !(found->get<float>() > 0)) refuse(name, *found, "a number above 0");
+    return found->get<float>();
+  }
+
+  [[noreturn]] static void refuse(std::string_view name, const json& value, std::string_view accepted) {
+    constexpr std::size_t limit_characters = 80;
+    std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (text.size() > limit_characters) text = text.substr(0, limit_characters) + "...";
+    throw Error(ErrorCode::invalid_config,
+                fmt::format("config.json: {} {} is not served; accepted: {}", name, text, accepted));
   }
 
  private:
   const json& config_;
 };
+
+// Keys by which transformers computes something else with the same weights.
+void refuse_other_computations(const ConfigReader& reader) {
+  for (const char* name : {"is_decoder", "add_cross_attention", "is_encoder_decoder"}) {
+    const json* found = reader.find({name});
+    if (found != nullptr && *found != json(false)) ConfigReader::refuse(name, *found, "false, an encoder");
+  }
+  const std::string positions = reader.text({"position_embedding_type"}, "absolute");
+  if (positions != "absolute") ConfigReader::refuse("position_embedding_type", positions, "\"absolute\"");
+  const json* pruned = reader.find({"pruned_heads"});
+  if (pruned != nullptr && !pruned->empty()) ConfigReader::refuse("pruned_heads", *pruned, "{}, all heads");
+  const json* quantization = reader.find({"quantization_config"});
+  if (quantization != nullptr) ConfigReader::refuse("quantization_config", *quantization, "weights in floating types");
+  const json* code = reader.find({"auto_map"});
+  if (code == nullptr || !code->is_object()) return;
+  for (const auto& [name, place] : code->items()) {
+    if (name.starts_with("AutoModel")) {
+      ConfigReader::refuse("auto_map." + name, place, "models of transformers itself, without code of their own");
+    }
+  }
+}
 
 EncoderFamily family_of(const std::string& type) {
   if (type == "bert") return EncoderFamily::bert;
@@ -450,12 +531,21 @@ std::int64_t EncoderConfig::max_tokens() const noexcept {
 }
 
 EncoderConfig read_encoder_config(std::string_view config_json) {
-  const json parsed = json::parse(config_json, nullptr, false);
+  json parsed;
+  try {
+    parsed = parse_bounded_json<json>(config_json);
+  } catch (const json::exception&) {
+    // It is no object then.
+  } catch (const Error& error) {
+    throw Error(ErrorCode::invalid_config, "config.json: " + error.message());
+  }
   if (!parsed.is_object()) throw Error(ErrorCode::invalid_config, "config.json is no JSON object");
   const ConfigReader reader(parsed);
   EncoderConfig config;
   config.model_type = reader.text({"model_type"}, "");
   config.family = family_of(config.model_type);
+  refuse_other_computations(reader);
+  const bool is_distilbert = config.family == EncoderFamily::distilbert;
   config.layers = reader.number({"num_hidden_layers", "n_layers"});
   config.heads = reader.number({"num_attention_heads", "n_heads"});
   config.width = reader.number({"hidden_size", "dim"});
@@ -467,7 +557,8 @@ EncoderConfig read_encoder_config(std::string_view config_json) {
   // transformers' MPNetEmbeddings counts from there, whatever config.json says.
   if (config.family == EncoderFamily::mpnet) config.padding_token = 1;
   config.relative_buckets = reader.number({"relative_attention_num_buckets"}, 32);
-  config.activation = reader.text({"hidden_act", "activation"}, "gelu");
+  const char* activation_key = is_distilbert ? "activation" : "hidden_act";
+  config.activation = reader.text({activation_key}, "gelu");
   const auto architectures = parsed.find("architectures");
   if (architectures != parsed.end() && architectures->is_array() && !architectures->empty() &&
       architectures->front().is_string()) {
@@ -477,21 +568,12 @@ EncoderConfig read_encoder_config(std::string_view config_json) {
   config.labels = labels != parsed.end() && labels->is_object() && !labels->empty()
                       ? static_cast<std::int64_t>(labels->size())
                       : reader.number({"num_labels"}, 2);
-  const auto epsilon = parsed.find("layer_norm_eps");
-  const bool says_epsilon = epsilon != parsed.end() && epsilon->is_number();
-  config.normalization_epsilon = says_epsilon ? epsilon->get<float>() : 1e-12F;
+  // DistilBERT's is fixed in transformers, whatever config.json says.
+  config.normalization_epsilon = is_distilbert ? 1e-12F : reader.positive("layer_norm_eps", 1e-12F);
 
   constexpr std::array activations{"gelu", "gelu_new", "gelu_pytorch_tanh", "relu"};
   if (std::find(activations.begin(), activations.end(), config.activation) == activations.end()) {
-    throw Error(ErrorCode::invalid_config, fmt::format("config.json: activation '{}' is not served; gelu, gelu_new, "
-                                                       "gelu_pytorch_tanh and relu are",
-                                                       config.activation.substr(0, 80)));
-  }
-  const std::string positions = reader.text({"position_embedding_type"}, "absolute");
-  if (positions != "absolute") {
-    throw Error(
-        ErrorCode::invalid_config,
-        fmt::format("config.json: position_embedding_type '{}' is not served; absolute is", positions.substr(0, 80)));
+    ConfigReader::refuse(activation_key, config.activation, "gelu, gelu_new, gelu_pytorch_tanh, relu");
   }
   if (config.heads == 0 || config.width == 0 || config.width % config.heads != 0 || config.layers == 0) {
     throw Error(ErrorCode::invalid_config,

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "gpux/error.h"
 #include "onnx/text.h"
 #include "tensor/small_float.h"
@@ -24,6 +25,20 @@ std::optional<std::size_t> bytes_of(std::string_view type) {
   if (type == "F16" || type == "BF16" || type == "I16" || type == "U16") return 2;
   if (type == "I8" || type == "U8" || type == "BOOL" || type == "F8_E4M3" || type == "F8_E5M2") return 1;
   return std::nullopt;
+}
+
+// An object, or why there is none.
+json read_object(std::string_view text, std::string& problem) {
+  try {
+    json object = parse_bounded_json<json>(text);
+    if (!object.is_object()) problem = "is no JSON object";
+    return object;
+  } catch (const json::exception&) {
+    problem = "is no JSON object";
+  } catch (const Error& error) {
+    problem = "is " + error.message();
+  }
+  return {};
 }
 
 template <typename T>
@@ -48,9 +63,11 @@ Safetensors::Safetensors(const std::filesystem::path& file) : file_name_(file.fi
     add(file);
     return;
   }
-  const auto index = json::parse(read_file(file), nullptr, false);
-  const auto map = index.is_object() ? index.find("weight_map") : index.end();
-  if (!index.is_object() || map == index.end() || !map->is_object()) {
+  std::string problem;
+  const json index = read_object(read_file(file), problem);
+  if (!problem.empty()) throw Error(ErrorCode::invalid_model, fmt::format("{} {}", file_name_, problem));
+  const auto map = index.find("weight_map");
+  if (map == index.end() || !map->is_object()) {
     throw Error(ErrorCode::invalid_model, fmt::format("{} has no weight_map, an object", file_name_));
   }
   std::set<std::string> parts;
@@ -78,8 +95,9 @@ void Safetensors::add(const std::filesystem::path& file) {
     throw refuse("its header is longer than the file");
   }
   const std::span<const std::byte> data = all.subspan(sizeof header_bytes + header_bytes);
-  const auto header = json::parse(mapped.text().substr(sizeof header_bytes, header_bytes), nullptr, false);
-  if (!header.is_object()) throw refuse("its header is no JSON object");
+  std::string problem;
+  const json header = read_object(mapped.text().substr(sizeof header_bytes, header_bytes), problem);
+  if (!problem.empty()) throw refuse("its header " + problem);
   for (const auto& [name, said] : header.items()) {
     if (name == "__metadata__") continue;
     Entry entry;

@@ -64,7 +64,8 @@ std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::
   }
   RunJob::Work work{.count = state->texts.size(),
                     .item = "text",
-                    .outputs = {state->options.of_tokens ? state->encoder->token_output() : state->encoder->output()},
+                    .outputs = {state->options.of_tokens ? state->encoder->token_output()
+                                                         : state->encoder->output(state->options.embed)},
                     .prepare = [state](std::size_t index) { return state->prepare(index); },
                     .take = [state](std::size_t index, NamedValues&& outputs) { state->take(index, outputs); },
                     .priority = 0,

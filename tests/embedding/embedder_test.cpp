@@ -161,6 +161,30 @@ TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
   EXPECT_THAT(error.message(), HasSubstr("names no Pooling"));
 }
 
+TEST_F(Embeddings, LeaveLowerCaseToTheTokenizer) {
+  const auto made = [](const char* tokenizer) {
+    const test::TemporaryFolder folder;
+    const std::filesystem::path encoder = test::write_encoder_folder(folder, mean_pooling, false);
+    folder.write("encoder/sentence_bert_config.json", R"({"max_seq_length": 32, "do_lower_case": true})");
+    folder.write("encoder/tokenizer.json", read_file(GPUX_SOURCE_DIR "/tests/text/data/" + std::string(tokenizer)));
+    const SentenceModel model = read_sentence_model(encoder);
+    return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
+  };
+  EXPECT_EQ(made("wordpiece.json").embed("The MODEL"), encoder(mean_pooling).embed("the model"));
+  const Error error = error_of([&] { (void)made("bpe.json"); });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+  EXPECT_THAT(error.message(), HasSubstr("says do_lower_case, and the tokenizer does not lower-case texts"));
+}
+
+TEST_F(Embeddings, AreOfTextsInUtf8) {
+  const Embedder embedder = encoder(mean_pooling);
+  const Error error = error_of([&] { (void)embedder.embed("caf\xe9"); });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+  EXPECT_THAT(error.message(), HasSubstr("not UTF-8 at byte offset 3 (0xe9)"));
+  const Error prompted = error_of([&] { (void)embedder.embed("caf\xe9", {.prompt = "the question: "}); });
+  EXPECT_THAT(prompted.message(), HasSubstr("not UTF-8 at byte offset 3 (0xe9)"));
+}
+
 /// Texts of many lengths, as many as asked for.
 class ManyTexts {
  public:

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -71,6 +72,14 @@ class ImportEncoder : public testing::Test {
 
   fs::path folder_;
 };
+
+/// A file of weights whose header is this.
+std::string with_header(const std::string& header, const std::string& data) {
+  std::string file(8, '\0');
+  const std::uint64_t size = header.size();
+  std::memcpy(file.data(), &size, sizeof size);
+  return file + header + data;
+}
 
 NamedValues inputs_of(const json& answers, const Signature& signature) {
   NamedValues inputs;
@@ -152,6 +161,82 @@ TEST_F(ImportEncoder, WhatItMakesEmbedsTexts) {
   double length = 0;
   for (const float value : vector) length += static_cast<double>(value) * value;
   EXPECT_NEAR(length, 1, 1e-5);
+
+  // The graph normalizes; the vector before that comes from the vectors of its tokens.
+  const EmbedOptions plain{.normalize = false};
+  EXPECT_NO_THROW(embedder.encoder().check(plain));
+  std::vector<float> unscaled = embedder.embed("", plain);
+  double squares = 0;
+  for (const float value : unscaled) squares += static_cast<double>(value) * value;
+  EXPECT_GT(std::abs(squares - 1), 0.01);
+  normalize(unscaled);
+  EXPECT_THAT(unscaled, testing::Pointwise(testing::FloatNear(1e-6F), embedder.embed("")));
+}
+
+TEST_F(ImportEncoder, RefusesSettingsThatMakeAnotherComputation) {
+  const fs::path from = source("bert");
+  const json whole = json::parse(read_file(from / "config.json"));
+  for (const auto& [key, value, says] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"is_decoder", "true", "is_decoder true is not served; accepted: false, an encoder"},
+           {"is_decoder", "\"yes\"", "is_decoder \"yes\" is not served"},
+           {"add_cross_attention", "true", "add_cross_attention true is not served"},
+           {"is_encoder_decoder", "true", "is_encoder_decoder true is not served"},
+           {"position_embedding_type", "\"relative_key\"", "position_embedding_type \"relative_key\" is not served"},
+           {"position_embedding_type", "3", "position_embedding_type 3 is not served; accepted: a text"},
+           {"hidden_act", "{\"a\": 1}", "hidden_act {\"a\":1} is not served; accepted: a text"},
+           {"layer_norm_eps", "\"1e-5\"", "layer_norm_eps \"1e-5\" is not served; accepted: a number above 0"},
+           {"layer_norm_eps", "-1", "layer_norm_eps -1 is not served"},
+           {"type_vocab_size", "2.5", "type_vocab_size 2.5 is not served; accepted: a whole number"},
+           {"pad_token_id", "-1", "pad_token_id -1 is not served"},
+           {"pruned_heads", "{\"0\": [1]}", "pruned_heads {\"0\":[1]} is not served"},
+           {"quantization_config", "{}", "quantization_config {} is not served"},
+           {"auto_map", "{\"AutoModel\": \"modeling.Custom\"}", "auto_map.AutoModel \"modeling.Custom\" is not served"},
+       }) {
+    SCOPED_TRACE(key);
+    json changed = whole;
+    changed[key] = json::parse(value);
+    write(from / "config.json", changed.dump());
+    const Error error = failure(from);
+    EXPECT_EQ(error.code(), ErrorCode::invalid_config) << error.message();
+    EXPECT_THAT(error.message(), HasSubstr("config.json: " + says));
+  }
+  json harmless = whole;
+  harmless.update({{"is_decoder", false},
+                   {"add_cross_attention", false},
+                   {"pruned_heads", json::object()},
+                   {"position_embedding_type", "absolute"},
+                   {"auto_map", {{"AutoConfig", "a.B"}}},
+                   {"use_cache", true},
+                   {"hidden_dropout_prob", 0.1},
+                   {"layer_norm_eps", nullptr}});
+  write(from / "config.json", harmless.dump());
+  EXPECT_NO_THROW((void)import_encoder(from, folder_ / "made"));
+}
+
+TEST_F(ImportEncoder, RefusesWeightsOfAnotherComputation) {
+  const fs::path from = source("bert");
+  const std::string whole = read_file(from / "model.safetensors");
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, whole.data(), sizeof header_bytes);
+  const json header = json::parse(whole.substr(8, header_bytes));
+  const std::string data = whole.substr(8 + header_bytes);
+  const auto with = [&](const std::string& name) {
+    json more = header;
+    more[name] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {0, 4}}};
+    std::ofstream(from / "model.safetensors", std::ios::binary) << with_header(more.dump(), data);
+  };
+  for (const char* name : {"encoder.layer.0.crossattention.self.query.weight",
+                           "encoder.layer.1.attention.self.distance_embedding.weight", "embeddings.adapter.weight"}) {
+    with(name);
+    const Error error = failure(from);
+    EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+    EXPECT_THAT(error.message(), HasSubstr(std::string("have a tensor '") + name + "', which a bert"));
+  }
+  for (const char* name : {"pooler.dense.weight", "embeddings.position_ids", "cls.predictions.bias",
+                           "encoder.layer.2.output.dense.weight"}) {
+    with(name);
+    EXPECT_NO_THROW((void)import_encoder(from, folder_ / name)) << name;
+  }
 }
 
 TEST_F(ImportEncoder, RefusesWhatItCannotServe) {
@@ -171,7 +256,7 @@ TEST_F(ImportEncoder, RefusesWhatItCannotServe) {
        ErrorCode::invalid_config, "do not make an encoder"},
       {R"({"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16,
            "intermediate_size": 32, "vocab_size": 40, "max_position_embeddings": 24, "hidden_act": "silu"})",
-       ErrorCode::invalid_config, "activation 'silu' is not served"},
+       ErrorCode::invalid_config, "config.json: hidden_act \"silu\" is not served; accepted: gelu, gelu_new"},
       {R"({"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16,
            "intermediate_size": 32, "vocab_size": 40, "max_position_embeddings": 24,
            "position_embedding_type": "relative_key"})",
@@ -191,14 +276,6 @@ TEST_F(ImportEncoder, RefusesWhatItCannotServe) {
     EXPECT_EQ(error.code(), one.code) << error.message();
     EXPECT_THAT(error.message(), HasSubstr(one.says));
   }
-}
-
-/// A file of weights whose header is this.
-std::string with_header(const std::string& header, const std::string& data) {
-  std::string file(8, '\0');
-  const std::uint64_t size = header.size();
-  std::memcpy(file.data(), &size, sizeof size);
-  return file + header + data;
 }
 
 TEST_F(ImportEncoder, ReadsWeightsInSeveralFiles) {
@@ -225,8 +302,9 @@ TEST_F(ImportEncoder, ReadsWeightsInSeveralFiles) {
   EXPECT_EQ(read_file(folder_ / "parts/model.onnx"), read_file(folder_ / "whole/model.onnx"));
 
   for (const auto& [index, says] : std::vector<std::pair<std::string, std::string>>{
-           {"[]", "no weight_map"},
-           {"{", "no weight_map"},
+           {"[]", "model.safetensors.index.json is no JSON object"},
+           {"{", "model.safetensors.index.json is no JSON object"},
+           {"{}", "no weight_map"},
            {R"({"weight_map": ["part-0.safetensors"]})", "no weight_map"},
            {R"({"weight_map": {"a": 3}})", "'a' lies in 3"},
            {R"({"weight_map": {"a": "../part-0.safetensors"}})", "'a' lies in \"../part-0.safetensors\""},
@@ -262,6 +340,33 @@ TEST_F(ImportEncoder, RefusesDamagedWeights) {
     const Error error = failure(from);
     EXPECT_EQ(error.code(), ErrorCode::invalid_model) << error.message();
     EXPECT_THAT(error.message(), HasSubstr("model.safetensors"));
+  }
+}
+
+// nlohmann's dump() and copies recurse once a level.
+TEST_F(ImportEncoder, RefusesJsonThatIsNestedTooDeeply) {
+  constexpr std::size_t levels = 100'000;
+  const std::string deep = std::string(levels, '[') + std::string(levels, ']');
+  const fs::path from = source("bert");
+  write(from / "sentence_bert_config.json", "{}");
+  write(from / "tokenizer_config.json", "{}");
+  write(from / "config_sentence_transformers.json", "{}");
+  for (const char* name :
+       {"config.json", "modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "tokenizer_config.json",
+        "config_sentence_transformers.json", "model.safetensors", "model.safetensors.index.json"}) {
+    SCOPED_TRACE(name);
+    const std::string whole = fs::exists(from / name) ? read_file(from / name) : "";
+    const std::string weights = read_file(from / "model.safetensors");
+    const std::string_view file = name;
+    if (file.ends_with("index.json")) fs::remove(from / "model.safetensors");
+    const std::string object = R"({"weight_map": {"a": )" + deep + "}}";
+    write(from / file, file == "modules.json" ? deep : file == "model.safetensors" ? with_header(object, "") : object);
+    const Error error = failure(from);
+    EXPECT_THAT(error.message(), HasSubstr("nested deeper than 32 levels"));
+    EXPECT_THAT(error.message(), HasSubstr(name));
+    fs::remove(from / name);
+    if (!whole.empty()) write(from / name, whole);
+    write(from / "model.safetensors", weights);
   }
 }
 

@@ -134,6 +134,23 @@ TEST(SentenceModel, TakesTheLeastOfTheLimits) {
   EXPECT_TRUE(Folder(Files{{"tokenizer_config.json", R"({"truncation_side": "left"})"}}).read().truncate_left);
 }
 
+TEST(SentenceModel, ReadsWhatItsOutputsMean) {
+  const SentenceModel plain = Folder(Files{}).read();
+  EXPECT_FALSE(plain.declares_pooling);
+  EXPECT_FALSE(plain.needs_lower_case);
+  EXPECT_EQ(plain.architecture, "");
+  EXPECT_EQ(plain.vocabulary, 0U);
+  const SentenceModel told = Folder(Files{{"modules.json", modules},
+                                          {"1_Pooling/config.json", "{}"},
+                                          {"sentence_bert_config.json", R"({"do_lower_case": true})"},
+                                          {"config.json", R"({"architectures": ["BertModel"], "vocab_size": 30522})"}})
+                                 .read();
+  EXPECT_TRUE(told.declares_pooling);
+  EXPECT_TRUE(told.needs_lower_case);
+  EXPECT_EQ(told.architecture, "BertModel");
+  EXPECT_EQ(told.vocabulary, 30522U);
+}
+
 TEST(SentenceModel, ReadsItsPrompts) {
   const SentenceModel model = Folder(Files{{"config_sentence_transformers.json",
                                             R"({"prompts": {"query": "query: ", "document": "", "none": null},
@@ -165,7 +182,7 @@ TEST(SentenceModel, RefusesWhatItCannotDoWithTheFilesName) {
       {"sentence_bert_config.json", "[]", "is no object"},
       {"sentence_bert_config.json", R"({"max_seq_length": "many"})", "max_seq_length is \"many\"; accepted"},
       {"sentence_bert_config.json", R"({"max_seq_length": 1.5})", "max_seq_length is 1.5; accepted"},
-      {"sentence_bert_config.json", R"({"do_lower_case": true})", "do_lower_case is true"},
+      {"sentence_bert_config.json", R"({"do_lower_case": 1})", "do_lower_case is 1"},
       {"tokenizer_config.json", std::string(64, '[') + std::string(64, ']'), "nested deeper"},
       {"tokenizer_config.json", R"({"truncation_side": "middle"})", "accepted: left, right"},
       {"config.json", R"({"model_type": 7})", "model_type is 7"},

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gpux/model_info.h"
+
+namespace gpux::embedding {
+
+/// What a model's folder says, beside its ONNX file, about the output that holds the vectors of texts.
+struct OutputFacts {
+  bool declares_pooling = false;  ///< modules.json names a Pooling
+  bool can_pool = true;           ///< false: modules.json names none
+  std::string architecture;       ///< the first of config.json ("DPRQuestionEncoder"); may be empty
+  std::uint64_t vocabulary = 0;   ///< tokens, as config.json or the tokenizer says; 0: not known
+};
+
+/// The output that vectors are made of.
+struct OutputChoice {
+  std::string name;
+  bool is_pooled = false;     ///< one vector per text, [batch, width]; else one per token, [batch, sequence, width]
+  bool is_known = true;       ///< false: chosen by its shape, so that its width has to be checked, too
+  std::string token_vectors;  ///< the output with one vector per token; empty: none
+};
+
+/// Chooses among the outputs of a text model, which are of floating types where they count:
+/// 1. sentence_embedding, dense_vecs or dense_embeddings of [batch, width], which hold one vector per text by
+/// definition;
+/// 2. where the folder declares a Pooling: the vectors of the tokens, last_hidden_state or token_embeddings;
+/// 3. the output that the architecture defines as its vector: text_embeds of CLIP, pooler_output of DPR and SigLIP;
+/// 4. text_embeds of [batch, width];
+/// 5. the vectors of the tokens; else the only output of [batch, sequence, width] that holds neither scores of the
+///    vocabulary nor weights of words; else pooler_output, where it is all there is.
+/// Error invalid_model names what the model has and what is accepted.
+[[nodiscard]] OutputChoice choose_output(const std::vector<SignatureEntry>& outputs, const OutputFacts& facts);
+
+/// Why vectors of this width, of an output chosen by its shape, are not those of tokens; empty: nothing speaks against.
+[[nodiscard]] std::string width_problem(std::int64_t width, std::uint64_t vocabulary);
+
+}  // namespace gpux::embedding
