@@ -64,10 +64,6 @@ LocatedModel find_model(const InspectFlags& flags) {
     throw Error(ErrorCode::usage,
                 fmt::format("MODEL '{}' and --model '{}' are both given: give one of them", flags.model, flags.file));
   }
-  std::error_code error;
-  if (!std::filesystem::exists(flags.file, error)) {
-    throw Error(ErrorCode::not_found, fmt::format("--model '{}': no such file", flags.file));
-  }
   return locate(flags.file, open_store(), config);
 }
 
@@ -79,6 +75,15 @@ std::vector<std::string> problems_of(const LocatedModel& located, const ModelInf
     if (!file.present) problems.push_back(fmt::format("external file '{}' is missing or too short", file.location));
   }
   return problems;
+}
+
+// Texts come first: whoever has a tokenizer makes tokens of none by hand.
+void show_texts(const LocatedModel& located, ModelInfo& info, std::vector<std::string>& problems) {
+  try {
+    if (const auto pipeline = open_pipeline(located, info.signature)) info.signature = pipeline->signature();
+  } catch (const Error& error) {
+    problems.push_back(error.message());
+  }
 }
 
 void print_model_json(const LocatedModel& located, const ModelInfo& info, const std::vector<std::string>& problems,
@@ -120,12 +125,13 @@ void inspect_model(const InspectFlags& flags, const Context& context) {
   info.name = located.name;
   info.version = located.version;
   if (!located.note.empty()) say(context, located.note);
-  const std::vector<std::string> problems = problems_of(located, info);
+  std::vector<std::string> problems = problems_of(located, info);
+  show_texts(located, info, problems);
   for (const std::string& problem : problems) say(context, problem);
 
   std::unique_ptr<Runtime> runtime;
   if (loads(flags)) {
-    runtime = std::make_unique<Runtime>(load_located(located, resolve_load(flags.load, {}, located).options));
+    runtime = std::make_unique<Runtime>(load_located(located, resolve_load(flags.load, {}, located)));
     say(context, to_line(runtime->verdict()));
   }
   if (context.wants_json()) {
@@ -222,7 +228,7 @@ void add_inspect(CLI::App& program, Context& context) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* verb = add_verb(program, context, "inspect", "What a model is, from its file; without MODEL: this machine");
   verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
-  verb->add_option("-m,--model", flags->file, "an .onnx file, instead of MODEL");
+  verb->add_option("-m,--model", flags->file, "the same as MODEL");
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   verb->add_flag("--json-output,!--no-json-output", context.json, "the same as --json");
   add_load_flags(*verb, flags->load);

@@ -307,6 +307,7 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   }
   if (const Said said = flag_or_variable(flags.precision, "--precision", "GPUX_PRECISION")) {
     options.precision = precision(said);
+    settings.precision_from = said.by;
   }
   for (const std::string& text : flags.session_options) {
     options.session_config.push_back(key_and_value(text, "--session-option", "KEY=VALUE"));

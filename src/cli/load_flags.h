@@ -25,6 +25,7 @@ struct LoadFlags {
 /// What they come to together with GPUX_* variables, gpux.yml and the package.
 struct LoadSettings {
   LoadOptions options;
+  std::string precision_from;  ///< the flag or variable that asked for options.precision; empty: none did
   std::optional<std::chrono::milliseconds> timeout;
   std::uint64_t batch_limit = 0;  ///< rows a run; 0: no limit
 };

@@ -6,6 +6,7 @@
 
 #include "base/home.h"
 #include "base/log.h"
+#include "cli/required_precision.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "model/signature_match.h"
@@ -17,25 +18,21 @@ Store open_store() {
   return Store(home_folder());
 }
 
-namespace {
-
 // A tokenizer may lie beside a model that makes something else of its tokens: it takes none but its own inputs then.
 // Who says what is to be done with texts is told what is in the way.
-std::shared_ptr<const pipeline::Pipeline> open_pipeline(const std::filesystem::path& onnx_file,
-                                                        const ProjectFile* project, const Signature& signature) {
+std::shared_ptr<const pipeline::Pipeline> open_pipeline(const LocatedModel& located, const Signature& signature) {
+  const ProjectFile* project = located.project ? &*located.project : nullptr;
   const bool is_asked_for = project != nullptr && (project->text.task || project->text.tokenizer);
   try {
-    auto settings = pipeline::read_text_settings(onnx_file, project, signature);
+    auto settings = pipeline::read_text_settings(located.onnx_file, project, signature);
     if (!settings) return nullptr;
     return std::make_shared<const pipeline::Pipeline>(*std::move(settings), signature);
   } catch (const Error& error) {
     if (is_asked_for || error.code() != ErrorCode::invalid_model) throw;
-    log::info("{} is not given texts: {}", onnx_file.string(), error.message());
+    log::info("{} is not given texts: {}", located.onnx_file.string(), error.message());
     return nullptr;
   }
 }
-
-}  // namespace
 
 OpenModel open_model(const std::string& model, const std::string& config, const LoadFlags& flags,
                      const std::string& timeout) {
@@ -54,7 +51,7 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
 
 void OpenModel::open_inputs() {
   const ProjectFile* project = located.project ? &*located.project : nullptr;
-  pipeline = open_pipeline(located.onnx_file, project, info.signature);
+  pipeline = open_pipeline(located, info.signature);
   picture = runtime::picture_input(project, info.signature, {.path = true});
 }
 
@@ -77,7 +74,8 @@ std::vector<DeclaredValue> OpenModel::declared_outputs() const {
   return pipeline ? pipeline->outputs(declared) : declared.value_or(std::vector<DeclaredValue>());
 }
 
-Runtime load_located(const LocatedModel& located, LoadOptions options) {
+Runtime load_located(const LocatedModel& located, LoadSettings settings) {
+  LoadOptions& options = settings.options;
   if (located.stored) {
     const std::filesystem::path& folder = located.package_folder;
     for (const Variant& variant : located.stored->package.variants) {
@@ -95,11 +93,13 @@ Runtime load_located(const LocatedModel& located, LoadOptions options) {
       }
     }
   }
-  return Runtime(located.onnx_file, options);
+  Runtime runtime(located.onnx_file, options);
+  require_precision(runtime, settings);
+  return runtime;
 }
 
 Runtime OpenModel::load() const {
-  return load_located(located, settings.options);
+  return load_located(located, settings);
 }
 
 }  // namespace gpux::cli

@@ -52,8 +52,12 @@ struct OpenModel {
 OpenModel open_model(const std::string& model, const std::string& config, const LoadFlags& flags,
                      const std::string& timeout);
 
-/// Makes a session of the located model, with what its package has of it beside the model itself.
-Runtime load_located(const LocatedModel& located, LoadOptions options);
+/// Makes a session of the located model, with what its package has of it beside the model itself. Errors as of Runtime
+/// and require_precision().
+Runtime load_located(const LocatedModel& located, LoadSettings settings);
+
+/// What makes the inputs of the model of texts; null where it is given none. Errors as of OpenModel::open_inputs().
+std::shared_ptr<const pipeline::Pipeline> open_pipeline(const LocatedModel& located, const Signature& signature);
 
 /// Where this user's models are.
 Store open_store();

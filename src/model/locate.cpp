@@ -86,8 +86,7 @@ std::string stored_hint(const fs::path& path, const Store& store) {
 LocatedModel from_folder(const fs::path& folder, const Store& store, const std::optional<fs::path>& config) {
   if (config)
     return from_project_file(config->is_relative() && is_there(folder / *config) ? folder / *config : *config);
-  const fs::path project_file = folder / project_file_name;
-  if (is_there(project_file)) return from_project_file(project_file);
+  if (const auto project_file = project_file_in(folder)) return from_project_file(*project_file);
   std::vector<fs::path> files = onnx_files_in(folder);
   // Where Hugging Face's folders keep it.
   if (files.empty() && is_there(folder / "onnx/model.onnx")) files.push_back(folder / "onnx/model.onnx");
@@ -125,10 +124,61 @@ LocatedModel from_store(const Reference& name, const Store& store, const std::op
   return model;
 }
 
+// The digits of an id, which reads as a name; empty where it can be none.
+std::string id_in(const Reference& name) {
+  constexpr std::size_t least_digits = 4, all_digits = 64;
+  const bool has_kind = name.name == "sha256";
+  if (!has_kind && name.tag != "latest") return {};
+  std::string id = has_kind ? name.tag : name.name;
+  const bool is_hex = id.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_hex && id.size() >= least_digits && id.size() <= all_digits ? id : std::string();
+}
+
+std::optional<StoredModel> find_by_id(const std::string& id, const Store& store) {
+  std::optional<StoredModel> found;
+  for (StoredModel& model : store.list()) {
+    if (!model.digest.starts_with(id) || (found && found->digest == model.digest)) continue;
+    if (found) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("the id '{}' means {} and {}: give more of its digits, or a name", id,
+                              found->reference.text(), model.reference.text()));
+    }
+    found = std::move(model);
+  }
+  // By its name, which tells a damaged one.
+  return found ? store.find(found->reference) : std::nullopt;
+}
+
+bool is_misspelt_project_file(const std::string& name) {
+  if (name == project_file_name) return false;
+  const std::string lowered = lower(name);
+  const std::string_view visible = std::string_view(lowered).substr(lowered.starts_with('.') ? 1 : 0);
+  return visible == "gpux.yml" || visible == "gpux.yaml";
+}
+
 }  // namespace
+
+std::optional<fs::path> project_file_in(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    const std::string name = i->path().filename().string();
+    if (!is_misspelt_project_file(name)) continue;
+    const bool is_beside = is_there(folder / project_file_name);
+    throw Error(ErrorCode::invalid_config,
+                fmt::format("{} is not read: the file is called gpux.yml; {}", in_quotes(i->path().string()),
+                            is_beside ? "remove it, or put what it says into the gpux.yml beside it" : "rename it"));
+  }
+  if (error) throw_storage_error("read the folder", folder, error.value());
+  fs::path file = folder / project_file_name;
+  if (!is_there(file)) return std::nullopt;
+  return file;
+}
 
 StoredModel find_stored(const Reference& name, const Store& store) {
   if (std::optional<StoredModel> found = store.find(name)) return *std::move(found);
+  if (const std::string id = id_in(name); !id.empty()) {
+    if (std::optional<StoredModel> found = find_by_id(id, store)) return *std::move(found);
+  }
   constexpr std::size_t limit_listed = 10;
   std::vector<std::string> names;
   for (const StoredModel& model : store.list()) names.push_back(model.reference.text());

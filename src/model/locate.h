@@ -26,14 +26,20 @@ struct LocatedModel {
 /// - an ONNX file is that file alone, whatever gpux.yml lies beside it;
 /// - a .yml or .yaml file is a gpux.yml;
 /// - a folder is its gpux.yml, or without one its only .onnx file, or onnx/model.onnx.
-/// Anything else is a name in the store, NAME[:TAG], and only ever that model.
+/// Anything else is a name in the store, NAME[:TAG], and only ever that model; or an id, as find_stored() has it.
 /// `config` names the gpux.yml to use instead: a path, or for a folder one inside it.
 /// Errors: not_found, which says what is there instead; usage where the argument can be neither; invalid_config;
 /// storage.
 LocatedModel locate(std::string_view argument, const Store& store,
                     const std::optional<std::filesystem::path>& config = std::nullopt);
 
-/// Finds a stored model by its name. Error not_found that names the nearest and what is there.
+/// The folder's gpux.yml; empty where it has none. Error invalid_config where the folder holds a file whose name was
+/// meant to be that (gpux.yaml, GPUX.yml), instead of it or beside it.
+std::optional<std::filesystem::path> project_file_in(const std::filesystem::path& folder);
+
+/// Finds a stored model by its name, or else by its id as 'gpux images' prints it: the first 4 to 64 digits of its
+/// digest, with or without "sha256:". A name always means the model of that name. Errors not_found that names the
+/// nearest and what is there; usage where an id means several models.
 StoredModel find_stored(const Reference& name, const Store& store);
 
 }  // namespace gpux

@@ -206,6 +206,38 @@ TEST_F(Quantize, ComparesModelsWithoutTextsOnSamples) {
   EXPECT_THAT(run({"inspect", "chain:int8", "-p", "cpu", "--precision", "int8"}).err, HasSubstr(" in int8"));
 }
 
+TEST_F(Quantize, RunsNoOtherPrecisionThanTheOneAskedFor) {
+  const std::string chain = model("matmul_chain.onnx");
+  const std::string x = "x=[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]";
+  ASSERT_EQ(run({"import", "encoder", "-t", "mini"}).code, 0);
+  ASSERT_EQ(run({"build", chain, "-t", "half", "--quantize", "fp16", "--samples", "samples.jsonl"}).code, 0);
+  const std::string own = "the model would run in fp32; it has fp32 (the model itself)";
+  const std::string hint = "; 'gpux build --quantize int8' makes a variant";
+  for (const auto& [words, says] : std::vector<std::pair<Words, std::string>>{
+           {{"run", chain, "-i", x}, own + hint},
+           {{"run", chain, "-i", x, "--benchmark", "--runs", "1"}, own + hint},
+           {{"run", "half", "-i", x}, own + ", fp16 (a variant for accelerators)" + hint},
+           {{"bench", chain, "--runs", "1"}, own + hint},
+           {{"verify", chain}, own + hint},
+           {{"inspect", chain, "-p", "cpu"}, own + hint},
+           {{"serve", chain, "--port", "0"}, own + hint},
+           {{"embed", "--model", "mini", "a"}, own + hint},
+           {{"search", "--model", "mini", "a", "b"}, own + hint}}) {
+    Words asked = words;
+    asked.insert(asked.end(), {"--precision", "int8"});
+    const Outcome outcome = run(asked);
+    EXPECT_EQ(outcome.code, 2) << words.front() << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("--precision int8: " + says));
+    EXPECT_EQ(outcome.out, "");
+  }
+  const Outcome variable = gpux_.run({"run", chain, "-i", x}, {.environment = {"GPUX_PRECISION=bf16"}});
+  EXPECT_EQ(variable.code, 2);
+  EXPECT_THAT(variable.err, HasSubstr("GPUX_PRECISION bf16: " + own + "\n"));
+  EXPECT_EQ(run({"run", chain, "-i", x, "--precision", "fp32"}).code, 0);
+  // Without weights everything is computed in what is given.
+  EXPECT_EQ(run({"run", model("add.onnx"), "-i", R"({"x": [[1, 2, 3]]})", "--precision", "fp32"}).code, 0);
+}
+
 TEST_F(Quantize, LeavesOutLayersThatCostTooMuchAndSaysWhich) {
   const auto built = [&](double min_cosine) {
     return run({"build", model("matmul_chain.onnx"), "-t", "chain", "--quantize", "int8", "--samples", "samples.jsonl",

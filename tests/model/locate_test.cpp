@@ -67,6 +67,46 @@ TEST_F(LocateTest, TakesAnOnnxFileAlone) {
   EXPECT_EQ(locate("adder/model.onnx", store_, "adder/gpux.yml").name, "adder");
 }
 
+TEST_F(LocateTest, TakesTheIdThatIsPrinted) {
+  write_project("adder");
+  const StoredModel stored = build("adder", "team/adder:1.0");
+  for (const std::string& id : {stored.short_id(), stored.digest, stored.digest.substr(0, 4), "sha256:" + stored.digest,
+                                "sha256:" + stored.short_id()}) {
+    const LocatedModel model = locate(id, store_);
+    ASSERT_TRUE(model.stored) << id;
+    EXPECT_EQ(model.stored->digest, stored.digest);
+    EXPECT_EQ(model.stored->reference.text(), "team/adder:1.0");
+  }
+  (void)store_.tag(stored.reference, parse_reference("again"));
+  EXPECT_EQ(locate(stored.short_id(), store_).stored->digest, stored.digest) << "two names of one model";
+  // A name goes first.
+  const std::string same = stored.digest.substr(0, 6);
+  folder_.write("adder/gpux.yml", "name: other\nmodel: {source: ./model.onnx}\n");
+  const StoredModel other = build("adder", same);
+  EXPECT_NE(other.digest, stored.digest);
+  EXPECT_EQ(locate(same, store_).stored->digest, other.digest);
+  for (const std::string& id : {stored.digest.substr(0, 3), stored.digest + "0", std::string("0000000000001")}) {
+    EXPECT_THAT(failure(ErrorCode::not_found, id), HasSubstr("is stored here"));
+  }
+}
+
+TEST_F(LocateTest, RefusesWhatWasMeantToBeGpuxYml) {
+  for (const char* name : {"gpux.yaml", "GPUX.yml", ".gpux.yml", "Gpux.YAML"}) {
+    const std::string folder = std::string("of-") + name;
+    write_project(folder);
+    fs::rename(folder + "/gpux.yml", folder + "/" + name);
+    EXPECT_THAT(failure(ErrorCode::invalid_config, folder),
+                testing::AllOf(HasSubstr(name), HasSubstr("is not read: the file is called gpux.yml; rename it")));
+    // Beside the right one it may say something else.
+    folder_.write(folder + "/gpux.yml", "name: adder\nmodel: {source: ./model.onnx}\n");
+    EXPECT_THAT(failure(ErrorCode::invalid_config, folder), HasSubstr("remove it, or put what it says into"));
+    EXPECT_EQ(locate(folder + "/gpux.yml", store_).name, "adder");
+  }
+  write_project("named");
+  fs::rename("named/gpux.yml", "named/gpux.yaml");
+  EXPECT_EQ(locate("named/gpux.yaml", store_).name, "adder");  // said by name
+}
+
 TEST_F(LocateTest, TakesAFolderWithItsProject) {
   write_project("adder");
   folder_.write("adder/other.yml", "name: other\nmodel: {source: model.onnx}");
