@@ -84,7 +84,7 @@ void measure_side_by_side(const BenchFlags& flags, const CLI::App& verb, Context
   std::vector<std::string> typed;
   std::vector<std::string> except{"provider", "output", "json", "table"};
   if (reads_standard_input(flags.inputs)) {
-    const std::filesystem::path copy = folder.path() / "standard_input.json";
+    const std::filesystem::path copy = folder.path() / "standard_input";
     write_file_atomically(copy, read_standard_input());
     typed.push_back(fmt::format("--file={}", copy.string()));
     except.insert(except.end(), {"input", "file"});

@@ -23,7 +23,8 @@ struct EmbedFlags {
   EncoderFlags encoder;
   std::string output, encoding = "float";
   TextForm form;
-  std::vector<std::string> texts;
+  ModelArgument words;
+  std::vector<std::string> texts;  ///< the words without the model
   unsigned workers = 0;
   bool resume = false;
 };
@@ -53,8 +54,9 @@ void pass_over(std::uint64_t count, const embedding::TextSource& texts, const st
   }
 }
 
-void embed_texts(const EmbedFlags& flags, Context& context) {
+void embed_texts(EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
+  flags.texts = place_model(flags.words, flags.encoder);
   if (asks_for_nothing(flags.encoder)) {
     say(context, "level none: no vectors are made");
     return;
@@ -95,7 +97,8 @@ void embed_texts(const EmbedFlags& flags, Context& context) {
 void add_embed(CLI::App& program, Context& context) {
   auto flags = std::make_shared<EmbedFlags>();
   CLI::App* verb = add_verb(program, context, "embed", "Make vectors of texts, as JSON lines");
-  verb->add_option("TEXT", flags->texts, "texts; @FILE: each line of a file; -: of standard input (default)");
+  verb->add_option("MODEL", flags->words.first, "the model, unless -m or --level names it: then it is the first TEXT");
+  add_words(*verb, "TEXT", flags->words.rest, "texts; @FILE: each line of a file; -: of standard input (default)");
   add_encoder_flags(*verb, flags->encoder);
   verb->add_flag_function(
       "--normalize,!--no-normalize", [flags](std::int64_t count) { flags->encoder.normalize = count > 0; },
@@ -113,8 +116,8 @@ void add_embed(CLI::App& program, Context& context) {
       ->check(CLI::Range(1U, 1024U));
   verb->footer(
       "Examples:\n"
-      "  gpux embed --model all-MiniLM-L6-v2 'a sentence' 'and another'\n"
-      "  gpux embed --model all-MiniLM-L6-v2 --field text @items.jsonl -o vectors.npy --resume");
+      "  gpux embed all-MiniLM-L6-v2 'a sentence' 'and another'\n"
+      "  gpux embed all-MiniLM-L6-v2 --field text @items.jsonl -o vectors.npy --resume");
   verb->callback([flags, &context] { embed_texts(*flags, context); });
 }
 

@@ -15,6 +15,7 @@
 #include "base/machine.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
+#include "base/utf8.h"
 #include "cli/level_flags.h"
 #include "cli/open_model.h"
 #include "gpux/error.h"
@@ -48,11 +49,9 @@ Chosen located_model(const std::string& name) {
 }
 
 // A folder of Hugging Face's layout, or whatever a MODEL argument means elsewhere.
-Chosen named_model(const std::string& model) {
+Chosen find_model(const std::string& model) {
   std::error_code unreadable;
-  if (fs::is_directory(model, unreadable) && !fs::exists(fs::path(model) / project_file_name, unreadable)) {
-    return in_folder(model);
-  }
+  if (fs::is_directory(model, unreadable) && !project_file_in(model)) return in_folder(model);
   if (fs::is_regular_file(model, unreadable) && fs::path(model).extension() != ".onnx") {
     throw Error(ErrorCode::usage,
                 fmt::format("--model '{}' is no model: accepted are a folder with tokenizer.json and model.onnx, and a "
@@ -60,6 +59,17 @@ Chosen named_model(const std::string& model) {
                             model));
   }
   return located_model(model);
+}
+
+Chosen named_model(const EncoderFlags& flags) {
+  try {
+    return find_model(flags.model);
+  } catch (const Error& error) {
+    // Who gives a text alone has not said which model.
+    const bool is_no_model = error.code() == ErrorCode::not_found || error.code() == ErrorCode::usage;
+    if (!flags.model_is_word || !is_no_model) throw;
+    throw Error(error.code(), error.message() + "; the first word is the model, unless -m or --level names it");
+  }
 }
 
 // In the folder of models that op-dbus keeps, or in the store.
@@ -80,7 +90,11 @@ Chosen level_model(const embedding::Level& level, const fs::path& folder) {
 }
 
 std::optional<std::string> prompt_of(const EncoderFlags& flags, const embedding::SentenceModel& model) {
-  if (flags.prompt.empty()) return flags.prompt_text;
+  if (flags.prompt.empty()) {
+    const std::string problem = utf8_problem(flags.prompt_text.value_or(""));
+    if (!problem.empty()) throw Error(ErrorCode::invalid_input, "--prompt-text is " + problem);
+    return flags.prompt_text;
+  }
   std::vector<std::string> names;
   for (const auto& [name, text] : model.prompts) {
     if (name == flags.prompt) return text;
@@ -206,6 +220,15 @@ OpenEncoder open_level(const embedding::Level& level, const EncoderFlags& flags,
 
 }  // namespace
 
+std::vector<std::string> place_model(const ModelArgument& words, EncoderFlags& flags) {
+  const LevelChoice choice = choose_level(flags.level);
+  PlacedWords placed = place_words({.first = words.first, .rest = words.rest, .flag = flags.model},
+                                   choice.level != nullptr || choice.is_none);
+  flags.model_is_word = flags.model.empty() && !placed.model.empty();
+  flags.model = std::move(placed.model);
+  return std::move(placed.words);
+}
+
 bool asks_for_nothing(const EncoderFlags& flags) {
   return flags.model.empty() && choose_level(flags.level).is_none;
 }
@@ -213,12 +236,13 @@ bool asks_for_nothing(const EncoderFlags& flags) {
 OpenEncoder open_encoder(const EncoderFlags& given, const Context& context) {
   EncoderFlags flags = given;
   apply_op_dbus(flags.load);
-  if (!flags.model.empty()) return open_chosen(named_model(flags.model), flags, context);
+  if (!flags.model.empty()) return open_chosen(named_model(flags), flags, context);
   const LevelChoice choice = choose_level(flags.level);
   if (choice.level == nullptr) {
-    throw Error(ErrorCode::usage,
-                "give --model, a folder with tokenizer.json and model.onnx or a name in the store, or --level low, "
-                "medium or high");
+    throw Error(
+        ErrorCode::usage,
+        "give the model, as the first word or with -m: a folder with tokenizer.json and model.onnx, or a name in "
+        "the store; or --level low, medium or high");
   }
   try {
     return open_level(*choice.level, flags, context);

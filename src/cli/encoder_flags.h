@@ -4,9 +4,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/load_flags.h"
+#include "cli/model_argument.h"
 #include "embedding/embedder.h"
 
 namespace CLI {
@@ -18,6 +20,7 @@ namespace gpux::cli {
 /// The flags that say which model makes vectors of texts and how, as typed.
 struct EncoderFlags {
   std::string model, level, model_dir, prompt, timeout, batching;
+  bool model_is_word = false;  ///< `model` is the first word behind the command, and no flag
   bool level_fallback = false;
   std::optional<std::string> prompt_text;
   std::optional<bool> normalize;  ///< has a flag only where a verb adds one
@@ -25,7 +28,7 @@ struct EncoderFlags {
   LoadFlags load;
 };
 
-/// `flags` has to live as long as the verb.
+/// `flags` has to live as long as the command. Adds no MODEL.
 void add_encoder_flags(CLI::App& verb, EncoderFlags& flags);
 
 /// What they come to.
@@ -37,6 +40,9 @@ struct OpenEncoder {
   std::size_t dimension = 0;        ///< of the vectors, after the cut
   unsigned workers = 1;             ///< texts at a time that keep the processors busy
 };
+
+/// Takes the model from the words behind the command where neither --model nor a level names one, and gives the others.
+std::vector<std::string> place_model(const ModelArgument& words, EncoderFlags& flags);
 
 /// Whether it is the level `none` that was asked for: vectors of nothing. Error usage.
 bool asks_for_nothing(const EncoderFlags& flags);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/memory_size.h"
+#include "base/spelling.h"
 #include "cli/command.h"
 #include "cli/open_model.h"
 #include "cli/table.h"
@@ -60,12 +61,25 @@ void print_change(const Context& context, const char* what, const StoredModel& m
   }
 }
 
+// Of a model with several names an id does not say which is meant.
+Reference reference_to_remove(const std::string& text, const Store& store) {
+  const Reference typed = parse_reference(text);
+  const StoredModel model = find_stored(typed, store);
+  if (model.reference == typed) return typed;
+  std::vector<std::string> names;
+  for (const StoredModel& each : store.list()) {
+    if (each.digest == model.digest) names.push_back(each.reference.text());
+  }
+  if (names.size() == 1) return model.reference;
+  throw Error(ErrorCode::usage,
+              fmt::format("'{}' has {} names: give those to take away: {}", text, names.size(), join(names)));
+}
+
 void remove_images(const std::vector<std::string>& names, const Context& context) {
   Store store = open_store();
   std::vector<Reference> references;
-  for (const std::string& name : names) references.push_back(parse_reference(name));
   // All or none: a mistyped name is found before the first is taken away.
-  for (const Reference& reference : references) (void)find_stored(reference, store);
+  for (const std::string& name : names) references.push_back(reference_to_remove(name, store));
   Json removed = Json::array();
   for (const Reference& reference : references) {
     const StoredModel model = store.remove(reference);
@@ -79,7 +93,7 @@ void remove_images(const std::vector<std::string>& names, const Context& context
 
 void add_images(CLI::App& program, Context& context) {
   CLI::App* verb = add_verb(program, context, "images", "List the models in the store");
-  verb->alias("list");
+  verb->alias("ls")->alias("list");
   verb->callback([&context] { list_images(context); });
 }
 
@@ -90,20 +104,20 @@ void add_tag(CLI::App& program, Context& context) {
 
   auto names = std::make_shared<Names>();
   CLI::App* verb = add_verb(program, context, "tag", "Give a stored model another name");
-  verb->add_option("MODEL", names->existing, "NAME[:TAG] that is there")->required();
+  verb->add_option("MODEL", names->existing, "NAME[:TAG] or ID that is there")->required();
   verb->add_option("NAME", names->added, "NAME[:TAG] to add")->required();
   verb->callback([names, &context] {
     Store store = open_store();
-    const Reference existing = parse_reference(names->existing);
-    (void)find_stored(existing, store);
-    print_change(context, "tagged", store.tag(existing, parse_reference(names->added)));
+    const StoredModel existing = find_stored(parse_reference(names->existing), store);
+    print_change(context, "tagged", store.tag(existing.reference, parse_reference(names->added)));
   });
 }
 
 void add_rm(CLI::App& program, Context& context) {
   auto names = std::make_shared<std::vector<std::string>>();
   CLI::App* verb = add_verb(program, context, "rm", "Take names away, and the models that have no other");
-  verb->add_option("MODEL", *names, "NAME[:TAG]")->required();
+  verb->alias("rmi");
+  verb->add_option("MODEL", *names, "NAME[:TAG], or an ID that images prints")->required();
   verb->callback([names, &context] { remove_images(*names, context); });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,16 +17,25 @@ namespace gpux::cli {
 struct InputFlags {
   std::vector<std::string> inputs;  ///< --input, -i
   std::string file;                 ///< --file, -f
+  std::vector<std::string> words;   ///< behind MODEL, where a command takes some
 };
 
 void add_input_flags(CLI::App& verb, InputFlags& flags);
 
 /// Reads them in the types that the signature declares: JSON texts, @FILE.{json,jsonl,npz,npy,pb}, - for standard
-/// input, NAME=VALUE. Without any: one item without inputs, for models that need none.
-/// Errors invalid_input with the place, not_found, usage.
+/// input, NAME=VALUE. Without any: one item without inputs, for models that need none. Several words are a list.
+/// A text that is no JSON is for the first input of texts that is not given by its name. JSON is what begins with "{",
+/// or is a whole JSON list or string. Files without a known extension, and standard input, are recognised by their
+/// bytes: pictures, .npy and .npz files, JSON, texts.
+/// Errors invalid_input with the place, not_found, usage; of check_text_argument() for texts.
 /// Texts and picture files for `picture`, which may be null, are pictures.
 runtime::Items read_inputs(const InputFlags& flags, const Signature& signature,
                            const runtime::PictureInput* picture = nullptr);
+
+/// What standard input holds where no input was given, the model needs some, and something is piped in; empty
+/// otherwise. Errors as of read_inputs().
+std::optional<runtime::Items> read_piped_inputs(const Signature& signature,
+                                                const runtime::PictureInput* picture = nullptr);
 
 /// Whether any input was given.
 bool given(const InputFlags& flags);

@@ -77,7 +77,7 @@ void add_logs(CLI::App& program, Context& context) {
   auto flags = std::make_shared<LogsFlags>();
   CLI::App* verb = add_verb(program, context, "logs", "Show what a running server said");
   verb->add_option("SERVER", flags->server, "process, port or model; the only one without it");
-  verb->add_flag("-f,--follow", flags->follow, "go on until the server ends");
+  verb->add_flag("--follow", flags->follow, "go on until the server ends");
   verb->add_option("-n,--tail", flags->tail, "the last so many lines")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 20));
   verb->callback([flags, &context] { show_log(*flags, context); });

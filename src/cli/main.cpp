@@ -55,7 +55,7 @@ std::string_view instead_of(std::string_view word, std::span<const Replacement> 
 }
 
 // Commands of other tools' documents that this version has not, and what there is instead.
-constexpr std::array<Replacement, 14> other_verbs{{
+constexpr std::array<Replacement, 15> other_verbs{{
     {"pull", "this version does not download; get the ONNX file and 'gpux build' it"},
     {"push", "this version does not upload"},
     {"login", "this version asks no registry"},
@@ -63,6 +63,7 @@ constexpr std::array<Replacement, 14> other_verbs{{
     {"chat", "this version does not generate text"},
     {"batch", "'gpux run' takes a list of objects"},
     {"info", "use 'gpux inspect'"},
+    {"show", "use 'gpux inspect'"},
     {"validate", "use 'gpux inspect'; 'gpux build' also loads the model"},
     {"init", "write gpux.yml; 'gpux schema' says what may stand there"},
     {"remove", "use 'gpux rm'"},
@@ -73,7 +74,8 @@ constexpr std::array<Replacement, 14> other_verbs{{
 }};
 
 // The same of flags.
-constexpr std::array<Replacement, 8> other_flags{{
+constexpr std::array<Replacement, 9> other_flags{{
+    {"-f", "'gpux logs' has --follow"},
     {"--no-version", "leave it out"},
     {"--json-output", "use --json"},
     {"--no-json-output", "use --table"},
@@ -94,7 +96,8 @@ std::string without_value(const std::string& word) {
 }
 
 // The flag that nothing knows, as typed.
-std::string flag_to_blame(const CLI::App& program, std::span<char*> arguments, const std::vector<std::string>& known) {
+std::string flag_to_blame(const CLI::App& program, std::span<const char* const> arguments,
+                          const std::vector<std::string>& known) {
   const std::vector<std::string> not_understood = program.remaining(true);
   for (const std::string word : arguments) {
     const bool refused = std::find(not_understood.begin(), not_understood.end(), word) != not_understood.end();
@@ -106,7 +109,7 @@ std::string flag_to_blame(const CLI::App& program, std::span<char*> arguments, c
 }
 
 // CLI11's own words, with the nearest known name where one was mistyped.
-std::string usage_line(const CLI::App& program, std::string line, std::span<char*> arguments) {
+std::string usage_line(const CLI::App& program, std::string line, std::span<const char* const> arguments) {
   constexpr std::string_view unreadable = "Could not convert: ";
   if (const std::size_t equals = line.find(" = "); line.starts_with(unreadable) && equals != std::string::npos) {
     line = fmt::format("{} is '{}', which is no number that it takes",
@@ -197,7 +200,20 @@ void add_verbs(CLI::App& program, Context& context, std::string_view first_word)
   }
 }
 
-int run(int count, char** arguments) {
+// 'gpux help COMMAND' is 'gpux COMMAND --help'.
+std::vector<char*> with_help_as_flag(int count, char** arguments) {
+  static char flag[] = "--help";
+  std::vector<char*> words(arguments, arguments + count);
+  if (count < 2 || std::string_view(words[1]) != "help") return words;
+  words.erase(words.begin() + 1);
+  words.push_back(flag);
+  return words;
+}
+
+int run(int typed_count, char** typed) {
+  const std::vector<char*> typed_words = with_help_as_flag(typed_count, typed);
+  const int count = static_cast<int>(typed_words.size());
+  const char* const* const arguments = typed_words.data();
   Context context;
   std::string log_format = environment_variable("GPUX_LOG_FORMAT");
   if (log_format.empty()) log_format = "text";
@@ -218,14 +234,14 @@ int run(int count, char** arguments) {
   });
   add_verbs(program, context, count > 1 ? arguments[1] : "");
   program.footer(
-      "'gpux COMMAND --help' says more of one. Exit codes: 0 done, 2 wrong call, 3 gpux.yml, 4 model,\n"
+      "'gpux help COMMAND' says more of one. Exit codes: 0 done, 2 wrong call, 3 gpux.yml, 4 model,\n"
       "5 provider, 6 input, 7 not found, 8 memory, 9 timeout, 11 permission, 12 verify differs, 13 storage.");
-  const std::span<char*> words(arguments, static_cast<std::size_t>(count));
+  const std::span<const char* const> words(arguments, static_cast<std::size_t>(count));
   try {
     program.parse(count, arguments);
     return context.exit_code;
   } catch (const CLI::ParseError& error) {
-    // Help was asked for (-h may have meant another program's host), or the version; but not of what there is not.
+    // Help was asked for, or the version; but not of what there is not.
     const bool done = dynamic_cast<const CLI::Success*>(&error) != nullptr && !stands_for_a_verb(program);
     if (done) return program.exit(error);
     return report(log_format == "json", Error(ErrorCode::usage, usage_line(program, error.what(), words)));

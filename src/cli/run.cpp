@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
+#include "cli/model_argument.h"
 #include "cli/open_model.h"
 #include "cli/outputs.h"
 #include "gpux/error.h"
@@ -20,6 +21,7 @@ namespace gpux::cli {
 namespace {
 
 struct RunFlags {
+  ModelArgument words;
   std::string model, config, output, report, nonfinite = "null", timeout;
   InputFlags inputs;
   LoadFlags load;
@@ -70,7 +72,20 @@ std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime,
   return {runtime.infer(inputs.items.front(), options)};
 }
 
-void run_model(const RunFlags& flags, Context& context) {
+runtime::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
+  if (given(flags.inputs)) return model.read(flags.inputs);
+  if (flags.benchmark) return {{synthetic_inputs(model.info.signature)}, false};
+  auto piped = read_piped_inputs(model.signature(), model.picture ? &*model.picture : nullptr);
+  return piped ? *std::move(piped) : model.read(flags.inputs);
+}
+
+void run_model(RunFlags& flags, Context& context) {
+  PlacedWords placed = place_words(flags.words);
+  flags.model = std::move(placed.model);
+  flags.inputs.words = std::move(placed.words);
+  if (flags.model.empty() && !flags.words.first) {
+    throw Error(ErrorCode::usage, "run: give the model, as the first word or with -m; see 'gpux run --help'");
+  }
   if (context.table && !flags.benchmark) {
     throw Error(ErrorCode::usage,
                 "--table: run prints what the model gives as JSON; with --benchmark there is a table");
@@ -79,9 +94,7 @@ void run_model(const RunFlags& flags, Context& context) {
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
   model.open_inputs();
-  const runtime::Items inputs = given(flags.inputs) || !flags.benchmark
-                                    ? model.read(flags.inputs)
-                                    : runtime::Items{{synthetic_inputs(model.info.signature)}, false};
+  const runtime::Items inputs = inputs_of(flags, model);
   check_output(flags, model.signature(), inputs.is_list);
   const Runtime runtime = model.load();
   if (flags.benchmark) {
@@ -110,7 +123,11 @@ void run_model(const RunFlags& flags, Context& context) {
 void add_run(CLI::App& program, Context& context) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* verb = add_verb(program, context, "run", "Run a model on inputs and print what it gives, as JSON");
-  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")->required();
+  verb->add_option("MODEL", flags->words.first,
+                   "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]; with -m the first INPUT");
+  add_words(*verb, "INPUT", flags->words.rest,
+            "a text, JSON, @FILE, or - for standard input (default, where something is piped in); several are a list");
+  verb->add_option("-m,--model", flags->words.flag, "the model; all words are inputs then");
   add_input_flags(*verb, flags->inputs);
   verb->add_option("-o,--output", flags->output,
                    "write the outputs to FILE.{json,npz,npy,pb} instead of printing them");
@@ -127,7 +144,8 @@ void add_run(CLI::App& program, Context& context) {
   verb->footer(
       "Examples:\n"
       "  gpux run model.onnx --input '{\"x\": [[1, 2, 3]]}'\n"
-      "  gpux run digits --input @digit.png\n"
+      "  gpux run sentiment 'what a lovely day'\n"
+      "  gpux run digits @digit.png\n"
       "  gpux run digits:1.0.0 --input image=@digit.npy --provider cuda,cpu --output result.json");
   verb->callback([flags, &context] { run_model(*flags, context); });
 }

@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
+#include "cli/inputs.h"
 #include "cli/level_flags.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
@@ -31,6 +32,7 @@ using embedding::StoredVectors;
 
 struct SearchFlags {
   EncoderFlags encoder;
+  std::optional<std::string> model;  ///< the first word behind the command, which may be the query
   std::optional<std::string> query;
   std::vector<std::string> among;  ///< texts as embed reads them, searched instead of `place`
   std::string place, vector, texts;
@@ -55,18 +57,28 @@ void check_flags(const SearchFlags& flags) {
   if (!flags.place.empty() && !flags.among.empty()) {
     throw Error(ErrorCode::usage, "search: give --in, or texts behind the query, not both");
   }
+  const auto refuse_with_vector = [](std::string_view what) {
+    throw Error(ErrorCode::usage, fmt::format("search: --vector is searched for as it is, without {}", what));
+  };
   for (const CLI::Option* option : flags.about_text) {
-    if (flags.vector.empty() || option->count() == 0) continue;
-    throw Error(ErrorCode::usage, fmt::format("search: --vector is searched for as it is, without {}",
-                                              option->get_positional() ? "a text" : option->get_name()));
+    if (!flags.vector.empty() && option->count() != 0) refuse_with_vector(option->get_name());
   }
+  if (!flags.vector.empty() && flags.query) refuse_with_vector("a text");
   if (!flags.query && flags.vector.empty()) {
-    throw Error(ErrorCode::usage, "search: give a text, and the --model of the vectors; or --vector FILE.npy");
+    throw Error(ErrorCode::usage,
+                flags.encoder.model_is_word
+                    ? fmt::format("search: '{}' is the model, and there is no text to search for: give MODEL QUERY, or "
+                                  "-m MODEL QUERY",
+                                  flags.encoder.model)
+                    : "search: give a text, and the model of the vectors; or --vector FILE.npy");
   }
   const bool has_model = !flags.encoder.model.empty() || choose_level(flags.encoder.level).level != nullptr;
   if (flags.query && !has_model) {
     throw Error(ErrorCode::usage,
-                "search: a text needs the --model or --level that made the vectors; --vector FILE.npy needs none");
+                "search: a text needs the model or --level that made the vectors; --vector FILE.npy needs none");
+  }
+  if (flags.query && is_standard_input(*flags.query) && std::ranges::any_of(flags.among, is_standard_input)) {
+    throw Error(ErrorCode::usage, "search: standard input is read once: for the query or for the texts");
   }
   if (!flags.among.empty() && !flags.texts.empty()) {
     throw Error(ErrorCode::usage, "search: --texts FILE is for the vectors of --in; a file to embed here is @FILE");
@@ -220,8 +232,23 @@ std::string to_table(const StoredVectors& vectors, const SearchFlags& flags, con
   return table.text();
 }
 
-void search(const SearchFlags& flags, const Context& context) {
+// Moves the words behind the command to their places: the model unless it is named, the query, the texts.
+void place_words(SearchFlags& flags) {
+  ModelArgument typed{.first = flags.model, .rest = std::move(flags.among), .flag = {}};
+  if (flags.query) typed.rest.insert(typed.rest.begin(), *flags.query);
+  std::vector<std::string> words =
+      flags.vector.empty() ? place_model(typed, flags.encoder) : place_words(typed, true).words;
+  flags.query.reset();
+  flags.among.clear();
+  if (words.empty()) return;
+  flags.query = words.front();
+  flags.among.assign(words.begin() + 1, words.end());
+}
+
+void search(SearchFlags& flags, const Context& context) {
+  place_words(flags);
   check_flags(flags);
+  if (flags.query) flags.query = one_text_of(*flags.query, "search");
   StoredVectors vectors;
   std::vector<float> query;
   if (flags.among.empty()) {
@@ -250,9 +277,10 @@ void search(const SearchFlags& flags, const Context& context) {
 void add_search(CLI::App& program, Context& context) {
   auto flags = std::make_shared<SearchFlags>();
   CLI::App* verb = add_verb(program, context, "search", "Find the vectors nearest to a text");
-  CLI::Option* query = verb->add_option("QUERY", flags->query, "a text");
-  verb->add_option("TEXT", flags->among,
-                   "the texts to search, instead of --in: TEXT itself, the lines of @FILE, or - for standard input");
+  verb->add_option("MODEL", flags->model, "the model, unless -m or --level names it: then it is the QUERY");
+  verb->add_option("QUERY", flags->query, "a text; @FILE: what a file holds; -: standard input");
+  add_words(*verb, "TEXT", flags->among,
+            "the texts to search, instead of --in: TEXT itself, the lines of @FILE, or - for standard input");
   verb->add_option("--in", flags->place,
                    "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec}, or a folder of .vec");
   verb->add_option("--top", flags->top, "how many (default: 10)")
@@ -269,11 +297,10 @@ void add_search(CLI::App& program, Context& context) {
   add_encoder_flags(*verb, flags->encoder);
   flags->about_text = verb->get_options();
   flags->about_text.erase(flags->about_text.begin(), flags->about_text.begin() + static_cast<std::ptrdiff_t>(own));
-  flags->about_text.push_back(query);
   verb->footer(
       "Examples:\n"
-      "  gpux search --model all-MiniLM-L6-v2 'a query' 'one text' 'another'\n"
-      "  gpux search 'what runs' --in vectors.npy --texts lines.txt --model all-MiniLM-L6-v2\n"
+      "  gpux search all-MiniLM-L6-v2 'a query' 'one text' 'another'\n"
+      "  gpux search all-MiniLM-L6-v2 'what runs' --in vectors.npy --texts lines.txt\n"
       "  gpux search --vector query.npy --in vectors.jsonl --top 3");
   verb->callback([flags, &context] { search(*flags, context); });
 }

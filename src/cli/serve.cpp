@@ -315,8 +315,7 @@ void add_serve(CLI::App& program, Context& context) {
   verb->add_flag("--in-background", flags->in_background)->group("");
   verb->add_flag("--log-requests", flags->log_requests, "a line of the log for each request");
   // -h and -p mean what they mean elsewhere to those who serve.
-  verb->set_help_flag("--help", "print this and end");
-  verb->add_option("-h,--host", flags->host, "address to listen on (default: 127.0.0.1)");
+  verb->add_option("--host", flags->host, "address to listen on (default: 127.0.0.1)");
   verb->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free one and says which");
   auto* grpc_port = verb->add_option("--grpc-port", flags->grpc_port,
                                      "port of gRPC (default: 8081); 0 picks a free one and says which");

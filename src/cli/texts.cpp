@@ -1,6 +1,7 @@
 #include "cli/texts.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -13,14 +14,19 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "base/bounded_json.h"
 #include "base/files.h"
 #include "base/spelling.h"
+#include "base/utf8.h"
+#include "cli/inputs.h"
 #include "gpux/error.h"
-#include "model/bounded_json.h"
 #include "text/csv.h"
 
 namespace gpux::cli {
 namespace {
+
+constexpr std::size_t limit_one_text = std::size_t{64} << 20;
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 /// The texts of a file, or of standard input.
 class TextFile {
@@ -39,8 +45,8 @@ class TextFile {
 class OpenFile {
  public:
   explicit OpenFile(const std::string& argument)
-      : name_(argument == "-" ? "standard input" : argument.substr(1)),
-        file_(argument == "-" ? stdin : std::fopen(name_.c_str(), "re")) {
+      : name_(is_standard_input(argument) ? "standard input" : argument.substr(1)),
+        file_(is_standard_input(argument) ? stdin : std::fopen(name_.c_str(), "re")) {
     if (file_ == nullptr) throw_file_error("open", name_, errno);
   }
 
@@ -87,17 +93,20 @@ class Lines final : public TextFile {
     if (length < 0 && std::ferror(file_.get()) != 0) throw_file_error("read", file_.name(), errno);
     if (length < 0) return false;
     ++number_;
-    bytes_ += static_cast<std::uint64_t>(length);
     text.assign(line_, static_cast<std::size_t>(length));
+    if (const std::string problem = utf8_problem(text, bytes_); !problem.empty()) refuse(problem);
+    if (bytes_ == 0 && text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+    bytes_ += static_cast<std::uint64_t>(length);
     if (text.ends_with('\n')) text.pop_back();
     if (text.ends_with('\r')) text.pop_back();
     return true;
   }
 
+  [[noreturn]] void refuse(std::string_view what) const {
+    throw Error(ErrorCode::invalid_input, fmt::format("{}:{}: {}", file_.name(), number_, what));
+  }
+
   [[nodiscard]] std::string field_of(const std::string& line) const {
-    const auto refuse = [&](std::string_view what) {
-      throw Error(ErrorCode::invalid_input, fmt::format("{}:{}: {}", file_.name(), number_, what));
-    };
     nlohmann::ordered_json object;
     try {
       object = parse_bounded_json(line);
@@ -166,9 +175,10 @@ std::optional<std::uint64_t> bytes_of(const std::string& argument) {
 
   struct stat status {};
 
-  const int failed = argument == "-" ? ::fstat(STDIN_FILENO, &status) : ::stat(argument.c_str() + 1, &status);
+  const bool is_stdin = is_standard_input(argument);
+  const int failed = is_stdin ? ::fstat(STDIN_FILENO, &status) : ::stat(argument.c_str() + 1, &status);
   if (failed != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  const off_t before = argument == "-" ? ::lseek(STDIN_FILENO, 0, SEEK_CUR) : 0;
+  const off_t before = is_stdin ? ::lseek(STDIN_FILENO, 0, SEEK_CUR) : 0;
   return static_cast<std::uint64_t>(std::max<off_t>(status.st_size - std::max<off_t>(before, 0), 0));
 }
 
@@ -228,6 +238,19 @@ class Arguments {
   std::unique_ptr<TextFile> file_;
 };
 
+std::string read_all(const OpenFile& file) {
+  std::string text;
+  std::array<char, 65536> buffer{};
+  for (std::size_t count = 0; (count = std::fread(buffer.data(), 1, buffer.size(), file.get())) > 0;) {
+    text.append(buffer.data(), count);
+    if (text.size() > limit_one_text) {
+      throw Error(ErrorCode::invalid_input, fmt::format("{}: a text of more than 64 MiB", file.name()));
+    }
+  }
+  if (std::ferror(file.get()) != 0) throw_file_error("read", file.name(), errno);
+  return text;
+}
+
 void require_files(const std::vector<std::string>& arguments, std::string_view flag) {
   if (std::all_of(arguments.begin(), arguments.end(), reads_file)) return;
   throw Error(ErrorCode::usage,
@@ -235,6 +258,42 @@ void require_files(const std::vector<std::string>& arguments, std::string_view f
 }
 
 }  // namespace
+
+void check_text_argument(const std::string& text, std::string_view where) {
+  struct stat status {};
+
+  if (!text.empty() && ::stat(text.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: '{}' is a file: write '@{}' for what it holds; where the name itself is the text, "
+                            "give it on standard input",
+                            where, text, text));
+  }
+  if (const std::string problem = utf8_problem(text); !problem.empty()) {
+    throw Error(ErrorCode::invalid_input, fmt::format("{}: the text '{}' is {}", where, text, problem));
+  }
+}
+
+std::string plain_text(std::string_view content) {
+  require_utf8(content);
+  if (content.starts_with(byte_order_mark)) content.remove_prefix(byte_order_mark.size());
+  if (content.ends_with('\n')) content.remove_suffix(1);
+  if (content.ends_with('\r')) content.remove_suffix(1);
+  return std::string(content);
+}
+
+std::string one_text_of(const std::string& argument, std::string_view where) {
+  if (!reads_file(argument)) {
+    check_text_argument(argument, where);
+    return argument;
+  }
+  const OpenFile file(argument);
+  const std::string content = read_all(file);
+  try {
+    return plain_text(content);
+  } catch (const Error& error) {
+    throw error.within(file.name());
+  }
+}
 
 Texts texts_of(std::vector<std::string> arguments, TextForm form) {
   if (arguments.empty()) {
@@ -245,6 +304,9 @@ Texts texts_of(std::vector<std::string> arguments, TextForm form) {
   }
   if (!form.field.empty()) require_files(arguments, "--field");
   if (!form.column.empty()) require_files(arguments, "--column");
+  for (const std::string& argument : arguments) {
+    if (!reads_file(argument)) check_text_argument(argument, "embed");
+  }
   const auto texts = std::make_shared<Arguments>(std::move(arguments), std::move(form));
   return {.next = [texts](std::string& text) { return texts->next(text); },
           .share_read = [texts] { return texts->share_read(); }};

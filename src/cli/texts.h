@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "embedding/embed_all.h"
@@ -22,12 +23,25 @@ struct Texts {
   std::function<std::optional<double>()> share_read;
 };
 
+/// Checks a text given as an argument. Errors usage where it is the name of a file, which was forgotten an @ more often
+/// than it is a text; invalid_input where it is not UTF-8. `where` is the command or flag that errors name.
+void check_text_argument(const std::string& text, std::string_view where);
+
+/// The text that a file holds: UTF-8 without its byte order mark and without a line break at its end. Error
+/// invalid_input.
+std::string plain_text(std::string_view content);
+
+/// The one text that an argument means: TEXT itself, all of @FILE or, for "-", of standard input, without a line break
+/// at its end. Errors not_found, storage, and of check_text_argument().
+std::string one_text_of(const std::string& argument, std::string_view where);
+
 /// The texts that arguments mean, in order, read as they are asked for: TEXT itself, a text for each line of @FILE, or
 /// of standard input for "-" and for no argument at all. A line is what stands before "\n" or "\r\n", be it empty.
 /// With a field the lines are JSON objects, and the text is what stands in it; blank lines are skipped. With a column
 /// each file is CSV (RFC 4180) with a header of its own, and the text is the field below that name.
-/// Error usage where standard input is a terminal and nothing else is given, or a form is asked of TEXT. The source
-/// throws errors not_found, storage; invalid_input with file and line.
+/// Errors usage where standard input is a terminal and nothing else is given, or a form is asked of TEXT; and of
+/// check_text_argument(). The source throws errors not_found, storage; invalid_input with file and line, also for bytes
+/// that are not UTF-8. A byte order mark of UTF-8 at the beginning of a file is skipped.
 Texts texts_of(std::vector<std::string> arguments, TextForm form);
 
 }  // namespace gpux::cli

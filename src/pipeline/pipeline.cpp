@@ -239,14 +239,21 @@ std::vector<SignatureEntry> Pipeline::text_inputs() const {
 }
 
 bool Pipeline::takes_text(const NamedValues& given) const noexcept {
-  return find(given, first_) != nullptr || (!second_.empty() && find(given, second_) != nullptr);
+  if (find(given, first_) != nullptr || (!second_.empty() && find(given, second_) != nullptr)) return true;
+  // Who gives nothing that the model knows is told of the texts first.
+  return std::none_of(given.begin(), given.end(), [&](const NamedValue& value) { return inputs_.has(value.first); });
 }
 
 Prepared Pipeline::prepare(const NamedValues& given, const PrepareOptions& options) const {
   const Value* first = find(given, first_);
   const Value* second = second_.empty() ? nullptr : find(given, second_);
   if (first == nullptr || (second == nullptr && needs_second_)) {
-    throw Error(ErrorCode::invalid_input, fmt::format("'{}' is missing", first == nullptr ? first_ : second_));
+    std::vector<std::string> own;
+    for (const SignatureEntry& entry : signature_.inputs) {
+      if (inputs_.has(entry.name)) own.push_back(entry.name);
+    }
+    throw Error(ErrorCode::invalid_input, fmt::format("'{}' is missing; accepted instead of texts: {}",
+                                                      first == nullptr ? first_ : second_, gpux::join(own)));
   }
   NamedValues others;
   for (const auto& [name, value] : given) {

@@ -69,7 +69,7 @@ class Pipeline {
   /// Outputs with labels, and those that are JSON: what `declared` says, and what the settings add.
   [[nodiscard]] std::vector<DeclaredValue> outputs(const std::optional<std::vector<DeclaredValue>>& declared) const;
 
-  /// Whether there is a text among the values.
+  /// Whether there is a text among the values, or none of the model's own inputs: prepare() names the text then.
   [[nodiscard]] bool takes_text(const NamedValues& given) const noexcept;
 
   /// Error invalid_input.

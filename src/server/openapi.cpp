@@ -401,6 +401,11 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
     found["requestBody"] = {{"required", runs}, {"content", json_content(std::move(request))}};
     const bool takes_pictures =
         std::ranges::any_of(models, [](const auto* model) { return model->picture() != nullptr; });
+    const bool takes_texts =
+        std::ranges::any_of(models, [](const auto* model) { return model->pipeline() != nullptr; });
+    if (takes_texts && path.ends_with("/predict")) {
+      found["requestBody"]["content"]["text/plain"] = {{"schema", {{"type", "string"}}}};
+    }
     if (takes_pictures && path.ends_with("/predict")) {
       found["requestBody"]["description"] =
           "Pictures: base64 or data URLs in place of numbers; or the body is a JPEG, PNG or WebP file (image/*), or a "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8.h"
 #include "gpux/provider_manager.h"
 #include "runtime/json_items.h"
 #include "server/http/form.h"
@@ -177,8 +178,31 @@ std::vector<std::string> pictures_of(const http::Request& request, const runtime
   return pictures;
 }
 
-// JSON, a picture itself, or a form with pictures.
+bool is_plain_text(const http::Request& request) {
+  const std::string type = lower(request.headers["Content-Type"]);
+  return type == "text/plain" || type.starts_with("text/plain;") || type.starts_with("text/plain ");
+}
+
+// The whole body is the text.
+runtime::Items read_plain_text(const http::Request& request, const ServedModel& model) {
+  const std::string type = lower(request.headers["Content-Type"]);
+  if (type.find("charset=") != std::string::npos && type.find("utf-8") == std::string::npos) {
+    throw Error(ErrorCode::invalid_input, fmt::format("Content-Type is '{}'; accepted: text in UTF-8", type));
+  }
+  const auto& inputs = model.signature().inputs;
+  const auto entry = std::find_if(inputs.begin(), inputs.end(), [](const SignatureEntry& input) {
+    return input.type.kind == ValueKind::tensor && input.type.element == ElementType::string;
+  });
+  if (entry == inputs.end()) {
+    throw Error(ErrorCode::invalid_input, fmt::format("the body is a text, and '{}' takes no texts", model.name()));
+  }
+  require_utf8(request.body.text());
+  return {{{{entry->name, Tensor::of_strings({1}, {std::string(request.body.text())})}}}, false};
+}
+
+// JSON, a text, a picture itself, or a form with pictures.
 runtime::Items read_items(const http::Request& request, const ServedModel& model) {
+  if (is_plain_text(request)) return read_plain_text(request, model);
   const bool is_form = http::is_form(request.headers["Content-Type"]);
   if (!is_form && !lower(request.headers["Content-Type"]).starts_with("image/")) {
     return runtime::read_json_items(request.body.text(), model.signature(), model.picture());
@@ -304,7 +328,7 @@ void Service::predict(const Call& call) {
     if (!fitting.empty()) named.name = fitting;
   }
   with_model(named, [](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    if (is_for_classifier(*model, with.request().body.text())) {
+    if (!is_plain_text(with.request()) && is_for_classifier(*model, with.request().body.text())) {
       classify(with.exchange, model);
     } else {
       predict_with(with.exchange, model);

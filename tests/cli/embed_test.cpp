@@ -175,6 +175,73 @@ TEST_F(Embed, TakesTextsFromArgumentsFilesAndStandardInputInTheirOrder) {
   EXPECT_EQ(vectors({}, {.standard_input = ""}), Vectors());
 }
 
+TEST_F(Embed, TakesItsModelAsTheFirstWordOrByFlag) {
+  const Surroundings here{.folder = gpux_.folder().path()};
+  const Vectors expected = vectors({"encoder", "a text"});
+  for (const Strings& words :
+       {Strings{"embed", "encoder", "encoder", "a text"}, Strings{"embed", "-m", "encoder", "encoder", "a text"},
+        Strings{"embed", "encoder", "a text", "--model", "encoder"}}) {
+    EXPECT_EQ(vectors_of(gpux_.run(words, here).out), expected);
+  }
+  const Outcome piped =
+      gpux_.run({"embed", "encoder"}, {.folder = gpux_.folder().path(), .standard_input = "encoder\na text\n"});
+  EXPECT_EQ(vectors_of(piped.out), expected);
+  EXPECT_EQ(vectors({""}).size(), 1U) << "an empty text is a text";
+  EXPECT_EQ(vectors({"[a, b]", "[c]"}), vectors({"-"}, {.standard_input = "[a, b]\n[c]"})) << "brackets are text";
+}
+
+TEST_F(Embed, TakesUtf8AndNothingElse) {
+  using namespace std::string_literals;
+  gpux_.folder().write("latin1.txt", "plain\ncaf\xe9\n");
+  gpux_.folder().write("utf16.txt",
+                       "\xff\xfe"
+                       "h\0i\0\n\0"s);
+  gpux_.folder().write("latin1.csv", "id,text\n1,plain\n2,caf\xe9\n");
+  gpux_.folder().write("utf16.csv", "\xfe\xff\0i\0d\0\n"s);
+  gpux_.folder().write("latin1.jsonl", "{\"text\": \"plain\"}\n{\"text\": \"caf\xe9\"}\n");
+
+  struct {
+    Strings arguments;
+    const char* standard_input;
+    const char* says;
+  } const cases[]{
+      {{"caf\xe9"}, nullptr, "embed: the text 'caf\\xe9' is not UTF-8 at byte offset 3 (0xe9); accepted: UTF-8"},
+      {{"@latin1.txt"}, nullptr, "latin1.txt:2: not UTF-8 at byte offset 9 (0xe9); accepted: UTF-8"},
+      {{"@utf16.txt"}, nullptr, "utf16.txt:1: UTF-16 (little-endian) by its byte order mark; accepted: UTF-8"},
+      {{"@latin1.csv", "--column", "text"}, nullptr, "latin1.csv:3: not UTF-8 at byte offset 21 (0xe9)"},
+      {{"@utf16.csv", "--column", "id"}, nullptr, "utf16.csv:1: UTF-16 (big-endian) by its byte order mark"},
+      {{"@latin1.jsonl", "--field", "text"}, nullptr, "latin1.jsonl:2: not UTF-8 at byte offset 31 (0xe9)"},
+      {{"-"}, "a\nb\ncaf\xe9", "standard input:3: not UTF-8 at byte offset 7 (0xe9)"},
+      {{"a", "--prompt-text", "caf\xe9 "}, nullptr, "--prompt-text is not UTF-8 at byte offset 3 (0xe9)"},
+  };
+
+  for (const auto& each : cases) {
+    Surroundings where;
+    if (each.standard_input != nullptr) where.standard_input = each.standard_input;
+    const Outcome outcome = embed(each.arguments, where);
+    EXPECT_EQ(outcome.code, 6) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(each.says));
+  }
+  // UTF-8's own mark is no part of the first text.
+  EXPECT_EQ(vectors({"-"}, {.standard_input = "\xef\xbb\xbf"
+                                              "a text\nb"}),
+            vectors({"a text", "b"}));
+}
+
+TEST_F(Embed, TakesNoFilesNameForAText) {
+  gpux_.folder().write("lines.txt", "the model runs\n");
+  for (const Strings& arguments : {Strings{"lines.txt"}, Strings{"a text", "./lines.txt"}}) {
+    const Outcome outcome = embed(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("embed: '" + arguments.back() + "' is a file: write '@" + arguments.back()));
+    EXPECT_EQ(outcome.out, "");
+  }
+  // A folder's name is a word like any other, and on standard input there are no names.
+  EXPECT_EQ(vectors({"encoder"}).size(), 1U);
+  EXPECT_EQ(embed({}, {.standard_input = "lines.txt\n"}).code, 0);
+  EXPECT_EQ(vectors({"@lines.txt"}), vectors({"the model runs"}));
+}
+
 TEST_F(Embed, DoesNotWaitForATerminal) {
   const Outcome outcome = embed({}, {.terminal = true});
   EXPECT_EQ(outcome.code, 2);
@@ -513,7 +580,9 @@ TEST_F(Embed, RefusesInOneLine) {
     int code;
     const char* words;
   } const cases[]{
-      {{"embed", "a"}, 2, "give --model"},
+      {{"embed"}, 2, "give the model, as the first word or with -m"},
+      {{"embed", "a"}, 7, "the first word is the model, unless -m or --level names it"},
+      {{"embed", "a sentence", "b"}, 2, "the first word is the model, unless -m or --level names it"},
       {{"embed", "--model", "minilm", "a"}, 7, "no model 'minilm:latest' is stored here"},
       {{"embed", "--model", "items.jsonl", "a"}, 2, "is no model: accepted are"},
       {{"embed", "--model", "empty", "a"}, 7, "looked for tokenizer.json"},

@@ -50,6 +50,14 @@ TEST_F(Pictures, AreReadByRunInEveryForm) {
     EXPECT_EQ(run(Json(form).dump()), told);
   }
   EXPECT_EQ(run("image=@" + picture(3)), told);
+  // Standard input, and a file without its extension, are recognised by their bytes.
+  const Outcome piped = gpux_.run({"run", digits}, {.standard_input = file});
+  EXPECT_EQ(piped.json(), told) << piped.err;
+  EXPECT_EQ(gpux_.run({"run", digits, "@" + gpux_.folder().write("three", file).string()}).json(), told);
+  EXPECT_EQ(gpux_.run({"run", digits, "@" + picture(3)}).json(), told);
+  const std::string npy = read_file(digits + "/digit-3.npy");
+  EXPECT_EQ(label_of(gpux_.run({"run", digits, "-"}, {.standard_input = npy}).json()), label_of(told));
+  EXPECT_EQ(gpux_.run({"run", digits, picture(3)}).code, 2) << "a name is no text";
   const Json both = run(Json{{"image", {picture(3), picture(7)}}}.dump());
   ASSERT_EQ(both.at("logits").size(), 2U);
   EXPECT_EQ(both.at("logits").at(0), told.at("logits").at(0));

@@ -402,7 +402,7 @@ TEST(Run, RefusesBadInputs) {
           {{add, "-i", file("no.txt", "hello")}, 6, ".json, .jsonl, .npz, .npy, .pb and pictures"},
           {{add, "-i", "@" + folder.path().string() + "/nowhere.json"}, 7, "nowhere.json"},
           {{add, "-i", "@" + folder.path().string()}, 6, "is a directory"},
-          {{add, "-i", folder.write("a.json", "{}").string()}, 2, "write --input @"},
+          {{add, "-i", folder.write("a.json", "{}").string()}, 2, "is a file: write '@"},
           {{add, "-i", "x=[[1, 2, 3]]", "--select", "q"}, 6, "there is no output 'q'; outputs: y"},
           {{add, "-i", "x=[[1, 2, 3]]", "-o", "x.txt"}, 2, "accepted: .json, .npz, .npy, .pb"},
           {{add, "-i", "[]", "-o", "x.npz"}, 6, "there is a list: use .json"},

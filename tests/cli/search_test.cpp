@@ -185,6 +185,38 @@ TEST_F(Search, EmbedsTheTextsThatAreGivenHere) {
   EXPECT_LT(prompted[0]["score"], 0.999999) << "the prompt is the query's alone";
 }
 
+TEST_F(Search, TakesItsModelAsTheFirstWordOrByFlag) {
+  embed("v.npy");
+  const Json among = results(query + texts), stored = results(query + Strings{"--in", "v.npy"});
+  EXPECT_EQ(results(Strings{"encoder", "one line"} + texts), among);
+  EXPECT_EQ(results(Strings{"-m", "encoder", "one line"} + texts), among);
+  EXPECT_EQ(results({"encoder", "one line", "--in", "v.npy"}), stored);
+}
+
+TEST_F(Search, ReadsItsQueryAsAText) {
+  embed("v.npy");
+  gpux_.folder().write("query.txt", "one line\n");
+  gpux_.folder().write("latin1.txt", "caf\xe9\n");
+  const Strings flags{"--model", "encoder", "--in", "v.npy"};
+  const Json expected = results(query + Strings{"--in", "v.npy"});
+  EXPECT_EQ(results(Strings{"@query.txt"} + flags), expected);
+  const Outcome read = call(Strings{"search", "-"} + flags, {.standard_input = "one line\n"});
+  EXPECT_EQ(read.json()["results"], expected);
+
+  const Outcome named = search(Strings{"query.txt"} + flags);
+  EXPECT_EQ(named.code, 2);
+  EXPECT_THAT(named.err, HasSubstr("search: 'query.txt' is a file: write '@query.txt'"));
+  EXPECT_EQ(search(query + Strings{"a text", "query.txt"}).code, 2);
+  for (const char* text : {"@latin1.txt", "caf\xe9"}) {
+    const Outcome outcome = search(Strings{text} + flags);
+    EXPECT_EQ(outcome.code, 6) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("not UTF-8 at byte offset 3 (0xe9)"));
+  }
+  const Outcome twice = call({"search", "-", "-", "--model", "encoder"}, {.standard_input = "one line\n"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("standard input is read once"));
+}
+
 TEST_F(Search, RefusesInOneLine) {
   embed("v.npy");
   embed("v.jsonl");
@@ -212,8 +244,9 @@ TEST_F(Search, RefusesInOneLine) {
   } const cases[]{
       {{}, 2, "give --in"},
       {{"--in", "v.npy"}, 2, "give a text"},
-      {{"a", "--in", "v.npy"}, 2, "a text needs the --model"},
-      {{"a", "b"}, 2, "a text needs the --model"},
+      {{"encoder", "--in", "v.npy"}, 2, "'encoder' is the model, and there is no text to search for"},
+      {{"a", "b"}, 2, "give --in"},
+      {{"what runs", "b", "--in", "v.npy"}, 2, "the first word is the model, unless -m or --level names it"},
       {{"a", "b", "--in", "v.npy", "--model", "encoder"}, 2, "not both"},
       {{"a", "b", "--texts", "v.npy", "--model", "encoder"}, 2, "@FILE"},
       {{"a", "@none.txt", "--model", "encoder"}, 7, "none.txt"},

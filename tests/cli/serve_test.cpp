@@ -328,7 +328,7 @@ TEST(Serve, TakesDocumentedLines) {
   ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "model-name"}).code, 0);
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"model-name"},
-           {"model-name", "-h", "127.0.0.1"},
+           {"model-name", "--host", "127.0.0.1"},
            {"model-name", "-p", "0"},
            {"model-name", "--host", "0.0.0.0", "--workers", "4", "--provider", "cuda", "--no-verbose"}}) {
     Serving server(gpux, arguments);

@@ -54,6 +54,84 @@ TEST_F(Texts, AreClassifiedByRun) {
   EXPECT_EQ(raw.at("logits").at(0).size(), 3U);
 }
 
+TEST_F(Texts, ArePlainForRun) {
+  const std::string model = folder("classify-bert");
+  const auto told = [&](const std::vector<std::string>& words, const Surroundings& where = {}) {
+    std::vector<std::string> arguments{"run"};
+    arguments.insert(arguments.end(), words.begin(), words.end());
+    const Outcome outcome = gpux_.run(arguments, where);
+    EXPECT_EQ(outcome.code, 0) << testing::PrintToString(words) << outcome.err;
+    return Json::parse(outcome.out, nullptr, false);
+  };
+  const auto piped = [](const std::string& content) { return Surroundings{.standard_input = content}; };
+  const Json fox = run(model, Json{{"text", "a fox"}}), dog = run(model, Json{{"text", "the dog = [b]"}});
+  const std::string file = gpux_.folder().write("fox.txt", "a fox\n");
+
+  EXPECT_EQ(told({model, "a fox"}), fox);
+  EXPECT_EQ(told({"-m", model, "a fox"}), fox);
+  EXPECT_EQ(told({"a fox", "-m", model}), fox);
+  EXPECT_EQ(told({model, "-i", "a fox"}), fox);
+  EXPECT_EQ(told({model, "-i", "text=a fox"}), fox);
+  EXPECT_EQ(told({model, "-i", "text=\"a fox\""}), fox);
+  EXPECT_EQ(told({model, "-i", "text=[\"a fox\"]"}), fox);
+  EXPECT_EQ(told({model, "-i", "text=@" + file}), fox);
+  EXPECT_EQ(told({model, "@" + file}), fox);
+  EXPECT_EQ(told({model, R"({"text": "a fox"})"}), fox);
+  EXPECT_EQ(told({model}, piped("a fox\n")), fox);
+  EXPECT_EQ(told({model, "-"}, piped("\xef\xbb\xbf"
+                                     "a fox")),
+            fox);
+  EXPECT_EQ(told({model}, piped(R"({"text": "a fox"})")), fox);
+  // Neither an equals sign nor a bracket makes JSON or a name of a sentence.
+  EXPECT_EQ(told({model, "the dog = [b]"}), dog);
+  EXPECT_EQ(told({model, "-i", "the dog = [b]"}), dog);
+  EXPECT_EQ(told({model, "[b] the dog"}), run(model, Json{{"text", "[b] the dog"}}));
+  EXPECT_EQ(told({model, "[a, b]"}), run(model, Json{{"text", "[a, b]"}}));
+  EXPECT_EQ(told({model, R"([{"text": "a fox"}, {"text": "the dog = [b]"}])"}), Json::array({fox, dog}));
+  EXPECT_EQ(told({model, "a=b"}), run(model, Json{{"text", "a=b"}}));
+  // Several words are a list, and a word joins the inputs that are named.
+  EXPECT_EQ(told({model, "a fox", "the dog = [b]"}), Json::array({fox, dog}));
+  EXPECT_EQ(told({model, "a fox", "-i", "text_pair=a dog"}),
+            run(model, Json{{"text", "a fox"}, {"text_pair", "a dog"}}));
+  const std::string questions = folder("answers-distilbert");
+  EXPECT_EQ(told({questions, "who?", "-i", "context=the fox"}),
+            run(questions, Json{{"question", "who?"}, {"context", "the fox"}}));
+
+  struct {
+    std::vector<std::string> words;
+    int code;
+    const char* says;
+    const char* standard_input;
+  } const refused[]{
+      {{model, file}, 2, "is a file: write '@", nullptr},
+      {{model, "-i", "text=" + file}, 2, "is a file: write '@", nullptr},
+      {{model, "-i", "txt=hello"}, 6, "did you mean 'text'?", nullptr},
+      {{model, "caf\xe9"}, 6, "not UTF-8 at byte offset 3 (0xe9)", nullptr},
+      {{model}, 6, "standard input: not UTF-8 at byte offset 3 (0xe9)", "caf\xe9\n"},
+      {{model},
+       6,
+       "standard input: UTF-16 (little-endian) by its byte order mark",
+       "\xff\xfe"
+       "a"},
+      {{model}, 6, "'text' is missing", ""},
+      {{model}, 6, "standard input: it is a PNG picture, and the model is given none", "\x89PNG\r\n\x1a\n"},
+      {{model, "a", "b", "-i", "text_pair=c"}, 2, "several texts are a list", nullptr},
+      {{questions, "who?"}, 6, "'context' is missing", nullptr},
+      {{}, 2, "run: give the model, as the first word or with -m", nullptr},
+  };
+
+  for (const auto& each : refused) {
+    std::vector<std::string> arguments{"run"};
+    arguments.insert(arguments.end(), each.words.begin(), each.words.end());
+    Surroundings where;
+    if (each.standard_input != nullptr) where.standard_input = each.standard_input;
+    const Outcome outcome = gpux_.run(arguments, where);
+    EXPECT_EQ(outcome.code, each.code) << testing::PrintToString(each.words) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(each.says));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
 TEST_F(Texts, AreMeasuredAndVerified) {
   const std::string model = folder("classify-bert");
   for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
@@ -130,6 +208,16 @@ TEST_F(Texts, AreServedInEveryProtocol) {
 
   const Json own = server.json(post("/models/mood/predict", Json{{"text", {text, "b"}}}.dump()));
   EXPECT_EQ(own, run(folder("classify-bert"), Json{{"text", {text, "b"}}}));
+  // As it is, by its Content-Type.
+  const std::string raw_text = "{inputs} = " + text;
+  const auto plain = [](const std::string& content, const std::string& type) {
+    return post("/models/mood/predict", content, "Content-Type: " + type + "\r\n");
+  };
+  EXPECT_EQ(server.json(plain(raw_text, "text/plain")), run(folder("classify-bert"), Json{{"text", raw_text}}));
+  EXPECT_EQ(server.json(plain(raw_text, "text/plain; charset=utf-8")), server.json(plain(raw_text, "text/plain")));
+  EXPECT_THAT(server.json(plain("caf\xe9", "text/plain"), 400).dump(), HasSubstr("not UTF-8 at byte offset 3 (0xe9)"));
+  EXPECT_THAT(server.json(plain("a", "text/plain; charset=latin1"), 400).dump(), HasSubstr("text in UTF-8"));
+  EXPECT_THAT(server.json(post("/models/mood/predict", "{\"text\": \"caf\xe9\"}"), 400).dump(), HasSubstr("UTF-8"));
   // As text-embeddings-inference has it.
   const Json told = server.json(post("/models/mood/predict", Json{{"inputs", text}}.dump()));
   EXPECT_EQ(told.size(), 3U);
