@@ -18,10 +18,10 @@ PlacedWords place_words(const ModelArgument& argument, bool is_chosen_elsewhere)
 void add_words(CLI::App& command, const std::string& name, std::vector<std::string>& words,
                const std::string& description) {
   // Only an option that still misses some takes further words without taking them apart.
-  constexpr int never_enough = CLI::detail::expected_max_vector_size - 1;
+  constexpr int any_number = CLI::detail::expected_max_vector_size;
   command.add_option(name, words, description)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->expected(never_enough, never_enough)
+      ->expected(any_number - 1, any_number)
       ->allow_extra_args(false)
       ->option_text("...");
 }

@@ -55,6 +55,7 @@ TEST(Program, HelpsInEveryCommand) {
     const Outcome asked = gpux.run({command, "-h"});
     EXPECT_EQ(asked.code, 0) << command;
     EXPECT_THAT(asked.out, HasSubstr("-h,--help")) << command;
+    EXPECT_THAT(asked.out, testing::Not(HasSubstr("x)]"))) << "a number of words that nobody types";
     EXPECT_EQ(gpux.run({command, "--help"}).out, asked.out);
     EXPECT_EQ(gpux.run({"help", command}).out, asked.out);
   }
