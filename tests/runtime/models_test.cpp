@@ -40,6 +40,7 @@ std::vector<Answer> answers() {
   std::vector<float> ramp;
   for (int i = 0; i < 16; ++i) ramp.push_back(static_cast<float>(i) / 16);
   const Map animals{Tensor::of_strings({2}, {"dog", "eel"}), floats({2}, {2, 3})};
+  const Map column{animals.keys, floats({2, 1}, {2, 3})};  // a value declared as a tensor of one element
   return {
       {"add", {{"x", floats({1, 3}, {1, 2, 3})}}, {1, 3}, {2, 4, 6}},
       {"dynamic_unnamed", {{"x", floats({1, 2}, {1, -2})}}, {1, 2}, {1, 0}},
@@ -60,6 +61,7 @@ std::vector<Answer> answers() {
       {"branch", {{"x", floats({1}, {3})}, {"double", tensor<bool>({}, {false})}}, {1}, {1.5F}},
       {"local_function", {{"x", floats({2}, {1, 2})}}, {2}, {2, 5}},
       {"map_input", {{"x", animals}}, {1, 3}, {0, 2, 3}},
+      {"map_input", {{"x", column}}, {1, 3}, {0, 2, 3}},
       {"sequence_input", {{"x", sequence_of({floats({2}, {1, 2}), floats({1}, {3})})}}, {3}, {1, 2, 3}},
       {"optional_input", {{"x", floats({2}, {7, 8})}}, {2}, {7, 8}},
       {"optional_output", {{"x", floats({2}, {7, 8})}}, {2}, {7, 8}},
