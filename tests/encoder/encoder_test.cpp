@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -154,7 +153,7 @@ TEST(Encoder, RefusesAMaskOfOtherNumbers) {
   const Encoder encoder(small_model(Precision::fp32), kernels());
   Texts texts(1);
   texts.mask[2] = 2;
-  EXPECT_THROW((void)vectors_of(encoder, texts.batch(0, 1), 1), std::out_of_range);
+  EXPECT_THROW((void)vectors_of(encoder, texts.batch(0, 1), 1), InvalidBatch);
 }
 
 TEST(Encoder, RefusesWhatItsTablesHaveNot) {
@@ -165,14 +164,14 @@ TEST(Encoder, RefusesWhatItsTablesHaveNot) {
     encoder.run({1, length, ids.data(), nullptr, types.data()}, 1, one_after_the_other, {vectors.data(), nullptr});
   };
   EXPECT_NO_THROW(run(longest));
-  EXPECT_THROW(run(longest + 1), std::out_of_range);
+  EXPECT_THROW(run(longest + 1), InvalidBatch);
   for (const std::int64_t id : {std::int64_t{-1}, static_cast<std::int64_t>(vocabulary), INT64_MAX, INT64_MIN}) {
     ids[3] = id;
-    EXPECT_THROW(run(4), std::out_of_range) << id;
+    EXPECT_THROW(run(4), InvalidBatch) << id;
   }
   ids[3] = 1;
   types[0] = 2;
-  EXPECT_THROW(run(4), std::out_of_range);
+  EXPECT_THROW(run(4), InvalidBatch);
 }
 
 }  // namespace

@@ -55,6 +55,11 @@ std::vector<float> product(const Kernels& kernels, const Linear& linear, const s
   return out;
 }
 
+// Of 8 digits; what is cut off would be up to twice as much.
+float half_step_of_bfloat16(float value) {
+  return value == 0 ? 0 : std::ldexp(1.0F, std::ilogb(value) - 8);
+}
+
 class KernelsIn : public testing::TestWithParam<Precision> {};
 
 // The exact product is what bytes and halves stand for, added up in double.
@@ -119,6 +124,34 @@ TEST_P(KernelsIn, PutsMatricesBesideEachOtherAndTurnsThem) {
   const std::vector<float> rows = random.values(18, 1), bias = random.values(45, 1);
   EXPECT_EQ(product(reference(), Linear(GetParam(), plain, bias), rows, 3),
             product(reference(), Linear(GetParam(), other, bias), rows, 3));
+}
+
+// Rows with a single 1 are exact in every precision: each gives a row of the weights as they are kept, which is within
+// half a step of what they were. Cut off, a weight would be up to a whole step away, and always towards 0.
+TEST_P(KernelsIn, KeepsWeightsWithinHalfAStep) {
+  constexpr std::size_t inner = 64, columns = 96;
+  Random random;
+  const std::vector<float> weights = random.values(inner * columns, 0.1F);
+  const PlainWeights plain{weights.data(), inner, columns, false};
+  const Linear linear(GetParam(), std::span(&plain, 1), {});
+  std::vector<float> ones(inner * inner);
+  for (std::size_t i = 0; i < inner; ++i) ones[i * inner + i] = 1;
+  const std::vector<float> kept = product(reference(), linear, ones, inner);
+  double towards_zero = 0;
+  for (std::size_t column = 0; column < columns; ++column) {
+    float largest = 0;
+    for (std::size_t row = 0; row < inner; ++row)
+      largest = std::max(largest, std::abs(weights[row * columns + column]));
+    for (std::size_t row = 0; row < inner; ++row) {
+      const float exact = weights[row * columns + column], got = kept[row * linear.columns() + column];
+      const float step = GetParam() == Precision::fp32   ? 0
+                         : GetParam() == Precision::bf16 ? 2 * half_step_of_bfloat16(exact)
+                                                         : largest / 127;
+      ASSERT_LE(std::abs(got - exact), 0.5F * step + 2e-6F * largest) << row << " " << column;
+      if (step > 0) towards_zero += (std::abs(exact) - std::abs(got)) / step / (inner * columns);
+    }
+  }
+  EXPECT_LT(std::abs(towards_zero), 0.02);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, KernelsIn, testing::Values(Precision::fp32, Precision::bf16, Precision::int8));
@@ -220,7 +253,7 @@ TEST(Kernels, RoundRowsToTheNearest) {
     kernels->to_bytes(values.data(), values.size(), bytes.data(), scale, zero);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const float half = __builtin_bit_cast(float, static_cast<std::uint32_t>(halves[i]) << 16);
-      EXPECT_NEAR(half, values[i], std::abs(values[i]) / 256);
+      EXPECT_LE(std::abs(half - values[i]), half_step_of_bfloat16(values[i])) << values[i];
       EXPECT_NEAR(scale * static_cast<float>(bytes[i] - zero), values[i], scale * 0.51F);
     }
     const std::vector<float> zeros(64);

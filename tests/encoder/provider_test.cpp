@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <thread>
@@ -134,6 +135,165 @@ TEST_P(EveryFamily, HasTheSameBitsInAnyCompany) {
       const std::size_t stride = bytes.size() / prepared.size();
       EXPECT_TRUE(std::ranges::equal(own, bytes.subspan(i * stride, own.size()))) << texts[i];
     }
+  }
+}
+
+constexpr std::int64_t vocabulary = 1500, positions = 130;
+
+Tensor tensor_of(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& values) {
+  return Tensor::of<std::int64_t>(shape, values);
+}
+
+/// Ids, masks and types of `texts` x `length`, for the inputs that a model has.
+NamedValues random_inputs(const Runtime& runtime, std::int64_t texts, std::int64_t length, std::mt19937_64& random) {
+  const auto count = static_cast<std::size_t>(texts * length);
+  std::vector<std::int64_t> ids(count), mask(count), types(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    ids[i] = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(vocabulary));
+    types[i] = static_cast<std::int64_t>(random() % 2);
+  }
+  const bool has_none = random() % 4 == 0;
+  for (std::int64_t text = 0; text < texts && !has_none; ++text) {
+    const std::uint64_t kind = random() % 4;
+    const auto tokens = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(length + 1));
+    for (std::int64_t place = 0; place < length; ++place) {
+      const bool counts = kind == 0 || (kind == 1 && place < tokens) || (kind == 2 && random() % 2 == 0);
+      mask[static_cast<std::size_t>(text * length + place)] = counts ? 1 : 0;
+    }
+  }
+  NamedValues inputs;
+  for (const SignatureEntry& entry : runtime.info().signature.inputs) {
+    const auto& values = entry.name == "input_ids" ? ids : entry.name == "attention_mask" ? mask : types;
+    inputs.emplace_back(entry.name, tensor_of({texts, length}, values));
+  }
+  return inputs;
+}
+
+void expect_same(const NamedValues& got, const NamedValues& expected, double allowed) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t output = 0; output < got.size(); ++output) {
+    const Tensor &ours = *got[output].second.tensor(), &right = *expected[output].second.tensor();
+    ASSERT_EQ(ours.shape(), right.shape()) << got[output].first;
+    const auto values = ours.as<float>(), wanted = right.as<float>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (std::isnan(wanted[i])) {
+        ASSERT_TRUE(std::isnan(values[i])) << got[output].first << " " << i;
+      } else {
+        ASSERT_LE(std::abs(static_cast<double>(values[i]) - wanted[i]), allowed) << got[output].first << " " << i;
+      }
+    }
+  }
+}
+
+// Texts of which no token counts, no tokens, no texts, more texts than a chunk takes; all outputs, or one. Where no
+// token counts, a mask of -30000 leaves two digits of a score, whatever computes it.
+TEST_P(EveryFamily, AnswersBatchesOfAnySizeAndMaskAsTheCpuDoes) {
+  const fs::path folder = imported(GetParam());
+  const Runtime cpu = load(folder, "cpu");
+  for (const auto& [precision, allowed] :
+       std::vector<std::pair<std::string, double>>{{"fp32", 1e-2}, {"bf16", 0.1}, {"int8", 0.5}, {"int8-bf16", 0.5}}) {
+    SCOPED_TRACE(precision);
+    std::mt19937_64 random(20261123);
+    for (const std::size_t threads : {1, 2, 3}) {
+      LoadOptions options;
+      options.provider = "encoder";
+      options.precision = precision;
+      options.intra_threads = threads;
+      const Runtime encoder(folder / "model.onnx", options);
+      ASSERT_THAT(encoder.verdict().active, Contains("encoder"));
+      for (int run = 0; run < 40; ++run) {
+        const auto texts_count = static_cast<std::int64_t>(run == 0 ? 40 : random() % 6);
+        const auto length = static_cast<std::int64_t>(run == 1 ? 0 : random() % 20);
+        const NamedValues inputs = random_inputs(cpu, texts_count, length, random);
+        InferOptions wanted;
+        const auto& outputs = cpu.info().signature.outputs;
+        if (random() % 2 == 0) wanted.outputs = {outputs[random() % outputs.size()].name};
+        std::optional<NamedValues> expected;
+        try {
+          expected = cpu.infer(inputs, wanted);
+        } catch (const Error& error) {
+          ASSERT_EQ(error.code(), ErrorCode::invalid_input) << error.message();
+          ASSERT_EQ(texts_count * length, 0) << error.message();
+        }
+        SCOPED_TRACE(testing::Message() << texts_count << " x " << length);
+        if (expected) {
+          expect_same(encoder.infer(inputs, wanted), *expected, allowed);
+        } else {
+          // What the CPU cannot answer is refused, or answered: never a failure of the provider.
+          try {
+            (void)encoder.infer(inputs, wanted);
+          } catch (const Error& error) {
+            ASSERT_EQ(error.code(), ErrorCode::invalid_input) << error.message();
+          }
+        }
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// The caller's fault on the CPU is the caller's fault here.
+TEST_P(EveryFamily, RefusesInvalidInputsAsInvalidInputs) {
+  const fs::path folder = imported(GetParam());
+  const Runtime cpu = load(folder, "cpu"), encoder = load(folder, "encoder");
+
+  struct Case {
+    std::string input;
+    std::int64_t length, value;
+    std::string says;
+    bool is_refused_by_cpu;
+  };
+
+  for (const Case& one :
+       {Case{"input_ids", 5, vocabulary, "token id 1500 ", true},
+        Case{"input_ids", 5, -vocabulary - 1, "token id -1501 ", true}, Case{"input_ids", 5, -1, "token id -1 ", false},
+        Case{"attention_mask", 5, 2, "attention mask value 2 ", false},
+        Case{"attention_mask", 5, -1, "attention mask value -1 ", false},
+        Case{"token_type_ids", 5, 2, "token type 2 ", true},
+        Case{"input_ids", positions + 20, 7, "a text of 150 tokens ", true}}) {
+    SCOPED_TRACE(one.says);
+    NamedValues inputs;
+    bool has_input = false;
+    for (const SignatureEntry& entry : cpu.info().signature.inputs) {
+      std::vector<std::int64_t> values(static_cast<std::size_t>(one.length), entry.name == "input_ids" ? 7 : 1);
+      if (entry.name == one.input) values[3] = one.value;
+      has_input = has_input || entry.name == one.input;
+      inputs.emplace_back(entry.name, tensor_of({1, one.length}, values));
+    }
+    if (!has_input) continue;
+    const auto refusal_of = [&](const Runtime& runtime) -> std::optional<Error> {
+      try {
+        (void)runtime.infer(inputs);
+      } catch (const Error& error) {
+        return error;
+      }
+      return std::nullopt;
+    };
+    const std::optional<Error> ours = refusal_of(encoder), other = refusal_of(cpu);
+    ASSERT_TRUE(ours);
+    EXPECT_EQ(ours->code(), ErrorCode::invalid_input) << ours->message();
+    EXPECT_THAT(ours->message(), AllOf(HasSubstr(one.says), HasSubstr("accepted: ")));
+    EXPECT_EQ(other.has_value(), one.is_refused_by_cpu);
+    if (other) {
+      EXPECT_EQ(other->code(), ErrorCode::invalid_input) << other->message();
+    }
+  }
+}
+
+TEST_P(EveryFamily, RefusesAMaskOfAnotherShape) {
+  const fs::path folder = imported(GetParam());
+  const Runtime encoder = load(folder, "encoder");
+  NamedValues inputs;
+  for (const SignatureEntry& entry : encoder.info().signature.inputs) {
+    const std::int64_t texts_count = entry.name == "attention_mask" ? 1 : 2;
+    inputs.emplace_back(entry.name, tensor_of({texts_count, 4},
+                                              std::vector<std::int64_t>(static_cast<std::size_t>(4 * texts_count), 1)));
+  }
+  try {
+    (void)encoder.infer(inputs);
+    ADD_FAILURE() << "it ran";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input) << error.message();
   }
 }
 

@@ -1,6 +1,7 @@
 #include "recognizer.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,48 @@ TEST(Fields, AreSpreadAndReshapedLikeTensors) {
   EXPECT_FALSE(broadcast({texts}, {tokens}));
 }
 
+// texts * tokens rows of one element, and by row and token back again.
+TEST(Fields, AreFlattenedAndGatheredByRows) {
+  const Field mask = of_input("mask");
+  Node flatten = node_of("Flatten");
+  flatten.attributes["axis"].integers = {2};
+  const Field flat = *field_of(flatten, {&mask});
+  EXPECT_EQ(flat.shape, (Shape{{Size::Kind::rows, 0}, number_size(1)}));
+
+  const auto gathered_by = [&](const ExpressionPointer& length, std::size_t token_axis) {
+    const ExpressionPointer scaled = apply(Operation::multiply, Element::int64, {place(0), length});
+    const Field rows{{texts, number_size(1), number_size(1), tokens},
+                     Element::int64,
+                     apply(Operation::add, Element::int64, {place(token_axis), scaled})};
+    return *field_of(node_of("Gather"), {&flat, &rows});
+  };
+  const ExpressionPointer own = input_at("mask", {place(0), place(3)});
+  EXPECT_TRUE(same(*gathered_by(size_of_batch(tokens), 3).at, *own));
+  // Another stride, or a token of another axis, is another element.
+  EXPECT_FALSE(same(*gathered_by(size_of_batch(texts), 3).at, *own));
+  EXPECT_FALSE(same(*gathered_by(size_of_batch(tokens), 2).at, *own));
+
+  const Field all = field_of(Shape{number_size(-1)}), back = field_of(Shape{texts, number_size(1), tokens}),
+              turned = field_of(Shape{tokens, texts});
+  const Field row = *field_of(node_of("Reshape"), {&mask, &all});
+  EXPECT_EQ(row.shape, (Shape{{Size::Kind::rows, 0}}));
+  EXPECT_TRUE(same(*field_of(node_of("Reshape"), {&row, &back})->at, *input_at("mask", {place(0), place(2)})));
+  EXPECT_FALSE(same(*field_of(node_of("Reshape"), {&row, &turned})->at, *input_at("mask", {place(1), place(0)})));
+}
+
+TEST(Fields, AreClippedByInputsAndByAttributes) {
+  const Field two = scalar(2, Element::float32), five = scalar(5, Element::float32), nine = scalar(9, Element::float32);
+  EXPECT_EQ(scalar_of(*field_of(node_of("Clip"), {&two, &five, &nine})), 5.0);
+  EXPECT_EQ(scalar_of(*field_of(node_of("Clip"), {&nine, nullptr, &five})), 5.0);
+  Node old = node_of("Clip");
+  old.version = 6;
+  old.attributes["min"].number = 3;
+  old.attributes["max"].number = 7;
+  EXPECT_EQ(scalar_of(*field_of(old, {&two})), 3.0);
+  EXPECT_EQ(scalar_of(*field_of(old, {&five})), 5.0);
+  EXPECT_EQ(scalar_of(*field_of(old, {&nine})), 7.0);
+}
+
 class Masks : public testing::Test {
  protected:
   [[nodiscard]] Field additive(double hidden) const {
@@ -100,9 +143,32 @@ class Masks : public testing::Test {
 TEST_F(Masks, AreReadByWhatComesOfOneAndZero) {
   const auto mask = mask_of(additive(-10000), 4, 0, 3, reading_);
   ASSERT_TRUE(mask);
-  EXPECT_EQ(mask->input, "mask");
+  EXPECT_EQ(mask->source.input, "mask");
   EXPECT_EQ(mask->counted, 0);
   EXPECT_EQ(mask->hidden, -10000);
+}
+
+// 1 where an id is not the one given, by several operators.
+TEST_F(Masks, OfIdsAreReadByWhatComesOfEachId) {
+  reading_.ids = "ids";
+  reading_.vocabulary = 100;
+  const Field ids = of_input("ids");
+  const auto read = [&](const std::optional<Field>& field) {
+    return field ? mask_of(*field, 2, 0, 1, reading_) : std::nullopt;
+  };
+  const Field three = scalar(3, Element::int64), zero = scalar(0, Element::int64);
+  const Field is_three = *field_of(node_of("Equal"), {&ids, &three});
+  const auto without_three = read(field_of(node_of("Not"), {&is_three}));
+  ASSERT_TRUE(without_three);
+  EXPECT_EQ(without_three->source, (MaskSource{"ids", 3}));
+  EXPECT_EQ(without_three->counted, 1);
+  EXPECT_EQ(without_three->hidden, 0);
+  const auto without_zero = read(field_of(node_of("Greater"), {&ids, &zero}));
+  ASSERT_TRUE(without_zero);
+  EXPECT_EQ(without_zero->source, (MaskSource{"ids", 0}));
+  // More than one id, or the ids themselves, are no mask.
+  EXPECT_FALSE(read(field_of(node_of("Greater"), {&ids, &three})));
+  EXPECT_FALSE(read(ids));
 }
 
 TEST_F(Masks, OverQueriesAreNone) {

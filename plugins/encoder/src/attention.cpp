@@ -129,11 +129,11 @@ Meaning where(const Node& node, const Reading& reading) {
     if (!mask || scores->stage != Scores::Stage::raw) return unknown(node, "chooses among scores by something unknown");
     const bool keeps_counted = (mask->counted != 0) != is_second, keeps_hidden = (mask->hidden != 0) != is_second;
     if (keeps_counted && keeps_hidden) return *scores;
-    if (!keeps_counted || !(*value < largest_of_hidden) || scores->mask || mask->input.empty()) {
+    if (!keeps_counted || !(*value < largest_of_hidden) || scores->mask || mask->source.input.empty()) {
       return unknown(node, "does not hide scores as a mask over keys does");
     }
     Scores with = *scores;
-    with.mask = FoundMask{mask->input, {static_cast<float>(*value), true, false}, false};
+    with.mask = FoundMask{mask->source, {static_cast<float>(*value), true, false}, false};
     return with;
   }
   return Unknown{};
@@ -184,11 +184,11 @@ std::optional<Scores> with_added(const Scores& scores, const Field& added, const
     const Field field = seen_by_scores(term, reading, scores.heads);
     if (const auto mask = mask_of(field, 4, 0, 3, reading)) {
       if (mask->counted == 0 && mask->hidden == 0) continue;
-      if (mask->counted != 0 || !(mask->hidden < largest_of_hidden) || mask->input.empty()) {
+      if (mask->counted != 0 || !(mask->hidden < largest_of_hidden) || mask->source.input.empty()) {
         return refuse("adds a mask to scores that does not hide keys, and nothing else");
       }
       if (with.mask) return refuse("adds a second mask to scores");
-      with.mask = FoundMask{mask->input, {static_cast<float>(mask->hidden), false, false}, false};
+      with.mask = FoundMask{mask->source, {static_cast<float>(mask->hidden), false, false}, false};
       continue;
     }
     const bool is_relative = !contains(*term, [](const Expression& one) {

@@ -27,7 +27,7 @@ std::optional<Scores> with_padding(const Scores& scores, const std::string& name
   const auto mask = mask_of(*field, 2, 0, 1, reading);
   if (!mask || !(mask->counted > 0)) return std::nullopt;
   if (mask->hidden > 0) return scores;
-  with.mask = FoundMask{mask->input, {hidden, false, false}, false};
+  with.mask = FoundMask{mask->source, {hidden, false, false}, false};
   return with;
 }
 
@@ -185,7 +185,7 @@ Meaning onnx_attention(const Node& node, const Reading& reading) {
   const auto* context = std::get_if<Context>(&plain);
   if (context == nullptr || bits->hidden == 1) return plain;
   Context with = *context;
-  with.scores.mask = FoundMask{bits->input, none, false};
+  with.scores.mask = FoundMask{bits->source, none, false};
   return with;
 }
 

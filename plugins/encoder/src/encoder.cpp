@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
-#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "heads.h"
@@ -104,20 +105,8 @@ class Pass {
 
   void run(const Encoder::Results& results) {
     const std::size_t hidden = weights_.hidden;
-    std::size_t widest = 0;
-    for (const Layer& layer : weights_.layers) {
-      widest = std::max({widest, layer.query_key_value.columns(), layer.widen.columns()});
-    }
-    x_ = room_.x.of(rows_ * hidden);
-    wide_ = room_.wide.of(rows_ * widest);
-    mixed_ = room_.mixed.of(rows_ * hidden);
-    projected_ = room_.projected.of(rows_ * panels_of(hidden) * panel_columns);
-    const std::vector<Layer>& layers = weights_.layers;
-    Linear::Rows rows = make_rows(layers.front().query_key_value, x_, hidden, [&](std::size_t row) { embed(row); });
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      if (stopped_ != nullptr && *stopped_) throw Stopped();
-      rows = through(layers[i], rows, i + 1 < layers.size() ? &layers[i + 1] : nullptr);
-    }
+    // Texts without a token that counts may have no row at all.
+    if (rows_ > 0) through_layers();
     if (results.vectors != nullptr) {
       each(last_text_ - first_text_, [&](std::size_t first, std::size_t last) {
         for (std::size_t text = first_text_ + first; text < first_text_ + last; ++text) {
@@ -141,6 +130,24 @@ class Pass {
   }
 
  private:
+  void through_layers() {
+    const std::size_t hidden = weights_.hidden;
+    std::size_t widest = 0;
+    for (const Layer& layer : weights_.layers) {
+      widest = std::max({widest, layer.query_key_value.columns(), layer.widen.columns()});
+    }
+    x_ = room_.x.of(rows_ * hidden);
+    wide_ = room_.wide.of(rows_ * widest);
+    mixed_ = room_.mixed.of(rows_ * hidden);
+    projected_ = room_.projected.of(rows_ * panels_of(hidden) * panel_columns);
+    const std::vector<Layer>& layers = weights_.layers;
+    Linear::Rows rows = make_rows(layers.front().query_key_value, x_, hidden, [&](std::size_t row) { embed(row); });
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (stopped_ != nullptr && *stopped_) throw Stopped();
+      rows = through(layers[i], rows, i + 1 < layers.size() ? &layers[i + 1] : nullptr);
+    }
+  }
+
   /// Shares `count` things out to the members.
   template <typename Work>
   void each(std::size_t count, const Work& work) {
@@ -293,7 +300,7 @@ class Pass {
     const std::size_t hidden = weights_.hidden;
     const std::size_t first = packed_.starts[text] - first_row_, tokens = packed_.counted[text];
     std::fill(vector, vector + hidden, 0.0F);
-    if (tokens == 0 && is_no_number_without_tokens()) {
+    if (tokens == 0 && length_ > 0 && is_no_number_without_tokens()) {
       std::fill(vector, vector + hidden, std::numeric_limits<float>::quiet_NaN());
       return;
     }
@@ -336,8 +343,45 @@ class Pass {
   float *x_ = nullptr, *wide_ = nullptr, *mixed_ = nullptr, *projected_ = nullptr;
 };
 
-void require(bool holds, const char* what) {
-  if (!holds) throw std::out_of_range(what);
+/// Refuses the first of the values that is not below `end`, or negative.
+void require_below(std::span<const std::int64_t> values, std::size_t end, const char* what) {
+  const auto is_beyond = [end](std::int64_t value) { return static_cast<std::uint64_t>(value) >= end; };
+  const auto found = std::ranges::find_if(values, is_beyond);
+  if (found == values.end()) return;
+  throw InvalidBatch(std::string(what) + " " + std::to_string(*found) + " is not one of the model's; accepted: 0 to " +
+                     std::to_string(static_cast<std::int64_t>(end) - 1));
+}
+
+void require_length(std::size_t length, std::size_t longest) {
+  if (length <= longest) return;
+  throw InvalidBatch("a text of " + std::to_string(length) +
+                     " tokens is longer than the model's positions; accepted: up to " + std::to_string(longest));
+}
+
+// Of tokens that do not count as well: what is refused does not depend on which results are wanted.
+void require_valid(const Batch& batch, const Weights& weights, bool wants_first) {
+  const std::size_t count = batch.texts * batch.length;
+  const std::span<const std::int64_t> ids(batch.ids, count);
+  require_below(ids, weights.words.size() / weights.hidden, "token id");
+  if (batch.mask != nullptr) require_below({batch.mask, count}, 2, "attention mask value");
+  if (!weights.types.empty() && batch.types != nullptr) {
+    require_below({batch.types, count}, weights.types.size() / weights.hidden, "token type");
+  }
+  const std::size_t positions = weights.positions.size() / weights.hidden;
+  if (!weights.relative.empty()) require_length(batch.length, weights.relative_places);
+  if (!weights.padding) {
+    require_length(batch.length, positions);
+  } else if (batch.length >= positions) {
+    // Position 0 is that of padding, which does not count.
+    for (std::size_t text = 0; text < batch.texts; ++text) {
+      const auto padding = std::ranges::count(ids.subspan(text * batch.length, batch.length), *weights.padding);
+      require_length(batch.length - static_cast<std::size_t>(padding), positions - 1);
+    }
+  }
+  if (wants_first && batch.texts > 0 && batch.length == 0) {
+    throw InvalidBatch(
+        "texts without a token have no first one, whose vector the model takes; accepted: 1 token or more");
+  }
 }
 
 }  // namespace
@@ -354,39 +398,32 @@ Encoder::~Encoder() = default;
 
 void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
                   const std::atomic<bool>* stopped) const {
-  const auto is_bit = [](std::int64_t value) { return value == 0 || value == 1; };
-  require(given.mask == nullptr || std::all_of(given.mask, given.mask + given.texts * given.length, is_bit),
-          "a mask holds something else than 0 and 1");
-  Batch batch = given;
-  std::vector<std::int64_t> from_front;
-  if (weights_.mask_from_front && given.mask != nullptr) {
-    from_front.assign(given.mask, given.mask + given.texts * given.length);
-    for (std::size_t text = 0; text < given.texts; ++text) {
-      const auto first = from_front.begin() + static_cast<std::ptrdiff_t>(text * given.length);
-      std::sort(first, first + static_cast<std::ptrdiff_t>(given.length), std::greater<>());
-    }
-    batch.mask = from_front.data();
-  }
   const bool wants_first = results.vectors != nullptr && weights_.pooling == Pooling::cls;
+  require_valid(given, weights_, wants_first);
+  if (given.texts == 0) return;
+  Batch batch = given;
+  std::vector<std::int64_t> mask;
+  if (weights_.masked_id) {
+    mask.resize(given.texts * given.length);
+    const auto counts = [this](std::int64_t id) { return id == *weights_.masked_id ? 0 : 1; };
+    std::transform(given.ids, given.ids + mask.size(), mask.begin(), counts);
+    batch.mask = mask.data();
+  }
+  if (weights_.mask_from_front && batch.mask != nullptr) {
+    if (mask.empty()) mask.assign(batch.mask, batch.mask + batch.texts * batch.length);
+    for (std::size_t text = 0; text < batch.texts; ++text) {
+      const auto first = mask.begin() + static_cast<std::ptrdiff_t>(text * batch.length);
+      std::sort(first, first + static_cast<std::ptrdiff_t>(batch.length), std::greater<>());
+    }
+    batch.mask = mask.data();
+  }
   const Packed packed = pack(batch, weights_.padding,
                              results.hidden != nullptr ? Others::all
                              : wants_first             ? Others::first_of_text
                                                        : Others::none);
-  const auto below = [](const std::vector<std::int64_t>& values, std::size_t rows) {
-    const auto end = static_cast<std::int64_t>(rows);
-    return std::ranges::all_of(values, [end](std::int64_t value) { return value >= 0 && value < end; });
-  };
-  require(below(packed.ids, weights_.words.size() / weights_.hidden), "an id is beyond the vocabulary");
-  require(below(packed.positions, weights_.positions.size() / weights_.hidden),
-          "a text is longer than there are positions");
-  require(weights_.types.empty() || below(packed.types, weights_.types.size() / weights_.hidden),
-          "a token's type is beyond those there are");
-
-  require(weights_.relative.empty() || batch.length <= weights_.relative_places,
-          "a text is longer than there are places");
-
   const std::size_t rows = packed.ids.size();
-  const std::size_t chunks = std::min(batch.texts, std::max(threads, (rows + rows_of_a_chunk - 1) / rows_of_a_chunk));
+  const std::size_t chunks =
+      std::min(batch.texts, std::max({threads, std::size_t{1}, (rows + rows_of_a_chunk - 1) / rows_of_a_chunk}));
   // Fewer texts than threads: all of them share out each step.
   if (chunks < threads) {
     Team::run(threads, parallel_for, [&](Team& team) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "heads.h"
@@ -60,6 +61,8 @@ struct Weights {
   std::size_t relative_places = 0;
   Norm embedding_norm;
   HiddenKeys hidden_keys;
+  /// Where it is set, there is no mask: all tokens count but those of this id.
+  std::optional<std::int64_t> masked_id;
   bool mask_from_front = false;  ///< as many tokens count as the mask has, but the first ones
   std::vector<Layer> layers;
   Pooling pooling = Pooling::mean;
@@ -77,6 +80,12 @@ struct Batch {
 /// Somebody asked a run to end.
 struct Stopped {};
 
+/// A batch that this encoder does not accept: one line that names the value and what would be accepted.
+class InvalidBatch : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class Encoder {
  public:
   explicit Encoder(Weights weights, const Kernels& kernels);
@@ -86,13 +95,15 @@ class Encoder {
 
   /// What a run gives; null where it is not wanted.
   struct Results {
-    float* vectors = nullptr;  ///< [texts, hidden]; a mean over no token is of zeros
+    float* vectors = nullptr;  ///< [texts, hidden]; the mean over no token is 0
     float* hidden = nullptr;   ///< [texts, length, hidden], of the tokens that do not count, too
   };
 
   /// Several threads may call at once; the room that they need is kept for later calls.
   /// `threads`: how many parts are worth having. `stopped`, where it is not null, is looked at before each layer.
-  /// Throws std::out_of_range for ids that the tables do not have, and Stopped; the results are then of no use.
+  /// A batch may have no text, texts without a token, and texts of which no token counts. Throws InvalidBatch for ids,
+  /// types, mask values and lengths that the model does not have, of tokens that do not count as well, and for texts
+  /// without a first token where Pooling::cls takes it; throws Stopped. The results are then of no use.
   void run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
            const std::atomic<bool>* stopped = nullptr) const;
 

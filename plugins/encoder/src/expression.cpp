@@ -10,6 +10,8 @@
 namespace gpux_encoder {
 namespace {
 
+constexpr std::size_t most_elements_to_look_at = 4096;
+
 constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
 
 bool is_integer(Element element) {
@@ -84,6 +86,8 @@ double calculated(Operation operation, Element element, std::span<const double> 
       return std::floor(x[0]);
     case Operation::is_nan:
       return std::isnan(x[0]) ? 1 : 0;
+    case Operation::remainder:
+      return x[1] == 0 ? nothing : std::fmod(x[0], x[1]);
   }
   return nothing;
 }
@@ -113,6 +117,12 @@ bool is_at_least(const Expression& expression, double least) {
     case Expression::Kind::apply:
       return expression.operation == Operation::add && expression.arguments[1]->kind == Expression::Kind::number &&
              is_at_least(*expression.arguments[0], least - expression.arguments[1]->number);
+    case Expression::Kind::table: {
+      const Constant& table = *expression.constant;
+      bool is_so = is_integer(table.element) && table.count() <= most_elements_to_look_at;
+      for (std::size_t i = 0; i < table.count() && is_so; ++i) is_so = element_of(table, i) >= least;
+      return is_so;
+    }
     default:
       return false;
   }
@@ -121,6 +131,10 @@ bool is_at_least(const Expression& expression, double least) {
 ExpressionPointer finished(Expression made) {
   for (const ExpressionPointer& argument : made.arguments) made.parts += argument->parts;
   return std::make_shared<const Expression>(std::move(made));
+}
+
+bool is_row_of(const Expression& expression, const ExpressionPointer& length) {
+  return expression.kind == Expression::Kind::row && size_of(length) == expression.size;
 }
 
 // What follows without all arguments being known; null where nothing does.
@@ -156,7 +170,10 @@ ExpressionPointer shortened(Operation operation, Element element, std::vector<Ex
       return nullptr;
     }
     case Operation::divide:
+      if (is_integer(element) && is_row_of(*x[0], x[1])) return x[0]->arguments[0];
       return is_number(x[1], 1) ? x[0] : nullptr;
+    case Operation::remainder:
+      return is_row_of(*x[0], x[1]) ? x[0]->arguments[1] : nullptr;
     case Operation::equal:
       if (same(*x[0], *x[1])) return number(1, Element::boolean);
       if (x[1]->kind == Expression::Kind::number && is_at_least(*x[0], std::nextafter(x[1]->number, INFINITY))) {
@@ -269,6 +286,15 @@ ExpressionPointer count_up(ExpressionPointer counted, ExpressionPointer text, Ex
   return finished(std::move(made));
 }
 
+ExpressionPointer row_of(ExpressionPointer text, const Size& length, ExpressionPointer token) {
+  Expression made;
+  made.kind = Expression::Kind::row;
+  made.size = length;
+  made.element = Element::int64;
+  made.arguments = {std::move(text), std::move(token)};
+  return finished(std::move(made));
+}
+
 ExpressionPointer apply(Operation operation, Element element, std::vector<ExpressionPointer> arguments) {
   std::vector<double> known;
   for (const ExpressionPointer& one : arguments) {
@@ -332,6 +358,7 @@ ExpressionPointer substitute(const ExpressionPointer& expression, const std::vec
   ExpressionPointer made;
   if (from.kind == Expression::Kind::table) return table_at(*from.constant, std::move(arguments));
   if (from.kind == Expression::Kind::apply) return apply(from.operation, from.element, std::move(arguments));
+  if (from.kind == Expression::Kind::row) return row_of(arguments[0], from.size, arguments[1]);
   made = is_count ? count_up(arguments[0], arguments[1], arguments[2]) : input_at(from.name, std::move(arguments));
   const ExpressionPointer instead = replacement == nullptr ? nullptr : replacement(*made);
   return instead == nullptr ? made : instead;
@@ -343,6 +370,7 @@ double evaluate(const Expression& expression, const std::vector<double>& places,
     case Expression::Kind::number:
       return expression.number;
     case Expression::Kind::size:
+    case Expression::Kind::row:
       return nothing;
     case Expression::Kind::place:
       return expression.axis < places.size() ? places[expression.axis] : nothing;

@@ -40,6 +40,7 @@ enum class Operation : std::uint8_t {
   sigmoid,
   floor,
   is_nan,
+  remainder,  ///< of whole numbers that are not negative
 };
 
 /// A size: a number, or one of those that a batch brings with it.
@@ -62,6 +63,7 @@ struct Expression {
     table,  ///< an element of `constant`, at the arguments
     input,  ///< an element of the graph's input `name`, at the arguments
     count,  ///< the first argument, a function of the places 0 and 1, added up to the place (arguments 2 and 3)
+    row,    ///< argument 0 times `size`, plus argument 1, which is known to be below `size`
     apply,  ///< `operation` of the arguments
   };
   Kind kind = Kind::number;
@@ -84,6 +86,8 @@ ExpressionPointer place(std::size_t axis);
 ExpressionPointer input_at(std::string name, std::vector<ExpressionPointer> places);
 ExpressionPointer table_at(const Constant& constant, std::vector<ExpressionPointer> places);
 ExpressionPointer count_up(ExpressionPointer counted, ExpressionPointer text, ExpressionPointer place);
+/// text * length + token: a row of texts of `length` that are put one behind the other. `token` is below `length`.
+ExpressionPointer row_of(ExpressionPointer text, const Size& length, ExpressionPointer token);
 ExpressionPointer apply(Operation operation, Element element, std::vector<ExpressionPointer> arguments);
 
 [[nodiscard]] std::optional<double> number_of(const ExpressionPointer& expression);

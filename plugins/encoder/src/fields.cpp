@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace gpux_encoder {
@@ -13,6 +14,7 @@ namespace {
 using Inputs = std::vector<const Field*>;
 
 constexpr std::int64_t most_elements_of_a_list = 64;
+constexpr std::size_t most_elements_of_a_table = std::size_t{1} << 16;
 
 // Graphs that are no encoders may reckon with shapes at any length.
 constexpr std::size_t most_parts = 2000;
@@ -131,15 +133,128 @@ std::optional<Field> cast(const Node& node, const Inputs& inputs) {
   return spread(Operation::cast, *element, inputs);
 }
 
-std::optional<Field> clip(const Node& /*node*/, const Inputs& inputs) {
+// Bounds are inputs, or attributes before version 11.
+std::optional<Field> clip(const Node& node, const Inputs& inputs) {
+  struct Bound {
+    std::size_t index;
+    const char* name;
+    Operation operation;
+  };
+
   std::optional<Field> all = *inputs[0];
-  for (const std::size_t index : {std::size_t{1}, std::size_t{2}}) {
-    const Field* bound = input(inputs, index);
-    if (bound == nullptr || !all) continue;
+  for (const Bound& bound : {Bound{1, "min", Operation::greatest}, Bound{2, "max", Operation::least}}) {
+    const auto attribute = node.attributes.find(bound.name);
+    std::optional<Field> value;
+    if (const Field* given = input(inputs, bound.index)) value = *given;
+    if (attribute != node.attributes.end()) {
+      value = Field{{}, Element::float32, number(static_cast<double>(attribute->second.number), Element::float32)};
+    }
+    if (!value || !all) continue;
     const Field so_far = *all;
-    all = spread(index == 1 ? Operation::greatest : Operation::least, so_far.element, {&so_far, bound});
+    all = spread(bound.operation, so_far.element, {&so_far, &*value});
   }
   return all;
+}
+
+std::optional<Size> product_of(const Size& a, const Size& b) {
+  return size_of(apply(Operation::multiply, Element::int64, {size_of_batch(a), size_of_batch(b)}));
+}
+
+std::optional<Size> quotient_of(const Size& product, const Size& factor) {
+  using Kind = Size::Kind;
+  if (product == factor) return number_size(1);
+  if (product.kind == Kind::rows && factor.kind == Kind::sequence) return Size{Kind::batch, 0};
+  if (product.kind == Kind::rows && factor.kind == Kind::batch) return Size{Kind::sequence, 0};
+  const bool divides = product.kind == Kind::number && factor.kind == Kind::number && factor.number > 0 &&
+                       product.number % factor.number == 0;
+  return divides ? std::optional(number_size(product.number / factor.number)) : std::nullopt;
+}
+
+// A place along an axis of `inner` times something, as the places along the two axes that it was made of.
+std::pair<ExpressionPointer, ExpressionPointer> parted(const ExpressionPointer& at, const Size& inner) {
+  return {apply(Operation::divide, Element::int64, {at, size_of_batch(inner)}),
+          apply(Operation::remainder, Element::int64, {at, size_of_batch(inner)})};
+}
+
+// Exporters of fixed sizes calculate indices and keep a table of them: where each is its place along one axis of
+// `shape`, or its row over two, that is what stands there.
+ExpressionPointer without_table(const ExpressionPointer& index, const Shape& shape) {
+  if (index->kind != Expression::Kind::table || index->element == Element::float32) return index;
+  const Constant& table = *index->constant;
+  std::vector<std::size_t> axes;  // of the table that run
+  for (std::size_t axis = 0; axis < table.shape.size(); ++axis) {
+    const Expression& at = *index->arguments[axis];
+    if (at.kind == Expression::Kind::number) continue;
+    const bool is_whole_axis = at.kind == Expression::Kind::place && at.axis < shape.size() &&
+                               shape[at.axis] == number_size(table.shape[axis]);
+    if (!is_whole_axis || axes.size() == 2) return index;
+    axes.push_back(axis);
+  }
+  if (axes.empty() || table.count() > most_elements_of_a_table) return index;
+  const auto size = [&](std::size_t which) { return which < axes.size() ? table.shape[axes[which]] : 1; };
+  bool is_first = true, is_second = axes.size() == 2, is_row = is_second;
+  std::vector<double> places(shape.size());
+  for (std::int64_t first = 0; first < size(0); ++first) {
+    for (std::int64_t second = 0; second < size(1); ++second) {
+      places[index->arguments[axes[0]]->axis] = static_cast<double>(first);
+      if (axes.size() == 2) places[index->arguments[axes[1]]->axis] = static_cast<double>(second);
+      const double value = evaluate(*index, places);
+      is_first = is_first && value == static_cast<double>(first);
+      is_second = is_second && value == static_cast<double>(second);
+      is_row = is_row && value == static_cast<double>(first * size(1) + second);
+    }
+  }
+  if (is_first) return index->arguments[axes[0]];
+  if (is_second) return index->arguments[axes[1]];
+  return is_row ? row_of(index->arguments[axes[0]], number_size(size(1)), index->arguments[axes[1]]) : index;
+}
+
+// place * length + place, where the second runs along an axis of that length in `shape`: a row.
+ExpressionPointer as_row(const ExpressionPointer& index, const Shape& shape) {
+  if (!index->is(Operation::add)) return without_table(index, shape);
+  for (const bool is_turned : {false, true}) {
+    const ExpressionPointer& scaled = index->arguments[is_turned ? 1 : 0];
+    const ExpressionPointer token = without_table(index->arguments[is_turned ? 0 : 1], shape);
+    if (!scaled->is(Operation::multiply) || token->kind != Expression::Kind::place || token->axis >= shape.size()) {
+      continue;
+    }
+    const Size& length = shape[token->axis];
+    for (const bool is_first : {false, true}) {
+      const ExpressionPointer text = without_table(scaled->arguments[is_first ? 1 : 0], shape);
+      if (text->kind == Expression::Kind::place && size_of(scaled->arguments[is_first ? 0 : 1]) == length) {
+        return row_of(text, length, token);
+      }
+    }
+  }
+  return index;
+}
+
+// Two axes: what is in front of `axis`, and the rest.
+std::optional<Field> flatten(const Node& node, const Inputs& inputs) {
+  const Field& data = *inputs[0];
+  const auto rank = static_cast<std::int64_t>(data.shape.size());
+  const std::int64_t given = integer(node, "axis", 1), axis = given < 0 ? given + rank : given;
+  if (axis < 0 || axis > rank) return std::nullopt;
+  Field made{{number_size(1), number_size(1)}, data.element, nullptr};
+  std::vector<ExpressionPointer> of_data(data.shape.size(), number(0, Element::int64));
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    std::vector<std::size_t> axes;
+    for (std::int64_t i = side == 0 ? 0 : axis; i < (side == 0 ? axis : rank); ++i) {
+      if (!is_one(data.shape[static_cast<std::size_t>(i)])) axes.push_back(static_cast<std::size_t>(i));
+    }
+    if (axes.empty()) continue;
+    if (axes.size() == 1) {
+      made.shape[side] = data.shape[axes[0]];
+      of_data[axes[0]] = place(side);
+      continue;
+    }
+    const auto size = product_of(data.shape[axes[0]], data.shape[axes[1]]);
+    if (axes.size() > 2 || !size) return std::nullopt;
+    made.shape[side] = *size;
+    std::tie(of_data[axes[0]], of_data[axes[1]]) = parted(place(side), data.shape[axes[1]]);
+  }
+  made.at = substitute(data.at, of_data);
+  return made;
 }
 
 std::optional<Field> gather(const Node& node, const Inputs& inputs) {
@@ -158,6 +273,7 @@ std::optional<Field> gather(const Node& node, const Inputs& inputs) {
     if (data.shape[before].kind != Size::Kind::number) return std::nullopt;
     index = number(*known + static_cast<double>(data.shape[before].number), Element::int64);
   }
+  index = as_row(index, made.shape);
   std::vector<ExpressionPointer> of_data;
   for (std::size_t i = 0; i < data.shape.size(); ++i) {
     of_data.push_back(i < before ? place(i) : i == before ? index : place(i - 1 + taken));
@@ -183,13 +299,14 @@ std::optional<Field> gather_places(const Node& node, const Inputs& inputs) {
     return std::nullopt;
   }
   const std::size_t rank = indices.shape.size() - 1;
+  const Shape made(indices.shape.begin(), indices.shape.end() - 1);
   std::vector<ExpressionPointer> of_data;
   for (std::size_t i = 0; i < data.shape.size(); ++i) {
     std::vector<ExpressionPointer> of_indices = places_of(rank);
     of_indices.push_back(number(static_cast<double>(i), Element::int64));
-    of_data.push_back(substitute(indices.at, of_indices));
+    of_data.push_back(without_table(substitute(indices.at, of_indices), made));
   }
-  return Field{{indices.shape.begin(), indices.shape.end() - 1}, data.element, substitute(data.at, of_data)};
+  return Field{made, data.element, substitute(data.at, of_data)};
 }
 
 // Where a cut of an axis begins and how many it takes. The front of a longer axis of numbers, up to a size of the
@@ -351,44 +468,59 @@ std::optional<Field> expand(const Node& /*node*/, const Inputs& inputs) {
   return Field{*shape, inputs[0]->element, seen_from(*inputs[0], shape->size())};
 }
 
-// Only axes of size 1 come or go.
+// Axes of size 1 come and go; two others become one, or one becomes two.
 std::optional<Field> reshape(const Node& node, const Inputs& inputs) {
   if (inputs.size() != 2 || inputs[1] == nullptr) return std::nullopt;
   const Field& data = *inputs[0];
   auto wanted = sizes_of(*inputs[1]);
   if (!wanted) return std::nullopt;
-  std::vector<bool> dropped;
-  Shape kept;
-  std::vector<std::size_t> old_axes;
+  std::vector<std::size_t> old_axes, new_axes;
   for (std::size_t axis = 0; axis < data.shape.size(); ++axis) {
-    if (is_one(data.shape[axis])) continue;
-    kept.push_back(data.shape[axis]);
-    old_axes.push_back(axis);
+    if (!is_one(data.shape[axis])) old_axes.push_back(axis);
   }
   const bool zero_copies = integer(node, "allowzero", 0) == 0;
-  std::vector<ExpressionPointer> of_data(data.shape.size(), number(0, Element::int64));
-  std::size_t next = 0;
+  std::optional<std::size_t> rest;
   for (std::size_t axis = 0; axis < wanted->size(); ++axis) {
     Size& size = (*wanted)[axis];
     if (zero_copies && size == number_size(0)) {
       if (axis >= data.shape.size()) return std::nullopt;
       size = data.shape[axis];
     }
-    if (is_one(size)) continue;
     if (size == number_size(-1)) {
-      // What is left: one axis, or none.
-      std::size_t known = 0;
-      for (std::size_t other = 0; other < wanted->size(); ++other) {
-        if (other != axis && !is_one((*wanted)[other])) ++known;
-      }
-      if (known > kept.size() || kept.size() - known > 1) return std::nullopt;
-      size = kept.size() == known ? number_size(1) : kept[next];
-      if (is_one(size)) continue;
+      if (rest) return std::nullopt;
+      rest = axis;
     }
-    if (next >= kept.size() || kept[next] != size) return std::nullopt;
-    of_data[old_axes[next++]] = place(axis);
+    if (!is_one(size)) new_axes.push_back(axis);
   }
-  if (next != kept.size()) return std::nullopt;
+  const auto old_size = [&](std::size_t i) { return data.shape[old_axes[i]]; };
+  const auto new_size = [&](std::size_t i) -> Size& { return (*wanted)[new_axes[i]]; };
+  if (rest) {
+    // Of the sizes that are told, as many axes lie in front of it and behind it.
+    const auto before = static_cast<std::size_t>(std::ranges::find(new_axes, *rest) - new_axes.begin());
+    const std::size_t told = new_axes.size() - 1;
+    std::optional<Size> size;
+    if (told == old_axes.size()) size = number_size(1);
+    if (told + 1 == old_axes.size()) size = old_size(before);
+    if (told == 0 && old_axes.size() == 2) size = product_of(old_size(0), old_size(1));
+    if (told == 1 && old_axes.size() == 1) size = quotient_of(old_size(0), new_size(before == 0 ? 1 : 0));
+    if (!size) return std::nullopt;
+    (*wanted)[*rest] = *size;
+    if (is_one(*size)) new_axes.erase(new_axes.begin() + static_cast<std::ptrdiff_t>(before));
+  }
+  std::vector<ExpressionPointer> of_data(data.shape.size(), number(0, Element::int64));
+  if (old_axes.size() == 2 && new_axes.size() == 1) {
+    if (product_of(old_size(0), old_size(1)) != new_size(0)) return std::nullopt;
+    std::tie(of_data[old_axes[0]], of_data[old_axes[1]]) = parted(place(new_axes[0]), old_size(1));
+  } else if (old_axes.size() == 1 && new_axes.size() == 2) {
+    if (product_of(new_size(0), new_size(1)) != old_size(0)) return std::nullopt;
+    of_data[old_axes[0]] = row_of(place(new_axes[0]), new_size(1), place(new_axes[1]));
+  } else {
+    if (old_axes.size() != new_axes.size()) return std::nullopt;
+    for (std::size_t i = 0; i < old_axes.size(); ++i) {
+      if (old_size(i) != new_size(i)) return std::nullopt;
+      of_data[old_axes[i]] = place(new_axes[i]);
+    }
+  }
   return Field{*wanted, data.element, substitute(data.at, of_data)};
 }
 
@@ -545,6 +677,7 @@ std::optional<Field> field_of(const Node& node, const std::vector<const Field*>&
                                                           {"Transpose", transpose},
                                                           {"Expand", expand},
                                                           {"Reshape", reshape},
+                                                          {"Flatten", flatten},
                                                           {"ConstantOfShape", same_everywhere},
                                                           {"Range", range},
                                                           {"CumSum", cumulate},

@@ -22,7 +22,7 @@ constexpr std::size_t float_depth = 1, half_depth = 2, byte_depth = 4;
 struct FloatProduct {
   const float* rows;
   std::size_t row_stride;  ///< of `rows`, in elements
-  std::size_t row_count;
+  std::size_t row_count;   ///< may be 0
   std::size_t inner;
   const float* weights;  ///< packed
   const float* bias;     ///< as many as the panels have columns, or null

@@ -93,7 +93,7 @@ struct NormStep {
 /// Hidden states of which those that the mask leaves out are 0.
 struct Masked {
   std::size_t hidden = 0;
-  std::string mask;
+  MaskSource mask;
 };
 
 struct Pooled {
@@ -101,12 +101,12 @@ struct Pooled {
   std::string order = "bw";  ///< 1: an axis of size 1
   Pooling pooling = Pooling::mean;
   std::size_t hidden = 0;  ///< whose rows they are
-  std::string mask;        ///< of a mean
+  MaskSource mask;         ///< of a mean
 };
 
 /// How many tokens of each text the mask lets count.
 struct TokenCount {
-  std::string mask;
+  MaskSource mask;
   std::string order;        ///< "b", "b1", "bw", …
   bool is_guarded = false;  ///< never 0
   std::int64_t width = 1;   ///< of w

@@ -94,6 +94,8 @@ Meaning normalized(const Node& node, const Meaning& before, const std::string& g
     found.embeddings = *embeddings;
     found.embedding_norm = norm;
     reading.width = embeddings->words.width();
+    reading.ids = embeddings->ids;
+    reading.vocabulary = embeddings->words.rows->count() / reading.width;
     return Hidden{0, "bsw"};
   }
   const auto* sum = std::get_if<Sum>(&before);
@@ -175,15 +177,16 @@ Meaning with_embeddings(const Node& node, Reading& reading, Found& found) {
     sum = sum ? sum_of(*sum, *taken) : taken;
     if (!sum) return unknown(node, "adds rows that do not fit");
   }
+  if (!sum) return Unknown{};
+  Meaning rows = normalized(node, *sum, node.inputs[5], node.inputs[6], epsilon_of(node, 1e-12F), reading, found);
   if (const Field* mask = field(7); mask != nullptr && node.outputs.size() > 1 && mask->shape.size() == 2) {
     const auto bits = mask_of(*mask, 2, 0, 1, reading);
     const bool fits = mask->shape == Shape{reading.texts, reading.tokens};
     if (fits && bits && bits->counted == 1 && bits->hidden == 0) {
-      reading.is(node.outputs[1], TokenCount{bits->input, "b", false});
+      reading.is(node.outputs[1], TokenCount{bits->source, "b", false});
     }
   }
-  if (!sum) return Unknown{};
-  return normalized(node, *sum, node.inputs[5], node.inputs[6], epsilon_of(node, 1e-12F), reading, found);
+  return rows;
 }
 
 // (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, step by step.

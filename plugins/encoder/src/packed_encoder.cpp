@@ -47,7 +47,7 @@ namespace {
 template <typename Some, typename Type>
 concept Is = std::same_as<std::remove_const_t<Some>, Type>;
 
-constexpr std::string_view magic = "gpux encoder, 1\n";
+constexpr std::string_view magic = "gpux encoder, 2\n";
 constexpr std::size_t alignment = 64;
 // Of those that write() never exceeds, so that a damaged file does not take all memory.
 constexpr std::size_t most_layers = 4096;
@@ -193,6 +193,7 @@ void visit(Archive& archive, SomeWeights& weights) {
   archive(weights.hidden_keys.score);
   archive(weights.hidden_keys.replaces);
   archive(weights.hidden_keys.nothing_if_all);
+  visit(archive, weights.masked_id);
   archive(weights.mask_from_front);
   const std::size_t layers = layer_count(archive, weights.layers);
   for (std::size_t i = 0; i < layers; ++i) visit(archive, weights.layers[i]);
@@ -237,6 +238,7 @@ bool is_whole(const Weights& weights, Precision precision) {
   if (!has_rows(weights.words) || !has_rows(weights.positions) || !has_rows(weights.types)) return false;
   if (weights.relative.size() != heads * places * places || weights.pooling > Pooling::mean) return false;
   std::size_t layers_behind = weights.layers.size();
+  if (layers_behind == 0) return false;
   return is_whole(weights.embedding_norm, hidden) && std::ranges::all_of(weights.layers, [&](const Layer& layer) {
            return is_whole(layer, layer_precision(precision, --layers_behind), hidden);
          });

@@ -17,12 +17,12 @@ bool is_axis(const std::optional<std::vector<std::int64_t>>& axes, std::int64_t 
 }
 
 // The input that a field is, as 1 and 0, for the texts and tokens of its first two axes and all of the third.
-std::optional<std::string> bits_of(const Field& field, const Reading& reading) {
+std::optional<MaskSource> bits_of(const Field& field, const Reading& reading) {
   const std::size_t rank = field.shape.size();
   if (rank < 2 || rank > 3 || field.shape[0] != reading.texts || field.shape[1] != reading.tokens) return std::nullopt;
   const auto mask = mask_of(field, rank, 0, 1, reading);
   if (!mask || mask->counted != 1 || mask->hidden != 0) return std::nullopt;
-  return mask->input;
+  return mask->source;
 }
 
 bool is_width_or_one(const Size& size, const Reading& reading) {
@@ -80,7 +80,7 @@ Meaning sum_by_product(const Node& node, const Reading& reading) {
   }
   const auto mask = mask_of(*field, 3, 0, 2, reading);
   if (!mask || mask->counted != 1 || mask->hidden != 0) return unknown(node, "adds rows up by what is no mask");
-  return Pooled{State::summed, "b1w", Pooling::mean, hidden->index, mask->input};
+  return Pooled{State::summed, "b1w", Pooling::mean, hidden->index, mask->source};
 }
 
 Meaning masked_rows(const Node& node, const Reading& reading) {

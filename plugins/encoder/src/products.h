@@ -281,6 +281,7 @@ void product_of(const typename Kind::Product& product) noexcept {
   static constexpr auto tiles = tiles_of<Kind>(std::make_index_sequence<Kind::most_rows>());
   constexpr std::size_t columns = 2 * Kind::Vectors::lanes, size = sizeof *product.weights;
   const std::size_t count = (product.row_count + Kind::most_rows - 1) / Kind::most_rows;
+  if (count == 0) return;
   // The next panel is fetched while this one is multiplied, a part of it in each tile.
   const std::size_t parts = count * panel_columns / columns, panel_bytes = product.inner * panel_columns * size;
   const std::size_t ahead_step = (Kind::depth * panel_columns * size + parts - 1) / parts;

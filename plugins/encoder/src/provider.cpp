@@ -273,13 +273,13 @@ class FusedEncoder : public OrtNodeComputeInfo {
     const Ort::KernelContext kernel(context);
     const Ort::ConstValue ids = kernel.GetInput(ids_);
     const std::vector<std::int64_t> shape = ids.GetTensorTypeAndShapeInfo().GetShape();
+    if (shape.size() != 2) throw InvalidBatch("token ids are not of two axes; accepted: [texts, tokens]");
     std::array<std::vector<std::int64_t>, 3> widened;
     const auto beside = [&](const std::optional<std::size_t>& input, std::size_t which) -> const std::int64_t* {
       if (!input) return nullptr;
       const Ort::ConstValue value = kernel.GetInput(*input);
       if (value.GetTensorTypeAndShapeInfo().GetShape() != shape) {
-        throw Ort::Exception(std::string(provider_name) + ": ids, mask and types have different sizes",
-                             ORT_INVALID_ARGUMENT);
+        throw InvalidBatch("token ids, attention mask and token types have different shapes; accepted: one shape");
       }
       return whole_numbers(value, widened[which]);
     };
@@ -449,7 +449,9 @@ OrtNodeComputeInfo* Provider::fuse(const OrtGraph* graph, const OrtNode* fused_n
     std::string reason;
     const std::optional<Found> found = recognize(read, reason);
     if (!found) throw Ort::Exception("what was claimed as an encoder is none: " + reason, ORT_EP_FAIL);
-    values = {found->embeddings.ids, found->mask.input, found->embeddings.types, found->vectors, found->hidden};
+    const MaskSource& mask = found->mask.source;
+    values = {found->embeddings.ids, mask.masked_id ? "" : mask.input, found->embeddings.types, found->vectors,
+              found->hidden};
     packed.precision = precision_.value_or(Precision::fp32);
     packed.digest = SharedEncoders::digest_of(read, packed.precision);
     encoder = shared([&] { return std::make_unique<Encoder>(weights_of(*found, packed.precision), kernels()); });

@@ -1,14 +1,24 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "meaning.h"
 
 namespace gpux_encoder {
+
+/// What is added to scores, or said of them, as a mask over keys: its source, and what comes of tokens that count and
+/// of others.
+struct ReadMask {
+  MaskSource source;  ///< its input is empty where it depends on nothing
+  double counted = 0, hidden = 0;
+};
 
 /// What is known of a graph so far, while its nodes are read one after the other.
 class Reading {
@@ -52,7 +62,15 @@ class Reading {
 
   /// Sizes of the batch, as the inputs have them.
   Size texts{Size::Kind::batch, 0}, tokens{Size::Kind::sequence, 0};
-  std::size_t width = 0;  ///< of the encoder, once it is known
+  std::size_t width = 0;  ///< of the encoder, once it is known, as are the next two
+  std::string ids;
+  std::size_t vocabulary = 0;
+
+  /// Inputs that masks were made of before the ids were known.
+  mutable std::set<std::string, std::less<>> masks_before_ids;
+
+  /// What masks that depend on the ids alone come to, so that each is calculated for all ids once.
+  mutable std::vector<std::pair<ExpressionPointer, std::optional<ReadMask>>> masks_of_ids;
 
  private:
   const Graph& graph_;
@@ -70,12 +88,6 @@ Meaning read_pooling(const Node& node, const Reading& reading);
 
 /// A sum of rows of tables as embeddings; `why` says what it is not.
 std::optional<FoundEmbeddings> embeddings_of(const Field& field, const Reading& reading, std::string& why);
-
-/// What is added to scores, or said of them, as a mask over keys: the input's name and what comes of 1 and 0.
-struct ReadMask {
-  std::string input;  ///< empty: it depends on nothing
-  double counted = 0, hidden = 0;
-};
 
 /// `key_axis`: of the field seen from `rank` axes; `text_axis` is where the texts are.
 std::optional<ReadMask> mask_of(const Field& field, std::size_t rank, std::size_t text_axis, std::size_t key_axis,

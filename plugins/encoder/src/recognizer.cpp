@@ -20,7 +20,12 @@ struct End {
 
 class Recognizer {
  public:
-  Recognizer(const Graph& graph, std::string& reason) : graph_(graph), reading_(graph), reason_(reason) {}
+  /// The ids and how many there are, where they are known.
+  Recognizer(const Graph& graph, std::string& reason, std::string ids = {}, std::size_t vocabulary = 0)
+      : graph_(graph), reading_(graph), reason_(reason) {
+    reading_.ids = std::move(ids);
+    reading_.vocabulary = vocabulary;
+  }
 
   std::optional<Found> run() {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -29,6 +34,11 @@ class Recognizer {
     }
     return conclude();
   }
+
+  /// Masks were made of the ids ahead of the embeddings, which tell that they are the ids.
+  [[nodiscard]] bool knew_ids_too_late() const { return reading_.masks_before_ids.contains(reading_.ids); }
+
+  [[nodiscard]] const Reading& reading() const noexcept { return reading_; }
 
  private:
   void read(const Node& node) {
@@ -132,6 +142,12 @@ class Recognizer {
       return fail("understanding ends in layer " + std::to_string(found_.layers.empty() ? 1 : found_.layers.size()) +
                   ": " + (first_at_rows_.empty() ? "the graph ends" : first_at_rows_));
     }
+    if (const MaskSource& mask = found_.mask.source; !mask.input.empty() && !mask.masked_id) {
+      // Their values are others than 0 and 1.
+      if (mask.input == found_.embeddings.ids)
+        return fail("the mask is made of the ids in a way that is not understood");
+      if (mask.input == found_.embeddings.types) return fail("the mask is made of the tokens' types");
+    }
     std::string why;
     for (const End& end : ends()) {
       Found found = found_;
@@ -164,7 +180,7 @@ class Recognizer {
         const auto* pooled = reading_.as<Pooled>(output);
         if (pooled == nullptr || pooled->order != "bw" || pooled->hidden != last) continue;
         const bool is_mean = pooled->pooling == Pooling::mean;
-        if (is_mean && (pooled->mask != found_.mask.input || found_.mask.from_front)) continue;
+        if (is_mean && (pooled->mask != found_.mask.source || found_.mask.from_front)) continue;
         if (pooled->state == Pooled::State::normalized) normalized.push_back({output, {}, pooled->pooling, true});
         if (pooled->state == Pooled::State::vector) vectors.push_back({output, {}, pooled->pooling, false});
       }
@@ -222,7 +238,10 @@ class Recognizer {
 }  // namespace
 
 std::optional<Found> recognize(const Graph& graph, std::string& reason) {
-  return Recognizer(graph, reason).run();
+  Recognizer first(graph, reason);
+  std::optional<Found> found = first.run();
+  if (!first.knew_ids_too_late()) return found;
+  return Recognizer(graph, reason, first.reading().ids, first.reading().vocabulary).run();
 }
 
 }  // namespace gpux_encoder

@@ -27,9 +27,17 @@ struct FoundLinear {
   [[nodiscard]] std::size_t inner() const { return static_cast<std::size_t>(weights->shape[transposed ? 1 : 0]); }
 };
 
+/// Which tokens count.
+struct MaskSource {
+  std::string input;                      ///< 1 where a token counts, else 0; empty: all count
+  std::optional<std::int64_t> masked_id;  ///< set where `input` is the ids: all count but this one
+
+  bool operator==(const MaskSource&) const = default;
+};
+
 /// How a mask keeps keys out of the shares.
 struct FoundMask {
-  std::string input;  ///< 1 where a token counts, else 0; empty: all count
+  MaskSource source;
   HiddenKeys keys;
   bool from_front = false;  ///< as Weights::mask_from_front
 

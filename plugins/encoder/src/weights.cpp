@@ -108,6 +108,7 @@ Weights weights_of(const Found& found, Precision precision) {
   }
   weights.embedding_norm = norm_of(found.embedding_norm);
   weights.hidden_keys = found.mask.keys;
+  weights.masked_id = found.mask.source.masked_id;
   weights.mask_from_front = found.mask.from_front;
   for (const FoundLayer& layer : found.layers) {
     const auto [query_key_value, others] = layer_precision(precision, found.layers.size() - weights.layers.size() - 1);

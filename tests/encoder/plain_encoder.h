@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <random>
+#include <vector>
+
+#include "encoder.h"
+
+namespace gpux_encoder {
+
+struct PlainLinear {
+  std::size_t inner = 0, columns = 0;
+  std::vector<float> weights, bias;  ///< [inner, columns], [columns]
+};
+
+struct PlainLayer {
+  PlainLinear query_key_value, attention_out, widen, narrow;
+  Norm attention_norm, output_norm;
+};
+
+/// An encoder as its definition has it: every row of every text through every layer, in double.
+struct PlainEncoder {
+  Weights settings;  ///< all but the layers
+  std::vector<PlainLayer> layers;
+  float score_scale = 1;
+
+  struct Results {
+    std::vector<float> vectors, hidden;  ///< [texts, hidden], [texts, length, hidden]
+  };
+
+  /// `batch` is one that Encoder::run accepts.
+  [[nodiscard]] Results run(const Batch& batch) const;
+
+  /// The same weights for an Encoder.
+  [[nodiscard]] Weights weights(Precision precision) const;
+};
+
+struct PlainSizes {
+  std::size_t hidden = 40, heads = 2, wide = 48, layers = 2, vocabulary = 40, types = 2, positions = 24;
+};
+
+/// Random weights; pooling, mask and positions are those of a fresh Weights.
+PlainEncoder random_encoder(const PlainSizes& sizes, std::mt19937_64& engine);
+
+}  // namespace gpux_encoder
