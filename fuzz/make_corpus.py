@@ -367,7 +367,38 @@ def write_events():
     write("state_file", "short", '{"output": "/o", "sources": {"events": "/e", "log": {"file": "l"}}}')
 
 
+def write_encoder_runs():
+    # As tests/encoder/checked_run.h reads them.
+    vectors, hidden, mask, types, threads = 1, 2, 4, 8, 16
+    all_count, none, front, some, last = 0, 1, 2, 4, 6
+
+    def run(name, results, masks, length, precision=0, encoder=0, others=mask | types, parts=1, token=7):
+        content = bytes([precision, 0, encoder, parts - 1, results | others, len(masks), length])
+        for place, kind in enumerate(masks):
+            content += bytes([kind]) + bytes((place * 31 + i * token) % 200 for i in range(length))
+        write("encoder_run", name, content)
+
+    run("plain", vectors | hidden, [all_count, front + 8 * 3, some, last], 9)
+    run("no_texts", vectors | hidden, [], 16)
+    run("no_tokens", vectors | hidden, [all_count] * 3, 0)
+    run("no_tokens_no_first", vectors, [all_count], 0, encoder=1)
+    run("no_token_counts", vectors, [none] * 4, 9, precision=2)
+    run("no_token_counts_threads", vectors, [none] * 4, 9, precision=1, others=mask | threads, parts=8)
+    run("last_chunk_without_tokens", vectors, [all_count] * 12 + [none] * 4, 24, precision=2)
+    run("last_text_alone", vectors, [none] * 15 + [last], 24, precision=3, parts=3)
+    run("shares_are_no_numbers", vectors | hidden, [none, some], 12, encoder=2)
+    run("shares_are_nothing", vectors | hidden, [none, some], 12, encoder=3)
+    run("mask_from_front", vectors, [some, 7 * 8 + some, none], 20, precision=2, encoder=4)
+    run("counted_positions", vectors | hidden, [all_count, some], 24, encoder=5, token=1)
+    run("mask_of_ids", vectors, [all_count] * 5, 11, encoder=6, others=types, token=1)
+    run("relative", vectors | hidden, [all_count, some, none], 24, precision=1, encoder=7)
+    run("beyond_positions", vectors, [all_count], 25)
+    run("not_a_mask", vectors, [7], 5)
+    run("many_parts", vectors | hidden, [all_count], 1, others=mask | types | threads, parts=8)
+
+
 if __name__ == "__main__":
+    write_encoder_runs()
     write_libraries()
     write_texts_and_vectors()
     write_events()
