@@ -57,6 +57,8 @@ void start(Level level, Format format) {
   threshold = level;
   line_format = format;
   logger().set_level(to_spdlog(level));
+  // A message that cannot be written is dropped: there is no better place to report that.
+  logger().set_error_handler([](const std::string& /*problem*/) {});
   logger().set_pattern(format == Format::json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":%v})"
                                               : "gpux: %l: %v");
 }
@@ -81,8 +83,13 @@ void copy_to(const std::filesystem::path& file) {
 
 void note(std::string_view line) {
   if (copy() == nullptr) return;
-  copy()->log(spdlog::details::log_msg("gpux", spdlog::level::info, one_line(line)));
-  copy()->flush();
+  try {
+    copy()->log(spdlog::details::log_msg("gpux", spdlog::level::info, one_line(line)));
+    copy()->flush();
+  } catch (const spdlog::spdlog_ex&) {
+    // A full disk costs the line and nothing else, as in write().
+    return;
+  }
 }
 
 bool enabled(Level level) noexcept {

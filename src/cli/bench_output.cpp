@@ -1,7 +1,6 @@
 #include "cli/bench_output.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include "base/files.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
+#include "base/standard_streams.h"
 #include "cli/table.h"
 #include "gpux/error.h"
 #include "runtime/batch.h"
@@ -147,10 +147,9 @@ void draw_progress(const Context& context, double done, std::string_view what) {
   if (context.quiet || ::isatty(STDERR_FILENO) == 0) return;
   constexpr int width = 30;
   const int filled = static_cast<int>(std::min(1.0, done) * width);
-  fmt::print(stderr, "\r{} [{}{}] {:3.0f} %", what, std::string(filled, '#'), std::string(width - filled, ' '),
-             100 * std::min(1.0, done));
-  if (done >= 1) fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  write_to_standard_error(fmt::format("\r{} [{}{}] {:3.0f} %{}", what, std::string(filled, '#'),
+                                      std::string(width - filled, ' '), 100 * std::min(1.0, done),
+                                      done >= 1 ? "\r\033[K" : ""));
 }
 
 void print_benchmark(const Context& context, const Runtime& runtime, const NamedValues& inputs,

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/standard_streams.h"
 #include "gpux/error.h"
 
 namespace gpux::cli {
@@ -26,7 +27,7 @@ void print_data(std::string_view text) {
 
 void say(const Context& context, std::string_view line) {
   if (context.quiet) return;
-  fmt::print(stderr, "gpux: {}\n", line);
+  write_to_standard_error(fmt::format("gpux: {}\n", line));
 }
 
 CLI::App* add_verb(CLI::App& program, Context& context, const std::string& name, const std::string& description) {

@@ -1,11 +1,11 @@
 #include "cli/kept_variant.h"
 
-#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/standard_streams.h"
 #include "model/package_content.h"
 
 namespace gpux::cli {
@@ -55,14 +55,13 @@ VariantProgress::VariantProgress(const Context& context, std::string precision)
     : shows_(!context.quiet && ::isatty(STDERR_FILENO) != 0), precision_(std::move(precision)) {}
 
 VariantProgress::~VariantProgress() {
-  if (shows_) fmt::print(stderr, "\r\033[K");
+  if (shows_) write_to_standard_error("\r\033[K");
 }
 
 std::function<void(const std::string&)> VariantProgress::teller() const {
   if (!shows_) return {};
   return [precision = precision_](const std::string& what) {
-    fmt::print(stderr, "\r\033[K{}: {}", precision, what);
-    std::fflush(stderr);
+    write_to_standard_error(fmt::format("\r\033[K{}: {}", precision, what));
   };
 }
 

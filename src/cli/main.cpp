@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <span>
+#include <sstream>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -15,6 +16,7 @@
 #include "base/home.h"
 #include "base/log.h"
 #include "base/spelling.h"
+#include "base/standard_streams.h"
 #include "cli/command.h"
 #include "gpux/error.h"
 
@@ -31,9 +33,23 @@ int report(bool as_json, const Error& error) {
     log::start(log::Level::error, log::Format::json);
     log::error("{}", error.message());
   } else {
-    fmt::print(stderr, "gpux: {}\n", error.message());
+    write_to_standard_error(fmt::format("gpux: {}\n", error.message()));
   }
   return error.exit_code();
+}
+
+// The help or the version, which CLI11 would lose without a word where standard output cannot be written.
+int show(const CLI::App& program, const CLI::ParseError& asked, bool as_json) {
+  std::ostringstream text;
+  const int code = program.exit(asked, text, text);
+  std::string data = text.str();
+  if (data.ends_with('\n')) data.pop_back();  // print_data() adds one
+  try {
+    print_data(data);
+    return code;
+  } catch (const Error& error) {
+    return report(as_json, error);
+  }
 }
 
 void collect_flags(const CLI::App& app, std::vector<std::string>& names) {
@@ -243,7 +259,7 @@ int run(int typed_count, char** typed) {
   } catch (const CLI::ParseError& error) {
     // Help was asked for, or the version; but not of what there is not.
     const bool done = dynamic_cast<const CLI::Success*>(&error) != nullptr && !stands_for_a_verb(program);
-    if (done) return program.exit(error);
+    if (done) return show(program, error, log_format == "json");
     return report(log_format == "json", Error(ErrorCode::usage, usage_line(program, error.what(), words)));
   } catch (const Error& error) {
     return report(log_format == "json", error);
@@ -267,6 +283,7 @@ int run(int typed_count, char** typed) {
 #endif
 
 int main(int count, char** arguments) {
+  gpux::prepare_standard_streams();
   std::signal(SIGINT, gpux::cli::interrupt);
   std::signal(SIGTERM, gpux::cli::interrupt);
   const int code = gpux::cli::run(count, arguments);

@@ -1,11 +1,12 @@
 #include "cli/progress.h"
 
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include "base/standard_streams.h"
 
 namespace gpux::cli {
 namespace {
@@ -28,8 +29,7 @@ Progress::Progress(const Context& context, std::string what, std::function<std::
 
 Progress::~Progress() {
   if (!is_drawn_) return;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  write_to_standard_error("\r\033[K");
 }
 
 void Progress::show(std::uint64_t done) {
@@ -46,8 +46,7 @@ void Progress::show(std::uint64_t done) {
     const double left = seconds * (1 - *share) / (*share - share_at_start_);
     line += fmt::format(", {} left", clock_text(std::chrono::seconds(std::lround(left))));
   }
-  fmt::print(stderr, "\r{}\033[K", line);
-  std::fflush(stderr);
+  write_to_standard_error(fmt::format("\r{}\033[K", line));
 }
 
 }  // namespace gpux::cli

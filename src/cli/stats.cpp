@@ -1,5 +1,4 @@
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <thread>
 
@@ -98,10 +97,9 @@ void show_statistics(const StatsFlags& flags, const Context& context) {
     if (context.wants_json()) {
       print_data(now.json.dump());
     } else {
-      if (::isatty(STDOUT_FILENO) != 0) std::fputs("\x1b[H\x1b[2J", stdout);
-      print_data(table_of(server, now, &before));
+      const char* clear_screen = ::isatty(STDOUT_FILENO) != 0 ? "\x1b[H\x1b[2J" : "";
+      print_data(clear_screen + table_of(server, now, &before));
     }
-    std::fflush(stdout);
   }
 }
 

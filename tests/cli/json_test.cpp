@@ -216,5 +216,59 @@ TEST_F(StandardOutput, TakesNoFlagThatWouldDoNothing) {
   }
 }
 
+// Messages are best effort: where they cannot be written, the answer and the exit code are the same.
+class UnwritableMessages : public StandardOutput, public testing::WithParamInterface<const char*> {};
+
+TEST_P(UnwritableMessages, ChangeNeitherTheAnswerNorTheExitCode) {
+  const Surroundings where{.shell = GetParam()};
+  for (const Row& row : rows(gpux_)) {
+    for (const Words& arguments : row.successes) {
+      SCOPED_TRACE(described(row, arguments));
+      const Outcome outcome = call(row, arguments, {"--json", "-v", "-v"}, where);
+      EXPECT_EQ(outcome.code, 0);
+      expect_one_document(outcome);
+      EXPECT_EQ(outcome.err, "");
+    }
+    for (const Failure& failure : row.failures) {
+      if (row.verb == "rm") continue;  // its model has gone by now
+      SCOPED_TRACE(described(row, failure.arguments));
+      EXPECT_EQ(call(row, failure.arguments, {"--json"}, where).code, failure.code);
+    }
+  }
+  EXPECT_EQ(gpux_.run({"no-such-command"}, where).code, 2);
+}
+
+// The last one: a file that is opened must not get the number of standard error and be written to as that.
+INSTANTIATE_TEST_SUITE_P(Streams, UnwritableMessages,
+                         testing::Values("exec 2>/dev/full", "exec 2>&-", "exec 2>&- <&-"));
+
+class UnwritableData : public StandardOutput, public testing::WithParamInterface<const char*> {};
+
+TEST_P(UnwritableData, IsAnError) {
+  const Surroundings where{.shell = GetParam()};
+  const auto expect_error = [](const Outcome& outcome) {
+    EXPECT_EQ(outcome.code, 13);
+    EXPECT_THAT(outcome.err, testing::HasSubstr("gpux: cannot write to standard output: "));
+  };
+  for (const Row& row : rows(gpux_)) {
+    for (const Words& arguments : row.successes) {
+      SCOPED_TRACE(described(row, arguments));
+      expect_error(call(row, arguments, {"--json"}, where));
+    }
+    if (row.verb != "top" && row.verb != "list") expect_error(call(row, {"--help"}, {}, where));
+  }
+  for (const char* flag : {"--help", "--version"}) expect_error(gpux_.run({flag}, where));
+  // Data that goes elsewhere does not need it.
+  const std::string file = (gpux_.folder().path() / "answer.json").string();
+  const Outcome elsewhere = gpux_.run({"run", model("add.onnx"), "-i", R"({"x": [[1, 2, 3]]})", "-o", file}, where);
+  EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
+  EXPECT_EQ(Json::parse(content_of(file), nullptr, false), Json::parse(R"({"y": [[2.0, 4.0, 6.0]]})"));
+}
+
+constexpr const char* pipe_without_reader =
+    "f=$(mktemp -u) && mkfifo \"$f\" && exec 3<>\"$f\" >\"$f\" 3>&- && rm \"$f\"";
+
+INSTANTIATE_TEST_SUITE_P(Streams, UnwritableData, testing::Values("exec >/dev/full", "exec >&-", pipe_without_reader));
+
 }  // namespace
 }  // namespace gpux::test

@@ -59,6 +59,7 @@ Outcome Program::run(const std::vector<std::string>& arguments, const Surroundin
     for (const char* word : {"sh", "-c", "exec \"$@\" < \"$0\""}) command.emplace_back(word);
     command.push_back(input.string());
   }
+  if (!where.shell.empty()) command.insert(command.end(), {"sh", "-c", where.shell + "; exec \"$0\" \"$@\""});
   command.push_back(file().string());
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<std::string> environment = where.environment;

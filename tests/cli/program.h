@@ -36,6 +36,7 @@ struct Surroundings {
   std::filesystem::path folder = {};               ///< the current directory; empty: the test's
   std::optional<std::string> standard_input = {};  ///< empty: nothing can be read
   bool terminal = false;                           ///< standard output is a terminal
+  std::string shell = {};                          ///< commands of sh that come before, as "exec 2>&-"
   std::chrono::seconds limit{120};                 ///< past it the call is killed and the test fails
 };
 

@@ -338,5 +338,16 @@ TEST(Serve, TakesDocumentedLines) {
   }
 }
 
+TEST(Serve, GoesOnWhereItsMessagesCannotBeWritten) {
+  const Program gpux;
+  std::filesystem::create_symlink("/dev/full", gpux.folder().path() / "serve.log");
+  Serving server(gpux, {"adder=" + model("add.onnx"), "--log-requests"});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(server.json(post("/predict", R"({"x": [[1, 2, 3]]})")), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  }
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+}
+
 }  // namespace
 }  // namespace gpux::test

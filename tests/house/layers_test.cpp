@@ -113,6 +113,16 @@ TEST(Layers, OnlyTheImageFolderNamesTheDecodersOfPictures) {
   expect_named_only_in({"image/"}, {"<jpeglib", "<jerror", "<turbojpeg", "<png", "<webp/"});
 }
 
+// A message that cannot be written must change nothing (base/standard_streams.h); most ways to write one throw.
+TEST(Layers, MessagesAreWrittenInOnePlace) {
+  for (const fs::path& file : files_of(source_folder)) {
+    const std::string text = gpux::read_file(file);
+    for (const char* word : {"fmt::print(", "std::cerr", "std::clog", "std::cout", "(stderr", ", stderr", "perror("}) {
+      EXPECT_EQ(text.find(word), std::string::npos) << file << " names " << word;
+    }
+  }
+}
+
 TEST(Layers, WhatOthersIncludeOfTheGrpcFolderShowsNoTypeOfItsLibrary) {
   const fs::path folder = source_folder / "server" / "grpc";
   const std::string text = gpux::read_file(folder / "server.h");
