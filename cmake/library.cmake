@@ -15,6 +15,7 @@ set_target_properties(gpux PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PRO
                                       EXPORT_NAME gpux)
 add_library(gpux::gpux ALIAS gpux)
 
+add_dependencies(installed gpux)
 install(TARGETS gpux EXPORT gpux LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/gpux DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT gpux NAMESPACE gpux:: FILE gpuxTargets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/gpux)
