@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/durability.h"
+#include "base/file_error.h"
 #include "base/write_fully.h"
 #include "gpux/error.h"
 
@@ -61,7 +63,8 @@ OpenFile open_for_reading(const std::filesystem::path& path) {
 void throw_file_error(std::string_view action, const std::filesystem::path& path, int error_number) {
   ErrorCode code = ErrorCode::storage;
   if (error_number == ENOENT || error_number == ENOTDIR) code = ErrorCode::not_found;
-  throw Error(code, "cannot " + std::string(action) + " '" + path.string() + "': " + std::strerror(error_number));
+  throw FileError(code, "cannot " + std::string(action) + " '" + path.string() + "': " + std::strerror(error_number),
+                  error_number);
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
@@ -106,10 +109,8 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit_byt
 }
 
 FileReplacement::FileReplacement(std::filesystem::path path) : path_(std::move(path)) {
-  std::error_code error;
-  if (path_.has_parent_path()) {
-    std::filesystem::create_directories(path_.parent_path(), error);
-    if (error) throw_file_error("make the folder", path_.parent_path(), error.value());
+  if (const std::error_code error = make_folders(path_.parent_path())) {
+    throw_file_error("make the folder", path_.parent_path(), error.value());
   }
   temporary_ = path_.string() + ".part.XXXXXX";
   descriptor_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
@@ -136,10 +137,11 @@ void FileReplacement::append(std::span<const std::byte> content) {
 }
 
 void FileReplacement::commit() {
-  if (::fsync(descriptor_) != 0) fail(errno);
+  if (const int error = sync_file(descriptor_); error != 0) fail(error);
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
+  if (const int error = rename_file(temporary_, path_); error != 0) fail(error);
   temporary_.clear();
+  if (const int error = sync_folder(path_.parent_path()); error != 0) fail(error);
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content) {

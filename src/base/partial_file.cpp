@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/durability.h"
 #include "base/files.h"
 #include "base/write_fully.h"
 #include "gpux/error.h"
@@ -15,10 +16,8 @@
 namespace gpux {
 
 PartialFile::PartialFile(std::filesystem::path file) : file_(std::move(file)), part_(file_.string() + ".part") {
-  std::error_code error;
-  if (file_.has_parent_path()) {
-    std::filesystem::create_directories(file_.parent_path(), error);
-    if (error) throw_file_error("make the folder", file_.parent_path(), error.value());
+  if (const std::error_code error = make_folders(file_.parent_path())) {
+    throw_file_error("make the folder", file_.parent_path(), error.value());
   }
   try {
     open();
@@ -80,8 +79,9 @@ void PartialFile::rewrite_beginning(std::span<const std::byte> content) {
 }
 
 void PartialFile::commit() {
-  if (::fsync(descriptor_) != 0) fail(errno);
-  if (::rename(part_.c_str(), file_.c_str()) != 0) throw_file_error("write", file_, errno);
+  if (const int error = sync_file(descriptor_); error != 0) fail(error);
+  if (const int error = rename_file(part_, file_); error != 0) throw_file_error("write", file_, error);
+  if (const int error = sync_folder(file_.parent_path()); error != 0) throw_file_error("write", file_, error);
   if (::close(std::exchange(descriptor_, -1)) != 0) throw_file_error("write", file_, errno);
 }
 

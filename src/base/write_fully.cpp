@@ -4,9 +4,12 @@
 
 #include <unistd.h>
 
+#include "base/durability.h"
+
 namespace gpux {
 
 int write_fully(int descriptor, std::span<const std::byte> content, std::uint64_t position) noexcept {
+  if (const int error = report_write(descriptor); error != 0) return error;
   std::size_t done = 0;
   while (done < content.size()) {
     const ssize_t count =

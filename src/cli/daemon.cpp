@@ -84,13 +84,13 @@ std::shared_ptr<const daemon::OpenModel> open_model_of(const EncoderFlags& given
   auto model = std::make_shared<daemon::OpenModel>();
   const Verdict verdict = encoder.embedder->runtime().verdict();
   model->name = encoder.embedder->encoder().model().name;
-  model->options = encoder.options;
   model->digest = encoder.digest;
   model->level = encoder.level;
   model->provider = join(verdict.active);
   model->verdict = to_line(verdict);
   model->workers = encoder.workers;
-  model->embedder = std::move(encoder.embedder);
+  model->embed = [embedder = std::shared_ptr(std::move(encoder.embedder)),
+                  options = encoder.options](const std::string& text) { return embedder->embed(text, options); };
   if (level.empty()) {
     say(context, model->level.empty() ? fmt::format("model {} ({})", model->name, said_by)
                                       : fmt::format("level {} ({}): {}", model->level, said_by, model->name));

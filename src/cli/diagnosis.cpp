@@ -6,6 +6,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <set>
 
 #include <fcntl.h>
@@ -286,28 +288,48 @@ Check home_check(const fs::path& home) {
   return check;
 }
 
-std::vector<Check> store_checks() {
+// What is wrong with the model; empty: nothing.
+std::string damage_of(const Store& store, const StoredModel& model) {
+  if (!model.damage.empty()) return model.damage;
+  return join(store.verify(model), "; ");
+}
+
+std::vector<Check> store_checks(bool is_quick, const ReadingListener& listener) {
   std::vector<StoredModel> models;
+  std::optional<Store> store;
   try {
-    models = open_store().list();
+    store = open_store();
+    models = store->list();
   } catch (const Error& error) {
     return {{.area = "gpux", .name = "store", .state = State::problem, .found = error.message(), .next = {}}};
   }
   std::vector<Check> checks;
+  // One package may have several names.
+  std::map<std::string, std::string> damages;
+  std::uint64_t bytes = 0;
   for (const StoredModel& model : models) {
-    if (model.damage.empty()) continue;
+    auto found = damages.find(model.digest);
+    if (found == damages.end()) {
+      if (!is_quick) listener(model.reference.text());
+      found = damages.emplace(model.digest, is_quick ? model.damage : damage_of(*store, model)).first;
+      bytes += model.package.total_bytes();
+    }
+    if (found->second.empty()) continue;
     checks.push_back({.area = "gpux",
                       .name = model.reference.text(),
                       .state = State::problem,
-                      .found = model.damage,
+                      .found = found->second,
                       .next = fmt::format("gpux rm {}, then build it again", model.reference.text())});
   }
   if (checks.empty()) {
-    checks.push_back({.area = "gpux",
-                      .name = "store",
-                      .state = State::ok,
-                      .found = fmt::format("{} named models, none damaged", models.size()),
-                      .next = {}});
+    checks.push_back(
+        {.area = "gpux",
+         .name = "store",
+         .state = State::ok,
+         .found = fmt::format("{} named model{}, none damaged: {}", models.size(), models.size() == 1 ? "" : "s",
+                              is_quick ? "their files were not read (--quick)"
+                                       : fmt::format("{} read and compared", format_bytes(bytes))),
+         .next = {}});
   }
   return checks;
 }
@@ -365,7 +387,7 @@ std::vector<Check> check_drivers() {
   return checks;
 }
 
-std::vector<Check> check_home() {
+std::vector<Check> check_home(bool is_quick, const ReadingListener& listener) {
   fs::path home;
   try {
     home = home_folder();
@@ -373,7 +395,7 @@ std::vector<Check> check_home() {
     return {{.area = "gpux", .name = "GPUX_HOME", .state = State::problem, .found = error.message(), .next = {}}};
   }
   std::vector<Check> checks{home_check(home)};
-  if (std::vector<Check> store = store_checks(); !store.empty()) {
+  if (std::vector<Check> store = store_checks(is_quick, listener); !store.empty()) {
     checks.insert(checks.end(), store.begin(), store.end());
   }
   return checks;

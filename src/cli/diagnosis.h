@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,11 @@ std::vector<Check> check_devices();
 /// Kernel drivers and the vendors' own libraries, Vulkan and OpenCL with the drivers they would load.
 std::vector<Check> check_drivers();
 
-/// GPUX_HOME and the store in it.
-std::vector<Check> check_home();
+/// Is told of what is read next: reading takes as long as the disk needs.
+using ReadingListener = std::function<void(const std::string& what)>;
+
+/// GPUX_HOME and the store in it. Every stored file is read and compared with its digest, unless `is_quick`.
+std::vector<Check> check_home(bool is_quick, const ReadingListener& listener);
 
 /// Every GPUX_* variable that is set.
 std::vector<Check> check_variables();

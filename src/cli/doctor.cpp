@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <memory>
 
 #include <CLI/App.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "base/standard_streams.h"
 #include "cli/command.h"
 #include "cli/diagnosis.h"
 #include "cli/machine_report.h"
@@ -79,12 +82,35 @@ void examine_runtime(Examination& examination) {
   add(examination.checks, check_providers(examination.reports));
 }
 
-Examination examine() {
+// Shows what is read, where standard error is a terminal.
+class ReadingLine {
+ public:
+  explicit ReadingLine(const Context& context) : is_shown_(!context.quiet && ::isatty(STDERR_FILENO) != 0) {}
+
+  ~ReadingLine() {
+    if (is_shown_) write_to_standard_error("\r\033[K");
+  }
+
+  ReadingLine(const ReadingLine&) = delete;
+  ReadingLine& operator=(const ReadingLine&) = delete;
+
+  void show(const std::string& what) const {
+    if (is_shown_) write_to_standard_error(fmt::format("\r\033[Kreading {}", what));
+  }
+
+ private:
+  bool is_shown_;
+};
+
+Examination examine(bool is_quick, const Context& context) {
   Examination examination;
   add(examination.checks, check_devices());
   add(examination.checks, check_drivers());
   examine_runtime(examination);
-  add(examination.checks, check_home());
+  {
+    const ReadingLine line(context);
+    add(examination.checks, check_home(is_quick, [&](const std::string& what) { line.show(what); }));
+  }
   add(examination.checks, check_variables());
   return examination;
 }
@@ -118,8 +144,8 @@ std::string examination_tables(const Examination& examination) {
   return sections(tables);
 }
 
-void run_doctor(Context& context) {
-  const Examination examination = examine();
+void run_doctor(bool is_quick, Context& context) {
+  const Examination examination = examine(is_quick, context);
   const auto problems =
       static_cast<std::size_t>(std::count_if(examination.checks.begin(), examination.checks.end(),
                                              [](const Check& check) { return check.state == Check::State::problem; }));
@@ -142,7 +168,9 @@ void run_doctor(Context& context) {
 void add_doctor(CLI::App& program, Context& context) {
   CLI::App* verb =
       add_verb(program, context, "doctor", "What is here, what each provider lacks, and what to type next");
-  verb->callback([&context] { run_doctor(context); });
+  auto is_quick = std::make_shared<bool>(false);
+  verb->add_flag("--quick", *is_quick, "do not read the files of stored models");
+  verb->callback([is_quick, &context] { run_doctor(*is_quick, context); });
 }
 
 }  // namespace gpux::cli

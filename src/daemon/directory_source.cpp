@@ -105,6 +105,24 @@ std::string content_of(int file, std::size_t most, int& error) {
 
 }  // namespace
 
+bool is_passing_trouble(int error_number) noexcept {
+  switch (error_number) {
+    // Its rights or its kind: where they change, the file is looked at again.
+    case EACCES:
+    case EPERM:
+    case ELOOP:
+    case ENXIO:
+    case ENODEV:
+    case EOVERFLOW:
+    case ENAMETOOLONG:
+    case ENOTDIR:
+    case EISDIR:
+      return false;
+    default:
+      return true;
+  }
+}
+
 DoneFiles::DoneFiles(fs::path file) : file_(std::move(file)) {
   std::error_code missing;
   if (fs::exists(file_, missing)) {
@@ -232,7 +250,11 @@ bool DirectorySource::scan() {
   for (const std::string& name : present) {
     struct stat status {};
 
-    if (::stat((declared().path / name).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (::stat((declared().path / name).c_str(), &status) != 0) {
+      if (is_passing_trouble(errno)) names_.insert(name);
+      continue;
+    }
+    if (!S_ISREG(status.st_mode)) continue;
     const std::scoped_lock lock(mutex_);
     if (!done_->has(name, stamp_of(status))) names_.insert(name);
   }
@@ -304,8 +326,9 @@ bool DirectorySource::offer(const std::string& name, const std::stop_token& stop
   const int open_error = file.get() < 0 ? errno : 0;
   const int stat_error =
       (open_error == 0 ? ::fstat(file.get(), &status) : ::stat(path.c_str(), &status)) != 0 ? errno : 0;
-  // It has gone, or it is a link to nothing.
-  if (stat_error != 0 || !S_ISREG(status.st_mode)) return true;
+  const bool is_gone = stat_error == ENOENT;  // or a link to nothing
+  if (stat_error != 0 && !is_gone && is_passing_trouble(stat_error)) return put_off(name, stat_error), true;
+  if (stat_error != 0 || !S_ISREG(status.st_mode)) return is_dealt_with(name), true;
   const std::uint64_t stamp = stamp_of(status);
   {
     const std::scoped_lock lock(mutex_);
@@ -317,6 +340,8 @@ bool DirectorySource::offer(const std::string& name, const std::stop_token& stop
   constexpr std::size_t kept_of_refused = 4096;
   const bool fits = static_cast<std::uint64_t>(status.st_size) <= around().limits.event_bytes;
   if (error == 0) event.content = content_of(file.get(), fits ? around().limits.event_bytes : kept_of_refused, error);
+  if (error != 0 && is_passing_trouble(error)) return put_off(name, error), true;
+  is_dealt_with(name);
   if (error != 0) {
     event.refusal = fmt::format("cannot read it: {}", std::strerror(error));
   } else if (!fits) {
@@ -327,6 +352,19 @@ bool DirectorySource::offer(const std::string& name, const std::stop_token& stop
       std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::seconds(status.st_mtim.tv_sec)));
   event.may_grow = std::chrono::system_clock::now() - changed < settling + 1s;
   return put(name, stamp, std::move(event), stop);
+}
+
+void DirectorySource::put_off(const std::string& name, int error) {
+  constexpr std::chrono::milliseconds first_wait = 500ms, longest_wait = 30s;
+  std::chrono::milliseconds& wait = unreadable_[name];
+  wait = wait == 0ms ? first_wait : std::min(2 * wait, longest_wait);
+  wait_for(fmt::format("cannot read '{}', which is tried again: {}", name, std::strerror(error)));
+  const std::scoped_lock lock(mutex_);
+  again_.emplace(Clock::now() + wait, name);
+}
+
+void DirectorySource::is_dealt_with(const std::string& name) {
+  if (unreadable_.erase(name) != 0 && unreadable_.empty()) wait_for({});
 }
 
 bool DirectorySource::put(const std::string& name, std::uint64_t stamp, WaitingEvent event,

@@ -11,6 +11,10 @@
 
 namespace gpux::daemon {
 
+/// Whether a file that cannot be read for this reason (an errno) may be readable later though nothing about it changes:
+/// the disk, the network or this process is in trouble, not the file.
+bool is_passing_trouble(int error_number) noexcept;
+
 /// Which files of a folder have been dealt with, kept in a file of lines "STAMP NAME" that is only appended to. Losing
 /// lines of it costs looking at files again. Not for several threads at once.
 class DoneFiles {
@@ -55,12 +59,17 @@ class DirectorySource final : public Source {
   bool offer(const std::string& name, const std::stop_token& stop);
   bool put(const std::string& name, std::uint64_t stamp, WaitingEvent event, const std::stop_token& stop);
   void ended(const std::string& name, std::uint64_t stamp, Outcome outcome);
+  /// To be looked at again later: it cannot be read now.
+  void put_off(const std::string& name, int error);
+  /// It was read, or has gone.
+  void is_dealt_with(const std::string& name);
   std::chrono::milliseconds take_due();
   void look_meanwhile() override;
 
   std::unique_ptr<Watch> watch_;
   std::set<std::string> names_;  // to be looked at
   bool must_scan_ = false;
+  std::map<std::string, std::chrono::milliseconds> unreadable_;  // and when they are tried again
   std::atomic<std::uint64_t> pending_count_ = 0;
   mutable std::mutex mutex_;
   std::unique_ptr<DoneFiles> done_;

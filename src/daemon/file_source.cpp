@@ -168,6 +168,17 @@ void LineSource::save(bool now) {
   saved_ = position;
 }
 
+void LineSource::save_and_close() {
+  try {
+    save(true);
+  } catch (const Error&) {
+    // What is read again is known by then.
+    const std::scoped_lock lock(mutex_);
+    position_ = saved_;
+  }
+  close_file();
+}
+
 void LineSource::fill(SourceStatus& status) const {
   const std::scoped_lock lock(mutex_);
   const std::uint64_t unread = end_ > read_ ? end_ - read_ : 0;
@@ -250,6 +261,19 @@ void FileSource::look_meanwhile() {
 
 void FileSource::run(const std::stop_token& stop) {
   load();
+  try {
+    follow(stop);
+  } catch (...) {
+    // A descriptor may be of no more use (ESTALE): the file is opened anew, where what was begun has ended.
+    if (descriptor() >= 0 && settle(stop)) {
+      save_and_close();
+    }
+    throw;
+  }
+  if (descriptor() >= 0) save(true);
+}
+
+void FileSource::follow(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (descriptor() < 0 && !open_next(false)) {
       waker().sleep(poll_interval);
@@ -264,7 +288,6 @@ void FileSource::run(const std::stop_token& stop) {
     save(false);
     waker().sleep(poll_interval);
   }
-  if (descriptor() >= 0) save(true);
 }
 
 }  // namespace gpux::daemon

@@ -41,6 +41,9 @@ class LineSource : public Source {
   /// Keeps the position, if it has changed and that is due.
   void save(bool now);
 
+  /// Keeps the position, where that can be done, and lets go of the file. Nothing may be in flight.
+  void save_and_close();
+
   /// For fill(): where what can be read ends, counted as the reader counts.
   void set_end(std::uint64_t end) { end_ = end; }
 
@@ -73,6 +76,7 @@ class FileSource final : public LineSource {
 
  private:
   void run(const std::stop_token& stop) override;
+  void follow(const std::stop_token& stop);
   void look_meanwhile() override;
   /// False where there is no file yet.
   bool open_next(bool after_this);

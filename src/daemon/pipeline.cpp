@@ -19,13 +19,27 @@ constexpr std::size_t events_a_worker = 32;
 constexpr std::size_t most_written_together = 256;
 constexpr std::size_t kept_of_refused = 4096;
 constexpr std::chrono::milliseconds longest_pause = 5s;
-// So often an event is tried while others succeed.
-constexpr int most_attempts = 5;
+// Any model embeds it, where it embeds anything.
+constexpr const char* harmless_text = "gpux";
 
 }  // namespace
 
-Pipeline::Pipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const OpenModel> model, unsigned workers)
-    : sink_(sink), limits_(limits), model_(std::move(model)) {
+int attempts_before_blame(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::invalid_input:
+      return 1;
+    case ErrorCode::invalid_model:
+      // As a vector that is not finite: the same text gives the same again, unless the device had a bad moment.
+      return 2;
+    default:
+      // As memory that is short for now.
+      return 5;
+  }
+}
+
+Pipeline::Pipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const OpenModel> model, unsigned workers,
+                   std::chrono::milliseconds first_pause)
+    : sink_(sink), limits_(limits), first_pause_(first_pause), model_(std::move(model)) {
   const unsigned count = workers != 0 ? workers : std::max(1U, model_->workers);
   queue_limit_ = events_a_worker * count;
   writer_ = std::thread([this] { write_all(); });
@@ -138,23 +152,30 @@ void Pipeline::handle(WaitingEvent waiting) {
   finish({.embedded = std::move(event), .refused = {}, .is_refused = false, .ended = std::move(waiting.ended)});
 }
 
+bool Pipeline::embeds_others(const OpenModel& model, std::uint64_t successes_before) const {
+  if (successes_ != successes_before) return true;
+  try {
+    (void)model.embed(harmless_text);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 bool Pipeline::embed(const WaitingEvent& waiting, EmbeddedEvent& event) {
   const std::uint64_t successes = successes_;
-  std::chrono::milliseconds wait = 500ms;
+  std::chrono::milliseconds wait = first_pause_;
   for (int attempt = 1;; ++attempt) {
     const std::shared_ptr<const OpenModel> model = this->model();
     const Clock::time_point start = Clock::now();
     std::string problem;
+    ErrorCode code = ErrorCode::internal;
     try {
-      event.vector = model->embedder->embed(event.event.text, model->options);
+      event.vector = model->embed(event.event.text);
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::invalid_input) throw;
-      // Its own fault rather than the device's, where that does what others ask.
-      if (attempt >= most_attempts && successes_ != successes) throw;
       problem = error.message();
+      code = error.code();
     } catch (const std::exception& error) {
-      // As of memory that there is none of.
-      if (attempt >= most_attempts && successes_ != successes) throw;
       problem = error.what();
     }
     if (problem.empty()) {
@@ -170,6 +191,12 @@ bool Pipeline::embed(const WaitingEvent& waiting, EmbeddedEvent& event) {
       if (!model_problem_.empty()) log::info("events are embedded again");
       model_problem_.clear();
       return true;
+    }
+    const int enough = attempts_before_blame(code);
+    if (attempt >= enough && (enough == 1 || embeds_others(*model, successes))) {
+      const std::scoped_lock lock(mutex_);
+      model_problem_.clear();
+      throw Error(code, problem);
     }
     {
       const std::scoped_lock lock(mutex_);
@@ -227,7 +254,7 @@ void Pipeline::write(std::vector<Finished> batch) {
       embedded.push_back(std::move(one.embedded));
     }
   }
-  std::chrono::milliseconds wait = 500ms;
+  std::chrono::milliseconds wait = first_pause_;
   for (;;) {
     std::string problem;
     try {

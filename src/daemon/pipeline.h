@@ -15,14 +15,14 @@
 
 #include "daemon/sink.h"
 #include "daemon/state_file.h"
-#include "embedding/embedder.h"
+#include "gpux/error.h"
 
 namespace gpux::daemon {
 
 /// The model that makes vectors now.
 struct OpenModel {
-  std::shared_ptr<const embedding::Embedder> embedder;
-  embedding::EmbedOptions options;  ///< accepted by the embedder
+  /// The text's vector; from any thread. Errors as of embedding::Embedder::embed().
+  std::function<std::vector<float>(const std::string& text)> embed;
   std::string name, digest;
   std::string level;     ///< empty where a model was named
   std::string provider;  ///< that holds its nodes
@@ -59,12 +59,19 @@ struct PipelineCounts {
   std::chrono::system_clock::time_point last_written;  ///< its epoch: nothing yet
 };
 
+/// How many attempts to embed an event must fail with this error before the event is set aside, provided that the model
+/// embeds other texts; 1: without asking.
+int attempts_before_blame(ErrorCode code) noexcept;
+
 /// Makes vectors of events, several side by side, and puts them into a sink, some at a time. What fails is tried again
-/// as long as it may be the disk's or the device's fault; what is an event's own fault is set aside.
+/// as long as it may be the disk's or the device's fault; what is an event's own fault is set aside. An event is to
+/// blame where the model keeps failing on it and meanwhile embeds other events, or a short text of the pipeline's own.
 class Pipeline {
  public:
-  /// The sink has to live as long. `workers` 0: as many as the model says.
-  Pipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const OpenModel> model, unsigned workers);
+  /// The sink has to live as long. `workers` 0: as many as the model says. What fails is tried again after
+  /// `first_pause`, then after twice as long, and so on.
+  Pipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const OpenModel> model, unsigned workers,
+           std::chrono::milliseconds first_pause = std::chrono::milliseconds(500));
   /// Stops it.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
@@ -96,6 +103,7 @@ class Pipeline {
   void work();
   void handle(WaitingEvent event);
   void refuse(const WaitingEvent& event, const std::string& reason);
+  [[nodiscard]] bool embeds_others(const OpenModel& model, std::uint64_t successes_before) const;
   /// False where it was stopped in between.
   bool embed(const WaitingEvent& waiting, EmbeddedEvent& event);
   void finish(Finished finished);
@@ -106,6 +114,7 @@ class Pipeline {
 
   EventSink& sink_;
   const EventLimits limits_;
+  const std::chrono::milliseconds first_pause_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any arrived_, room_, stopping_;

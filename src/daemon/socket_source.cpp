@@ -22,10 +22,17 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
 
 // A client that does not take its answers is not read meanwhile.
 constexpr std::size_t most_unsent = std::size_t{1} << 20;
 constexpr std::size_t read_at_once = std::size_t{256} << 10;
+// So long nobody is taken where there are no descriptors: the kernel would report at once that somebody waits.
+constexpr auto accept_rest = 1s;
+
+bool is_shortage(int error_number) {
+  return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS || error_number == ENOMEM;
+}
 
 sockaddr_un address_of(const fs::path& path) {
   sockaddr_un address{};
@@ -111,10 +118,15 @@ SocketSource::Client::~Client() {
   ::close(descriptor);
 }
 
-void SocketSource::take_clients(const Listener& listener, std::list<Client>& clients) const {
+bool SocketSource::take_clients(const Listener& listener, std::list<Client>& clients) {
   for (;;) {
     const int descriptor = ::accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (descriptor < 0) return;
+    if (descriptor < 0) {
+      if (!is_shortage(errno)) return true;
+      ++failed_accepts_;
+      wait_for(fmt::format("no client can be taken, which is tried again: {}", std::strerror(errno)));
+      return false;
+    }
     if (clients.size() >= around().limits.connections) {
       const std::string line =
           refusal(fmt::format("{} clients are connected, the limit 'connections'", clients.size()));
@@ -221,18 +233,20 @@ void SocketSource::write(Client& client) {
 void SocketSource::accept(const std::stop_token& stop) {
   const Listener listener(declared().path);
   std::list<Client> clients;
+  Clock::time_point rests_until{};
   wait_for({});
   while (!stop.stop_requested()) {
     const bool full = is_full();
+    const bool rests = Clock::now() < rests_until;
     if (full) wait_for(fmt::format("{} bytes wait, the limit 'journal_bytes'", around().limits.journal_bytes));
     std::vector<pollfd> waited{{.fd = accept_waker().descriptor(), .events = POLLIN, .revents = 0},
-                               {.fd = listener.descriptor(), .events = POLLIN, .revents = 0}};
+                               {.fd = rests ? -1 : listener.descriptor(), .events = POLLIN, .revents = 0}};
     for (const Client& client : clients) {
       const bool reads = !full && !client.ended && client.out.size() < most_unsent;
       const auto events = static_cast<short>((reads ? POLLIN : 0) | (client.out.empty() ? 0 : POLLOUT));
       waited.push_back({.fd = client.descriptor, .events = events, .revents = 0});
     }
-    ::poll(waited.data(), waited.size(), full ? 200 : -1);
+    ::poll(waited.data(), waited.size(), full || rests ? 200 : -1);
     accept_waker().clear();
     if (full && !is_full()) wait_for({});
     std::vector<std::string> lines;
@@ -256,7 +270,12 @@ void SocketSource::accept(const std::stop_token& stop) {
     if (!keep_and_answer(lines, events, answers, stop)) break;
     for (Client& client : clients) write(client);
     std::erase_if(clients, [](const Client& client) { return client.ended && client.out.empty(); });
-    if ((waited[1].revents & POLLIN) != 0) take_clients(listener, clients);
+    if ((waited[1].revents & POLLIN) == 0) continue;
+    if (!take_clients(listener, clients)) {
+      rests_until = Clock::now() + accept_rest;
+    } else if (!is_full()) {
+      wait_for({});
+    }
   }
 }
 

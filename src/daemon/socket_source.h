@@ -14,6 +14,9 @@ class SocketSource final : public SpooledSource {
  public:
   using SpooledSource::SpooledSource;
 
+  /// How often a client could not be taken, for lack of descriptors or memory. From any thread.
+  [[nodiscard]] std::uint64_t failed_accepts() const noexcept { return failed_accepts_; }
+
  private:
   class Listener;
 
@@ -38,7 +41,8 @@ class SocketSource final : public SpooledSource {
   };
 
   void accept(const std::stop_token& stop) override;
-  void take_clients(const Listener& listener, std::list<Client>& clients) const;
+  /// False where none can be taken for now.
+  bool take_clients(const Listener& listener, std::list<Client>& clients);
   void read(Client& client);
   void take_lines(Client& client, std::vector<std::string>& lines, std::vector<Event>& events,
                   std::vector<Answer>& answers);
@@ -48,6 +52,8 @@ class SocketSource final : public SpooledSource {
   bool keep_and_answer(const std::vector<std::string>& lines, const std::vector<Event>& events,
                        const std::vector<Answer>& answers, const std::stop_token& stop);
   static void write(Client& client);
+
+  std::atomic<std::uint64_t> failed_accepts_ = 0;
 };
 
 }  // namespace gpux::daemon

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/durability.h"
 #include "base/files.h"
 #include "base/write_fully.h"
 
@@ -18,21 +19,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t bytes_a_file = std::uint64_t{64} << 20;
-
-void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw_file_error("open", folder, errno);
-  const int error = ::fsync(descriptor) != 0 ? errno : 0;
-  ::close(descriptor);
-  if (error != 0) throw_file_error("write to", folder, error);
-}
-
 }  // namespace
 
 Spool::Spool(fs::path folder, std::uint64_t number) : folder_(std::move(folder)) {
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) throw_file_error("make the folder", folder_, error.value());
+  if (const std::error_code error = make_folders(folder_)) throw_file_error("make the folder", folder_, error.value());
   for (const auto& entry : fs::directory_iterator(folder_)) {
     const std::string name = entry.path().filename();
     std::uint64_t found = 0;
@@ -62,7 +52,7 @@ void Spool::open(std::uint64_t number) {
     if (size != content.size() && ::ftruncate(opened, static_cast<off_t>(size)) != 0) {
       throw_file_error("cut off", path, errno);
     }
-    sync_folder(folder_);
+    if (const int error = sync_folder(folder_); error != 0) throw_file_error("write to", folder_, error);
   } catch (...) {
     ::close(opened);
     throw;
@@ -84,7 +74,7 @@ std::vector<Spool::Place> Spool::append(std::span<const std::string_view> lines)
     content += '\n';
   }
   int error = write_fully(descriptor_, std::as_bytes(std::span(content)), size);
-  if (error == 0 && ::fdatasync(descriptor_) != 0) error = errno;
+  if (error == 0) error = sync_file(descriptor_);
   if (error != 0) {
     [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, static_cast<off_t>(size));
     throw_file_error("write", file(number), error);

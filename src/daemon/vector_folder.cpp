@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/durability.h"
 #include "base/files.h"
 #include "base/write_fully.h"
 #include "gpux/tensor.h"
@@ -43,9 +44,7 @@ class Descriptor {
 };
 
 void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw_file_error("make the folder", folder, error.value());
+  if (const std::error_code error = make_folders(folder)) throw_file_error("make the folder", folder, error.value());
 }
 
 void remove_unfinished(const fs::path& folder) {
@@ -165,14 +164,15 @@ void VectorFolder::write(std::span<const EmbeddedEvent> embedded, std::span<cons
   }
   // One wait for the disk instead of one a file.
   const Descriptor folder(folder_, O_RDONLY | O_DIRECTORY);
-  if (::syncfs(folder.get()) != 0) throw_file_error("write to", folder_, errno);
+  if (const int error = sync_file_system(folder.get()); error != 0) throw_file_error("write to", folder_, error);
   for (const Written& file : files) {
-    if (::rename(file.temporary.c_str(), file.place.c_str()) != 0) throw_file_error("write", file.place, errno);
+    if (const int error = rename_file(file.temporary, file.place); error != 0) {
+      throw_file_error("write", file.place, error);
+    }
   }
   for (const char* name : {timing, vectors, rejected}) {
     if (refused.empty() && name == rejected) continue;
-    const Descriptor changed(folder_ / name, O_RDONLY | O_DIRECTORY);
-    if (::fsync(changed.get()) != 0) throw_file_error("write to", folder_ / name, errno);
+    if (const int error = sync_folder(folder_ / name); error != 0) throw_file_error("write to", folder_ / name, error);
   }
 }
 

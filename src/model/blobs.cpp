@@ -12,8 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/durability.h"
 #include "base/files.h"
 #include "base/sha256.h"
+#include "base/write_fully.h"
 #include "gpux/error.h"
 #include "model/storage_error.h"
 
@@ -40,22 +42,18 @@ class ScratchFile {
 
   void write(std::span<const std::byte> bytes) {
     hash_.update(bytes);
+    if (const int error = write_fully(descriptor_, bytes, bytes_); error != 0)
+      throw_storage_error("write", path_, error);
     bytes_ += bytes.size();
-    while (!bytes.empty()) {
-      const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) throw_storage_error("write", path_, errno);
-      bytes = bytes.subspan(static_cast<std::size_t>(count));
-    }
   }
 
   Blob keep_in(const std::filesystem::path& folder) {
     Blob blob{hash_.hex(), bytes_};
-    if (::fchmod(descriptor_, 0444) != 0 || ::fsync(descriptor_) != 0 || ::close(std::exchange(descriptor_, -1)) != 0) {
-      throw_storage_error("write", path_, errno);
-    }
+    if (::fchmod(descriptor_, 0444) != 0) throw_storage_error("write", path_, errno);
+    if (const int error = sync_file(descriptor_); error != 0) throw_storage_error("write", path_, error);
+    if (::close(std::exchange(descriptor_, -1)) != 0) throw_storage_error("write", path_, errno);
     const std::filesystem::path kept = folder / blob.digest;
-    if (::rename(path_.c_str(), kept.c_str()) != 0) throw_storage_error("write", kept, errno);
+    if (const int error = rename_file(path_, kept); error != 0) throw_storage_error("write", kept, error);
     path_.clear();
     return blob;
   }
@@ -72,7 +70,7 @@ class ScratchFile {
 BlobFolder::BlobFolder(std::filesystem::path folder, std::filesystem::path scratch)
     : folder_(std::move(folder)), scratch_(std::move(scratch)) {}
 
-bool BlobFolder::holds(const Blob& blob) const {
+bool BlobFolder::has_whole(const Blob& blob) const {
   struct stat status {};
 
   return ::lstat(path_of(blob.digest).c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
@@ -83,7 +81,7 @@ Blob BlobFolder::add_file(const std::filesystem::path& file) const {
   // Mapped only to be refused with the right words: the content is read, since a file that shrinks meanwhile would
   // kill whoever touches its mapping.
   const std::size_t size = MappedFile(file).bytes().size();
-  if (const Blob blob{sha256_of_file(file), size}; holds(blob)) return blob;
+  if (const Blob blob{sha256_of_file(file), size}; damage(blob).empty()) return blob;
   ScratchFile scratch(scratch_);
   std::ifstream stream(file, std::ios::binary);
   std::vector<char> piece(std::size_t{1} << 20);
@@ -97,7 +95,7 @@ Blob BlobFolder::add_file(const std::filesystem::path& file) const {
 
 Blob BlobFolder::add_text(std::string_view text) const {
   Blob blob{sha256_of(text), text.size()};
-  if (holds(blob)) return blob;
+  if (damage(blob).empty()) return blob;
   ScratchFile scratch(scratch_);
   scratch.write(std::as_bytes(std::span(text)));
   return scratch.keep_in(folder_);
@@ -119,7 +117,7 @@ std::string BlobFolder::read_text(const std::string& digest) const {
 }
 
 std::string BlobFolder::damage(const Blob& blob) const {
-  if (!holds(blob)) return "is missing or cut";
+  if (!has_whole(blob)) return "is missing or cut";
   try {
     return sha256_of_file(path_of(blob.digest)) == blob.digest ? "" : "has changed";
   } catch (const Error& error) {
@@ -128,12 +126,7 @@ std::string BlobFolder::damage(const Blob& blob) const {
 }
 
 void BlobFolder::flush() const {
-  const int descriptor = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw_storage_error("flush", folder_, errno);
-  const bool flushed = ::fsync(descriptor) == 0 || errno == EINVAL;
-  const int error_number = errno;
-  ::close(descriptor);
-  if (!flushed) throw_storage_error("flush", folder_, error_number);
+  if (const int error = sync_folder(folder_); error != 0) throw_storage_error("flush", folder_, error);
 }
 
 bool is_digest(std::string_view text) noexcept {

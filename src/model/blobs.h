@@ -22,6 +22,7 @@ class BlobFolder {
  public:
   BlobFolder(std::filesystem::path folder, std::filesystem::path scratch);
 
+  /// A blob that is there already is read, and replaced where it is damaged.
   [[nodiscard]] Blob add_file(const std::filesystem::path& file) const;
   [[nodiscard]] Blob add_text(std::string_view text) const;
 
@@ -37,7 +38,8 @@ class BlobFolder {
   void flush() const;
 
  private:
-  [[nodiscard]] bool holds(const Blob& blob) const;
+  /// By its size alone.
+  [[nodiscard]] bool has_whole(const Blob& blob) const;
 
   std::filesystem::path folder_;
   std::filesystem::path scratch_;

@@ -1,6 +1,7 @@
 #include "model/store.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <set>
@@ -9,8 +10,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/durability.h"
+#include "base/file_error.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "gpux/error.h"
 #include "model/in_quotes.h"
 #include "model/layout_index.h"
@@ -33,10 +37,8 @@ std::string now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
-void make_folders(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  require_stored(error, "make the folder", folder);
+void make_folder(const fs::path& folder) {
+  require_stored(make_folders(folder), "make the folder", folder);
 }
 
 /// What write_file_atomically throws, as a failure of the store.
@@ -76,12 +78,23 @@ class ScratchFolder {
 };
 
 void link_or_copy(const fs::path& blob, const fs::path& file) {
-  make_folders(file.parent_path());
+  make_folder(file.parent_path());
   std::error_code error;
   fs::create_hard_link(blob, file, error);
   if (!error) return;
-  fs::copy_file(blob, file, error);
-  require_stored(error, "copy to", file);
+  // A copy that is looked at by its size alone must not lose its content with the power.
+  storing([&] { write_file_atomically(file, MappedFile(blob).bytes()); });
+}
+
+/// Whether the file has the content of the blob, which is known where it is the same file under another name.
+bool has_content(const fs::path& file, const Blob& blob, const fs::path& blob_file) {
+  std::error_code error;
+  if (fs::equivalent(file, blob_file, error)) return true;
+  try {
+    return sha256_of_file(file) == blob.digest;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 void remove_counted(const fs::path& path, PruneResult& result) {
@@ -127,9 +140,9 @@ Store::Store(fs::path root)
     : root_(std::move(root)), scratch_(root_ / "tmp"), blobs_(root_ / "blobs" / "sha256", scratch_) {}
 
 void Store::prepare() const {
-  make_folders(root_ / "blobs" / "sha256");
-  make_folders(root_ / "trees");
-  make_folders(scratch_);
+  make_folder(root_ / "blobs" / "sha256");
+  make_folder(root_ / "trees");
+  make_folder(scratch_);
   const fs::path layout = root_ / "oci-layout";
   std::error_code error;
   if (fs::exists(layout, error)) return;
@@ -163,7 +176,7 @@ StoredModel Store::add(const PackageContent& content, std::span<const Reference>
   blobs_.flush();
   StoredModel model{names.empty() ? Reference{} : names.front(), manifest.digest, now(), package, {}};
   // Laid out at once, so that it can be run where the store is read-only.
-  lay_out(model);
+  lay_out(model, Check::digests);
   const FileLock index_lock = lock_index();
   LayoutIndex index = LayoutIndex::read(root_);
   for (const Reference& name : names) index.set(name, manifest, model.created);
@@ -187,24 +200,51 @@ StoredModel Store::tag(const Reference& existing, const Reference& name) {
   return *std::move(model);
 }
 
+StoredModel Store::take_name(const Reference& name) {
+  const FileLock index_lock = lock_index();
+  LayoutIndex index = LayoutIndex::read(root_);
+  const std::optional<LayoutIndex::Entry> entry = index.find(name);
+  if (!entry) throw no_such_model(name);
+  StoredModel model = load(entry->reference, entry->digest, entry->created);
+  index.remove(name);
+  index.write(root_);
+  return model;
+}
+
 StoredModel Store::remove(const Reference& name) {
-  StoredModel model;
   if (!LayoutIndex::read(root_).find(name)) throw no_such_model(name);
-  {
-    const FileLock index_lock = lock_index();
-    LayoutIndex index = LayoutIndex::read(root_);
-    const std::optional<LayoutIndex::Entry> entry = index.find(name);
-    if (!entry) throw no_such_model(name);
-    model = load(entry->reference, entry->digest, entry->created);
-    index.remove(name);
-    storing([&] { index.write(root_); });
+  StoredModel model;
+  try {
+    model = take_name(name);
+  } catch (const FileError& error) {
+    const bool is_full = error.error_number() == ENOSPC || error.error_number() == EDQUOT;
+    if (!is_full) throw Error(ErrorCode::storage, error.message());
+    return remove_files_first(name);
   }
   // The name is gone whatever happens to the files; where somebody is storing a model, prune() has them later.
   try {
-    if (const auto content_lock = FileLock::try_exclusive(root_ / content_lock_name)) collect();
+    if (const auto content_lock = FileLock::try_exclusive(root_ / content_lock_name)) {
+      const FileLock index_lock = lock_index();
+      collect(LayoutIndex::read(root_));
+    }
   } catch (const Error& error) {
     log::warning("the files of {} stay for now: {}", name.text(), error.message());
   }
+  return model;
+}
+
+// On a full disk the package's files make room for the new index. A process that is killed in between leaves a name
+// without a package, which can be removed again.
+StoredModel Store::remove_files_first(const Reference& name) {
+  const FileLock content_lock(root_ / content_lock_name, FileLock::Mode::exclusive);
+  const FileLock index_lock = lock_index();
+  LayoutIndex index = LayoutIndex::read(root_);
+  const std::optional<LayoutIndex::Entry> entry = index.find(name);
+  if (!entry) throw no_such_model(name);
+  StoredModel model = load(entry->reference, entry->digest, entry->created);
+  index.remove(name);
+  collect(index);
+  storing([&] { index.write(root_); });
   return model;
 }
 
@@ -216,12 +256,12 @@ PruneResult Store::prune() {
   }
   prepare();
   const FileLock content_lock(root_ / content_lock_name, FileLock::Mode::exclusive);
-  return collect();
+  const FileLock index_lock = lock_index();
+  return collect(LayoutIndex::read(root_));
 }
 
-PruneResult Store::collect() const {
-  const FileLock index_lock = lock_index();
-  std::vector<std::string> manifests = LayoutIndex::read(root_).digests();
+PruneResult Store::collect(const LayoutIndex& index) const {
+  std::vector<std::string> manifests = index.digests();
   std::set<std::string> used;
   std::set<std::string> named;
   while (!manifests.empty()) {
@@ -289,46 +329,53 @@ fs::path Store::tree_of(const StoredModel& model) const {
   return root_ / "trees" / model.digest;
 }
 
-bool Store::is_laid_out(const StoredModel& model) const {
+bool Store::is_laid_out(const StoredModel& model, Check check) const {
   return std::all_of(model.package.files.begin(), model.package.files.end(), [&](const StoredFile& file) {
     const fs::path path = tree_of(model) / file.name;
     std::error_code error;
-    return fs::is_regular_file(fs::symlink_status(path, error)) && fs::file_size(path, error) == file.blob.bytes;
+    const bool is_whole =
+        fs::is_regular_file(fs::symlink_status(path, error)) && fs::file_size(path, error) == file.blob.bytes;
+    return is_whole && (check == Check::sizes || has_content(path, file.blob, blobs_.path_of(file.blob.digest)));
   });
 }
 
-void Store::lay_out(const StoredModel& model) const {
+void Store::lay_out(const StoredModel& model, Check check) const {
   const fs::path tree = tree_of(model);
-  if (is_laid_out(model)) return;
+  if (is_laid_out(model, check)) return;
   ScratchFolder scratch(scratch_);
   for (const StoredFile& file : model.package.files) {
     link_or_copy(blobs_.path_of(file.blob.digest), scratch.path() / file.name);
   }
-  std::error_code error;
-  fs::rename(scratch.path(), tree, error);
-  if (!error) return scratch.kept();
-  if (is_laid_out(model)) return;  // somebody else was quicker
+  if (rename_file(scratch.path(), tree) == 0) return scratch.kept();
+  if (is_laid_out(model, check)) return;  // somebody else was quicker
   // What lies there is not the package: it goes first.
   const ScratchFolder broken(scratch_);
-  fs::rename(tree, broken.path() / "tree", error);
-  require_stored(error, "replace", tree);
-  fs::rename(scratch.path(), tree, error);
-  require_stored(error, "make the folder", tree);
+  if (const int error = rename_file(tree, broken.path() / "tree"); error != 0) {
+    throw_storage_error("replace", tree, error);
+  }
+  if (const int error = rename_file(scratch.path(), tree); error != 0) {
+    throw_storage_error("make the folder", tree, error);
+  }
   scratch.kept();
 }
 
 fs::path Store::materialize(const StoredModel& model) const {
-  if (is_laid_out(model)) return tree_of(model);
+  if (is_laid_out(model, Check::sizes)) return tree_of(model);
   prepare();
   const FileLock content_lock(root_ / content_lock_name, FileLock::Mode::shared);
-  lay_out(model);
+  lay_out(model, Check::sizes);
   return tree_of(model);
 }
 
 std::vector<std::string> Store::verify(const StoredModel& model) const {
   std::vector<std::string> problems;
   for (const StoredFile& file : model.package.files) {
-    const std::string damage = blobs_.damage(file.blob);
+    const fs::path blob = blobs_.path_of(file.blob.digest), laid_out = tree_of(model) / file.name;
+    std::error_code error;
+    std::string damage = blobs_.damage(file.blob);
+    if (damage.empty() && fs::exists(laid_out, error) && !has_content(laid_out, file.blob, blob)) {
+      damage = "has changed where it is laid out";
+    }
     if (!damage.empty()) problems.push_back(fmt::format("{} {}", in_quotes(file.name), damage));
   }
   return problems;

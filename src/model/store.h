@@ -15,6 +15,8 @@
 
 namespace gpux {
 
+class LayoutIndex;
+
 /// A file to be put into a package.
 struct PackageFile {
   std::filesystem::path source;
@@ -59,14 +61,15 @@ class Store {
 
   [[nodiscard]] const std::filesystem::path& root() const noexcept { return root_; }
 
-  /// Stores the package and gives it these names, which other packages may lose by it. Error invalid_config where two
+  /// Stores the package and gives it these names, which other packages may lose by it. Damaged files of the same
+  /// content are replaced. Error invalid_config where two
   /// files have one name or a name leaves the package; errors of the files that are read.
   StoredModel add(const PackageContent& content, std::span<const Reference> names);
 
   /// Gives the package another name. Error not_found.
   StoredModel tag(const Reference& existing, const Reference& name);
 
-  /// Takes the name away, and the package where it was its last one. Error not_found.
+  /// Takes the name away, and the package where it was its last one, also where the disk is full. Error not_found.
   StoredModel remove(const Reference& name);
 
   /// Takes away what no name leads to: replaced packages and scraps.
@@ -82,7 +85,7 @@ class Store {
   /// file system has them. The files are not to be changed.
   [[nodiscard]] std::filesystem::path materialize(const StoredModel& model) const;
 
-  /// What is wrong with the stored package, file by file. Reads all of it.
+  /// What is wrong with the stored package, file by file: "'model.onnx' has changed". Reads all of it.
   [[nodiscard]] std::vector<std::string> verify(const StoredModel& model) const;
 
  private:
@@ -91,9 +94,12 @@ class Store {
   [[nodiscard]] PackageManifest store_files(const PackageContent& content) const;
   [[nodiscard]] StoredModel load(const Reference& name, const std::string& digest, const std::string& created) const;
   [[nodiscard]] std::filesystem::path tree_of(const StoredModel& model) const;
-  [[nodiscard]] bool is_laid_out(const StoredModel& model) const;
-  void lay_out(const StoredModel& model) const;
-  PruneResult collect() const;
+  enum class Check : unsigned char { sizes, digests };
+  [[nodiscard]] bool is_laid_out(const StoredModel& model, Check check) const;
+  void lay_out(const StoredModel& model, Check check) const;
+  StoredModel take_name(const Reference& name);
+  StoredModel remove_files_first(const Reference& name);
+  PruneResult collect(const LayoutIndex& index) const;
 
   std::filesystem::path root_;
   std::filesystem::path scratch_;

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -135,6 +136,28 @@ TEST(Doctor, FindsADamagedModelInTheStore) {
   EXPECT_EQ(check["state"], "problem");
   EXPECT_THAT(check["next"].get<std::string>(), HasSubstr("gpux rm bad:1"));
   for (const Json& other : report["checks"]) EXPECT_NE(other["name"], "good:1");
+}
+
+TEST(Doctor, ReadsTheFilesOfStoredModels) {
+  const Program gpux;
+  ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "good:1", "-t", "also-good:1"}).code, 0);
+  ASSERT_EQ(gpux.run({"build", model("divide.onnx"), "-t", "bad:1"}).code, 0);
+  EXPECT_THAT(check_of(gpux.run({"doctor", "--json"}).json(), "store")["found"].get<std::string>(),
+              testing::MatchesRegex("3 named models, none damaged: .* read and compared"));
+  const std::string content = content_of(model("divide.onnx"));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(gpux.home() / "blobs")) {
+    if (!entry.is_regular_file() || content_of(entry.path()) != content) continue;
+    std::filesystem::permissions(entry.path(), std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
+    std::ofstream(entry.path()) << std::string(content.size(), 'x');
+  }
+  const Json report = gpux.run({"doctor", "--json"}).json();
+  EXPECT_EQ(check_of(report, "bad:1")["state"], "problem");
+  EXPECT_EQ(check_of(report, "bad:1")["found"], "'divide.onnx' has changed");
+  for (const Json& other : report["checks"]) EXPECT_NE(other["name"], "good:1");
+  EXPECT_EQ(check_of(gpux.run({"doctor", "--json", "--quick"}).json(), "store")["found"],
+            "3 named models, none damaged: their files were not read (--quick)");
+  ASSERT_EQ(gpux.run({"build", model("divide.onnx"), "-t", "bad:1"}).code, 0);
+  EXPECT_EQ(check_of(gpux.run({"doctor", "--json"}).json(), "store")["state"], "ok");
 }
 
 TEST(Doctor, SeesTheDriversThatVulkanWouldLoad) {

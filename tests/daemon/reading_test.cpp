@@ -1,5 +1,7 @@
 // How far files have been read, which of them are to be read, and what is kept of it.
+#include <cerrno>
 #include <fstream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/recorded_disk.h"
 #include "daemon/completed_prefix.h"
 #include "daemon/directory_source.h"
 #include "daemon/line_reader.h"
@@ -231,6 +234,75 @@ TEST(VectorFolder, HasFilesWholeOrNotAtAll) {
   EXPECT_EQ(files, 3U);
   fs::remove_all(folder.path() / "vectors");
   EXPECT_THROW(vectors.write(twice, {}), Error);
+}
+
+TEST(VectorFolder, SurvivesALossOfPowerOnceItHasWritten) {
+  const test::TemporaryFolder folder;
+  const fs::path output = folder.path() / "output";
+  const test::RecordedDisk disk;
+  VectorFolder vectors(output);
+  EXPECT_TRUE(disk.has_synced_names(output)) << "of its folders";
+  EmbeddedEvent event;
+  event.hash = "aa";
+  event.vector = {1, 2};
+  event.event = read_event(R"({"data": 1})", {});
+  const RefusedEvent refused{.hash = "bb", .source = "s", .position = "p", .reason = "r", .content = "c", .taken = {}};
+  vectors.write(std::span(&event, 1), std::span(&refused, 1));
+  for (const char* name : {"vectors/aa.vec", "timing/aa.json", "rejected/bb.json"}) {
+    EXPECT_EQ(disk.risk_of_replaced(output / name), "") << name;
+  }
+}
+
+// The .vec says that its event is done: it must not be there without the rest of it.
+TEST(VectorFolder, RenamesTheVectorLast) {
+  const test::TemporaryFolder folder;
+  VectorFolder vectors(folder.path());
+  EmbeddedEvent event;
+  event.hash = "aa";
+  event.vector = {1, 2};
+  event.event = read_event(R"({"data": 1})", {});
+  const test::RecordedDisk disk([&](const DiskCall& call) {
+    if (call.operation == DiskOperation::rename && call.target.extension() == ".vec") {
+      EXPECT_TRUE(fs::exists(folder.path() / "timing/aa.json"));
+    }
+    return 0;
+  });
+  vectors.write(std::span(&event, 1), {});
+}
+
+TEST(Spool, SurvivesALossOfPowerOnceItHasAppended) {
+  const test::TemporaryFolder folder;
+  test::RecordedDisk disk;
+  Spool spool(folder.path() / "j", 5);
+  EXPECT_TRUE(disk.has_synced_names(folder.path()));
+  EXPECT_TRUE(disk.has_synced_names(folder.path() / "j")) << "of the new file";
+  append(spool, {"one", "two"});
+  EXPECT_EQ(disk.risk_of_appended(spool.file(5)), "");
+  append(spool, {"three"});
+  EXPECT_EQ(disk.risk_of_appended(spool.file(5)), "");
+  disk.forget();
+  spool.begin_another();
+  EXPECT_TRUE(disk.has_synced_names(folder.path() / "j")) << "of the next file";
+}
+
+TEST(Spool, KeepsNothingOfWhatCouldNotBeSynced) {
+  const test::TemporaryFolder folder;
+  Spool spool(folder.path() / "j", 5);
+  append(spool, {"one"});
+  {
+    const test::RecordedDisk disk(
+        [](const DiskCall& call) { return call.operation == DiskOperation::sync_file ? EIO : 0; });
+    EXPECT_THROW(append(spool, {"two"}), Error);
+  }
+  EXPECT_EQ(test::content_of(spool.file(5)), "one\n");
+  EXPECT_EQ(append(spool, {"three"})[0].offset, 4U);
+}
+
+TEST(PositionFile, SurvivesALossOfPower) {
+  const test::TemporaryFolder folder;
+  const test::RecordedDisk disk;
+  write_position(folder.path() / "log.position", {.generation = 3, .inode = 1, .offset = 17, .before = "0aff"});
+  EXPECT_EQ(disk.risk_of_replaced(folder.path() / "log.position"), "");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "model/store.h"
 
+#include <cerrno>
 #include <csignal>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/recorded_disk.h"
 #include "gpux/error.h"
 #include "model/temporary_folder.h"
 
@@ -346,6 +348,106 @@ TEST_F(StoreTest, ServesThreadsAtOnce) {
     EXPECT_EQ(model.damage, "");
     EXPECT_THAT(store_.verify(model), testing::IsEmpty());
   }
+}
+
+TEST_F(StoreTest, SurvivesALossOfPowerOnceAPackageIsStored) {
+  const test::RecordedDisk disk;
+  const StoredModel model = add("www", "digits");
+  for (const StoredFile& file : model.package.files) {
+    EXPECT_EQ(disk.risk_of_replaced(root_ / "blobs/sha256" / file.blob.digest), "") << file.name;
+  }
+  EXPECT_EQ(disk.risk_of_replaced(root_ / "blobs/sha256" / model.digest), "") << "the manifest";
+  EXPECT_EQ(disk.risk_of_replaced(root_ / "index.json"), "");
+  for (const char* parent : {"", "blobs"}) {
+    EXPECT_TRUE(disk.has_synced_names(*parent == '\0' ? root_ : root_ / parent)) << parent;
+  }
+  EXPECT_TRUE(disk.has_synced_names(folder_.path()));
+}
+
+// The index may name a package only when all of it is on the disk.
+TEST_F(StoreTest, SyncsAPackageBeforeItGetsItsName) {
+  std::string risk = "the index was not written";
+  const test::RecordedDisk* recorded = nullptr;
+  std::vector<fs::path> blobs;
+  const test::RecordedDisk disk([&](const DiskCall& call) {
+    if (call.operation != DiskOperation::rename) return 0;
+    if (call.target.parent_path() == root_ / "blobs/sha256") blobs.push_back(call.target);
+    if (call.target != root_ / "index.json") return 0;
+    risk.clear();
+    for (const fs::path& blob : blobs) risk += recorded->risk_of_replaced(blob);
+    return 0;
+  });
+  recorded = &disk;
+  add("www", "digits");
+  EXPECT_EQ(blobs.size(), 5U);
+  EXPECT_EQ(risk, "");
+}
+
+TEST_F(StoreTest, ReplacesAnOverwrittenBlobWhenThePackageIsStoredAgain) {
+  const StoredModel model = add("www", "digits");
+  const fs::path blob = root_ / "blobs/sha256" / model.package.find("data/weights.bin")->blob.digest;
+  const fs::path laid_out = store_.materialize(model) / "data/weights.bin";
+  fs::permissions(blob, fs::perms::owner_write, fs::perm_options::add);
+  std::ofstream(blob) << "xxx";  // as many bytes, in the tree as well: it is the same file
+  EXPECT_THAT(store_.verify(model), ElementsAre("'data/weights.bin' has changed"));
+  EXPECT_EQ(add("www", "digits").digest, model.digest);
+  EXPECT_EQ(content_of(blob), "www");
+  EXPECT_EQ(content_of(laid_out), "www");
+  EXPECT_THAT(store_.verify(model), testing::IsEmpty());
+}
+
+TEST_F(StoreTest, FindsAndReplacesAnOverwrittenCopyOfABlob) {
+  const StoredModel model = add("www", "digits");
+  const fs::path laid_out = store_.materialize(model) / "data/weights.bin";
+  fs::remove(laid_out);  // as where hard links cannot be made
+  std::ofstream(laid_out) << "xxx";
+  EXPECT_THAT(store_.verify(model), ElementsAre("'data/weights.bin' has changed where it is laid out"));
+  add("www", "digits");
+  EXPECT_EQ(content_of(laid_out), "www");
+}
+
+// Between its check and its rename a package that is laid out must not lose its files to one who removes it.
+TEST_F(StoreTest, KeepsAPackageThatIsLaidOutWhileItIsRemoved) {
+  const StoredModel model = add("www", "digits");
+  const fs::path tree = store_.materialize(model);
+  fs::remove_all(tree);
+  bool is_removed = false;
+  const test::RecordedDisk disk([&](const DiskCall& call) {
+    if (call.operation == DiskOperation::rename && call.target == tree && !is_removed) {
+      is_removed = true;
+      Store(root_).remove({"digits"});
+    }
+    return 0;
+  });
+  EXPECT_EQ(store_.materialize(model), tree);
+  EXPECT_TRUE(is_removed);
+  EXPECT_EQ(content_of(tree / "model.onnx"), "graph");
+  EXPECT_EQ(content_of(tree / "data/weights.bin"), "www");
+  EXPECT_THAT(names(), testing::IsEmpty());
+  store_.prune();
+  EXPECT_FALSE(fs::exists(tree));
+}
+
+TEST_F(StoreTest, RemovesAPackageThoughTheDiskIsFull) {
+  const StoredModel model = add("www", "digits");
+  const StoredModel other = add("other", "other");
+  const fs::path weights = root_ / "blobs/sha256" / model.package.find("data/weights.bin")->blob.digest;
+  {
+    const test::RecordedDisk disk([&](const DiskCall& call) {
+      return call.operation == DiskOperation::write && fs::exists(weights) ? ENOSPC : 0;
+    });
+    EXPECT_EQ(store_.remove({"digits"}).digest, model.digest);
+  }
+  EXPECT_FALSE(fs::exists(weights));
+  EXPECT_THAT(names(), ElementsAre("other:latest"));
+  EXPECT_THAT(store_.verify(other), testing::IsEmpty());
+  {
+    // Where that makes no room either, or it is another failure, it is said.
+    const test::RecordedDisk disk(
+        [](const DiskCall& call) { return call.operation == DiskOperation::write ? EIO : 0; });
+    EXPECT_THAT(storage_message([&] { store_.remove({"other"}); }), HasSubstr("Input/output error"));
+  }
+  EXPECT_THAT(store_.verify(*store_.find({"other"})), testing::IsEmpty());
 }
 
 }  // namespace

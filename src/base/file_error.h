@@ -1,0 +1,19 @@
+#pragma once
+
+#include "gpux/error.h"
+
+namespace gpux {
+
+/// What throw_file_error() throws.
+class FileError : public Error {
+ public:
+  FileError(ErrorCode code, const std::string& message, int error_number)
+      : Error(code, message), error_number_(error_number) {}
+
+  [[nodiscard]] int error_number() const noexcept { return error_number_; }
+
+ private:
+  int error_number_;
+};
+
+}  // namespace gpux

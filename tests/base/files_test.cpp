@@ -1,0 +1,88 @@
+// What a loss of power must not take: the order of writes, syncs and renames.
+#include "base/files.h"
+
+#include <cerrno>
+#include <span>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/durability.h"
+#include "base/file_error.h"
+#include "base/partial_file.h"
+#include "base/recorded_disk.h"
+#include "model/temporary_folder.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+using test::RecordedDisk;
+
+std::span<const std::byte> bytes(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+TEST(FileReplacement, SurvivesALossOfPowerOnceItIsCommitted) {
+  const test::TemporaryFolder folder;
+  const fs::path file = folder.path() / "file";
+  const RecordedDisk disk;
+  FileReplacement replacement(file);
+  replacement.append(bytes("one "));
+  replacement.append(bytes("two"));
+  replacement.commit();
+  EXPECT_EQ(disk.risk_of_replaced(file), "");
+  EXPECT_EQ(read_file(file), "one two");
+}
+
+TEST(PartialFiles, SurviveALossOfPowerOnceTheyAreCommitted) {
+  const test::TemporaryFolder folder;
+  const fs::path file = folder.path() / "file";
+  const RecordedDisk disk;
+  PartialFile partial(file);
+  partial.append(bytes("one"));
+  partial.rewrite_beginning(bytes("O"));
+  partial.commit();
+  EXPECT_EQ(disk.risk_of_replaced(file), "");
+}
+
+TEST(Folders, SurviveALossOfPowerWithTheirNewParents) {
+  const test::TemporaryFolder folder;
+  const RecordedDisk disk;
+  write_file_atomically(folder.path() / "a/b/c/file", "text");
+  for (const char* parent : {"", "a", "a/b"}) {
+    const fs::path synced = *parent == '\0' ? folder.path() : folder.path() / parent;
+    EXPECT_TRUE(disk.has_synced_names(synced)) << synced;
+  }
+  EXPECT_FALSE(disk.has_synced_names(folder.path().parent_path())) << "it was there before";
+}
+
+TEST(Folders, CannotBeMadeInAFile) {
+  const test::TemporaryFolder folder;
+  folder.write("file", "");
+  EXPECT_TRUE(make_folders(folder.path() / "file/below"));
+  EXPECT_TRUE(make_folders(folder.path() / "file"));
+  EXPECT_FALSE(make_folders(folder.path() / "new//"));
+  EXPECT_TRUE(fs::is_directory(folder.path() / "new"));
+}
+
+TEST(FileReplacement, LeavesTheOldFileWhereAnyStepFails) {
+  for (const DiskOperation operation : {DiskOperation::write, DiskOperation::sync_file, DiskOperation::rename}) {
+    const test::TemporaryFolder folder;
+    const fs::path file = folder.write("file", "old");
+    const RecordedDisk disk([&](const DiskCall& call) { return call.operation == operation ? ENOSPC : 0; });
+    try {
+      write_file_atomically(file, "new");
+      ADD_FAILURE() << "no error";
+    } catch (const FileError& error) {
+      EXPECT_EQ(error.error_number(), ENOSPC);
+      EXPECT_EQ(error.code(), ErrorCode::storage);
+      EXPECT_EQ(error.message(), "cannot write '" + file.string() + "': No space left on device");
+    }
+    EXPECT_EQ(test::content_of(file), "old");
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+  }
+}
+
+}  // namespace
+}  // namespace gpux
