@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/scratch_folder.h"
 #include "base/spelling.h"
 #include "cli/bench_output.h"
 #include "cli/child.h"
@@ -11,7 +12,6 @@
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
 #include "cli/open_model.h"
-#include "cli/scratch_folder.h"
 #include "cli/synthetic_flags.h"
 #include "cli/variant_samples.h"
 #include "gpux/error.h"

@@ -7,14 +7,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/memory_size.h"
-#include "base/spelling.h"
+#include "base/log.h"
+#include "base/scratch_folder.h"
 #include "cli/command.h"
 #include "cli/load_flags.h"
+#include "cli/model_report.h"
 #include "cli/open_model.h"
 #include "cli/quantize_flags.h"
-#include "cli/scratch_folder.h"
-#include "cli/table.h"
 #include "embedding/import_encoder.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
@@ -102,11 +101,9 @@ void print_stored(const Context& context, const StoredModel& stored, const std::
     print_data(json.dump());
     return;
   }
-  if (variant) print_data(report_of(*variant) + "\n");
-  Table table{{"FILE", "SIZE"}, {}};
-  for (const StoredFile& file : stored.package.files) table.rows.push_back({file.name, format_bytes(file.blob.bytes)});
-  print_data(fmt::format("{}\n\n{}  {}  {}", table.text(), stored.short_id(), join(texts),
-                         format_bytes(stored.package.total_bytes())));
+  print_data(stored_line(stored, names));
+  if (variant) print_data(report_of(*variant));
+  if (variant) log::info("{}", details_of(*variant));
 }
 
 void build(const BuildFlags& flags, const Context& context) {

@@ -6,16 +6,11 @@
 
 #include <CLI/App.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "base/standard_streams.h"
 #include "gpux/error.h"
 
 namespace gpux::cli {
-
-bool Context::wants_json() const {
-  return json || (!table && ::isatty(STDOUT_FILENO) == 0);
-}
 
 void print_data(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
@@ -32,10 +27,8 @@ void say(const Context& context, std::string_view line) {
 
 CLI::App* add_verb(CLI::App& program, Context& context, const std::string& name, const std::string& description) {
   CLI::App* verb = program.add_subcommand(name, description);
-  CLI::Option* json =
-      verb->add_flag("--json", context.json, "JSON on standard output (the default where that is no terminal)");
-  verb->add_flag("--table", context.table, "a table for people, even where standard output is no terminal")
-      ->excludes(json);
+  CLI::Option* json = verb->add_flag("--json", context.json, "JSON on standard output");
+  verb->add_flag("--table", context.table, "a table on standard output (the default)")->excludes(json);
   return verb;
 }
 

@@ -13,13 +13,13 @@ namespace gpux::cli {
 /// What every verb is given: the flags before all others, and a place for its exit code.
 struct Context {
   bool json = false;   ///< --json
-  bool table = false;  ///< --table
+  bool table = false;  ///< --table: the default, said
   bool quiet = false;  ///< -q: no messages on stderr but errors
   int verbosity = 0;   ///< -v, -vv
   int exit_code = 0;
 
-  /// Whether a table is to be printed as JSON: asked for, or standard output is not a terminal.
-  [[nodiscard]] bool wants_json() const;
+  /// Whether JSON is to be printed instead of a table. Where the output goes makes no difference.
+  [[nodiscard]] bool wants_json() const noexcept { return json; }
 };
 
 /// Writes data to standard output, a newline behind it. Error storage where it cannot be written.

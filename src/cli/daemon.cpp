@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "base/counted.h"
 #include "base/home.h"
 #include "base/log.h"
 #include "base/spelling.h"
@@ -193,7 +194,8 @@ void run_daemon(const DaemonFlags& flags, const Context& context) {
   metrics.reset();
   daemon.stop();
   const daemon::DaemonStatus ended = daemon.status();
-  say(context, fmt::format("ended: {} vectors written, {} events set aside or refused", ended.written, ended.refused));
+  say(context, fmt::format("ended: {} written, {} set aside or refused", counted(ended.written, "vector"),
+                           counted(ended.refused, "event")));
 }
 
 }  // namespace

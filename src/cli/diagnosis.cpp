@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/counted.h"
 #include "base/dynamic_library.h"
 #include "base/files.h"
 #include "base/home.h"
@@ -322,14 +323,13 @@ std::vector<Check> store_checks(bool is_quick, const ReadingListener& listener) 
                       .next = fmt::format("gpux rm {}, then build it again", model.reference.text())});
   }
   if (checks.empty()) {
-    checks.push_back(
-        {.area = "gpux",
-         .name = "store",
-         .state = State::ok,
-         .found = fmt::format("{} named model{}, none damaged: {}", models.size(), models.size() == 1 ? "" : "s",
-                              is_quick ? "their files were not read (--quick)"
-                                       : fmt::format("{} read and compared", format_bytes(bytes))),
-         .next = {}});
+    checks.push_back({.area = "gpux",
+                      .name = "store",
+                      .state = State::ok,
+                      .found = fmt::format("{}, none damaged: {}", counted(models.size(), "named model"),
+                                           is_quick ? "their files were not read (--quick)"
+                                                    : fmt::format("{} read and compared", format_bytes(bytes))),
+                      .next = {}});
   }
   return checks;
 }

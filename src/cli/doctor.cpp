@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/counted.h"
 #include "base/standard_streams.h"
 #include "cli/command.h"
 #include "cli/diagnosis.h"
@@ -156,7 +157,7 @@ void run_doctor(bool is_quick, Context& context) {
   }
   if (examination.processor_works) {
     say(context, problems == 0 ? std::string("models run here; nothing is wrong")
-                               : fmt::format("models run here; {} problem{}", problems, problems == 1 ? "" : "s"));
+                               : fmt::format("models run here; {}", counted(problems, "problem")));
   } else {
     say(context, "no model can run here: there is no ONNX Runtime that works");
     context.exit_code = static_cast<int>(ErrorCode::provider_unavailable);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/counted.h"
 #include "base/sha256.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
@@ -49,8 +50,8 @@ void pass_over(std::uint64_t count, const embedding::TextSource& texts, const st
   std::string text;
   for (std::uint64_t passed = 0; passed < count; ++passed) {
     if (texts(text)) continue;
-    throw Error(ErrorCode::invalid_input,
-                fmt::format("--resume: '{}.part' has {} vectors, but there are {} texts", output, count, passed));
+    throw Error(ErrorCode::invalid_input, fmt::format("--resume: '{}.part' has {}; the input has {}", output,
+                                                      counted(count, "vector"), counted(passed, "text")));
   }
 }
 
@@ -87,8 +88,8 @@ void embed_texts(EmbedFlags& flags, Context& context) {
   writer.finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::string kept = writer.kept() == 0 ? "" : fmt::format(" behind {} that were there", writer.kept());
-  say(context, fmt::format("embedded {} {}{} in {:.2f} s: {:.1f} a second", count, count == 1 ? "text" : "texts", kept,
-                           seconds, static_cast<double>(count) / std::max(seconds, 1e-9)));
+  say(context, fmt::format("embedded {}{} in {:.2f} s: {:.1f} a second", counted(count, "text"), kept, seconds,
+                           static_cast<double>(count) / std::max(seconds, 1e-9)));
   if (!flags.output.empty()) say(context, fmt::format("wrote {}", flags.output));
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "cli/command.h"
@@ -129,7 +130,7 @@ void add_prune(CLI::App& program, Context& context) {
     if (context.wants_json()) {
       print_data(Json{{"files", result.files}, {"bytes", result.bytes}}.dump());
     } else {
-      print_data(fmt::format("{} files, {}", result.files, format_bytes(result.bytes)));
+      print_data(fmt::format("removed {}, {}", counted(result.files, "file"), format_bytes(result.bytes)));
     }
   });
 }

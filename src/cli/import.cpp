@@ -6,13 +6,16 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
+#include "base/log.h"
+#include "base/scratch_folder.h"
 #include "base/spelling.h"
 #include "cli/command.h"
 #include "cli/folder_variants.h"
 #include "cli/load_flags.h"
+#include "cli/model_report.h"
 #include "cli/open_model.h"
 #include "cli/quantize_flags.h"
-#include "cli/scratch_folder.h"
 #include "embedding/embedder.h"
 #include "embedding/import_encoder.h"
 #include "gpux/error.h"
@@ -58,22 +61,16 @@ Json conclusions_of(const embedding::ImportedEncoder& imported) {
           {"labels", imported.labels},         {"files", imported.copied}};
 }
 
-void print_pooling(const embedding::ImportedEncoder& imported) {
-  print_data(imported.pooling.empty() ? "pooling is not part of the graph: gpux embed does it"
-                                      : fmt::format("part of the graph: {} pooling{}", imported.pooling,
-                                                    imported.normalize ? ", and normalisation" : ""));
-}
-
-void print_conclusions(const embedding::ImportedEncoder& imported, const std::string& where) {
-  print_data(fmt::format("{}: {} of {} layers, {} heads, width {}, at most {} tokens", where, imported.family,
-                         imported.layers, imported.heads, imported.width, imported.max_tokens));
-  if (!imported.task.empty()) {
-    print_data(imported.task == "question answering" ? imported.task
-                                                     : fmt::format("{}, {} labels", imported.task, imported.labels));
-  } else {
-    print_pooling(imported);
-  }
-  print_data(fmt::format("copied: {}", join(imported.copied)));
+// "bert, 6 layers, hidden size 384, at most 256 tokens, mean pooling, normalized"
+std::string summary_of(const embedding::ImportedEncoder& imported) {
+  std::vector<std::string> parts{imported.family, counted(static_cast<std::uint64_t>(imported.layers), "layer"),
+                                 fmt::format("hidden size {}", imported.width),
+                                 fmt::format("at most {}", counted(imported.max_tokens, "token"))};
+  if (!imported.task.empty()) parts.push_back(imported.task);
+  if (imported.labels != 0) parts.push_back(counted(static_cast<std::uint64_t>(imported.labels), "label"));
+  if (!imported.pooling.empty()) parts.push_back(imported.pooling + " pooling");
+  if (imported.normalize) parts.emplace_back("normalized");
+  return join(parts);
 }
 
 struct Package {
@@ -175,14 +172,17 @@ void import_folder(const ImportFlags& flags, Context& context) {
     return;
   }
   if (package) say(context, to_line(package->verdict));
-  if (imported) print_conclusions(*imported, where);
-  if (package && package->variant) print_data(report_of(*package->variant));
+  const std::string line = package ? stored_line(package->stored, names) : "made " + flags.output;
+  const std::string what = imported                ? summary_of(*imported)
+                           : package->task.empty() ? counted(package->dimension, "dimension")
+                                                   : package->task;
+  print_data(fmt::format("{}: {}", line, what));
+  if (package && package->variant) {
+    print_data(report_of(*package->variant));
+    log::info("{}", details_of(*package->variant));
+  }
   const std::string beside = package ? report_of(package->beside) : std::string();
   if (!beside.empty()) print_data(beside);
-  if (package) {
-    print_data(fmt::format("stored: {}, {} files, {}", where, package->stored.package.files.size(),
-                           package->task.empty() ? fmt::format("{} dimensions", package->dimension) : package->task));
-  }
   const bool is_judge = package ? !package->task.empty() : imported && !imported->task.empty();
   const std::string model = names.empty() ? flags.output : where;
   const std::string precision = flags.quantize.given() ? "--precision int8 " : "";

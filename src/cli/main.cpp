@@ -15,6 +15,7 @@
 
 #include "base/home.h"
 #include "base/log.h"
+#include "base/scratch_folder.h"
 #include "base/spelling.h"
 #include "base/standard_streams.h"
 #include "cli/command.h"
@@ -25,7 +26,8 @@ namespace {
 
 void interrupt(int /*signal*/) {
   // Files are written beside their place and renamed, so nothing half done stays under its name.
-  ::_exit(static_cast<int>(ErrorCode::interrupted));
+  constexpr int code = static_cast<int>(ErrorCode::interrupted);
+  if (!end_without_scratch_folders(code)) ::_exit(code);
 }
 
 int report(bool as_json, const Error& error) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
 
@@ -221,6 +222,13 @@ Json to_json(const StoredModel& stored) {
   }
   json["metadata"] = pairs_json(package.metadata);
   return json;
+}
+
+std::string stored_line(const StoredModel& stored, std::span<const Reference> names) {
+  std::vector<std::string> texts;
+  for (const Reference& name : names) texts.push_back(name.text());
+  return fmt::format("stored {} ({}, {}, {})", join(texts), stored.short_id(),
+                     counted(stored.package.files.size(), "file"), format_bytes(stored.package.total_bytes()));
 }
 
 Json placement_json(const Runtime& runtime) {

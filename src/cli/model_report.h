@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,9 @@ Json to_json(const ProjectFile& project);
 
 /// A stored package: names, digest, files, variants.
 Json to_json(const StoredModel& stored);
+
+/// "stored digits:1.0.0, digits:latest (57d09c74ff38, 2 files, 5.1 kB)"
+std::string stored_line(const StoredModel& stored, std::span<const Reference> names);
 
 /// What runs where: for each provider its nodes, their number and share, and how many of each operator.
 /// Null where the session could not be asked.

@@ -111,24 +111,28 @@ MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, cons
 std::string report_of(const MadeVariant& variant) {
   const runtime::GatedVariant& made = variant.made;
   const VariantPrecision& precision = variant.kept.precision;
-  std::string report = fmt::format(
-      "{} ({} bits): {}; weights {} instead of {}\ncosine to the model on {}: mean {:.4f}, least {:.4f}; {} is asked "
-      "for",
-      precision.name, precision.weight_bits, counts_of(made.quantized), format_bytes(made.weight_bytes_after),
-      format_bytes(made.weight_bytes_before), variant.what, made.agreement.mean, made.agreement.least,
-      variant.min_cosine);
+  return fmt::format(
+      "{} variant: weights {} instead of {}, cosine to the model on {}: mean {:.4f}, least {:.4f} (accepted: {} or "
+      "more)",
+      precision.name, format_bytes(made.weight_bytes_after), format_bytes(made.weight_bytes_before), variant.what,
+      made.agreement.mean, made.agreement.least, variant.min_cosine);
+}
+
+std::string details_of(const MadeVariant& variant) {
+  const runtime::GatedVariant& made = variant.made;
+  std::vector<std::string> parts{fmt::format("{} with weights of {} bits: {}", variant.kept.precision.name,
+                                             variant.kept.precision.weight_bits, counts_of(made.quantized))};
   if (!made.excluded.empty()) {
-    report +=
-        fmt::format("\nwith all of them quantized: mean {:.4f}, least {:.4f}; so these are not:", made.at_first.mean,
-                    made.at_first.least);
+    parts.push_back(fmt::format("with all nodes quantized: mean {:.4f}, least {:.4f}; excluded because of it",
+                                made.at_first.mean, made.at_first.least));
   }
   for (const runtime::Exclusion& one : made.excluded) {
-    report += fmt::format("\n  {} {}: alone {:.4f}", one.node.operator_type, one.node.name, one.alone);
+    parts.push_back(fmt::format("{} {}: {:.4f} alone", one.node.operator_type, one.node.name, one.alone));
   }
   for (const onnx::QuantizedNode& node : made.left_alone) {
-    report += fmt::format("\nleft alone: {} {}: {}", node.operator_type, node.name, node.reason);
+    parts.push_back(fmt::format("not quantized: {} {}: {}", node.operator_type, node.name, node.reason));
   }
-  return report;
+  return join(parts, "; ");
 }
 
 Json json_of(const MadeVariant& variant) {

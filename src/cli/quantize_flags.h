@@ -53,8 +53,10 @@ MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, cons
                          const std::optional<embedding::SentenceModel>& sentences, const std::filesystem::path& folder,
                          const Context& context);
 
-/// What was done and how near it is, for people: some lines.
+/// How large the variant is, and how near to the model: a line.
 std::string report_of(const MadeVariant& made);
+/// What was quantized and what was not, and why: a line.
+std::string details_of(const MadeVariant& made);
 nlohmann::ordered_json json_of(const MadeVariant& made);
 
 }  // namespace gpux::cli

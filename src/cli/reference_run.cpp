@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/scratch_folder.h"
 #include "base/spelling.h"
 #include "cli/child.h"
 #include "cli/inputs.h"
-#include "cli/scratch_folder.h"
 #include "onnx/tensor_file.h"
 #include "provider/absence.h"
 #include "tensor/json_envelope.h"

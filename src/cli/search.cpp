@@ -9,6 +9,7 @@
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/files.h"
 #include "base/machine.h"
 #include "base/utf8.h"
@@ -109,9 +110,9 @@ void require_same_dimension(const SearchFlags& flags, const StoredVectors& vecto
   if (dimension == vectors.dimension || vectors.rows == 0) return;
   const bool can_be_cut = flags.query && dimension > vectors.dimension;
   throw Error(ErrorCode::invalid_input,
-              fmt::format("{} has {} dimensions, the vectors of '{}' have {}{}",
-                          flags.query ? fmt::format("--model '{}'", flags.encoder.model) : "--vector", dimension,
-                          flags.place, vectors.dimension,
+              fmt::format("{} has {}, the vectors of '{}' have {}{}",
+                          flags.query ? fmt::format("--model '{}'", flags.encoder.model) : "--vector",
+                          counted(dimension, "dimension"), flags.place, vectors.dimension,
                           can_be_cut ? fmt::format("; --dimensions {} cuts the query's", vectors.dimension) : ""));
 }
 
@@ -165,8 +166,9 @@ std::map<std::size_t, std::string> texts_of_rows(const SearchFlags& flags, const
     if (const auto found = texts.find(row); found != texts.end()) found->second = text;
   }
   if (row != vectors.rows) {
-    throw Error(ErrorCode::invalid_input, fmt::format("--texts '{}' has {} texts, '{}' has {} vectors", flags.texts,
-                                                      row, flags.place, vectors.rows));
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("--texts '{}' has {}, '{}' has {}", flags.texts, counted(row, "text"), flags.place,
+                            counted(vectors.rows, "vector")));
   }
   return texts;
 }
@@ -263,7 +265,7 @@ void search(SearchFlags& flags, const Context& context) {
   const auto start = std::chrono::steady_clock::now();
   const auto matches = embedding::top_k(vectors.elements, query, flags.top, workers_of(flags));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  say(context, fmt::format("searched {} vectors in {:.3f} s", vectors.rows, seconds));
+  say(context, fmt::format("searched {} in {:.3f} s", counted(vectors.rows, "vector"), seconds));
   const std::vector<Result> results = results_of(flags, vectors, matches);
   if (context.wants_json()) {
     print_json(to_json(vectors, results));

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/counted.h"
 #include "base/files.h"
 #include "base/home.h"
 #include "base/log.h"
@@ -276,7 +277,7 @@ void serve(const ServeFlags& flags, Context& context) {
   }
   drain.join();
   const http::Counters ended = http.counters();
-  tell(context, fmt::format("answered {} of {} requests", ended.answered, ended.handled));
+  tell(context, fmt::format("answered {} of {}", ended.answered, counted(ended.handled, "request")));
   presence.reset();
   if (repository.close(Clock::now() + std::chrono::seconds(5))) return;
   say(context, "a device does not come back: leaving it behind");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/counted.h"
 #include "base/memory_size.h"
 #include "cli/command.h"
 #include "cli/server_record.h"
@@ -72,8 +73,8 @@ std::string table_of(const ServerRecord& server, const Sample& now, const Sample
                           fmt::format("{:.3f}", means.at("total").get<double>()),
                           fmt::format("{:.3f}", means.at("queue").get<double>())});
   }
-  return fmt::format("{}  {}  {} connections, {} resident\n\n{}", server.pid, server.address,
-                     now.json.at("http").at("connections").get<std::uint64_t>(),
+  return fmt::format("{}  {}  {}, {} resident\n\n{}", server.pid, server.address,
+                     counted(now.json.at("http").at("connections").get<std::uint64_t>(), "connection"),
                      format_bytes(now.json.at("resident_bytes").get<std::uint64_t>()), table.text());
 }
 

@@ -5,9 +5,10 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include "base/durability.h"
 #include "base/files.h"
+#include "base/scratch_folder.h"
 #include "embedding/sentence_model.h"
 #include "gpux/error.h"
 #include "onnx/encoder_graph.h"
@@ -90,39 +91,36 @@ fs::path weights_in(const fs::path& folder, const fs::path& transformer) {
                                                 is_torch ? "; pytorch_model.bin holds code and is not read" : ""));
 }
 
+fs::path require_new(fs::path target) {
+  if (!target.has_filename()) target = target.parent_path();  // "folder/"
+  std::error_code error;
+  if (fs::exists(target, error) && !fs::is_empty(target, error)) {
+    throw Error(ErrorCode::usage, fmt::format("'{}' is there already; give a new folder", target.string()));
+  }
+  return target;
+}
+
 /// A folder beside the target that takes its place when it is whole, and is gone otherwise.
 class NewFolder {
  public:
-  explicit NewFolder(fs::path target) : target_(std::move(target)) {
+  explicit NewFolder(fs::path target)
+      : target_(require_new(std::move(target))), scratch_(target_), made_(scratch_.path() / "made") {
     std::error_code error;
-    if (fs::exists(target_, error) && !fs::is_empty(target_, error)) {
-      throw Error(ErrorCode::usage, fmt::format("'{}' is there already; give a new folder", target_.string()));
-    }
-    made_ = target_;
-    made_ += fmt::format(".gpux-{}", getpid());
-    if (!fs::create_directories(made_, error)) throw_file_error("cannot make", made_, error.value());
+    if (!fs::create_directory(made_, error)) throw_file_error("make", made_, error.value());
   }
-
-  ~NewFolder() {
-    std::error_code ignored;
-    if (!made_.empty()) fs::remove_all(made_, ignored);
-  }
-
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
 
   [[nodiscard]] const fs::path& path() const noexcept { return made_; }
 
-  void keep() {
-    std::error_code error;
-    fs::remove(target_, error);  // empty, if it is there
-    fs::rename(made_, target_, error);
-    if (error) throw_file_error("cannot make", target_, error.value());
-    made_.clear();
+  void keep() const {
+    // An empty folder in its place is replaced.
+    if (const int error = rename_file(made_, target_); error != 0) throw_file_error("make", target_, error);
+    if (const int error = sync_folder(target_.parent_path()); error != 0) throw_file_error("make", target_, error);
   }
 
  private:
-  fs::path target_, made_;
+  fs::path target_;
+  ScratchFolder scratch_;
+  fs::path made_;
 };
 
 // 2_Dense/config.json and its weights: sentence-transformers' folders of a module each.

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/utf8.h"
 #include "embedding/dense.h"
 #include "embedding/pooling.h"
@@ -94,8 +95,8 @@ void SentenceEncoder::find_output(const Signature& signature) {
 
 void SentenceEncoder::check(const EmbedOptions& options) const {
   if (options.dimensions > dimension_) {
-    throw Error(ErrorCode::usage, fmt::format("{} dimensions are asked for; accepted: 1 to the model's {}",
-                                              options.dimensions, dimension_));
+    throw Error(ErrorCode::usage, fmt::format("{} requested; accepted: 1 to the model's {}",
+                                              counted(options.dimensions, "dimension"), dimension_));
   }
   if (!pools(options) && model_.normalize && !options.normalize.value_or(true)) {
     throw Error(ErrorCode::usage,
@@ -106,12 +107,12 @@ void SentenceEncoder::check(const EmbedOptions& options) const {
   if (options.max_tokens == 0) return;
   const std::size_t least = tokenizer_.added_tokens(false) + 1;
   if (options.max_tokens < least) {
-    throw Error(ErrorCode::usage, fmt::format("{} tokens are asked for; accepted: {} or more, with the special ones",
-                                              options.max_tokens, least));
+    throw Error(ErrorCode::usage, fmt::format("{} requested; accepted: {} or more, with the special ones",
+                                              counted(options.max_tokens, "token"), least));
   }
   if (model_.max_tokens != 0 && options.max_tokens > model_.max_tokens) {
-    throw Error(ErrorCode::usage, fmt::format("{} tokens are asked for; accepted: at most the model's {}",
-                                              options.max_tokens, model_.max_tokens));
+    throw Error(ErrorCode::usage, fmt::format("{} requested; accepted: at most the model's {}",
+                                              counted(options.max_tokens, "token"), model_.max_tokens));
   }
 }
 
@@ -144,7 +145,8 @@ std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedT
   const bool fits =
       is_pooled ? shape.size() == 2 && shape[0] == 1 : shape.size() == 3 && shape[0] == 1 && shape[1] == length;
   if (!fits || shape.back() == 0) {
-    refuse(fmt::format("output '{}' of {} tokens is {}; accepted: {}", this->output(options), length, to_string(shape),
+    refuse(fmt::format("output '{}' of {} is {}; accepted: {}", this->output(options),
+                       counted(prepared.length, "token"), to_string(shape),
                        is_pooled ? "[1, width]" : "[1, tokens, width]"));
   }
   if (!choice_.is_known) {
@@ -191,7 +193,8 @@ Tensor SentenceEncoder::token_vectors(const PreparedText& prepared, const Value&
   const Tensor* tensor = output.tensor();
   const auto length = static_cast<std::int64_t>(prepared.length);
   if (tensor == nullptr || tensor->shape().size() != 3 || tensor->shape()[0] != 1 || tensor->shape()[1] != length) {
-    refuse(fmt::format("output '{}' of {} tokens is not [1, tokens, width]", choice_.token_vectors, length));
+    refuse(fmt::format("output '{}' of {} is not [1, tokens, width]", choice_.token_vectors,
+                       counted(prepared.length, "token")));
   }
   return of_tokens(*tensor, prepared.tokens);
 }

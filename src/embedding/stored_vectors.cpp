@@ -11,6 +11,7 @@
 
 #include "base/base64.h"
 #include "base/bounded_json.h"
+#include "base/counted.h"
 #include "base/files.h"
 #include "base/spelling.h"
 #include "embedding/vector_encoding.h"
@@ -105,7 +106,8 @@ class Collection {
       vectors_.digest = record.digest;
     }
     if (vector.size() != vectors_.dimension) {
-      refuse(fmt::format("the vector has {} dimensions, those before it have {}", vector.size(), vectors_.dimension));
+      refuse(fmt::format("the vector has {}, those before it have {}", counted(vector.size(), "dimension"),
+                         vectors_.dimension));
     }
     if (record.digest != vectors_.digest) {
       refuse(fmt::format("the vector is of model '{}' ({}), those before it of '{}' ({})", record.model, record.digest,

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "runtime/batch.h"
@@ -271,7 +272,7 @@ Prepared Pipeline::prepare(const NamedValues& given, const PrepareOptions& optio
   const bool is_shared = settings_.task == Task::text_ranking && texts.size() == 1;
   if (second != nullptr && pairs.size() != texts.size() && !is_shared) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("'{}' has {} texts, and '{}' {}", first_, texts.size(), second_, pairs.size()));
+                fmt::format("'{}' has {}, and '{}' {}", first_, counted(texts.size(), "text"), second_, pairs.size()));
   }
   Prepared prepared;
   prepared.rows = second == nullptr ? texts.size() : pairs.size();

@@ -16,6 +16,7 @@ const std::vector<std::string> few = {"--runs", "20", "--warmup", "3"};
 Outcome bench(const Program& gpux, std::vector<std::string> arguments, const Surroundings& where = {}) {
   arguments.insert(arguments.begin(), "bench");
   arguments.insert(arguments.end(), few.begin(), few.end());
+  if (std::ranges::find(arguments, "--table") == arguments.end()) arguments.emplace_back("--json");
   return gpux.run(arguments, where);
 }
 
@@ -58,7 +59,7 @@ TEST(Bench, CountsTheItemsOfABatch) {
 
 TEST(Bench, MeasuresForATime) {
   const Program gpux;
-  const Json json = gpux.run({"bench", model("add.onnx"), "--seconds", "0.3"}).json();
+  const Json json = gpux.run({"bench", "--json", model("add.onnx"), "--seconds", "0.3"}).json();
   expect_figures(json);
   const double measured_ms = json["mean_time_ms"].get<double>() * json["runs"].get<double>();
   EXPECT_GT(measured_ms, 50);

@@ -23,7 +23,7 @@ Json check_of(const Json& report, const std::string& name) {
 
 TEST(Doctor, FindsAHealthyMachineHealthy) {
   const Program gpux;
-  const Outcome outcome = gpux.run({"doctor"});
+  const Outcome outcome = gpux.run({"doctor", "--json"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const Json report = outcome.json();
   EXPECT_EQ(report["works"], true);
@@ -46,7 +46,7 @@ TEST(Doctor, FindsAHealthyMachineHealthy) {
 
 TEST(Doctor, SaysOfEveryAbsentProviderWhy) {
   const Program gpux;
-  const Json report = gpux.run({"doctor"}).json();
+  const Json report = gpux.run({"doctor", "--json"}).json();
   std::map<std::string, Json> checks;
   for (const Json& check : report["checks"]) {
     if (check["area"] == "providers") checks[check["name"]] = check;
@@ -61,7 +61,7 @@ TEST(Doctor, SaysOfEveryAbsentProviderWhy) {
 
 TEST(Doctor, StillExaminesWithoutAnOnnxRuntime) {
   const Program gpux;
-  const Outcome outcome = gpux.run({"doctor"}, {.environment = {"GPUX_ONNXRUNTIME=/nonexistent"}});
+  const Outcome outcome = gpux.run({"doctor", "--json"}, {.environment = {"GPUX_ONNXRUNTIME=/nonexistent"}});
   EXPECT_EQ(outcome.code, 5);
   const Json report = outcome.json();
   EXPECT_EQ(report["works"], false);
@@ -70,7 +70,7 @@ TEST(Doctor, StillExaminesWithoutAnOnnxRuntime) {
   EXPECT_THAT(outcome.err, HasSubstr("no model can run here"));
 
   const auto fake = gpux.folder().write("libonnxruntime.so.1.31.0", "no library");
-  const Outcome broken = gpux.run({"doctor"}, {.environment = {"GPUX_ONNXRUNTIME=" + fake.string()}});
+  const Outcome broken = gpux.run({"doctor", "--json"}, {.environment = {"GPUX_ONNXRUNTIME=" + fake.string()}});
   EXPECT_EQ(broken.code, 5);
   EXPECT_EQ(check_of(broken.json(), fake.string())["state"], "unknown");
   EXPECT_THAT(check_of(broken.json(), "opening it")["found"].get<std::string>(), HasSubstr(fake.string()));
@@ -99,7 +99,7 @@ TEST(Doctor, NamesVariablesThatAreMistypedOrInvalid) {
       {"GPUX_TIMEOUT=5s", "GPUX_TIMEOUT", "ok", "5s"},
   };
   for (const VariableCase& one : cases) {
-    const Outcome outcome = gpux.run({"doctor"}, {.environment = {one.set}});
+    const Outcome outcome = gpux.run({"doctor", "--json"}, {.environment = {one.set}});
     EXPECT_EQ(outcome.code, 0) << one.set;
     const Json check = check_of(outcome.json(), one.name);
     EXPECT_EQ(check["state"], one.state) << one.set;
@@ -113,7 +113,7 @@ TEST(Doctor, NamesVariablesThatAreMistypedOrInvalid) {
 TEST(Doctor, SaysWhereTheHomeIsNoFolder) {
   const Program gpux;
   gpux.folder().write("home", "a file");
-  const Outcome outcome = gpux.run({"doctor"});
+  const Outcome outcome = gpux.run({"doctor", "--json"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const Json check = check_of(outcome.json(), "GPUX_HOME " + gpux.home().string());
   EXPECT_EQ(check["state"], "problem");
@@ -124,14 +124,14 @@ TEST(Doctor, FindsADamagedModelInTheStore) {
   const Program gpux;
   ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "good:1"}).code, 0);
   ASSERT_EQ(gpux.run({"build", model("divide.onnx"), "-t", "bad:1"}).code, 0);
-  const std::string id = gpux.run({"inspect", "bad:1"}).json()["package"]["id"];
+  const std::string id = gpux.run({"inspect", "--json", "bad:1"}).json()["package"]["id"];
   std::filesystem::path manifest;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(gpux.home())) {
     if (entry.path().filename() == id.substr(id.find(':') + 1) && entry.is_regular_file()) manifest = entry.path();
   }
   ASSERT_FALSE(manifest.empty());
   std::filesystem::remove(manifest);
-  const Json report = gpux.run({"doctor"}).json();
+  const Json report = gpux.run({"doctor", "--json"}).json();
   const Json check = check_of(report, "bad:1");
   EXPECT_EQ(check["state"], "problem");
   EXPECT_THAT(check["next"].get<std::string>(), HasSubstr("gpux rm bad:1"));
@@ -166,12 +166,13 @@ TEST(Doctor, SeesTheDriversThatVulkanWouldLoad) {
       gpux.folder().write("mine.json", R"({"ICD": {"library_path": "./gone.so", "api_version": "1.3.0"}})");
   const auto damaged = gpux.folder().write("damaged.json", R"(["ICD")");
   const Json report =
-      gpux.run({"doctor"}, {.environment = {"VK_DRIVER_FILES=" + manifest.string() + ":" + damaged.string()}}).json();
+      gpux.run({"doctor", "--json"}, {.environment = {"VK_DRIVER_FILES=" + manifest.string() + ":" + damaged.string()}})
+          .json();
   EXPECT_EQ(check_of(report, "Vulkan driver mine.json")["state"], "problem");
   EXPECT_THAT(check_of(report, "Vulkan driver mine.json")["found"].get<std::string>(), HasSubstr("gone.so"));
   EXPECT_EQ(check_of(report, "Vulkan driver damaged.json")["state"], "problem");
   gpux.folder().write("gone.so", "");
-  const Json better = gpux.run({"doctor"}, {.environment = {"VK_DRIVER_FILES=" + manifest.string()}}).json();
+  const Json better = gpux.run({"doctor", "--json"}, {.environment = {"VK_DRIVER_FILES=" + manifest.string()}}).json();
   EXPECT_EQ(check_of(better, "Vulkan driver mine.json")["state"], "ok");
 }
 
@@ -179,7 +180,7 @@ TEST(Doctor, ListsProviderLibrariesInTheHome) {
   const Program gpux;
   std::filesystem::create_directories(gpux.home() / "providers");
   std::filesystem::copy_file(GPUX_EXAMPLE_PROVIDER, gpux.home() / "providers" / "libmine.so");
-  const Json report = gpux.run({"doctor"}).json();
+  const Json report = gpux.run({"doctor", "--json"}).json();
   std::vector<std::string> areas;
   for (const Json& check : report["checks"]) {
     if (check["name"] == "libmine") areas.push_back(check["area"]);

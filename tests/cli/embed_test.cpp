@@ -403,7 +403,7 @@ TEST_F(Embed, ResumesOnlyWhatItWouldHaveBegun) {
     EXPECT_EQ(content("v.jsonl.part"), part) << "touched";
   }
   gpux_.folder().write("items.jsonl", "{\"text\": \"one\"}\n");
-  EXPECT_THAT(resumed({}).err, HasSubstr("'v.jsonl.part' has 2 vectors, but there are 1 texts"));
+  EXPECT_THAT(resumed({}).err, HasSubstr("'v.jsonl.part' has 2 vectors; the input has 1 text"));
   (void)write_encoder_folder(gpux_.folder(), mean_pooling, true, "encoder_variant.onnx");
   EXPECT_THAT(resumed({}).err, HasSubstr("was begun with digest"));
   fs::remove(gpux_.folder().path() / "v.jsonl.part.json");

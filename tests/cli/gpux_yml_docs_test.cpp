@@ -89,6 +89,27 @@ TEST_F(GpuxYmlInDocuments, IsTakenOrRefusedAsTheySay) {
   EXPECT_GE(refused, 3U);
 }
 
+// The whole example, beside the files of examples/digits and nothing else.
+TEST_F(GpuxYmlInDocuments, RunsIsBuiltAndServedAsItIsShownWhole) {
+  const Program gpux;
+  const fs::path folder = gpux.folder().path() / "digits";
+  fs::copy(GPUX_SOURCE_DIR "/examples/digits", folder);
+  fs::remove(folder / "gpux.yml");
+  gpux.folder().write("digits/gpux.yml", shown_in(GPUX_SOURCE_DIR "/docs/gpux-yml.md").front().text);
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"run", ".", "-i", "@digit-3.json"},
+           {"run", ".", "-i", "@digit-3.png"},
+           {"build", "."},
+           {"run", "digits", "-i", "@digit-3.json"},
+           {"serve", ".", "--detach", "--port", "0", "--grpc-port", "0"},
+           {"stop"},
+       }) {
+    const Outcome outcome = gpux.run(arguments, {.folder = folder});
+    EXPECT_EQ(outcome.code, 0) << arguments.front() << ": " << outcome.err;
+    EXPECT_NE(outcome.out, "") << arguments.front();
+  }
+}
+
 TEST_F(GpuxYmlInDocuments, IsTheExamplesToo) {
   for (const auto& entry : fs::recursive_directory_iterator(GPUX_SOURCE_DIR "/examples")) {
     if (entry.path().filename() != "gpux.yml") continue;

@@ -190,16 +190,22 @@ TEST_F(StandardOutput, IsEmptyOrJsonOnFailure) {
   }
 }
 
-TEST_F(StandardOutput, IsATableOnATerminalWhereTheVerbHasOne) {
+// Where standard output goes makes no difference.
+class TablesByDefault : public StandardOutput, public testing::WithParamInterface<bool> {};
+
+TEST_P(TablesByDefault, ArePrintedWhereTheCommandHasOne) {
   for (const Row& row : rows(gpux_)) {
     if (row.successes.empty()) continue;
     const Words& arguments = row.successes.front();
     SCOPED_TRACE(described(row, arguments));
-    const Outcome outcome = call(row, arguments, {}, {.terminal = true});
+    const Outcome outcome = call(row, arguments, {}, {.terminal = GetParam()});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(Json::parse(outcome.out, nullptr, false).is_discarded(), row.has_table) << outcome.out;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Streams, TablesByDefault, testing::Bool(),
+                         [](const auto& one) { return one.param ? "terminal" : "pipe"; });
 
 TEST_F(StandardOutput, TakesNoFlagThatWouldDoNothing) {
   ASSERT_EQ(gpux_.run({"build", model("add.onnx"), "-t", "adder:1"}).code, 0);

@@ -137,7 +137,7 @@ TEST_F(Pictures, GoThroughModelsOfTheirOwn) {
       EXPECT_EQ(outcome.json(), (Json{{"digit", {{digit}}}}));
     }
   }
-  const Json inspected = gpux_.run({"inspect", steps}).json()["model_info"];
+  const Json inspected = gpux_.run({"inspect", "--json", steps}).json()["model_info"];
   EXPECT_EQ(inspected["inputs"][0]["name"], "picture");
   EXPECT_EQ(inspected["outputs"][0]["name"], "digit");
   const Serving server(gpux_, {"steps"});

@@ -36,7 +36,7 @@ TEST(Program, RefusesWhatItDoesNotKnowInOneLine) {
 
 TEST(Program, SaysItsVersionOnStandardOutput) {
   const Program gpux;
-  const Outcome outcome = gpux.run({"version"});
+  const Outcome outcome = gpux.run({"version", "--json"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(outcome.json().contains("gpux"));
   EXPECT_THAT(gpux.run({"--version"}).out, HasSubstr("gpux " + outcome.json()["gpux"].get<std::string>()));

@@ -58,6 +58,34 @@ void replace_all(std::string& text, const std::string& old, const std::string& w
   }
 }
 
+// The lines without a prompt: "    gpux build examples/digits    # what it does".
+std::vector<std::string> commands_in(const std::filesystem::path& document) {
+  std::ifstream text(document);
+  std::vector<std::string> commands;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("    gpux ")) commands.push_back(line.substr(4, line.find("  #") - 4));
+  }
+  return commands;
+}
+
+TEST(Readme, ShowsCommandsThatRunAsTheyAreTyped) {
+  const Program gpux;
+  if (!std::filesystem::exists(GPUX_SOURCE_DIR "/.deps/all-MiniLM-L6-v2")) GTEST_SKIP() << "no .deps/all-MiniLM-L6-v2";
+  const std::string folder = Program::file().parent_path();
+  std::size_t count = 0;
+  for (const std::string& command : commands_in(GPUX_SOURCE_DIR "/README.md")) {
+    if (command.starts_with("gpux: ")) continue;  // what it says
+    SCOPED_TRACE(command);
+    const ProcessResult result =
+        run_process({"/bin/sh", "-c", "cd " GPUX_SOURCE_DIR " && PATH=" + folder + ":$PATH && " + command},
+                    std::chrono::minutes(2), {"GPUX_HOME=" + gpux.home().string()});
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_NE(result.standard_output, "");
+    ++count;
+  }
+  EXPECT_GE(count, 10U);
+}
+
 TEST(Readme, ServesAsItShows) {
   const Program gpux;
   const std::vector<Step> steps = serving_session();
@@ -65,9 +93,8 @@ TEST(Readme, ServesAsItShows) {
   std::string port, pid;
   for (Step step : steps) {
     SCOPED_TRACE(step.command);
-    // Only what differs from machine to machine: a free port for 8080, the program that was built, table output.
+    // Only what differs from machine to machine: a free port for 8080, the program that was built.
     if (step.command.starts_with("gpux serve")) step.command += " --port 0";
-    if (step.command.starts_with("gpux stop")) step.command += " --table";
     if (step.command.starts_with("gpux ")) step.command.replace(0, 4, Program::file().string());
     if (step.command.starts_with("curl ")) step.command.insert(5, "-sS ");
     replace_all(step.command, "localhost:8080", "127.0.0.1:" + port);

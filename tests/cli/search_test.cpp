@@ -45,6 +45,7 @@ class Search : public testing::Test {
 
   [[nodiscard]] Outcome search(Strings arguments) const {
     arguments.insert(arguments.begin(), "search");
+    if (std::ranges::find(arguments, "--table") == arguments.end()) arguments.emplace_back("--json");
     return call(arguments);
   }
 
@@ -125,7 +126,7 @@ TEST_F(Search, TellsTextsWhereTheyAreKnown) {
   }
   gpux_.folder().write("fewer.txt", "one\n");
   EXPECT_THAT(search(query + Strings{"--in", "v.npy", "--texts", "fewer.txt"}).err,
-              HasSubstr("--texts 'fewer.txt' has 1 texts, 'v.npy' has 5 vectors"));
+              HasSubstr("--texts 'fewer.txt' has 1 text, 'v.npy' has 5 vectors"));
 
   embed("vectors/");
   const Json found = results(query + Strings{"--in", "vectors"});
@@ -142,12 +143,12 @@ TEST_F(Search, TellsTextsWhereTheyAreKnown) {
                                    {"rank": 2, "score": 0.6, "index": 0, "id": "7"}])"));
 }
 
-TEST_F(Search, IsATableOnATerminal) {
+TEST_F(Search, IsATableForPeople) {
   gpux_.folder().write("named.jsonl", "{\"id\": \"a\", \"vector\": [1, 0], \"text\": \"to\\nthe right\"}\n");
   gpux_.folder().write("q.npy", npy("<f4", "1, 2", bytes_of<float>({1, 0})));
   const Outcome outcome = search({"--vector", "q.npy", "--in", "named.jsonl", "--table"});
   EXPECT_EQ(outcome.out, "RANK  SCORE   INDEX  ID  TEXT\n1     1.0000  0      a   to the right\n");
-  EXPECT_THAT(outcome.err, testing::MatchesRegex("gpux: searched 1 vectors in [^\n]* s\n"));
+  EXPECT_THAT(outcome.err, testing::MatchesRegex("gpux: searched 1 vector in [^\n]* s\n"));
 }
 
 TEST_F(Search, ReadsArraysOfOtherTypes) {
@@ -266,7 +267,7 @@ TEST_F(Search, RefusesInOneLine) {
       {{"--in", "v.npy", "--vector", "cube.npy"}, 6, "[dimension] or [1, dimension]"},
       {{"--in", "v.npy", "--vector", "two.npy"}, 6, "--vector has 2 dimensions, the vectors of 'v.npy' have 16"},
       {{"--in", "cube.npy", "--vector", "two.npy"}, 6, "[rows, dimension]"},
-      {{"--in", "lengths.jsonl", "--vector", "two.npy"}, 6, "lengths.jsonl:2: the vector has 1 dimensions"},
+      {{"--in", "lengths.jsonl", "--vector", "two.npy"}, 6, "lengths.jsonl:2: the vector has 1 dimension,"},
       {{"--in", "models.jsonl", "--vector", "two.npy"}, 6, "models.jsonl:2: the vector is of model"},
       {{"--in", "text.jsonl", "--vector", "two.npy"}, 6, "text.jsonl:1: "},
       {{"--in", "bare.jsonl", "--vector", "two.npy"}, 6, "bare.jsonl:1: there is no 'vector'"},

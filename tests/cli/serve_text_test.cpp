@@ -188,7 +188,7 @@ TEST_F(ServeText, SpeaksToClientsOfOpenAi) {
   EXPECT_EQ(server.json(post("/v1/embeddings", R"({"model": "others", "input": "a"})"), 404).at("error").at("type"),
             "invalid_request_error");
   EXPECT_THAT(server.json(post("/v1/embeddings", R"({"input": "a", "dimensions": 17})"), 400).at("error").at("message"),
-              HasSubstr("17 dimensions are asked for; accepted: 1 to the model's 16"));
+              HasSubstr("17 dimensions requested; accepted: 1 to the model's 16"));
 }
 
 TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {

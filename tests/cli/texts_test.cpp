@@ -150,7 +150,7 @@ TEST_F(Texts, ThatAreNoneAreRefusedInOneLine) {
   const std::string model = folder("classify-bert");
   for (const auto& [input, said] : std::vector<std::pair<std::string, std::string>>{
            {R"({"text": 3})", "text"},
-           {R"({"text": "a", "text_pair": ["b", "c"]})", "'text' has 1 texts, and 'text_pair' 2"},
+           {R"({"text": "a", "text_pair": ["b", "c"]})", "'text' has 1 text, and 'text_pair' 2"},
            {R"({"text": "a", "input_ids": [[1]]})", "both 'text' and 'input_ids' are given"},
            {R"({"txt": "a"})", "did you mean 'text'?"},
            {R"([{"text": "a"}, {"text": []}])", "item 1"},

@@ -25,7 +25,8 @@ void write_case(const Program& gpux, const fs::path& folder, const std::string& 
 
 TEST(Verify, ComparesMadeUpInputsWithTheCpu) {
   const Program gpux;
-  const Outcome outcome = gpux.run({"verify", model("matmul_chain.onnx"), "--provider", "cpu", "--seed", "7"});
+  const Outcome outcome =
+      gpux.run({"verify", "--json", model("matmul_chain.onnx"), "--provider", "cpu", "--seed", "7"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
   EXPECT_EQ(json["passed"], true);
@@ -46,10 +47,11 @@ TEST(Verify, ComparesMadeUpInputsWithTheCpu) {
 
 TEST(Verify, TakesSizesAndGivenInputs) {
   const Program gpux;
-  const Json sized = gpux.run({"verify", model("add.onnx"), "--dim", "batch=5"}).json();
+  const Json sized = gpux.run({"verify", "--json", model("add.onnx"), "--dim", "batch=5"}).json();
   EXPECT_EQ(sized["outputs"][0]["elements"], 15);
   const Json list =
-      gpux.run({"verify", model("add.onnx"), "-i", R"([{"x": [[1, 2, 3]]}, {"x": [[1, 2, 3], [4, 5, 6]]}])"}).json();
+      gpux.run({"verify", "--json", model("add.onnx"), "-i", R"([{"x": [[1, 2, 3]]}, {"x": [[1, 2, 3], [4, 5, 6]]}])"})
+          .json();
   ASSERT_EQ(list["outputs"].size(), 2U);
   EXPECT_EQ(list["outputs"][1]["data_set"], "item 1");
   EXPECT_EQ(list["outputs"][1]["elements"], 6);
@@ -60,7 +62,7 @@ TEST(Verify, KnowsMapsAndSequences) {
   for (const char* name : {"zipmap_string.onnx", "zipmap_int64.onnx", "sequence_output.onnx", "optional_output.onnx",
                            "optional_none.onnx", "string_concat.onnx"}) {
     for (const char* reference : {"cpu", "CPUExecutionProvider"}) {  // the second in a process of its own
-      const Outcome outcome = gpux.run({"verify", model(name), "--reference", reference});
+      const Outcome outcome = gpux.run({"verify", "--json", model(name), "--reference", reference});
       EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.out << outcome.err;
       EXPECT_EQ(outcome.json()["compared"], "cpu with cpu");
     }
@@ -79,7 +81,7 @@ TEST(Verify, UsesRecordedDataBesideTheModel) {
   write_case(gpux, folder, "[1, 2, 3]", "[1, 2, 3.5]");
   const std::string file = (folder / "model.onnx").string();
 
-  const Outcome differs = gpux.run({"verify", file});
+  const Outcome differs = gpux.run({"verify", "--json", file});
   EXPECT_EQ(differs.code, 12) << differs.err;
   const Json json = differs.json();
   EXPECT_EQ(json["passed"], false);
@@ -163,7 +165,7 @@ TEST(Verify, RunsSuitesWhateverTheirCasesAre) {
   write_case(gpux, suite / "h_good", "[NaN, Infinity]", "[NaN, Infinity]");
   (void)gpux.folder().write("suite/README", "no case");
 
-  const Outcome outcome = gpux.run({"verify", "--suite", suite.string()});
+  const Outcome outcome = gpux.run({"verify", "--json", "--suite", suite.string()});
   EXPECT_EQ(outcome.code, 12) << outcome.err;
   const Json json = outcome.json();
   EXPECT_EQ(json["passed"], 2);
@@ -204,7 +206,7 @@ TEST(Verify, TellsWhatAProviderDoesNotSupportFromWhatItGetsWrong) {
   write_case(gpux, suite / "square", "[1, 2]", "[2, 5]");
   fs::copy_file(model("local_function.onnx"), suite / "square" / "model.onnx", fs::copy_options::overwrite_existing);
   const auto verify = [&](const std::string& command) {
-    return gpux.run({"verify", "--suite", suite.string(), "--provider", "example", "--provider-library",
+    return gpux.run({"verify", "--json", "--suite", suite.string(), "--provider", "example", "--provider-library",
                      std::string("example=").append(GPUX_EXAMPLE_PROVIDER)},
                     {.environment = {"GPUX_EXAMPLE_FAIL=" + command}});
   };

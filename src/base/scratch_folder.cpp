@@ -1,0 +1,172 @@
+#include "base/scratch_folder.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view random_part = "XXXXXX";
+
+// For signal handlers: where the thread that removes folders reads.
+std::atomic<int> removal_pipe = -1;
+std::atomic<bool> is_ending = false;
+
+/// The folders of this process, and the thread that removes them when a signal ends it.
+class Registry {
+ public:
+  static Registry& get() {
+    // Never destroyed: its thread may outlive main().
+    static Registry& registry = *new Registry;
+    return registry;
+  }
+
+  void add(const fs::path& folder) {
+    const std::scoped_lock lock(mutex_);
+    folders_.push_back(folder);
+    if (removal_pipe >= 0) return;
+    std::array<int, 2> pipe{};
+    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return;  // they then stay until the next process removes them
+    // A fork has neither the thread nor a claim to the folders.
+    ::pthread_atfork(nullptr, nullptr, [] {
+      removal_pipe = -1;
+      get().folders_.clear();
+    });
+    std::thread([this, end = pipe[0]] { remove_when_told(end); }).detach();
+    removal_pipe = pipe[1];
+  }
+
+  void forget(const fs::path& folder) {
+    const std::scoped_lock lock(mutex_);
+    std::erase(folders_, folder);
+  }
+
+ private:
+  void remove_when_told(int descriptor) {
+    unsigned char exit_code = 0;
+    while (::read(descriptor, &exit_code, 1) != 1) {
+      if (errno != EINTR) return;
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      for (const fs::path& folder : folders_) {
+        // Another thread may still write into it.
+        std::error_code error;
+        for (int i = 0; i < 3 && fs::exists(folder, error); ++i) fs::remove_all(folder, error);
+      }
+    }
+    ::_exit(exit_code);
+  }
+
+  std::mutex mutex_;
+  std::vector<fs::path> folders_;
+};
+
+/// -1 where another process has it, or it has gone. Without locks on its file system: unlocked.
+int lock_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return -1;
+
+  struct stat opened {};
+
+  struct stat named {};
+
+  const bool is_locked = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  const bool is_there = ::fstat(descriptor, &opened) == 0 && ::lstat(folder.c_str(), &named) == 0 &&
+                        opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+  if (is_locked && is_there) return descriptor;
+  ::close(descriptor);
+  errno = EBUSY;
+  return -1;
+}
+
+bool is_own(const fs::path& folder) {
+  struct stat status {};
+
+  return ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+void remove_left_behind(const fs::path& parent, const std::string& prefix) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator entry(parent, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(prefix) && name.size() == prefix.size() + random_part.size()) found.push_back(entry->path());
+  }
+  for (const fs::path& folder : found) {
+    if (!is_own(folder)) continue;
+    const int lock = lock_folder(folder);
+    if (lock < 0) continue;
+    fs::remove_all(folder, error);
+    ::close(lock);
+  }
+}
+
+}  // namespace
+
+ScratchFolder::ScratchFolder() {
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  if (error) throw_file_error("find", "the folder for temporary files", error.value());
+  make(parent, "gpux-scratch-");
+}
+
+ScratchFolder::ScratchFolder(fs::path place) {
+  if (!place.has_filename()) place = place.parent_path();  // "folder/"
+  const fs::path parent = place.has_parent_path() ? place.parent_path() : ".";
+  std::error_code error;
+  fs::create_directories(parent, error);
+  if (error) throw_file_error("make the folder", parent, error.value());
+  make(parent, place.filename().string() + ".gpux-");
+}
+
+void ScratchFolder::make(const fs::path& parent, const std::string& prefix) {
+  remove_left_behind(parent, prefix);
+  // Before it is locked another process may take it for one that was left behind.
+  for (int tries = 0; lock_ < 0; ++tries) {
+    std::string pattern = (parent / (prefix + std::string(random_part))).string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw_file_error("make", pattern, errno);
+    path_ = pattern;
+    lock_ = lock_folder(path_);
+    if (lock_ < 0 && tries == 10) {
+      const int error = errno;
+      ::rmdir(pattern.c_str());
+      throw_file_error("lock", pattern, error);
+    }
+  }
+  Registry::get().add(path_);
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+  Registry::get().forget(path_);
+  ::close(lock_);
+}
+
+bool end_without_scratch_folders(int exit_code) noexcept {
+  const int descriptor = removal_pipe;
+  const auto byte = static_cast<unsigned char>(exit_code);
+  return descriptor >= 0 && !is_ending.exchange(true) && ::write(descriptor, &byte, 1) == 1;
+}
+
+}  // namespace gpux
