@@ -313,9 +313,8 @@ TEST_F(HangingLoad, HoldsNoEndBack) {
   repository.load("m", std::nullopt,
                   [&](const std::optional<Error>& error) { told = error ? error->message() : "done"; });
   while (loads_ < 2) std::this_thread::yield();
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_FALSE(repository.close(start + std::chrono::milliseconds(100)));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  // The load never ends by itself.
+  EXPECT_FALSE(repository.close(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)));
   EXPECT_EQ(told, "the server is going down");
   hang_.set_value();  // or the end of this test would wait for it
 }
