@@ -72,8 +72,10 @@ std::vector<Row> rows(const Program& gpux) {
        {{{}, 2}, {{none, "-o", none}, 7}, {{suite, "-o", none}, 7}, {{encoder, "-o", suite}, 2}}},
       {"images", {{}}, {{{"extra"}, 2}}},
       {"list", {{}}, {{{"extra"}, 2}}},
+      {"ls", {{}}, {{{"extra"}, 2}}},
       {"tag", {{"adder:1", "adder:2"}}, {{{"none", "other"}, 7}, {{"adder:1"}, 2}}},
       {"rm", {{"adder:2"}}, {{{"none"}, 7}, {{"adder:1", "none"}, 7}}},
+      {"rmi", {}, {{{"none"}, 7}}},
       {"prune", {{}}, {{{"extra"}, 2}}},
       {"providers", {{}}, {{{"extra"}, 2}}},
       {"doctor", {{}}, {{{"extra"}, 2}}},
@@ -261,7 +263,8 @@ TEST_P(UnwritableData, IsAnError) {
       SCOPED_TRACE(described(row, arguments));
       expect_error(call(row, arguments, {"--json"}, where));
     }
-    if (row.verb != "top" && row.verb != "list") expect_error(call(row, {"--help"}, {}, where));
+    if (row.verb != "top" && row.verb != "list" && row.verb != "ls" && row.verb != "rmi")
+      expect_error(call(row, {"--help"}, {}, where));
   }
   for (const char* flag : {"--help", "--version"}) expect_error(gpux_.run({flag}, where));
   // Data that goes elsewhere does not need it.

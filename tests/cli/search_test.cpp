@@ -201,7 +201,7 @@ TEST_F(Search, ReadsItsQueryAsAText) {
   const Strings flags{"--model", "encoder", "--in", "v.npy"};
   const Json expected = results(query + Strings{"--in", "v.npy"});
   EXPECT_EQ(results(Strings{"@query.txt"} + flags), expected);
-  const Outcome read = call(Strings{"search", "-"} + flags, {.standard_input = "one line\n"});
+  const Outcome read = call(Strings{"search", "-", "--json"} + flags, {.standard_input = "one line\n"});
   EXPECT_EQ(read.json()["results"], expected);
 
   const Outcome named = search(Strings{"query.txt"} + flags);
