@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/home.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "cli/background.h"
@@ -25,8 +26,10 @@
 #include "cli/signals.h"
 #include "cli/systemd.h"
 #include "gpux/error.h"
+#include "server/api_keys.h"
 #include "server/grpc/server.h"
 #include "server/http/server.h"
+#include "server/request_memory.h"
 #include "server/service.h"
 #include "tensor/json_writer.h"
 
@@ -37,19 +40,10 @@ using Clock = std::chrono::steady_clock;
 
 std::vector<std::string> read_api_keys(const std::string& file) {
   std::vector<std::string> keys;
-  const auto add = [&](std::string_view text, const std::string& where) {
-    for (std::string& line : split(std::string(text), '\n')) {
-      while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-      if (line.empty() || line.starts_with('#')) continue;
-      if (line.size() < 8) throw Error(ErrorCode::usage, fmt::format("{}: a key has less than 8 characters", where));
-      keys.push_back(std::move(line));
-    }
-  };
-  if (!file.empty()) {
-    add(read_file(file), file);
-    if (keys.empty()) throw Error(ErrorCode::usage, fmt::format("{} holds no key", file));
+  if (!file.empty()) keys = server::keys_of_file(read_file(file), file);
+  if (const char* text = std::getenv("GPUX_API_KEY")) {
+    for (std::string& key : server::keys_of_variable(text)) keys.push_back(std::move(key));
   }
-  if (const std::string key = environment_variable("GPUX_API_KEY"); !key.empty()) add(key, "GPUX_API_KEY");
   return keys;
 }
 
@@ -199,7 +193,8 @@ void serve(const ServeFlags& flags, Context& context) {
   const std::string default_name = service_options.default_model;
   service_options.api_keys = read_api_keys(flags.api_key_file);
   service_options.log_requests = flags.log_requests;
-  service_options.memory = std::make_shared<MemoryBudget>(http::default_memory_bytes);
+  service_options.memory =
+      std::make_shared<MemoryBudget>(server::request_memory_bytes(flags.max_body_bytes, usable_memory_bytes()));
 
   server::RepositoryOptions repository_options;
   if (!flags.memory_budget.empty()) repository_options.memory_budget_bytes = memory_budget_of(flags.memory_budget);

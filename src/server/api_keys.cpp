@@ -1,6 +1,9 @@
 #include "server/api_keys.h"
 
+#include <fmt/format.h>
+
 #include "base/spelling.h"
+#include "gpux/error.h"
 
 namespace gpux::server {
 namespace {
@@ -12,6 +15,24 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
     differs = static_cast<unsigned char>(differs | (a[i] ^ (b.empty() ? '\0' : b[i % b.size()])));
   }
   return differs == 0;
+}
+
+constexpr std::size_t least_characters = 8;
+
+// Without the blanks that HTTP would take off a key as well.
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (const std::string& line : split(std::string(text), '\n')) {
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first != std::string::npos) lines.push_back(line.substr(first, line.find_last_not_of(" \t\r") - first + 1));
+  }
+  return lines;
+}
+
+void require_length(const std::string& key, const std::string& source) {
+  if (key.size() < least_characters) {
+    throw Error(ErrorCode::usage, fmt::format("{}: a key has less than {} characters", source, least_characters));
+  }
 }
 
 }  // namespace
@@ -26,6 +47,32 @@ bool holds_key(std::span<const std::string> keys, std::string_view authorization
   bool found = false;
   for (const std::string& key : keys) found |= equal_in_constant_time(given, key);
   return found;
+}
+
+std::vector<std::string> keys_of_file(std::string_view text, const std::string& file) {
+  std::vector<std::string> keys;
+  for (std::string& line : lines_of(text)) {
+    if (line.starts_with('#')) continue;
+    require_length(line, file);
+    keys.push_back(std::move(line));
+  }
+  if (keys.empty()) throw Error(ErrorCode::usage, fmt::format("{} holds no key", file));
+  return keys;
+}
+
+std::vector<std::string> keys_of_variable(std::string_view text) {
+  std::vector<std::string> keys = lines_of(text);
+  if (keys.empty()) {
+    throw Error(ErrorCode::usage,
+                "GPUX_API_KEY is set and holds no key: give it one, or unset it to serve without keys");
+  }
+  for (const std::string& key : keys) {
+    if (key.starts_with('#')) {
+      throw Error(ErrorCode::usage, "GPUX_API_KEY begins with '#', which is a comment in a file of keys and no key");
+    }
+    require_length(key, "GPUX_API_KEY");
+  }
+  return keys;
 }
 
 }  // namespace gpux::server

@@ -557,17 +557,17 @@ TEST_F(Grpc, RefusesWhatTheQueueHasNoRoomFor) {
 
 TEST_F(Grpc, HoldsNoMoreThanItMay) {
   GrpcServerOptions options;
-  options.memory = std::make_shared<MemoryBudget>(3000);
+  options.memory = std::make_shared<MemoryBudget>(4500);
   serve({"add", "slow"}, options);
   auto running = context();
   ModelInferResponse response;
-  // Some 1100 bytes each.
+  // As messages some 2300 bytes, and 2900.
   std::thread one([&] { (void)stub_->ModelInfer(running.get(), slow_request(for_ever), &response); });
   EXPECT_TRUE(wait_for([&] { return counts("slow").running == 1; }));
   ModelInferResponse other;
   const Status status = infer(add_request(std::vector<float>(600)), other);
   EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
-  EXPECT_THAT(status.error_message(), HasSubstr("3000 bytes"));
+  EXPECT_THAT(status.error_message(), HasSubstr("4500 bytes"));
   expect_alive();
   running->TryCancel();
   one.join();

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <grpc/grpc.h>
+#include <grpcpp/support/proto_buffer_reader.h>
 
 #include "base/log.h"
 #include "server/api_keys.h"
@@ -33,6 +34,13 @@ std::optional<Clock::time_point> deadline_of(const ::grpc::ServerContext& contex
   if (deadline > now + std::chrono::hours(24 * 365)) return std::nullopt;
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(deadline - now);
 }
+
+// Of a message where no key is asked for, as sent and decompressed.
+constexpr std::uint64_t small_message_bytes = 4 << 10;
+// Smaller answers are not worth counting.
+constexpr std::uint64_t small_answer_bytes = 4 << 10;
+// What a message may become, in multiples of its largest size: numbers of a byte become eight.
+constexpr std::uint64_t max_message_growth = 8;
 
 }  // namespace
 
@@ -72,9 +80,62 @@ Status status_of(const Error& error) {
 MemoryShare memory_share(const CallState& state, std::uint64_t bytes) {
   MemoryShare share(state.memory);
   if (share.grow(bytes)) return share;
+  const std::uint64_t held = state.memory->held_bytes();
+  state.memory->reclaim();
   throw Error(ErrorCode::resource_exhausted,
-              fmt::format("requests and answers hold {} of the {} bytes that they may hold together: try later",
-                          state.memory->held_bytes(), state.memory->limit_bytes()));
+              fmt::format("requests and answers hold {} of the {} bytes that they may hold together: try later", held,
+                          state.memory->limit_bytes()));
+}
+
+MemoryShare prepare_message(const CallState& state, ::grpc::ByteBuffer& buffer, std::uint64_t max_bytes,
+                            const MessageScanner& scanner) {
+  MemoryShare plain(state.memory);
+  decompress(buffer, max_bytes, plain);
+  const std::uint64_t most = std::max(max_message_growth * max_bytes, max_bytes + small_message_bytes);
+  MessageScan scan;
+  {
+    ::grpc::ProtoBufferReader reader(&buffer);
+    scan = scanner.scan(reader, most);
+  }
+  if (scan.memory_bytes > most) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("the message of {} bytes would take more than {} in memory: it has too many parts",
+                            buffer.Length(), most));
+  }
+  MemoryShare share = memory_share(state, scan.memory_bytes);
+  if (scan.has_unknown_fields) {
+    const MemoryShare copies = memory_share(state, 2 * buffer.Length());
+    std::vector<::grpc::Slice> slices;
+    if (!buffer.Dump(&slices).ok()) throw Error(ErrorCode::internal, "a message cannot be read");
+    std::string text;
+    text.reserve(buffer.Length());
+    for (const ::grpc::Slice& slice : slices) {
+      text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+    slices.clear();
+    buffer.Clear();
+    const ::grpc::Slice known(scanner.known_fields(text));
+    buffer = ::grpc::ByteBuffer(&known, 1);
+  }
+  return share;
+}
+
+bool CallState::begin_work() {
+  const std::lock_guard lock(mutex);
+  if (going_down) return false;
+  ++working;
+  return true;
+}
+
+void CallState::end_work() {
+  const std::lock_guard lock(mutex);
+  if (--working == 0) without_work.notify_all();
+}
+
+bool CallState::refuse_and_wait(Clock::time_point deadline) {
+  std::unique_lock lock(mutex);
+  going_down = true;
+  return without_work.wait_until(lock, deadline, [this] { return working == 0; });
 }
 
 Call::Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const CalledMethod& method)
@@ -94,6 +155,8 @@ Call::Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const C
   written_ = [this](bool ok) {
     state_->transfers.remove(*this);
     if (ok) count_sent();
+    outgoing_.Clear();
+    outgoing_memory_.release();
     on_written(ok);
     let_go();
   };
@@ -102,6 +165,10 @@ Call::Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const C
 
 void Call::admit(bool needs_key) {
   self_ = shared_from_this();
+  // Protocol Buffers have a bound of their own.
+  max_message_bytes_ =
+      std::min<std::uint64_t>(needs_key ? state_->options.max_message_bytes : small_message_bytes, INT32_MAX);
+  works_ = state_->begin_work();
   wire_->when_gone([this] {
     if (wire_->context.IsCancelled()) on_gone();
     let_go();
@@ -119,6 +186,11 @@ void Call::begin_or_refuse(bool needs_key) {
     if (claim_end()) finish({StatusCode::UNAUTHENTICATED, "an API key is needed"});
     return;
   }
+  // Whoever asks for the server's health is told of its end.
+  if (!works_ && needs_key) {
+    if (claim_end()) finish({StatusCode::UNAVAILABLE, "the server is going down"});
+    return;
+  }
   begin();
 }
 
@@ -128,21 +200,16 @@ void Call::start_read(::grpc::ByteBuffer& message) {
   wire_->stream.Read(&message, &read_);
 }
 
-std::uint64_t Call::most_message_bytes() const noexcept {
-  // Protocol Buffers' own bound.
-  return std::min<std::uint64_t>(state_->options.max_message_bytes, INT32_MAX);
-}
-
 void Call::start_only_read(::grpc::ByteBuffer& message) {
   is_awaiting_request_ = true;
   // It tells how long it is only when it is there.
-  state_->transfers.add(*this, most_message_bytes());
+  state_->transfers.add(*this, max_message_bytes(), TransferWatch::Holds::nothing);
   start_read(message);
 }
 
 bool Call::take(const ::grpc::ByteBuffer& message) {
   const std::size_t bytes = message.Length();
-  const std::uint64_t most = most_message_bytes();
+  const std::uint64_t most = max_message_bytes();
   if (bytes > most) {
     cut_off(StatusCode::RESOURCE_EXHAUSTED, fmt::format("the message has {} bytes; at most {} are taken", bytes, most));
     return false;
@@ -152,22 +219,30 @@ bool Call::take(const ::grpc::ByteBuffer& message) {
   return true;
 }
 
-void Call::take_apart(const ::grpc::ByteBuffer& message, std::function<void()> read) {
-  if (message.Length() <= state_->options.read_here_bytes) {
+void Call::take_apart(::grpc::ByteBuffer& message, std::function<void()> read) {
+  // A compressed one may come to a thousand times its length.
+  const std::uint64_t most = state_->options.read_here_bytes / (is_compressed(message) ? 64 : 1);
+  if (message.Length() <= most) {
     read();
   } else {
     state_->readers.post([self = shared_from_this(), read = std::move(read)] { read(); });
   }
 }
 
-void Call::prepare(const ::grpc::ByteBuffer& message) {
-  outgoing_ = message;
-  outgoing_bytes_ = message.Length();
-  state_->transfers.add(*this, outgoing_bytes_);
+MemoryShare Call::outgoing_memory(const ::grpc::ByteBuffer& message) const {
+  const std::size_t bytes = message.Length();
+  return bytes > small_answer_bytes ? memory_share(*state_, bytes) : MemoryShare();
 }
 
-void Call::start_write(const ::grpc::ByteBuffer& message) {
-  prepare(message);
+void Call::prepare(const ::grpc::ByteBuffer& message, MemoryShare memory) {
+  outgoing_ = message;
+  outgoing_memory_ = std::move(memory);
+  outgoing_bytes_ = message.Length();
+  state_->transfers.add(*this, outgoing_bytes_, TransferWatch::Holds::memory);
+}
+
+void Call::start_write(const ::grpc::ByteBuffer& message, MemoryShare memory) {
+  prepare(message, std::move(memory));
   ++awaited_;
   hand_over(written_);
   wire_->stream.Write(outgoing_, &written_);
@@ -196,8 +271,15 @@ void Call::finish(const Status& status) {
 }
 
 void Call::finish_with(const ::grpc::ByteBuffer& answer) {
+  MemoryShare memory;
+  try {
+    memory = outgoing_memory(answer);
+  } catch (const Error& error) {
+    finish(status_of(error));
+    return;
+  }
   is_last_out_ = true;
-  prepare(answer);
+  prepare(answer, std::move(memory));
   hand_over(finished_);
   wire_->stream.WriteAndFinish(outgoing_, {}, Status::OK, &finished_);
 }
@@ -237,6 +319,9 @@ void Call::end() {
               grpc_code_names.at(static_cast<std::size_t>(code)), sent_bytes_, milliseconds, peer_, names_.id,
               names_.traceparent.empty() ? "" : " trace=", names_.traceparent);
   }
+  outgoing_.Clear();
+  outgoing_memory_.release();
+  if (works_) state_->end_work();
   on_done();
   // Whoever still holds the call has nothing more to say to gRPC, which waits for this when the server goes down.
   const std::shared_ptr<Call> last = std::move(self_);

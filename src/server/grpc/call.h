@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "gpux/error.h"
 #include "server/grpc/call_queue.h"
 #include "server/grpc/compression.h"
+#include "server/grpc/message_scan.h"
 #include "server/grpc/server.h"
 #include "server/grpc/transfer_watch.h"
 #include "server/grpc_counts.h"
@@ -53,6 +55,12 @@ struct CallState {
         readers(reading),
         transfers(options.message_timeout, options.min_bytes_per_second) {}
 
+  /// Begins the work for a call. False where the server goes down and takes no more.
+  [[nodiscard]] bool begin_work();
+  void end_work();
+  /// Begins to refuse calls, and waits for those that were begun before. True where they have ended by `deadline`.
+  bool refuse_and_wait(std::chrono::steady_clock::time_point deadline);
+
   ModelRepository& repository;
   const GrpcServerOptions options;
   RequestReaders& readers;  ///< used by the queues' threads only
@@ -63,9 +71,12 @@ struct CallState {
 
   std::mutex mutex;
   std::set<std::shared_ptr<LastingCall>> lasting;
+  std::uint64_t working = 0;  ///< calls begun before going_down and not ended
+  std::condition_variable without_work;
 
   const std::shared_ptr<GrpcCounts> counts = std::make_shared<GrpcCounts>();
   TransferWatch transfers;
+  const MemoryReclaimer reclaimer{memory, [this] { transfers.release_memory(); }};
 };
 
 /// The method that a call is of. What it points to must outlive the call.
@@ -77,23 +88,28 @@ struct CalledMethod {
 /// So many bytes of CallState::memory. Error resource_exhausted beyond its limit.
 MemoryShare memory_share(const CallState& state, std::uint64_t bytes);
 
-/// A message and the place it takes.
+/// Makes a message of at most `max_bytes` ready to be built: plain, without fields that its type does not have. The
+/// result is what it takes once it is built. Errors invalid_input, also where it would take many times its size;
+/// resource_exhausted.
+MemoryShare prepare_message(const CallState& state, ::grpc::ByteBuffer& buffer, std::uint64_t max_bytes,
+                            const MessageScanner& scanner);
+
+/// A message and what it takes.
 template <typename Message>
 struct HeldMessage {
-  HeldMessage(const CallState& state, std::uint64_t size) : memory(memory_share(state, size)) {}
+  explicit HeldMessage(MemoryShare share) : memory(std::move(share)) {}
 
   MemoryShare memory;
   Message message;
 };
 
-/// Reads a request of that type. Errors invalid_input, resource_exhausted.
+/// Reads a request of that type, as prepare_message() does.
 template <typename Message>
-std::shared_ptr<Message> read_message(const std::shared_ptr<CallState>& state, ::grpc::ByteBuffer& buffer) {
-  decompress(buffer, state->options.max_message_bytes);
-  auto held = std::make_shared<HeldMessage<Message>>(*state, buffer.Length());
+std::shared_ptr<Message> read_message(const CallState& state, ::grpc::ByteBuffer& buffer, std::uint64_t max_bytes) {
+  static const MessageScanner scanner(*Message::descriptor());
+  auto held = std::make_shared<HeldMessage<Message>>(prepare_message(state, buffer, max_bytes, scanner));
   if (!::grpc::SerializationTraits<Message>::Deserialize(&buffer, &held->message).ok()) {
-    throw Error(ErrorCode::invalid_input,
-                fmt::format("the request is no {} message", Message::descriptor()->full_name()));
+    throw Error(ErrorCode::invalid_input, fmt::format("the request is no {} message", scanner.name()));
   }
   return {held, &held->message};
 }
@@ -126,6 +142,9 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
 
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
 
+  /// Of a message of the client: a few kilobytes where no key is asked for.
+  [[nodiscard]] std::uint64_t max_message_bytes() const noexcept { return max_message_bytes_; }
+
  protected:
   /// The call may begin to read.
   virtual void begin() = 0;
@@ -155,26 +174,28 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   [[nodiscard]] bool take(const ::grpc::ByteBuffer& message);
 
   /// Runs `read` with a message that has come: at once, or where it is long on a thread of CallState::readers.
-  void take_apart(const ::grpc::ByteBuffer& message, std::function<void()> read);
+  void take_apart(::grpc::ByteBuffer& message, std::function<void()> read);
 
   /// One at a time; on_written() tells of the end. A client that does not take the message within the limits of
-  /// GrpcServerOptions loses its call, as if it had left.
-  void start_write(const ::grpc::ByteBuffer& message);
+  /// GrpcServerOptions loses its call, as if it had left. `memory` is what the message takes until then.
+  void start_write(const ::grpc::ByteBuffer& message, MemoryShare memory);
+
+  /// What a message takes until the client has taken it. Error resource_exhausted.
+  [[nodiscard]] MemoryShare outgoing_memory(const ::grpc::ByteBuffer& message) const;
 
   /// What a call that its client has left ends with.
   [[nodiscard]] ::grpc::Status left_status() const;
 
   /// After claim_end(); nothing may be started after it.
   void finish(const ::grpc::Status& status);
-  /// The same, bounded as start_write().
+  /// The same, bounded as start_write(). Where memory is short, the call fails with UNAVAILABLE.
   void finish_with(const ::grpc::ByteBuffer& answer);
 
  private:
   void begin_or_refuse(bool needs_key);
   void give_up() override;
   void cut_off(::grpc::StatusCode code, const std::string& reason);
-  [[nodiscard]] std::uint64_t most_message_bytes() const noexcept;
-  void prepare(const ::grpc::ByteBuffer& message);
+  void prepare(const ::grpc::ByteBuffer& message, MemoryShare memory);
   void count_sent() noexcept;
   void let_go();
   void end();
@@ -190,7 +211,10 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   std::atomic<bool> ended_ = false;
   std::atomic<::grpc::StatusCode> cut_off_with_ = ::grpc::StatusCode::OK;
   ::grpc::StatusCode code_ = ::grpc::StatusCode::OK;
+  std::uint64_t max_message_bytes_ = 0;
+  bool works_ = false;  // counted by CallState::begin_work()
   ::grpc::ByteBuffer outgoing_;
+  MemoryShare outgoing_memory_;
   std::size_t outgoing_bytes_ = 0, sent_bytes_ = 0;
   std::atomic<bool> is_awaiting_request_ = false;
   bool is_last_out_ = false;  // the answer went out with the end of the call

@@ -21,7 +21,11 @@ class grpc::internal::GrpcByteBufferPeer {
 
 namespace gpux::server {
 
-void decompress(::grpc::ByteBuffer& message, std::uint64_t limit) {
+bool is_compressed(::grpc::ByteBuffer& message) noexcept {
+  return ::grpc::internal::GrpcByteBufferPeer::algorithm_of(message) != GRPC_COMPRESS_NONE;
+}
+
+void decompress(::grpc::ByteBuffer& message, std::uint64_t limit, MemoryShare& share) {
   http::Framing::Coding coding{};
   switch (::grpc::internal::GrpcByteBufferPeer::algorithm_of(message)) {
     case GRPC_COMPRESS_GZIP:
@@ -50,6 +54,9 @@ void decompress(::grpc::ByteBuffer& message, std::uint64_t limit) {
       if (total > limit) {
         throw Error(ErrorCode::invalid_input,
                     fmt::format("the message decompressed has more than the {} bytes that are accepted", limit));
+      }
+      if (!share.grow(step.produced)) {
+        throw Error(ErrorCode::resource_exhausted, "requests and answers hold all the memory that they may: try later");
       }
       if (step.produced != 0) plain.emplace_back(piece.data(), step.produced);
       // A full piece may leave more behind even where all input is used up.

@@ -4,11 +4,17 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include "base/memory_budget.h"
+
 namespace gpux::server {
 
 /// Undoes what the client compressed, by gzip or deflate; leaves alone what it did not. gRPC itself would do so before
 /// it looks at the size.
-/// Error invalid_input beyond `limit` bytes, and for what cannot be undone.
-void decompress(::grpc::ByteBuffer& message, std::uint64_t limit);
+/// `share` grows by what it comes to. Error invalid_input beyond `limit` bytes, and for what cannot be undone;
+/// resource_exhausted where the share cannot grow.
+void decompress(::grpc::ByteBuffer& message, std::uint64_t limit, MemoryShare& share);
+
+/// Whether the client compressed it.
+bool is_compressed(::grpc::ByteBuffer& message) noexcept;
 
 }  // namespace gpux::server

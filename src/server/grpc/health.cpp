@@ -64,7 +64,8 @@ class HealthWatch : public Call, public LastingCall {
     try {
       if (!ok) throw Error(ErrorCode::invalid_input, "the call has no message");
       if (!take(request_)) return;
-      service_ = read_message<::grpc::health::v1::HealthCheckRequest>(state(), request_)->service();
+      service_ =
+          read_message<::grpc::health::v1::HealthCheckRequest>(*state(), request_, max_message_bytes())->service();
     } catch (const Error& error) {
       if (claim_end()) finish(status_of(error));
       return;
@@ -120,7 +121,7 @@ class HealthWatch : public Call, public LastingCall {
       Health health;
       health.set_status(*told_);
       writing_ = true;
-      start_write(write_message(health));
+      start_write(write_message(health), {});
       return;
     }
     if (over_ || (ending_ && found_)) {
@@ -158,7 +159,8 @@ class HealthWatch : public Call, public LastingCall {
 }  // namespace
 
 void check_health(const std::shared_ptr<Answer>& answer, ::grpc::ByteBuffer& request) {
-  const auto asked = read_message<::grpc::health::v1::HealthCheckRequest>(answer->call().state(), request);
+  const auto asked = read_message<::grpc::health::v1::HealthCheckRequest>(*answer->call().state(), request,
+                                                                          answer->call().max_message_bytes());
   find_out(answer->call().state(), asked->service(), [answer, asked](Health::ServingStatus status) {
     if (status == Health::SERVICE_UNKNOWN) {
       answer->fail(Error(ErrorCode::not_found, fmt::format("there is no model '{}'", asked->service().substr(0, 80))));

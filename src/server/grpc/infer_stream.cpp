@@ -66,7 +66,7 @@ class InferStream : public Call, public LastingCall {
   void answer_request(std::uint64_t number) {
     std::shared_ptr<inference::ModelInferRequest> request;
     try {
-      request = read_message<inference::ModelInferRequest>(state(), request_);
+      request = read_message<inference::ModelInferRequest>(*state(), request_, max_message_bytes());
     } catch (const Error& error) {
       answer(number, stream_failure(error.message(), "", ""));
       return;
@@ -89,7 +89,21 @@ class InferStream : public Call, public LastingCall {
     run->start(state()->repository);
   }
 
+  struct Waiting {
+    ::grpc::ByteBuffer message;
+    MemoryShare memory;
+  };
+
+  [[nodiscard]] Waiting waiting(const ::grpc::ByteBuffer& message) const {
+    try {
+      return {message, outgoing_memory(message)};
+    } catch (const Error& error) {
+      return {stream_failure(error.message(), "", ""), {}};
+    }
+  }
+
   void answer(std::uint64_t number, const ::grpc::ByteBuffer& message) {
+    Waiting next = waiting(message);
     std::shared_ptr<InferRun> over;  // let go without the lock
     const std::lock_guard lock(mutex_);
     if (const auto found = runs_.find(number); found != runs_.end()) {
@@ -97,7 +111,7 @@ class InferStream : public Call, public LastingCall {
       runs_.erase(found);
     }
     if (cancelled_) return;
-    answers_.push_back(message);
+    answers_.push_back(std::move(next));
     go_on();
   }
 
@@ -135,9 +149,9 @@ class InferStream : public Call, public LastingCall {
     }
     if (!writing_ && !answers_.empty()) {
       writing_ = true;
-      const ::grpc::ByteBuffer next = answers_.front();
+      Waiting next = std::move(answers_.front());
       answers_.pop_front();
-      start_write(next);
+      start_write(next.message, std::move(next.memory));
     }
     if (in_flight_ == 0 && (no_more_ || ending_)) {
       conclude(no_more_ ? Status::OK : Status(StatusCode::UNAVAILABLE, "the server is going down"));
@@ -157,7 +171,7 @@ class InferStream : public Call, public LastingCall {
   std::mutex mutex_;
   ::grpc::ByteBuffer request_;
   std::map<std::uint64_t, std::shared_ptr<InferRun>> runs_;
-  std::deque<::grpc::ByteBuffer> answers_;  // that wait for the one being written
+  std::deque<Waiting> answers_;  // that wait for the one being written
   std::uint64_t next_number_ = 0;
   std::size_t in_flight_ = 0;  // read and not yet answered
   bool reading_ = false, writing_ = false, no_more_ = false, ending_ = false, cancelled_ = false, ended_ = false;

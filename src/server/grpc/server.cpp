@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <climits>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include <absl/synchronization/mutex.h>
 #include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -108,10 +111,10 @@ std::string address_of(const std::string& host, std::uint16_t port) {
   return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
 }
 
-std::chrono::system_clock::time_point on_system_clock(std::chrono::steady_clock::time_point deadline) {
-  const auto left = deadline - std::chrono::steady_clock::now();
-  return std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(left);
-}
+constexpr std::size_t least_quota_bytes = std::size_t{256} << 20;
+
+// From the last answer to the end of the connections: clients read it.
+constexpr std::chrono::milliseconds last_answers_time{50};
 
 }  // namespace
 
@@ -130,6 +133,7 @@ struct GrpcServer::Implementation {
   std::unique_ptr<CallQueue> queue;
   std::unique_ptr<::grpc::Server> server;
   int port = 0;
+  bool is_shut_down = false;
 
   [[nodiscard]] std::vector<std::shared_ptr<LastingCall>> lasting() const {
     const std::lock_guard lock(state->mutex);
@@ -160,10 +164,9 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
   // Call looks at the size: gRPC does so no earlier, when it has the whole message, and would not say how it ended.
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
-  // Twice: once as bytes from the wire, once as the message that is made of them.
+  // Messages on their way, of which gRPC does not tell how long they are: what comes of them is CallState::memory's.
   ::grpc::ResourceQuota quota("gpux");
-  quota.Resize(
-      2 * static_cast<std::size_t>(std::max(implementation_->state->memory->limit_bytes(), options.max_message_bytes)));
+  quota.Resize(std::max<std::size_t>(least_quota_bytes, 2 * options.max_message_bytes));
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // A second server must not share the port unnoticed.
@@ -209,11 +212,20 @@ void GrpcServer::set_ready(bool ready) {
 }
 
 bool GrpcServer::drain(std::chrono::steady_clock::time_point deadline) {
-  implementation_->state->ready = false;
-  implementation_->state->going_down = true;
+  CallState& state = *implementation_->state;
+  state.ready = false;
+  state.going_down = true;
   for (const auto& call : implementation_->lasting()) call->end();
-  implementation_->server->Shutdown(on_system_clock(deadline));
-  return std::chrono::steady_clock::now() < deadline;
+  const bool ended = state.refuse_and_wait(deadline);
+  // Once it shuts down, gRPC ends calls that come with CANCELLED, as if their clients had left. So connections are
+  // closed before, when clients have read their answers: a call that comes meanwhile fails with its connection, which
+  // is UNAVAILABLE to the client.
+  if (ended) std::this_thread::sleep_until(std::min(deadline, std::chrono::steady_clock::now() + last_answers_time));
+  if (!std::exchange(implementation_->is_shut_down, true)) {
+    grpc_server_cancel_all_calls(implementation_->server->c_server());
+  }
+  implementation_->server->Shutdown(std::chrono::system_clock::now());
+  return ended;
 }
 
 }  // namespace gpux::server

@@ -14,8 +14,14 @@ TransferWatch::TransferWatch(std::chrono::milliseconds timeout, std::uint64_t mi
 
 TransferWatch::~TransferWatch() = default;
 
-void TransferWatch::add(WatchedTransfer& transfer, std::uint64_t bytes) {
-  transfer.deadline_ = Clock::now() + timeout_ + std::chrono::milliseconds(bytes * 1000 / min_bytes_per_second_);
+void TransferWatch::add(WatchedTransfer& transfer, std::uint64_t bytes, Holds holds) {
+  const Clock::time_point now = Clock::now();
+  transfer.deadline_ = now + timeout_ + std::chrono::milliseconds(bytes * 1000 / min_bytes_per_second_);
+  constexpr std::uint64_t worth_giving_up = 64 << 10, slow_bytes_per_second = 1 << 20;
+  transfer.slow_from_ = holds == Holds::memory && bytes >= worth_giving_up
+                            ? now + std::max(std::chrono::milliseconds(500),
+                                             std::chrono::milliseconds(bytes * 1000 / slow_bytes_per_second))
+                            : Clock::time_point::max();
   const std::lock_guard lock(mutex_);
   transfer.place_ = transfers_.size();
   transfers_.push_back(&transfer);
@@ -24,6 +30,17 @@ void TransferWatch::add(WatchedTransfer& transfer, std::uint64_t bytes) {
 void TransferWatch::remove(WatchedTransfer& transfer) {
   const std::lock_guard lock(mutex_);
   take_out(transfer);
+}
+
+void TransferWatch::release_memory() {
+  const Clock::time_point now = Clock::now();
+  const std::lock_guard lock(mutex_);
+  const auto slowest = std::min_element(transfers_.begin(), transfers_.end(),
+                                        [](const auto* a, const auto* b) { return a->slow_from_ < b->slow_from_; });
+  if (slowest == transfers_.end() || (*slowest)->slow_from_ > now) return;
+  WatchedTransfer& transfer = **slowest;
+  take_out(transfer);
+  transfer.give_up();
 }
 
 void TransferWatch::take_out(WatchedTransfer& transfer) {

@@ -28,6 +28,7 @@ class WatchedTransfer {
   static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
   std::size_t place_ = nowhere;
   std::chrono::steady_clock::time_point deadline_;
+  std::chrono::steady_clock::time_point slow_from_;  // max() where it holds nothing
 };
 
 /// Gives up messages that clients do not take or send: each has `timeout` and besides a second for every
@@ -40,10 +41,17 @@ class TransferWatch {
   TransferWatch(const TransferWatch&) = delete;
   TransferWatch& operator=(const TransferWatch&) = delete;
 
+  /// Whether memory of the budget is released where a message is given up.
+  enum class Holds : std::uint8_t { nothing, memory };
+
   /// A message of so many bytes begins. It must be removed before it goes away, or another begins.
-  void add(WatchedTransfer& transfer, std::uint64_t bytes);
+  void add(WatchedTransfer& transfer, std::uint64_t bytes, Holds holds);
   /// It is over. Nothing happens where it is not watched.
   void remove(WatchedTransfer& transfer);
+
+  /// Memory is short: gives up the message of 64 KiB or more that has waited longest, beyond what it would take at 1
+  /// MiB per second, and beyond half a second.
+  void release_memory();
 
  private:
   void take_out(WatchedTransfer& transfer);

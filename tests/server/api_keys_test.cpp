@@ -1,0 +1,78 @@
+#include "server/api_keys.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gpux/error.h"
+#include "server/request_memory.h"
+
+namespace gpux::server {
+namespace {
+
+using testing::HasSubstr;
+
+struct Line {
+  std::string text;
+  std::vector<std::string> keys;
+  const char* refusal = nullptr;
+};
+
+template <typename Read>
+void check(const Line& line, const Read& read) {
+  SCOPED_TRACE(line.text);
+  try {
+    const std::vector<std::string> keys = read(line.text);
+    EXPECT_EQ(line.refusal, nullptr);
+    EXPECT_EQ(keys, line.keys);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    ASSERT_NE(line.refusal, nullptr) << error.message();
+    EXPECT_THAT(error.message(), HasSubstr(line.refusal));
+  }
+}
+
+TEST(ApiKeys, OfAFileSkipComments) {
+  for (const Line& line : std::vector<Line>{
+           {"first-key-123", {"first-key-123"}},
+           {"# two\r\n first-key-123 \r\n\n\tsecond-key-456\n", {"first-key-123", "second-key-456"}},
+           {"  # a comment\nfirst-key-123", {"first-key-123"}},
+           {"", {}, "keys.txt holds no key"},
+           {"\t\t\t\t\t\t\t\t\t\n", {}, "keys.txt holds no key"},
+           {"# a comment\n", {}, "keys.txt holds no key"},
+           {"short", {}, "less than 8"},
+       }) {
+    check(line, [](const std::string& text) { return keys_of_file(text, "keys.txt"); });
+  }
+}
+
+// Each of these would otherwise start a server that asks nobody for a key.
+TEST(ApiKeys, OfTheVariableAreNeverNone) {
+  for (const Line& line : std::vector<Line>{
+           {"first-key-123", {"first-key-123"}},
+           {"first-key-123\nsecond-key-456\n", {"first-key-123", "second-key-456"}},
+           {"", {}, "holds no key"},
+           {"   ", {}, "holds no key"},
+           {"\n\t\r\n", {}, "holds no key"},
+           {"#first-key-123", {}, "begins with '#'"},
+           {"  # first-key-123", {}, "begins with '#'"},
+           {"first-key-123\n#second-key-456", {}, "begins with '#'"},
+           {"short", {}, "less than 8"},
+       }) {
+    check(line, [](const std::string& text) { return keys_of_variable(text); });
+  }
+}
+
+TEST(RequestMemory, HasRoomForTheLargestBody) {
+  constexpr std::uint64_t mib = 1 << 20, gib = 1 << 30;
+  EXPECT_EQ(request_memory_bytes(64 * mib, 16 * gib), gib);
+  EXPECT_EQ(request_memory_bytes(1, 16 * gib), gib);
+  EXPECT_EQ(request_memory_bytes(2 * gib, 16 * gib), 8 * gib);
+  EXPECT_EQ(request_memory_bytes(64 * mib, gib), gib / 2);
+  EXPECT_EQ(request_memory_bytes(64 * mib, 128 * mib), 256 * mib);
+  EXPECT_THROW(request_memory_bytes(4 * gib + 1, 16 * gib), Error);
+  EXPECT_THROW(request_memory_bytes(std::uint64_t{1} << 40, 16 * gib), Error);
+  EXPECT_THROW(request_memory_bytes(65 * mib, 128 * mib), Error);
+}
+
+}  // namespace
+}  // namespace gpux::server
