@@ -82,6 +82,7 @@ Scheduler::Ticket Scheduler::State::submit(InferRequest&& request, Completion&& 
   const auto entry = std::make_shared<ScheduledEntry>();
   entry->request = std::move(request);
   entry->done = std::move(done);
+  entry->is_probe = first;
   entry->arrived = Clock::now();
   if (!lanes.empty()) entry->size_key = size_key(entry->request.inputs, entry->request.outputs);
   if (can_batch && !first) {

@@ -64,6 +64,7 @@ struct RunReport {
   std::int64_t rows = 0;
   std::chrono::nanoseconds input{0}, compute{0}, output{0};
   bool failed = false;
+  bool is_probe = false;  ///< of submit_first(), not of a client's request
 };
 
 struct SchedulerOptions {

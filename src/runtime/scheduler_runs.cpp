@@ -139,7 +139,8 @@ std::vector<NamedValues> Scheduler::State::compute(Lock& lock, Run& run, const B
                     .input = run.entries[group.items.front()]->times.input,
                     .compute = end - start,
                     .output = cut - end,
-                    .failed = error.has_value()});
+                    .failed = error.has_value(),
+                    .is_probe = run.entries[group.items.front()]->is_probe});
   }
   lock.lock();
   run.failed = run.failed || error.has_value();

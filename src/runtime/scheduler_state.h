@@ -24,6 +24,7 @@ struct ScheduledEntry {
   InferRequest request;
   Completion done;
   std::string shape_key;  ///< empty: shares no run
+  bool is_probe = false;
   std::int64_t rows = 1;
   std::vector<Shape> row_shapes;          ///< of WaitingRequest; only with a bound on the cost or padding
   std::optional<std::uint64_t> size_key;  ///< only where runs on callers' threads are possible

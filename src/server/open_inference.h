@@ -20,14 +20,14 @@ namespace gpux::server {
 inline constexpr std::array<std::string_view, 5> extensions{"binary_tensor_data", "classification", "model_repository",
                                                             "schedule_policy", "statistics"};
 
-/// "READY", "UNAVAILABLE", "LOADING", as the model repository extension has it.
-std::string_view repository_state(ModelState state) noexcept;
-
 /// The protocol's metadata of a value: {"name", "datatype", "shape"}; a free dimension is -1.
 void append_metadata_tensor(std::string& out, const SignatureEntry& entry);
 
 /// One entry of the statistics extension's "model_stats".
-void append_statistics(std::string& out, ServedModel& model);
+void append_statistics(std::string& out, const ModelDescription& model);
+
+/// The model's configuration as Triton's model configuration extension has it.
+void append_model_config(std::string& out, const ModelDescription& model);
 
 /// Milliseconds since 1970 of a time on the steady clock in nanoseconds; 0 for 0, which stands for never.
 std::int64_t epoch_milliseconds(std::int64_t steady_nanoseconds);

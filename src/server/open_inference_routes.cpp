@@ -100,11 +100,11 @@ void Service::open_inference_metadata(const Call& call) {
 }
 
 void Service::open_inference_model(const Call& call) {
-  const auto model = repository_.find(name_for(call), call.version.value_or(""));
+  const auto model = repository_.description(name_for(call), call.version.value_or(""));
   std::string text = R"({"name":)";
-  append_json_string(text, model->name());
+  append_json_string(text, model->name);
   text += R"(,"versions":[)";
-  const std::vector<std::string> versions = repository_.versions(model->name());
+  const std::vector<std::string> versions = repository_.versions(model->name);
   for (std::size_t i = 0; i < versions.size(); ++i) {
     if (i != 0) text += ',';
     append_json_string(text, versions[i]);
@@ -116,24 +116,31 @@ void Service::open_inference_model(const Call& call) {
       append_metadata_tensor(text, entries[i]);
     }
   };
-  values(model->signature().inputs);
+  values(model->signature.inputs);
   text += R"(],"outputs":[)";
-  values(model->signature().outputs);
+  values(model->signature.outputs);
   call.exchange->respond(http::Response::json(200, text + "]}"));
 }
 
+void Service::open_inference_config(const Call& call) {
+  std::string text;
+  append_model_config(text, *repository_.description(name_for(call), call.version.value_or("")));
+  call.exchange->respond(http::Response::json(200, std::move(text)));
+}
+
 void Service::open_inference_ready(const Call& call) {
-  const std::shared_ptr<ServedModel> model = repository_.find(name_for(call), call.version.value_or(""));
+  const std::string name = name_for(call);
   if (!ready_) {
     respond_readiness(*call.exchange, false, "the server is shutting down");
     return;
   }
-  probe(model, {options_.probe_timeout, options_.probe_after}, [exchange = call.exchange, model](bool answered) {
-    std::string text = R"({"name":)";
-    append_json_string(text, model->name());
-    text += fmt::format(R"(,"ready":{}}})", answered);
-    exchange->respond(http::Response::json(answered ? 200 : 503, std::move(text)));
-  });
+  probe(repository_, name, call.version.value_or(""), {options_.probe_timeout, options_.probe_after},
+        [exchange = call.exchange, name](bool answered) {
+          std::string text = R"({"name":)";
+          append_json_string(text, name);
+          text += fmt::format(R"(,"ready":{}}})", answered);
+          exchange->respond(http::Response::json(answered ? 200 : 503, std::move(text)));
+        });
 }
 
 void Service::open_inference_infer(const Call& call) {
@@ -142,11 +149,11 @@ void Service::open_inference_infer(const Call& call) {
 }
 
 void Service::open_inference_statistics(const Call& call) {
-  std::vector<std::shared_ptr<ServedModel>> models;
+  std::vector<std::shared_ptr<const ModelDescription>> models;
   if (call.name) {
-    models.push_back(repository_.find(*call.name, call.version.value_or("")));
+    models.push_back(repository_.description(*call.name, call.version.value_or("")));
   } else {
-    models = repository_.models();
+    models = repository_.descriptions();
   }
   std::string text = R"({"model_stats":[)";
   for (std::size_t i = 0; i < models.size(); ++i) {
@@ -169,7 +176,7 @@ void Service::repository_index(const Call& call) {
   }
   std::string text = "[";
   for (const ModelStatus& status : repository_.index()) {
-    if (only_ready && status.state != ModelState::ready) continue;
+    if (only_ready && !is_serving(status.state)) continue;
     text += text.size() == 1 ? R"({"name":)" : R"(,{"name":)";
     append_json_string(text, status.name);
     text += R"(,"version":)";
@@ -194,10 +201,9 @@ void Service::repository_load(const Call& call) {
 void Service::repository_unload(const Call& call) {
   // No model of gpux depends on another.
   read_no_parameters(call.request().body.text(), {"unload_dependents"});
-  repository_.unload(
-      name_for(call), deadline_of(call.request()), [exchange = call.exchange](const std::optional<Error>& error) {
-        exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
-      });
+  repository_.unload(name_for(call), [exchange = call.exchange](const std::optional<Error>& error) {
+    exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
+  });
 }
 
 }  // namespace gpux::server

@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "gpux/provider_manager.h"
 #include "runtime/json_items.h"
+#include "server/health_report.h"
 #include "server/http/form.h"
 #include "server/metrics.h"
 #include "server/openapi.h"
@@ -34,32 +35,28 @@ struct Gathering {
 };
 
 // The keys of text-embeddings-inference's /info that are not among gpux's own.
-void append_encoder_info(std::string& out, const ServedModel& model) {
-  const embedding::SentenceModel& sentences = model.encoder()->model();
+void append_encoder_info(std::string& out, const ModelDescription& model) {
+  const EncoderDescription& encoder = *model.encoder;
   out += R"(,"model_id":)";
-  append_json_string(out, model.name());
+  append_json_string(out, model.name);
   out += R"(,"served_model_name":)";
-  append_json_string(out, model.name());
-  std::string pooling;
-  for (const embedding::Pooling one : sentences.poolings) {
-    if (!pooling.empty()) pooling += '+';
-    pooling += embedding::name_of(one);
-  }
-  out += fmt::format(R"(,"model_type":{{"embedding":{{"pooling":"{}"}}}})", pooling);
+  append_json_string(out, model.name);
+  out += fmt::format(R"(,"model_type":{{"embedding":{{"pooling":"{}"}}}})", encoder.pooling);
   out += fmt::format(R"(,"dimension":{},"max_input_length":{},"max_client_batch_size":{},"auto_truncate":true)",
-                     model.encoder()->dimension(), sentences.max_tokens, most_texts);
-  out += fmt::format(R"(,"max_concurrent_requests":{},"max_batch_tokens":{})", model.options().max_queue,
-                     sentences.max_tokens);
+                     encoder.dimension, encoder.max_tokens, most_texts);
+  const auto batch_tokens = max_batch_tokens(model.options, model.can_batch, encoder.max_tokens);
+  out += fmt::format(R"(,"max_concurrent_requests":{},"max_batch_tokens":{})", model.options.max_queue,
+                     batch_tokens ? std::to_string(*batch_tokens) : "null");
   out += R"(,"prompts":[)";
-  for (const auto& [name, text] : sentences.prompts) {
-    if (&name != &sentences.prompts.front().first) out += ',';
+  for (const std::string& name : encoder.prompts) {
+    if (&name != &encoder.prompts.front()) out += ',';
     append_json_string(out, name);
   }
   out += ']';
 }
 
-void append_model_info(std::string& out, const ServedModel& model) {
-  const ModelInfo& info = model.runtime().info();
+void append_model_info(std::string& out, const ModelDescription& model) {
+  const ModelInfo& info = model.info;
   const auto values = [&](const std::vector<SignatureEntry>& entries) {
     out += '[';
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -94,14 +91,14 @@ void append_model_info(std::string& out, const ServedModel& model) {
     out += ']';
   };
   out += R"({"name":)";
-  append_json_string(out, model.name());
+  append_json_string(out, model.name);
   out += R"(,"version":)";
-  append_json_string(out, model.version());
+  append_json_string(out, model.version);
   out += fmt::format(R"(,"format":"onnx","size_bytes":{},"size_mb":{:.2f},"inputs":)", info.size_bytes,
                      static_cast<double>(info.size_bytes) / 1e6);
-  values(model.signature().inputs);
+  values(model.signature.inputs);
   out += R"(,"outputs":)";
-  values(model.signature().outputs);
+  values(model.signature.outputs);
   out += R"(,"metadata":{)";
   bool first = true;
   for (const auto& [key, value] : info.metadata) {
@@ -112,13 +109,13 @@ void append_model_info(std::string& out, const ServedModel& model) {
     append_json_string(out, value);
   }
   out += R"(},"provider":)";
-  const Verdict& verdict = model.runtime().verdict();
+  const Verdict& verdict = model.verdict;
   append_json_string(out, verdict.active.empty() ? "" : verdict.active.front());
   out += R"(,"verdict":)";
   append_json_string(out, to_line(verdict));
-  const ServingOptions& options = model.options();
-  out += fmt::format(R"(,"batching":{},"max_batch_size":{},"max_batch_cost":{},"padding":[)", model.can_batch(),
-                     model.can_batch() ? options.max_batch_size : 1,
+  const ServingOptions& options = model.options;
+  out += fmt::format(R"(,"batching":{},"max_batch_size":{},"max_batch_cost":{},"padding":[)", model.can_batch,
+                     model.can_batch ? options.max_batch_size : 1,
                      options.max_batch_cost == 0 ? "null" : std::to_string(options.max_batch_cost));
   if (options.padding != nullptr) {
     for (const runtime::PaddedInput& input : options.padding->inputs) {
@@ -127,7 +124,7 @@ void append_model_info(std::string& out, const ServedModel& model) {
     }
   }
   out += fmt::format(R"(],"max_queue":{})", options.max_queue);
-  if (model.encoder()) append_encoder_info(out, model);
+  if (model.encoder) append_encoder_info(out, model);
   out += '}';
 }
 
@@ -143,7 +140,7 @@ bool fits_inputs(const Signature& signature, const std::vector<std::string>& giv
 }
 
 // Of several models the only one that takes the inputs that a body names; empty where there is none such.
-std::string fitting_model(std::string_view body, const std::vector<std::shared_ptr<ServedModel>>& models) {
+std::string fitting_model(std::string_view body, const std::vector<std::shared_ptr<const ModelDescription>>& models) {
   std::vector<std::string> given;
   try {
     std::string_view object = body;
@@ -158,9 +155,9 @@ std::string fitting_model(std::string_view body, const std::vector<std::shared_p
   }
   std::string found;
   for (const auto& model : models) {
-    if (model->name() == found || !fits_inputs(model->signature(), given)) continue;
+    if (model->name == found || !fits_inputs(model->signature, given)) continue;
     if (!found.empty()) return {};
-    found = model->name();
+    found = model->name;
   }
   return found;
 }
@@ -324,7 +321,7 @@ void respond_readiness(http::Exchange& exchange, bool ready, const std::string& 
 void Service::predict(const Call& call) {
   Call named = call;
   if (!call.name && options_.default_model.empty() && repository_.names().size() > 1) {
-    const std::string fitting = fitting_model(call.request().body.text(), repository_.models());
+    const std::string fitting = fitting_model(call.request().body.text(), repository_.descriptions());
     if (!fitting.empty()) named.name = fitting;
   }
   with_model(named, [](const Call& with, const std::shared_ptr<ServedModel>& model) {
@@ -338,15 +335,26 @@ void Service::predict(const Call& call) {
 
 void Service::health(const Call& call) {
   const std::vector<std::string> names = repository_.names();
-  std::string text = R"({"status":"healthy","model":)";
+  const HealthReport report = health_of(repository_.index(), ready_);
+  std::string text = R"({"status":")";
+  text += name_of(report.health);
+  text += R"(","model":)";
   append_json_string(text, names.size() == 1 ? names.front() : options_.default_model);
   text += R"(,"models":[)";
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (i != 0) text += ',';
     append_json_string(text, names[i]);
   }
-  text += fmt::format(R"(],"uptime_seconds":{:.1f}}})", std::chrono::duration<double>(Clock::now() - started_).count());
-  call.exchange->respond(http::Response::json(200, std::move(text)));
+  text += R"(],"problems":{)";
+  for (std::size_t i = 0; i < report.problems.size(); ++i) {
+    if (i != 0) text += ',';
+    append_json_string(text, report.problems[i].model);
+    text += ':';
+    append_json_string(text, report.problems[i].problem);
+  }
+  text +=
+      fmt::format(R"(}},"uptime_seconds":{:.1f}}})", std::chrono::duration<double>(Clock::now() - started_).count());
+  call.exchange->respond(http::Response::json(report.health == Health::unhealthy ? 503 : 200, std::move(text)));
 }
 
 void Service::live(const Call& call) {
@@ -363,22 +371,21 @@ void Service::ready(const Call& call) {
     respond_readiness(*exchange, failed.empty(), failed);
   };
   if (call.name) {
-    probe_all({repository_.find(*call.name, call.version.value_or(""))}, limits, respond);
+    probe(repository_, *call.name, call.version.value_or(""), limits,
+          [respond, name = *call.name](bool answered) { respond(answered ? "" : name); });
   } else {
     probe_all(repository_, limits, respond);
   }
 }
 
 void Service::info(const Call& call) {
-  with_model(call, [](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    std::string text;
-    append_model_info(text, *model);
-    with.exchange->respond(http::Response::json(200, std::move(text)));
-  });
+  std::string text;
+  append_model_info(text, *repository_.description(name_for(call), call.version.value_or("")));
+  call.exchange->respond(http::Response::json(200, std::move(text)));
 }
 
 void Service::list(const Call& call) {
-  const auto models = repository_.models();
+  const auto models = repository_.descriptions();
   std::string text = R"({"models":[)";
   for (std::size_t i = 0; i < models.size(); ++i) {
     if (i != 0) text += ',';

@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;
 
 void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits, std::function<void(bool)> done) {
   const Clock::time_point now = Clock::now();
-  const Clock::time_point last{std::chrono::nanoseconds(model->statistics().last_success.load())};
+  const Clock::time_point last{std::chrono::nanoseconds(model->statistics().last_answer.load())};
   const bool has_answered = last.time_since_epoch().count() != 0 && now - last < limits.after;
   // A run that does not come back says more than one that did before it.
   if (has_answered && model->scheduler().counts().overdue_runs == 0) {
@@ -33,11 +33,20 @@ void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits,
     model->scheduler().submit_first(std::move(request), [model, done](runtime::InferAnswer&& answer) {
       // Made-up values may be refused by the model; the device has answered all the same.
       const bool answered = !answer.error || answer.error->code() == ErrorCode::invalid_input;
-      if (answered) model->statistics().last_success = Clock::now().time_since_epoch().count();
+      if (answered) model->statistics().last_answer = Clock::now().time_since_epoch().count();
       done(answered);
     });
   } catch (const Error&) {
     done(false);
+  }
+}
+
+void probe(const ModelRepository& repository, std::string_view name, std::string_view version,
+           const ProbeLimits& limits, std::function<void(bool)> done) {
+  if (const std::shared_ptr<ServedModel> model = repository.find_available(name, version)) {
+    probe(model, limits, std::move(done));
+  } else {
+    done(true);
   }
 }
 
@@ -72,12 +81,17 @@ void probe_all(const std::vector<std::shared_ptr<ServedModel>>& models, const Pr
 void probe_all(const ModelRepository& repository, const ProbeLimits& limits,
                std::function<void(const std::string&)> done) {
   const std::vector<std::shared_ptr<ServedModel>> models = repository.models();
+  std::string missing;
   for (const ModelStatus& status : repository.index()) {
-    if (!status.required || (status.state != ModelState::failed && status.state != ModelState::loading)) continue;
-    done(status.name);
-    return;
+    const bool is_missing =
+        status.state == ModelState::failed || status.state == ModelState::queued || status.state == ModelState::loading;
+    if (status.required && is_missing) missing += (missing.empty() ? "" : ", ") + status.name;
   }
-  probe_all(models, limits, std::move(done));
+  if (missing.empty()) {
+    probe_all(models, limits, std::move(done));
+  } else {
+    done(missing);
+  }
 }
 
 }  // namespace gpux::server

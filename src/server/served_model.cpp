@@ -118,7 +118,10 @@ ServedModel::ServedModel(std::string name, std::string version, Workers workers,
                   .can_batch = can_batch_,
                   .padding = options.padding,
                   .max_queue = options.max_queue,
-                  .on_run = [this](const runtime::RunReport& run) { statistics_->count(run); }},
+                  .on_run =
+                      [this](const runtime::RunReport& run) {
+                        if (!run.is_probe) statistics_->count(run);
+                      }},
                  lanes_of(runtime(), options.quick_lanes)) {
   if (project_ && project_->outputs) declared_outputs_ = *project_->outputs;
 }
@@ -165,7 +168,7 @@ runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion do
             const Clock::time_point now = Clock::now();
             ++statistics_->succeeded;
             statistics_->rows += static_cast<std::uint64_t>(rows);
-            statistics_->last_success = now.time_since_epoch().count();
+            statistics_->last_success = statistics_->last_answer = now.time_since_epoch().count();
             statistics_->total.add(now - arrived);
             statistics_->queue.add(answer.times.queue);
             statistics_->input.add(answer.times.input);

@@ -51,7 +51,8 @@ struct BatchStatistics {
 struct ModelStatistics {
   std::atomic<std::uint64_t> succeeded = 0, rejected = 0, cancelled = 0, expired = 0, invalid = 0, failed = 0;
   std::atomic<std::uint64_t> rows = 0;         ///< of those that succeeded
-  std::atomic<std::int64_t> last_success = 0;  ///< steady clock, nanoseconds; 0: none yet
+  std::atomic<std::int64_t> last_success = 0;  ///< of a request; steady clock, nanoseconds; 0: none yet
+  std::atomic<std::int64_t> last_answer = 0;   ///< of the device, to a request or a probe; as last_success
   Histogram total, queue, input, compute, output;
   Histogram failure;  ///< from arrival to the error
 

@@ -241,6 +241,12 @@ const Service::Route Service::routes_[] = {
     {{"GET", "/v2/models/{name}/versions/{version}", "Model metadata", true},
      Protocol::open_inference,
      &Service::open_inference_model},
+    {{"GET", "/v2/models/{name}/config", "Model configuration", true},
+     Protocol::open_inference,
+     &Service::open_inference_config},
+    {{"GET", "/v2/models/{name}/versions/{version}/config", "Model configuration", true},
+     Protocol::open_inference,
+     &Service::open_inference_config},
     {{"GET", "/v2/models/{name}/ready", "Whether the model answers", false},
      Protocol::open_inference,
      &Service::open_inference_ready},
@@ -396,7 +402,7 @@ std::string Service::name_for(const Call& call) const {
 
 void Service::with_model(const Call& call, ModelHandler handler) {
   const std::string name = name_for(call);
-  if (const std::shared_ptr<ServedModel> model = repository_.find_ready(name, call.version.value_or(""))) {
+  if (const std::shared_ptr<ServedModel> model = repository_.use_ready(name, call.version.value_or(""))) {
     handler(call, model);
     return;
   }
@@ -411,7 +417,8 @@ void Service::with_model(const Call& call, ModelHandler handler) {
           call.exchange->respond(error_response(error, call.protocol));
         }
       },
-      [exchange, protocol](const Error& error) { exchange->respond(error_response(error, protocol)); });
+      [exchange, protocol](const Error& error) { exchange->respond(error_response(error, protocol)); },
+      deadline_of(call.request()));
 }
 
 }  // namespace gpux::server

@@ -96,6 +96,7 @@ class Service {
   void docs(const Call& call);
   void open_inference_metadata(const Call& call);
   void open_inference_model(const Call& call);
+  void open_inference_config(const Call& call);
   void open_inference_ready(const Call& call);
   void open_inference_infer(const Call& call);
   void open_inference_statistics(const Call& call);

@@ -22,12 +22,12 @@ std::int64_t epoch_milliseconds(std::int64_t steady_nanoseconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(then.time_since_epoch()).count();
 }
 
-void append_statistics(std::string& out, ServedModel& model) {
-  const ModelStatistics& counts = model.statistics();
+void append_statistics(std::string& out, const ModelDescription& model) {
+  const ModelStatistics& counts = *model.statistics;
   out += R"({"name":)";
-  append_json_string(out, model.name());
+  append_json_string(out, model.name);
   out += R"(,"version":)";
-  append_json_string(out, model.version());
+  append_json_string(out, model.version);
   out += fmt::format(
       R"(,"last_inference":{},"inference_count":{},"execution_count":{},"inference_stats":{{"success":{{"count":{},"ns":{}}},"fail":{{"count":{},"ns":{}}},)",
       epoch_milliseconds(counts.last_success), counts.rows.load(), counts.runs.load(), counts.succeeded.load(),
@@ -49,20 +49,6 @@ void append_statistics(std::string& out, ServedModel& model) {
     first = false;
   }
   out += "]}";
-}
-
-std::string_view repository_state(ModelState state) noexcept {
-  switch (state) {
-    case ModelState::ready:
-      return "READY";
-    case ModelState::loading:
-      return "LOADING";
-    case ModelState::unloaded:
-    case ModelState::evicted:
-    case ModelState::failed:
-      break;
-  }
-  return "UNAVAILABLE";
 }
 
 }  // namespace gpux::server

@@ -140,8 +140,8 @@ void append_openai_model(std::string& out, const std::string& name, std::chrono:
 void Service::with_able(const Call& call, TextAbility ability, ModelHandler handler) {
   Call named = call;
   std::vector<std::string> able;
-  for (const auto& model : repository_.models()) {
-    if (is_able(*model, ability) && (able.empty() || able.back() != model->name())) able.push_back(model->name());
+  for (const auto& model : repository_.descriptions()) {
+    if (model->is_able(ability) && (able.empty() || able.back() != model->name)) able.push_back(model->name);
   }
   if (!named.name && options_.default_model.empty() && able.size() == 1) named.name = able.front();
   with_model(named, [handler = std::move(handler), ability, able](const Call& with,
@@ -181,7 +181,7 @@ void Service::openai_models(const Call& call) {
 
 void Service::openai_model(const Call& call) {
   std::string text;
-  append_openai_model(text, repository_.find(call.name.value_or(""), "")->name(), born_);
+  append_openai_model(text, repository_.description(call.name.value_or(""), "")->name, born_);
   call.exchange->respond(http::Response::json(200, std::move(text)));
 }
 

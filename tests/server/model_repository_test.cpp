@@ -6,12 +6,15 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "server/probe.h"
 
 namespace gpux::server {
 namespace {
@@ -69,6 +72,33 @@ std::optional<Error> wait_for(const Call& call) {
     promise.set_value(error ? std::optional(Error(error->code(), error->message())) : std::nullopt);
   });
   return promise.get_future().get();
+}
+
+// The answer to a request for the model: its name, or the error.
+std::future<std::string> ask(ModelRepository& repository, const std::string& name) {
+  auto answer = std::make_shared<std::promise<std::string>>();
+  std::future<std::string> answered = answer->get_future();
+  try {
+    repository.use(
+        name, "", [answer](const std::shared_ptr<ServedModel>& model) { answer->set_value(model->name()); },
+        [answer](const Error& error) { answer->set_value(error.message()); });
+  } catch (const Error& error) {
+    answer->set_value(error.message());
+  }
+  return answered;
+}
+
+// The models that keep the server from being ready.
+std::string not_ready(const ModelRepository& repository) {
+  std::promise<std::string> missing;
+  probe_all(repository, {}, [&](const std::string& names) { missing.set_value(names); });
+  return missing.get_future().get();
+}
+
+bool is_ready(const ModelRepository& repository, const std::string& name) {
+  std::promise<bool> ready;
+  probe(repository, name, "", {}, [&](bool answered) { ready.set_value(answered); });
+  return ready.get_future().get();
 }
 
 TEST(Versions, AreOrderedByTheirNumbers) {
@@ -176,7 +206,7 @@ TEST(ModelRepository, FollowsWhatIsThere) {
   shelf.put("n", "1");
   ModelRepository repository(shelf.look());
   repository.load_all();
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", std::nullopt, done); }));
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", done); }));
   const auto before = repository.find("m", "");
   shelf.put("m", "2");
   const auto refresh = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }); };
@@ -190,7 +220,7 @@ TEST(ModelRepository, FollowsWhatIsThere) {
   EXPECT_FALSE(refresh());
   EXPECT_THAT(repository.versions("m"), ElementsAre("2"));
   EXPECT_EQ(repository.index().size(), 1U);
-  EXPECT_TRUE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", std::nullopt, done); }));
+  EXPECT_TRUE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", done); }));
 }
 
 TEST(ModelRepository, EvictsWhatWasUsedLeastLately) {
@@ -295,15 +325,51 @@ TEST_F(HangingLoad, IsAnsweredAtItsDeadlineAndGoesOn) {
     EXPECT_EQ(late->code(), ErrorCode::deadline_exceeded);
     EXPECT_EQ(late->message(), "model 'm' is not loaded yet: its load goes on");
   }
-  const auto unloaded =
-      wait_for([&](const ModelRepository::Done& done) { repository.unload("n", std::nullopt, done); });
-  ASSERT_TRUE(unloaded);
-  EXPECT_EQ(unloaded->message(), "model 'n' is not unloaded yet: it will be when a load has ended");
+  // No load is waited for by who takes another model out of service.
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", done); }));
+  EXPECT_THAT(repository.names(), ElementsAre("m"));
   EXPECT_EQ(repository.find("m", "")->name(), "m");
   hang_.set_value();
-  while (repository.names().size() > 1) std::this_thread::yield();
-  EXPECT_THAT(repository.names(), ElementsAre("m"));
   EXPECT_FALSE(load("m", std::chrono::steady_clock::now() + std::chrono::seconds(20)));
+}
+
+TEST_F(HangingLoad, LeavesTheServerReadyWhereAModelIsLoadedAgain) {
+  ModelRepository repository(shelf_.look(), {.memory_budget_bytes = 1});
+  repository.load_all();
+  ASSERT_EQ(repository.index().front().state, ModelState::evicted);
+  EXPECT_TRUE(is_ready(repository, "m"));
+  std::future<std::string> answer = ask(repository, "m");
+  while (loads_ < 2) std::this_thread::yield();
+  EXPECT_EQ(repository.index().front().state, ModelState::restoring);
+  EXPECT_TRUE(is_ready(repository, "m"));
+  EXPECT_EQ(not_ready(repository), "");
+  EXPECT_EQ(repository.description("m", "")->signature.inputs.front().name, "x");
+  hang_.set_value();
+}
+
+TEST_F(HangingLoad, ServesNothingThatWasUnloadedMeanwhile) {
+  ModelRepository repository(shelf_.look());
+  repository.load_all();
+  std::promise<std::string> running, queued;
+  const auto tell = [](std::promise<std::string>& promise) {
+    return [&promise](const std::optional<Error>& error) { promise.set_value(error ? error->message() : "loaded"); };
+  };
+  repository.load("m", std::nullopt, tell(running));
+  while (loads_ < 2) std::this_thread::yield();
+  repository.load("m", std::nullopt, tell(queued));
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("m", done); }));
+  EXPECT_EQ(running.get_future().get(), "model 'm' was unloaded before it was loaded");
+  EXPECT_EQ(queued.get_future().get(), "model 'm' was unloaded before it was loaded");
+  EXPECT_THROW((void)repository.find("m", ""), Error);
+  EXPECT_EQ(repository.index().front().state, ModelState::unloading);
+  hang_.set_value();
+  // The loader is past them when it has answered another request.
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("n", std::nullopt, done); }));
+  EXPECT_EQ(repository.index().front().state, ModelState::unloaded);
+  EXPECT_EQ(loads_, 2);
+  // A request for it brings it back.
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); }));
+  EXPECT_EQ(repository.find("m", "")->name(), "m");
 }
 
 TEST_F(HangingLoad, HoldsNoEndBack) {
@@ -319,6 +385,220 @@ TEST_F(HangingLoad, HoldsNoEndBack) {
   hang_.set_value();  // or the end of this test would wait for it
 }
 
+// A reload that fails is repeated by a later request, and by no request before its delay has passed.
+TEST(ModelRepository, TriesAFailedReloadAgain) {
+  for (const bool at_once : {true, false}) {
+    Shelf shelf;
+    shelf.put("m", "1");
+    shelf.put("n", "1");
+    std::atomic<int> loads = 0;
+    shelf.sources.front().load = [&] {
+      if (++loads == 2) throw Error(ErrorCode::resource_exhausted, "no memory on the device");
+      return load("m", "1");
+    };
+    ModelRepository repository(
+        shelf.look(),
+        {.memory_budget_bytes = 1, .first_retry_delay = at_once ? std::chrono::hours(0) : std::chrono::hours(1)});
+    repository.load_all();
+    EXPECT_EQ(ask(repository, "m").get(), "no memory on the device");
+    EXPECT_EQ(not_ready(repository), "") << "one model's reload is not the server's failure";
+    EXPECT_EQ(repository.index().front().state, ModelState::evicted);
+    EXPECT_EQ(repository.index().front().reason, "no memory on the device");
+    EXPECT_EQ(repository.description("m", "")->name, "m");
+    if (at_once) {
+      EXPECT_TRUE(is_ready(repository, "m"));
+      EXPECT_EQ(ask(repository, "m").get(), "m");
+      EXPECT_EQ(loads, 3);
+    } else {
+      EXPECT_THROW((void)is_ready(repository, "m"), Error);
+      EXPECT_EQ(ask(repository, "m").get(), "model 'm' could not be loaded again: no memory on the device");
+      EXPECT_EQ(loads, 2);
+    }
+  }
+}
+
+TEST(ModelRepository, WaitsLongerAfterEachFailure) {
+  using std::chrono::milliseconds;
+  const std::pair<unsigned, milliseconds> rows[] = {{1, milliseconds(1000)},  {2, milliseconds(2000)},
+                                                    {3, milliseconds(4000)},  {6, milliseconds(32000)},
+                                                    {7, milliseconds(60000)}, {4'000'000'000U, milliseconds(60000)}};
+  for (const auto& [failures, delay] : rows) EXPECT_EQ(retry_delay(milliseconds(1000), failures), delay) << failures;
+  EXPECT_EQ(retry_delay(milliseconds(0), 100), milliseconds(0));
+  EXPECT_EQ(retry_delay(std::chrono::hours(1), 9), std::chrono::hours(1));
+}
+
+// Only requests for inference count: who polls readiness or metadata must not keep a model in memory.
+TEST(ModelRepository, EvictsByInferenceAlone) {
+  // Two of these fit, a third one does not: the size of a model is that of its file, or what the process grew by.
+  static constexpr std::size_t growth = std::size_t{64} << 20;
+  std::vector<std::vector<char>> grown;
+  Shelf shelf;
+  for (const char* name : {"a", "b", "c"}) {
+    shelf.put(name, "1");
+    shelf.sources.back().load = [&grown, name = std::string(name)] {
+      auto model = load(name, "1");
+      grown.emplace_back(growth, 'x');
+      return model;
+    };
+  }
+  ModelSource third = shelf.sources.back();
+  shelf.take("c", "1");
+  ModelRepository repository(shelf.look(), {.memory_budget_bytes = growth * 5 / 2});
+  repository.load_all();
+  ASSERT_EQ(repository.models().size(), 2U);
+  // "b" is used last; "a" is only asked about afterwards.
+  EXPECT_EQ(ask(repository, "a").get(), "a");
+  EXPECT_EQ(ask(repository, "b").get(), "b");
+  EXPECT_TRUE(is_ready(repository, "a"));
+  EXPECT_EQ(repository.find("a", "")->name(), "a");
+  EXPECT_EQ(repository.find_available("a", "")->name(), "a");
+  EXPECT_EQ(repository.description("a", "")->name, "a");
+  {
+    const std::lock_guard lock(shelf.mutex);
+    shelf.sources.push_back(third);
+  }
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }));
+  EXPECT_EQ(repository.index().at(0).state, ModelState::evicted);
+  EXPECT_EQ(repository.index().at(1).state, ModelState::ready);
+}
+
+// Metadata of a model that is not in memory.
+TEST(ModelRepository, KnowsAnEvictedModel) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  shelf.put("n", "1");
+  ModelRepository repository(shelf.look(), {.memory_budget_bytes = 1});
+  repository.load_all();
+  EXPECT_THROW((void)repository.find("m", ""), Error);
+  EXPECT_EQ(repository.find_available("m", ""), nullptr);
+  EXPECT_EQ(repository.description("m", "")->version, "1");
+  EXPECT_EQ(repository.descriptions().size(), 2U);
+  EXPECT_EQ(repository.index().front().state, ModelState::evicted);
+}
+
+// A list that cannot be read keeps nobody from being served, loaded or watched.
+TEST(ModelRepository, GoesOnWithoutItsList) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  shelf.put("n", "1");
+  std::atomic<bool> is_broken = false;
+  ModelRepository repository([&, look = shelf.look()] {
+    if (is_broken) throw Error(ErrorCode::invalid_config, "/home/me/models.yml:3:1: a tab");
+    return look();
+  });
+  repository.load_all();
+  const auto before = repository.find("m", "");
+  is_broken = true;
+  const auto refresh = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }); };
+  const auto load_again = [&](const std::string& name) {
+    return wait_for([&](const ModelRepository::Done& done) { repository.load(name, std::nullopt, done); });
+  };
+  const auto problem = refresh();
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->message(), "models.yml:3:1: a tab");
+  EXPECT_EQ(repository.find("m", ""), before);
+  EXPECT_EQ(repository.index().at(0).reason, "");
+  EXPECT_FALSE(load_again("m")) << "it is known where it comes from";
+  EXPECT_NE(repository.find("m", ""), before);
+  EXPECT_TRUE(load_again("unknown"));
+  is_broken = false;
+  shelf.put("o", "1");
+  EXPECT_FALSE(refresh());
+  EXPECT_THAT(repository.names(), ElementsAre("m", "n", "o"));
+}
+
+// What one model throws, be it no Error and no exception of the standard library, is that model's failure.
+TEST(ModelRepository, SurvivesWhateverALoadThrows) {
+  const std::vector<std::pair<std::function<void()>, std::string>> rows = {
+      {[] { throw std::runtime_error("a library's own"); }, "a library's own"},
+      {[] { throw std::bad_alloc(); }, "out of memory"},
+      {[] { throw 42; }, "an exception of an unknown type was thrown"},
+  };
+  for (const auto& [fail, message] : rows) {
+    for (const bool in_fingerprint : {false, true}) {
+      Shelf shelf;
+      shelf.put("m", "1");
+      shelf.put("n", "1");
+      std::atomic<bool> is_broken = false;
+      ModelSource& source = shelf.sources.front();
+      source.load = [&, whole = source.load] {
+        if (is_broken && !in_fingerprint) fail();
+        return whole();
+      };
+      source.fingerprint = [&] {
+        if (is_broken && in_fingerprint) fail();
+        return std::string(is_broken ? "changed" : "good");
+      };
+      ModelRepository repository(shelf.look());
+      repository.load_all();
+      is_broken = true;
+      shelf.put("o", "1");
+      const auto watched = wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); });
+      ASSERT_TRUE(watched);
+      EXPECT_EQ(watched->message(), message);
+      const auto loaded =
+          wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); });
+      ASSERT_TRUE(loaded);
+      EXPECT_EQ(loaded->message(), message);
+      EXPECT_EQ(repository.find("m", "")->name(), "m") << "the one before serves";
+      EXPECT_EQ(repository.find("o", "")->name(), "o") << "and the others are watched";
+    }
+  }
+}
+
+TEST(ModelRepository, SurvivesWhateverARequestThrows) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  shelf.put("n", "1");
+  ModelRepository repository(shelf.look(), {.memory_budget_bytes = 1});
+  repository.load_all();
+  std::promise<std::string> told;
+  repository.use(
+      "m", "", [](const auto&) { throw std::runtime_error("no answer"); },
+      [&](const Error& error) { told.set_value(error.message()); });
+  EXPECT_EQ(told.get_future().get(), "no answer");
+  std::promise<void> asked;
+  repository.load("m", std::nullopt, [&](const std::optional<Error>&) {
+    asked.set_value();
+    throw std::runtime_error("no answer");
+  });
+  asked.get_future().get();
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); }));
+}
+
+// A failure that has nothing to do with the files is tried again although they have not changed.
+TEST(ModelRepository, WatchesWhatMayWorkLater) {
+  for (const ErrorCode code : {ErrorCode::provider_unavailable, ErrorCode::invalid_model}) {
+    Shelf shelf;
+    shelf.put("m", "1");
+    std::atomic<int> loads = 0;
+    shelf.sources.front().required = false;
+    shelf.sources.front().load = [&] {
+      if (++loads == 1) throw Error(code, "not now");
+      return load("m", "1");
+    };
+    ModelRepository repository(shelf.look(), {.first_retry_delay = std::chrono::milliseconds(0)});
+    repository.load_all();
+    EXPECT_EQ(repository.index().front().state, ModelState::failed);
+    EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }));
+    EXPECT_EQ(loads, code == ErrorCode::invalid_model ? 1 : 2);
+  }
+}
+
+// Health checks are no inferences, and are in no count.
+TEST(ModelRepository, CountsNoProbes) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  ModelRepository repository(shelf.look());
+  repository.load_all();
+  EXPECT_TRUE(is_ready(repository, "m"));
+  const ModelStatistics& counts = repository.find("m", "")->statistics();
+  EXPECT_NE(counts.last_answer, 0) << "the device was asked";
+  EXPECT_EQ(counts.runs, 0U);
+  EXPECT_TRUE(counts.batches().empty());
+  EXPECT_EQ(counts.last_success, 0);
+}
+
 // The last to let go of a model is a thread of its own scheduler.
 TEST(ModelRepository, EndsAModelWithItsLastRequest) {
   Shelf shelf;
@@ -332,7 +612,7 @@ TEST(ModelRepository, EndsAModelWithItsLastRequest) {
     call.inputs = synthetic_inputs(model->signature());
     call.arrived = std::chrono::steady_clock::now();
     ServedModel& served = *model;
-    EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("m", std::nullopt, done); }));
+    EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("m", done); }));
     (void)served.submit(std::move(call), [&answered, model](runtime::InferAnswer&& answer) mutable {
       EXPECT_FALSE(answer.error);
       model.reset();

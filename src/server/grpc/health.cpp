@@ -26,7 +26,7 @@ void find_out(const std::shared_ptr<CallState>& state, const std::string& servic
   std::shared_ptr<ServedModel> model;
   if (!is_whole) {
     try {
-      model = state->repository.find(service, "");
+      model = state->repository.find_available(service, "");
     } catch (const Error& error) {
       done(error.code() == ErrorCode::not_found ? Health::SERVICE_UNKNOWN : Health::NOT_SERVING);
       return;
@@ -36,8 +36,10 @@ void find_out(const std::shared_ptr<CallState>& state, const std::string& servic
     tell(false);
   } else if (is_whole) {
     probe_all(state->repository, state->options.probe, [tell](const std::string& failed) { tell(failed.empty()); });
-  } else {
+  } else if (model) {
     probe(model, state->options.probe, tell);
+  } else {
+    tell(true);  // evicted: the next request loads it again
   }
 }
 

@@ -56,18 +56,15 @@ void model_ready(const AnswerTo& answer, ByteBuffer& request) {
     answer->respond(write_message(response));
   };
   const CallState& state = *answer->call().state();
-  std::shared_ptr<ServedModel> model;
-  try {
-    model = state.repository.find(asked->name(), asked->version());
-  } catch (const Error&) {
-    // Also of one that does not exist, as Triton has it: clients wait in a loop for what is to come.
+  if (!state.ready) {
     tell(false);
     return;
   }
-  if (!state.ready) {
+  try {
+    probe(state.repository, asked->name(), asked->version(), state.options.probe, tell);
+  } catch (const Error&) {
+    // Also of one that does not exist, as Triton has it: clients wait in a loop for what is to come.
     tell(false);
-  } else {
-    probe(model, state.options.probe, tell);
   }
 }
 
@@ -85,10 +82,10 @@ void server_metadata(const AnswerTo& answer, ByteBuffer& request) {
 
 void model_metadata(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::ModelMetadataRequest>(answer, request);
-  const auto model = repository_of(answer).find(asked->name(), asked->version());
+  const auto model = repository_of(answer).description(asked->name(), asked->version());
   inference::ModelMetadataResponse response;
-  response.set_name(model->name());
-  for (const std::string& version : repository_of(answer).versions(model->name())) response.add_versions(version);
+  response.set_name(model->name);
+  for (const std::string& version : repository_of(answer).versions(model->name)) response.add_versions(version);
   response.set_platform("onnx_onnxv1");
   const auto write = [](const SignatureEntry& entry, inference::ModelMetadataResponse::TensorMetadata& written) {
     written.set_name(entry.name);
@@ -98,8 +95,8 @@ void model_metadata(const AnswerTo& answer, ByteBuffer& request) {
     if (!entry.type.dimensions) return;
     for (const Dimension& dimension : *entry.type.dimensions) written.add_shape(dimension.size.value_or(-1));
   };
-  for (const SignatureEntry& entry : model->signature().inputs) write(entry, *response.add_inputs());
-  for (const SignatureEntry& entry : model->signature().outputs) write(entry, *response.add_outputs());
+  for (const SignatureEntry& entry : model->signature.inputs) write(entry, *response.add_inputs());
+  for (const SignatureEntry& entry : model->signature.outputs) write(entry, *response.add_outputs());
   answer->respond(write_message(response));
 }
 
@@ -114,33 +111,33 @@ inference::DataType config_type(const ValueType& type) {
 
 void model_config(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::ModelConfigRequest>(answer, request);
-  const auto model = repository_of(answer).find(asked->name(), asked->version());
+  const auto model = repository_of(answer).description(asked->name(), asked->version());
   inference::ModelConfigResponse response;
   inference::ModelConfig& config = *response.mutable_config();
-  config.set_name(model->name());
+  config.set_name(model->name);
   config.set_platform("onnx_onnxv1");
   config.set_backend("onnxruntime");
-  if (model->can_batch()) {
+  if (model->can_batch) {
     config.set_max_batch_size(
-        static_cast<std::int32_t>(std::min<std::int64_t>(model->options().max_batch_size, INT32_MAX)));
+        static_cast<std::int32_t>(std::min<std::int64_t>(model->options.max_batch_size, INT32_MAX)));
     config.mutable_dynamic_batching()->set_max_queue_delay_microseconds(
-        static_cast<std::uint64_t>(model->options().max_queue_delay.count()));
+        static_cast<std::uint64_t>(model->options.max_queue_delay.count()));
   }
   const auto dims = [&](const ValueType& type, auto& written) {
     if (!type.dimensions) return;
-    const std::size_t first = model->can_batch() ? 1 : 0;
+    const std::size_t first = model->can_batch ? 1 : 0;
     for (std::size_t i = first; i < type.dimensions->size(); ++i) {
       written.add_dims((*type.dimensions)[i].size.value_or(-1));
     }
   };
-  for (const SignatureEntry& entry : model->signature().inputs) {
+  for (const SignatureEntry& entry : model->signature.inputs) {
     inference::ModelInput& written = *config.add_input();
     written.set_name(entry.name);
     written.set_data_type(config_type(entry.type));
     written.set_optional(!entry.required);
     dims(entry.type, written);
   }
-  for (const SignatureEntry& entry : model->signature().outputs) {
+  for (const SignatureEntry& entry : model->signature.outputs) {
     inference::ModelOutput& written = *config.add_output();
     written.set_name(entry.name);
     written.set_data_type(config_type(entry.type));
@@ -158,10 +155,10 @@ void set_duration(inference::StatisticDuration& written, const Histogram& histog
   set_duration(written, histogram.count(), histogram.sum());
 }
 
-void write_statistics(ServedModel& model, inference::ModelStatistics& written) {
-  const ModelStatistics& counts = model.statistics();
-  written.set_name(model.name());
-  written.set_version(model.version());
+void write_statistics(const ModelDescription& model, inference::ModelStatistics& written) {
+  const ModelStatistics& counts = *model.statistics;
+  written.set_name(model.name);
+  written.set_version(model.version);
   written.set_last_inference(static_cast<std::uint64_t>(epoch_milliseconds(counts.last_success)));
   written.set_inference_count(counts.rows);
   written.set_execution_count(counts.runs);
@@ -185,9 +182,10 @@ void model_statistics(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::ModelStatisticsRequest>(answer, request);
   inference::ModelStatisticsResponse response;
   if (!asked->name().empty()) {
-    write_statistics(*repository_of(answer).find(asked->name(), asked->version()), *response.add_model_stats());
+    write_statistics(*repository_of(answer).description(asked->name(), asked->version()), *response.add_model_stats());
   } else {
-    for (const auto& model : repository_of(answer).models()) write_statistics(*model, *response.add_model_stats());
+    for (const auto& model : repository_of(answer).descriptions())
+      write_statistics(*model, *response.add_model_stats());
   }
   answer->respond(write_message(response));
 }
@@ -211,7 +209,7 @@ void repository_index(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::RepositoryIndexRequest>(answer, request);
   inference::RepositoryIndexResponse response;
   for (const ModelStatus& status : repository_of(answer).index()) {
-    if (asked->ready() && status.state != ModelState::ready) continue;
+    if (asked->ready() && !is_serving(status.state)) continue;
     auto& written = *response.add_models();
     written.set_name(status.name);
     written.set_version(status.version);
@@ -253,8 +251,7 @@ void repository_unload(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::RepositoryModelUnloadRequest>(answer, request);
   // No model of gpux depends on another.
   refuse_parameters(*asked, "unload_dependents");
-  repository_of(answer).unload(asked->model_name(), answer->call().deadline(),
-                               done_for<inference::RepositoryModelUnloadResponse>(answer));
+  repository_of(answer).unload(asked->model_name(), done_for<inference::RepositoryModelUnloadResponse>(answer));
 }
 
 constexpr Method inference_table[] = {

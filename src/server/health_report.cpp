@@ -1,0 +1,64 @@
+#include "server/health_report.h"
+
+namespace gpux::server {
+namespace {
+
+// Empty: none.
+std::string_view problem_of(const ModelStatus& status) noexcept {
+  switch (status.state) {
+    case ModelState::failed:
+      return "could not be loaded";
+    case ModelState::queued:
+    case ModelState::loading:
+      return "is being loaded";
+    case ModelState::ready:
+    case ModelState::reloading:
+      if (status.is_stuck) return "a run has not returned";
+      return status.has_failed ? "could not be reloaded; the model loaded before serves" : "";
+    case ModelState::evicted:
+    case ModelState::restore_queued:
+    case ModelState::restoring:
+      return status.has_failed ? "could not be loaded again; a later request tries once more" : "";
+    case ModelState::unloaded:
+    case ModelState::unloading:
+      break;
+  }
+  return "";
+}
+
+bool can_be_used(const ModelStatus& status) noexcept {
+  return is_serving(status.state) ? !status.is_stuck : is_on_demand(status.state) && !status.has_failed;
+}
+
+}  // namespace
+
+std::string_view name_of(Health health) noexcept {
+  switch (health) {
+    case Health::healthy:
+      return "healthy";
+    case Health::degraded:
+      return "degraded";
+    case Health::unhealthy:
+      return "unhealthy";
+    case Health::stopping:
+      return "stopping";
+  }
+  return "";
+}
+
+HealthReport health_of(std::span<const ModelStatus> models, bool accepts_requests) {
+  HealthReport report;
+  bool has_usable = false;
+  for (const ModelStatus& status : models) {
+    has_usable = has_usable || can_be_used(status);
+    const std::string_view problem = problem_of(status);
+    if (problem.empty()) continue;
+    report.problems.push_back(
+        {status.name + (status.version.empty() ? "" : " " + status.version), std::string(problem)});
+  }
+  if (!report.problems.empty()) report.health = has_usable ? Health::degraded : Health::unhealthy;
+  if (!accepts_requests) report.health = Health::stopping;
+  return report;
+}
+
+}  // namespace gpux::server

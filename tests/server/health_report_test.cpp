@@ -1,0 +1,50 @@
+#include "server/health_report.h"
+
+#include <gtest/gtest.h>
+
+namespace gpux::server {
+namespace {
+
+ModelStatus status(const char* name, ModelState state, bool has_failed = false, bool is_stuck = false) {
+  return {.name = name, .version = "1", .state = state, .reason = "", .has_failed = has_failed, .is_stuck = is_stuck};
+}
+
+TEST(HealthReport, IsDerivedFromTheModels) {
+  struct Row {
+    std::vector<ModelStatus> models;
+    bool accepts_requests;
+    Health health;
+    std::vector<std::string> problems;
+  };
+
+  using enum ModelState;
+  const std::vector<Row> rows{
+      {{}, true, Health::healthy, {}},
+      {{status("a", ready), status("b", evicted)}, true, Health::healthy, {}},
+      {{status("a", ready), status("b", unloaded)}, true, Health::healthy, {}},
+      {{status("a", restoring)}, true, Health::healthy, {}},
+      {{status("a", ready), status("b", failed, true)}, true, Health::degraded, {"b 1: could not be loaded"}},
+      {{status("a", ready, true)},
+       true,
+       Health::degraded,
+       {"a 1: could not be reloaded; the model loaded before serves"}},
+      {{status("a", evicted, true), status("b", ready)},
+       true,
+       Health::degraded,
+       {"a 1: could not be loaded again; a later request tries once more"}},
+      {{status("a", failed, true)}, true, Health::unhealthy, {"a 1: could not be loaded"}},
+      {{status("a", ready, false, true)}, true, Health::unhealthy, {"a 1: a run has not returned"}},
+      {{status("a", loading)}, true, Health::unhealthy, {"a 1: is being loaded"}},
+      {{status("a", ready)}, false, Health::stopping, {}},
+  };
+  for (const Row& row : rows) {
+    const HealthReport report = health_of(row.models, row.accepts_requests);
+    EXPECT_EQ(name_of(report.health), name_of(row.health));
+    std::vector<std::string> problems;
+    for (const ModelProblem& one : report.problems) problems.push_back(one.model + ": " + one.problem);
+    EXPECT_EQ(problems, row.problems);
+  }
+}
+
+}  // namespace
+}  // namespace gpux::server
