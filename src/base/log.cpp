@@ -6,6 +6,7 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include "base/utf8.h"
 #include "gpux/error.h"
@@ -40,6 +41,14 @@ spdlog::level::level_enum to_spdlog(Level level) {
 std::shared_ptr<spdlog::sinks::rotating_file_sink_mt>& copy() {
   static std::shared_ptr<spdlog::sinks::rotating_file_sink_mt> sink;
   return sink;
+}
+
+// Once: a full disk would otherwise be reported with every line.
+void report_lost_copy(const std::string& reason) noexcept {
+  static std::atomic_flag is_reported;
+  if (is_reported.test_and_set()) return;
+  const std::string line = "gpux: warning: the log file cannot be written, its lines are lost: " + reason + "\n";
+  (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
 std::string json_string(std::string_view line) {
@@ -78,6 +87,7 @@ void copy_to(const std::filesystem::path& file) {
   }
   copy()->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l: %v");
   logger().sinks().push_back(copy());
+  logger().set_error_handler(report_lost_copy);
   logger().flush_on(spdlog::level::trace);
 }
 
@@ -86,9 +96,8 @@ void note(std::string_view line) {
   try {
     copy()->log(spdlog::details::log_msg("gpux", spdlog::level::info, one_line(line)));
     copy()->flush();
-  } catch (const spdlog::spdlog_ex&) {
-    // A full disk costs the line and nothing else, as in write().
-    return;
+  } catch (const std::exception& error) {
+    report_lost_copy(error.what());
   }
 }
 

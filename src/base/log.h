@@ -19,7 +19,7 @@ void start(Level level, Format format);
 void lower_to(Level level) noexcept;
 
 /// Everything that is written goes to this file too, which is kept below 10 MiB by turning it into FILE.1.
-/// Error storage where it cannot be made.
+/// Error storage where it cannot be made. A line that cannot be written later on is lost; stderr is told once.
 void copy_to(const std::filesystem::path& file);
 
 /// A line for that file alone, for what people were told in another way.

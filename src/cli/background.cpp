@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,9 +23,10 @@ std::string start_in_background(std::vector<std::string> arguments) {
   words.push_back(nullptr);
   std::array<int, 2> out{};
   if (::pipe2(out.data(), O_CLOEXEC) != 0) throw_file_error("create", "a pipe", errno);
-  // A file, so that the child never waits for somebody to read what it says.
-  std::FILE* said = std::tmpfile();
-  if (said == nullptr) throw_file_error("create", "a temporary file", errno);
+  // In memory, so that the child never waits for a reader, and a full disk keeps nothing from it.
+  const int memory = ::memfd_create("gpux-messages", MFD_CLOEXEC);
+  std::FILE* said = memory < 0 ? nullptr : ::fdopen(memory, "w+");
+  if (said == nullptr) throw_file_error("create", "a file in memory", errno);
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing < 0) throw_file_error("open", "/dev/null", errno);
   const pid_t child = ::fork();

@@ -159,7 +159,10 @@ std::unique_ptr<http::Server> serve_metrics(std::uint16_t port, const daemon::Da
       return exchange->respond(std::move(response));
     }
     if (path == "/status") return exchange->respond(http::Response::json(200, to_json(daemon.status())));
-    if (path == "/health") return exchange->respond(http::Response::json(200, R"({"status": "ok"})"));
+    if (path == "/health") {
+      daemon::HealthAnswer health = health_of(daemon.status());
+      return exchange->respond(http::Response::json(health.http_status, std::move(health.json)));
+    }
     exchange->respond(http::Response::error(404, "/metrics, /status and /health are there"));
   });
   server->start();

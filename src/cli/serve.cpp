@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 
 #include <CLI/App.hpp>
@@ -57,9 +58,14 @@ std::string address_of(const ServeFlags& flags, const ListenAddress& listen) {
                      host_and_port(listen.host, listen.port));
 }
 
-// What people are told goes to the log that `gpux logs` shows, too.
+// What people are told goes to the log that `gpux logs` shows, too. A message that nobody can be told is no reason to
+// end a server.
 void tell(const Context& context, const std::string& line) {
-  say(context, line);
+  try {
+    say(context, line);
+  } catch (const std::system_error&) {
+    // Standard error is full or closed.
+  }
   log::note(line);
 }
 
@@ -83,14 +89,15 @@ std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const Serv
   try {
     return std::make_unique<server::GrpcServer>(repository, options);
   } catch (const Error& error) {
-    if (flags.grpc_port || error.code() != ErrorCode::resource_exhausted) throw error.within("--grpc-port");
-    say(context, fmt::format("without gRPC: {}; --grpc-port gives another, --no-grpc none", error.message()));
+    if (flags.grpc_port || error.code() != ErrorCode::network) throw error.within("--grpc-port");
+    tell(context, fmt::format("without gRPC: {}; --grpc-port gives another, --no-grpc none", error.message()));
     return nullptr;
   }
 }
 
 void announce(const Context& context, const ServeFlags& flags, const ListenAddress& listen,
-              std::optional<std::uint16_t> grpc_port, const std::vector<std::shared_ptr<server::ServedModel>>& models) {
+              std::optional<std::uint16_t> grpc_port, const std::vector<std::shared_ptr<server::ServedModel>>& models,
+              const std::vector<std::string>& warnings) {
   const std::string address = address_of(flags, listen);
   for (const auto& model : models) {
     tell(context, fmt::format("{} {}: {}", model->name(), model->version(), to_line(model->runtime().verdict())));
@@ -122,48 +129,58 @@ void announce(const Context& context, const ServeFlags& flags, const ListenAddre
     append_json_string(text, models[i]->version());
     text += fmt::format(R"(, "verdict": {}}})", to_json(models[i]->runtime().verdict()));
   }
+  text += R"(], "warnings": [)";
+  for (std::size_t i = 0; i < warnings.size(); ++i) {
+    if (i != 0) text += ", ";
+    append_json_string(text, warnings[i]);
+  }
   print_data(text + "]}");
 }
 
-// On record for `gpux ps`, with a socket for `gpux stats`. A home that cannot be written costs these, not the server.
-class Presence {
- public:
-  Presence(const Context& context, const std::string& address, std::uint16_t port, std::uint16_t grpc_port,
-           server::Service& service, const std::vector<std::string>& names) {
-    try {
-      ServerRecord record;
-      record.address = address;
-      record.port = port;
-      record.grpc_port = grpc_port;
-      record.models = names;
-      record.log = own_log_file();
-      http::ServerOptions options;
-      options.port = std::nullopt;
-      options.unix_path = record.control = own_control_socket();
-      options.threads = 1;
-      if (!record.control.empty()) {
-        // Its folder is the user's alone, so no key is asked for here.
-        control_ = std::make_unique<http::Server>(
-            options, [&](const std::shared_ptr<http::Exchange>& exchange) { service.handle(exchange); });
-        control_->start();
-      }
-      record_ = std::make_unique<OwnRecord>(std::move(record));
-    } catch (const Error& error) {
-      say(context, fmt::format("'gpux ps' will not know of this server: {}", error.message()));
-    }
+// Tells people of what the server does without; --detach passes it on.
+void warn(const Context& context, std::vector<std::string>& warnings, std::string line) {
+  tell(context, line);
+  warnings.push_back(std::move(line));
+}
+
+// A socket for `gpux stats`, whose folder is the user's alone, so no key is asked for. Null where the home cannot be
+// written: that costs the commands for running servers, not the server.
+std::unique_ptr<http::Server> open_control(const Context& context, server::Service& service,
+                                           std::vector<std::string>& warnings) {
+  try {
+    http::ServerOptions options;
+    options.port = std::nullopt;
+    options.unix_path = own_control_socket();
+    options.threads = 1;
+    if (options.unix_path.empty()) return nullptr;
+    auto control = std::make_unique<http::Server>(
+        options, [&](const std::shared_ptr<http::Exchange>& exchange) { service.handle(exchange); });
+    control->start();
+    return control;
+  } catch (const Error& error) {
+    warn(context, warnings, fmt::format("'gpux stats' cannot ask this server: {}", error.message()));
+    return nullptr;
   }
+}
 
- private:
-  std::unique_ptr<http::Server> control_;
-  std::unique_ptr<OwnRecord> record_;
-};
+// For `gpux ps` and `gpux stop`; null as above.
+std::unique_ptr<OwnRecord> put_on_record(const Context& context, ServerRecord record,
+                                         std::vector<std::string>& warnings) {
+  try {
+    record.log = own_log_file();
+    return std::make_unique<OwnRecord>(std::move(record));
+  } catch (const Error& error) {
+    warn(context, warnings, fmt::format("'gpux ps' will not know of this server: {}", error.message()));
+    return nullptr;
+  }
+}
 
-void start_log(const Context& context) {
+void start_log(const Context& context, std::vector<std::string>& warnings) {
   if (!context.quiet && environment_variable("GPUX_LOG_LEVEL").empty()) log::lower_to(log::Level::info);
   try {
     log::copy_to(own_log_file());
   } catch (const Error& error) {
-    say(context, fmt::format("'gpux logs' will show nothing of this server: {}", error.message()));
+    warn(context, warnings, fmt::format("'gpux logs' will show nothing of this server: {}", error.message()));
   }
 }
 
@@ -182,6 +199,110 @@ void raise_file_limit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// What serves, in the order in which it depends on each other.
+struct Serving {
+  std::unique_ptr<server::ModelRepository> repository;
+  std::unique_ptr<server::Service> service;
+  std::unique_ptr<http::Server> http;
+  std::unique_ptr<server::GrpcServer> grpc;  // null: HTTP alone
+  std::unique_ptr<http::Server> control;     // null: none
+  std::unique_ptr<OwnRecord> record;         // null: none; until the process ends `gpux stop` finds it
+
+  // At once, whatever hangs.
+  [[noreturn]] void quit(int exit_code) {
+    record.reset();
+    ::_exit(exit_code);
+  }
+};
+
+constexpr int interrupted = static_cast<int>(ErrorCode::interrupted);
+
+/// How far the end of a server has come, for the thread that keeps its limit.
+struct EndProgress {
+  enum class State : std::uint8_t { goes_on, done, left_behind };
+
+  std::atomic<State> state = State::goes_on;
+  std::atomic<Clock::time_point> limit;  ///< the process ends by then
+};
+
+// What destructors may take once the models are closed.
+constexpr auto clean_up_time = std::chrono::seconds(1);
+
+// Everything here may wait for devices and clients, so it has a thread of its own. False where a load or a run does not
+// come back.
+bool end_serving(Serving& serving, const Context& context, Clock::time_point drain_deadline, EndProgress& progress) {
+  std::thread other([&] {
+    if (serving.grpc) (void)serving.grpc->drain(drain_deadline);
+  });
+  (void)serving.http->drain(drain_deadline);
+  other.join();
+  const http::Counters ended = serving.http->counters();
+  tell(context, fmt::format("answered {} of {}", ended.answered, counted(ended.handled, "request")));
+  // Those that are cut off are told so.
+  const Clock::time_point now = Clock::now();
+  const auto close_deadline = std::clamp(drain_deadline, now + std::chrono::seconds(1), now + std::chrono::seconds(5));
+  progress.limit = close_deadline + clean_up_time;
+  if (!serving.repository->close(close_deadline)) return false;
+  serving.control.reset();
+  serving.grpc.reset();
+  serving.http.reset();
+  serving.service.reset();
+  serving.repository.reset();
+  return true;
+}
+
+// Answers what is in flight, and ends within the drain limit and the seconds that closing the models may take, whatever
+// loads, readers and devices do. A second signal ends at once.
+void shut_down(Serving& serving, const Context& context, const Signals& signals, std::chrono::milliseconds drain_delay,
+               std::chrono::milliseconds drain_timeout) {
+  notify_systemd("STOPPING=1");
+  serving.service->set_ready(false);
+  if (serving.grpc) serving.grpc->set_ready(false);
+  tell(context, "shutting down: a second signal ends at once");
+  if (signals.wait(drain_delay) != 0) serving.quit(interrupted);
+
+  const Clock::time_point drain_deadline = Clock::now() + drain_timeout;
+  EndProgress progress;
+  progress.limit = drain_deadline + clean_up_time;
+  std::thread ending([&] {
+    using State = EndProgress::State;
+    try {
+      progress.state = end_serving(serving, context, drain_deadline, progress) ? State::done : State::left_behind;
+    } catch (const std::exception& error) {
+      log::error("the server could not be ended: {}", error.what());
+      progress.state = State::left_behind;
+    }
+  });
+  while (progress.state == EndProgress::State::goes_on && Clock::now() < progress.limit.load()) {
+    if (signals.wait(std::chrono::milliseconds(20)) != 0) serving.quit(interrupted);
+  }
+  if (progress.state == EndProgress::State::done) {
+    ending.join();
+    serving.record.reset();
+    return;
+  }
+  tell(context, progress.state == EndProgress::State::left_behind
+                    ? "a device does not come back: leaving it behind"
+                    : "requests do not end within the limit: leaving them behind");
+  serving.quit(0);
+}
+
+http::ServerOptions http_options_of(const ServeFlags& flags, const ListenAddress& listen,
+                                    const server::ServiceOptions& service) {
+  http::ServerOptions options;
+  options.host = listen.host;
+  options.port = listen.port;
+  options.unix_path = flags.unix_path;
+  options.threads = flags.io_threads;
+  options.busy_poll = std::chrono::microseconds(flags.busy_poll_us);
+  options.tls_certificate = flags.tls_certificate;
+  options.tls_key = flags.tls_key;
+  options.memory = service.memory;
+  options.limits.max_body_bytes = flags.max_body_bytes;
+  options.limits.max_decompressed_bytes = flags.max_body_bytes;
+  return options;
 }
 
 void serve(const ServeFlags& flags, Context& context) {
@@ -205,79 +326,49 @@ void serve(const ServeFlags& flags, Context& context) {
                 "nothing to serve: name a MODEL, a list of them with --models FILE, or a folder with --repository DIR");
   }
 
-  server::ModelRepository repository([&flags] { return served_models(flags); }, repository_options);
-  repository.load_all();
-  const std::vector<std::string> names = repository.names();
+  Serving serving;
+  const auto models = std::make_shared<ServedModels>(flags);
+  serving.repository =
+      std::make_unique<server::ModelRepository>([models] { return models->look(); }, repository_options);
+  serving.repository->load_all();
+  const std::vector<std::string> names = serving.repository->names();
   if (!default_name.empty() && std::find(names.begin(), names.end(), default_name) == names.end()) {
     throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", default_name));
   }
-  ListenAddress listen = listen_address(flags, repository);
+  ListenAddress listen = listen_address(flags, *serving.repository);
 
   raise_file_limit();
   const Signals signals;
-  start_log(context);
-  server::Service service(repository, service_options);
-  http::ServerOptions http_options;
-  http_options.host = listen.host;
-  http_options.port = listen.port;
-  http_options.unix_path = flags.unix_path;
-  http_options.threads = flags.io_threads;
-  http_options.busy_poll = std::chrono::microseconds(flags.busy_poll_us);
-  http_options.tls_certificate = flags.tls_certificate;
-  http_options.tls_key = flags.tls_key;
-  http_options.memory = service_options.memory;
-  http_options.limits.max_body_bytes = flags.max_body_bytes;
-  http_options.limits.max_decompressed_bytes = flags.max_body_bytes;
-  http::Server http(
-      http_options, [&](const std::shared_ptr<http::Exchange>& exchange) { service.handle(exchange); },
-      [&](const http::Request& request) { return service.admit(request); });
-  service.set_counters([&] { return http.counters(); });
-  const std::unique_ptr<server::GrpcServer> grpc = open_grpc(context, flags, listen, service_options, repository);
-  if (grpc) service.set_grpc_counts(grpc->counts());
-  const auto grpc_port = grpc ? std::optional(grpc->port()) : std::nullopt;
-  http.start();
-  listen.port = http.port();
-  auto presence = std::make_unique<Presence>(context, address_of(flags, listen), listen.port, grpc_port.value_or(0),
-                                             service, names);
-  announce(context, flags, listen, grpc_port, repository.models());
+  std::vector<std::string> warnings;
+  start_log(context, warnings);
+  serving.service = std::make_unique<server::Service>(*serving.repository, service_options);
+  server::Service& service = *serving.service;
+  serving.http = std::make_unique<http::Server>(
+      http_options_of(flags, listen, service_options),
+      [&service](const std::shared_ptr<http::Exchange>& exchange) { service.handle(exchange); },
+      [&service](const http::Request& request) { return service.admit(request); });
+  service.set_counters([&http = *serving.http] { return http.counters(); });
+  serving.grpc = open_grpc(context, flags, listen, service_options, *serving.repository);
+  if (serving.grpc) service.set_grpc_counts(serving.grpc->counts());
+  const auto grpc_port = serving.grpc ? std::optional(serving.grpc->port()) : std::nullopt;
+  serving.http->start();
+  listen.port = serving.http->port();
+  ServerRecord record;
+  record.address = address_of(flags, listen);
+  record.port = listen.port;
+  record.grpc_port = grpc_port.value_or(0);
+  record.models = names;
+  serving.control = open_control(context, service, warnings);
+  if (serving.control) record.control = own_control_socket();
+  serving.record = put_on_record(context, std::move(record), warnings);
+  announce(context, flags, listen, grpc_port, serving.repository->models(), warnings);
   notify_systemd("READY=1");
   if (flags.in_background) leave_foreground();
 
   while (signals.wait(watch.count() == 0 ? std::chrono::milliseconds(-1) : watch) == 0) {
-    repository.refresh([](const std::optional<Error>&) {});
+    serving.repository->refresh(nullptr);
   }
-  notify_systemd("STOPPING=1");
-  service.set_ready(false);
-  if (grpc) grpc->set_ready(false);
-  tell(context, "shutting down: a second signal ends at once");
-  if (signals.wait(drain_delay) != 0) {
-    context.exit_code = static_cast<int>(ErrorCode::interrupted);
-    return;
-  }
-  std::atomic<bool> drained = false;
-  std::thread drain([&] {
-    const Clock::time_point deadline = Clock::now() + drain_timeout;
-    std::thread other([&] {
-      if (grpc) (void)grpc->drain(deadline);
-    });
-    (void)http.drain(deadline);
-    other.join();
-    drained = true;
-  });
-  while (!drained) {
-    if (signals.wait(std::chrono::milliseconds(20)) == 0) continue;
-    // The second signal: whoever waits is cut off.
-    std::fflush(nullptr);
-    ::_exit(static_cast<int>(ErrorCode::interrupted));
-  }
-  drain.join();
-  const http::Counters ended = http.counters();
-  tell(context, fmt::format("answered {} of {}", ended.answered, counted(ended.handled, "request")));
-  presence.reset();
-  if (repository.close(Clock::now() + std::chrono::seconds(5))) return;
-  say(context, "a device does not come back: leaving it behind");
-  std::fflush(nullptr);
-  ::_exit(0);
+  shut_down(serving, context, signals, drain_delay, drain_timeout);
 }
 
 void serve_in_background(const CLI::App& verb, const Context& context) {
@@ -289,6 +380,7 @@ void serve_in_background(const CLI::App& verb, const Context& context) {
     return;
   }
   const auto json = nlohmann::json::parse(ready);
+  for (const auto& warning : json.at("warnings")) say(context, "warning: " + warning.get<std::string>());
   say(context, fmt::format("server {} listens on {}; 'gpux logs' shows what it says, 'gpux stop' ends it",
                            json.at("pid").get<int>(), json.at("address").get<std::string>()));
   print_data(std::to_string(json.at("pid").get<int>()));
@@ -350,7 +442,7 @@ void add_serve(CLI::App& program, Context& context) {
   verb->add_option("--drain-delay", flags->drain_delay, "how long to serve on, unready, after SIGTERM");
   verb->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may then take");
   verb->add_option("--load-timeout", flags->load_timeout,
-                   "who asks for a load is answered by then, and the load goes on (default: 10m; 0: no limit)");
+                   "a request to load a model is answered by then, and the load goes on (default: 10m; 0: no limit)");
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   add_timeout_flag(*verb, flags->timeout);
   verb->add_option("--provider", flags->load.provider,

@@ -29,58 +29,6 @@ Argument read_argument(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-void append_file(std::string& out, const fs::path& file) {
-  std::error_code error;
-  const auto time = fs::last_write_time(file, error);
-  const auto size = error ? 0 : fs::file_size(file, error);
-  out += fmt::format("{}|{}|{}\n", file.string(), error ? 0 : time.time_since_epoch().count(), size);
-}
-
-// Every file of the folder by name, size and time: external data and gpux.yml count as well as the model.
-std::string fingerprint_of(const fs::path& onnx_file, const fs::path& project_file) {
-  std::string out;
-  append_file(out, onnx_file);
-  if (!project_file.empty()) append_file(out, project_file);
-  std::vector<fs::path> beside;
-  std::error_code error;
-  for (fs::directory_iterator i(onnx_file.parent_path(), error), end; !error && i != end; i.increment(error)) {
-    if (i->is_regular_file(error) && i->path().stem().string().starts_with(onnx_file.stem().string())) {
-      beside.push_back(i->path());
-    }
-  }
-  std::sort(beside.begin(), beside.end());
-  for (const fs::path& file : beside) append_file(out, file);
-  return out;
-}
-
-server::ModelSource source_of(ListedModel listed, const LocatedModel& located, const ServeFlags& flags) {
-  if (listed.name.empty()) listed.name = located.name;
-  if (listed.version.empty()) listed.version = located.version;
-  server::ModelSource source;
-  source.name = listed.name;
-  source.version = listed.version;
-  source.pinned = listed.pinned;
-  source.load = [listed = std::move(listed), flags] { return load_served(listed, flags); };
-  source.fingerprint = [file = located.onnx_file, project = located.project ? located.project->file : fs::path()] {
-    return fingerprint_of(file, project);
-  };
-  return source;
-}
-
-server::ModelSource from_listed(const ListedModel& listed, const ServeFlags& flags, const Store& store) {
-  const std::string config = flags.config.empty() ? listed.config.string() : flags.config;
-  return source_of(listed, locate(listed.model, store, config.empty() ? std::nullopt : std::optional<fs::path>(config)),
-                   flags);
-}
-
-server::ModelSource from_argument(const std::string& text, const ServeFlags& flags, const Store& store) {
-  const Argument argument = read_argument(text);
-  ListedModel listed;
-  listed.name = argument.name;
-  listed.model = argument.model;
-  return from_listed(listed, flags, store);
-}
-
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> folders;
   std::error_code error;
@@ -96,36 +44,33 @@ bool is_version(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-void add_repository(const ServeFlags& flags, const Store& store, std::vector<server::ModelSource>& sources) {
-  for (const fs::path& folder : folders_in(fs::absolute(flags.repository))) {
-    std::string latest;
-    for (const fs::path& version : folders_in(folder)) {
-      const std::string name = version.filename().string();
-      if (is_version(name) && (latest.empty() || server::version_less(latest, name))) latest = name;
-    }
-    std::error_code error;
-    // What is left of a model that has been taken out, or the beginning of one.
-    if (fs::is_empty(folder, error)) continue;
-    const fs::path place = latest.empty() ? folder : folder / latest;
-    const fs::path file = place / "model.onnx";
-    ListedModel listed;
-    listed.name = folder.filename().string();
-    listed.version = latest;
-    listed.model = fs::exists(file, error) && !fs::exists(place / "gpux.yml", error) ? file.string() : place.string();
-    try {
-      sources.push_back(source_of(listed, locate(listed.model, store), flags));
-      sources.back().required = false;
-    } catch (const Error& failure) {
-      // One folder that cannot be read is that model's misfortune, not the server's.
-      server::ModelSource source;
-      source.name = folder.filename().string();
-      source.version = latest;
-      source.required = false;
-      source.load = [failure]() -> std::unique_ptr<server::ServedModel> { throw Error(failure); };
-      source.fingerprint = [failure] { return failure.message(); };
-      sources.push_back(std::move(source));
-    }
+// What a list of models says about one, as text: a change of it is a change of the model.
+std::string settings_of(const ListedModel& listed) {
+  const ServingSettings& serving = listed.serving;
+  std::string out =
+      fmt::format("{}|{}|{}|{}|{}|{}", listed.model, listed.version, listed.provider, listed.config.string(),
+                  listed.strict ? static_cast<int>(*listed.strict) : -1, listed.pinned);
+  const auto add = [&](const auto& value) {
+    out += '|';
+    if (value) out += fmt::format("{}", *value);
+  };
+  add(serving.batch_size);
+  add(serving.max_batch_cost);
+  add(serving.batching);
+  add(serving.max_queue);
+  add(serving.workers);
+  add(serving.max_workers);
+  for (const auto& time : {serving.max_queue_delay, serving.timeout}) {
+    add(time ? std::optional(time->count()) : std::nullopt);
   }
+  if (serving.padding) {
+    for (const auto& [input, number] : *serving.padding) out += fmt::format("|{}={}", input, number);
+  }
+  for (const auto& run : serving.warm_up) {
+    out += "|run";
+    for (const auto& [dimension, size] : run) out += fmt::format("|{}={}", dimension, size);
+  }
+  return out + "\n";
 }
 
 }  // namespace
@@ -139,16 +84,104 @@ std::chrono::milliseconds duration_of(const std::string& text, const char* flag)
   return *duration;
 }
 
-std::vector<server::ModelSource> served_models(const ServeFlags& flags) {
+server::ModelSource ServedModels::source_of(ListedModel listed, const LocatedModel& located) {
+  if (listed.name.empty()) listed.name = located.name;
+  if (listed.version.empty()) listed.version = located.version;
+  server::ModelSource source;
+  source.name = listed.name;
+  source.version = listed.version;
+  source.pinned = listed.pinned;
+  source.fingerprint = [fingerprints = fingerprints_, located, settings = settings_of(listed)] {
+    const std::lock_guard lock(fingerprints->mutex);
+    return settings + fingerprints->files.of(located);
+  };
+  source.load = [listed = std::move(listed), flags = flags_] { return load_served(listed, flags); };
+  return source;
+}
+
+server::ModelSource ServedModels::lost_source(const ListedModel& listed, const std::string& name,
+                                              const std::string& version, const Error& reason) const {
+  server::ModelSource source;
+  source.name = name;
+  source.version = version;
+  source.pinned = listed.pinned;
+  // Looked for once more: it may have come back since.
+  source.load = [listed, name, version, flags = flags_, reason]() {
+    ListedModel named = listed;
+    named.name = name;
+    if (version.empty()) throw Error(reason);
+    named.version = version;
+    return load_served(named, flags);
+  };
+  source.fingerprint = [reason] { return reason.message(); };
+  source.unusable = reason;
+  return source;
+}
+
+server::ModelSource ServedModels::from_listed(const ListedModel& listed, const Store& store) {
+  const std::string config = flags_.config.empty() ? listed.config.string() : flags_.config;
+  // A path that a list gives is absolute only while there is something.
+  const std::string& key = listed.name.empty() ? listed.model : listed.name;
+  try {
+    server::ModelSource source =
+        source_of(listed, locate(listed.model, store, config.empty() ? std::nullopt : std::optional<fs::path>(config)));
+    last_names_[key] = {source.name, source.version};
+    return source;
+  } catch (const Error& error) {
+    const auto last = last_names_.find(key);
+    if (last != last_names_.end()) return lost_source(listed, last->second.first, last->second.second, error);
+    return lost_source(listed, listed.name.empty() ? listed.model : listed.name, listed.version, error);
+  }
+}
+
+void ServedModels::add_repository(const Store& store, std::vector<server::ModelSource>& sources) {
+  for (const fs::path& folder : folders_in(fs::absolute(flags_.repository))) {
+    ListedModel listed;
+    listed.name = folder.filename().string();
+    server::ModelSource source;
+    try {
+      std::string latest;
+      for (const fs::path& version : folders_in(folder)) {
+        const std::string name = version.filename().string();
+        if (is_version(name) && (latest.empty() || server::version_less(latest, name))) latest = name;
+      }
+      std::error_code error;
+      // What is left of a model that has been taken out, or the beginning of one.
+      if (fs::is_empty(folder, error)) continue;
+      const fs::path place = latest.empty() ? folder : folder / latest;
+      const fs::path file = place / "model.onnx";
+      listed.version = latest;
+      listed.model = fs::exists(file, error) && !fs::exists(place / "gpux.yml", error) ? file.string() : place.string();
+      source = source_of(listed, locate(listed.model, store));
+    } catch (const Error& failure) {
+      // One folder that cannot be read costs that model alone.
+      source.name = listed.name;
+      source.version = listed.version;
+      source.load = [failure]() -> std::unique_ptr<server::ServedModel> { throw Error(failure); };
+      source.fingerprint = [failure] { return failure.message(); };
+    }
+    source.required = false;
+    sources.push_back(std::move(source));
+  }
+}
+
+std::vector<server::ModelSource> ServedModels::look() {
+  const std::lock_guard lock(mutex_);
   const Store store = open_store();
   std::vector<server::ModelSource> sources;
-  for (const std::string& text : flags.models) sources.push_back(from_argument(text, flags, store));
-  if (!flags.models_file.empty()) {
-    for (const ListedModel& listed : read_models_file(flags.models_file).models) {
-      sources.push_back(from_listed(listed, flags, store));
+  for (const std::string& text : flags_.models) {
+    const Argument argument = read_argument(text);
+    ListedModel listed;
+    listed.name = argument.name;
+    listed.model = argument.model;
+    sources.push_back(from_listed(listed, store));
+  }
+  if (!flags_.models_file.empty()) {
+    for (const ListedModel& listed : read_models_file(flags_.models_file).models) {
+      sources.push_back(from_listed(listed, store));
     }
   }
-  if (!flags.repository.empty()) add_repository(flags, store, sources);
+  if (!flags_.repository.empty()) add_repository(store, sources);
   std::set<std::pair<std::string, std::string>> known;
   for (const server::ModelSource& source : sources) {
     if (known.emplace(source.name, source.version).second) continue;

@@ -1,16 +1,48 @@
 #pragma once
 
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "cli/package_fingerprint.h"
 #include "cli/serve_flags.h"
+#include "model/models_file.h"
 #include "server/model_repository.h"
 
 namespace gpux::cli {
 
 /// What the flags say is to be served, as it is on the disk now: the models named, those that --models lists, and those
 /// in --repository, a folder of DIR/NAME/VERSION/model.onnx, of which each model's highest version counts.
-/// Errors usage (two of one name and version, flags that cannot be), and those of looking.
-std::vector<server::ModelSource> served_models(const ServeFlags& flags);
+class ServedModels {
+ public:
+  explicit ServedModels(ServeFlags flags) : flags_(std::move(flags)) {}
+
+  /// A model that cannot be found has a source all the same, under the name and version that it had when it was last
+  /// found: its load fails with the reason. Any thread. Errors usage (two of one name and version), and those of the
+  /// list and of the repository's folder.
+  std::vector<server::ModelSource> look();
+
+ private:
+  server::ModelSource source_of(ListedModel listed, const LocatedModel& located);
+  server::ModelSource lost_source(const ListedModel& listed, const std::string& name, const std::string& version,
+                                  const Error& reason) const;
+  server::ModelSource from_listed(const ListedModel& listed, const Store& store);
+  void add_repository(const Store& store, std::vector<server::ModelSource>& sources);
+
+  const ServeFlags flags_;
+  std::mutex mutex_;
+  std::map<std::string, std::pair<std::string, std::string>> last_names_;  // name and version, by what is listed
+  // Outlives this object where a source does.
+  struct Fingerprints {
+    std::mutex mutex;
+    PackageFingerprints files;
+  };
+
+  std::shared_ptr<Fingerprints> fingerprints_ = std::make_shared<Fingerprints>();
+};
 
 /// Where to listen: a flag, or what the models' gpux.yml say where they agree, or 127.0.0.1:8080.
 struct ListenAddress {

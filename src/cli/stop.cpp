@@ -38,6 +38,18 @@ void send(const ServerRecord& server, int signal) {
   }
 }
 
+// It has been told already, and a second signal would cut off what it answers.
+bool is_shutting_down(const ServerRecord& server) {
+  try {
+    const auto health = nlohmann::json::parse(ask_server(server, "/health"));
+    return health.at("status") == "stopping";
+  } catch (const Error&) {
+    return false;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
 void stop_servers(const StopFlags& flags, const Context& context) {
   const auto limit = duration_of(flags.timeout, "--timeout");
   std::vector<ServerRecord> servers;
@@ -48,7 +60,13 @@ void stop_servers(const StopFlags& flags, const Context& context) {
     servers.push_back(find_server(""));
   }
   for (const std::string& text : flags.servers) servers.push_back(find_server(text));
-  for (const ServerRecord& server : servers) send(server, flags.kill ? SIGKILL : SIGTERM);
+  for (const ServerRecord& server : servers) {
+    if (!flags.kill && is_shutting_down(server)) {
+      say(context, fmt::format("server {} is shutting down already: waiting for it", server.pid));
+    } else {
+      send(server, flags.kill ? SIGKILL : SIGTERM);
+    }
+  }
   nlohmann::ordered_json stopped = nlohmann::ordered_json::array();
   for (const ServerRecord& server : servers) {
     bool killed = flags.kill;

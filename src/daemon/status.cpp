@@ -94,6 +94,19 @@ std::string to_json(const DaemonStatus& status) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+HealthAnswer health_of(const DaemonStatus& status) {
+  Json problems = Json::object();
+  const auto add = [&](const char* name, const std::string& problem) {
+    if (!problem.empty()) problems[name] = problem;
+  };
+  add("sink", status.sink_problem);
+  add("model", status.model_problem);
+  add("state_file", status.state_file_problem);
+  const bool fails = !status.sink_problem.empty() || !status.model_problem.empty();
+  const Json json{{"status", fails ? "failing" : problems.empty() ? "ok" : "degraded"}, {"problems", problems}};
+  return {fails ? 503 : 200, json.dump(-1, ' ', false, Json::error_handler_t::replace)};
+}
+
 std::string prometheus_text(const DaemonStatus& status) {
   Writer writer;
   const auto of_sources = [&](const char* name, const char* type, const char* help, auto member) {

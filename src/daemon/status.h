@@ -28,6 +28,14 @@ struct DaemonStatus {
 /// One JSON object, a line.
 std::string to_json(const DaemonStatus& status);
 
+/// What GET /health answers: 503 while nothing can be written or an event cannot be embedded, else 200.
+struct HealthAnswer {
+  int http_status = 200;
+  std::string json;  ///< {"status": "ok", "degraded" or "failing", "problems": {…}}
+};
+
+HealthAnswer health_of(const DaemonStatus& status);
+
 /// Prometheus' text format (version 0.0.4), names gpux_daemon_….
 std::string prometheus_text(const DaemonStatus& status);
 

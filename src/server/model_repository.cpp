@@ -598,6 +598,9 @@ ModelRepository::~ModelRepository() {
 
 void ModelRepository::load_all() {
   const std::vector<ModelSource> all = state_->sources();
+  for (const ModelSource& source : all) {
+    if (source.required && source.unusable) throw Error(*source.unusable);
+  }
   {
     const std::lock_guard lock(state_->mutex);
     for (const ModelSource& source : all) state_->entry_for_source(source);

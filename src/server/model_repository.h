@@ -26,6 +26,7 @@ struct ModelSource {
   std::function<std::unique_ptr<ServedModel>()> load;
   /// Differs when the files behind the model have changed. Null: they never do.
   std::function<std::string()> fingerprint;
+  std::optional<Error> unusable;  ///< it cannot be found, as is known before load() says so
 };
 
 struct ModelStatus {
@@ -69,7 +70,8 @@ class ModelRepository {
   ModelRepository(const ModelRepository&) = delete;
   ModelRepository& operator=(const ModelRepository&) = delete;
 
-  /// Loads every source and waits; throws the first Error of one that is required, and logs the others.
+  /// Loads every source and waits; throws the first Error of one that is required, before any load where it is known
+  /// by then, and logs the others.
   void load_all();
 
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;

@@ -1,6 +1,9 @@
 #include "server/time_limits.h"
 
+#include <exception>
 #include <utility>
+
+#include "base/log.h"
 
 namespace gpux::server {
 
@@ -42,7 +45,11 @@ void TimeLimits::watch() {
       const std::function<void()> late = std::move(limits_.begin()->second);
       limits_.erase(limits_.begin());
       lock.unlock();
-      late();
+      try {
+        late();
+      } catch (const std::exception& error) {
+        log::error("an answer could not be given in time: {}", error.what());
+      }
       lock.lock();
     }
   }

@@ -283,13 +283,73 @@ TEST(FailingProvider, HangsInALoadWithoutHoldingTheServer) {
   expect_late("mul/load", "X-Request-Timeout-Ms: 200\r\n");
   expect_late("mul/load", "");  // by --load-timeout
   expect_late("add/load", "");  // behind it
-  expect_late("add/unload", "");
   EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
   EXPECT_EQ(server.json(post("/models/add/predict", R"({"x": [[1, 2, 3]]})")), Json::parse(R"({"y": [[2, 4, 6]]})"));
   EXPECT_EQ(server.ask(get("/health/live")).status, 200);
+  // Taking a model out of service needs no device.
+  EXPECT_EQ(server.ask(post("/v2/repository/models/add/unload", "")).status, 200);
+  EXPECT_EQ(server.ask(post("/models/add/predict", R"({"x": [[1, 2, 3]]})")).status, 404);
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(), 0) << "the device still hangs";
   EXPECT_THAT(server.log(), HasSubstr("a device does not come back: leaving it behind"));
+}
+
+// A server with one request in flight, for as long as the test wants.
+class Draining : public testing::Test {
+ protected:
+  void start(const std::string& drain_timeout) {
+    server_.emplace(gpux_, with_provider({"mul=" + model("multiply.onnx"), "--drain-timeout", drain_timeout}),
+                    std::vector<std::pair<std::string, std::string>>{
+                        {"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release_.string()}, leaves_threads()});
+    fs::remove(release_);
+    client_ = std::thread([this] { answer_ = server_->ask(post("/models/mul/predict", multiply_inputs)); });
+    EXPECT_TRUE(http::eventually([&] {
+      return server_->ask(get("/metrics")).body.find("gpux_running_request_count{model=\"mul\",version=\"1.0.0\"} 1") !=
+             std::string::npos;
+    })) << server_->ask(get("/metrics")).body;
+    server_->signal(SIGTERM);
+    EXPECT_TRUE(http::eventually([&] { return server_->log().find("shutting down") != std::string::npos; }));
+  }
+
+  void TearDown() override {
+    if (client_.joinable()) client_.join();
+  }
+
+  Program gpux_;
+  const fs::path release_ = gpux_.folder().write("release", "");
+  std::optional<Serving> server_;
+  std::thread client_;
+  Answered answer_;
+};
+
+TEST_F(Draining, IsFoundByStopAndLosesNothing) {
+  start("1h");
+  EXPECT_EQ(gpux_.run({"ps", "--json"}).json().size(), 1U);
+  Outcome stopped;
+  std::thread stopping([&] { stopped = gpux_.run({"stop"}); });
+  // A second signal would have cut the request off.
+  std::this_thread::sleep_for(milliseconds(300));
+  gpux_.folder().write("release", "");
+  stopping.join();
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("is shutting down already: waiting for it"));
+  EXPECT_EQ(server_->wait(), 0) << server_->log();
+  client_.join();
+  EXPECT_EQ(answer_.status, 200) << answer_.body;
+  EXPECT_TRUE(fs::is_empty(gpux_.home() / "servers"));
+}
+
+TEST_F(Draining, EndsAtItsLimit) {
+  start("100ms");
+  EXPECT_EQ(server_->wait(), 0) << server_->log();
+  client_.join();
+  EXPECT_EQ(answer_.status, 503) << "who is cut off is told so: " << answer_.body;
+}
+
+TEST_F(Draining, EndsAtASecondSignal) {
+  start("1h");
+  server_->signal(SIGTERM);
+  EXPECT_EQ(server_->wait(), 130) << server_->log();
 }
 
 }  // namespace

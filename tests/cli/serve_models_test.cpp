@@ -1,10 +1,13 @@
 // The models of a server while it runs: where they come from, how they change, and what its user's other commands show.
 #include <atomic>
+#include <csignal>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "cli/serving.h"
 
@@ -208,7 +211,97 @@ TEST(ServedModels, MakeRoomForEachOther) {
     EXPECT_EQ(state_of(server, name == std::string("one") ? "two" : "one"), "UNAVAILABLE");
   }
   EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
-  EXPECT_EQ(server.json(get("/v2/models/stats")).at("model_stats").size(), 1U);
+  EXPECT_EQ(server.json(get("/health")).at("status"), "healthy");
+  EXPECT_EQ(server.json(get("/v2/models/stats")).at("model_stats").size(), 2U);
+  // The one that is not in memory is known all the same, and asking about it does not bring it back.
+  EXPECT_EQ(server.json(get("/v2/models/one")).at("inputs").at(0).at("name"), "x");
+  EXPECT_EQ(server.json(get("/v2/models/one/config")).at("input").at(0).at("data_type"), "TYPE_FP32");
+  EXPECT_EQ(server.json(get("/v2/models/one/ready")).at("ready"), true);
+  EXPECT_EQ(server.json(get("/v2/models/one/stats")).at("model_stats").at(0).at("inference_count"), 2);
+  EXPECT_EQ(server.json(get("/models/one/info")).at("name"), "one");
+  EXPECT_EQ(server.ask(get("/models/one/health/ready")).status, 200);
+  EXPECT_EQ(server.json(get("/models")).at("models").size(), 2U);
+  EXPECT_EQ(state_of(server, "one"), "UNAVAILABLE");
+}
+
+// As tritonclient's get_model_config() asks for it.
+TEST(ServedModels, HaveAConfiguration) {
+  const Program gpux;
+  const Serving server(gpux, {"adder=" + model("add.onnx"), "--max-batch-size", "8", "--max-queue-delay", "2ms"});
+  const Json config = server.json(get("/v2/models/adder/config"));
+  EXPECT_EQ(config, server.json(get("/v2/models/adder/versions/1.0.0/config")));
+  EXPECT_EQ(config.at("name"), "adder");
+  EXPECT_EQ(config.at("platform"), "onnx_onnxv1");
+  EXPECT_EQ(config.at("output").at(0).at("name"), "y");
+  const bool is_batched = server.json(get("/models/adder/info")).at("batching");
+  EXPECT_EQ(config.at("max_batch_size"), is_batched ? 8 : 0);
+  EXPECT_EQ(config.at("input").at(0).at("dims"), is_batched ? Json::parse("[3]") : Json::parse("[-1, 3]"));
+  if (is_batched) {
+    EXPECT_EQ(config.at("dynamic_batching").at("max_queue_delay_microseconds"), 2000);
+  }
+  EXPECT_EQ(server.ask(get("/v2/models/none/config")).status, 404);
+}
+
+std::size_t count_of(const std::string& words, const std::string& text) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++count;
+  return count;
+}
+
+// A list that cannot be read, and a model that is missing, cost neither the others nor the watching.
+TEST(ServedModels, AreWatchedWhateverIsWrongWithOthers) {
+  const Program gpux;
+  place(gpux.folder().path() / "a.onnx", "add.onnx");
+  place(gpux.folder().path() / "b.onnx", "add.onnx");
+  const std::string both = "models:\n  a: a.onnx\n  b: b.onnx\n";
+  const auto list = gpux.folder().write("models.yml", both);
+  const Serving server(gpux, {"--models", list.string(), "--watch", "20ms"});
+  // One model's file is gone.
+  fs::remove(gpux.folder().path() / "a.onnx");
+  EXPECT_TRUE(http::eventually([&] { return server.log().find("model a ") != std::string::npos; })) << server.log();
+  EXPECT_EQ(server.json(post("/models/a/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})")) << "it serves on";
+  EXPECT_EQ(server.json(get("/health")).at("status"), "degraded");
+  EXPECT_EQ(server.ask(post("/v2/repository/models/b/load", "")).status, 200);
+  place(gpux.folder().path() / "b.onnx", "multiply.onnx");
+  EXPECT_TRUE(http::eventually([&] { return server.json(get("/v2/models/b")).at("inputs").at(0).at("name") == "a"; }))
+      << "the other one is watched";
+  // A list that is no list.
+  gpux.folder().write("models.yml", "models: [");
+  EXPECT_TRUE(http::eventually([&] { return server.log().find("cannot be listed") != std::string::npos; }));
+  EXPECT_EQ(server.json(post("/models/a/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  EXPECT_EQ(server.ask(post("/v2/repository/models/b/load", "")).status, 200);
+  // Both come back.
+  place(gpux.folder().path() / "a.onnx", "scalar.onnx");
+  gpux.folder().write("models.yml", both + "  c: b.onnx\n");
+  EXPECT_TRUE(http::eventually([&] { return state_of(server, "c") == "READY"; })) << server.log();
+  EXPECT_TRUE(http::eventually([&] { return server.json(get("/health")).at("status") == "healthy"; })) << server.log();
+  EXPECT_EQ(server.json(post("/models/a/predict", "3")), Json::parse(R"({"y": -3})"));
+  EXPECT_EQ(count_of("cannot be listed", server.log()), 1U) << "each reason is logged once";
+}
+
+// A model is more than its ONNX file.
+TEST(ServedModels, AreLoadedAgainWhenAnyOfTheirFilesChanges) {
+  const Program gpux;
+  const fs::path folder = gpux.folder().path() / "package";
+  place(folder / "model.onnx", "add.onnx");
+  place(folder / "data/weights.bin", "add.onnx");
+  gpux.folder().write("package/gpux.yml", "name: adder\nmodel: {source: model.onnx, files: [data/weights.bin]}\n");
+  gpux.folder().write("package/tokenizer.json", "{}");
+  const Serving server(gpux, {folder.string(), "--watch", "20ms"});
+  std::size_t loads = count_of("adder 1.0.0 is ready", server.log());
+  const auto is_loaded_again = [&] {
+    const bool again = http::eventually([&] { return count_of("adder 1.0.0 is ready", server.log()) > loads; });
+    loads = count_of("adder 1.0.0 is ready", server.log());
+    return again;
+  };
+  gpux.folder().write("package/tokenizer.json", "{ }");
+  EXPECT_TRUE(is_loaded_again()) << "tokenizer.json";
+  gpux.folder().write("package/config.json", "{}");
+  EXPECT_TRUE(is_loaded_again()) << "a config.json that was not there";
+  gpux.folder().write("package/data/weights.bin", "other");
+  EXPECT_TRUE(is_loaded_again()) << "model.files";
+  gpux.folder().write("package/gpux.yml", "name: adder\nmodel: {source: model.onnx, files: [data/weights.bin]}\n#\n");
+  EXPECT_TRUE(is_loaded_again()) << "gpux.yml";
 }
 
 // Counts go on over reloads, and no request sees one.
@@ -413,6 +506,57 @@ TEST(Servers, AreListedWatchedReadAndStopped) {
   EXPECT_EQ(gpux.run({"stop", "--all"}).code, 0);
   EXPECT_EQ(other.wait(), 0);
   EXPECT_TRUE(fs::is_empty(gpux.home() / "servers"));
+}
+
+/// As long as it lives no file can grow: of processes started meanwhile, too.
+class FullDisk {
+ public:
+  FullDisk() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST(Servers, NeedNoRoomOnTheDisk) {
+  const Program gpux;
+  std::optional<Serving> server;
+  {
+    const FullDisk full;
+    server.emplace(gpux, std::vector<std::string>{model("add.onnx"), "--drain-delay", "1s"});
+  }
+  ASSERT_TRUE(server->ready().contains("warnings"));
+  EXPECT_EQ(server->json(post("/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  server->signal(SIGTERM);
+  EXPECT_TRUE(http::eventually([&] { return server->ask(get("/health/ready")).status == 503; }));
+  EXPECT_EQ(server->json(post("/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})")) << "none is lost";
+  EXPECT_EQ(server->json(get("/health")).at("status"), "stopping");
+  EXPECT_EQ(server->wait(), 0);
+}
+
+TEST(Servers, WarnOfAHomeThatCannotBeUsed) {
+  const Program gpux;
+  gpux.folder().write("home", "a file");
+  const Outcome started = gpux.run({"serve", "-d", model("add.onnx"), "--port", "0", "--no-grpc", "--json"});
+  ASSERT_EQ(started.code, 0) << started.err;
+  ::kill(started.json().at("pid").get<int>(), SIGTERM);
+  EXPECT_THAT(started.json().at("warnings").dump(), HasSubstr("'gpux ps' will not know of this server"));
+  const Outcome told = gpux.run({"serve", "-d", model("add.onnx"), "--port", "0", "--no-grpc"});
+  ASSERT_EQ(told.code, 0) << told.err;
+  ::kill(std::stoi(told.out), SIGTERM);
+  EXPECT_THAT(told.err, HasSubstr("warning: 'gpux ps' will not know of this server"));
 }
 
 TEST(Servers, SayInTheForegroundWhyTheyDidNotStart) {

@@ -850,7 +850,7 @@ TEST_F(Grpc, SaysThatThePortIsTaken) {
     const GrpcServer second(*repository_, options);
     ADD_FAILURE() << "two servers on one port";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+    EXPECT_EQ(error.code(), ErrorCode::network);
     EXPECT_THAT(error.message(), HasSubstr(std::to_string(options.port)));
   }
   expect_alive();

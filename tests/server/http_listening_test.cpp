@@ -49,8 +49,9 @@ TEST(HttpListening, APortInUseIsSaid) {
   ServerOptions options;
   options.port = running.port();
   std::string message;
-  EXPECT_EQ(code_of(options, &message), ErrorCode::resource_exhausted);
-  EXPECT_EQ(message, "port " + std::to_string(running.port()) + " of host 127.0.0.1 is in use");
+  EXPECT_EQ(code_of(options, &message), ErrorCode::network);
+  EXPECT_EQ(message, "port " + std::to_string(running.port()) + " of host 127.0.0.1 is in use by process " +
+                         std::to_string(::getpid()) + " (test_http)");
 }
 
 TEST(HttpListening, AddressesThatAreNotHereAreRefused) {
@@ -135,7 +136,7 @@ TEST(HttpListening, OnlyAUnixSocketThatNobodyListensOnIsReplaced) {
     auto server = std::make_unique<Server>(options, echo);
     server->start();
     EXPECT_EQ(RawClient(path).ask(get("/a")).body, "/a");
-    EXPECT_EQ(code_of(options), ErrorCode::resource_exhausted);
+    EXPECT_EQ(code_of(options), ErrorCode::network);
     EXPECT_EQ(RawClient(path).ask(get("/b")).body, "/b");
     // Another's socket in its place is not removed.
     fs::remove(path);

@@ -182,7 +182,7 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   implementation_->server = builder.BuildAndStart();
   if (!implementation_->server || implementation_->port == 0) {
-    throw Error(ErrorCode::resource_exhausted,
+    throw Error(ErrorCode::network,
                 fmt::format("cannot listen for gRPC on port {} of host {}", options.port, options.host));
   }
   CallQueue& queue = *implementation_->queue;

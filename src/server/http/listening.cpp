@@ -14,16 +14,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/port_owner.h"
 #include "gpux/error.h"
 
 namespace gpux::http {
 
 namespace {
 
-[[noreturn]] void throw_bind_error(const std::string& what, const std::string& remedy, int number) {
+[[noreturn]] void throw_bind_error(const std::string& what, const std::string& remedy, int number,
+                                   std::uint16_t port = 0) {
   switch (number) {
-    case EADDRINUSE:
-      throw Error(ErrorCode::resource_exhausted, fmt::format("{} is in use", what));
+    case EADDRINUSE: {
+      const std::string owner = port == 0 ? "" : port_owner(port);
+      throw Error(ErrorCode::network, fmt::format("{} is in use{}{}", what, owner.empty() ? "" : " by ", owner));
+    }
     case EACCES:
     case EPERM:
       throw Error(ErrorCode::permission, fmt::format("{} may not be used by this user{}", what, remedy));
@@ -109,7 +113,8 @@ ListeningSocket ListeningSocket::tcp(const std::string& host, std::uint16_t port
   ::setsockopt(socket.handle_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (address->ai_family == AF_INET6) ::setsockopt(socket.handle_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   if (::bind(socket.handle_, address->ai_addr, address->ai_addrlen) != 0 || ::listen(socket.handle_, SOMAXCONN) != 0) {
-    throw_bind_error(fmt::format("port {} of host {}", port, host), "; ports from 1024 on are free to all", errno);
+    throw_bind_error(fmt::format("port {} of host {}", port, host), "; ports from 1024 on are free to all", errno,
+                     port);
   }
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;

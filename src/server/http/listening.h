@@ -11,10 +11,10 @@ namespace gpux::http {
 /// A socket that listens, non-blocking. Movable; closed at the end, a unix socket's file removed.
 class ListeningSocket {
  public:
-  /// Errors usage (no such address here), permission, resource_exhausted (in use).
+  /// Errors usage (no such address here), permission, network (in use; the message names the process).
   static ListeningSocket tcp(const std::string& host, std::uint16_t port);
-  /// Replaces a socket that nobody listens on. Errors usage (too long, no socket), permission, resource_exhausted (in
-  /// use), storage.
+  /// Replaces a socket that nobody listens on. Errors usage (too long, no socket), permission, network (in use),
+  /// storage.
   static ListeningSocket unix_domain(const std::filesystem::path& path);
 
   ~ListeningSocket();

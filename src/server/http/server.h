@@ -138,7 +138,7 @@ struct Counters {
 /// {"error": "…"} and a status as it stands in Limits; malformed requests with 400, unknown codings with 415.
 class Server {
  public:
-  /// Binds, so that a port in use is known here. Errors usage (the address), permission, resource_exhausted (the port
+  /// Binds, so that a port in use is known here. Errors usage (the address), permission, network (the port
   /// or socket is in use), invalid_config (certificate or key), storage.
   Server(ServerOptions options, Handler handler, Admission admission = nullptr);
   /// Ends now: what is in flight is cut off. The unix socket's file is removed.
