@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpux/provider_manager.h"
+#include "gpux/run_sharing.h"
 
 namespace gpux {
 
@@ -87,6 +88,9 @@ struct LoadOptions {
   /// ONNX models that run before and behind this one on the CPU, in the same call; empty: none. What one gives goes on
   /// to the next by name, and callers give and get what the whole takes and the last one gives.
   std::filesystem::path before, after;
+  /// Decides whether requests share runs. Empty: Runtime::run_sharing() finds out.
+  std::optional<BatchAxis> batch_axis;
+  std::string batch_axis_from = "batch_axis";  ///< the source of it, for messages: "--batch-axis", "gpux.yml:12:5"
 };
 
 /// How one inference runs.

@@ -1,15 +1,20 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "gpux/benchmark.h"
 #include "gpux/export.h"
 #include "gpux/model_info.h"
 #include "gpux/options.h"
+#include "gpux/run_sharing.h"
 #include "gpux/tensor.h"
 #include "gpux/verdict.h"
 
@@ -18,6 +23,14 @@ namespace gpux {
 namespace runtime {
 class SessionReplica;
 }
+
+/// How Runtime::run_sharing() may find out whether requests can share runs.
+struct SharingTrialOptions {
+  /// How many requests are about to run. For few of them no trial is made: it would take more runs than it saves.
+  std::size_t requests = std::numeric_limits<std::size_t>::max();
+  /// Sizes of free dimensions, by name or as "input.index", with which the model is known to run. Tried first.
+  std::vector<std::vector<std::pair<std::string, std::int64_t>>> sizes;
+};
 
 /// A loaded model: one session, on the providers that the verdict names. Movable.
 /// infer() may be called from several threads at once.
@@ -38,12 +51,23 @@ class GPUX_API Runtime {
   /// For models with a single input.
   [[nodiscard]] NamedValues infer(const Tensor& input, const InferOptions& options = {}) const;
 
-  /// Each item has a leading dimension of its own; results come in the same order. Items whose shapes agree beyond it
-  /// share a run, up to `batch_limit` rows at a time (0: no limit), where the model's first dimension is free
-  /// everywhere; else they run one by one.
+  /// Rows of a run that several items share, where nothing else is said.
+  static constexpr std::uint64_t default_batch_rows = 32;
+
+  /// Each item has a leading dimension of its own; results come in the same order and are those of each item alone.
+  /// Where run_sharing() permits it, items whose shapes agree beyond the leading dimension share runs of up to
+  /// `batch_limit` rows (0: default_batch_rows); else, and where a shared run fails, they run one by one.
   [[nodiscard]] std::vector<NamedValues> batch_infer(std::span<const NamedValues> items,
                                                      const InferOptions& options = {},
                                                      std::uint64_t batch_limit = 0) const;
+
+  /// Whether requests may share a run of this model: by LoadOptions::batch_axis, the signature and the operators; else
+  /// by a trial that compares answers of requests that ran alone and together, bounded in time. Its result is kept in
+  /// the home folder, by the model's content and what runs it. What was decided once stays; where no trial was made,
+  /// a later call may make it.
+  /// Error invalid_config, or usage for a flag, where batch_axis is zero and an input or output has no free first
+  /// dimension.
+  [[nodiscard]] RunSharing run_sharing(const SharingTrialOptions& options = {}) const;
 
   /// Repeats infer() on one thread and measures it.
   [[nodiscard]] BenchmarkResult benchmark(const NamedValues& inputs, const BenchmarkOptions& options = {}) const;

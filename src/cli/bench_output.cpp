@@ -18,9 +18,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Rows of the batch, where the signature says which dimension that is.
-std::uint64_t batch_of(const Signature& signature, const NamedValues& inputs) {
-  if (inputs.empty() || !runtime::can_share_runs(signature)) return 0;
+// Rows of the first axis; 0 where it is known to be no batch.
+std::uint64_t batch_of(const Runtime& runtime, const NamedValues& inputs) {
+  using Source = RunSharing::Source;
+  if (inputs.empty() || !runtime::signature_permits_sharing(runtime.info().signature)) return 0;
+  const RunSharing known = runtime.run_sharing({.requests = 1, .sizes = {}});
+  if (!known.shared && (known.source == Source::setting || known.source == Source::trial)) return 0;
   const Tensor* first = inputs.front().second.tensor();
   return first == nullptr || first->shape().empty() ? 0 : static_cast<std::uint64_t>(first->shape().front());
 }
@@ -157,7 +160,7 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
   options.progress = [&](double done) { draw_progress(context, done, "measuring"); };
   const BenchmarkResult result = runtime.benchmark(inputs, options);
   say(context, to_line(runtime.verdict()));
-  Json json = benchmark_json(result, runtime.verdict(), batch_of(runtime.info().signature, inputs));
+  Json json = benchmark_json(result, runtime.verdict(), batch_of(runtime, inputs));
   json.update(more);
   print(context, json, {json}, file);
 }

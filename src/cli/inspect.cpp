@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include <CLI/App.hpp>
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include "pipeline/text_settings.h"
 #include "provider/request.h"
 #include "provider/select.h"
+#include "runtime/run_sharing.h"
 #include "runtime/steps.h"
 
 namespace gpux::cli {
@@ -86,8 +88,63 @@ void show_texts(const LocatedModel& located, ModelInfo& info, std::vector<std::s
   }
 }
 
+// Null where the setting cannot be, which is among the problems.
+using Sharing = std::optional<runtime::KnownSharing>;
+
+Sharing sharing_of(const LocatedModel& located, const ModelInfo& info, const Runtime* runtime,
+                   std::vector<std::string>& problems) {
+  LoadOptions options;
+  if (located.project) {
+    options.before = located.project->before;
+    options.after = located.project->after;
+    options.batch_axis = located.project->serving.batch_axis;
+    options.batch_axis_from = located.project->where("serving.batch_axis") + ": serving.batch_axis";
+  }
+  try {
+    Sharing known =
+        runtime::known_sharing(info, runtime == nullptr ? located.onnx_file : runtime->weights_file(), options);
+    // A session knows which of the trials were made with what runs it.
+    if (runtime != nullptr && !known->decision) {
+      const RunSharing kept = runtime->run_sharing({.requests = 1, .sizes = {}});
+      if (kept.source == RunSharing::Source::trial) known->decision = kept;
+    }
+    return known;
+  } catch (const Error& error) {
+    problems.push_back(error.message());
+    return std::nullopt;
+  }
+}
+
+constexpr const char* undecided = "a trial decides when the model is served, or run on a list";
+
+Json sharing_json(const runtime::KnownSharing& known) {
+  if (known.decision) return Json::parse(to_json(*known.decision));
+  Json json{{"shared", nullptr}, {"source", "not-proven"}, {"reason", undecided}, {"trials", Json::array()}};
+  for (const runtime::KeptTrial& kept : known.trials) {
+    Json trial = Json::parse(to_json(runtime::decide_by_trial(kept.trial)));
+    trial["provider"] = kept.provider;
+    trial["onnxruntime"] = kept.runtime_version;
+    json["trials"].push_back(std::move(trial));
+  }
+  return json;
+}
+
+Table sharing_table(const runtime::KnownSharing& known) {
+  Table table{.head = {"SHARED", "SOURCE", "PROVIDER", "ONNX RUNTIME", "REASON"}, .rows = {}};
+  const auto add = [&](const RunSharing& sharing, const std::string& provider, const std::string& version) {
+    table.rows.push_back(
+        {sharing.shared ? "yes" : "no", std::string(to_string(sharing.source)), provider, version, sharing.reason});
+  };
+  if (known.decision) add(*known.decision, "", "");
+  for (const runtime::KeptTrial& kept : known.trials) {
+    add(runtime::decide_by_trial(kept.trial), kept.provider, kept.runtime_version);
+  }
+  if (table.rows.empty()) table.rows.push_back({"unknown", "not-proven", "", "", undecided});
+  return table;
+}
+
 void print_model_json(const LocatedModel& located, const ModelInfo& info, const std::vector<std::string>& problems,
-                      const Runtime* runtime) {
+                      const Sharing& sharing, const Runtime* runtime) {
   Json json = Json::parse(ModelInspector::to_json(info));
   const bool file_alone = !located.project && !located.stored;
   if (!file_alone) {
@@ -95,6 +152,7 @@ void print_model_json(const LocatedModel& located, const ModelInfo& info, const 
                 {"model_info", std::move(json)},
                 {"package", located.stored ? to_json(*located.stored) : Json(nullptr)}};
   }
+  json["run_sharing"] = sharing ? sharing_json(*sharing) : Json(nullptr);
   json["problems"] = problems;
   if (runtime != nullptr) {
     json["placement"] = placement_json(*runtime);
@@ -104,12 +162,14 @@ void print_model_json(const LocatedModel& located, const ModelInfo& info, const 
   print_json(json);
 }
 
-void print_model_tables(const LocatedModel& located, const ModelInfo& info, const Runtime* runtime) {
+void print_model_tables(const LocatedModel& located, const ModelInfo& info, const Sharing& sharing,
+                        const Runtime* runtime) {
   Tables tables;
   const ProjectFile* project = located.project ? &*located.project : nullptr;
   if (project != nullptr) append_project_table(*project, tables);
   if (located.stored) append_package_tables(*located.stored, tables);
   append_model_tables(info, project, tables);
+  if (sharing) tables.emplace_back("Requests that share a run", sharing_table(*sharing));
   if (runtime != nullptr) append_placement_tables(*runtime, tables);
   print_data(sections(tables));
 }
@@ -126,18 +186,22 @@ void inspect_model(const InspectFlags& flags, const Context& context) {
   info.version = located.version;
   if (!located.note.empty()) say(context, located.note);
   std::vector<std::string> problems = problems_of(located, info);
+  const ModelInfo own = info;  // what runs takes tokens, also where callers give texts
   show_texts(located, info, problems);
   for (const std::string& problem : problems) say(context, problem);
+  const std::size_t said = problems.size();
 
   std::unique_ptr<Runtime> runtime;
   if (loads(flags)) {
     runtime = std::make_unique<Runtime>(load_located(located, resolve_load(flags.load, {}, located)));
     say(context, to_line(runtime->verdict()));
   }
+  const Sharing sharing = sharing_of(located, own, runtime.get(), problems);
+  for (std::size_t i = said; i < problems.size(); ++i) say(context, problems[i]);
   if (context.wants_json()) {
-    print_model_json(located, info, problems, runtime.get());
+    print_model_json(located, info, problems, sharing, runtime.get());
   } else {
-    print_model_tables(located, info, runtime.get());
+    print_model_tables(located, info, sharing, runtime.get());
   }
 }
 

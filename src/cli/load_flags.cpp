@@ -5,6 +5,7 @@
 #include <span>
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
 #include "base/home.h"
@@ -289,6 +290,18 @@ void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
   verb.add_option("--profile", flags.profile, "write ONNX Runtime's profile to this file")->group(group);
 }
 
+void add_batch_axis_flag(CLI::App& verb, std::string& batch_axis) {
+  verb.add_option("--batch-axis", batch_axis,
+                  "the axis that is the batch: 0, so that requests share runs, or none (default: found out by a trial)")
+      ->check(CLI::IsMember({"0", "none"}));
+}
+
+void set_batch_axis(const std::string& flag, LoadOptions& options) {
+  if (flag.empty()) return;
+  options.batch_axis = flag == "0" ? BatchAxis::zero : BatchAxis::none;
+  options.batch_axis_from = "--batch-axis";
+}
+
 void add_timeout_flag(CLI::App& verb, std::string& timeout) {
   verb.add_option("--timeout", timeout, "give up a run after so long: 5s, 500ms (exit code 9)");
 }
@@ -317,6 +330,8 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   if (project != nullptr) {
     options.before = project->before;
     options.after = project->after;
+    options.batch_axis = project->serving.batch_axis;
+    options.batch_axis_from = "serving.batch_axis";
   }
   if (options.precision.empty() && model.stored) options.precision = model.stored->package.precision;
   if (options.precision.empty()) options.precision = declared.precision;

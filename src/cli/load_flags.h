@@ -27,11 +27,14 @@ struct LoadSettings {
   LoadOptions options;
   std::string precision_from;  ///< the flag or variable that asked for options.precision; empty: none did
   std::optional<std::chrono::milliseconds> timeout;
-  std::uint64_t batch_limit = 0;  ///< rows a run; 0: no limit
+  std::uint64_t batch_limit = 0;  ///< rows per run; 0: the default
 };
 
 /// `with_provider` is false where a verb has several --provider of its own.
 void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider = true);
+void add_batch_axis_flag(CLI::App& verb, std::string& batch_axis);
+/// Takes the value of --batch-axis, where one was given.
+void set_batch_axis(const std::string& flag, LoadOptions& options);
 void add_timeout_flag(CLI::App& verb, std::string& timeout);
 
 /// Flag, GPUX_* variable, the provider a package was built for, gpux.yml, default: the first that speaks counts.

@@ -52,6 +52,14 @@ class Said {
     return listed_.serving.warm_up.empty() ? own_.warm_up : listed_.serving.warm_up;
   }
 
+  void set_batch_axis(LoadOptions& options) const {
+    if (listed_.serving.batch_axis) {
+      options.batch_axis = listed_.serving.batch_axis;
+      options.batch_axis_from = fmt::format("models.{}.batch_axis", listed_.name);
+    }
+    cli::set_batch_axis(flags_.batch_axis, options);
+  }
+
   // Null where nothing is said, or an empty map.
   [[nodiscard]] std::shared_ptr<const runtime::Padding> padding(const Signature& signature) const {
     const auto said = setting(&ServingSettings::padding);
@@ -162,7 +170,8 @@ void bound_batches_of_texts(const Said& said, const ServeFlags& flags, const emb
   const runtime::BatchLimits& found = batching.limits;
   if (options.padding == nullptr) options.padding = batching.padding;
   options.max_batch_size = said.setting(flags.max_batch_size, &ServingSettings::batch_size).value_or(found.max_rows);
-  if (encoder.batching() == embedding::Batching::exact) {
+  options.sharing = batching.sharing;
+  if (encoder.batching() == embedding::Batching::exact || !batching.sharing.shared) {
     options.max_batch_size = std::min(options.max_batch_size, found.max_rows);
   }
   options.max_batch_cost =
@@ -186,6 +195,7 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   const Said said(listed, flags, opened);
   std::optional<embedding::SentenceModel> sentences = sentence_model_for(opened);
   server::ServingOptions options = serving_options(said, flags, opened, sentences.has_value());
+  said.set_batch_axis(opened.settings.options);
   const server::WorkerRequest request =
       workers_asked_for(said, flags, sentences ? std::to_string(usable_processors()) : "1");
   const bool threads_are_set = opened.settings.options.intra_threads.has_value();
@@ -210,6 +220,9 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   // runtime.batch_size bounds a run, whoever asks for it.
   if (opened.settings.batch_limit != 0) {
     options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
+  }
+  if (!encoder && options.max_batch_size > 1) {
+    options.sharing = session.run_sharing({.sizes = options.warm_up});
   }
   auto served = std::make_unique<server::ServedModel>(listed.name, listed.version, std::move(loaded),
                                                       std::move(opened.located.project), options);

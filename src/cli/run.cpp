@@ -16,13 +16,14 @@
 #include "cli/outputs.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "runtime/run_sharing.h"
 
 namespace gpux::cli {
 namespace {
 
 struct RunFlags {
   ModelArgument words;
-  std::string model, config, output, report, nonfinite = "null", timeout;
+  std::string model, config, output, report, nonfinite = "null", timeout, batch_axis;
   InputFlags inputs;
   LoadFlags load;
   std::vector<std::string> outputs;
@@ -30,11 +31,27 @@ struct RunFlags {
   std::uint64_t runs = 100, warmup = 10;
 };
 
-void write_report(const std::string& file, const Runtime& runtime, double run_ms, std::size_t items) {
+bool takes_text(const OpenModel& model, const runtime::Items& inputs) {
+  return model.pipeline && std::any_of(inputs.items.begin(), inputs.items.end(),
+                                       [&](const NamedValues& item) { return model.pipeline->takes_text(item); });
+}
+
+void write_report(const std::string& file, const Runtime& runtime, double run_ms, std::size_t items,
+                  const RunSharing& sharing) {
   if (file.empty()) return;
-  write_file_atomically(file, fmt::format("{{\"verdict\": {}, \"timings\": {{\"load_ms\": {:.3f}, \"run_ms\": {:.3f}, "
-                                          "\"items\": {}}}}}\n",
-                                          to_json(runtime.verdict()), runtime.load_time().count(), run_ms, items));
+  write_file_atomically(
+      file, fmt::format("{{\"verdict\": {}, \"run_sharing\": {}, \"timings\": {{\"load_ms\": {:.3f}, "
+                        "\"run_ms\": {:.3f}, \"items\": {}}}}}\n",
+                        to_json(runtime.verdict()), to_json(sharing), runtime.load_time().count(), run_ms, items));
+}
+
+// As batch_infer() shares runs of this list. Texts have a run of their own each.
+RunSharing sharing_of(const OpenModel& model, const Runtime& runtime, const runtime::Items& inputs) {
+  using Source = RunSharing::Source;
+  if (inputs.items.size() < 2) return {false, Source::single_run, "there is one input"};
+  if (takes_text(model, inputs)) return {false, Source::single_run, "each text has a run of its own"};
+  if (model.settings.batch_limit == 1) return {false, Source::single_run, "runtime.batch_size is 1"};
+  return runtime.run_sharing({.requests = inputs.items.size(), .sizes = {}});
 }
 
 // What can be known before the model is loaded is not left until its answers are there.
@@ -48,14 +65,10 @@ void check_output(const RunFlags& flags, const Signature& signature, bool is_lis
   if (!outputs.empty()) check_output_fits(flags.output, outputs, is_list);
 }
 
-// Texts have a run of their own each.
 std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime, const runtime::Items& inputs,
                                  const std::vector<std::string>& outputs) {
   const InferOptions options{.timeout = model.settings.timeout, .outputs = outputs};
-  const bool takes_text =
-      model.pipeline && std::any_of(inputs.items.begin(), inputs.items.end(),
-                                    [&](const NamedValues& item) { return model.pipeline->takes_text(item); });
-  if (takes_text) {
+  if (takes_text(model, inputs)) {
     std::vector<NamedValues> results;
     for (std::size_t i = 0; i < inputs.items.size(); ++i) {
       try {
@@ -93,6 +106,7 @@ void run_model(RunFlags& flags, Context& context) {
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
+  set_batch_axis(flags.batch_axis, model.settings.options);
   model.open_inputs();
   const runtime::Items inputs = inputs_of(flags, model);
   check_output(flags, model.signature(), inputs.is_list);
@@ -101,7 +115,7 @@ void run_model(RunFlags& flags, Context& context) {
     if (inputs.is_list) throw Error(ErrorCode::usage, "--benchmark measures one input, not a list");
     print_benchmark(context, runtime, model.own_inputs(inputs.items.front()),
                     {.runs = flags.runs, .warmup_runs = flags.warmup}, flags.output);
-    write_report(flags.report, runtime, 0, 0);
+    write_report(flags.report, runtime, 0, 0, {false, RunSharing::Source::single_run, "there is one input"});
     return;
   }
   const auto start = std::chrono::steady_clock::now();
@@ -109,13 +123,19 @@ void run_model(RunFlags& flags, Context& context) {
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
   const std::vector<DeclaredValue> declared = model.declared_outputs();
   say(context, to_line(runtime.verdict()));
+  const RunSharing sharing = sharing_of(model, runtime, inputs);
+  // Of a short list that runs one by one there is nothing to say.
+  if (sharing.shared ||
+      (sharing.source != RunSharing::Source::single_run && inputs.items.size() >= runtime::min_requests_for_a_trial)) {
+    say(context, to_line(sharing));
+  }
   if (flags.output.empty()) {
     print_data(runtime::results_json(results, inputs.is_list, declared, nonfinite));
   } else {
     write_results(flags.output, results, inputs.is_list, model.signature().outputs, declared, nonfinite);
     say(context, fmt::format("wrote {}", flags.output));
   }
-  write_report(flags.report, runtime, taken.count(), inputs.items.size());
+  write_report(flags.report, runtime, taken.count(), inputs.items.size(), sharing);
 }
 
 }  // namespace
@@ -137,6 +157,7 @@ void add_run(CLI::App& program, Context& context) {
   verb->add_option("--report", flags->report, "write the provider verdict and the timings to this JSON file");
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   add_timeout_flag(*verb, flags->timeout);
+  add_batch_axis_flag(*verb, flags->batch_axis);
   verb->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure instead (see gpux bench)");
   verb->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(run_counts());
   verb->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(run_counts());

@@ -101,6 +101,9 @@ void announce(const Context& context, const ServeFlags& flags, const ListenAddre
   const std::string address = address_of(flags, listen);
   for (const auto& model : models) {
     tell(context, fmt::format("{} {}: {}", model->name(), model->version(), to_line(model->runtime().verdict())));
+    if (const RunSharing& sharing = model->options().sharing; sharing.source != RunSharing::Source::single_run) {
+      tell(context, fmt::format("  {}", to_line(sharing)));
+    }
     if (!model->workers().choice.empty()) tell(context, fmt::format("  {}", model->workers().choice));
   }
   tell(context, fmt::format("listening on {}{}", address,
@@ -421,6 +424,7 @@ void add_serve(CLI::App& program, Context& context) {
   verb->add_option("--max-batch-cost", flags->max_batch_cost,
                    "elements of a shared run's largest input, at most, padding counted (default: no bound)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  add_batch_axis_flag(*verb, flags->batch_axis);
   verb->add_option("--batching", flags->batching,
                    "of texts: exact, where each vector is the same to the bit as alone (the default), or throughput")
       ->check(CLI::IsMember({"exact", "throughput"}));

@@ -18,7 +18,7 @@ struct ServeFlags {
   std::string timeout, max_queue_delay, workers, drain_delay = "0", drain_timeout = "30s", load_timeout = "10m";
   std::optional<std::uint16_t> port, grpc_port;
   std::optional<std::int64_t> max_batch_size, max_batch_cost;
-  std::string batching;
+  std::string batch_axis, batching;
   std::optional<std::size_t> max_queue;
   std::optional<unsigned> max_workers;
   std::uint64_t max_body_bytes = std::uint64_t{64} << 20;

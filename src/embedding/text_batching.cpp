@@ -16,6 +16,8 @@
 namespace gpux::embedding {
 namespace {
 
+using Source = RunSharing::Source;
+
 /// Tokens and texts of the runs that are tried: lengths on both sides of the widths that kernels work in.
 constexpr std::array<std::pair<std::size_t, std::size_t>, 5> trials{{{3, 4}, {7, 2}, {12, 3}, {20, 2}, {41, 2}}};
 
@@ -30,6 +32,20 @@ std::vector<PreparedText> texts_of(const SentenceEncoder& encoder, std::size_t t
   return found;
 }
 
+// Errors of the run; invalid_model where the outputs are not rows of the inputs.
+std::vector<NamedValues> infer_in_one_run(const Runtime& runtime, std::span<const NamedValues> items,
+                                          const InferOptions& options, const runtime::Padding* padding) {
+  runtime::BatchGroup group;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    group.items.push_back(i);
+    group.rows.push_back(1);
+  }
+  const NamedValues results = runtime.infer(runtime::concatenate(items, group, padding), options);
+  std::vector<NamedValues> parts = runtime::split(results, group, items, padding);
+  if (parts.empty()) throw Error(ErrorCode::invalid_model, "the model's outputs do not have a row for each text");
+  return parts;
+}
+
 bool same_bits(const Value& left, const Value& right) {
   const Tensor* a = left.tensor();
   const Tensor* b = right.tensor();
@@ -39,7 +55,7 @@ bool same_bits(const Value& left, const Value& right) {
 
 // Whether all outputs are those of each alone: a server gives the vectors of the tokens, too.
 bool same_as_alone(const Runtime& runtime, std::span<const NamedValues> items, const runtime::Padding* padding) {
-  const std::vector<NamedValues> together = infer_together(runtime, items, {}, padding);
+  const std::vector<NamedValues> together = infer_in_one_run(runtime, items, {}, padding);
   for (std::size_t i = 0; i < items.size(); ++i) {
     const NamedValues alone = runtime.infer(items[i]);
     for (std::size_t k = 0; k < alone.size(); ++k) {
@@ -101,16 +117,8 @@ std::shared_ptr<const runtime::Padding> free_padding(const SentenceEncoder& enco
 
 std::vector<NamedValues> infer_together(const Runtime& runtime, std::span<const NamedValues> items,
                                         const InferOptions& options, const runtime::Padding* padding) {
-  if (padding == nullptr) return runtime.batch_infer(items, options, items.size());
-  runtime::BatchGroup group;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    group.items.push_back(i);
-    group.rows.push_back(1);
-  }
-  const NamedValues results = runtime.infer(runtime::concatenate(items, group, padding), options);
-  std::vector<NamedValues> parts = runtime::split(results, group, items, padding);
-  if (parts.empty()) throw Error(ErrorCode::invalid_model, "the model's outputs do not have a row for each text");
-  return parts;
+  if (padding == nullptr) return runtime::infer_in_groups(runtime, items, options, items.size());
+  return infer_in_one_run(runtime, items, options, padding);
 }
 
 TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& runtime) {
@@ -122,13 +130,22 @@ TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& r
   const runtime::BatchLimits of_processor{.max_rows = 16, .max_cost = 256};
   const runtime::BatchLimits of_device{.max_rows = 128, .max_cost = 8192};
   const bool throughput = encoder.batching() == Batching::throughput;
-  // Other devices choose their kernels by size, so that a few runs would prove nothing.
-  const bool can_share = on_cpu && runtime::can_share_runs(runtime.info().signature);
   TextBatching found{.limits = {.max_rows = 1}, .padding = nullptr};
-  if (throughput) {
+  found.sharing = runtime.run_sharing({.requests = 1, .sizes = {}});
+  if (!found.sharing.shared && found.sharing.source == Source::setting) return found;
+  if (!runtime::signature_permits_sharing(runtime.info().signature)) {
+    found.sharing = {false, Source::signature, "inputs and outputs do not have one free first dimension"};
+  } else if (throughput) {
     found.limits = on_cpu ? of_processor : of_device;
-  } else if (can_share && holds([&] { return try_one_length(encoder, runtime); })) {
+    found.sharing = {true, Source::setting, "batching is throughput"};
+  } else if (!on_cpu) {
+    // Other devices choose their kernels by size, so that a few runs would prove nothing.
+    found.sharing = {false, Source::not_proven, "equal bits cannot be proven on this provider"};
+  } else if (holds([&] { return try_one_length(encoder, runtime); })) {
     found.limits = of_processor;
+    found.sharing = {true, Source::trial, "texts had the same bits together as alone"};
+  } else {
+    found.sharing = {false, Source::trial, "texts did not have the same bits together as alone"};
   }
   if (packs && found.limits.max_rows > 1) {
     auto padding = free_padding(encoder, runtime.info().signature);

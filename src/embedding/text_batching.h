@@ -17,10 +17,11 @@ struct TextBatching {
   /// How texts of different lengths are filled up to one; null: only those of one length may. The inputs are those that
   /// SentenceEncoder::prepare() makes.
   std::shared_ptr<const runtime::Padding> padding;
+  RunSharing sharing = {};  ///< whether any may, and why
 };
 
-/// Batching::exact is tried out on the runtime: a few texts run alone and together, and where a bit differs, or the
-/// model fails, none may share a run.
+/// LoadOptions::batch_axis none rules it out. Batching::exact is tried out on the runtime: a few texts run alone and
+/// together, and where a bit differs, or the model fails, none may share a run.
 TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& runtime);
 
 /// The outputs of texts that share a run, each cut back to what it would have alone. Errors as of Runtime::infer();

@@ -153,6 +153,8 @@ class Checker {
       case KeyKind::worker_count:
         return text == "auto" || text == "devices" ||
                (integer_from(text).value_or(0) >= 1 && integer_from(text).value_or(0) <= most_workers);
+      case KeyKind::batch_axis:
+        return text == "0" || text == "none";
       case KeyKind::duration:
         return duration_from(text).has_value();
       case KeyKind::memory_size:
@@ -178,6 +180,8 @@ class Checker {
         return fmt::format("a whole number from {} to {} is accepted", key.minimum, key.maximum);
       case KeyKind::worker_count:
         return fmt::format("a whole number from 1 to {}, auto or devices is accepted", most_workers);
+      case KeyKind::batch_axis:
+        return "0 or none is accepted";
       case KeyKind::duration:
         return "seconds, or a text such as 500ms, 5s, 2m is accepted";
       case KeyKind::memory_size:

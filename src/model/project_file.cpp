@@ -343,6 +343,9 @@ ServingSettings read_serving(const TreeNode& node) {
   if (const auto port = count_at(node, {"port"})) serving.port = static_cast<std::uint16_t>(*port);
   serving.batch_size = integer_at(node, {"batch_size"});
   serving.max_batch_cost = integer_at(node, {"max_batch_cost"});
+  if (const TreeNode* axis = at(node, {"batch_axis"})) {
+    serving.batch_axis = axis->text == "0" ? BatchAxis::zero : BatchAxis::none;
+  }
   if (const TreeNode* batching = at(node, {"batching"})) serving.batching = batching->text;
   if (const TreeNode* padding = at(node, {"padding"})) serving.padding = text_map(padding);
   if (const TreeNode* delay = at(node, {"max_queue_delay"})) serving.max_queue_delay = duration_from(delay->text);

@@ -79,6 +79,7 @@ struct ServingSettings {
   std::optional<std::uint16_t> port;
   std::optional<std::int64_t> batch_size;      ///< the most rows that share a run
   std::optional<std::int64_t> max_batch_cost;  ///< the most elements of a shared run's largest input
+  std::optional<BatchAxis> batch_axis;         ///< decides whether requests share runs
   std::optional<std::string> batching;         ///< of texts: exact, throughput
   /// Inputs that are filled up, with the number as it is written; not compared with the model.
   std::optional<std::vector<std::pair<std::string, std::string>>> padding;

@@ -96,6 +96,9 @@ constexpr SchemaKey batch_cost_key{"max_batch_cost",
                                    1,
                                    "",
                                    std::int64_t{1} << 40};
+constexpr SchemaKey batch_axis_key{"batch_axis", batch_axis,
+                                   "The axis of the model's inputs and outputs that is the batch: 0, so that requests "
+                                   "share runs, or none, so that each runs alone; found out by a trial without it."};
 constexpr std::array<std::string_view, 2> batchings{{"exact", "throughput"}};
 constexpr SchemaKey batching_key{"batching",
                                  choice,
@@ -116,11 +119,12 @@ constexpr SchemaKey max_workers_key{"max_workers", integer, "The most that auto 
                                     no_choices,    1};
 constexpr SchemaKey warm_up_key{"warm_up", size_maps, "Sizes of free dimensions to run once before the first request."};
 
-constexpr std::array<SchemaKey, 12> serving_keys{{
+constexpr std::array<SchemaKey, 13> serving_keys{{
     {"host", text, "The address to listen on."},
     {"port", integer, "The port to listen on.", false, no_keys, no_choices, no_minimum, "", 65535},
     batch_size_key,
     batch_cost_key,
+    batch_axis_key,
     batching_key,
     padding_key,
     delay_key,
@@ -131,7 +135,7 @@ constexpr std::array<SchemaKey, 12> serving_keys{{
     warm_up_key,
 }};
 
-constexpr std::array<SchemaKey, 17> served_model_keys{{
+constexpr std::array<SchemaKey, 18> served_model_keys{{
     {"name", text, "The name it is served by.", true},
     {"model", text, "A name of the store, a file or a folder; relative to this file's folder.", true},
     {"version", text, "The version it is served as."},
@@ -141,6 +145,7 @@ constexpr std::array<SchemaKey, 17> served_model_keys{{
     {"pinned", boolean, "Never unload it to make room."},
     batch_size_key,
     batch_cost_key,
+    batch_axis_key,
     batching_key,
     padding_key,
     delay_key,
@@ -325,6 +330,10 @@ Json worker_count_schema() {
   return any_of({integer_schema(1), {{"enum", Json::array({"auto", "devices"})}}});
 }
 
+Json batch_axis_schema() {
+  return {{"enum", Json::array({0, "0", "none"})}};
+}
+
 Json number_schema() {
   return any_of(
       {{{"type", "number"}},
@@ -390,6 +399,8 @@ Json kind_schema(const SchemaKey& key) {
       return nullable(any_of({map_of(reference("text")), list_of(map_of(reference("text")))}), key.required);
     case worker_count:
       return alternatives(worker_count_schema(), key.required);
+    case batch_axis:
+      return alternatives(batch_axis_schema(), key.required);
     case size_maps:
       return nullable(list_of(map_of(integer_schema(1))), key.required);
     case number_map:

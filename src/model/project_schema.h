@@ -25,6 +25,7 @@ enum class KeyKind : std::uint8_t {
   path_map,       ///< names with paths, or a list of such maps
   object,         ///< `keys`
   worker_count,   ///< a whole number from 1, auto or devices
+  batch_axis,     ///< 0 or none
   size_maps,      ///< list of maps of names to whole numbers from 1
   number_map,     ///< names with numbers, as JSON writes them; NaN, Infinity and -Infinity too
   numbers,        ///< a finite number, or a list of them

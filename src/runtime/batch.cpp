@@ -110,14 +110,15 @@ std::optional<std::int64_t> shared_rows(const NamedValues& item) {
   std::optional<std::int64_t> rows;
   for (const auto& [name, value] : item) {
     const Tensor* tensor = value.tensor();
-    if (tensor == nullptr || tensor->shape().empty() || bits_of(tensor->type()) % 8 != 0) return std::nullopt;
+    if (tensor == nullptr || tensor->shape().empty() || tensor->element_count() == 0) return std::nullopt;
+    if (bits_of(tensor->type()) % 8 != 0) return std::nullopt;
     if (rows && *rows != tensor->shape()[0]) return std::nullopt;
     rows = tensor->shape()[0];
   }
   return rows;
 }
 
-bool can_share_runs(const Signature& signature) {
+bool signature_permits_sharing(const Signature& signature) {
   std::optional<std::string> batch_name;
   const auto free_first = [&](const SignatureEntry& entry) {
     if (entry.type.kind != ValueKind::tensor || !entry.type.dimensions || entry.type.dimensions->empty()) return false;
@@ -131,26 +132,33 @@ bool can_share_runs(const Signature& signature) {
 }
 
 std::vector<BatchGroup> plan_batches(std::span<const NamedValues> items, std::uint64_t row_limit) {
+  struct OpenGroup {
+    std::size_t index;
+    std::int64_t rows;
+  };
+
   std::vector<BatchGroup> groups;
-  std::vector<std::int64_t> group_rows;
-  std::vector<bool> open;
+  std::vector<OpenGroup> open;
+  const auto is_full = [&](std::int64_t rows) {
+    return row_limit != 0 && static_cast<std::uint64_t>(rows) >= row_limit;
+  };
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::optional<std::int64_t> shared = shared_rows(items[i]);
-    const bool joins = shared.has_value();
     const std::int64_t rows = shared.value_or(0);
-    bool placed = false;
-    for (std::size_t g = groups.size(); joins && !placed && g-- > 0;) {
-      if (!open[g] || !same_but_rows(items[groups[g].items.front()], items[i])) continue;
-      if (row_limit != 0 && static_cast<std::uint64_t>(group_rows[g] + rows) > row_limit) continue;
-      groups[g].items.push_back(i);
-      groups[g].rows.push_back(rows);
-      group_rows[g] += rows;
-      placed = true;
+    const auto takes = [&](const OpenGroup& group) {
+      return (row_limit == 0 || static_cast<std::uint64_t>(group.rows + rows) <= row_limit) &&
+             same_but_rows(items[groups[group.index].items.front()], items[i]);
+    };
+    const auto place = shared ? std::find_if(open.rbegin(), open.rend(), takes) : open.rend();
+    if (place == open.rend()) {
+      if (shared && !is_full(rows)) open.push_back({groups.size(), rows});
+      groups.push_back({{i}, {rows}});
+      continue;
     }
-    if (placed) continue;
-    groups.push_back({{i}, {rows}});
-    group_rows.push_back(rows);
-    open.push_back(joins);
+    groups[place->index].items.push_back(i);
+    groups[place->index].rows.push_back(rows);
+    place->rows += rows;
+    if (is_full(place->rows)) open.erase(std::next(place).base());
   }
   return groups;
 }
@@ -198,38 +206,47 @@ std::vector<NamedValues> split(const NamedValues& results, const BatchGroup& gro
   return parts;
 }
 
+std::vector<NamedValues> infer_in_groups(const Runtime& runtime, std::span<const NamedValues> items,
+                                         const InferOptions& options, std::uint64_t row_limit) {
+  std::vector<NamedValues> results(items.size());
+  const auto one_by_one = [&](const std::vector<std::size_t>& indices) {
+    for (const std::size_t item : indices) {
+      try {
+        results[item] = runtime.infer(items[item], options);
+      } catch (const Error& error) {
+        throw error.within("item " + std::to_string(item));
+      }
+    }
+  };
+  const auto together = [&](const BatchGroup& group) -> std::vector<NamedValues> {
+    if (group.items.size() < 2) return {};
+    try {
+      return split(runtime.infer(concatenate(items, group), options), group);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::deadline_exceeded || error.code() == ErrorCode::interrupted) throw;
+      return {};
+    }
+  };
+  for (const BatchGroup& group : plan_batches(items, row_limit)) {
+    std::vector<NamedValues> parts = together(group);
+    if (parts.empty()) one_by_one(group.items);
+    for (std::size_t i = 0; i < parts.size(); ++i) results[group.items[i]] = std::move(parts[i]);
+  }
+  return results;
+}
+
 }  // namespace gpux::runtime
 
 namespace gpux {
 
 std::vector<NamedValues> Runtime::batch_infer(std::span<const NamedValues> items, const InferOptions& options,
                                               std::uint64_t batch_limit) const {
-  std::vector<NamedValues> results(items.size());
-  const auto one_by_one = [&](const std::vector<std::size_t>& indices) {
-    for (const std::size_t item : indices) {
-      try {
-        results[item] = infer(items[item], options);
-      } catch (const Error& error) {
-        throw error.within("item " + std::to_string(item));
-      }
-    }
-  };
-  if (!runtime::can_share_runs(info().signature)) {
-    std::vector<std::size_t> all(items.size());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-    one_by_one(all);
-    return results;
-  }
-  for (const runtime::BatchGroup& group : runtime::plan_batches(items, batch_limit)) {
-    std::vector<NamedValues> parts;
-    if (group.items.size() > 1) parts = runtime::split(infer(runtime::concatenate(items, group), options), group);
-    if (parts.empty()) {
-      one_by_one(group.items);
-      continue;
-    }
-    for (std::size_t i = 0; i < parts.size(); ++i) results[group.items[i]] = std::move(parts[i]);
-  }
-  return results;
+  const bool may_share =
+      items.size() > 1 && batch_limit != 1 && run_sharing({.requests = items.size(), .sizes = {}}).shared;
+  return runtime::infer_in_groups(*this, items, options,
+                                  !may_share         ? 1
+                                  : batch_limit == 0 ? default_batch_rows
+                                                     : batch_limit);
 }
 
 }  // namespace gpux

@@ -6,8 +6,13 @@
 #include <vector>
 
 #include "gpux/model_info.h"
+#include "gpux/options.h"
 #include "gpux/tensor.h"
 #include "runtime/padding.h"
+
+namespace gpux {
+class Runtime;
+}
 
 namespace gpux::runtime {
 
@@ -17,11 +22,12 @@ struct BatchGroup {
   std::vector<std::int64_t> rows;
 };
 
-/// Whether several items can share a run: every input and output is a tensor whose first dimension is free, and all
-/// those dimensions carry the same name, or none does.
-bool can_share_runs(const Signature& signature);
+/// Whether the signature permits that several items share a run: every input and output is a tensor whose first
+/// dimension is free, and all those dimensions carry the same name, or none does. That they may is a matter of
+/// Runtime::run_sharing(): the first axis of such a model may be time, nodes or anything else.
+bool signature_permits_sharing(const Signature& signature);
 
-/// The first size that all of the item's inputs share, where they have one and are whole bytes a row.
+/// The first size that all of the item's inputs share, where they have one, are whole bytes a row and have an element.
 std::optional<std::int64_t> shared_rows(const NamedValues& item);
 
 /// Cuts items into runs. Items share one where names, types and all sizes but the first agree, neighbours first, up to
@@ -39,5 +45,10 @@ NamedValues concatenate(std::span<const NamedValues> items, const BatchGroup& gr
 /// made: the model's batch is not what its signature says.
 std::vector<NamedValues> split(const NamedValues& results, const BatchGroup& group,
                                std::span<const NamedValues> items = {}, const Padding* padding = nullptr);
+
+/// Runs the items in groups of up to `row_limit` rows, without asking whether they may share runs; one by one where
+/// a group's run fails or has other outputs than its rows. Errors of an item alone, as "item 3: …".
+std::vector<NamedValues> infer_in_groups(const Runtime& runtime, std::span<const NamedValues> items,
+                                         const InferOptions& options, std::uint64_t row_limit);
 
 }  // namespace gpux::runtime

@@ -31,14 +31,6 @@ constexpr std::uint64_t warmup_runs = 2;
 // Engines are built at the first load; that may take minutes, but not for ever.
 constexpr std::chrono::minutes child_limit{5};
 
-std::string library_version(const fs::path& library) {
-  std::error_code error;
-  const auto size = fs::file_size(library, error);
-  if (error) return library.string();
-  const auto changed = fs::last_write_time(library, error).time_since_epoch().count();
-  return fmt::format("{} {} {}", library.string(), size, changed);
-}
-
 std::optional<FastestChoice> read_choice(std::span<const FastestCandidate> candidates, const fs::path& file) {
   FastestChoice choice;
   try {
@@ -226,6 +218,14 @@ std::string fastest_of(std::span<const Timing> timings) {
     candidate = timing.candidate;
   }
   return candidate;
+}
+
+std::string library_version(const fs::path& library) {
+  std::error_code error;
+  const auto size = fs::file_size(library, error);
+  if (error) return library.string();
+  const auto changed = fs::last_write_time(library, error).time_since_epoch().count();
+  return fmt::format("{} {} {}", library.string(), size, changed);
 }
 
 std::string fastest_key(const fs::path& model, const ModelInfo& info, const LoadOptions& options,

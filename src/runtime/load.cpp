@@ -17,6 +17,7 @@
 #include "provider/placement.h"
 #include "provider/probe.h"
 #include "provider/select.h"
+#include "runtime/fastest.h"
 #include "runtime/load_plan.h"
 #include "runtime/precision_variant.h"
 
@@ -154,6 +155,20 @@ OptimizedGraph graph_of(const Plan& plan, const LoadOptions& options) {
   graph.device = join(devices, ",");
   graph.provider_options = join(values, ",");
   return graph;
+}
+
+// What else than the model decides over its answers.
+std::string computed_by(const Plan& plan, const LoadOptions& options) {
+  const OptimizedGraph graph = graph_of(plan, options);
+  std::string text = fmt::format("runtime {} {}\nmachine {}\nproviders {} on {} with {}\noptimization {}\n",
+                                 graph.runtime_version, library_version(plan.verdict.runtime_path), graph.machine,
+                                 graph.provider, graph.device, graph.provider_options, graph.optimization);
+  for (const Candidate& candidate : plan.candidates) {
+    text += fmt::format("library {}\n", library_version(candidate.library));
+  }
+  for (const std::string& id : plan.verdict.active) text += fmt::format("active {}\n", id);
+  for (const auto& [key, value] : options.session_config) text += fmt::format("session {}={}\n", key, value);
+  return text;
 }
 
 // The graph made for just this choice, or null.
@@ -364,12 +379,14 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
     throw;
   }
   const bool memory_limited_by_provider = limits_memory(plan);
+  std::string computed = computed_by(plan, options);
   return {.session = std::move(*session),
           .verdict = std::move(plan.verdict),
           .weights_file = variant == nullptr ? model : variant->file,
           .profile_prefix = profile_prefix,
           .memory_limited_by_provider = memory_limited_by_provider,
           .resident_before_bytes = resident_before_bytes,
+          .computed_by = std::move(computed),
           .written_graph = std::move(written)};
 }
 

@@ -19,6 +19,7 @@ struct Loaded {
   std::filesystem::path profile_prefix;  ///< where ONNX Runtime profiles to; empty: it does not
   bool memory_limited_by_provider = false;
   std::uint64_t resident_before_bytes = 0;
+  std::string computed_by;       ///< ONNX Runtime, the providers with their versions and options, and the processor
   OptimizedGraph written_graph;  ///< and what it was made for; without a file where none was asked for
 };
 

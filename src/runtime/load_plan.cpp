@@ -124,7 +124,8 @@ void add_candidate(const ProviderReport& report, const LoadOptions& options, Pro
   try {
     provider::ResolvedOptions resolved = resolve(report, options);
     attempt.options = resolved.passed;
-    if (report.id != "cpu") plan.candidates.push_back({report.id, provider::to_append(report, resolved)});
+    if (report.id != "cpu")
+      plan.candidates.push_back({report.id, provider::to_append(report, resolved), report.library});
     plan.options.emplace(report.id, std::move(resolved));
   } catch (const Error& error) {
     const ProviderOptions* given = options_of(options, report.id);

@@ -20,6 +20,7 @@ namespace gpux::runtime {
 struct Candidate {
   std::string id;
   ort::ProviderAppend append;
+  std::filesystem::path library;  ///< that brings it; empty where ONNX Runtime's own does
 };
 
 /// All that is decided before a session is made.

@@ -34,7 +34,7 @@ class PaddingReader {
   PaddingReader(const Signature& signature, std::string_view key) : signature_(signature), key_(key) {}
 
   Padding read(const std::vector<std::pair<std::string, std::string>>& setting) {
-    if (!can_share_runs(signature_)) {
+    if (!signature_permits_sharing(signature_)) {
       throw Error(ErrorCode::invalid_config,
                   fmt::format("'{}' is for requests that share a run, and this model's cannot: each input and output "
                               "must have the same free first dimension",

@@ -1,8 +1,10 @@
 #include "gpux/runtime.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -10,13 +12,16 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
+#include "base/sha256.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "ort/session.h"
 #include "runtime/check_inputs.h"
+#include "runtime/kept_trials.h"
 #include "runtime/load.h"
 #include "runtime/memory_limit.h"
+#include "runtime/run_sharing.h"
 #include "runtime/session_replica.h"
 #include "runtime/steps.h"
 #include "tensor/deep_copy.h"
@@ -36,8 +41,12 @@ struct Runtime::State {
   std::condition_variable returned;
   std::atomic<int> abandoned_runs = 0;  // changed under the mutex
 
-  State(ModelInfo model_info, runtime::Loaded&& session, const LoadOptions& options)
-      : info(std::move(model_info)), loaded(std::move(session)), steps(options) {
+  LoadOptions options;
+  std::mutex sharing_mutex;
+  std::optional<RunSharing> sharing;  // once it is decided for good
+
+  State(ModelInfo model_info, runtime::Loaded&& session, const LoadOptions& load_options)
+      : info(std::move(model_info)), loaded(std::move(session)), steps(load_options), options(load_options) {
     for (std::size_t i = 0; i < steps.output_names(loaded.session).size(); ++i) all_outputs.push_back(i);
   }
 
@@ -230,6 +239,47 @@ const OptimizedGraph& Runtime::written_graph() const noexcept {
 
 const std::filesystem::path& Runtime::weights_file() const noexcept {
   return state_->loaded.weights_file;
+}
+
+RunSharing Runtime::run_sharing(const SharingTrialOptions& options) const {
+  State& state = *state_;
+  const std::lock_guard lock(state.sharing_mutex);
+  if (state.sharing) return *state.sharing;
+  const runtime::SharingSubject subject =
+      runtime::sharing_subject(state.info, state.loaded.weights_file, state.options);
+  state.sharing =
+      runtime::decide_without_trial(runtime::sharing_facts(state.info.signature, subject.operators, state.options));
+  if (state.sharing) return *state.sharing;
+  const bool is_worth_a_trial = options.requests >= runtime::min_requests_for_a_trial;
+  if (!is_worth_a_trial && !runtime::may_have_kept_trials(subject.files)) {
+    return runtime::too_few_for_a_trial(options.requests);
+  }
+  std::string conditions = state.loaded.computed_by;
+  for (const auto& sizes : options.sizes) {
+    conditions += "sizes";
+    for (const auto& [name, size] : sizes) conditions += fmt::format(" {}={}", name, size);
+    conditions += '\n';
+  }
+  const std::string computed_by = sha256_of(conditions);
+  const std::filesystem::path file = runtime::kept_trials_file(subject.files);
+  for (const runtime::KeptTrial& kept : runtime::read_kept_trials(file)) {
+    if (kept.computed_by != computed_by) continue;
+    state.sharing = runtime::decide_by_trial(kept.trial);
+    return *state.sharing;
+  }
+  if (!is_worth_a_trial) return runtime::too_few_for_a_trial(options.requests);
+  const auto run = [this](const NamedValues& inputs, std::chrono::nanoseconds limit) {
+    return infer(inputs, {.timeout = std::chrono::ceil<std::chrono::milliseconds>(limit), .outputs = {}});
+  };
+  const runtime::SharingTrial trial = runtime::try_sharing(state.info.signature, options.sizes, run);
+  if (runtime::is_worth_keeping(trial)) {
+    runtime::keep_trial(file, {.computed_by = computed_by,
+                               .provider = join(state.loaded.verdict.active, ","),
+                               .runtime_version = state.loaded.verdict.runtime_version,
+                               .trial = trial});
+  }
+  state.sharing = runtime::decide_by_trial(trial);
+  return *state.sharing;
 }
 
 std::chrono::duration<double, std::milli> Runtime::load_time() const noexcept {

@@ -69,7 +69,7 @@ struct RunReport {
 
 struct SchedulerOptions {
   BatchLimits batch;
-  bool can_batch = false;  ///< whether runs can be shared: can_share_runs() of the signature
+  bool can_batch = false;  ///< whether requests may share runs: Runtime::run_sharing()
   /// How requests whose sizes differ share one; null: they do not. Made for the model's signature.
   std::shared_ptr<const Padding> padding;
   std::size_t max_queue = 1024;  ///< requests that may wait

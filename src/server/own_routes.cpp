@@ -114,6 +114,8 @@ void append_model_info(std::string& out, const ModelDescription& model) {
   out += R"(,"verdict":)";
   append_json_string(out, to_line(verdict));
   const ServingOptions& options = model.options;
+  out += R"(,"run_sharing":)";
+  out += to_json(options.sharing);
   out += fmt::format(R"(,"batching":{},"max_batch_size":{},"max_batch_cost":{},"padding":[)", model.can_batch,
                      model.can_batch ? options.max_batch_size : 1,
                      options.max_batch_cost == 0 ? "null" : std::to_string(options.max_batch_cost));

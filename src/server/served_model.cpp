@@ -43,6 +43,13 @@ std::vector<std::size_t> indices_of(const std::vector<std::string>& names, const
   return indices;
 }
 
+ServingOptions with_single_runs(ServingOptions options) {
+  if (options.max_batch_size <= 1) {
+    options.sharing = {false, RunSharing::Source::single_run, "max_batch_size is 1"};
+  }
+  return options;
+}
+
 }  // namespace
 
 void Histogram::add(std::chrono::nanoseconds duration) noexcept {
@@ -107,15 +114,14 @@ ServedModel::ServedModel(std::string name, std::string version, Workers workers,
       version_(std::move(version)),
       workers_(std::move(workers)),
       project_(std::move(project)),
-      options_(options),
-      can_batch_(options.max_batch_size > 1 && runtime::can_share_runs(runtime().info().signature)),
+      options_(with_single_runs(options)),
       scheduler_(workers_.make_replicas(),
                  {.batch = {.max_rows = options.max_batch_size,
                             .max_delay = options.max_queue_delay,
                             .look_ahead = 64,
                             .max_cost = options.max_batch_cost,
                             .counts_padding = options.padding == nullptr || options.padding->is_computed},
-                  .can_batch = can_batch_,
+                  .can_batch = can_batch(),
                   .padding = options.padding,
                   .max_queue = options.max_queue,
                   .on_run =
@@ -158,7 +164,7 @@ runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion do
       request.deadline = request.deadline ? std::min(*request.deadline, latest) : latest;
     }
     std::int64_t rows = 1;
-    if (can_batch_) rows = runtime::shared_rows(request.inputs).value_or(1);
+    if (can_batch()) rows = runtime::shared_rows(request.inputs).value_or(1);
     return scheduler_.submit(
         std::move(request),
         [this, rows, arrived, done = std::move(done)](runtime::InferAnswer&& answer) {

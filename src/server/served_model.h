@@ -78,6 +78,7 @@ using DimensionSizes = std::vector<std::pair<std::string, std::int64_t>>;
 
 struct ServingOptions {
   std::int64_t max_batch_size = 32;  ///< rows; 1: no batching
+  RunSharing sharing;                ///< whether requests may share runs, and why; with max_batch_size 1 they do not
   std::int64_t max_batch_cost = 0;   ///< elements of a run's largest input, padding counted; 0: no bound
   /// How requests whose sizes differ share a run; null: they do not. Made by runtime::read_padding().
   std::shared_ptr<const runtime::Padding> padding;
@@ -116,7 +117,7 @@ class ServedModel {
 
   [[nodiscard]] const ServingOptions& options() const noexcept { return options_; }
 
-  [[nodiscard]] bool can_batch() const noexcept { return can_batch_; }
+  [[nodiscard]] bool can_batch() const noexcept { return options_.sharing.shared; }
 
   /// What makes vectors of texts with this model; null where it does not.
   [[nodiscard]] const std::shared_ptr<const embedding::SentenceEncoder>& encoder() const noexcept { return encoder_; }
@@ -168,7 +169,6 @@ class ServedModel {
   Workers workers_;
   std::optional<ProjectFile> project_;
   ServingOptions options_;
-  bool can_batch_;
   std::shared_ptr<const embedding::SentenceEncoder> encoder_;
   std::shared_ptr<const pipeline::Pipeline> pipeline_;
   std::optional<runtime::PictureInput> picture_;

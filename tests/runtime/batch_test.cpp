@@ -49,8 +49,16 @@ TEST(PlanBatches, PutsTogetherWhatAgreesBeyondTheFirstDimension) {
                         {{packed, packed}, 0, {{0}, {1}}},
                         {{scalar, scalar}, 0, {{0}, {1}}},
                         {{uneven, uneven}, 0, {{0}, {1}}},
+                        {{a(0, 3), a(0, 3), a(1, 0), a(1, 0)}, 0, {{0}, {1}, {2}, {3}}},
+                        {{a(1, 3), a(1, 3), a(1, 3), a(2, 3), a(1, 3)}, 2, {{0, 1}, {2, 4}, {3}}},
                         {{sequence, sequence}, 0, {{0}, {1}}}};
   for (const Case& c : cases) EXPECT_EQ(groups_of(c.items, c.limit), c.groups);
+}
+
+LoadOptions with_axis(BatchAxis axis) {
+  LoadOptions options;
+  options.batch_axis = axis;
+  return options;
 }
 
 class BatchInfer : public CpuRuntime {};
@@ -69,6 +77,43 @@ TEST_F(BatchInfer, GivesEachItemItsOwnRows) {
     EXPECT_THAT(results[2][0].second.tensor()->as<float>(), ElementsAre(10, 11, 12));
   }
   EXPECT_TRUE(runtime.batch_infer({}).empty());
+}
+
+// Each row of its answer is the sum of the rows before it: it shows what shared its run.
+TEST_F(BatchInfer, SharesRunsOnlyWhereItMayAndInBounds) {
+  const std::vector<NamedValues> items(40, item("x", floats({1, 4}, {1, 1, 1, 1})));
+  const auto first_numbers = [&](const Runtime& runtime, std::uint64_t limit) {
+    std::vector<float> numbers;
+    for (const NamedValues& result : runtime.batch_infer(items, {}, limit)) {
+      numbers.push_back(result[0].second.tensor()->as<float>()[0]);
+    }
+    return numbers;
+  };
+  const std::filesystem::path model = test_model("no_batch/cumulative_sum");
+  const std::vector<float> alone(40, 1);
+  EXPECT_EQ(first_numbers(Runtime(model), 0), alone);
+  EXPECT_EQ(first_numbers(Runtime(model, with_axis(BatchAxis::none)), 0), alone);
+  const Runtime sharing(model, with_axis(BatchAxis::zero));
+  EXPECT_EQ(sharing.run_sharing().source, RunSharing::Source::setting);
+  EXPECT_EQ(first_numbers(sharing, 1), alone);
+  const std::vector<float> bounded = first_numbers(sharing, 0);
+  EXPECT_EQ(bounded[31], 32);
+  EXPECT_EQ(bounded[32], 1);
+  EXPECT_EQ(first_numbers(sharing, 3)[2], 3);
+  EXPECT_EQ(first_numbers(sharing, 3)[3], 1);
+}
+
+TEST_F(BatchInfer, RunsOneByOneWhereASharedRunFails) {
+  const Runtime runtime(test_model("gather"), with_axis(BatchAxis::zero));
+  const auto index = [](std::int64_t at) { return item("index", tensor<std::int64_t>({1}, {at})); };
+  EXPECT_EQ(runtime.batch_infer(std::vector{index(0), index(2)})[1][0].second.tensor()->as<float>()[0], 30);
+  try {
+    (void)runtime.batch_infer(std::vector{index(0), index(1), index(7), index(2)});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+    EXPECT_THAT(error.message(), HasSubstr("item 2: "));
+  }
 }
 
 TEST_F(BatchInfer, RunsAFixedBatchOneByOne) {

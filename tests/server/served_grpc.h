@@ -13,6 +13,7 @@
 
 #include "health.grpc.pb.h"
 #include "open_inference.grpc.pb.h"
+#include "runtime/batch.h"
 #include "runtime/cpu_runtime.h"
 #include "server/grpc/server.h"
 #include "server/served_model.h"
@@ -40,7 +41,9 @@ inline ModelSource source(const std::string& name, const ServingOptions& options
     load.intra_threads = 1;
     Workers workers =
         load_workers({}, load, true, [&](const LoadOptions& with) { return Runtime(test_model(name), with); });
-    return std::make_unique<ServedModel>(name, "1", std::move(workers), project, options);
+    ServingOptions serving = options;
+    serving.sharing.shared = runtime::signature_permits_sharing(workers.sessions.front()->info().signature);
+    return std::make_unique<ServedModel>(name, "1", std::move(workers), project, serving);
   };
   return made;
 }
