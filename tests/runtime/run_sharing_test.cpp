@@ -410,6 +410,12 @@ TEST(SharingTrial, KeepsToItsTime) {
   const SharingTrial shorter = try_sharing(x_to_y(), {}, of_cost(90ms), limits, clock);
   EXPECT_EQ(shorter.outcome, Outcome::equal);
   EXPECT_EQ(shorter.max_rows, 9);
+  // Each run costs the same, whatever its rows.
+  const auto of_fixed_cost = [&](const NamedValues& inputs, std::chrono::nanoseconds) {
+    now += 250ms;
+    return answer_of([](const Rows& r) { return r; }, inputs);
+  };
+  EXPECT_EQ(try_sharing(x_to_y(), {}, of_fixed_cost, limits, clock).max_rows, 30);
   for (const auto cost : {200ms, 2000ms, 60000ms}) {
     runs = 0;
     const auto start = now;
