@@ -14,7 +14,7 @@ add_custom_command(
   OUTPUT ${archive}
   COMMAND ${GPUX_CARGO} build --release --locked --offline --quiet ${crate_sources} --manifest-path ${crate}/Cargo.toml
           --target-dir ${GPUX_CARGO_TARGET_DIR}
-  DEPENDS ${crate}/Cargo.toml ${crate}/Cargo.lock ${crate}/src/lib.rs
+  DEPENDS ${crate}/Cargo.toml ${crate}/Cargo.lock ${crate}/src/lib.rs ${crate}/src/cut.rs
   WORKING_DIRECTORY ${crate}
   COMMENT "Building the tokenizers with cargo"
   VERBATIM)

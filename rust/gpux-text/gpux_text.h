@@ -50,10 +50,20 @@ char* gpux_tokenizer_open(const char* json, size_t size, GpuxTokenizer** tokeniz
 void gpux_tokenizer_close(GpuxTokenizer* tokenizer);
 
 /// Encodes a text, or a text and its pair (null: none), to at most `max_tokens` tokens with the special ones (0: no
-/// limit). The result is to be given back by gpux_encoding_free().
+/// limit). Of a long text no more is read than these tokens need, where the tokenizer takes words apart one by one; a
+/// text of which more than `max_bytes` (0: no limit) would have to be read is an error.
+/// The result is to be given back by gpux_encoding_free().
 char* gpux_tokenizer_encode(const GpuxTokenizer* tokenizer, GpuxText text, const GpuxText* pair, uint32_t flags,
-                            size_t max_tokens, GpuxEncoding* encoding);
+                            size_t max_tokens, size_t max_bytes, GpuxEncoding* encoding);
 void gpux_encoding_free(GpuxEncoding* encoding);
+
+/// The first text of many pairs, encoded once; then each pair as by gpux_tokenizer_encode() with the same arguments.
+typedef struct GpuxEncodedText GpuxEncodedText;
+char* gpux_tokenizer_encode_first(const GpuxTokenizer* tokenizer, GpuxText text, uint32_t flags, size_t max_tokens,
+                                  size_t max_bytes, GpuxEncodedText** first);
+char* gpux_tokenizer_encode_second(const GpuxTokenizer* tokenizer, const GpuxEncodedText* first, GpuxText pair,
+                                   uint32_t flags, size_t max_tokens, size_t max_bytes, GpuxEncoding* encoding);
+void gpux_encoded_text_free(GpuxEncodedText* first);
 
 /// The text of tokens; to be given back by gpux_text_free(). An id that is not in the vocabulary
 /// is an error.

@@ -1,6 +1,7 @@
 #include "server/text_requests.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <optional>
@@ -28,22 +29,93 @@ static_assert(std::endian::native == std::endian::little, "vectors go out as the
   throw Error(ErrorCode::invalid_input, message);
 }
 
-Json parse(std::string_view body) {
-  constexpr int deepest = 8;
-  constexpr std::size_t most_values = 2'000'000;
-  std::size_t values = 0;
-  try {
-    return Json::parse(body, [&](int depth, Json::parse_event_t, Json&) {
-      if (depth > deepest) refuse("the body is nested too deeply");
-      if (++values > most_values) refuse(fmt::format("the body has more than {} values", most_values));
-      return true;
-    });
-  } catch (const Json::parse_error& error) {
-    if (const std::string problem = utf8_problem(body); !problem.empty()) refuse("the body is " + problem);
-    refuse(fmt::format("the body is no JSON from byte {} on", error.byte));
-  } catch (const Json::exception&) {
-    refuse("the body holds a number that is out of range");
+/// Refuses what no request for texts holds, at the first such value and before memory is spent on the rest. Linear.
+class BodyCheck : public nlohmann::json_sax<Json> {
+ public:
+  BodyCheck(std::string_view body, const Cancellation& cancellation) : body_(body), cancellation_(cancellation) {}
+
+  bool null() override { return count(); }
+
+  bool boolean(bool /*value*/) override { return count(); }
+
+  bool number_integer(number_integer_t /*value*/) override { return count(); }
+
+  bool number_unsigned(number_unsigned_t /*value*/) override { return count(); }
+
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return count(); }
+
+  bool binary(binary_t& /*value*/) override { return count(); }
+
+  bool string(string_t& /*value*/) override {
+    if (++strings_ > max_strings) refuse(fmt::format("the body has more than {} texts", max_strings));
+    return count();
   }
+
+  bool start_object(std::size_t /*elements*/) override {
+    if (depth_ != 0 && is_list_[depth_ - 1]) refuse("the body has an object in a list; accepted there: texts, numbers");
+    return begin(false);
+  }
+
+  bool key(string_t& name) override {
+    if (++members_ > max_members) {
+      refuse(fmt::format("the body has more than {} members; the last one is {}", max_members, name.substr(0, 60)));
+    }
+    return true;
+  }
+
+  bool end_object() override { return end(); }
+
+  bool start_array(std::size_t /*elements*/) override {
+    if (++lists_ > max_lists) refuse(fmt::format("the body has more than {} lists", max_lists));
+    return begin(true);
+  }
+
+  bool end_array() override { return end(); }
+
+  bool parse_error(std::size_t position, const std::string& /*token*/, const Json::exception& error) override {
+    if (dynamic_cast<const Json::parse_error*>(&error) == nullptr)
+      refuse("the body holds a number that is out of range");
+    if (const std::string problem = utf8_problem(body_); !problem.empty()) refuse("the body is " + problem);
+    refuse(fmt::format("the body is no JSON from byte {} on", position));
+  }
+
+ private:
+  static constexpr std::size_t max_depth = 8;
+  static constexpr std::size_t max_values = 2'000'000;
+  static constexpr std::size_t max_members = 64;
+  // A pair for each text, and a few settings.
+  static constexpr std::size_t max_strings = 2 * most_texts + max_members;
+  static constexpr std::size_t max_lists = most_texts + max_members;
+  static constexpr std::size_t values_between_checks = 16'384;
+
+  bool count() {
+    if (++values_ > max_values) refuse(fmt::format("the body has more than {} values", max_values));
+    if (values_ % values_between_checks == 0) cancellation_.check();
+    return true;
+  }
+
+  bool begin(bool is_list) {
+    if (depth_ == max_depth) refuse("the body is nested too deeply");
+    is_list_[depth_++] = is_list;
+    return count();
+  }
+
+  bool end() {
+    --depth_;
+    return true;
+  }
+
+  std::string_view body_;
+  const Cancellation& cancellation_;
+  std::array<bool, max_depth> is_list_{};
+  std::size_t depth_ = 0, values_ = 0, strings_ = 0, lists_ = 0, members_ = 0;
+};
+
+Json parse(std::string_view body, const Cancellation& cancellation) {
+  BodyCheck check(body, cancellation);
+  (void)Json::sax_parse(body, &check);
+  cancellation.check();
+  return Json::parse(body);
 }
 
 /// 3 and 3.0, which are the same number in JSON; empty for anything else.
@@ -201,8 +273,8 @@ std::string text_of(const TextInput& input, const text::Tokenizer& tokenizer) {
   return std::get<std::string>(input);
 }
 
-OpenAiEmbeddings read_openai_embeddings(std::string_view body) {
-  const Json json = parse(body);
+OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellation& cancellation) {
+  const Json json = parse(body, cancellation);
   Members members(json, "");
   OpenAiEmbeddings read;
   read.inputs = read_inputs(members.must_find("input"), "input");
@@ -218,8 +290,8 @@ OpenAiEmbeddings read_openai_embeddings(std::string_view body) {
   return read;
 }
 
-EmbedTexts read_embed(std::string_view body) {
-  const Json json = parse(body);
+EmbedTexts read_embed(std::string_view body, const Cancellation& cancellation) {
+  const Json json = parse(body, cancellation);
   Members members(json, "");
   EmbedTexts read;
   read.inputs = read_inputs(members.must_find("inputs"), "inputs");
@@ -230,8 +302,8 @@ EmbedTexts read_embed(std::string_view body) {
   return read;
 }
 
-EmbedTexts read_embed_all(std::string_view body) {
-  const Json json = parse(body);
+EmbedTexts read_embed_all(std::string_view body, const Cancellation& cancellation) {
+  const Json json = parse(body, cancellation);
   Members members(json, "");
   EmbedTexts read;
   read.inputs = read_inputs(members.must_find("inputs"), "inputs");
@@ -240,8 +312,8 @@ EmbedTexts read_embed_all(std::string_view body) {
   return read;
 }
 
-ClassifyTexts read_classify(std::string_view body) {
-  const Json json = parse(body);
+ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellation) {
+  const Json json = parse(body, cancellation);
   Members members(json, "");
   const Json& inputs = members.must_find("inputs");
   ClassifyTexts read;
@@ -279,8 +351,8 @@ ClassifyTexts read_classify(std::string_view body) {
   return read;
 }
 
-Rerank read_rerank(std::string_view body) {
-  const Json json = parse(body);
+Rerank read_rerank(std::string_view body, const Cancellation& cancellation) {
+  const Json json = parse(body, cancellation);
   Members members(json, "");
   Rerank read;
   const Json& query = members.must_find("query");
@@ -296,8 +368,8 @@ Rerank read_rerank(std::string_view body) {
   return read;
 }
 
-Similarity read_similarity(std::string_view body) {
-  const Json json = parse(body);
+Similarity read_similarity(std::string_view body, const Cancellation& cancellation) {
+  const Json json = parse(body, cancellation);
   Members members(json, "");
   Members inputs(members.must_find("inputs"), "inputs");
   Similarity read;
@@ -317,8 +389,8 @@ Similarity read_similarity(std::string_view body) {
   return read;
 }
 
-Tokenize read_tokenize(std::string_view body) {
-  const Json json = parse(body);
+Tokenize read_tokenize(std::string_view body, const Cancellation& cancellation) {
+  const Json json = parse(body, cancellation);
   Members members(json, "");
   Tokenize read;
   read.texts = read_texts(members.must_find("inputs"), "inputs");
@@ -328,8 +400,8 @@ Tokenize read_tokenize(std::string_view body) {
   return read;
 }
 
-Decode read_decode(std::string_view body) {
-  const Json json = parse(body);
+Decode read_decode(std::string_view body, const Cancellation& cancellation) {
+  const Json json = parse(body, cancellation);
   Members members(json, "");
   const Json& ids = members.must_find("ids");
   Decode read;

@@ -8,13 +8,15 @@
 #include <variant>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "embedding/sentence_encoder.h"
 #include "model/project_file.h"
 #include "text/tokenizer.h"
 
 /// What clients ask of text models, as OpenAI's embeddings and Hugging Face's text-embeddings-inference write it.
 /// Each reader takes the body of a request. Error invalid_input that names the place; members that are not known, or
-/// mean what cannot be done, are refused.
+/// mean what cannot be done, are refused. Reading is linear, ends at the first value that no request has, and checks
+/// the cancellation at intervals: Errors of Cancellation::check().
 namespace gpux::server {
 
 using TokenIds = std::vector<std::uint32_t>;
@@ -37,7 +39,7 @@ struct OpenAiEmbeddings {
   bool base64 = false;            ///< vectors as base64 of little-endian float32
 };
 
-OpenAiEmbeddings read_openai_embeddings(std::string_view body);
+OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellation& cancellation = {});
 
 /// How a text that is too long is dealt with, and what is put before it.
 struct TextTreatment {
@@ -55,10 +57,10 @@ struct EmbedTexts {
   std::size_t dimensions = 0;
 };
 
-EmbedTexts read_embed(std::string_view body);
+EmbedTexts read_embed(std::string_view body, const Cancellation& cancellation = {});
 
 /// POST /embed_all: the same without "normalize" and "dimensions".
-EmbedTexts read_embed_all(std::string_view body);
+EmbedTexts read_embed_all(std::string_view body, const Cancellation& cancellation = {});
 
 /// POST /predict: {"inputs", "truncate", "truncation_direction", "raw_scores", "parameters"}: a text, [text], [text,
 /// pair], or a list of such lists.
@@ -74,7 +76,7 @@ struct ClassifyTexts {
   TextTreatment treatment;
 };
 
-ClassifyTexts read_classify(std::string_view body);
+ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellation = {});
 
 /// POST /rerank: {"query", "texts", "truncate", "truncation_direction", "raw_scores", "return_text"}.
 struct Rerank {
@@ -84,7 +86,7 @@ struct Rerank {
   TextTreatment treatment;
 };
 
-Rerank read_rerank(std::string_view body);
+Rerank read_rerank(std::string_view body, const Cancellation& cancellation = {});
 
 /// POST /similarity: {"inputs": {"source_sentence", "sentences"}, "parameters"}.
 struct Similarity {
@@ -93,7 +95,7 @@ struct Similarity {
   TextTreatment treatment;
 };
 
-Similarity read_similarity(std::string_view body);
+Similarity read_similarity(std::string_view body, const Cancellation& cancellation = {});
 
 /// POST /tokenize: {"inputs", "add_special_tokens", "prompt_name"}.
 struct Tokenize {
@@ -102,7 +104,7 @@ struct Tokenize {
   std::string prompt_name;
 };
 
-Tokenize read_tokenize(std::string_view body);
+Tokenize read_tokenize(std::string_view body, const Cancellation& cancellation = {});
 
 /// POST /decode: {"ids", "skip_special_tokens"}.
 struct Decode {
@@ -110,7 +112,7 @@ struct Decode {
   bool skip_special_tokens = true;
 };
 
-Decode read_decode(std::string_view body);
+Decode read_decode(std::string_view body, const Cancellation& cancellation = {});
 
 /// "[0.1,0.2]" in the fewest digits that read back to the same float32, or in quotes the base64 of their bytes.
 void append_vector(std::string& out, const std::vector<float>& vector, bool base64);

@@ -126,7 +126,7 @@ Encoding Tokenizer::encode(std::string_view text, const std::string_view* pair, 
   auto state = std::make_unique<Encoding::State>();
   const GpuxText second = pair == nullptr ? GpuxText{} : borrow(*pair);
   const Message message(gpux_tokenizer_encode(state_->tokenizer, borrow(text), pair == nullptr ? nullptr : &second,
-                                              flags_of(options), options.max_tokens, &state->encoding));
+                                              flags_of(options), options.max_tokens, options.max_bytes, &state->encoding));
   if (message) {
     // These say more of what is not UTF-8.
     require_utf8(text);
@@ -142,6 +142,34 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
 
 Encoding Tokenizer::encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const {
   return encode(text, &pair, options);
+}
+
+struct EncodedText::State {
+  GpuxEncodedText* text = nullptr;
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  ~State() { gpux_encoded_text_free(text); }
+};
+
+EncodedText Tokenizer::encode_first(std::string_view text, const EncodeOptions& options) const {
+  auto state = std::make_shared<EncodedText::State>();
+  require_utf8(text);
+  check(gpux_tokenizer_encode_first(state_->tokenizer, borrow(text), flags_of(options), options.max_tokens,
+                                    options.max_bytes, &state->text),
+        ErrorCode::invalid_input);
+  return EncodedText(std::move(state));
+}
+
+Encoding Tokenizer::encode(const EncodedText& first, std::string_view pair, const EncodeOptions& options) const {
+  auto state = std::make_unique<Encoding::State>();
+  require_utf8(pair);
+  check(gpux_tokenizer_encode_second(state_->tokenizer, first.state_->text, borrow(pair), flags_of(options),
+                                     options.max_tokens, options.max_bytes, &state->encoding),
+        ErrorCode::invalid_input);
+  return Encoding(std::move(state));
 }
 
 std::string Tokenizer::decode(std::span<const std::uint32_t> ids, bool skip_special_tokens) const {

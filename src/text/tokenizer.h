@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace gpux::text {
 
@@ -23,6 +24,9 @@ struct EncodeOptions {
   bool truncate_left = false;  ///< cut at the beginning rather than at the end
   PairTruncation truncation = PairTruncation::longest_first;
   Offsets offsets = Offsets::none;
+  /// Error invalid_input where more of a text would have to be read than this; 0: no limit. Of texts of words with
+  /// spaces between them only what max_tokens need is read, if the tokenizer takes words apart one by one.
+  std::size_t max_bytes = 0;
 };
 
 /// A text as tokens. The spans have an element for each token and live as long as this.
@@ -50,6 +54,17 @@ class Encoding {
   std::unique_ptr<State> state_;
 };
 
+/// A text's tokens before they are cut: the first text of many pairs, which is tokenized once. Copies share them.
+class EncodedText {
+ private:
+  friend class Tokenizer;
+  struct State;
+
+  explicit EncodedText(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<const State> state_;
+};
+
 /// What tokenizer.json says, by Hugging Face's own library. Its truncation and padding do not count: each call says
 /// what it wants. Never changed once it is made: may be used by several threads at once. Copies are the same one, and
 /// so are those made of the same text while one of them lives: vocabularies are large.
@@ -66,6 +81,12 @@ class Tokenizer {
   /// `text` is UTF-8. Error invalid_input, also for bytes that are not UTF-8.
   [[nodiscard]] Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   [[nodiscard]] Encoding encode(std::string_view text, std::string_view pair, const EncodeOptions& options = {}) const;
+
+  /// The first text of pairs that are encoded with the same options. Error invalid_input.
+  [[nodiscard]] EncodedText encode_first(std::string_view text, const EncodeOptions& options = {}) const;
+  /// As encode(text, pair, options), with the text that encode_first() took.
+  [[nodiscard]] Encoding encode(const EncodedText& first, std::string_view pair,
+                                const EncodeOptions& options = {}) const;
 
   /// Error invalid_input, also for an id that is not in the vocabulary.
   [[nodiscard]] std::string decode(std::span<const std::uint32_t> ids, bool skip_special_tokens = true) const;

@@ -194,5 +194,93 @@ TEST(Tokenizer, ServesManyThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Words, numbers, marks, accents that combine, scripts without spaces, runs of blanks and odd ones: about `bytes`.
+std::string mixed_text(std::size_t bytes, std::uint32_t seed) {
+  static const std::vector<std::string> pieces{
+      "the ",        "tokenizer ", "reads ",  "x",        "1234 ",          "3.14, ",        "don't ",
+      "  ",          "\n\n",       "\t ",     "e\u0301 ", "\u00e9t\u00e9 ", "\u4f60\u597d ", "\u3053\u3093 ",
+      "\U0001f600 ", "-- ",        "\u00a0 ", "</s> ",    "a b ",           " \u0301c "};
+  std::string text;
+  while (text.size() < bytes) {
+    seed = seed * 1664525U + 1013904223U;
+    text += pieces[(seed >> 16U) % pieces.size()];
+  }
+  return text;
+}
+
+TEST(Tokenizer, LongTextsGiveTheTokensOfTheWholeText) {
+  for (const char* name : {"wordpiece.json", "bpe.json", "unigram.json"}) {
+    const Tokenizer tokenizer = Tokenizer::from_file(data(name));
+    for (std::uint32_t seed = 1; seed <= 8; ++seed) {
+      const std::string text = mixed_text(30'000 + 997 * seed, seed);
+      SCOPED_TRACE(name + std::string(" ") + std::to_string(seed));
+      const Encoding whole = tokenizer.encode(text, {.special_tokens = false});
+      const Encoding whole_places = tokenizer.encode(text, {.special_tokens = false, .offsets = Offsets::bytes});
+      for (const std::size_t count : {std::size_t{1}, std::size_t{7}, std::size_t{100}, std::size_t{700}}) {
+        // Without a bound the whole text would have to be read.
+        const EncodeOptions right{.max_tokens = count, .special_tokens = false, .max_bytes = 24'000};
+        const Encoding first = tokenizer.encode(text, right);
+        EXPECT_TRUE(std::ranges::equal(first.ids(), whole.ids().first(count)));
+        EncodeOptions left = right;
+        left.truncate_left = true;
+        EXPECT_TRUE(std::ranges::equal(tokenizer.encode(text, left).ids(), whole.ids().last(count)));
+        EncodeOptions places = right;
+        places.offsets = Offsets::bytes;
+        EXPECT_TRUE(
+            std::ranges::equal(tokenizer.encode(text, places).offsets(), whole_places.offsets().first(2 * count)));
+      }
+    }
+  }
+}
+
+TEST(Tokenizer, RefusesToReadMoreOfATextThanItMay) {
+  const Tokenizer tokenizer = Tokenizer::from_file(data("wordpiece.json"));
+  const auto refusal = [&](const std::string& text, const EncodeOptions& options) -> std::string {
+    try {
+      (void)tokenizer.encode(text, options);
+      return "taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+      return error.message();
+    }
+  };
+  const std::string words = mixed_text(100'000, 1);
+  EXPECT_EQ(refusal(words, {.max_tokens = 16, .max_bytes = 20'000}), "taken");
+  EXPECT_THAT(refusal(words, {.max_bytes = 20'000}), HasSubstr("bytes; accepted: at most 20000"));
+  EXPECT_THAT(refusal(std::string(100'000, 'a'), {.max_tokens = 16, .max_bytes = 20'000}),
+              HasSubstr("100000 bytes, and 20000 of them do not settle its 16 tokens"));
+  EXPECT_EQ(refusal(std::string(20'000, ' '), {.max_tokens = 16, .max_bytes = 20'000}), "taken");
+  EXPECT_THAT(refusal(std::string(20'001, ' '), {.max_tokens = 16, .max_bytes = 20'000}), HasSubstr("20001 bytes"));
+}
+
+TEST(Tokenizer, AFirstTextIsTokenizedOnceForManyPairs) {
+  for (const char* name : {"wordpiece.json", "bpe.json", "unigram.json"}) {
+    const Tokenizer tokenizer = Tokenizer::from_file(data(name));
+    for (const auto truncation :
+         {PairTruncation::longest_first, PairTruncation::first_only, PairTruncation::second_only}) {
+      for (const std::size_t first_bytes : {3U, 40U, 60'000U}) {
+        const EncodeOptions options{.max_tokens = 32, .truncation = truncation};
+        const std::string text = mixed_text(first_bytes, 3);
+        const EncodedText first = tokenizer.encode_first(text, options);
+        for (const std::size_t bytes : {3U, 50U, 5'000U}) {
+          SCOPED_TRACE(testing::Message() << name << " " << first_bytes << " " << bytes);
+          const std::string pair = mixed_text(bytes, 5);
+          std::optional<Encoding> expected;
+          try {
+            expected = tokenizer.encode(text, pair, options);
+          } catch (const Error& error) {
+            EXPECT_THROW((void)tokenizer.encode(first, pair, options), Error);
+            continue;
+          }
+          const Encoding met = tokenizer.encode(first, pair, options);
+          EXPECT_TRUE(std::ranges::equal(met.ids(), expected->ids()));
+          EXPECT_TRUE(std::ranges::equal(met.type_ids(), expected->type_ids()));
+          EXPECT_TRUE(std::ranges::equal(met.sequence_ids(), expected->sequence_ids()));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gpux::text

@@ -1,13 +1,15 @@
 //! The functions of gpux_text.h, where they are documented.
 
+mod cut;
+
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 use std::sync::Once;
 
 use tokenizers::{
-    truncate_encodings, Encoding, Model, OffsetType, PostProcessor, PreTokenizer, Tokenizer, TruncationDirection,
-    TruncationParams, TruncationStrategy,
+    truncate_encodings, Encoding, Model, OffsetReferential, OffsetType, PostProcessor, PreTokenizedString,
+    PreTokenizer, Tokenizer, TruncationDirection, TruncationParams, TruncationStrategy,
 };
 
 const SPECIAL_TOKENS: u32 = 1;
@@ -19,7 +21,13 @@ const CHARACTER_OFFSETS: u32 = 32;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-pub struct GpuxTokenizer(Tokenizer);
+pub struct GpuxTokenizer {
+    tokenizer: Tokenizer,
+    can_cut: bool,
+}
+
+/// A text's own tokens, neither cut nor with the special ones.
+pub struct GpuxEncodedText(Encoding);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -83,31 +91,110 @@ fn utf8<'a>(bytes: &'a [u8]) -> Outcome<&'a str> {
 }
 
 fn added_tokens(tokenizer: &GpuxTokenizer, is_pair: bool) -> usize {
-    tokenizer.0.get_post_processor().map_or(0, |processor| processor.added_tokens(is_pair))
+    tokenizer.tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(is_pair))
 }
 
-/// What Tokenizer::encode does for one sequence, with the truncation of this call: a tokenizer holds one for all.
-fn encode_alone(
-    tokenizer: &Tokenizer,
-    text: &str,
-    type_id: u32,
-    flags: u32,
-    truncation: Option<&TruncationParams>,
-) -> Outcome<Encoding> {
-    let offsets = match flags & (BYTE_OFFSETS | CHARACTER_OFFSETS) {
-        BYTE_OFFSETS => OffsetType::Byte,
-        CHARACTER_OFFSETS => OffsetType::Char,
-        _ => OffsetType::None,
-    };
+/// Tokens up to a limit, counted from one end.
+#[derive(Clone, Copy)]
+struct Early {
+    max_tokens: usize,
+    direction: TruncationDirection,
+}
+
+fn tokenized(tokenizer: &Tokenizer, text: &str, early: Option<Early>) -> Outcome<PreTokenizedString> {
     let mut pieces = tokenizer.get_added_vocabulary().extract_and_normalize(tokenizer.get_normalizer(), text);
     if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
         pre_tokenizer.pre_tokenize(&mut pieces)?;
     }
+    let early = early.map(|early| (early.max_tokens, early.direction));
+    tokenizer.get_model().tokenize_in_pretokenized(&mut pieces, early)?;
+    Ok(pieces)
+}
+
+fn count_tokens(pieces: &PreTokenizedString) -> usize {
+    pieces
+        .get_splits(OffsetReferential::Original, OffsetType::Byte)
+        .iter()
+        .map(|(_, _, tokens)| tokens.as_ref().map_or(0, Vec::len))
+        .sum()
+}
+
+/// What tokenized() gives for the whole text, of the first `bytes` of it; none where they do not decide that.
+fn tokenized_prefix(tokenizer: &Tokenizer, text: &str, bytes: usize, early: Early) -> Outcome<Option<PreTokenizedString>> {
+    let Some(end) = cut::last_boundary(text, bytes / 2, bytes) else { return Ok(None) };
+    let pieces = tokenized(tokenizer, &text[..end], Some(early))?;
+    Ok((count_tokens(&pieces) >= early.max_tokens).then_some(pieces))
+}
+
+/// The same of the last `bytes`. Offsets are those in the part that was read.
+fn tokenized_suffix(tokenizer: &Tokenizer, text: &str, bytes: usize, early: Early) -> Outcome<Option<PreTokenizedString>> {
+    let from = text.len() - bytes;
+    let Some(begin) = cut::first_boundary(text, from, from + bytes / 2) else { return Ok(None) };
+    // What is put before a text, or taken from its beginning, concerns its first word: none of its tokens may count.
+    let Some(second) = cut::first_boundary(text, begin + 1, text.len()) else { return Ok(None) };
+    let pieces = tokenized(tokenizer, &text[begin..], Some(early))?;
+    let reached = pieces.get_splits(OffsetReferential::Original, OffsetType::Byte).first().map_or(0, |first| first.1 .0);
+    Ok((count_tokens(&pieces) >= early.max_tokens && reached >= second - begin).then_some(pieces))
+}
+
+/// tokenized(), without reading more of a long text than its first or last tokens need. Exactly the same tokens.
+fn tokenized_within(
+    tokenizer: &GpuxTokenizer,
+    text: &str,
+    early: Option<Early>,
+    has_offsets: bool,
+    max_bytes: usize,
+) -> Outcome<PreTokenizedString> {
+    const FIRST_BYTES_PER_TOKEN: usize = 8;
+    const LEAST_BYTES: usize = 2048;
+    const GROWTH: usize = 4;
+    let is_left = early.is_some_and(|early| matches!(early.direction, TruncationDirection::Left));
+    if let Some(early) = early.filter(|_| tokenizer.can_cut && !(is_left && has_offsets)) {
+        let mut bytes = early.max_tokens.saturating_mul(FIRST_BYTES_PER_TOKEN).max(LEAST_BYTES);
+        while bytes < text.len() / 2 && (max_bytes == 0 || bytes <= max_bytes) {
+            let found = match is_left {
+                true => tokenized_suffix(&tokenizer.tokenizer, text, bytes, early)?,
+                false => tokenized_prefix(&tokenizer.tokenizer, text, bytes, early)?,
+            };
+            if let Some(pieces) = found {
+                return Ok(pieces);
+            }
+            bytes = bytes.saturating_mul(GROWTH);
+        }
+    }
+    if max_bytes != 0 && text.len() > max_bytes {
+        return Err(match early {
+            Some(early) => format!(
+                "the text has {} bytes, and {max_bytes} of them do not settle its {} tokens; accepted: at most \
+                 {max_bytes} bytes, or a longer text of words with spaces between them",
+                text.len(),
+                early.max_tokens
+            ),
+            None => format!("the text has {} bytes; accepted: at most {max_bytes}", text.len()),
+        }
+        .into());
+    }
+    tokenized(&tokenizer.tokenizer, text, early)
+}
+
+/// What Tokenizer::encode does for one sequence, with the truncation of this call: a tokenizer holds one for all.
+fn encode_alone(
+    tokenizer: &GpuxTokenizer,
+    text: &str,
+    type_id: u32,
+    flags: u32,
+    truncation: Option<&TruncationParams>,
+    max_bytes: usize,
+) -> Outcome<Encoding> {
+    let (offsets, has_offsets) = match flags & (BYTE_OFFSETS | CHARACTER_OFFSETS) {
+        BYTE_OFFSETS => (OffsetType::Byte, true),
+        CHARACTER_OFFSETS => (OffsetType::Char, true),
+        _ => (OffsetType::None, false),
+    };
     let early = truncation
         .filter(|params| params.strategy != TruncationStrategy::OnlySecond || type_id != 0)
-        .map(|params| (params.max_length, params.direction));
-    tokenizer.get_model().tokenize_in_pretokenized(&mut pieces, early)?;
-    pieces.into_encoding(None, type_id, offsets)
+        .map(|params| Early { max_tokens: params.max_length, direction: params.direction });
+    tokenized_within(tokenizer, text, early, has_offsets, max_bytes)?.into_encoding(None, type_id, offsets)
 }
 
 fn merge(tokenizer: &Tokenizer, first: Encoding, second: Option<Encoding>, special: bool) -> Outcome<Encoding> {
@@ -129,33 +216,72 @@ fn truncation_of(flags: u32, max_tokens: usize) -> Option<TruncationParams> {
     (max_tokens != 0).then_some(TruncationParams { direction, max_length: max_tokens, strategy, stride: 0 })
 }
 
-fn encode(
+/// How the texts of a call are cut before the special tokens are counted.
+fn first_truncation(flags: u32, max_tokens: usize, is_pair: bool) -> Option<TruncationParams> {
+    // Of one text alone nothing can give way but itself.
+    let flags = if is_pair { flags } else { flags & !(TRUNCATE_FIRST_ONLY | TRUNCATE_SECOND_ONLY) };
+    truncation_of(flags, max_tokens)
+}
+
+/// Cuts what was encoded and adds the special tokens.
+fn finish(
     tokenizer: &GpuxTokenizer,
-    text: &str,
-    pair: Option<&str>,
+    mut first: Encoding,
+    mut second: Option<Encoding>,
     flags: u32,
-    max_tokens: usize,
+    truncation: Option<TruncationParams>,
 ) -> Outcome<Encoding> {
     let special = flags & SPECIAL_TOKENS != 0;
-    // Of one text alone nothing can give way but itself.
-    let pair_flags = if pair.is_none() { flags & !(TRUNCATE_FIRST_ONLY | TRUNCATE_SECOND_ONLY) } else { flags };
-    let mut truncation = truncation_of(pair_flags, max_tokens);
-    let mut first = encode_alone(&tokenizer.0, text, 0, flags, truncation.as_ref())?;
-    let mut second =
-        pair.map(|text| encode_alone(&tokenizer.0, text, 1, flags, truncation.as_ref())).transpose()?;
-    if let Some(params) = &mut truncation {
-        let added = if special { added_tokens(tokenizer, pair.is_some()) } else { 0 };
+    if let Some(mut params) = truncation {
+        let max_tokens = params.max_length;
+        let added = if special { added_tokens(tokenizer, second.is_some()) } else { 0 };
         params.max_length = max_tokens
             .checked_sub(added)
             .ok_or_else(|| format!("{max_tokens} tokens have no room for the {added} special ones"))?;
-        (first, second) = truncate_encodings(first, second, params)?;
+        (first, second) = truncate_encodings(first, second, &params)?;
         // What was cut off is of no use here.
         first.take_overflowing();
         if let Some(second) = &mut second {
             second.take_overflowing();
         }
     }
-    merge(&tokenizer.0, first, second, special)
+    merge(&tokenizer.tokenizer, first, second, special)
+}
+
+fn encode(
+    tokenizer: &GpuxTokenizer,
+    text: &str,
+    pair: Option<&str>,
+    flags: u32,
+    max_tokens: usize,
+    max_bytes: usize,
+) -> Outcome<Encoding> {
+    let truncation = first_truncation(flags, max_tokens, pair.is_some());
+    let first = encode_alone(tokenizer, text, 0, flags, truncation.as_ref(), max_bytes)?;
+    let second = pair
+        .map(|text| encode_alone(tokenizer, text, 1, flags, truncation.as_ref(), max_bytes))
+        .transpose()?;
+    finish(tokenizer, first, second, flags, truncation)
+}
+
+/// Gives the encoding to the caller of gpux_tokenizer_encode().
+fn own_encoding(result: Encoding, flags: u32, out: &mut GpuxEncoding) {
+    let has_offsets = flags & (BYTE_OFFSETS | CHARACTER_OFFSETS) != 0;
+    let offsets = match has_offsets {
+        true => result.get_offsets().iter().flat_map(|(begin, end)| [*begin, *end]).collect(),
+        false => Vec::new(),
+    };
+    let sequence_ids = sequence_ids(&result);
+    let owner = Box::new(EncodingOwner { encoding: result, sequence_ids, offsets });
+    *out = GpuxEncoding {
+        count: owner.encoding.len(),
+        ids: owner.encoding.get_ids().as_ptr(),
+        type_ids: owner.encoding.get_type_ids().as_ptr(),
+        special: owner.encoding.get_special_tokens_mask().as_ptr(),
+        sequence_ids: owner.sequence_ids.as_ptr(),
+        offsets: if has_offsets { owner.offsets.as_ptr() } else { ptr::null() },
+        owner: Box::into_raw(owner).cast(),
+    };
 }
 
 fn sequence_ids(encoding: &Encoding) -> Vec<u32> {
@@ -183,8 +309,9 @@ pub unsafe extern "C" fn gpux_tokenizer_open(
 ) -> *mut c_char {
     guarded(|| {
         *tokenizer = ptr::null_mut();
-        let opened = Tokenizer::from_bytes(bytes(GpuxText { data: json, size }))?;
-        *tokenizer = Box::into_raw(Box::new(GpuxTokenizer(opened)));
+        let json = bytes(GpuxText { data: json, size });
+        let opened = GpuxTokenizer { tokenizer: Tokenizer::from_bytes(json)?, can_cut: cut::can_cut(json) };
+        *tokenizer = Box::into_raw(Box::new(opened));
         Ok(())
     })
 }
@@ -207,30 +334,68 @@ pub unsafe extern "C" fn gpux_tokenizer_encode(
     pair: *const GpuxText,
     flags: u32,
     max_tokens: usize,
+    max_bytes: usize,
     encoding: *mut GpuxEncoding,
 ) -> *mut c_char {
     guarded(|| {
         let text = utf8(bytes(text))?;
         let pair = pair.as_ref().map(|pair| utf8(bytes(*pair))).transpose()?;
-        let result = encode(&*tokenizer, text, pair, flags, max_tokens)?;
-        let has_offsets = flags & (BYTE_OFFSETS | CHARACTER_OFFSETS) != 0;
-        let offsets = match has_offsets {
-            true => result.get_offsets().iter().flat_map(|(begin, end)| [*begin, *end]).collect(),
-            false => Vec::new(),
-        };
-        let sequence_ids = sequence_ids(&result);
-        let owner = Box::new(EncodingOwner { encoding: result, sequence_ids, offsets });
-        *encoding = GpuxEncoding {
-            count: owner.encoding.len(),
-            ids: owner.encoding.get_ids().as_ptr(),
-            type_ids: owner.encoding.get_type_ids().as_ptr(),
-            special: owner.encoding.get_special_tokens_mask().as_ptr(),
-            sequence_ids: owner.sequence_ids.as_ptr(),
-            offsets: if has_offsets { owner.offsets.as_ptr() } else { ptr::null() },
-            owner: Box::into_raw(owner).cast(),
-        };
+        let result = encode(&*tokenizer, text, pair, flags, max_tokens, max_bytes)?;
+        own_encoding(result, flags, &mut *encoding);
         Ok(())
     })
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_tokenizer_encode_first(
+    tokenizer: *const GpuxTokenizer,
+    text: GpuxText,
+    flags: u32,
+    max_tokens: usize,
+    max_bytes: usize,
+    first: *mut *mut GpuxEncodedText,
+) -> *mut c_char {
+    guarded(|| {
+        *first = ptr::null_mut();
+        let text = utf8(bytes(text))?;
+        let truncation = first_truncation(flags, max_tokens, true);
+        let encoding = encode_alone(&*tokenizer, text, 0, flags, truncation.as_ref(), max_bytes)?;
+        *first = Box::into_raw(Box::new(GpuxEncodedText(encoding)));
+        Ok(())
+    })
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_tokenizer_encode_second(
+    tokenizer: *const GpuxTokenizer,
+    first: *const GpuxEncodedText,
+    pair: GpuxText,
+    flags: u32,
+    max_tokens: usize,
+    max_bytes: usize,
+    encoding: *mut GpuxEncoding,
+) -> *mut c_char {
+    guarded(|| {
+        let pair = utf8(bytes(pair))?;
+        let truncation = first_truncation(flags, max_tokens, true);
+        let second = encode_alone(&*tokenizer, pair, 1, flags, truncation.as_ref(), max_bytes)?;
+        let result = finish(&*tokenizer, (*first).0.clone(), Some(second), flags, truncation)?;
+        own_encoding(result, flags, &mut *encoding);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_encoded_text_free(first: *mut GpuxEncodedText) {
+    if !first.is_null() {
+        drop(Box::from_raw(first));
+    }
 }
 
 /// # Safety
@@ -257,7 +422,7 @@ pub unsafe extern "C" fn gpux_tokenizer_decode(
 ) -> *mut c_char {
     guarded(|| {
         let ids = if count == 0 { &[] } else { std::slice::from_raw_parts(ids, count) };
-        let tokenizer = &(*tokenizer).0;
+        let tokenizer = &(*tokenizer).tokenizer;
         if let Some(index) = ids.iter().position(|id| tokenizer.id_to_token(*id).is_none()) {
             return Err(format!(
                 "token id {} at index {index} is not in the vocabulary; accepted: ids of its {} tokens",
@@ -281,7 +446,7 @@ pub unsafe extern "C" fn gpux_tokenizer_token(
 ) -> *mut c_char {
     guarded(|| {
         *text = GpuxOwnedText { data: ptr::null(), size: 0, owner: ptr::null_mut() };
-        if let Some(token) = (*tokenizer).0.id_to_token(id) {
+        if let Some(token) = (*tokenizer).tokenizer.id_to_token(id) {
             own_text(token, &mut *text);
         }
         Ok(())
@@ -306,7 +471,7 @@ pub unsafe extern "C" fn gpux_text_free(text: *mut GpuxOwnedText) {
 pub unsafe extern "C" fn gpux_tokenizer_id(tokenizer: *const GpuxTokenizer, token: GpuxText) -> i64 {
     catch_unwind(AssertUnwindSafe(|| {
         let token = utf8(bytes(token)).ok()?;
-        (*tokenizer).0.token_to_id(token).map(i64::from)
+        (*tokenizer).tokenizer.token_to_id(token).map(i64::from)
     }))
     .ok()
     .flatten()
@@ -317,7 +482,7 @@ pub unsafe extern "C" fn gpux_tokenizer_id(tokenizer: *const GpuxTokenizer, toke
 /// As gpux_text.h says.
 #[no_mangle]
 pub unsafe extern "C" fn gpux_tokenizer_vocabulary_size(tokenizer: *const GpuxTokenizer) -> usize {
-    catch_unwind(AssertUnwindSafe(|| (*tokenizer).0.get_vocab_size(true))).unwrap_or(0)
+    catch_unwind(AssertUnwindSafe(|| (*tokenizer).tokenizer.get_vocab_size(true))).unwrap_or(0)
 }
 
 /// # Safety
