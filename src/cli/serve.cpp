@@ -241,6 +241,7 @@ bool end_serving(Serving& serving, const Context& context, Clock::time_point dra
   });
   (void)serving.http->drain(drain_deadline);
   other.join();
+  serving.service->stop_work();
   const http::Counters ended = serving.http->counters();
   tell(context, fmt::format("answered {} of {}", ended.answered, counted(ended.handled, "request")));
   // Those that are cut off are told so.

@@ -121,8 +121,22 @@ const std::string& SentenceEncoder::prompt_of(const EmbedOptions& options) const
 }
 
 text::Encoding SentenceEncoder::encode(std::string_view text, const EmbedOptions& options) const {
-  return tokenizer_.encode(text, {.max_tokens = options.max_tokens != 0 ? options.max_tokens : model_.max_tokens,
-                                  .truncate_left = options.truncate_left.value_or(model_.truncate_left)});
+  const std::size_t limit = options.max_tokens != 0 ? options.max_tokens : model_.max_tokens;
+  text::EncodeOptions encode{.max_tokens = limit,
+                             .truncate_left = options.truncate_left.value_or(model_.truncate_left),
+                             .max_bytes = options.max_text_bytes};
+  if (options.truncate || limit == 0) return tokenizer_.encode(text, encode);
+  // One token more than there may be tells that there are too many, without reading on.
+  ++encode.max_tokens;
+  text::Encoding encoding = tokenizer_.encode(text, encode);
+  if (encoding.size() <= limit) return encoding;
+  constexpr std::size_t counted_bytes = 16 << 10;
+  if (text.size() > counted_bytes) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("the text has more than {0} tokens; accepted: at most {0}", limit));
+  }
+  throw Error(ErrorCode::invalid_input,
+              fmt::format("the text has {} tokens; accepted: at most {}", tokenizer_.encode(text).size(), limit));
 }
 
 std::vector<std::uint8_t> SentenceEncoder::pooling_mask(const text::Encoding& encoding,
@@ -167,14 +181,20 @@ std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedT
   return vector;
 }
 
-std::size_t SentenceEncoder::count_tokens(std::string_view text, const EmbedOptions& options) const {
-  return tokenizer_.encode(prompt_of(options) + std::string(text)).size();
+std::size_t SentenceEncoder::max_tokens_of(std::size_t text_bytes, const EmbedOptions& options) const {
+  // More only where a normalizer takes characters apart.
+  const std::size_t of_text = text_bytes + prompt_of(options).size() + tokenizer_.added_tokens(false) + 1;
+  const std::size_t limit = options.max_tokens != 0 ? options.max_tokens : model_.max_tokens;
+  return limit == 0 ? of_text : std::min(of_text, limit);
 }
 
 PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions& options) const {
   // Here, so that offsets count from the text and not from the prompt before it.
   require_utf8(text);
-  const text::Encoding encoding = encode(prompt_of(options) + std::string(text), options);
+  const std::string& prompt = prompt_of(options);
+  std::string whole;
+  if (!prompt.empty()) whole = prompt + std::string(text);
+  const text::Encoding encoding = encode(prompt.empty() ? text : std::string_view(whole), options);
   if (encoding.size() == 0) {
     throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
   }

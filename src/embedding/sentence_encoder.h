@@ -25,6 +25,8 @@ struct EmbedOptions {
   std::optional<bool> normalize;                     ///< to length 1, after the cut; empty: what is cut, else as the
                                                      ///< model says
   std::optional<std::chrono::milliseconds> timeout;  ///< of a run; empty: as long as it takes
+  bool truncate = true;                              ///< false: a text that is too long is an error
+  std::size_t max_text_bytes = 0;                    ///< of a text that may have to be tokenized; 0: no limit
 };
 
 /// What texts may share a run of the model.
@@ -81,11 +83,12 @@ class SentenceEncoder {
   /// its graph makes vectors of length 1, other ones are requested, and it has no vectors of tokens to pool instead.
   void check(const EmbedOptions& options) const;
 
-  /// `text` is UTF-8. The options are taken as check() accepts them. Error invalid_input where there is no token.
+  /// `text` is UTF-8. The options are taken as check() accepts them. Error invalid_input where there is no token, the
+  /// text is too long and not to be cut, or more of it than max_text_bytes would have to be tokenized.
   [[nodiscard]] PreparedText prepare(std::string_view text, const EmbedOptions& options) const;
 
-  /// Tokens of the text with the special ones, before any cut. Error invalid_input.
-  [[nodiscard]] std::size_t count_tokens(std::string_view text, const EmbedOptions& options) const;
+  /// About the most tokens that prepare() makes of a text of so many bytes: one of each, within the limit.
+  [[nodiscard]] std::size_t max_tokens_of(std::size_t text_bytes, const EmbedOptions& options) const;
 
   /// `output` is what output(options) came to, of [1, width] or [1, length, width]. Error invalid_model where it is
   /// not, or has NaN or infinite numbers.

@@ -1,6 +1,7 @@
 #include "image/read_picture.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "image/decode.h"
+#include "image/header_size.h"
 #include "image/prepare.h"
 
 namespace gpux::image {
@@ -75,6 +77,25 @@ std::vector<std::byte> data_of_url(std::string_view value, const Sources& source
   return std::move(*data);
 }
 
+// What the header says of the picture in the value, in whatever form it is.
+std::optional<Size> claimed_size(std::string_view value) {
+  // JPEG files may have their size behind what cameras write.
+  constexpr std::array<std::size_t, 2> header_bytes{1 << 10, 256 << 10};
+  if (value.starts_with(url_scheme)) value.remove_prefix(std::min(value.find(','), value.size() - 1) + 1);
+  if (format_of(bytes_of(value))) return size_in_header(bytes_of(value));
+  for (const std::size_t limit : header_bytes) {
+    std::string beginning;
+    for (std::size_t i = 0; i < value.size() && beginning.size() < limit; ++i) {
+      if (!is_break(value[i])) beginning += value[i];
+    }
+    beginning.resize(beginning.size() / 4 * 4);
+    const auto file = from_base64(beginning);
+    if (!file) return std::nullopt;
+    if (const auto size = size_in_header(*file)) return size;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Tensor read_picture(std::string_view value, const Recipe& recipe, const Sources& sources) {
@@ -100,6 +121,22 @@ Tensor read_picture(std::string_view value, const Recipe& recipe, const Sources&
     return prepared(file.bytes(), recipe);
   }
   refuse(fmt::format("{} is none", in_short(value)), sources);
+}
+
+std::uint64_t work_of_picture(std::string_view value, const Recipe& recipe) noexcept {
+  constexpr std::uint64_t bytes_per_unknown = 64;
+  try {
+    const std::optional<Size> size = claimed_size(value);
+    if (!size) return value.size() * bytes_per_unknown;
+    const auto pixels = static_cast<std::uint64_t>(size->height) * static_cast<std::uint64_t>(size->width);
+    if (size->height > limit_side || size->width > limit_side || pixels > recipe.max_pixels) return 0;  // refused by it
+    const Size made = prepared_size(*size, recipe);
+    const auto elements = static_cast<std::uint64_t>(made.height) * static_cast<std::uint64_t>(made.width);
+    // The pixels, once more where they are turned or resized; floats and what the value was packed in.
+    return (pixels * 2 + elements * (1 + sizeof(float))) * channels_of(recipe.color) + 2 * value.size();
+  } catch (const std::exception&) {
+    return value.size() * bytes_per_unknown;
+  }
 }
 
 }  // namespace gpux::image

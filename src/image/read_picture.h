@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "gpux/tensor.h"
@@ -20,5 +21,10 @@ struct Sources {
 /// Errors: invalid_input where the value has none of the forms that are allowed, or is no picture that decode() takes;
 /// for a path also not_found, permission and storage; those of prepare().
 [[nodiscard]] Tensor read_picture(std::string_view value, const Recipe& recipe, const Sources& sources = {});
+
+/// Memory that read_picture() would hold at a time, as a measure of its work too: from the size of the value and the
+/// pixels that the file's header claims. Reads no more of the value than the header; 0 for what is no picture. A path
+/// counts as its file does.
+[[nodiscard]] std::uint64_t work_of_picture(std::string_view value, const Recipe& recipe) noexcept;
 
 }  // namespace gpux::image

@@ -43,14 +43,14 @@ bool is_float(const ValueType& type) {
 }
 
 // One text, or as many as there are rows: of [], [rows] or [rows, 1].
-std::span<const std::string> texts_of(const Value& value, const std::string& name) {
+Tensor texts_of(const Value& value, const std::string& name) {
   const Tensor* tensor = value.tensor();
   const bool fits = tensor != nullptr && tensor->type() == ElementType::string &&
                     (tensor->shape().size() < 2 || (tensor->shape().size() == 2 && tensor->shape().back() == 1));
   if (!fits) {
     throw Error(ErrorCode::invalid_input, fmt::format("'{}' is not a text, nor a list of texts", name));
   }
-  return tensor->strings();
+  return tensor->reshaped({static_cast<std::int64_t>(tensor->strings().size())});
 }
 
 Tensor strings_of(std::vector<std::string> texts) {
@@ -245,7 +245,12 @@ bool Pipeline::takes_text(const NamedValues& given) const noexcept {
   return std::none_of(given.begin(), given.end(), [&](const NamedValue& value) { return inputs_.has(value.first); });
 }
 
-Prepared Pipeline::prepare(const NamedValues& given, const PrepareOptions& options) const {
+const std::string* TextRows::pair(std::size_t row) const {
+  const bool counts = !pairs.shape().empty() && (options.has_second.empty() || options.has_second.at(row));
+  return counts ? &pairs.strings()[row] : nullptr;
+}
+
+TextRows Pipeline::rows(const NamedValues& given, const PrepareOptions& options) const {
   const Value* first = find(given, first_);
   const Value* second = second_.empty() ? nullptr : find(given, second_);
   if (first == nullptr || (second == nullptr && needs_second_)) {
@@ -256,45 +261,70 @@ Prepared Pipeline::prepare(const NamedValues& given, const PrepareOptions& optio
     throw Error(ErrorCode::invalid_input, fmt::format("'{}' is missing; accepted instead of texts: {}",
                                                       first == nullptr ? first_ : second_, gpux::join(own)));
   }
-  NamedValues others;
+  TextRows rows;
+  rows.options = options;
   for (const auto& [name, value] : given) {
     if (inputs_.has(name)) {
       throw Error(ErrorCode::invalid_input,
                   fmt::format("both '{}' and '{}' are given: the second is made of the first", first_, name));
     }
-    if (name != first_ && name != second_) others.emplace_back(name, value);
+    if (name != first_ && name != second_) rows.others.emplace_back(name, value);
   }
-  const std::span<const std::string> texts = texts_of(*first, first_);
-  const std::span<const std::string> pairs =
-      second == nullptr ? std::span<const std::string>() : texts_of(*second, second_);
-  if (texts.empty()) throw Error(ErrorCode::invalid_input, fmt::format("'{}' holds no text", first_));
+  rows.texts = texts_of(*first, first_);
+  const auto texts = static_cast<std::size_t>(rows.texts.shape().front());
+  if (second != nullptr) rows.pairs = texts_of(*second, second_);
+  const std::size_t pairs = second == nullptr ? 0 : static_cast<std::size_t>(rows.pairs.shape().front());
+  if (texts == 0) throw Error(ErrorCode::invalid_input, fmt::format("'{}' holds no text", first_));
   // One query is asked of many texts.
-  const bool is_shared = settings_.task == Task::text_ranking && texts.size() == 1;
-  if (second != nullptr && pairs.size() != texts.size() && !is_shared) {
+  rows.one_for_all = settings_.task == Task::text_ranking && texts == 1;
+  if (second != nullptr && pairs != texts && !rows.one_for_all) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("'{}' has {}, and '{}' {}", first_, counted(texts.size(), "text"), second_, pairs.size()));
+                fmt::format("'{}' has {}, and '{}' {}", first_, counted(texts, "text"), second_, pairs));
   }
-  Prepared prepared;
-  prepared.rows = second == nullptr ? texts.size() : pairs.size();
-  if (prepared.rows == 0) throw Error(ErrorCode::invalid_input, fmt::format("'{}' holds no text", second_));
-  if (!others.empty() && prepared.rows > 1) {
+  rows.count = second == nullptr ? texts : pairs;
+  if (rows.count == 0) throw Error(ErrorCode::invalid_input, fmt::format("'{}' holds no text", second_));
+  if (!rows.others.empty() && rows.count > 1) {
     throw Error(ErrorCode::invalid_input,
                 fmt::format("'{}' is given along with {} texts: give each text in an object of its own",
-                            others.front().first, prepared.rows));
+                            rows.others.front().first, rows.count));
   }
-  const auto second_of = [&](std::size_t row) -> const std::string* {
-    const bool counts = second != nullptr && (options.has_second.empty() || options.has_second.at(row));
-    return counts ? &pairs[row] : nullptr;
-  };
-  for (std::size_t row = 0; row < prepared.rows; ++row) {
-    const std::string& text = texts[is_shared ? 0 : row];
+  if (rows.one_for_all && rows.count > 1) {
+    rows.first = tokenizer_.encode_first(rows.text(0), encode_options(options));
+  }
+  return rows;
+}
+
+std::vector<Part> Pipeline::prepare_row(const TextRows& rows, std::size_t row) const {
+  std::vector<Part> parts;
+  if (settings_.task == Task::question_answering) {
+    parts = prepare_windows(rows, row);
+  } else {
+    const text::Encoding encoding = encode_row(rows, row);
+    parts.push_back(part_of(encoding.ids(), encoding.type_ids(), row));
+    if (settings_.task == Task::token_classification) parts.back().places = places_in(encoding, rows.text(row), 0);
+  }
+  for (Part& part : parts) part.inputs.insert(part.inputs.end(), rows.others.begin(), rows.others.end());
+  return parts;
+}
+
+std::string Pipeline::answer_text(const TextRows& rows, std::size_t row) const {
+  if (settings_.task == Task::question_answering) return *rows.pair(row);
+  if (settings_.task == Task::token_classification) return rows.text(row);
+  return {};
+}
+
+Prepared Pipeline::prepare(const NamedValues& given, const PrepareOptions& options) const {
+  const TextRows all = rows(given, options);
+  Prepared prepared;
+  prepared.rows = all.count;
+  for (std::size_t row = 0; row < all.count; ++row) {
     try {
-      prepare_row(text, second_of(row), row, options, prepared);
+      for (Part& part : prepare_row(all, row)) prepared.parts.push_back(std::move(part));
+      prepared.texts.push_back(answer_text(all, row));
     } catch (const Error& error) {
-      throw prepared.rows == 1 ? error : error.within(fmt::format("text {}", row));
+      throw all.count == 1 ? error : error.within(fmt::format("text {}", row));
     }
   }
-  for (Part& part : prepared.parts) part.inputs.insert(part.inputs.end(), others.begin(), others.end());
   return prepared;
 }
 
@@ -310,36 +340,48 @@ Part Pipeline::part_of(std::span<const std::uint32_t> ids, std::span<const std::
       .places = {}};
 }
 
-void Pipeline::prepare_row(std::string_view text, const std::string* pair, std::size_t row,
-                           const PrepareOptions& options, Prepared& prepared) const {
-  if (settings_.task == Task::question_answering) {
-    prepare_windows(text, *pair, row, prepared);
-    return;
-  }
+text::EncodeOptions Pipeline::encode_options(const PrepareOptions& options) const {
   const bool has_places = settings_.task == Task::token_classification;
   text::EncodeOptions encode{.max_tokens = settings_.max_tokens,
                              .truncate_left = options.truncate_left.value_or(settings_.truncate_left),
                              .truncation = settings_.pair_truncation,
-                             .offsets = has_places ? text::Offsets::bytes : text::Offsets::none};
-  if (!options.truncate && settings_.max_tokens != 0) encode.max_tokens = 0;
-  const text::Encoding encoding =
-      pair == nullptr ? tokenizer_.encode(text, encode) : tokenizer_.encode(text, *pair, encode);
-  if (!options.truncate && settings_.max_tokens != 0 && encoding.size() > settings_.max_tokens) {
+                             .offsets = has_places ? text::Offsets::bytes : text::Offsets::none,
+                             .max_bytes = options.max_text_bytes};
+  // One token more than there may be tells that there are too many, without reading on.
+  if (!options.truncate && settings_.max_tokens != 0) ++encode.max_tokens;
+  return encode;
+}
+
+text::Encoding Pipeline::encode_row(const TextRows& rows, std::size_t row) const {
+  const text::EncodeOptions options = encode_options(rows.options);
+  const std::string& text = rows.text(row);
+  const std::string* pair = rows.pair(row);
+  const auto encode = [&](const text::EncodeOptions& how) {
+    if (pair == nullptr) return tokenizer_.encode(text, how);
+    return tokenizer_.encode(text, *pair, how);
+  };
+  text::Encoding encoding =
+      rows.first && pair != nullptr ? tokenizer_.encode(*rows.first, *pair, options) : encode(options);
+  if (rows.options.truncate || settings_.max_tokens == 0 || encoding.size() <= settings_.max_tokens) return encoding;
+  // Counted exactly where that costs little.
+  constexpr std::size_t counted_bytes = 16 << 10;
+  if (text.size() + (pair == nullptr ? 0 : pair->size()) > counted_bytes) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("the text has {} tokens; accepted: at most {}", encoding.size(), settings_.max_tokens));
+                fmt::format("the text has more than {0} tokens; accepted: at most {0}", settings_.max_tokens));
   }
-  Part part = part_of(encoding.ids(), encoding.type_ids(), row);
-  if (has_places) {
-    part.places = places_in(encoding, text, 0);
-    prepared.texts.emplace_back(text);
-  }
-  prepared.parts.push_back(std::move(part));
+  text::EncodeOptions whole = options;
+  whole.max_tokens = 0;
+  throw Error(ErrorCode::invalid_input,
+              fmt::format("the text has {} tokens; accepted: at most {}", encode(whole).size(), settings_.max_tokens));
 }
 
 // A context that is too long is asked in overlapping windows, each with the question before it.
-void Pipeline::prepare_windows(std::string_view question, std::string_view context, std::size_t row,
-                               Prepared& prepared) const {
-  const text::Encoding whole = tokenizer_.encode(question, context, {.offsets = text::Offsets::bytes});
+std::vector<Part> Pipeline::prepare_windows(const TextRows& rows, std::size_t row) const {
+  const std::string& question = rows.text(row);
+  const std::string& context = *rows.pair(row);
+  std::vector<Part> parts;
+  const text::Encoding whole =
+      tokenizer_.encode(question, context, {.offsets = text::Offsets::bytes, .max_bytes = rows.options.max_text_bytes});
   const std::vector<TokenPlace> places = places_in(whole, context, 1);
   const auto is_context = [&](std::size_t i) {
     return whole.sequence_ids()[i] == 1 && whole.special_tokens_mask()[i] == 0;
@@ -359,7 +401,6 @@ void Pipeline::prepare_windows(std::string_view question, std::string_view conte
   const std::size_t room = limit - around;
   const std::size_t overlap = std::min(window_overlap, limit / 2);
   const std::size_t step = room - (overlap < room ? overlap : room / 2);
-  prepared.texts.emplace_back(context);
   // Before the window, the window, and behind the whole context.
   const auto window_of = [&](const auto& all, std::size_t begin, std::size_t stop) {
     std::vector<typename std::remove_cvref_t<decltype(all)>::value_type> window(all.begin(), all.begin() + first);
@@ -371,8 +412,8 @@ void Pipeline::prepare_windows(std::string_view question, std::string_view conte
     const std::size_t stop = std::min(begin + room, end);
     Part part = part_of(window_of(whole.ids(), begin, stop), window_of(whole.type_ids(), begin, stop), row);
     part.places = window_of(places, begin, stop);
-    prepared.parts.push_back(std::move(part));
-    if (stop == end) return;
+    parts.push_back(std::move(part));
+    if (stop == end) return parts;
   }
 }
 

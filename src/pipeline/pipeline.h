@@ -40,6 +40,23 @@ struct PrepareOptions {
   std::optional<bool> truncate_left;  ///< empty: as the settings say
   /// Of each row, whether its second text counts; the others' are left out. Empty: all do.
   std::vector<bool> has_second = {};
+  /// Error invalid_input where more bytes of a text would have to be tokenized; 0: no limit.
+  std::size_t max_text_bytes = 0;
+};
+
+/// What was given, checked and not yet prepared: a row for each text or pair. Shares the memory of what was given.
+struct TextRows {
+  Tensor texts, pairs;                     ///< strings; `pairs` empty where none are given
+  std::size_t count = 0;                   ///< rows
+  bool one_for_all = false;                ///< the only element of `texts` is asked of each of `pairs`
+  std::optional<text::EncodedText> first;  ///< its tokens
+  NamedValues others;                      ///< given along with the texts
+  PrepareOptions options;
+
+  [[nodiscard]] const std::string& text(std::size_t row) const { return texts.strings()[one_for_all ? 0 : row]; }
+
+  /// Null where the row has none.
+  [[nodiscard]] const std::string* pair(std::size_t row) const;
 };
 
 /// A model that is given texts, and answers as its task has it. Each text, or pair, has a run of its own: its answer
@@ -72,7 +89,16 @@ class Pipeline {
   /// Whether there is a text among the values, or none of the model's own inputs: prepare() names the text then.
   [[nodiscard]] bool takes_text(const NamedValues& given) const noexcept;
 
-  /// Error invalid_input.
+  /// The rows of what was given. One text for many is tokenized here, once. Error invalid_input.
+  [[nodiscard]] TextRows rows(const NamedValues& given, const PrepareOptions& options = {}) const;
+
+  /// What a row needs: one run, or several for a long context. Errors invalid_input, which name no row.
+  [[nodiscard]] std::vector<Part> prepare_row(const TextRows& rows, std::size_t row) const;
+
+  /// The row's text, in which places lie; empty where the task does not ask for it.
+  [[nodiscard]] std::string answer_text(const TextRows& rows, std::size_t row) const;
+
+  /// All rows. Error invalid_input.
   [[nodiscard]] Prepared prepare(const NamedValues& given, const PrepareOptions& options = {}) const;
 
   /// The outputs of the model that each part has to be run for, to get these of signature() (empty: all).
@@ -90,9 +116,9 @@ class Pipeline {
  private:
   void find_outputs(const Signature& model);
   [[nodiscard]] const SignatureEntry* model_output(std::string_view name) const noexcept;
-  void prepare_row(std::string_view text, const std::string* pair, std::size_t row, const PrepareOptions& options,
-                   Prepared& prepared) const;
-  void prepare_windows(std::string_view question, std::string_view context, std::size_t row, Prepared& prepared) const;
+  [[nodiscard]] text::EncodeOptions encode_options(const PrepareOptions& options) const;
+  [[nodiscard]] text::Encoding encode_row(const TextRows& rows, std::size_t row) const;
+  [[nodiscard]] std::vector<Part> prepare_windows(const TextRows& rows, std::size_t row) const;
   [[nodiscard]] Part part_of(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
                              std::size_t row) const;
   [[nodiscard]] std::vector<TokenPlace> places_in(const text::Encoding& encoding, std::string_view text,

@@ -19,11 +19,12 @@ std::vector<std::string> names_of(const Signature& signature) {
   return names;
 }
 
-NamedValues read_object(std::string_view text, const Signature& signature, const PictureInput* picture) {
+NamedValues read_object(std::string_view text, const Signature& signature, const PictureInput* picture,
+                        Pictures pictures = Pictures::read) {
   NamedValues item;
   for (const JsonInput& member : split_object(text)) {
     const SignatureEntry& entry = input_entry(signature, member.name);
-    item.emplace_back(entry.name, read_json_input(member.raw, entry, picture));
+    item.emplace_back(entry.name, read_json_input(member.raw, entry, picture, pictures));
   }
   return item;
 }
@@ -109,7 +110,8 @@ const SignatureEntry& only_input(const Signature& signature, const std::string& 
   return *only;
 }
 
-Value read_json_input(std::string_view text, const SignatureEntry& entry, const PictureInput* picture) {
+Value read_json_input(std::string_view text, const SignatureEntry& entry, const PictureInput* picture,
+                      Pictures pictures) {
   constexpr std::string_view space = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(space);
   const bool is_text = begin != std::string_view::npos && text[begin] == '"';
@@ -126,7 +128,9 @@ Value read_json_input(std::string_view text, const SignatureEntry& entry, const 
   };
   if (picture != nullptr && picture->name == entry.name && (is_text || is_list)) {
     try {
-      return read_pictures(*picture, read_texts(texts).tensor()->strings());
+      Value given = read_texts(texts);
+      if (pictures == Pictures::as_given) return given;
+      return read_pictures(*picture, given.tensor()->strings());
     } catch (const Error& error) {
       throw error.within(fmt::format("input '{}'", entry.name));
     }
@@ -151,30 +155,52 @@ Items read_json_lines(std::string_view text, const Signature& signature, const P
   return inputs;
 }
 
-Items read_json_items(std::string_view text, const Signature& signature, const PictureInput* picture) {
-  Items inputs;
+UnreadItems split_json_items(std::string_view text) {
+  UnreadItems unread;
   if (is_object(text)) {
-    if (split_lines(text).size() > 1) return read_json_lines(text, signature, picture);
-    inputs.items.push_back(read_object(text, signature, picture));
-    return inputs;
+    unread.items = split_lines(text);
+    unread.is_list = unread.items.size() > 1;
+    // What is wrong in an object alone is told by the place in the whole text.
+    if (!unread.is_list) unread.items = {text};
+    return unread;
   }
   if (is_array(text)) {
-    const std::vector<std::string_view> elements = split_array(text);
-    if (elements.empty() || is_object(elements.front())) {
-      inputs.is_list = true;
-      for (std::size_t i = 0; i < elements.size(); ++i) {
-        try {
-          inputs.items.push_back(read_object(elements[i], signature, picture));
-        } catch (const Error& error) {
-          throw error.within(fmt::format("item {}", i));
-        }
-      }
-      return inputs;
+    // The first element tells; the numbers of a bare value are not taken apart one by one.
+    unread.is_list = true;
+    visit_array(text, [&](std::string_view first) {
+      unread.is_list = is_object(first);
+      return false;
+    });
+    if (unread.is_list) {
+      unread.items = split_array(text);
+      return unread;
     }
   }
+  unread.items = {text};
+  unread.is_bare = true;
+  return unread;
+}
+
+NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const Signature& signature,
+                           const PictureInput* picture, Pictures pictures) {
+  const std::string_view text = unread.items.at(index);
+  if (!unread.is_bare) return read_object(text, signature, picture, pictures);
   const SignatureEntry& entry = only_input(signature, "a JSON value");
-  inputs.items.push_back({{entry.name, read_json_input(text, entry, picture)}});
-  return inputs;
+  return {{entry.name, read_json_input(text, entry, picture, pictures)}};
+}
+
+Items read_json_items(std::string_view text, const Signature& signature, const PictureInput* picture) {
+  const UnreadItems unread = split_json_items(text);
+  Items read;
+  read.is_list = unread.is_list;
+  for (std::size_t i = 0; i < unread.items.size(); ++i) {
+    try {
+      read.items.push_back(read_json_item(unread, i, signature, picture));
+    } catch (const Error& error) {
+      throw unread.is_list ? error.within(fmt::format("item {}", i)) : error;
+    }
+  }
+  return read;
 }
 
 void append_result(std::string& out, const NamedValues& result, std::span<const DeclaredValue> declared,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +28,26 @@ const SignatureEntry& input_entry(const Signature& signature, std::string_view n
 /// none.
 const SignatureEntry& only_input(const Signature& signature, const std::string& what);
 
+/// What texts for the input that is given pictures become.
+enum class Pictures : std::uint8_t {
+  read,     ///< what the model takes
+  as_given  ///< strings, for whoever reads them later
+};
+
+/// JSON taken apart into items that are not read yet: views of the text.
+struct UnreadItems {
+  std::vector<std::string_view> items;
+  bool is_list = false;  ///< results are to be a list too
+  bool is_bare = false;  ///< the only item is the value of the model's only input
+};
+
+/// Takes apart what read_json_items() reads. Error invalid_input.
+UnreadItems split_json_items(std::string_view text);
+
+/// Reads one of them; the error does not name it.
+NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const Signature& signature,
+                           const PictureInput* picture = nullptr, Pictures pictures = Pictures::read);
+
 /// Reads JSON in the types that the signature declares: an object {input: value}, a list of objects, objects one a
 /// line, or the bare value of a model with a single input; a text alone is a list of one.
 /// Texts for `picture`, which may be null, are pictures. Errors invalid_input with the
@@ -36,7 +58,8 @@ Items read_json_items(std::string_view text, const Signature& signature, const P
 Items read_json_lines(std::string_view text, const Signature& signature, const PictureInput* picture = nullptr);
 
 /// One value, in the same way.
-Value read_json_input(std::string_view text, const SignatureEntry& entry, const PictureInput* picture = nullptr);
+Value read_json_input(std::string_view text, const SignatureEntry& entry, const PictureInput* picture = nullptr,
+                      Pictures pictures = Pictures::read);
 
 /// One result as a JSON object {output: nested list}, with "labels" where `declared` has some; texts that it says are
 /// JSON stand as they are.

@@ -58,24 +58,33 @@ std::optional<PictureInput> picture_input(const ProjectFile* project, const Sign
   return input;
 }
 
-Tensor read_pictures(const PictureInput& input, std::span<const std::string> values) {
+void append_picture(const PictureInput& input, std::string_view value, std::vector<Tensor>& pictures) {
+  Tensor picture = image::read_picture(value, input.recipe, input.sources);
+  if (!pictures.empty() && picture.shape() != pictures.front().shape()) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("picture {} becomes {}, and those before {}: give each in an object of its own",
+                            pictures.size(), to_string(picture.shape()), to_string(pictures.front().shape())));
+  }
+  pictures.push_back(std::move(picture));
+}
+
+Tensor join_pictures(const PictureInput& input, std::vector<Tensor> pictures) {
+  if (pictures.empty()) throw Error(ErrorCode::invalid_input, "there is no picture");
+  if (pictures.size() == 1) return std::move(pictures.front());
   std::vector<NamedValues> items;
   BatchGroup group;
-  for (const std::string& value : values) {
-    Tensor picture = image::read_picture(value, input.recipe, input.sources);
-    if (!items.empty() && picture.shape() != items.front().front().second.tensor()->shape()) {
-      throw Error(
-          ErrorCode::invalid_input,
-          fmt::format("picture {} becomes {}, and those before {}: give each in an object of its own", items.size(),
-                      to_string(picture.shape()), to_string(items.front().front().second.tensor()->shape())));
-    }
+  for (Tensor& picture : pictures) {
     group.items.push_back(items.size());
     group.rows.push_back(1);
     items.push_back({{input.name, std::move(picture)}});
   }
-  if (items.empty()) throw Error(ErrorCode::invalid_input, "there is no picture");
-  if (items.size() == 1) return *items.front().front().second.tensor();
   return *concatenate(items, group).front().second.tensor();
+}
+
+Tensor read_pictures(const PictureInput& input, std::span<const std::string> values) {
+  std::vector<Tensor> pictures;
+  for (const std::string& value : values) append_picture(input, value, pictures);
+  return join_pictures(input, std::move(pictures));
 }
 
 }  // namespace gpux::runtime

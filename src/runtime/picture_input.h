@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gpux/model_info.h"
 #include "gpux/tensor.h"
@@ -25,6 +26,13 @@ struct PictureInput {
 /// rank 4 of numbers), or it takes other sizes than the recipe makes.
 std::optional<PictureInput> picture_input(const ProjectFile* project, const Signature& signature,
                                           const image::Sources& sources);
+
+/// Reads one more of the pictures of an input. Errors as of image::read_picture(); invalid_input where its size is not
+/// that of those before.
+void append_picture(const PictureInput& input, std::string_view value, std::vector<Tensor>& pictures);
+
+/// Those pictures as the input takes them, one row each. Error invalid_input where there is none.
+Tensor join_pictures(const PictureInput& input, std::vector<Tensor> pictures);
 
 /// Pictures as the input takes them, one row each, in any form that the sources allow.
 /// Errors as of image::read_picture(); invalid_input where their sizes differ.

@@ -21,6 +21,8 @@ struct InferRequest {
   std::vector<std::size_t> outputs;  ///< indices into the session's outputs
   int priority = 0;                  ///< lower goes first
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  /// Another part of what was queued before: not refused where the queue is full.
+  bool is_admitted = false;
 };
 
 /// Where the time of one request went, and with how many it ran.

@@ -1,62 +1,94 @@
 #include "server/embed_job.h"
 
+#include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
-#include <fmt/format.h>
+#include "tensor/json_writer.h"
 
 namespace gpux::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// What a number takes in an answer: "-0.01234567,".
+constexpr std::uint64_t json_bytes_a_number = 13;
+
 // What the runs of a job have in common.
 struct Embedding {
-  std::vector<std::string> texts;
+  std::vector<TextInput> texts;
   EmbedJobOptions options;
   std::shared_ptr<const embedding::SentenceEncoder> encoder;
   std::vector<embedding::PreparedText> prepared;
+  std::atomic<std::uint64_t> answer_bytes = 0;
 
   std::mutex mutex;
   EmbedJobResult result;
 
-  NamedValues prepare(std::size_t index) {
-    const std::string& text = texts[index];
-    const auto begun = Clock::now();
-    if (!options.truncate && encoder->model().max_tokens != 0) {
-      const std::size_t tokens = encoder->count_tokens(text, options.embed);
-      if (tokens > encoder->model().max_tokens) {
-        throw Error(ErrorCode::invalid_input,
-                    fmt::format("the text has {} tokens; accepted: at most {}", tokens, encoder->model().max_tokens));
+  [[nodiscard]] std::uint64_t cost(std::size_t index) const {
+    const auto* text = std::get_if<std::string>(&texts[index]);
+    if (text != nullptr) return std::min(text->size(), max_text_bytes) * bytes_to_tokenize_a_byte;
+    constexpr std::uint64_t bytes_to_decode_a_token = 100;
+    return std::get<TokenIds>(texts[index]).size() * bytes_to_decode_a_token;
+  }
+
+  // Of the vectors as they go out; the vectors of tokens by the text's bytes.
+  [[nodiscard]] std::uint64_t estimated_answer() const {
+    std::uint64_t rows = texts.size();
+    if (options.of_tokens) {
+      rows = 0;
+      for (const TextInput& text : texts) {
+        const auto* ids = std::get_if<TokenIds>(&text);
+        rows += encoder->max_tokens_of(ids != nullptr ? 2 * ids->size() : std::get<std::string>(text).size(),
+                                       options.embed);
       }
     }
+    return rows * encoder->dimension() * json_bytes_a_number;
+  }
+
+  NamedValues prepare(std::size_t index) {
+    const auto begun = Clock::now();
+    const std::string text = text_of(texts[index], encoder->tokenizer());
     prepared[index] = encoder->prepare(text, options.embed);
     NamedValues inputs = std::move(prepared[index].inputs);
     const std::lock_guard lock(mutex);
     result.tokenizing += Clock::now() - begun;
     result.tokens += prepared[index].tokens;
+    result.text_bytes += text.size();
     return inputs;
   }
 
-  void take(std::size_t index, const NamedValues& outputs) {
+  // Bytes beyond the estimate.
+  std::uint64_t take(std::size_t index, const NamedValues& outputs) {
+    std::uint64_t bytes = 0;
     if (options.of_tokens) {
-      result.token_vectors[index] = encoder->token_vectors(prepared[index], outputs.front().second);
-      return;
+      std::string& json = result.token_vectors[index];
+      append_json(json, encoder->token_vectors(prepared[index], outputs.front().second));
+      json.shrink_to_fit();
+      bytes = json.size();
+    } else {
+      result.vectors[index] = encoder->finish(prepared[index], outputs.front().second, options.embed);
+      bytes = result.vectors[index].size() * json_bytes_a_number;
     }
-    result.vectors[index] = encoder->finish(prepared[index], outputs.front().second, options.embed);
+    const std::uint64_t before = answer_bytes.fetch_add(bytes);
+    const std::uint64_t estimated = result.memory->bytes();
+    return std::max(before + bytes, estimated) - std::max(before, estimated);
   }
 };
 
 }  // namespace
 
-std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::vector<std::string> texts,
+std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::vector<TextInput> texts,
                                        EmbedJobOptions options,
-                                       std::function<void(const std::optional<Error>&, const EmbedJobResult&)> done) {
+                                       std::function<void(const std::optional<Error>&, EmbedJobResult&)> done) {
   const auto state = std::make_shared<Embedding>();
   state->texts = std::move(texts);
   state->options = std::move(options);
+  state->options.embed.max_text_bytes = max_text_bytes;
   state->encoder = model->encoder();
   state->prepared.resize(state->texts.size());
+  state->result.memory = state->options.request.hold(state->estimated_answer(), "the answer");
   if (state->options.of_tokens) {
     state->result.token_vectors.resize(state->texts.size());
   } else {
@@ -67,15 +99,17 @@ std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::
                     .outputs = {state->options.of_tokens ? state->encoder->token_output()
                                                          : state->encoder->output(state->options.embed)},
                     .prepare = [state](std::size_t index) { return state->prepare(index); },
-                    .take = [state](std::size_t index, NamedValues&& outputs) { state->take(index, outputs); },
+                    .cost = [state](std::size_t index) { return state->cost(index); },
+                    .take = [state](std::size_t index, NamedValues&& outputs) { return state->take(index, outputs); },
+                    .request = state->options.request,
                     .priority = 0,
-                    .deadline = state->options.deadline,
                     .arrived = state->options.arrived};
   return std::make_shared<RunJob>(
       std::move(model), std::move(work),
       [state, done = std::move(done)](const std::optional<Error>& error, const runtime::InferTimes& slowest) {
         state->result.slowest = slowest;
         done(error, state->result);
+        state->result.memory->release();
       });
 }
 

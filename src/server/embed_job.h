@@ -10,31 +10,34 @@
 
 #include "embedding/sentence_encoder.h"
 #include "gpux/error.h"
+#include "server/request_work.h"
 #include "server/run_job.h"
 #include "server/served_model.h"
+#include "server/text_requests.h"
 
 namespace gpux::server {
 
 struct EmbedJobOptions {
   embedding::EmbedOptions embed;
-  bool truncate = true;    ///< false: a text that is too long is an error
   bool of_tokens = false;  ///< the vectors of the tokens are asked for; the encoder has a token_output()
-  std::optional<std::chrono::steady_clock::time_point> deadline;
+  RequestWork request;
   std::chrono::steady_clock::time_point arrived;
 };
 
 struct EmbedJobResult {
   std::vector<std::vector<float>> vectors;  ///< in the order of the texts
-  std::vector<Tensor> token_vectors;        ///< of each text, [tokens, width], where asked for
+  std::vector<std::string> token_vectors;   ///< of each text, [tokens, width] as JSON, where asked for
   std::size_t tokens = 0;                   ///< of all texts, as they went into the model
+  std::size_t text_bytes = 0;               ///< of all texts
   std::chrono::nanoseconds tokenizing{0};
   runtime::InferTimes slowest;
+  std::shared_ptr<MemoryShare> memory;  ///< for the answer; to be released when that is handed over
 };
 
 /// The vectors of texts, each a request of its own to the queue; not started. `model` has an encoder that has accepted
-/// the options. `done` is called as RunJob::Done is.
-std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::vector<std::string> texts,
+/// the options. `done` is called as RunJob::Done is. Errors of RequestWork::hold(), where the answer would be too long.
+std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::vector<TextInput> texts,
                                        EmbedJobOptions options,
-                                       std::function<void(const std::optional<Error>&, const EmbedJobResult&)> done);
+                                       std::function<void(const std::optional<Error>&, EmbedJobResult&)> done);
 
 }  // namespace gpux::server

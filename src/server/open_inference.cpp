@@ -178,10 +178,16 @@ class CallReader {
       }
     }
     if (inputs.empty()) refuse("the request has no inputs");
-    for (const std::string_view input : split_array(inputs)) read_input(input);
+    visit_array(inputs, [&](std::string_view input) {
+      read_input(input);
+      return true;
+    });
     if (!binary_.empty()) refuse(fmt::format("{} bytes follow the last binary tensor", binary_.size()));
     if (!outputs.empty()) {
-      for (const std::string_view output : split_array(outputs)) read_output(output);
+      visit_array(outputs, [&](std::string_view output) {
+        read_output(output);
+        return true;
+      });
     }
     return std::move(call_);
   }

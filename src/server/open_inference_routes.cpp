@@ -16,9 +16,15 @@
 namespace gpux::server {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+bool takes_texts(const ServedModel& model) {
+  const auto& inputs = model.signature().inputs;
+  return model.picture() != nullptr || std::any_of(inputs.begin(), inputs.end(), [](const SignatureEntry& entry) {
+           return entry.type.kind == ValueKind::tensor && entry.type.element == ElementType::string;
+         });
+}
 
-void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model) {
+void infer_with(const std::shared_ptr<http::Exchange>& exchange, RequestWork work,
+                const std::shared_ptr<ServedModel>& model) {
   const http::Request& request = exchange->request();
   std::optional<std::uint64_t> json_bytes;
   if (const auto text = request.headers.find("Inference-Header-Content-Length")) {
@@ -30,17 +36,25 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shar
     json_bytes = value;
   }
   std::shared_ptr<InferCall> asked;
-  std::optional<Clock::time_point> deadline = deadline_of(request);
+  std::shared_ptr<MemoryShare> share;
   try {
+    const std::string_view body = request.body.text();
+    const bool has_texts = takes_texts(*model);
+    share = hold_for_reading(work, body.substr(0, json_bytes.value_or(body.size())),
+                             has_texts ? bytes_a_json_text : bytes_a_json_number);
+    // A text of a binary tensor has four bytes for its length at least.
+    if (json_bytes && has_texts) {
+      if (share == nullptr) share = work.hold(0, "reading the body");
+      grow_share(*share, work.memory, body.size() / 4 * sizeof(std::string) + body.size(), "reading the body");
+    }
     asked = std::make_shared<InferCall>(read_infer_call(request.body, json_bytes, model->signature()));
   } catch (const Error& error) {
     model->statistics().count(error, request.arrived);
     throw;
   }
-  if (const std::optional<std::chrono::microseconds> timeout = asked->timeout) {
-    const auto until = request.arrived + *timeout;
-    deadline = deadline ? std::min(*deadline, until) : until;
-  }
+  // What was read is all that is kept.
+  if (share != nullptr) (void)share->resize(std::min(share->bytes(), bytes_of(asked->inputs)));
+  if (asked->timeout) work.end_by(request.arrived + *asked->timeout);
   std::vector<std::string> outputs;
   for (const RequestedOutput& output : asked->outputs) outputs.push_back(output.name);
   const Pending pending = submit(
@@ -48,9 +62,9 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shar
       {.inputs = std::move(asked->inputs),
        .outputs = std::move(outputs),
        .priority = asked->priority,
-       .deadline = deadline,
        .arrived = request.arrived},
-      [exchange, model, asked, arrived = request.arrived](runtime::InferAnswer&& result) {
+      work,
+      [exchange, model, asked, share, arrived = request.arrived](runtime::InferAnswer&& result) {
         try {
           if (result.error) throw Error(*result.error);
           http::Response response = write_infer_response({.model_name = model->name(),
@@ -60,12 +74,12 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const std::shar
                                                           .declared = model->declared_outputs()});
           add_times(response, result.times, arrived);
           exchange->respond(std::move(response));
-        } catch (const Error& error) {
-          exchange->respond(error_response(error, Protocol::open_inference));
+        } catch (...) {
+          exchange->respond(error_response(current_error(), Protocol::open_inference));
         }
       },
       runtime::Here::allowed);
-  if (pending) exchange->on_gone([pending] { pending.cancel(); });
+  if (pending) cancel_when_gone(*exchange, work, [pending] { pending.cancel(); });
 }
 
 // What /v2/repository/… may be given: an object without members, or one of those that are said to be ignored.
@@ -144,8 +158,22 @@ void Service::open_inference_ready(const Call& call) {
 }
 
 void Service::open_inference_infer(const Call& call) {
-  with_model(call,
-             [](const Call& with, const std::shared_ptr<ServedModel>& model) { infer_with(with.exchange, model); });
+  with_model(call, [this](const Call& with, const std::shared_ptr<ServedModel>& model) {
+    // Numbers of binary tensors stay where they are; texts do not.
+    const std::size_t bytes = with.request().body.bytes.size();
+    if (with.is_read_later || bytes <= options_.read_here_bytes || !takes_texts(*model)) {
+      infer_with(with.exchange, with.work, model);
+      return;
+    }
+    do_later(with, bytes, [with, model] {
+      try {
+        infer_with(with.exchange, with.work, model);
+      } catch (...) {
+        with.exchange->respond(error_response(current_error(), with.protocol));
+      }
+      return false;
+    });
+  });
 }
 
 void Service::open_inference_statistics(const Call& call) {

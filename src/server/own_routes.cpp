@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -23,16 +24,6 @@ namespace gpux::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// A sum to which the answers of several requests come in any order.
-struct Gathering {
-  std::mutex mutex;
-  std::vector<NamedValues> results;
-  std::size_t missing = 0;
-  bool answered = false;
-  std::vector<Pending> pending;
-  runtime::InferTimes slowest;
-};
 
 // The keys of text-embeddings-inference's /info that are not among gpux's own.
 void append_encoder_info(std::string& out, const ModelDescription& model) {
@@ -147,9 +138,12 @@ std::string fitting_model(std::string_view body, const std::vector<std::shared_p
   try {
     std::string_view object = body;
     if (is_array(body)) {
-      const auto items = split_array(body);
-      if (items.empty()) return {};
-      object = items.front();
+      object = {};
+      visit_array(body, [&](std::string_view first) {
+        object = first;
+        return false;
+      });
+      if (object.empty()) return {};
     }
     for (const JsonInput& member : split_object(object)) given.push_back(member.name);
   } catch (const Error&) {
@@ -183,7 +177,7 @@ bool is_plain_text(const http::Request& request) {
 }
 
 // The whole body is the text.
-runtime::Items read_plain_text(const http::Request& request, const ServedModel& model) {
+NamedValues read_plain_text(const http::Request& request, const ServedModel& model) {
   const std::string type = lower(request.headers["Content-Type"]);
   if (type.find("charset=") != std::string::npos && type.find("utf-8") == std::string::npos) {
     throw Error(ErrorCode::invalid_input, fmt::format("Content-Type is '{}'; accepted: text in UTF-8", type));
@@ -196,117 +190,179 @@ runtime::Items read_plain_text(const http::Request& request, const ServedModel& 
     throw Error(ErrorCode::invalid_input, fmt::format("the body is a text, and '{}' takes no texts", model.name()));
   }
   require_utf8(request.body.text());
-  return {{{{entry->name, Tensor::of_strings({1}, {std::string(request.body.text())})}}}, false};
+  return {{entry->name, Tensor::of_strings({1}, {std::string(request.body.text())})}};
 }
 
-// JSON, a text, a picture itself, or a form with pictures.
-runtime::Items read_items(const http::Request& request, const ServedModel& model) {
-  if (is_plain_text(request)) return read_plain_text(request, model);
-  const bool is_form = http::is_form(request.headers["Content-Type"]);
-  if (!is_form && !lower(request.headers["Content-Type"]).starts_with("image/")) {
-    return runtime::read_json_items(request.body.text(), model.signature(), model.picture());
-  }
+// What the pictures of a body are: strings in the shape that submit() takes.
+NamedValues pictures_in(const http::Request& request, const ServedModel& model, bool is_form) {
   if (model.picture() == nullptr) {
     throw Error(ErrorCode::invalid_input, fmt::format("the body is {}, and '{}' takes no pictures",
                                                       is_form ? "a form" : "a picture", model.name()));
   }
-  runtime::PictureInput picture = *model.picture();
-  picture.sources = {.base64 = false, .data_url = false};
-  Tensor tensor = is_form ? runtime::read_pictures(picture, pictures_of(request, picture))
-                          : image::read_picture(request.body.text(), picture.recipe, picture.sources);
-  return {{{{picture.name, std::move(tensor)}}}, false};
+  std::vector<std::string> pictures;
+  if (is_form) {
+    pictures = pictures_of(request, *model.picture());
+  } else {
+    pictures.emplace_back(request.body.text());
+  }
+  const auto count = static_cast<std::int64_t>(pictures.size());
+  return {{model.picture()->name, Tensor::of_strings({count}, std::move(pictures))}};
 }
 
-void predict_with(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model) {
+bool is_picture(const http::Request& request) {
+  return http::is_form(request.headers["Content-Type"]) || lower(request.headers["Content-Type"]).starts_with("image/");
+}
+
+void predict_one(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                 const std::shared_ptr<ServedModel>& model, NamedValues inputs, const SubmitOptions& options,
+                 const std::shared_ptr<MemoryShare>& share) {
   const http::Request& request = exchange->request();
-  const std::optional<Clock::time_point> deadline = deadline_of(request);
-  runtime::Items items;
+  const Pending pending = submit(
+      model, {.inputs = std::move(inputs), .outputs = {}, .priority = 0, .arrived = request.arrived}, work,
+      [exchange, model, share, arrived = request.arrived](runtime::InferAnswer&& result) {
+        try {
+          if (result.error) throw Error(*result.error);
+          std::string text;
+          runtime::append_result(text, result.outputs, model->declared_outputs(), NonFinite::null);
+          http::Response response = http::Response::json(200, std::move(text));
+          add_times(response, result.times, arrived);
+          exchange->respond(std::move(response));
+        } catch (...) {
+          exchange->respond(error_response(current_error(), Protocol::own));
+        }
+      },
+      runtime::Here::allowed, options);
+  if (pending) cancel_when_gone(*exchange, work, [pending] { pending.cancel(); });
+}
+
+// The items of a list, which are read, run and written one by one.
+struct ItemList {
+  runtime::UnreadItems unread;
+  PendingParts pending;
+  std::shared_ptr<MemoryShare> share;
+
+  NamedValues read(std::size_t index, const ServedModel& model) const {
+    return runtime::read_json_item(unread, index, model.signature(), model.picture(), runtime::Pictures::as_given);
+  }
+
+  // Writes the results in their order; one that comes early is kept. Returns the bytes that both take more.
+  std::uint64_t take(std::size_t index, NamedValues&& outputs, std::span<const DeclaredValue> declared) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t capacity = text_.capacity();
+    const std::uint64_t kept = index == written_ ? 0 : bytes_of(outputs);
+    early_.emplace(index, std::move(outputs));
+    for (auto next = early_.begin(); next != early_.end() && next->first == written_; next = early_.erase(next)) {
+      if (written_++ != 0) text_ += ",\n ";
+      runtime::append_result(text_, next->second, declared, NonFinite::null);
+    }
+    return kept + text_.capacity() - capacity;
+  }
+
+  [[nodiscard]] std::string end() { return std::move(text_ += ']'); }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::size_t, NamedValues> early_;
+  std::size_t written_ = 0;
+  std::string text_ = "[";
+};
+
+// Items that are prepared or queued at a time: what full batches need.
+std::size_t items_in_flight(const ServedModel& model) {
+  const Workers& workers = model.workers();
+  const std::size_t runs = 2 * workers.sessions.size() * std::max(workers.replicas, 1U);
+  return runs * (model.can_batch() ? static_cast<std::size_t>(model.options().max_batch_size) : 1);
+}
+
+// Queues an item of a list, which may come to several runs of its own.
+void queue_item(const std::shared_ptr<ItemList>& list, const std::shared_ptr<ServedModel>& model,
+                const RequestWork& work, std::size_t index, ServedModel::Call call, runtime::Completion done) {
+  const auto here = list->unread.items.size() == 1 ? runtime::Here::allowed : runtime::Here::no;
+  list->pending.begin(index);
+  list->pending.add(index, submit(
+                               model, std::move(call), work,
+                               [list, index, done = std::move(done)](runtime::InferAnswer&& answer) {
+                                 list->pending.end(index);
+                                 done(std::move(answer));
+                               },
+                               here));
+}
+
+// All of a list, or nothing: the first failure is the answer, and the rest is dropped.
+void predict_list(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                  const std::shared_ptr<ServedModel>& model, const std::shared_ptr<ItemList>& list) {
+  RunJob::Work runs{.count = list->unread.items.size(), .item = "item", .is_list = true, .outputs = {}};
+  runs.arrived = exchange->request().arrived;
+  runs.request = work;
+  runs.max_in_flight = items_in_flight(*model);
+  runs.prepare = [list, model](std::size_t index) { return list->read(index, *model); };
+  // Numbers become a few times their text at most.
+  runs.cost = [list](std::size_t index) { return 4 * list->unread.items[index].size(); };
+  runs.queue = [list, model, work, arrived = runs.arrived](std::size_t index, NamedValues&& inputs, bool is_admitted,
+                                                           runtime::Completion done) {
+    ServedModel::Call call{.inputs = std::move(inputs), .outputs = {}, .arrived = arrived};
+    call.is_admitted = is_admitted;
+    queue_item(list, model, work, index, std::move(call), std::move(done));
+  };
+  runs.stop_others = [list] { list->pending.cancel(); };
+  runs.take = [list, model](std::size_t index, NamedValues&& outputs) {
+    return list->take(index, std::move(outputs), model->declared_outputs());
+  };
+  const auto answer = [exchange, list, cancellation = work.cancellation(), arrived = runs.arrived](
+                          const std::optional<Error>& error, const runtime::InferTimes& slowest) {
+    list->share.reset();
+    try {
+      if (error) throw Error(*error);
+      cancellation.check();
+      http::Response response = http::Response::json(200, list->end());
+      add_times(response, slowest, arrived);
+      exchange->respond(std::move(response));
+    } catch (...) {
+      exchange->respond(error_response(current_error(), Protocol::own));
+    }
+  };
+  const auto job = std::make_shared<RunJob>(model, std::move(runs), answer);
+  cancel_when_gone(*exchange, work, [job] { job->cancel(); });
+  job->start();
+}
+
+void predict_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                  const std::shared_ptr<ServedModel>& model) {
+  const http::Request& request = exchange->request();
+  NamedValues inputs;
+  SubmitOptions options;
+  const auto list = std::make_shared<ItemList>();
   try {
-    items = read_items(request, *model);
+    if (is_plain_text(request)) {
+      inputs = read_plain_text(request, *model);
+    } else if (is_picture(request)) {
+      inputs = pictures_in(request, *model, http::is_form(request.headers["Content-Type"]));
+      options.sources = image::Sources{.base64 = false, .data_url = false};
+    } else {
+      const std::string_view body = request.body.text();
+      const bool has_texts = model->pipeline() != nullptr || model->picture() != nullptr;
+      list->share = hold_for_reading(work, body, has_texts || is_array(body) ? bytes_a_json_text : bytes_a_json_number);
+      list->unread = runtime::split_json_items(body);
+      constexpr std::uint64_t bytes_an_item = 64;
+      if (list->share != nullptr) {
+        grow_share(*list->share, work.memory, bytes_an_item * list->unread.items.size(), "the list");
+      }
+      if (!list->unread.is_list) {
+        inputs =
+            runtime::read_json_item(list->unread, 0, model->signature(), model->picture(), runtime::Pictures::as_given);
+        // What was read is all that is kept.
+        if (list->share != nullptr) (void)list->share->resize(bytes_of(inputs));
+      }
+    }
   } catch (const Error& error) {
     model->statistics().count(error, request.arrived);
     throw;
   }
-  auto gathering = std::make_shared<Gathering>();
-  gathering->results.resize(items.items.size());
-  gathering->missing = items.items.size();
-  const auto answer = [exchange, model, gathering, is_list = items.is_list, arrived = request.arrived] {
-    try {
-      http::Response response = http::Response::json(
-          200, runtime::results_json(gathering->results, is_list, model->declared_outputs(), NonFinite::null));
-      add_times(response, gathering->slowest, arrived);
-      exchange->respond(std::move(response));
-    } catch (const Error& error) {
-      exchange->respond(error_response(error, Protocol::own));
-    }
-  };
-  if (items.items.empty()) {
-    answer();
-    return;
+  if (list->unread.is_list) {
+    predict_list(exchange, work, model, list);
+  } else {
+    predict_one(exchange, work, model, std::move(inputs), options, list->share);
   }
-  // All of a list, or nothing: the first failure is the answer, and the rest is dropped.
-  const auto fail = [exchange, gathering](const Error& error) {
-    std::vector<Pending> pending;
-    {
-      const std::lock_guard lock(gathering->mutex);
-      if (gathering->answered) return;
-      gathering->answered = true;
-      pending.swap(gathering->pending);
-    }
-    exchange->respond(error_response(error, Protocol::own));
-    for (const Pending& one : pending) one.cancel();
-  };
-  for (std::size_t i = 0; i < items.items.size(); ++i) {
-    const auto within = [i, is_list = items.is_list](const Error& error) {
-      return is_list ? error.within(fmt::format("item {}", i)) : error;
-    };
-    try {
-      const Pending pending = submit(
-          model,
-          {.inputs = std::move(items.items[i]),
-           .outputs = {},
-           .priority = 0,
-           .deadline = deadline,
-           .arrived = request.arrived},
-          [gathering, answer, fail, within, i](runtime::InferAnswer&& result) {
-            if (result.error) {
-              fail(within(*result.error));
-              return;
-            }
-            {
-              const std::lock_guard lock(gathering->mutex);
-              gathering->results[i] = std::move(result.outputs);
-              if (result.times.compute >= gathering->slowest.compute) gathering->slowest = result.times;
-              if (--gathering->missing != 0 || gathering->answered) return;
-              gathering->answered = true;
-            }
-            answer();
-          },
-          // A list's items may share runs.
-          items.items.size() == 1 ? runtime::Here::allowed : runtime::Here::no);
-      if (!pending) return;  // the only one, and answered
-      {
-        const std::lock_guard lock(gathering->mutex);
-        if (!gathering->answered) {
-          gathering->pending.push_back(pending);
-          continue;
-        }
-      }
-      pending.cancel();
-      return;
-    } catch (const Error& error) {
-      fail(within(error));
-      return;
-    }
-  }
-  exchange->on_gone([gathering] {
-    std::vector<Pending> pending;
-    {
-      const std::lock_guard lock(gathering->mutex);
-      pending.swap(gathering->pending);
-    }
-    for (const Pending& one : pending) one.cancel();
-  });
 }
 
 }  // namespace
@@ -328,9 +384,9 @@ void Service::predict(const Call& call) {
   }
   with_model(named, [](const Call& with, const std::shared_ptr<ServedModel>& model) {
     if (!is_plain_text(with.request()) && is_for_classifier(*model, with.request().body.text())) {
-      classify(with.exchange, model);
+      classify(with.exchange, with.work, model);
     } else {
-      predict_with(with.exchange, model);
+      predict_with(with.exchange, with.work, model);
     }
   });
 }

@@ -1,39 +1,110 @@
 #include "server/request_readers.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "server/request_work.h"
+
 namespace gpux::server {
+namespace {
+
+Error stopped_error() {
+  return {ErrorCode::interrupted, "the server is shutting down"};
+}
+
+// Does a unit. True where there is more to do.
+bool do_unit(RequestReaders::Task& task) {
+  try {
+    task.cancellation.check();
+    return task.unit();
+  } catch (...) {
+    task.failed(current_error());
+    return false;
+  }
+}
+
+}  // namespace
 
 RequestReaders::~RequestReaders() {
-  {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-  }
-  changed_.notify_all();
+  stop();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void RequestReaders::post(std::function<void()> task) {
+void RequestReaders::post(Task task) {
   {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (tasks_.size() > idle_ && threads_.size() < most_threads_) threads_.emplace_back([this] { work(); });
+    if (stopped_) throw stopped_error();
+    const std::size_t waiting = light_.size() + heavy_.size();
+    if (!task.is_admitted && waiting >= options_.max_tasks) {
+      throw Error(ErrorCode::resource_exhausted, "too many requests wait to be read: try later");
+    }
+    (is_heavy(task) ? heavy_ : light_).push_back(std::move(task));
+    if (waiting + 1 > idle_ && threads_.size() < std::max(options_.threads, 1U))
+      threads_.emplace_back([this] { work(); });
   }
   changed_.notify_one();
+}
+
+void RequestReaders::stop() {
+  std::deque<Task> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    dropped.swap(light_);
+    std::move(heavy_.begin(), heavy_.end(), std::back_inserter(dropped));
+    heavy_.clear();
+  }
+  changed_.notify_all();
+  for (const Task& task : dropped) task.failed(stopped_error());
+}
+
+std::size_t RequestReaders::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return light_.size() + heavy_.size();
+}
+
+bool RequestReaders::can_take() const noexcept {
+  const std::size_t max_heavy = std::max(options_.threads, 2U) - 1;
+  return !light_.empty() || (!heavy_.empty() && heavy_running_ < max_heavy);
+}
+
+RequestReaders::Task RequestReaders::take() {
+  // Light tasks go first, but do not keep heavy ones waiting for ever where there is one thread.
+  constexpr std::size_t most_light_in_a_row = 8;
+  const std::size_t max_heavy = std::max(options_.threads, 2U) - 1;
+  const bool may_be_heavy = !heavy_.empty() && heavy_running_ < max_heavy;
+  const bool is_heavy = light_.empty() || (may_be_heavy && light_in_a_row_ >= most_light_in_a_row);
+  light_in_a_row_ = is_heavy ? 0 : light_in_a_row_ + 1;
+  std::deque<Task>& tasks = is_heavy ? heavy_ : light_;
+  Task task = std::move(tasks.front());
+  tasks.pop_front();
+  if (is_heavy) ++heavy_running_;
+  return task;
 }
 
 void RequestReaders::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     ++idle_;
-    changed_.wait(lock, [&] { return ended_ || !tasks_.empty(); });
+    changed_.wait(lock, [&] { return stopped_ || can_take(); });
     --idle_;
-    if (tasks_.empty()) return;
-    std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
+    if (stopped_) return;
+    std::optional<Task> task = take();
+    const bool was_heavy = is_heavy(*task);
     lock.unlock();
-    task();
-    task = nullptr;
+    const bool goes_on = do_unit(*task);
+    if (!goes_on) task.reset();
+    lock.lock();
+    if (was_heavy && heavy_running_-- != 0) changed_.notify_one();
+    if (!goes_on) continue;
+    if (!stopped_) {
+      (was_heavy ? heavy_ : light_).push_back(std::move(*task));
+      continue;
+    }
+    lock.unlock();
+    task->failed(stopped_error());
+    task.reset();
     lock.lock();
   }
 }

@@ -2,36 +2,72 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/cancellation.h"
+#include "gpux/error.h"
+
 namespace gpux::server {
 
-/// Threads that take long requests apart, so that those that read and write go on meanwhile. Started when first needed.
+struct ReadersOptions {
+  unsigned threads = 2;          ///< at most; at least 1
+  std::size_t max_tasks = 1024;  ///< that wait; beyond: refused
+  /// A task above this cost is heavy: of several threads one is left to the others.
+  std::uint64_t heavy_cost = 20 << 20;
+};
+
+/// Threads that read and prepare long requests, so that those that receive and send go on meanwhile. A task is done a
+/// unit at a time, and tasks take turns: a client that has left, a deadline or the end of the server costs at most one
+/// unit of each thread. Threads are started when first needed. All members from any thread.
 class RequestReaders {
  public:
-  explicit RequestReaders(unsigned threads) : most_threads_(threads) {}
+  struct Task {
+    Cancellation cancellation;
+    /// The memory that a unit takes, in bytes, as a measure of its work.
+    std::uint64_t cost = 0;
+    /// Does a unit of the work; true: there is more. Called by one thread at a time. What it throws ends the task.
+    std::function<bool()> unit;
+    /// Called at most once, instead of the next unit: with what the unit threw, with the error of the cancellation, or
+    /// with interrupted after stop(). Must not throw.
+    std::function<void(const Error&)> failed;
+    /// It continues a request that was taken on: not refused where too many wait.
+    bool is_admitted = false;
+  };
 
-  /// Does what it was given, and waits for it.
+  explicit RequestReaders(const ReadersOptions& options) : options_(options) {}
+
+  /// stop(), and waits for the units in progress.
   ~RequestReaders();
   RequestReaders(const RequestReaders&) = delete;
   RequestReaders& operator=(const RequestReaders&) = delete;
 
-  /// `task` runs on one of the threads, in the order of calls. It must not throw.
-  void post(std::function<void()> task);
+  /// Errors resource_exhausted where too many tasks wait, interrupted after stop(); `failed` is not called then.
+  void post(Task task);
+
+  /// Ends the tasks that wait, and those in progress after their unit; takes no more.
+  void stop();
+
+  /// Tasks that wait.
+  [[nodiscard]] std::size_t waiting() const;
 
  private:
   void work();
+  [[nodiscard]] bool can_take() const noexcept;
+  [[nodiscard]] Task take();
 
-  std::mutex mutex_;
+  [[nodiscard]] bool is_heavy(const Task& task) const noexcept { return task.cost > options_.heavy_cost; }
+
+  ReadersOptions options_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  std::size_t idle_ = 0;
-  bool ended_ = false;
-  unsigned most_threads_;
+  std::deque<Task> light_, heavy_;
+  std::size_t idle_ = 0, heavy_running_ = 0, light_in_a_row_ = 0;
+  bool stopped_ = false;
   std::vector<std::thread> threads_;
 };
 

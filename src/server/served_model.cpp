@@ -158,7 +158,8 @@ runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion do
     runtime::InferRequest request{.inputs = std::move(call.inputs),
                                   .outputs = indices_of(call.outputs, own),
                                   .priority = call.priority,
-                                  .deadline = call.deadline};
+                                  .deadline = call.deadline,
+                                  .is_admitted = call.is_admitted};
     if (options_.timeout) {
       const auto latest = arrived + *options_.timeout;
       request.deadline = request.deadline ? std::min(*request.deadline, latest) : latest;

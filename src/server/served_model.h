@@ -158,6 +158,7 @@ class ServedModel {
     int priority = 0;
     std::optional<std::chrono::steady_clock::time_point> deadline;
     std::chrono::steady_clock::time_point arrived;
+    bool is_admitted = false;  ///< continues a request that was queued before: not refused where the queue is full
   };
 
   /// Takes the model's own inputs and outputs. Checks the inputs against their signature and queues them, or runs them

@@ -309,7 +309,9 @@ const Service::Route Service::routes_[] = {
 };
 
 Service::Service(ModelRepository& repository, ServiceOptions options)
-    : repository_(repository), options_(std::move(options)), readers_(std::max(1U, options_.reading_threads)) {}
+    : repository_(repository),
+      options_(std::move(options)),
+      readers_({.threads = options_.reading_threads, .max_tasks = options_.max_reading}) {}
 
 Service::~Service() = default;
 
@@ -367,16 +369,94 @@ http::Admitted Service::admit(const http::Request& request) const {
   return response;
 }
 
+void cancel_when_gone(http::Exchange& exchange, const RequestWork& work, std::function<void()> cancel) {
+  exchange.on_gone([stop = work.stop, cancel = std::move(cancel)]() mutable {
+    stop.request_stop();
+    if (cancel) cancel();
+  });
+}
+
+std::shared_ptr<MemoryShare> hold_for_reading(const RequestWork& work, std::string_view json,
+                                              std::uint64_t bytes_a_value) {
+  constexpr std::size_t short_bytes = 64 << 10;
+  if (json.size() <= short_bytes) return nullptr;
+  return work.hold(json.size() + count_json_values(json) * bytes_a_value, "reading the body");
+}
+
+// Memory that the JSON of a request takes for each of its bytes while it is read, as a measure of the work.
+constexpr std::uint64_t bytes_to_read_a_byte = 16;
+
 void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   Match match = Service::match(exchange->request());
-  Call call{trace(exchange, options_.log_requests), std::move(match.name), std::move(match.version), match.protocol};
+  Call call{
+      trace(exchange, options_.log_requests), std::move(match.name), std::move(match.version), match.protocol, {}};
   const bool has_texts = match.protocol == Protocol::openai || match.protocol == Protocol::texts;
   const std::uint64_t most = has_texts ? options_.tokenize_here_bytes : options_.read_here_bytes;
-  if (match.route != nullptr && text_bytes(call.request()) > most) {
-    readers_.post([this, call = std::move(call), route = match.route] { dispatch(call, route); });
-  } else {
-    dispatch(call, match.route);
+  const std::uint64_t bytes = text_bytes(call.request());
+  const Route* route = match.route;
+  call.work.readers = &readers_;
+  call.work.memory = options_.memory;
+  try {
+    if (route != nullptr && route->info.method == "POST") call.work.end_by(deadline_of(call.request()));
+    if (route == nullptr || bytes <= most) {
+      dispatch(call, route);
+      return;
+    }
+    Call later = call;
+    later.is_read_later = true;
+    do_later(call, bytes * bytes_to_read_a_byte, [this, later = std::move(later), route] {
+      dispatch(later, route);
+      return false;
+    });
+  } catch (...) {
+    call.exchange->respond(error_response(current_error(), call.protocol));
   }
+}
+
+std::optional<Clock::time_point> Service::latest_answer(const Call& call) const {
+  const std::string& name = call.name ? *call.name : options_.default_model;
+  std::optional<std::chrono::milliseconds> longest;
+  for (const auto& model : repository_.models()) {
+    if (!name.empty() && model->name() != name) continue;
+    const auto timeout = model->options().timeout;
+    if (!timeout) return call.work.deadline;
+    longest = std::max(longest.value_or(*timeout), *timeout);
+  }
+  RequestWork work = call.work;
+  if (longest) work.end_by(call.request().arrived + *longest);
+  return work.deadline;
+}
+
+void Service::do_later(const Call& call, std::uint64_t cost, std::function<bool()> unit) {
+  cancel_when_gone(*call.exchange, call.work);
+  const auto fail = [exchange = call.exchange, protocol = call.protocol](const Error& error) {
+    exchange->respond(error_response(error, protocol));
+  };
+  const std::optional<Clock::time_point> deadline = latest_answer(call);
+  readers_.post({.cancellation = Cancellation(call.work.stop.get_token(), deadline),
+                 .cost = cost,
+                 .unit = std::move(unit),
+                 .failed = fail,
+                 .is_admitted = call.is_read_later});
+  if (!deadline || call.is_read_later) return;
+  // Answered in time, however long the unit in progress takes.
+  limits_.at(
+      *deadline, [exchange = std::weak_ptr(call.exchange), stop = call.work.stop, protocol = call.protocol]() mutable {
+        stop.request_stop();
+        if (const auto waiting = exchange.lock()) {
+          waiting->respond(error_response(
+              Error(ErrorCode::deadline_exceeded, "the deadline passed before the request was processed"), protocol));
+        }
+      });
+}
+
+void Service::do_units(const Call& call, std::uint64_t cost, std::function<bool()> unit) {
+  if (cost <= work_here_bytes) {
+    while (unit()) {
+    }
+    return;
+  }
+  do_later(call, cost, std::move(unit));
 }
 
 void Service::dispatch(const Call& call, const Route* route) {
@@ -385,9 +465,12 @@ void Service::dispatch(const Call& call, const Route* route) {
     (this->*route->handler)(call);
   } catch (const Error& error) {
     call.exchange->respond(error_response(error, call.protocol));
-  } catch (const std::exception& error) {
-    log::error("a request could not be handled: {}", error.what());
-    call.exchange->respond(error_response(Error(ErrorCode::internal, "the server failed"), call.protocol));
+  } catch (...) {
+    const Error error = current_error();
+    log::error("a request could not be handled: {}", error.message());
+    const bool is_memory = error.code() == ErrorCode::resource_exhausted;
+    call.exchange->respond(
+        error_response(is_memory ? error : Error(ErrorCode::internal, "the server failed"), call.protocol));
   }
 }
 
@@ -402,19 +485,28 @@ std::string Service::name_for(const Call& call) const {
 
 void Service::with_model(const Call& call, ModelHandler handler) {
   const std::string name = name_for(call);
+  const auto handle = [](const Call& of, const ModelHandler& how, const std::shared_ptr<ServedModel>& model) {
+    if (!model->options().timeout) {
+      how(of, model);
+      return;
+    }
+    Call timed = of;
+    timed.work.end_by(of.request().arrived + *model->options().timeout);
+    how(timed, model);
+  };
   if (const std::shared_ptr<ServedModel> model = repository_.use_ready(name, call.version.value_or(""))) {
-    handler(call, model);
+    handle(call, handler, model);
     return;
   }
   const auto protocol = call.protocol;
   const auto exchange = call.exchange;
   repository_.use(
       name, call.version.value_or(""),
-      [call, handler = std::move(handler)](const std::shared_ptr<ServedModel>& model) {
+      [call, handle, handler = std::move(handler)](const std::shared_ptr<ServedModel>& model) {
         try {
-          handler(call, model);
-        } catch (const Error& error) {
-          call.exchange->respond(error_response(error, call.protocol));
+          handle(call, handler, model);
+        } catch (...) {
+          call.exchange->respond(error_response(current_error(), call.protocol));
         }
       },
       [exchange, protocol](const Error& error) { exchange->respond(error_response(error, protocol)); },

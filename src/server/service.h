@@ -17,6 +17,7 @@
 #include "server/rendered_page.h"
 #include "server/request_readers.h"
 #include "server/text_ability.h"
+#include "server/time_limits.h"
 
 namespace gpux::server {
 
@@ -29,6 +30,7 @@ struct ServiceOptions {
   std::uint64_t read_here_bytes = 64 << 10;       ///< longer JSON is not read on the thread that calls handle()
   std::uint64_t tokenize_here_bytes = 2 << 10;    ///< the same of bodies with texts
   unsigned reading_threads = 2;                   ///< for those, at most
+  std::size_t max_reading = 1024;                 ///< requests that may wait for them; beyond: refused
   /// For what requests hold while they are prepared: that of the transports. Null: no limit.
   std::shared_ptr<MemoryBudget> memory;
 };
@@ -58,6 +60,9 @@ class Service {
   /// body, accept one of a few kilobytes.
   [[nodiscard]] http::Admitted admit(const http::Request& request) const;
 
+  /// Ends what is still read and prepared: each at its next unit, with interrupted. After a drain. From any thread.
+  void stop_work() { readers_.stop(); }
+
   /// Whether new traffic should come; false from the moment a drain begins.
   void set_ready(bool ready) noexcept { ready_ = ready; }
 
@@ -79,6 +84,12 @@ class Service {
   using ModelHandler = std::function<void(const Call&, const std::shared_ptr<ServedModel>&)>;
 
   void dispatch(const Call& call, const Route* route);
+  /// Has the readers do it in units, and ends it when the client leaves or the deadline passes.
+  void do_later(const Call& call, std::uint64_t cost, std::function<bool()> unit);
+  /// Does the units here where that takes little.
+  void do_units(const Call& call, std::uint64_t cost, std::function<bool()> unit);
+  /// By when a request that names its model or none has to be answered, as far as it can be told before it is read.
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> latest_answer(const Call& call) const;
   [[nodiscard]] static Match match(const http::Request& request);
   [[nodiscard]] std::string name_for(const Call& call) const;
   void with_model(const Call& call, ModelHandler handler);
@@ -123,6 +134,7 @@ class Service {
   RenderedPage metrics_text_, metrics_json_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::chrono::system_clock::time_point born_ = std::chrono::system_clock::now();
+  TimeLimits limits_;
   RequestReaders readers_;  // last: its tasks use the rest
 };
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "gpux/error.h"
 #include "runtime/scheduler.h"
 #include "server/http/server.h"
+#include "server/request_work.h"
 #include "server/service.h"
 #include "server/text_ability.h"
 
@@ -27,6 +29,8 @@ struct Service::Call {
   std::shared_ptr<http::Exchange> exchange;
   std::optional<std::string> name, version;  ///< of the path
   Protocol protocol = Protocol::own;
+  RequestWork work;
+  bool is_read_later = false;  ///< by the readers, and not on the thread that called handle()
 
   [[nodiscard]] const http::Request& request() const { return exchange->request(); }
 };
@@ -55,6 +59,18 @@ void respond_readiness(http::Exchange& exchange, bool ready, const std::string& 
 bool is_for_classifier(const ServedModel& model, std::string_view body);
 
 /// Answers such a body.
-void classify(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model);
+void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+              const std::shared_ptr<ServedModel>& model);
+
+/// Ends the work and what is pending of it when the client leaves.
+void cancel_when_gone(http::Exchange& exchange, const RequestWork& work, std::function<void()> cancel = nullptr);
+
+/// The memory that reading JSON takes, as RequestWork::hold() has it, where the text is long; null for a short one.
+std::shared_ptr<MemoryShare> hold_for_reading(const RequestWork& work, std::string_view json,
+                                              std::uint64_t bytes_a_value);
+
+/// What a value of JSON takes at most as a string, a view of it or an element of a list; as a number of a tensor.
+inline constexpr std::uint64_t bytes_a_json_text = 40;
+inline constexpr std::uint64_t bytes_a_json_number = 8;
 
 }  // namespace gpux::server

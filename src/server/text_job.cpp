@@ -1,26 +1,206 @@
 #include "server/text_job.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
+
+#include "image/prepare.h"
 
 namespace gpux::server {
 namespace {
 
-// What the runs of a request have in common.
-struct Rows {
+// What the runs of a request for texts have in common.
+struct Texts {
   std::shared_ptr<const pipeline::Pipeline> pipeline;
-  pipeline::Prepared prepared;
-  std::vector<NamedValues> results;
-  std::vector<std::string> outputs;
+  pipeline::TextRows rows;
+  std::vector<std::vector<pipeline::Part>> parts;  // of each row
+  std::vector<std::vector<NamedValues>> results;   // of each part
+  std::vector<std::string> outputs, model_outputs;
+  PendingParts pending;
+
+  [[nodiscard]] std::uint64_t cost(std::size_t row) const {
+    const std::string* pair = rows.pair(row);
+    const std::size_t bytes = rows.first ? 0 : std::min(rows.text(row).size(), max_text_bytes);
+    return (bytes + (pair == nullptr ? 0 : std::min(pair->size(), max_text_bytes))) * bytes_to_tokenize_a_byte;
+  }
+
+  NamedValues prepare(std::size_t row) {
+    parts[row] = pipeline->prepare_row(rows, row);
+    results[row].resize(parts[row].size());
+    return std::move(parts[row].front().inputs);
+  }
+
+  [[nodiscard]] NamedValues finish(const Cancellation& cancellation) {
+    cancellation.check();
+    pipeline::Prepared prepared;
+    std::vector<NamedValues> all;
+    prepared.rows = rows.count;
+    for (std::size_t row = 0; row < rows.count; ++row) {
+      std::move(parts[row].begin(), parts[row].end(), std::back_inserter(prepared.parts));
+      std::move(results[row].begin(), results[row].end(), std::back_inserter(all));
+      prepared.texts.push_back(pipeline->answer_text(rows, row));
+    }
+    return pipeline->finish(prepared, all, outputs);
+  }
 };
 
-// Texts given for the input that is given pictures are pictures, whatever the protocol.
-void read_pictures(const runtime::PictureInput& picture, NamedValues& inputs) {
-  for (auto& [name, value] : inputs) {
-    const Tensor* tensor = value.tensor();
-    if (name != picture.name || tensor == nullptr || tensor->type() != ElementType::string) continue;
-    value = runtime::read_pictures(picture, tensor->strings());
+// The windows of a row's long text, each a run.
+void queue_windows(const std::shared_ptr<ServedModel>& model, const std::shared_ptr<Texts>& texts, std::size_t row,
+                   RunJob::Work work, NamedValues&& first, runtime::Completion done) {
+  texts->parts[row].front().inputs = std::move(first);
+  work.count = texts->parts[row].size();
+  work.item = "window";
+  work.cost = nullptr;
+  work.queue = nullptr;
+  work.stop_others = nullptr;
+  work.prepare = [texts, row](std::size_t index) { return std::move(texts->parts[row][index].inputs); };
+  work.take = [texts, row](std::size_t index, NamedValues&& outputs) {
+    texts->results[row][index] = std::move(outputs);
+    return bytes_of(texts->results[row][index]);
+  };
+  auto job = std::make_shared<RunJob>(
+      model, std::move(work),
+      [texts, row, done = std::move(done)](const std::optional<Error>& error, const runtime::InferTimes& slowest) {
+        texts->pending.end(row);
+        done({.error = error, .outputs = {}, .times = slowest});
+      });
+  texts->pending.begin(row);
+  texts->pending.add(row, Pending(job));
+  job->start();
+}
+
+Pending submit_texts(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& request,
+                     runtime::Completion done, pipeline::PrepareOptions options) {
+  const auto texts = std::make_shared<Texts>();
+  texts->pipeline = model->pipeline();
+  texts->outputs = std::move(call.outputs);
+  try {
+    texts->model_outputs = texts->pipeline->model_outputs(texts->outputs);
+    options.max_text_bytes = max_text_bytes;
+    texts->rows = texts->pipeline->rows(call.inputs, options);
+  } catch (const Error& error) {
+    model->statistics().count(error, call.arrived);
+    throw;
   }
+  texts->parts.resize(texts->rows.count);
+  texts->results.resize(texts->rows.count);
+  RunJob::Work work{.count = texts->rows.count,
+                    .item = "text",
+                    .outputs = texts->model_outputs,
+                    .prepare = [texts](std::size_t row) { return texts->prepare(row); },
+                    .cost = [texts](std::size_t row) { return texts->cost(row); },
+                    .take =
+                        [texts](std::size_t row, NamedValues&& outputs) {
+                          if (texts->results[row].size() > 1) return std::uint64_t{0};  // the windows were taken
+                          texts->results[row].front() = std::move(outputs);
+                          return bytes_of(texts->results[row].front());
+                        },
+                    .request = request,
+                    .priority = call.priority,
+                    .is_admitted = call.is_admitted,
+                    .arrived = call.arrived};
+  if (texts->pipeline->settings().task == pipeline::Task::question_answering) {
+    const RunJob::Work common = work;
+    work.queue = [model, texts, common](std::size_t row, NamedValues&& inputs, bool is_admitted,
+                                        runtime::Completion row_done) {
+      RunJob::Work windows = common;
+      windows.is_admitted = is_admitted;
+      queue_windows(model, texts, row, std::move(windows), std::move(inputs), std::move(row_done));
+    };
+    work.stop_others = [texts] { texts->pending.cancel(); };
+  }
+  auto job = std::make_shared<RunJob>(model, std::move(work),
+                                      [texts, cancellation = request.cancellation(), done = std::move(done)](
+                                          const std::optional<Error>& error, const runtime::InferTimes& slowest) {
+                                        runtime::InferAnswer answer{.error = error, .outputs = {}, .times = slowest};
+                                        try {
+                                          if (!error) answer.outputs = texts->finish(cancellation);
+                                        } catch (...) {
+                                          answer.error = current_error();
+                                        }
+                                        done(std::move(answer));
+                                      });
+  job->start();
+  return Pending(std::move(job));
+}
+
+// The pictures of a request, which are read one after the other.
+struct PictureValues {
+  runtime::PictureInput input;
+  Tensor values;  // strings
+  std::vector<Tensor> read;
+  std::shared_ptr<MemoryShare> share;
+
+  [[nodiscard]] std::uint64_t cost() const {
+    return image::work_of_picture(values.strings()[std::min(read.size(), values.strings().size() - 1)], input.recipe);
+  }
+
+  // Of the tensors, once more where they are put together; 0 where the pictures decide it.
+  [[nodiscard]] std::uint64_t known_bytes() const {
+    std::uint64_t bytes = values.strings().size() == 1 ? 1 : 2 * values.strings().size();
+    for (const std::int64_t size : image::shape_of(input.recipe)) {
+      bytes *= size < 0 ? 0 : static_cast<std::uint64_t>(size);
+    }
+    return bytes * bits_of(input.recipe.type.value_or(ElementType::float32)) / 8;
+  }
+};
+
+Pending submit_pictures(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& request,
+                        runtime::Completion done, PictureValues&& given) {
+  const auto pictures = std::make_shared<PictureValues>(std::move(given));
+  const std::uint64_t known_bytes = pictures->known_bytes();
+  pictures->share = request.hold(known_bytes, "the images");
+  const auto prepare = [pictures, memory = request.memory, known_bytes,
+                        inputs = std::move(call.inputs)](std::size_t /*index*/) mutable -> std::optional<NamedValues> {
+    const auto values = pictures->values.strings();
+    try {
+      runtime::append_picture(pictures->input, values[pictures->read.size()], pictures->read);
+    } catch (const Error& error) {
+      throw error.within(fmt::format("input '{}'", pictures->input.name));
+    }
+    if (known_bytes == 0) {
+      grow_share(*pictures->share, memory, 2 * pictures->read.back().byte_size(), "the images");
+    }
+    if (pictures->read.size() < values.size()) return std::nullopt;
+    for (auto& [name, value] : inputs) {
+      if (name == pictures->input.name) value = runtime::join_pictures(pictures->input, std::move(pictures->read));
+    }
+    pictures->read.clear();
+    return std::move(inputs);
+  };
+  const auto outputs = std::make_shared<NamedValues>();
+  RunJob::Work work{.count = 1,
+                    .item = "request",
+                    .outputs = std::move(call.outputs),
+                    .prepare = prepare,
+                    .cost = [pictures](std::size_t /*index*/) { return pictures->cost(); },
+                    .take =
+                        [outputs](std::size_t /*index*/, NamedValues&& made) {
+                          *outputs = std::move(made);
+                          return std::uint64_t{0};
+                        },
+                    .request = request,
+                    .priority = call.priority,
+                    .is_admitted = call.is_admitted,
+                    .arrived = call.arrived};
+  auto job = std::make_shared<RunJob>(model, std::move(work),
+                                      [outputs, pictures, done = std::move(done)](const std::optional<Error>& error,
+                                                                                  const runtime::InferTimes& slowest) {
+                                        pictures->share->release();
+                                        done({.error = error, .outputs = std::move(*outputs), .times = slowest});
+                                      });
+  job->start();
+  return Pending(std::move(job));
+}
+
+// Texts given for the input that is given pictures are pictures, whatever the protocol; null where there are none.
+const Tensor* picture_values(const ServedModel& model, const NamedValues& inputs) {
+  const runtime::PictureInput* picture = model.picture();
+  const Value* value = picture == nullptr ? nullptr : find(inputs, picture->name);
+  const Tensor* tensor = value == nullptr ? nullptr : value->tensor();
+  return tensor != nullptr && tensor->type() == ElementType::string ? tensor : nullptr;
 }
 
 }  // namespace
@@ -30,54 +210,72 @@ void Pending::cancel() const {
   if (model_ && ticket_ != 0) model_->scheduler().cancel(ticket_);
 }
 
-Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, runtime::Completion done,
-               runtime::Here here, const pipeline::PrepareOptions& options) {
-  if (const runtime::PictureInput* picture = model->picture()) {
+void PendingParts::begin(std::size_t index) {
+  const std::lock_guard lock(mutex_);
+  parts_.emplace(index, Pending());
+}
+
+void PendingParts::add(std::size_t index, const Pending& part) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_cancelled_) {
+      if (const auto found = parts_.find(index); found != parts_.end()) found->second = part;
+      return;
+    }
+  }
+  part.cancel();
+}
+
+void PendingParts::end(std::size_t index) {
+  Pending over;  // let go without the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = parts_.find(index);
+  if (found == parts_.end()) return;
+  std::swap(over, found->second);
+  parts_.erase(found);
+}
+
+void PendingParts::cancel() {
+  std::map<std::size_t, Pending> parts;
+  {
+    const std::lock_guard lock(mutex_);
+    is_cancelled_ = true;
+    parts.swap(parts_);
+  }
+  for (const auto& [index, part] : parts) part.cancel();
+}
+
+std::uint64_t bytes_of(const NamedValues& values) noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, value] : values) {
+    const Tensor* tensor = value.tensor();
+    if (tensor == nullptr) continue;
+    bytes += tensor->byte_size();
+    if (tensor->type() != ElementType::string) continue;
+    for (const std::string& text : tensor->strings()) bytes += sizeof(std::string) + text.size();
+  }
+  return bytes;
+}
+
+Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& work,
+               runtime::Completion done, runtime::Here here, const SubmitOptions& options) {
+  if (const Tensor* values = picture_values(*model, call.inputs)) {
     try {
-      read_pictures(*picture, call.inputs);
+      PictureValues pictures{.input = *model->picture(), .values = *values, .read = {}, .share = nullptr};
+      if (options.sources) pictures.input.sources = *options.sources;
+      if (values->strings().empty()) throw Error(ErrorCode::invalid_input, "there is no picture");
+      return submit_pictures(model, std::move(call), work, std::move(done), std::move(pictures));
     } catch (const Error& error) {
       model->statistics().count(error, call.arrived);
       throw;
     }
   }
   const auto& pipeline = model->pipeline();
-  if (pipeline == nullptr || !pipeline->takes_text(call.inputs)) {
-    return {model, model->submit(std::move(call), std::move(done), here)};
+  if (pipeline != nullptr && pipeline->takes_text(call.inputs)) {
+    return submit_texts(model, std::move(call), work, std::move(done), options.prepare);
   }
-  const auto rows = std::make_shared<Rows>();
-  rows->pipeline = pipeline;
-  rows->outputs = std::move(call.outputs);
-  std::vector<std::string> wanted;
-  try {
-    wanted = pipeline->model_outputs(rows->outputs);
-    rows->prepared = pipeline->prepare(call.inputs, options);
-  } catch (const Error& error) {
-    model->statistics().count(error, call.arrived);
-    throw;
-  }
-  rows->results.resize(rows->prepared.parts.size());
-  RunJob::Work work{
-      .count = rows->prepared.parts.size(),
-      .item = "text",
-      .outputs = std::move(wanted),
-      .prepare = [rows](std::size_t index) { return std::move(rows->prepared.parts[index].inputs); },
-      .take = [rows](std::size_t index, NamedValues&& outputs) { rows->results[index] = std::move(outputs); },
-      .priority = call.priority,
-      .deadline = call.deadline,
-      .arrived = call.arrived};
-  auto job = std::make_shared<RunJob>(
-      model, std::move(work),
-      [rows, done = std::move(done)](const std::optional<Error>& error, const runtime::InferTimes& slowest) {
-        runtime::InferAnswer answer{.error = error, .outputs = {}, .times = slowest};
-        try {
-          if (!error) answer.outputs = rows->pipeline->finish(rows->prepared, rows->results, rows->outputs);
-        } catch (const Error& failure) {
-          answer.error = failure;
-        }
-        done(std::move(answer));
-      });
-  job->start();
-  return Pending(std::move(job));
+  call.deadline = work.deadline;
+  return {model, model->submit(std::move(call), std::move(done), here)};
 }
 
 }  // namespace gpux::server

@@ -1,10 +1,16 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 
+#include "image/read_picture.h"
 #include "pipeline/pipeline.h"
 #include "runtime/scheduler.h"
+#include "server/request_work.h"
 #include "server/run_job.h"
 #include "server/served_model.h"
 
@@ -32,10 +38,36 @@ class Pending {
   std::shared_ptr<RunJob> job_;
 };
 
+/// The parts of a request that are under way, by their numbers. All members from any thread.
+class PendingParts {
+ public:
+  /// A part is about to be submitted.
+  void begin(std::size_t index);
+  /// It is under way. Cancels it where cancel() was called before; nothing where it has ended already.
+  void add(std::size_t index, const Pending& part);
+  void end(std::size_t index);
+  /// Nobody waits for any of them any more.
+  void cancel();
+
+ private:
+  std::mutex mutex_;
+  std::map<std::size_t, Pending> parts_;
+  bool is_cancelled_ = false;
+};
+
+struct SubmitOptions {
+  pipeline::PrepareOptions prepare = {};
+  std::optional<image::Sources> sources = std::nullopt;  ///< of pictures; empty: the model's
+};
+
 /// ServedModel::submit() for what callers give as of ServedModel::signature(): texts get a run each, and the answers
-/// that the model's pipeline makes of them; strings for the input that is given pictures are pictures. Errors as there,
-/// of Pipeline::prepare() and of runtime::read_pictures().
-Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, runtime::Completion done,
-               runtime::Here here, const pipeline::PrepareOptions& options = {});
+/// that the model's pipeline makes of them; strings for the input that is given pictures are pictures. Texts and
+/// pictures are prepared a few at a time, by the readers where that takes long. `call.deadline` is that of `work`.
+/// Errors as there, of Pipeline::rows() and of RequestWork::hold(); what comes later goes to `done`.
+Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& work,
+               runtime::Completion done, runtime::Here here, const SubmitOptions& options = {});
+
+/// The memory of the values' elements.
+[[nodiscard]] std::uint64_t bytes_of(const NamedValues& values) noexcept;
 
 }  // namespace gpux::server

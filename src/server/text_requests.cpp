@@ -16,6 +16,7 @@
 #include "base/spelling.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
+#include "server/request_work.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {
@@ -208,6 +209,9 @@ void check_count(std::size_t count, const std::string& place) {
 }
 
 TokenIds read_ids(const Json& list, const std::string& place) {
+  if (list.size() > max_text_tokens) {
+    refuse(fmt::format("{} has {} tokens; accepted: at most {}", place, list.size(), max_text_tokens));
+  }
   TokenIds ids;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto id = whole_number(list[i]);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -29,82 +30,73 @@ std::string prompt_named(const ServedModel& model, const std::string& name) {
 }
 
 void apply(const TextTreatment& treatment, const ServedModel& model, EmbedJobOptions& options) {
-  options.truncate = treatment.truncate;
+  options.embed.truncate = treatment.truncate;
   if (treatment.truncate_left) options.embed.truncate_left = true;
   if (!treatment.prompt_name.empty()) options.embed.prompt = prompt_named(model, treatment.prompt_name);
 }
 
-std::vector<std::string> texts_of(const std::vector<TextInput>& inputs, const SentenceEncoder& encoder) {
-  std::vector<std::string> texts;
-  texts.reserve(inputs.size());
-  for (const TextInput& input : inputs) {
-    try {
-      texts.push_back(text_of(input, encoder.tokenizer()));
-    } catch (const Error& error) {
-      throw inputs.size() == 1 ? error : error.within(fmt::format("text {}", texts.size()));
-    }
-  }
-  return texts;
-}
+/// What the answer to a request is made of; may take what it needs.
+using Body = std::function<http::Response(EmbedJobResult& result)>;
 
-/// What the answer to a request is made of.
-using Body = std::function<std::string(const EmbedJobResult& result)>;
-
-void embed_texts(const std::shared_ptr<http::Exchange>& exchange, Protocol protocol,
-                 const std::shared_ptr<ServedModel>& model, std::vector<std::string> texts, EmbedJobOptions options,
+void embed_texts(const std::shared_ptr<http::Exchange>& exchange, Protocol protocol, const RequestWork& work,
+                 const std::shared_ptr<ServedModel>& model, std::vector<TextInput> texts, EmbedJobOptions options,
                  Body body) {
   const http::Request& request = exchange->request();
-  options.deadline = deadline_of(request);
+  options.request = work;
   options.arrived = request.arrived;
+  std::shared_ptr<RunJob> job;
   try {
     model->encoder()->check(options.embed);
+    job = make_embed_job(model, std::move(texts), std::move(options),
+                         [exchange, protocol, body = std::move(body), cancellation = work.cancellation(),
+                          arrived = request.arrived](const std::optional<Error>& error, EmbedJobResult& result) {
+                           try {
+                             if (error) throw Error(*error);
+                             cancellation.check();
+                             http::Response response = body(result);
+                             add_times(response, result.slowest, arrived);
+                             const auto tokenizing =
+                                 std::chrono::duration<double, std::milli>(result.tokenizing).count();
+                             response.headers.add("X-Tokenization-Time", fmt::format("{:.3f}", tokenizing));
+                             response.headers.add("X-Compute-Tokens", std::to_string(result.tokens));
+                             response.headers.add("X-Compute-Bytes", std::to_string(result.text_bytes));
+                             result.memory->release();
+                             exchange->respond(std::move(response));
+                           } catch (...) {
+                             exchange->respond(error_response(current_error(), protocol));
+                           }
+                         });
   } catch (const Error& error) {
     model->statistics().count(error, request.arrived);
     throw;
   }
-  const std::size_t bytes = std::accumulate(texts.begin(), texts.end(), std::size_t{0},
-                                            [](std::size_t sum, const std::string& t) { return sum + t.size(); });
-  const auto job = make_embed_job(model, std::move(texts), std::move(options),
-                                  [exchange, protocol, bytes, body = std::move(body), arrived = request.arrived](
-                                      const std::optional<Error>& error, const EmbedJobResult& result) {
-                                    if (error) {
-                                      exchange->respond(error_response(*error, protocol));
-                                      return;
-                                    }
-                                    http::Response response = http::Response::json(200, body(result));
-                                    add_times(response, result.slowest, arrived);
-                                    const auto tokenizing =
-                                        std::chrono::duration<double, std::milli>(result.tokenizing).count();
-                                    response.headers.add("X-Tokenization-Time", fmt::format("{:.3f}", tokenizing));
-                                    response.headers.add("X-Compute-Tokens", std::to_string(result.tokens));
-                                    response.headers.add("X-Compute-Bytes", std::to_string(bytes));
-                                    exchange->respond(std::move(response));
-                                  });
+  cancel_when_gone(*exchange, work, [job] { job->cancel(); });
   job->start();
-  exchange->on_gone([job] { job->cancel(); });
 }
 
-std::string vectors_json(const EmbedJobResult& result) {
+http::Response vectors_json(const EmbedJobResult& result) {
   std::string text = "[";
   for (std::size_t i = 0; i < result.vectors.size(); ++i) {
     if (i != 0) text += ',';
     append_vector(text, result.vectors[i], false);
   }
-  return text + "]";
+  text += ']';
+  return http::Response::json(200, std::move(text));
 }
 
-// A list for each text of the vectors of its tokens.
-std::string token_vectors_json(const EmbedJobResult& result) {
-  std::string text = "[";
-  for (const Tensor& tokens : result.token_vectors) {
-    if (&tokens != &result.token_vectors.front()) text += ',';
-    append_json(text, tokens);
+// A list for each text of the vectors of its tokens. Not put together: they are long.
+http::Response token_vectors_json(EmbedJobResult& result) {
+  http::Response response = http::Response::json(200, "[");
+  for (std::string& tokens : result.token_vectors) {
+    if (&tokens != &result.token_vectors.front()) response.pieces.push_back(http::Piece::lasting(","));
+    response.pieces.push_back(http::Piece::of(std::move(tokens)));
   }
-  return text + "]";
+  response.pieces.push_back(http::Piece::lasting("]"));
+  return response;
 }
 
 // Of vectors of length 1.
-std::string similarities_json(const EmbedJobResult& result) {
+http::Response similarities_json(const EmbedJobResult& result) {
   const std::vector<float>& source = result.vectors.front();
   std::vector<float> scores;
   for (std::size_t i = 1; i < result.vectors.size(); ++i) {
@@ -112,10 +104,10 @@ std::string similarities_json(const EmbedJobResult& result) {
   }
   std::string text;
   append_vector(text, scores, false);
-  return text;
+  return http::Response::json(200, std::move(text));
 }
 
-std::string openai_json(const EmbedJobResult& result, const std::string& model, bool base64) {
+http::Response openai_json(const EmbedJobResult& result, const std::string& model, bool base64) {
   std::string text = R"({"object":"list","data":[)";
   for (std::size_t i = 0; i < result.vectors.size(); ++i) {
     text += fmt::format(R"({}{{"object":"embedding","index":{},"embedding":)", i == 0 ? "" : ",", i);
@@ -125,7 +117,7 @@ std::string openai_json(const EmbedJobResult& result, const std::string& model, 
   text += R"(],"model":)";
   append_json_string(text, model);
   text += fmt::format(R"(,"usage":{{"prompt_tokens":{0},"total_tokens":{0}}}}})", result.tokens);
-  return text;
+  return http::Response::json(200, std::move(text));
 }
 
 void append_openai_model(std::string& out, const std::string& name, std::chrono::system_clock::time_point since) {
@@ -155,14 +147,16 @@ void Service::with_able(const Call& call, TextAbility ability, ModelHandler hand
 }
 
 void Service::openai_embeddings(const Call& call) {
-  const auto asked = std::make_shared<OpenAiEmbeddings>(read_openai_embeddings(call.request().body.text()));
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto asked =
+      std::make_shared<OpenAiEmbeddings>(read_openai_embeddings(call.request().body.text(), call.work.cancellation()));
   Call named = call;
   if (!asked->model.empty()) named.name = asked->model;
   with_able(named, TextAbility::embed, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
     options.embed.dimensions = asked->dimensions;
     options.embed.normalize = true;
-    embed_texts(with.exchange, with.protocol, model, texts_of(asked->inputs, *model->encoder()), std::move(options),
+    embed_texts(with.exchange, with.protocol, with.work, model, std::move(asked->inputs), std::move(options),
                 [name = model->name(), base64 = asked->base64](const EmbedJobResult& result) {
                   return openai_json(result, name, base64);
                 });
@@ -186,66 +180,152 @@ void Service::openai_model(const Call& call) {
 }
 
 void Service::embed(const Call& call) {
-  const auto asked = std::make_shared<EmbedTexts>(read_embed(call.request().body.text()));
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto asked = std::make_shared<EmbedTexts>(read_embed(call.request().body.text(), call.work.cancellation()));
   with_able(call, TextAbility::embed, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
     options.embed.dimensions = asked->dimensions;
     options.embed.normalize = asked->normalize;
     apply(asked->treatment, *model, options);
-    embed_texts(with.exchange, with.protocol, model, texts_of(asked->inputs, *model->encoder()), std::move(options),
+    embed_texts(with.exchange, with.protocol, with.work, model, std::move(asked->inputs), std::move(options),
                 vectors_json);
   });
 }
 
 void Service::embed_all(const Call& call) {
-  const auto asked = std::make_shared<EmbedTexts>(read_embed_all(call.request().body.text()));
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto asked = std::make_shared<EmbedTexts>(read_embed_all(call.request().body.text(), call.work.cancellation()));
   with_able(call, TextAbility::embed_tokens, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
     options.of_tokens = true;
     apply(asked->treatment, *model, options);
-    embed_texts(with.exchange, with.protocol, model, texts_of(asked->inputs, *model->encoder()), std::move(options),
+    embed_texts(with.exchange, with.protocol, with.work, model, std::move(asked->inputs), std::move(options),
                 token_vectors_json);
   });
 }
 
 void Service::similarity(const Call& call) {
-  const auto asked = std::make_shared<Similarity>(read_similarity(call.request().body.text()));
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto asked =
+      std::make_shared<Similarity>(read_similarity(call.request().body.text(), call.work.cancellation()));
   with_able(call, TextAbility::embed, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
     options.embed.normalize = true;
     apply(asked->treatment, *model, options);
-    std::vector<std::string> texts{asked->source};
-    texts.insert(texts.end(), asked->sentences.begin(), asked->sentences.end());
-    embed_texts(with.exchange, with.protocol, model, std::move(texts), std::move(options), similarities_json);
+    std::vector<TextInput> texts;
+    texts.emplace_back(std::move(asked->source));
+    for (std::string& sentence : asked->sentences) texts.emplace_back(std::move(sentence));
+    embed_texts(with.exchange, with.protocol, with.work, model, std::move(texts), std::move(options),
+                similarities_json);
   });
 }
 
-void Service::tokenize(const Call& call) {
-  const auto asked = std::make_shared<Tokenize>(read_tokenize(call.request().body.text()));
-  with_able(call, TextAbility::tokenize, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    const text::Tokenizer& tokenizer = *tokenizer_of(*model);
-    const std::string prompt = asked->prompt_name.empty() ? "" : prompt_named(*model, asked->prompt_name);
-    std::string text = "[";
-    for (const std::string& given : asked->texts) {
-      if (text.size() > 1) text += ',';
-      const std::string whole = prompt + given;
-      append_tokens(text, whole,
-                    tokenizer.encode(whole, {.special_tokens = asked->special_tokens, .offsets = text::Offsets::bytes}),
-                    tokenizer);
+namespace {
+
+// The longest text decides when others take their turn.
+std::uint64_t cost_to_tokenize(const std::vector<std::string>& texts) {
+  std::size_t longest = 0;
+  std::size_t all = 0;
+  for (const std::string& text : texts) {
+    longest = std::max(longest, std::min(text.size(), max_text_bytes));
+    all += text.size();
+  }
+  // Many short ones are long together.
+  constexpr std::size_t short_bytes = 64 << 10;
+  return std::max(longest, std::min(all, short_bytes)) * bytes_to_tokenize_a_byte;
+}
+
+/// A list that is written an element at a time, and what has to be held for it.
+class ListAnswer {
+ public:
+  explicit ListAnswer(std::shared_ptr<MemoryBudget> memory) : memory_(std::move(memory)), share_(memory_) {}
+
+  /// Adds what `append` writes. Error as of grow_share().
+  void add(const std::function<void(std::string&)>& append) {
+    if (text_.size() > 1) text_ += ',';
+    append(text_);
+    if (text_.capacity() > share_.bytes()) {
+      grow_share(share_, memory_, text_.capacity() - share_.bytes(), "the answer");
     }
-    with.exchange->respond(http::Response::json(200, text + "]"));
+  }
+
+  /// About what is to come, before it is written.
+  void expect(std::uint64_t bytes) {
+    const std::uint64_t needed = text_.size() + bytes;
+    if (needed > share_.bytes()) grow_share(share_, memory_, needed - share_.bytes(), "the answer");
+  }
+
+  [[nodiscard]] std::string end() { return std::move(text_ += ']'); }
+
+ private:
+  std::shared_ptr<MemoryBudget> memory_;
+  MemoryShare share_;
+  std::string text_ = "[";
+};
+
+}  // namespace
+
+void Service::tokenize(const Call& call) {
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto asked = std::make_shared<Tokenize>(read_tokenize(call.request().body.text(), call.work.cancellation()));
+  with_able(call, TextAbility::tokenize, [this, asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
+    const std::string prompt = asked->prompt_name.empty() ? "" : prompt_named(*model, asked->prompt_name);
+    const auto answer = std::make_shared<ListAnswer>(with.work.memory);
+    do_units(with, cost_to_tokenize(asked->texts),
+             [with, model, asked, answer, prompt, memory = with.work.memory, index = std::size_t{0}]() mutable {
+               // Short texts are a unit together.
+               constexpr std::size_t unit_bytes = 64 << 10;
+               const text::Tokenizer& tokenizer = *tokenizer_of(*model);
+               for (std::size_t bytes = 0; index < asked->texts.size() && bytes < unit_bytes; ++index) {
+                 const std::string whole = prompt + std::exchange(asked->texts[index], {});
+                 bytes += whole.size() + 1;
+                 MemoryShare scratch(memory);
+                 const std::size_t tokenized = std::min(whole.size(), max_text_bytes);
+                 if (tokenized > 4096) {
+                   grow_share(scratch, memory, tokenized * bytes_to_tokenize_a_byte, "tokenizing the text");
+                 }
+                 try {
+                   const text::Encoding encoding = tokenizer.encode(whole, {.special_tokens = asked->special_tokens,
+                                                                            .offsets = text::Offsets::bytes,
+                                                                            .max_bytes = max_text_bytes});
+                   constexpr std::uint64_t bytes_a_token = 75;
+                   answer->expect(whole.size() + encoding.size() * bytes_a_token);
+                   answer->add([&](std::string& text) { append_tokens(text, whole, encoding, tokenizer); });
+                 } catch (const Error& error) {
+                   throw asked->texts.size() == 1 ? error : error.within(fmt::format("text {}", index));
+                 }
+               }
+               if (index < asked->texts.size()) return true;
+               with.exchange->respond(http::Response::json(200, answer->end()));
+               return false;
+             });
   });
 }
 
 void Service::decode(const Call& call) {
-  const auto asked = std::make_shared<Decode>(read_decode(call.request().body.text()));
-  with_able(call, TextAbility::tokenize, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    std::string text = "[";
-    for (const TokenIds& ids : asked->ids) {
-      if (text.size() > 1) text += ',';
-      append_json_string(text, tokenizer_of(*model)->decode(ids, asked->skip_special_tokens));
-    }
-    with.exchange->respond(http::Response::json(200, text + "]"));
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto asked = std::make_shared<Decode>(read_decode(call.request().body.text(), call.work.cancellation()));
+  with_able(call, TextAbility::tokenize, [this, asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
+    constexpr std::uint64_t bytes_to_decode_a_token = 100;
+    std::size_t all = 0;
+    for (const TokenIds& ids : asked->ids) all += ids.size();
+    const auto answer = std::make_shared<ListAnswer>(with.work.memory);
+    do_units(with, all * bytes_to_decode_a_token,
+             [with, model, asked, answer, memory = with.work.memory, index = std::size_t{0}]() mutable {
+               constexpr std::size_t unit_tokens = 16 << 10;
+               for (std::size_t tokens = 0; index < asked->ids.size() && tokens < unit_tokens; ++index) {
+                 const TokenIds ids = std::exchange(asked->ids[index], {});
+                 tokens += ids.size() + 1;
+                 MemoryShare scratch(memory);
+                 grow_share(scratch, memory, ids.size() * bytes_to_decode_a_token, "decoding the tokens");
+                 answer->add([&](std::string& text) {
+                   append_json_string(text, tokenizer_of(*model)->decode(ids, asked->skip_special_tokens));
+                 });
+               }
+               if (index < asked->ids.size()) return true;
+               with.exchange->respond(http::Response::json(200, answer->end()));
+               return false;
+             });
   });
 }
 

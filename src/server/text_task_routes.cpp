@@ -26,29 +26,25 @@ pipeline::PrepareOptions prepared_as(const TextTreatment& treatment) {
   return options;
 }
 
-void run_texts(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model,
-               NamedValues inputs, std::vector<std::string> outputs, const pipeline::PrepareOptions& options,
-               Body body) {
+void run_texts(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+               const std::shared_ptr<ServedModel>& model, NamedValues inputs, std::vector<std::string> outputs,
+               const pipeline::PrepareOptions& options, Body body) {
   const http::Request& request = exchange->request();
   const Pending pending = submit(
-      model,
-      {.inputs = std::move(inputs),
-       .outputs = std::move(outputs),
-       .priority = 0,
-       .deadline = deadline_of(request),
-       .arrived = request.arrived},
+      model, {.inputs = std::move(inputs), .outputs = std::move(outputs), .priority = 0, .arrived = request.arrived},
+      work,
       [exchange, body = std::move(body), arrived = request.arrived](runtime::InferAnswer&& answer) {
         try {
           if (answer.error) throw Error(*answer.error);
           http::Response response = http::Response::json(200, body(answer.outputs));
           add_times(response, answer.times, arrived);
           exchange->respond(std::move(response));
-        } catch (const Error& error) {
-          exchange->respond(error_response(error, Protocol::texts));
+        } catch (...) {
+          exchange->respond(error_response(current_error(), Protocol::texts));
         }
       },
-      runtime::Here::allowed, options);
-  if (pending) exchange->on_gone([pending] { pending.cancel(); });
+      runtime::Here::allowed, {.prepare = options});
+  if (pending) cancel_when_gone(*exchange, work, [pending] { pending.cancel(); });
 }
 
 Tensor strings_of(std::vector<std::string> texts) {
@@ -69,8 +65,8 @@ std::string scores_json(const std::vector<runtime::LabelledScore>& scores) {
   return text + "]";
 }
 
-void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model,
-                    ClassifyTexts asked) {
+void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                    const std::shared_ptr<ServedModel>& model, ClassifyTexts asked) {
   const pipeline::Pipeline& pipeline = *model->pipeline();
   DeclaredValue declared;
   for (const DeclaredValue& output : model->declared_outputs()) {
@@ -83,7 +79,7 @@ void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const std::
   if (!asked.pairs.empty()) inputs.emplace_back("text_pair", strings_of(std::move(asked.pairs)));
   pipeline::PrepareOptions options = prepared_as(asked.treatment);
   options.has_second = std::move(asked.has_pair);
-  run_texts(exchange, model, std::move(inputs), {pipeline.logits()}, options,
+  run_texts(exchange, work, model, std::move(inputs), {pipeline.logits()}, options,
             [declared, is_list = asked.is_list](const NamedValues& outputs) {
               const auto rows = runtime::label_scores(declared, *outputs.front().second.tensor());
               if (!is_list) return scores_json(rows.front());
@@ -134,27 +130,32 @@ bool is_for_classifier(const ServedModel& model, std::string_view body) {
   }
 }
 
-void classify(const std::shared_ptr<http::Exchange>& exchange, const std::shared_ptr<ServedModel>& model) {
+void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+              const std::shared_ptr<ServedModel>& model) {
   try {
     ClassifyTexts asked;
     try {
-      asked = read_classify(exchange->request().body.text());
+      const std::string_view body = exchange->request().body.text();
+      const auto share = hold_for_reading(work, body, bytes_a_json_text);
+      asked = read_classify(body, work.cancellation());
     } catch (const Error& error) {
       model->statistics().count(error, exchange->request().arrived);
       throw;
     }
-    classify_texts(exchange, model, std::move(asked));
+    classify_texts(exchange, work, model, std::move(asked));
   } catch (const Error& error) {
     exchange->respond(error_response(error, Protocol::texts));
   }
 }
 
 void Service::rerank(const Call& call) {
-  const auto asked = std::make_shared<Rerank>(read_rerank(call.request().body.text()));
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto asked = std::make_shared<Rerank>(read_rerank(call.request().body.text(), call.work.cancellation()));
   with_able(call, TextAbility::rank, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
     const std::string output = asked->raw_scores ? model->pipeline()->logits() : "scores";
-    run_texts(with.exchange, model, {{"query", strings_of({asked->query})}, {"text", strings_of(asked->texts)}},
-              {output}, prepared_as(asked->treatment), [asked](const NamedValues& outputs) {
+    run_texts(with.exchange, with.work, model,
+              {{"query", strings_of({asked->query})}, {"text", strings_of(asked->texts)}}, {output},
+              prepared_as(asked->treatment), [asked](const NamedValues& outputs) {
                 const Tensor scores = convert(*outputs.front().second.tensor(), ElementType::float32);
                 const std::span<const float> floats = scores.as<float>();
                 return ranking_json({floats.begin(), floats.end()}, asked->texts, asked->return_text);
@@ -171,7 +172,7 @@ void Service::texts_by_ability(const Call& call) {
     } else if (is_able(*model, TextAbility::rank)) {
       rerank(named);
     } else {
-      classify(with.exchange, model);
+      classify(with.exchange, with.work, model);
     }
   });
 }

@@ -26,6 +26,7 @@ class Splitter {
     std::vector<JsonInput> members;
     std::set<std::string, std::less<>> names;  // of many; a few are compared one by one
     constexpr std::size_t few = 16;
+    constexpr std::size_t most_members = 65'536;
     const auto is_new = [&](const std::string& name) {
       if (members.size() > few) {
         if (names.empty()) {
@@ -43,6 +44,7 @@ class Splitter {
       do {
         cursor_.skip_blanks();
         members.push_back(member());
+        if (members.size() > most_members) refuse(fmt::format("the object has more than {} members", most_members));
         if (!is_new(members.back().name)) {
           refuse(fmt::format("the name {} stands in the object twice", json_excerpt('"' + members.back().name + '"')));
         }
@@ -52,18 +54,17 @@ class Splitter {
     return members;
   }
 
-  std::vector<std::string_view> array() {
+  template <typename Visit>
+  void array(const Visit& visit) {
     expect('[', "a list");
-    std::vector<std::string_view> elements;
     cursor_.skip_blanks();
     if (!cursor_.take(']')) {
       do {
         cursor_.skip_blanks();
-        elements.push_back(value());
+        if (!visit(value())) return;
       } while (goes_on(']'));
     }
     expect_end();
-    return elements;
   }
 
   std::vector<std::string_view> lines() {
@@ -201,7 +202,16 @@ std::vector<JsonInput> split_object(std::string_view text) {
 }
 
 std::vector<std::string_view> split_array(std::string_view text) {
-  return Splitter(text).array();
+  std::vector<std::string_view> elements;
+  Splitter(text).array([&](std::string_view element) {
+    elements.push_back(element);
+    return true;
+  });
+  return elements;
+}
+
+void visit_array(std::string_view text, const std::function<bool(std::string_view element)>& visit) {
+  Splitter(text).array(visit);
 }
 
 std::vector<std::string_view> split_lines(std::string_view text) {

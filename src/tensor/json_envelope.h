@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +18,12 @@ struct JsonInput {
 /// refused. The bare words NaN, Infinity and -Infinity pass. All throw Error invalid_input with line and column,
 /// also where anything but blanks is left over.
 
-/// The members of the object, in order. Names must differ and be UTF-8.
+/// The members of the object, in order: at most 65536. Names must differ and be UTF-8.
 std::vector<JsonInput> split_object(std::string_view text);
+
+/// Gives each element of the list to `visit` as it is met, until that returns false: what follows is not looked at
+/// then.
+void visit_array(std::string_view text, const std::function<bool(std::string_view element)>& visit);
 
 /// The elements of the list.
 std::vector<std::string_view> split_array(std::string_view text);

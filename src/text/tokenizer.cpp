@@ -126,7 +126,8 @@ Encoding Tokenizer::encode(std::string_view text, const std::string_view* pair, 
   auto state = std::make_unique<Encoding::State>();
   const GpuxText second = pair == nullptr ? GpuxText{} : borrow(*pair);
   const Message message(gpux_tokenizer_encode(state_->tokenizer, borrow(text), pair == nullptr ? nullptr : &second,
-                                              flags_of(options), options.max_tokens, options.max_bytes, &state->encoding));
+                                              flags_of(options), options.max_tokens, options.max_bytes,
+                                              &state->encoding));
   if (message) {
     // These say more of what is not UTF-8.
     require_utf8(text);

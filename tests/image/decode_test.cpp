@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "image/header_size.h"
 #include "image/orientation.h"
 #include "image/pictures.h"
 
@@ -151,6 +152,25 @@ TEST(Decode, SpreadsFewBitsOverAllLevels) {
   const std::vector<std::uint8_t> levels = levels_of(gray);
   EXPECT_TRUE(std::all_of(levels.begin(), levels.end(), [](std::uint8_t level) { return level == 0 || level == 255; }));
   EXPECT_EQ(std::count(levels.begin(), levels.end(), 0) == 0, false);
+}
+
+TEST(HeaderSize, IsThatOfThePictureWhateverTheFormat) {
+  for (const std::string& name : test::picture_names()) {
+    SCOPED_TRACE(name);
+    const std::string file = test::picture_file(name);
+    const Picture picture = decode(test::bytes_of(file));
+    const std::optional<Size> size = size_in_header(test::bytes_of(file));
+    ASSERT_TRUE(size);
+    // EXIF may turn it.
+    const bool is_same = size->height == picture.height() && size->width == picture.width();
+    const bool is_turned = size->height == picture.width() && size->width == picture.height();
+    EXPECT_TRUE(is_same || (is_turned && name.find("exif") != std::string::npos))
+        << size->width << "x" << size->height << ", decoded " << picture.width() << "x" << picture.height();
+    for (std::size_t cut = 0; cut < std::min<std::size_t>(file.size(), 64); ++cut) {
+      (void)size_in_header(test::bytes_of(std::string_view(file).substr(0, cut)));
+    }
+  }
+  EXPECT_EQ(size_in_header(test::bytes_of("GIF89a")), std::nullopt);
 }
 
 }  // namespace

@@ -65,6 +65,32 @@ TEST(TextRequests, ReadWhatIsSaidOfThem) {
               ElementsAre(TokenIds{1}, TokenIds{2}));
 }
 
+std::string repeated(const std::string& text, std::size_t count) {
+  std::string all;
+  for (std::size_t i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+// Each object of a list was compared with all before it.
+TEST(TextRequests, ReadAsLongAsTheBodyIs) {
+  for (const char* element : {"{}", "[]", "[[]]", "null", "{\"a\": []}"}) {
+    const std::string body = R"({"inputs": [)" + repeated(element + std::string(","), 1'000'000) + "1]}";
+    EXPECT_NE(refusal([&] { (void)read_embed(body); }), "taken") << element;
+  }
+}
+
+TEST(TextRequests, AreReadNoFurtherForAClientThatHasLeft) {
+  const std::string body = R"({"ids": [)" + repeated("1,", 100'000) + "nonsense";
+  std::stop_source left;
+  left.request_stop();
+  try {
+    (void)read_decode(body, Cancellation(left.get_token()));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::interrupted);
+  }
+}
+
 TEST(TextRequests, RefuseWhatIsWrongByItsPlace) {
   const auto embed = [](std::string_view body) { (void)read_embed(body); };
   const auto openai = [](std::string_view body) { (void)read_openai_embeddings(body); };
@@ -115,6 +141,15 @@ TEST(TextRequests, RefuseWhatIsWrongByItsPlace) {
       {similarity, R"({"inputs": {"source_sentence": "a", "sentences": ["b"]}, "parameters": {"x": 1}})",
        "parameters.x is not known"},
       {tokenize, R"({"inputs": [1]})", "inputs is a list of numbers; accepted: texts"},
+      // Reading ends at the first such value: what follows would be no JSON.
+      {embed, R"({"inputs": [{}, nonsense)", "the body has an object in a list"},
+      {embed, R"({"inputs": [[{}, nonsense)", "the body has an object in a list"},
+      {embed, R"({"inputs": [)" + repeated("[1],", 2200) + "nonsense", "the body has more than 2112 lists"},
+      {embed, R"({"inputs": [)" + repeated("\"a\",", 4200) + "nonsense", "the body has more than 4160 texts"},
+      {embed, R"({"inputs": [)" + repeated("1,", 2'000'000) + "nonsense", "the body has more than 2000000 values"},
+      {embed, "{" + repeated("\"a\":1,", 65) + "nonsense", "the body has more than 64 members"},
+      {embed, R"({"inputs": [)" + repeated("1,", 262'144) + "1]}",
+       "inputs has 262145 tokens; accepted: at most 262144"},
       {decode, R"({"ids": "a"})", "ids is no list"},
       {decode, R"({"ids": ["a"]})", "ids holds a text"},
   };

@@ -225,7 +225,16 @@ void Call::take_apart(::grpc::ByteBuffer& message, std::function<void()> read) {
   if (message.Length() <= most) {
     read();
   } else {
-    state_->readers.post([self = shared_from_this(), read = std::move(read)] { read(); });
+    // It takes what gRPC has read already, and its end is what the call's own end waits for: it is not dropped.
+    state_->readers.post({.cancellation = {},
+                          .cost = message.Length(),
+                          .unit =
+                              [self = shared_from_this(), read] {
+                                read();
+                                return false;
+                              },
+                          .failed = [self = shared_from_this(), read](const Error& /*error*/) { read(); },
+                          .is_admitted = true});
   }
 }
 

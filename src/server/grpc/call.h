@@ -26,6 +26,7 @@
 #include "server/http/server.h"
 #include "server/request_readers.h"
 #include "server/request_trace.h"
+#include "server/request_work.h"
 
 /// A call on its way through the server. All methods are served as streams of bytes, so that keys are asked for before
 /// a message is read, and one that is no message is refused like any other mistake.
@@ -144,6 +145,11 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
 
   /// Of a message of the client: a few kilobytes where no key is asked for.
   [[nodiscard]] std::uint64_t max_message_bytes() const noexcept { return max_message_bytes_; }
+
+  /// What the work for a request of the call shares.
+  [[nodiscard]] RequestWork work() const {
+    return {.readers = &state_->readers, .memory = state_->memory, .stop = {}, .deadline = deadline_};
+  }
 
  protected:
   /// The call may begin to read.

@@ -7,9 +7,9 @@ namespace gpux::server {
 
 using Clock = std::chrono::steady_clock;
 
-InferRun::InferRun(std::shared_ptr<const inference::ModelInferRequest> request,
-                   std::optional<Clock::time_point> deadline, Clock::time_point arrived, Done done)
-    : request_(std::move(request)), deadline_(deadline), arrived_(arrived), done_(std::move(done)) {}
+InferRun::InferRun(std::shared_ptr<const inference::ModelInferRequest> request, RequestWork work,
+                   Clock::time_point arrived, Done done)
+    : request_(std::move(request)), work_(std::move(work)), arrived_(arrived), done_(std::move(done)) {}
 
 void InferRun::start(ModelRepository& repository) {
   const auto self = shared_from_this();
@@ -32,11 +32,9 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
       model->statistics().count(error, arrived_);
       throw;
     }
-    std::optional<Clock::time_point> deadline = deadline_;
-    if (const std::optional<std::chrono::microseconds> timeout = call->timeout) {
-      const auto until = arrived_ + *timeout;
-      deadline = deadline ? std::min(*deadline, until) : until;
-    }
+    RequestWork work = work_;
+    if (call->timeout) work.end_by(arrived_ + *call->timeout);
+    if (model->options().timeout) work.end_by(arrived_ + *model->options().timeout);
     std::vector<std::string> outputs;
     for (const RequestedOutput& output : call->outputs) outputs.push_back(output.name);
     const Pending pending = submit(
@@ -44,8 +42,8 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
         {.inputs = std::move(call->inputs),
          .outputs = std::move(outputs),
          .priority = call->priority,
-         .deadline = deadline,
          .arrived = arrived_},
+        work,
         [self = shared_from_this(), model, call](runtime::InferAnswer&& answer) {
           if (answer.error) {
             self->end(answer.error, {});
@@ -57,8 +55,8 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
                                                          .call = *call,
                                                          .outputs = answer.outputs,
                                                          .declared = model->declared_outputs()}));
-          } catch (const Error& error) {
-            self->end(error, {});
+          } catch (...) {
+            self->end(current_error(), {});
           }
         },
         runtime::Here::allowed);
@@ -69,16 +67,15 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
       if (done_) pending_ = pending;
     }
     if (is_late) pending.cancel();
-  } catch (const Error& error) {
-    end(error, {});
-  } catch (const std::exception& error) {
-    end(Error(ErrorCode::internal, error.what()), {});
+  } catch (...) {
+    end(current_error(), {});
   }
 }
 
 void InferRun::cancel() {
   // What is past its deadline is ended, and counted, as such by the scheduler.
-  if (deadline_ && Clock::now() + std::chrono::milliseconds(5) >= *deadline_) return;
+  if (work_.deadline && Clock::now() + std::chrono::milliseconds(5) >= *work_.deadline) return;
+  work_.stop.request_stop();
   Pending pending;
   {
     const std::lock_guard lock(mutex_);

@@ -10,6 +10,7 @@
 #include "runtime/scheduler.h"
 #include "server/grpc/infer_message.h"
 #include "server/model_repository.h"
+#include "server/request_work.h"
 #include "server/text_job.h"
 
 namespace gpux::server {
@@ -20,9 +21,8 @@ class InferRun : public std::enable_shared_from_this<InferRun> {
   /// Called once, on any thread, also before start() has returned.
   using Done = std::function<void(const std::optional<Error>& error, const InferMessage& message)>;
 
-  InferRun(std::shared_ptr<const inference::ModelInferRequest> request,
-           std::optional<std::chrono::steady_clock::time_point> deadline, std::chrono::steady_clock::time_point arrived,
-           Done done);
+  InferRun(std::shared_ptr<const inference::ModelInferRequest> request, RequestWork work,
+           std::chrono::steady_clock::time_point arrived, Done done);
 
   void start(ModelRepository& repository);
 
@@ -34,7 +34,7 @@ class InferRun : public std::enable_shared_from_this<InferRun> {
   void end(const std::optional<Error>& error, const InferMessage& message);
 
   std::shared_ptr<const inference::ModelInferRequest> request_;
-  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  RequestWork work_;
   std::chrono::steady_clock::time_point arrived_;
 
   std::mutex mutex_;

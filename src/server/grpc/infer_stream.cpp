@@ -76,7 +76,7 @@ class InferStream : public Call, public LastingCall {
     }
     // The deadline is that of the stream and not of one message; a message has its parameter.
     auto run = std::make_shared<InferRun>(
-        request, deadline(), Clock::now(),
+        request, work(), Clock::now(),
         [self = self(), number, name = request->model_name(), id = request->id()](const std::optional<Error>& error,
                                                                                   const InferMessage& message) {
           self->answer(number, error ? stream_failure(error->message(), name, id) : stream_answer(message));

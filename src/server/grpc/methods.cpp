@@ -193,7 +193,7 @@ void model_statistics(const AnswerTo& answer, ByteBuffer& request) {
 void model_infer(const AnswerTo& answer, ByteBuffer& request) {
   const Call& call = answer->call();
   const auto run =
-      std::make_shared<InferRun>(read<inference::ModelInferRequest>(answer, request), call.deadline(), call.arrived(),
+      std::make_shared<InferRun>(read<inference::ModelInferRequest>(answer, request), call.work(), call.arrived(),
                                  [answer](const std::optional<Error>& error, const InferMessage& message) {
                                    if (error) {
                                      answer->fail(*error);

@@ -120,7 +120,7 @@ constexpr std::chrono::milliseconds last_answers_time{50};
 
 struct GrpcServer::Implementation {
   Implementation(ModelRepository& repository, const GrpcServerOptions& options)
-      : readers(std::max(options.reading_threads, 1U)),
+      : readers({.threads = options.reading_threads}),
         state(std::make_shared<CallState>(repository, options, readers)),
         inference(state, inference_methods()),
         health(state, health_methods()),

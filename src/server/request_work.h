@@ -1,0 +1,62 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+
+#include "base/cancellation.h"
+#include "base/memory_budget.h"
+#include "gpux/error.h"
+
+namespace gpux::server {
+
+class RequestReaders;
+
+/// Of a text no more bytes than these are tokenized in one piece: longer ones only where the tokens that count are
+/// settled by fewer, or else are refused.
+inline constexpr std::size_t max_text_bytes = 1 << 20;
+/// The same of a list of tokens that are to become a text.
+inline constexpr std::size_t max_text_tokens = 1 << 18;
+
+/// Memory that tokenizing takes for each byte of a text: measured, 16 for each byte's place and 50 to 250 for tokens.
+inline constexpr std::uint64_t bytes_to_tokenize_a_byte = 300;
+
+/// Work above this (in bytes of memory that it takes) is done by the readers and not by the thread that meets it: a few
+/// milliseconds of tokenizing or decoding.
+inline constexpr std::uint64_t work_here_bytes = 2048 * bytes_to_tokenize_a_byte;
+
+/// What the work for one request shares: how it ends early, who does it, and the memory that it holds. Copies are of
+/// the same request.
+struct RequestWork {
+  RequestReaders* readers = nullptr;     ///< null: the calling threads do all of it
+  std::shared_ptr<MemoryBudget> memory;  ///< null: no limit
+  std::stop_source stop;                 ///< its client has left
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+
+  [[nodiscard]] Cancellation cancellation() const { return Cancellation(stop.get_token(), deadline); }
+
+  /// Ends no later than that.
+  void end_by(std::optional<std::chrono::steady_clock::time_point> time) {
+    if (time && (!deadline || *time < *deadline)) deadline = time;
+  }
+
+  /// Memory that is given back when the last copy goes. Error resource_exhausted where the server's requests hold too
+  /// much; invalid_input where it is more than they may hold at all.
+  [[nodiscard]] std::shared_ptr<MemoryShare> hold(std::uint64_t bytes, std::string_view what) const;
+};
+
+/// Grows `share`; errors as RequestWork::hold(). `what` takes the memory: "the answer".
+void grow_share(MemoryShare& share, const std::shared_ptr<MemoryBudget>& memory, std::uint64_t bytes,
+                std::string_view what);
+
+/// In a handler of exceptions: what the request gets for it. Memory that is not there is resource_exhausted, what is no
+/// Error internal.
+[[nodiscard]] Error current_error() noexcept;
+
+/// At most how many values a JSON text has. Linear.
+[[nodiscard]] std::uint64_t count_json_values(std::string_view json) noexcept;
+
+}  // namespace gpux::server

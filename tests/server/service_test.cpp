@@ -1,0 +1,353 @@
+// What a request causes in the server, seen from a transport that records instead of sending.
+#include "server/service.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <zlib.h>
+
+#include "base/base64.h"
+#include "base/files.h"
+#include "image/recipe.h"
+#include "server/run_job.h"
+
+namespace gpux::server {
+namespace {
+
+using Json = nlohmann::json;
+using testing::HasSubstr;
+
+/// An exchange of which the answer is kept.
+class RecordedExchange : public http::Exchange {
+ public:
+  RecordedExchange(std::string method, const std::string& path, const std::string& body,
+                   const std::vector<std::pair<std::string, std::string>>& fields = {}) {
+    request_.method = std::move(method);
+    request_.target = request_.path = path;
+    request_.body = http::make_body(body);
+    for (const auto& [name, value] : fields) request_.headers.add(name, value);
+    request_.arrived = std::chrono::steady_clock::now();
+  }
+
+  [[nodiscard]] const http::Request& request() const noexcept override { return request_; }
+
+  void respond(http::Response response) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (answer_) return;
+      for (const http::Piece& piece : response.pieces) response.text += piece.text();
+      answer_ = std::move(response);
+      answered_by_ = std::this_thread::get_id();
+    }
+    changed_.notify_all();
+  }
+
+  void on_gone(std::function<void()> callback) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!has_left_) {
+        on_gone_ = std::move(callback);
+        return;
+      }
+    }
+    callback();
+  }
+
+  void start(http::Response) override {}
+
+  Flow write(http::Piece) override { return Flow::gone; }
+
+  void on_room(std::function<void()>) override {}
+
+  void finish() override {}
+
+  void leave() {
+    std::function<void()> callback;
+    {
+      const std::lock_guard lock(mutex_);
+      has_left_ = true;
+      callback.swap(on_gone_);
+    }
+    if (callback) callback();
+  }
+
+  const http::Response& answer() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return answer_.has_value(); });
+    return *answer_;
+  }
+
+  [[nodiscard]] bool is_answered() const {
+    const std::lock_guard lock(mutex_);
+    return answer_.has_value();
+  }
+
+  [[nodiscard]] std::thread::id answered_by() const { return answered_by_; }
+
+ private:
+  http::Request request_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<http::Response> answer_;
+  std::thread::id answered_by_;
+  std::function<void()> on_gone_;
+  bool has_left_ = false;
+};
+
+std::unique_ptr<ServedModel> load(const std::string& name, const std::string& file, const ServingOptions& serving) {
+  LoadOptions options;
+  options.provider = "cpu";
+  Workers workers = load_workers(
+      {}, options, false, [&](const LoadOptions& with) { return Runtime(std::string(GPUX_SOURCE_DIR) + file, with); });
+  auto model = std::make_unique<ServedModel>(name, "1", std::move(workers), std::nullopt, serving);
+  if (name == "digits") {
+    image::Recipe recipe;
+    recipe.resize = image::Resize{{8, 8}};
+    recipe.color = image::Color::gray;
+    recipe.type = ElementType::float32;
+    model->set_picture({"image", recipe, {}});
+  }
+  return model;
+}
+
+class RequestsOfAService : public testing::Test {
+ protected:
+  void serve(std::uint64_t memory = std::uint64_t{1} << 30, const ServingOptions& serving = {}) {
+    serving_ = serving;
+    repository_ = std::make_unique<ModelRepository>([this] {
+      std::vector<ModelSource> sources;
+      for (const auto& [name, file] :
+           {std::pair("add", "/tests/models/add.onnx"), std::pair("digits", "/examples/digits/digits.onnx")}) {
+        ModelSource source;
+        source.name = name;
+        source.version = "1";
+        source.load = [this, name = std::string(name), file = std::string(file)] { return load(name, file, serving_); };
+        sources.push_back(std::move(source));
+      }
+      return sources;
+    });
+    repository_->load_all();
+    memory_ = std::make_shared<MemoryBudget>(memory);
+    ServiceOptions options;
+    options.memory = memory_;
+    service_ = std::make_unique<Service>(*repository_, options);
+  }
+
+  std::shared_ptr<RecordedExchange> post(const std::string& path, const std::string& body,
+                                         const std::vector<std::pair<std::string, std::string>>& fields = {}) {
+    auto exchange = std::make_shared<RecordedExchange>("POST", path, body, fields);
+    service_->handle(exchange);
+    return exchange;
+  }
+
+  ServingOptions serving_;
+  std::unique_ptr<ModelRepository> repository_;
+  std::shared_ptr<MemoryBudget> memory_;
+  std::unique_ptr<Service> service_;
+};
+
+std::string big_endian(std::uint32_t number) {
+  std::string text;
+  for (const unsigned shift : {24U, 16U, 8U, 0U}) text += static_cast<char>(number >> shift & 0xffU);
+  return text;
+}
+
+std::string chunk(const std::string& kind, const std::string& data) {
+  const std::string content = kind + data;
+  const auto checksum = crc32(0, reinterpret_cast<const Bytef*>(content.data()), static_cast<uInt>(content.size()));
+  return big_endian(static_cast<std::uint32_t>(data.size())) + content +
+         big_endian(static_cast<std::uint32_t>(checksum));
+}
+
+/// A black PNG of so many pixels a side.
+std::string png(std::uint32_t side) {
+  using namespace std::string_literals;
+  const std::string rows(static_cast<std::size_t>(side) * (side + 1), '\0');
+  uLongf size = compressBound(static_cast<uLong>(rows.size()));
+  std::string packed(size, '\0');
+  compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(rows.data()),
+            static_cast<uLong>(rows.size()), 9);
+  packed.resize(size);
+  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", big_endian(side) + big_endian(side) + "\x08\0\0\0\0"s) +
+         chunk("IDAT", packed) + chunk("IEND", "");
+}
+
+std::string base64_of(const std::string& bytes) {
+  return to_base64(std::as_bytes(std::span(bytes)));
+}
+
+std::string list_of(const std::string& item, std::size_t count) {
+  std::string list = "[";
+  for (std::size_t i = 0; i < count; ++i) list += (i == 0 ? "" : ",") + item;
+  return list + "]";
+}
+
+TEST_F(RequestsOfAService, AListLongerThanTheQueueIsAnswered) {
+  serve(std::uint64_t{1} << 30, {.max_queue = 2});
+  const auto exchange = post("/models/add/predict", list_of(R"({"x": [[1, 2, 3]]})", 3000));
+  ASSERT_EQ(exchange->answer().status, 200) << exchange->answer().text.substr(0, 200);
+  EXPECT_EQ(Json::parse(exchange->answer().text).size(), 3000U);
+  EXPECT_EQ(memory_->held_bytes(), 0U);
+}
+
+TEST_F(RequestsOfAService, AnItemThatIsWrongIsNamedAndEndsTheRest) {
+  serve();
+  std::string list = list_of(R"({"x": [[1, 2, 3]]})", 200);
+  list.insert(list.size() - 1, R"(,{"x": "no"})");
+  const auto exchange = post("/models/add/predict", list);
+  EXPECT_EQ(exchange->answer().status, 400);
+  EXPECT_THAT(exchange->answer().text, HasSubstr("item 200"));
+  EXPECT_THAT(post("/models/add/predict", R"([{"x": 1}])")->answer().text, HasSubstr("item 0"));
+}
+
+TEST_F(RequestsOfAService, ManyImagesAreAnsweredInOrder) {
+  constexpr std::size_t images = 2000;
+  serve(std::uint64_t{4} << 20);
+  std::string list = list_of(R"({"image":")" + base64_of(png(1)) + R"("})", images);
+  const auto exchange = post("/models/digits/predict", list);
+  ASSERT_EQ(exchange->answer().status, 200) << exchange->answer().text.substr(0, 200);
+  EXPECT_EQ(Json::parse(exchange->answer().text).size(), images);
+  list.insert(list.size() - 1, R"(,{"image":"none"})");
+  EXPECT_THAT(post("/models/digits/predict", list)->answer().text, HasSubstr("item 2000: input 'image': cannot read"));
+  EXPECT_EQ(memory_->held_bytes(), 0U);
+}
+
+TEST_F(RequestsOfAService, ImagesThatComeToTooMuchAreRefusedUndecoded) {
+  serve(std::uint64_t{8} << 20);
+  // 32,000 tensors of 256 bytes, twice. The last of the images is none, which nobody gets to see.
+  std::string list = list_of('"' + base64_of(png(1)) + '"', 32'000);
+  list.insert(list.size() - 1, R"(,"none")");
+  const auto exchange = post("/models/digits/predict", R"({"image": )" + list + "}");
+  EXPECT_EQ(exchange->answer().status, 400);
+  EXPECT_THAT(exchange->answer().text, HasSubstr("bytes of memory; accepted: at most 8388608"));
+  EXPECT_EQ(memory_->held_bytes(), 0U);
+}
+
+TEST_F(RequestsOfAService, OnlySmallImagesAreDecodedByTheThreadThatReads) {
+  serve();
+  const std::string small = png(64), large = png(2000);
+  ASSERT_LT(large.size(), std::size_t{64} << 10);
+  EXPECT_EQ(post("/models/digits/predict", large, {{"Content-Type", "image/png"}})->answer().status, 200);
+  // Without the readers nobody decodes what is large, in whatever form it comes.
+  service_->stop_work();
+  EXPECT_EQ(post("/models/digits/predict", small, {{"Content-Type", "image/png"}})->answer().status, 200);
+  EXPECT_EQ(post("/models/digits/predict", large, {{"Content-Type", "image/png"}})->answer().status, 503);
+  EXPECT_EQ(post("/models/digits/predict", R"({"image":")" + base64_of(large) + R"("})")->answer().status, 503);
+  std::string length(4, '\0');
+  for (std::size_t i = 0; i < 4; ++i) length[i] = static_cast<char>(large.size() >> (8 * i));
+  const std::string head = R"({"inputs":[{"name":"image","shape":[1],"datatype":"BYTES","parameters":)"
+                           R"({"binary_data_size":)" +
+                           std::to_string(large.size() + 4) + "}}]}";
+  EXPECT_EQ(post("/v2/models/digits/infer", head + length + large,
+                 {{"Inference-Header-Content-Length", std::to_string(head.size())}})
+                ->answer()
+                .status,
+            503);
+}
+
+TEST_F(RequestsOfAService, WhatIsReadLaterEndsWithItsClientAndWithItsDeadline) {
+  serve();
+  const std::string body = list_of(R"({"x": [[1, 2, 3]]})", 6000);
+  ASSERT_GT(body.size(), std::size_t{64} << 10);
+  auto gone = std::make_shared<RecordedExchange>("POST", "/models/add/predict", body);
+  gone->leave();
+  service_->handle(gone);
+  EXPECT_EQ(gone->answer().status, 503);
+  EXPECT_EQ(repository_->find("add", "")->statistics().succeeded, 0U);
+  const auto late = post("/models/add/predict", body, {{"X-Request-Timeout-Ms", "1"}});
+  EXPECT_EQ(late->answer().status, 504);
+  EXPECT_EQ(post("/models/add/predict", body)->answer().status, 200);
+}
+
+TEST_F(RequestsOfAService, AListOfVeryManyItemsIsRefusedBeforeAnyRuns) {
+  serve(std::uint64_t{32} << 20);
+  const auto exchange = post("/models/add/predict", list_of("{}", 1'000'000));
+  EXPECT_EQ(exchange->answer().status, 400);
+  EXPECT_THAT(exchange->answer().text, HasSubstr("accepted: at most 33554432"));
+  EXPECT_EQ(memory_->held_bytes(), 0U);
+  EXPECT_EQ(repository_->find("add", "")->statistics().runs, 0U);
+}
+
+TEST_F(RequestsOfAService, AJobPreparesNothingMoreAfterItsClientHasLeft) {
+  serve();
+  const auto model = repository_->find("add", "");
+  std::atomic<int> prepared = 0;
+  std::promise<ErrorCode> over;
+  RequestWork request;
+  RunJob::Work work{.count = 1000,
+                    .item = "item",
+                    .outputs = {},
+                    .prepare =
+                        [&](std::size_t) {
+                          if (++prepared == 5) request.stop.request_stop();
+                          return synthetic_inputs(model->signature());
+                        },
+                    .take = [](std::size_t, NamedValues&&) { return std::uint64_t{0}; },
+                    .request = request,
+                    .arrived = std::chrono::steady_clock::now()};
+  const auto job =
+      std::make_shared<RunJob>(model, std::move(work), [&](const std::optional<Error>& error, const auto&) {
+        over.set_value(error ? error->code() : ErrorCode::internal);
+      });
+  job->start();
+  EXPECT_EQ(over.get_future().get(), ErrorCode::interrupted);
+  // Those that were being prepared side by side may have begun.
+  EXPECT_LE(prepared, 7);
+}
+
+TEST_F(RequestsOfAService, AJobEndsWhereItsAnswersTakeTooMuch) {
+  serve();
+  const auto model = repository_->find("add", "");
+  RequestWork request;
+  request.memory = std::make_shared<MemoryBudget>(1000);
+  std::promise<std::optional<Error>> over;
+  RunJob::Work work{.count = 1000,
+                    .item = "item",
+                    .outputs = {},
+                    .prepare = [&](std::size_t) { return synthetic_inputs(model->signature()); },
+                    .take = [](std::size_t, NamedValues&&) { return std::uint64_t{90}; },
+                    .request = request,
+                    .arrived = std::chrono::steady_clock::now()};
+  const auto job =
+      std::make_shared<RunJob>(model, std::move(work), [&](const std::optional<Error>& error, const auto&) {
+        over.set_value(error ? std::optional(Error(error->code(), error->message())) : std::nullopt);
+      });
+  job->start();
+  const auto error = over.get_future().get();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::invalid_input);
+  EXPECT_THAT(error->message(), HasSubstr("accepted: at most 1000"));
+}
+
+TEST_F(RequestsOfAService, AnExceptionOfARunIsTheErrorOfItsRequest) {
+  serve();
+  const auto model = repository_->find("add", "");
+  std::promise<ErrorCode> over;
+  RunJob::Work work{.count = 3,
+                    .item = "item",
+                    .outputs = {},
+                    .prepare = [&](std::size_t) { return synthetic_inputs(model->signature()); },
+                    .take = [](std::size_t, NamedValues&&) -> std::uint64_t { throw std::bad_alloc(); },
+                    .request = {},
+                    .arrived = std::chrono::steady_clock::now()};
+  const auto job =
+      std::make_shared<RunJob>(model, std::move(work), [&](const std::optional<Error>& error, const auto&) {
+        over.set_value(error ? error->code() : ErrorCode::internal);
+      });
+  job->start();
+  EXPECT_EQ(over.get_future().get(), ErrorCode::resource_exhausted);
+}
+
+}  // namespace
+}  // namespace gpux::server
