@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <system_error>
 #include <thread>
 
 #include <CLI/App.hpp>
@@ -58,14 +57,9 @@ std::string address_of(const ServeFlags& flags, const ListenAddress& listen) {
                      host_and_port(listen.host, listen.port));
 }
 
-// What people are told goes to the log that `gpux logs` shows, too. A message that nobody can be told is no reason to
-// end a server.
+// What people are told goes to the log that `gpux logs` shows, too.
 void tell(const Context& context, const std::string& line) {
-  try {
-    say(context, line);
-  } catch (const std::system_error&) {
-    // Standard error is full or closed.
-  }
+  say(context, line);
   log::note(line);
 }
 

@@ -57,6 +57,7 @@ std::string settings_of(const ListedModel& listed) {
   add(serving.batch_size);
   add(serving.max_batch_cost);
   add(serving.batching);
+  add(serving.batch_axis ? std::optional(static_cast<int>(*serving.batch_axis)) : std::nullopt);
   add(serving.max_queue);
   add(serving.workers);
   add(serving.max_workers);

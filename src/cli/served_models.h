@@ -35,6 +35,7 @@ class ServedModels {
   const ServeFlags flags_;
   std::mutex mutex_;
   std::map<std::string, std::pair<std::string, std::string>> last_names_;  // name and version, by what is listed
+
   // Outlives this object where a source does.
   struct Fingerprints {
     std::mutex mutex;

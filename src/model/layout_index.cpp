@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "base/bounded_json.h"
 #include "base/files.h"
 #include "gpux/error.h"
-#include "base/bounded_json.h"
 #include "model/package_manifest.h"
 
 namespace gpux {

@@ -139,9 +139,8 @@ std::optional<StoredModel> find_by_id(const std::string& id, const Store& store)
   for (StoredModel& model : store.list()) {
     if (!model.digest.starts_with(id) || (found && found->digest == model.digest)) continue;
     if (found) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("the id '{}' means {} and {}: give more of its digits, or a name", id,
-                              found->reference.text(), model.reference.text()));
+      throw Error(ErrorCode::usage, fmt::format("the id '{}' means {} and {}: give more of its digits, or a name", id,
+                                                found->reference.text(), model.reference.text()));
     }
     found = std::move(model);
   }

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "gpux/error.h"
 #include "base/bounded_json.h"
+#include "gpux/error.h"
 #include "model/in_quotes.h"
 
 namespace gpux {

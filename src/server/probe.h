@@ -17,9 +17,9 @@ struct ProbeLimits {
   std::chrono::milliseconds after{5000};    ///< a request that succeeded this lately stands for a probe
 };
 
-/// Asks the model for a tiny inference ahead of its queue, or takes a late success for one. Its run is in no statistics.
-/// A model for which no inputs can be made answers unless a run of it is overdue. `done` is called once with whether the
-/// device answers, on this thread or one of the model's.
+/// Asks the model for a tiny inference ahead of its queue, or takes a late success for one. Its run is in no
+/// statistics. A model for which no inputs can be made answers unless a run of it is overdue. `done` is called once
+/// with whether the device answers, on this thread or one of the model's.
 void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits, std::function<void(bool)> done);
 
 /// Probes all of them; `done` gets the names of those that do not answer, "a, b".

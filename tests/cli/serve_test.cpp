@@ -166,6 +166,8 @@ const std::vector<KeyLine> key_table{
     {"GET", "/v2/models/{name}/versions/{version}/ready", 200},
     {"POST", "/v2/models/{name}/infer", 401},
     {"POST", "/v2/models/{name}/versions/{version}/infer", 401},
+    {"GET", "/v2/models/{name}/config", 401},
+    {"GET", "/v2/models/{name}/versions/{version}/config", 401},
     {"GET", "/v2/models/{name}/stats", 401},
     {"GET", "/v2/models/{name}/versions/{version}/stats", 401},
     {"POST", "/v1/embeddings", 401},

@@ -643,7 +643,7 @@ TEST_F(Grpc, TellsItsHealth) {
   EXPECT_EQ(health.status(), Health::SERVING);
   // Without a word to the watch: found by looking again.
   std::atomic<bool> unloaded = false;
-  repository_->unload("add", std::nullopt, [&](const std::optional<Error>&) { unloaded = true; });
+  repository_->unload("add", [&](const std::optional<Error>&) { unloaded = true; });
   ASSERT_TRUE(watch->Read(&health));
   EXPECT_EQ(health.status(), Health::SERVICE_UNKNOWN);
   given->TryCancel();

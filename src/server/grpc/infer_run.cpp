@@ -17,7 +17,7 @@ void InferRun::start(ModelRepository& repository) {
     repository.use(
         request_->model_name(), request_->model_version(),
         [self](const std::shared_ptr<ServedModel>& model) { self->submit_to(model); },
-        [self](const Error& error) { self->end(error, {}); }, deadline_);
+        [self](const Error& error) { self->end(error, {}); }, work_.deadline);
   } catch (const Error& error) {
     end(error, {});
   }
