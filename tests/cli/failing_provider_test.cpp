@@ -204,8 +204,10 @@ constexpr const char* large = R"({"values": [[1, 2, 3, 4]], "mask": [[1, 1, 1, 1
 // One request fails; those before and after it, and those to another model, are answered.
 TEST_P(FailingRun, CostsOneRequestOfAServer) {
   const Program gpux;
+  // The command counts runs: a trial of whether requests can share them would be among those.
   Serving server(gpux,
-                 with_provider({"mul=" + model("masked_sum.onnx"), "add=" + model("add.onnx"), "--timeout", "2s"}),
+                 with_provider({"mul=" + model("masked_sum.onnx"), "add=" + model("add.onnx"), "--timeout", "2s",
+                                "--batch-axis", "none"}),
                  {{"GPUX_EXAMPLE_FAIL", GetParam().command}});
   ASSERT_THAT(server.log(), HasSubstr("ran on example")) << server.log();
   const auto expect_others = [&] {
