@@ -60,6 +60,7 @@ std::string problem_of(const SignatureEntry& entry, std::uint64_t vocabulary) {
   if (name.find("logits") != std::string::npos || name.find("scores") != std::string::npos) return "scores";
   if (name.starts_with("sparse")) return "weights of words";
   if (name.starts_with("colbert")) return "vectors for late interaction";
+  if (!entry.type.dimensions || entry.type.dimensions->empty()) return {};
   const auto width = entry.type.dimensions->back().size;
   return width ? width_problem(*width, vocabulary) : std::string();
 }

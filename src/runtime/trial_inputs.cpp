@@ -20,6 +20,11 @@ using Sizes = std::vector<std::pair<std::string, std::int64_t>>;
 
 constexpr std::int64_t max_row_elements = std::int64_t{1} << 22;
 
+std::span<const Dimension> dimensions_of(const SignatureEntry& entry) {
+  if (!entry.type.dimensions) return {};
+  return *entry.type.dimensions;
+}
+
 /// Sizes by the name of a dimension, or by the position of one without a name.
 class SizeGuess {
  public:
@@ -31,17 +36,17 @@ class SizeGuess {
   RowShapes shapes(const Signature& signature) {
     // Sums refer to names, which may be met later.
     for (const SignatureEntry& entry : signature.inputs) {
-      for (std::size_t i = 1; i < entry.type.dimensions->size(); ++i) {
-        const Dimension& dimension = (*entry.type.dimensions)[i];
+      for (std::size_t i = 1; i < dimensions_of(entry).size(); ++i) {
+        const Dimension& dimension = dimensions_of(entry)[i];
         if (!dimension.size && !is_sum(dimension.name)) (void)size_of(entry, i);
       }
     }
     RowShapes shapes;
     for (const SignatureEntry& entry : signature.inputs) {
       Shape shape;
-      for (std::size_t i = 1; i < entry.type.dimensions->size(); ++i) {
-        shape.push_back((*entry.type.dimensions)[i].size.value_or(0));
-        if (!(*entry.type.dimensions)[i].size) shape.back() = size_of(entry, i);
+      for (std::size_t i = 1; i < dimensions_of(entry).size(); ++i) {
+        const std::optional<std::int64_t> declared = dimensions_of(entry)[i].size;
+        shape.push_back(declared ? *declared : size_of(entry, i));
       }
       shapes.push_back(std::move(shape));
     }
@@ -52,7 +57,7 @@ class SizeGuess {
   static bool is_sum(const std::string& name) { return name.find('+') != std::string::npos; }
 
   std::int64_t size_of(const SignatureEntry& entry, std::size_t position) {
-    const std::string& name = (*entry.type.dimensions)[position].name;
+    const std::string& name = dimensions_of(entry)[position].name;
     const std::string own = fmt::format("{}.{}", entry.name, position);
     for (const auto& [dimension, size] : given_) {
       if ((!name.empty() && dimension == name) || dimension == own) return size;

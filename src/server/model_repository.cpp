@@ -317,7 +317,7 @@ struct ModelRepository::State {
 
   static Error unready(const Entry& entry) {
     const std::string& name = entry.source.name;
-    const auto not_yet = [](std::string message) { return Error(ErrorCode::provider_unavailable, std::move(message)); };
+    const auto not_yet = [](const std::string& message) { return Error(ErrorCode::provider_unavailable, message); };
     switch (entry.state) {
       case ModelState::queued:
       case ModelState::loading:

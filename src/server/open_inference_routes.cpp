@@ -54,7 +54,7 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, RequestWork wor
   }
   // What was read is all that is kept.
   if (share != nullptr) (void)share->resize(std::min(share->bytes(), bytes_of(asked->inputs)));
-  if (asked->timeout) work.end_by(request.arrived + *asked->timeout);
+  if (const auto timeout = asked->timeout) work.end_by(request.arrived + *timeout);
   std::vector<std::string> outputs;
   for (const RequestedOutput& output : asked->outputs) outputs.push_back(output.name);
   const Pending pending = submit(

@@ -26,8 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // The keys of text-embeddings-inference's /info that are not among gpux's own.
-void append_encoder_info(std::string& out, const ModelDescription& model) {
-  const EncoderDescription& encoder = *model.encoder;
+void append_encoder_info(std::string& out, const ModelDescription& model, const EncoderDescription& encoder) {
   out += R"(,"model_id":)";
   append_json_string(out, model.name);
   out += R"(,"served_model_name":)";
@@ -117,7 +116,7 @@ void append_model_info(std::string& out, const ModelDescription& model) {
     }
   }
   out += fmt::format(R"(],"max_queue":{})", options.max_queue);
-  if (model.encoder) append_encoder_info(out, model);
+  if (const auto& encoder = model.encoder) append_encoder_info(out, model, *encoder);
   out += '}';
 }
 

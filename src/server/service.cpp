@@ -486,12 +486,13 @@ std::string Service::name_for(const Call& call) const {
 void Service::with_model(const Call& call, ModelHandler handler) {
   const std::string name = name_for(call);
   const auto handle = [](const Call& of, const ModelHandler& how, const std::shared_ptr<ServedModel>& model) {
-    if (!model->options().timeout) {
+    const auto timeout = model->options().timeout;
+    if (!timeout) {
       how(of, model);
       return;
     }
     Call timed = of;
-    timed.work.end_by(of.request().arrived + *model->options().timeout);
+    timed.work.end_by(of.request().arrived + *timeout);
     how(timed, model);
   };
   if (const std::shared_ptr<ServedModel> model = repository_.use_ready(name, call.version.value_or(""))) {

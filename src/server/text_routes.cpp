@@ -15,7 +15,6 @@ namespace gpux::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using embedding::SentenceEncoder;
 
 std::string prompt_named(const ServedModel& model, const std::string& name) {
   std::vector<std::string> names;

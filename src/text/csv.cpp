@@ -37,7 +37,7 @@ void CsvReader::refuse_encoding() {
 }
 
 int CsvReader::take_byte() {
-  if (put_back_) return *std::exchange(put_back_, std::nullopt);
+  if (const auto character = std::exchange(put_back_, std::nullopt)) return *character;
   const int character = ::getc_unlocked(file_);
   if (character != EOF) {
     ++bytes_;

@@ -33,8 +33,8 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
       throw;
     }
     RequestWork work = work_;
-    if (call->timeout) work.end_by(arrived_ + *call->timeout);
-    if (model->options().timeout) work.end_by(arrived_ + *model->options().timeout);
+    if (const auto timeout = call->timeout) work.end_by(arrived_ + *timeout);
+    if (const auto timeout = model->options().timeout) work.end_by(arrived_ + *timeout);
     std::vector<std::string> outputs;
     for (const RequestedOutput& output : call->outputs) outputs.push_back(output.name);
     const Pending pending = submit(
