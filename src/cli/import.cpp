@@ -173,9 +173,12 @@ void import_folder(const ImportFlags& flags, Context& context) {
   }
   if (package) say(context, to_line(package->verdict));
   const std::string line = package ? stored_line(package->stored, names) : "made " + flags.output;
-  const std::string what = imported                ? summary_of(*imported)
-                           : package->task.empty() ? counted(package->dimension, "dimension")
-                                                   : package->task;
+  std::string what;
+  if (imported) {
+    what = summary_of(*imported);
+  } else if (package) {
+    what = package->task.empty() ? counted(package->dimension, "dimension") : package->task;
+  }
   print_data(fmt::format("{}: {}", line, what));
   if (package && package->variant) {
     print_data(report_of(*package->variant));
