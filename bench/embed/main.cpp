@@ -76,7 +76,7 @@ int measure(int argc, char** argv) {
     prepared.push_back(embedder.encoder().prepare(text, {}));
     tokens += prepared.back().tokens;
   }
-  PlainTexts plain(embedder.runtime().verdict().runtime_path, onnx_file, embedder.encoder().output(), prepared);
+  PlainTexts plain(embedder.runtime().verdict().runtime_path, onnx_file, embedder.encoder().output({}), prepared);
   std::vector<double> plain_rates, embed_rates, throughput_rates;
   for (int round = 0; round < settings.rounds; ++round) {
     plain_rates.push_back(plain.measure(settings.threads, std::chrono::duration<double>(settings.seconds)));

@@ -108,7 +108,7 @@ class Bench {
   }
 
   void run(const Batch& batch) const {
-    (void)runtime_.infer(batch.inputs, {.timeout = {}, .outputs = {encoder_.output()}});
+    (void)runtime_.infer(batch.inputs, {.timeout = {}, .outputs = {encoder_.output({})}});
   }
 
   embedding::SentenceModel model_;
