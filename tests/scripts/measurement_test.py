@@ -22,6 +22,16 @@ exit 3
 """
 
 
+# As bench_encoder_kernels prints it.
+KERNELS = """avx512       int8      one panel of 56 rows: 224.1 GMAC/s
+  products of   1 rows: to queries, keys and values 10 %, widened 11 %, narrowed 12 % of it
+  1 of 16        1029.4 texts/s   174.6 GMAC/s a thread,  78 % of the panel's
+  32 of 5-128     502.0 texts/s   150.2 GMAC/s a thread,  67 % of the panel's
+avx2         fp32      one panel of 56 rows: 28.0 GMAC/s
+  32 of 128        20.5 texts/s    27.9 GMAC/s a thread, 100 % of the panel's
+"""
+
+
 class Record(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -58,6 +68,13 @@ class Record(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         row = {"model": "a", "ratio": 1.0, "least_ratio": 0.5, "greatest_ratio": 1.5, "calls": 3}
         self.assertEqual(self.document()["results"], [row])
+
+    def test_kernels(self):
+        (self.folder / "kernels.txt").write_text(KERNELS)
+        done = self.record(["cat", "kernels.txt"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [tuple(row.values()) for row in self.document()["results"]]
+        self.assertEqual(rows, [("int8", "avx512", "1 of 16", 1029.4, 78), ("int8", "avx512", "32 of 5-128", 502.0, 67), ("fp32", "avx2", "32 of 128", 20.5, 100)])
 
     def test_what_is_not_json(self):
         done = self.record(["echo", "2 texts/s"])
