@@ -169,8 +169,7 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
   }
   if (!report.source.empty()) return report;  // a bridge that does not work
   if (std::find(row.systems.begin(), row.systems.end(), system_name()) == row.systems.end()) {
-    std::vector<std::string> systems(row.systems.begin(), row.systems.end());
-    report.reason = fmt::format("runs on {} only", join(systems));
+    report.reason = other_systems(row);
     return report;
   }
   report.reason = "not installed";
