@@ -20,17 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* given_origin = "given";
 
-// "1.24.1" before "1.24.4"; numbers only.
-bool older(const std::string& version, std::string_view floor) {
-  const std::vector<std::string> have = split(version, '.'), want = split(floor, '.');
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    const long a = i < have.size() ? std::strtol(have[i].c_str(), nullptr, 10) : 0;
-    const long b = std::strtol(want[i].c_str(), nullptr, 10);
-    if (a != b) return a < b;
-  }
-  return false;
-}
-
 std::string_view system_name() {
   switch (this_system()) {
     case System::macos:
@@ -169,8 +158,7 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
   }
   if (!report.source.empty()) return report;  // a bridge that does not work
   if (std::find(row.systems.begin(), row.systems.end(), system_name()) == row.systems.end()) {
-    std::vector<std::string> systems(row.systems.begin(), row.systems.end());
-    report.reason = fmt::format("runs on {} only", join(systems));
+    report.reason = other_systems(row);
     return report;
   }
   report.reason = "not installed";
@@ -212,7 +200,7 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderRe
     report.remedy = remedy;
   };
   const std::string& version = ort::Core::current()->version();
-  if (row != nullptr && !row->oldest_core.empty() && older(version, row->oldest_core)) {
+  if (row != nullptr && !row->oldest_core.empty() && is_older(version, row->oldest_core)) {
     refuse(fmt::format("not with this core: it needs ONNX Runtime {} or newer, this is {}", row->oldest_core, version),
            fmt::format("ask for it first: --provider {}", row->id));
     return;
@@ -242,6 +230,16 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderRe
 }
 
 }  // namespace
+
+bool is_older(const std::string& version, std::string_view floor) {
+  const std::vector<std::string> have = split(version, '.'), want = split(floor, '.');
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const long a = i < have.size() ? std::strtol(have[i].c_str(), nullptr, 10) : 0;
+    const long b = std::strtol(want[i].c_str(), nullptr, 10);
+    if (a != b) return a < b;
+  }
+  return false;
+}
 
 std::vector<fs::path> vendor_library_folders() {
   std::vector<fs::path> folders;

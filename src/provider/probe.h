@@ -23,6 +23,9 @@ struct PluginFile {
 /// (onnxruntime_ep_*). A library is listed once. Error not_found where one of `given` is not there.
 std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given);
 
+/// Whether the version comes before `floor`: "1.24.4" before "1.24.10". Numbers only; what is missing is 0. Pure.
+bool is_older(const std::string& version, std::string_view floor);
+
 /// What a request may name beside the table: each plugin that stands for no row of it, or was given another name.
 std::vector<std::string> own_names(std::span<const PluginFile> plugins);
 

@@ -402,6 +402,10 @@ const ProviderRow* find_row(std::string_view name) {
   return nullptr;
 }
 
+std::string other_systems(const ProviderRow& row) {
+  return "runs on " + join(std::vector<std::string>(row.systems.begin(), row.systems.end())) + " only";
+}
+
 std::vector<std::string> accepted_names() {
   std::vector<std::string> names{"auto", "fastest", "gpu", "npu"};
   for (const ProviderRow& row : table()) names.emplace_back(row.id);

@@ -57,6 +57,9 @@ std::span<const ProviderRow> table();
 /// By id, alias or ONNX Runtime's name, in any case of letters; null where none answers to it.
 const ProviderRow* find_row(std::string_view name);
 
+/// "runs on macos only", for systems that the provider does not run on.
+std::string other_systems(const ProviderRow& row);
+
 /// What one would accept as a provider, for messages: ids, kinds and words.
 std::vector<std::string> accepted_names();
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/spelling.h"
+#include "provider/table.h"
 
 namespace gpux {
 
@@ -27,6 +28,12 @@ const char* to_string(Outcome outcome) noexcept {
 
 namespace {
 
+// Whether all that is known of it is that it is for other systems, which nobody who asks for any GPU needs to hear.
+bool is_for_other_systems(const ProviderAttempt& attempt) {
+  const provider::ProviderRow* row = provider::find_row(attempt.id);
+  return row != nullptr && attempt.reason == provider::other_systems(*row);
+}
+
 // Whether the line for people gives the reason. A provider that was not requested by name and is not on this machine is
 // left out, unless a GPU was requested and none runs.
 bool is_worth_reporting(const ProviderAttempt& attempt, const Verdict& verdict) {
@@ -34,7 +41,7 @@ bool is_worth_reporting(const ProviderAttempt& attempt, const Verdict& verdict) 
   if (attempt.outcome == Outcome::failed || attempt.outcome == Outcome::no_nodes) return true;
   if (verdict.requested == "gpu") {
     const bool on_cpu = verdict.active.empty() || verdict.active == std::vector<std::string>{"cpu"};
-    return on_cpu && attempt.outcome != Outcome::active;
+    return on_cpu && attempt.outcome != Outcome::active && !is_for_other_systems(attempt);
   }
   return attempt.outcome == Outcome::unavailable && verdict.requested != "auto" && verdict.requested != "fastest";
 }

@@ -37,13 +37,14 @@ TEST(FileReplacement, SurvivesALossOfPowerOnceItIsCommitted) {
 
 TEST(PartialFiles, SurviveALossOfPowerOnceTheyAreCommitted) {
   const test::TemporaryFolder folder;
-  const fs::path file = folder.path() / "file";
+  const fs::path file = folder.path() / "new/file";
   const RecordedDisk disk;
   PartialFile partial(file);
   partial.append(bytes("one"));
   partial.rewrite_beginning(bytes("O"));
   partial.commit();
   EXPECT_EQ(disk.risk_of_replaced(file), "");
+  EXPECT_TRUE(disk.has_synced_names(folder.path())) << "of its folder, which is new";
 }
 
 TEST(Folders, SurviveALossOfPowerWithTheirNewParents) {

@@ -156,6 +156,14 @@ TEST_P(KernelsIn, KeepsWeightsWithinHalfAStep) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, KernelsIn, testing::Values(Precision::fp32, Precision::bf16, Precision::int8));
 
+TEST(Kernels, RoundTiesOfWeightsToEven) {
+  const std::vector<float> weights{1 + 0x1p-8F, 1 + 3 * 0x1p-8F, -1 - 0x1p-8F, -1 - 3 * 0x1p-8F};
+  const PlainWeights plain{weights.data(), 1, weights.size(), false};
+  std::vector<float> kept = product(reference(), Linear(Precision::bf16, std::span(&plain, 1), {}), {1}, 1);
+  kept.resize(weights.size());
+  EXPECT_EQ(kept, (std::vector<float>{1, 1 + 0x1p-6F, -1, -1 - 0x1p-6F}));
+}
+
 // Bytes of the largest products, so many that words or saturated sums would show.
 TEST(Kernels, AddBytesUpExactly) {
   constexpr std::size_t rows = 17, inner = 520, columns = 2 * panel_columns;

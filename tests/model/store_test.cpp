@@ -428,6 +428,23 @@ TEST_F(StoreTest, KeepsAPackageThatIsLaidOutWhileItIsRemoved) {
   EXPECT_FALSE(fs::exists(tree));
 }
 
+// Until it has a name nothing leads to a package's blobs.
+TEST_F(StoreTest, KeepsAPackageThatIsStoredWhileAnotherIsRemoved) {
+  add("vvv", "other");
+  bool is_removed = false;
+  const test::RecordedDisk disk([&](const DiskCall& call) {
+    if (call.operation == DiskOperation::rename && call.target.parent_path() == root_ / "trees" && !is_removed) {
+      is_removed = true;
+      Store(root_).remove({"other"});
+    }
+    return 0;
+  });
+  const StoredModel model = add("www", "digits");
+  EXPECT_TRUE(is_removed);
+  EXPECT_THAT(store_.verify(model), testing::IsEmpty());
+  EXPECT_EQ(content_of(store_.materialize(model) / "data/weights.bin"), "www");
+}
+
 TEST_F(StoreTest, RemovesAPackageThoughTheDiskIsFull) {
   const StoredModel model = add("www", "digits");
   const StoredModel other = add("other", "other");

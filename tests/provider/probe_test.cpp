@@ -52,6 +52,16 @@ TEST(Survey, TellsHardwareThatIsNotHereFromSoftwareThatIsNotInstalled) {
   }
 }
 
+TEST(Survey, ComparesVersionsByTheirNumbers) {
+  EXPECT_TRUE(is_older("1.24.4", "1.24.10"));
+  EXPECT_FALSE(is_older("1.24.10", "1.24.4"));
+  EXPECT_TRUE(is_older("1.9.0", "1.24.1"));
+  EXPECT_FALSE(is_older("2.0", "1.24.1"));
+  EXPECT_FALSE(is_older("1.24.1", "1.24.1"));
+  EXPECT_TRUE(is_older("1.24", "1.24.1"));
+  EXPECT_FALSE(is_older("1.24.1", "1.24"));
+}
+
 TEST(Survey, DoesNotOfferABridgeWithoutItsHardware) {
   const test::TemporaryFolder folder;
   const ort::CoreFile core{.library = folder.write("libonnxruntime.so.1", ""), .bridges = {"cuda"}};

@@ -155,17 +155,24 @@ TEST(VerdictLine, SaysWhyNoGpuRanWhenOneWasRequested) {
   attempt("tensorrt", Outcome::unavailable, "no NVIDIA GPU on this machine");
   attempt("cuda", Outcome::unavailable, "no NVIDIA GPU on this machine");
   attempt("migraphx", Outcome::unavailable, "no AMD GPU on this machine");
+  attempt("coreml", Outcome::unavailable, "runs on macos only");
+  attempt("directml", Outcome::unavailable, "its library cannot be opened");
   attempt("openvino", Outcome::not_needed, "only on a processor", "ask for it by name: --provider openvino");
   attempt("webgpu", Outcome::unavailable, "not installed", "install it");
   attempt("cpu", Outcome::active, "");
   verdict.active = {"cpu"};
   EXPECT_EQ(to_line(verdict),
             "ran on cpu; asked for gpu (--provider); not tensorrt, cuda: no NVIDIA GPU on this machine; not migraphx: "
-            "no AMD GPU on this machine; not openvino: only on a processor (remedy: ask for it by name: --provider "
-            "openvino); not webgpu: not installed (remedy: install it)");
+            "no AMD GPU on this machine; not directml: its library cannot be opened; not openvino: only on a processor "
+            "(remedy: ask for it by name: --provider openvino); not webgpu: not installed (remedy: install it)");
+
+  // By its name it is reported.
+  verdict.requested = "coreml";
+  EXPECT_THAT(to_line(verdict), testing::HasSubstr("not coreml: runs on macos only"));
+  verdict.requested = "gpu";
 
   // One that runs makes the reasons of the others uninteresting.
-  verdict.tried[4].outcome = Outcome::active;
+  verdict.tried[6].outcome = Outcome::active;
   verdict.active = {"webgpu", "cpu"};
   EXPECT_EQ(to_line(verdict), "ran on webgpu, cpu; asked for gpu (--provider)");
 }
