@@ -94,7 +94,7 @@ class Lines final : public TextFile {
     if (length < 0) return false;
     ++number_;
     text.assign(line_, static_cast<std::size_t>(length));
-    if (const std::string problem = utf8_problem(text, bytes_); !problem.empty()) refuse(problem);
+    if (const std::string problem = file_text_problem(text, bytes_); !problem.empty()) refuse(problem);
     if (bytes_ == 0 && text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     bytes_ += static_cast<std::uint64_t>(length);
     if (text.ends_with('\n')) text.pop_back();
@@ -274,7 +274,9 @@ void check_text_argument(const std::string& text, std::string_view where) {
 }
 
 std::string plain_text(std::string_view content) {
-  require_utf8(content);
+  if (const std::string problem = file_text_problem(content); !problem.empty()) {
+    throw Error(ErrorCode::invalid_input, problem);
+  }
   if (content.starts_with(byte_order_mark)) content.remove_prefix(byte_order_mark.size());
   if (content.ends_with('\n')) content.remove_suffix(1);
   if (content.ends_with('\r')) content.remove_suffix(1);

@@ -188,7 +188,9 @@ NamedValues read_plain_text(const http::Request& request, const ServedModel& mod
   if (entry == inputs.end()) {
     throw Error(ErrorCode::invalid_input, fmt::format("the body is a text, and '{}' takes no texts", model.name()));
   }
-  require_utf8(request.body.text());
+  if (const std::string problem = file_text_problem(request.body.text()); !problem.empty()) {
+    throw Error(ErrorCode::invalid_input, fmt::format("the body: {}", problem));
+  }
   return {{entry->name, Tensor::of_strings({1}, {std::string(request.body.text())})}};
 }
 

@@ -97,34 +97,41 @@ TEST_F(Texts, ArePlainForRun) {
   EXPECT_EQ(told({questions, "who?", "-i", "context=the fox"}),
             run(questions, Json{{"question", "who?"}, {"context", "the fox"}}));
 
+  const std::string unmarked = gpux_.folder().write("unmarked.txt", std::string("h\0i\0\n\0", 6));
+
   struct {
     std::vector<std::string> words;
     int code;
     const char* says;
-    const char* standard_input;
+    std::optional<std::string> standard_input = {};
   } const refused[]{
-      {{model, file}, 2, "is a file: write '@", nullptr},
-      {{model, "-i", "text=" + file}, 2, "is a file: write '@", nullptr},
-      {{model, "-i", "txt=hello"}, 6, "did you mean 'text'?", nullptr},
-      {{model, "caf\xe9"}, 6, "not UTF-8 at byte offset 3 (0xe9)", nullptr},
+      {{model, file}, 2, "is a file: write '@"},
+      {{model, "-i", "text=" + file}, 2, "is a file: write '@"},
+      {{model, "-i", "txt=hello"}, 6, "did you mean 'text'?"},
+      {{model, "caf\xe9"}, 6, "not UTF-8 at byte offset 3 (0xe9)"},
       {{model}, 6, "standard input: not UTF-8 at byte offset 3 (0xe9)", "caf\xe9\n"},
       {{model},
        6,
        "standard input: UTF-16 (little-endian) by its byte order mark",
        "\xff\xfe"
        "a"},
+      {{model},
+       6,
+       "standard input: a NUL character at byte offset 1, as in UTF-16 (little-endian) without a byte order mark",
+       std::string("h\0i\0\n\0", 6)},
+      {{model, "-i", "text=@" + unmarked}, 6, "a NUL character at byte offset 1, as in UTF-16 (little-endian)"},
       {{model}, 6, "'text' is missing", ""},
       {{model}, 6, "standard input: it is a PNG picture, and the model is given none", "\x89PNG\r\n\x1a\n"},
-      {{model, "a", "b", "-i", "text_pair=c"}, 2, "several texts are a list", nullptr},
-      {{questions, "who?"}, 6, "'context' is missing", nullptr},
-      {{}, 2, "run: give the model, as the first word or with -m", nullptr},
+      {{model, "a", "b", "-i", "text_pair=c"}, 2, "several texts are a list"},
+      {{questions, "who?"}, 6, "'context' is missing"},
+      {{}, 2, "run: give the model, as the first word or with -m"},
   };
 
   for (const auto& each : refused) {
     std::vector<std::string> arguments{"run"};
     arguments.insert(arguments.end(), each.words.begin(), each.words.end());
     Surroundings where;
-    if (each.standard_input != nullptr) where.standard_input = each.standard_input;
+    where.standard_input = each.standard_input;
     const Outcome outcome = gpux_.run(arguments, where);
     EXPECT_EQ(outcome.code, each.code) << testing::PrintToString(each.words) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(each.says));
@@ -216,6 +223,11 @@ TEST_F(Texts, AreServedInEveryProtocol) {
   EXPECT_EQ(server.json(plain(raw_text, "text/plain")), run(folder("classify-bert"), Json{{"text", raw_text}}));
   EXPECT_EQ(server.json(plain(raw_text, "text/plain; charset=utf-8")), server.json(plain(raw_text, "text/plain")));
   EXPECT_THAT(server.json(plain("caf\xe9", "text/plain"), 400).dump(), HasSubstr("not UTF-8 at byte offset 3 (0xe9)"));
+  EXPECT_THAT(server.json(plain(std::string("h\0i\0", 4), "text/plain"), 400).dump(),
+              HasSubstr("the body: a NUL character at byte offset 1, as in UTF-16 (little-endian)"));
+  EXPECT_EQ(server.json(post("/models/mood/predict", R"({"text": "a \u0000fox"})"), 200),
+            server.json(post("/models/mood/predict", R"({"text": "a fox"})"), 200))
+      << "in JSON a NUL is the tokenizer's, and this one drops it";
   EXPECT_THAT(server.json(plain("a", "text/plain; charset=latin1"), 400).dump(), HasSubstr("text in UTF-8"));
   EXPECT_THAT(server.json(post("/models/mood/predict", "{\"text\": \"caf\xe9\"}"), 400).dump(), HasSubstr("UTF-8"));
   // As text-embeddings-inference has it.
