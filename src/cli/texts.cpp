@@ -107,10 +107,10 @@ class Lines final : public TextFile {
   }
 
   [[nodiscard]] std::string field_of(const std::string& line) const {
-    nlohmann::ordered_json object;
+    nlohmann::json object;
     try {
       object = parse_bounded_json(line);
-    } catch (const nlohmann::ordered_json::exception&) {
+    } catch (const nlohmann::json::exception&) {
       refuse("is not JSON; --field reads an object from each line");
     } catch (const Error& error) {
       refuse(error.message());

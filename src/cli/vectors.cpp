@@ -131,7 +131,7 @@ void VectorWriter::require_same_run(const PartialFile& file) const {
   };
   Json before;
   try {
-    before = parse_bounded_json(read_file(run_file()));
+    before = parse_bounded_json<Json>(read_file(run_file()));
   } catch (const std::exception&) {
     refuse(fmt::format("cannot be continued: '{}', which says how it was begun, cannot be read", run_file().string()));
   }
