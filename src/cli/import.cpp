@@ -216,7 +216,7 @@ void add_import(CLI::App& program, Context& context) {
   verb->add_option("-o,--output", flags->output, "make a new folder of one with safetensors");
   verb->add_option(
       "--file", flags->file,
-      "the ONNX file of the folder that is the model (default: model.onnx, with what lies beside it in int8 "
+      "the ONNX file of the folder that is the model (default: model.onnx, with the files next to it in int8 "
       "and fp16 as its variants)");
   add_load_flags(*verb, flags->load);
   add_quantize_flags(*verb, flags->quantize);

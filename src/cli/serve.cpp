@@ -421,7 +421,8 @@ void add_serve(CLI::App& program, Context& context) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   add_batch_axis_flag(*verb, flags->batch_axis);
   verb->add_option("--batching", flags->batching,
-                   "of texts: exact, where each vector is the same to the bit as alone (the default), or throughput")
+                   "of texts: exact, where each vector is bit-identical to the one of the text alone (the default), or "
+                   "throughput")
       ->check(CLI::IsMember({"exact", "throughput"}));
   verb->add_option("--max-queue-delay", flags->max_queue_delay, "how long a request waits for others to share its run");
   verb->add_option("--workers", flags->workers,

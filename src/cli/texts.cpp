@@ -140,7 +140,7 @@ class Column final : public TextFile {
       refuse(fmt::format("there is no column '{}'; the header has {}", column, join(fields_)));
     }
     if (std::find(found + 1, fields_.end(), column) != fields_.end()) {
-      refuse(fmt::format("column '{}' stands there twice", column));
+      refuse(fmt::format("there are two columns '{}'", column));
     }
     index_ = static_cast<std::size_t>(found - fields_.begin());
   }

@@ -66,7 +66,7 @@ VectorTarget vector_target(const std::string& output, const std::string& encodin
   }
   if (resume && !can_be_resumed(target.form)) {
     throw Error(ErrorCode::usage,
-                output.empty() ? "--resume goes on with a file: give --output FILE.{jsonl,npy,f32}"
+                output.empty() ? "--resume continues a file: give --output FILE.{jsonl,npy,f32}"
                                : fmt::format("--resume with --output '{}': accepted: .jsonl, .npy, .f32", output));
   }
   return target;

@@ -51,7 +51,7 @@ std::string insisted_on(const Plan& plan) {
   for (const ProviderAttempt& attempt : verdict.tried) {
     if (attempt.id != id) continue;
     throw Error(ErrorCode::provider_unavailable,
-                fmt::format("strict: {} was asked for ({}): {}{}", id, verdict.requested_from,
+                fmt::format("strict: {} was requested ({}): {}{}", id, verdict.requested_from,
                             attempt.reason.empty() ? std::string("it is not active") : attempt.reason,
                             attempt.remedy.empty() ? "" : fmt::format("; remedy: {}", attempt.remedy)));
   }

@@ -448,7 +448,7 @@ TEST(ServedModels, AreRefusedWhereTheyNeedAnotherOnnxRuntime) {
   };
   const Outcome refused = gpux.run({"serve", "--models", list("cpu", "openvino"), "--port", "0", "--no-grpc"});
   EXPECT_EQ(refused.code, 5) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("openvino was asked for (the list of models), and it needs another ONNX Runtime"));
+  EXPECT_THAT(refused.err, HasSubstr("openvino was requested (the list of models), and it needs another ONNX Runtime"));
   EXPECT_THAT(refused.err, HasSubstr("a server of its own"));
 
   // The other way round both run: OpenVINO's ONNX Runtime has a CPU provider.

@@ -205,7 +205,7 @@ TEST_F(Load, RefusesWhatItCannotUse) {
       {[](LoadOptions& o) { o.provider = "coreml,"; }, ErrorCode::provider_unavailable,
        "nothing of 'coreml,' can be used; coreml: runs on macos only; add cpu to the list to fall back"},
       {[](LoadOptions& o) { o.provider = "coreml", o.strict = Strictness::provider; }, ErrorCode::provider_unavailable,
-       "strict: coreml was asked for (default): runs on macos only"},
+       "strict: coreml was requested (default): runs on macos only"},
       {[](LoadOptions& o) { o.provider = "npu", o.strict = Strictness::provider; }, ErrorCode::provider_unavailable,
        "strict: no npu can be used on this machine"},
       {[](LoadOptions& o) {
