@@ -330,7 +330,8 @@ void serve(const ServeFlags& flags, Context& context) {
       std::make_unique<server::ModelRepository>([models] { return models->look(); }, repository_options);
   serving.repository->load_all();
   const std::vector<std::string> names = serving.repository->names();
-  if (!default_name.empty() && std::find(names.begin(), names.end(), default_name) == names.end()) {
+  const std::string default_model_name = serving.repository->name_of(default_name);
+  if (!default_name.empty() && std::find(names.begin(), names.end(), default_model_name) == names.end()) {
     throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", default_name));
   }
   ListenAddress listen = listen_address(flags, *serving.repository);

@@ -36,6 +36,7 @@ struct Entry {
   std::string reason;
   std::string fingerprint;                              // of what is loaded, or failed to be
   std::shared_ptr<ServedModel> model;                   // null unless is_serving(state)
+  ModelAliases model_aliases;                           // of the source that `model` was loaded from
   std::shared_ptr<const ModelDescription> description;  // of the model, or of the last one
   std::shared_ptr<ModelStatistics> statistics;          // of all models that stood here, one after the other
   std::optional<std::chrono::milliseconds> time_limit;  // of a request, as the model had it last
@@ -46,6 +47,8 @@ struct Entry {
   Clock::time_point retry_at;        // before it a failed load is not repeated
   bool is_restore_late = false;      // requests have given up waiting for the restore that runs
   std::list<Waiter> waiters;         // empty unless the state is restore_queued or restoring
+
+  [[nodiscard]] const ModelAliases& aliases() const { return model ? model_aliases : source.aliases; }
 
   // Its last load failed, and it is too early for another attempt.
   [[nodiscard]] bool is_backing_off(Clock::time_point now) const { return failure && now < retry_at; }
@@ -296,10 +299,43 @@ struct ModelRepository::State {
     return {ErrorCode::not_found, fmt::format("there is no model '{}'; models: {}", name.substr(0, 80), names_text())};
   }
 
+  // Null where there is none. Error usage where there are several. Under the lock.
+  Entry* entry_of_alias(std::string_view requested) {
+    std::vector<AliasedVersion> aliased;
+    std::vector<Entry*> entries;
+    for (auto& [name, versions] : models) {
+      for (auto& [version, entry] : versions) {
+        aliased.push_back({name, version, &entry.aliases()});
+        entries.push_back(&entry);
+      }
+    }
+    const AliasedVersion* found = find_alias(aliased, requested);
+    return found == nullptr ? nullptr : entries[static_cast<std::size_t>(found - aliased.data())];
+  }
+
+  // The name of the model of which all versions are to be loaded or unloaded; under the lock.
+  std::string name_of_all(std::string_view requested) {
+    if (models.contains(requested)) return std::string(requested);
+    const Entry* entry = entry_of_alias(requested);
+    if (entry == nullptr) return std::string(requested);
+    const std::string& name = entry->source.name;
+    if (models.find(name)->second.size() == 1) return name;
+    throw Error(ErrorCode::usage, fmt::format("'{}' is version {} of model '{}', whose versions are loaded and "
+                                              "unloaded together: use the name '{}'",
+                                              requested.substr(0, 80), entry->source.version, name, name));
+  }
+
   // The entry that a request means; under the lock.
   Entry& entry_for(std::string_view name, std::string_view version) {
     const auto found = models.find(name);
-    if (found == models.end()) throw unknown(name);
+    if (found == models.end()) {
+      Entry* aliased = entry_of_alias(name);
+      if (aliased == nullptr) throw unknown(name);
+      if (version.empty() || version == aliased->source.version) return *aliased;
+      throw Error(ErrorCode::not_found,
+                  fmt::format("'{}' is version {} of model '{}', and not version '{}'", name.substr(0, 80),
+                              aliased->source.version, aliased->source.name, version.substr(0, 40)));
+    }
     Versions& versions = found->second;
     if (!version.empty()) {
       const auto exact = versions.find(std::string(version));
@@ -400,6 +436,7 @@ struct ModelRepository::State {
         is_wanted = actions.install;
         if (actions.install) {
           served.swap(entry->waiters);
+          entry->model_aliases = source.aliases;
           install(*entry, loaded, description, size > before ? size - before : 0, after);
         }
       }
@@ -462,17 +499,31 @@ struct ModelRepository::State {
     }
   }
 
-  // Those of the model, or where the sources cannot be listed its last ones. Throws that failure where there are none.
-  std::vector<ModelSource> sources_of(const std::string& name, bool& are_current) {
+  // The name of the model that the request means among these sources.
+  std::string name_among(const std::vector<ModelSource>& there, const std::string& requested) {
+    {
+      const std::lock_guard lock(mutex);
+      if (models.contains(requested)) return requested;
+    }
+    if (std::ranges::find(there, requested, &ModelSource::name) != there.end()) return requested;
+    std::vector<AliasedVersion> aliased;
+    for (const ModelSource& source : there) aliased.push_back({source.name, source.version, &source.aliases});
+    const AliasedVersion* found = find_alias(aliased, requested);
+    return found == nullptr ? requested : std::string(found->name);
+  }
+
+  // Those of the model, whose own name `name` becomes, or where the sources cannot be listed its last ones. Throws that
+  // failure where there are none.
+  std::vector<ModelSource> sources_of(std::string& name, bool& are_current) {
     std::vector<ModelSource> found;
-    const std::optional<Error> failure = failure_of([&] {
-      for (ModelSource& source : sources()) {
-        if (source.name == name) found.push_back(std::move(source));
-      }
-    });
+    const std::optional<Error> failure = failure_of([&] { found = sources(); });
     note_list(failure);
     are_current = !failure;
-    if (!failure) return found;
+    if (!failure) {
+      name = name_among(found, name);
+      std::erase_if(found, [&](const ModelSource& source) { return source.name != name; });
+      return found;
+    }
     const std::lock_guard lock(mutex);
     const auto known = models.find(name);
     if (known == models.end()) throw Error(*failure);
@@ -482,7 +533,8 @@ struct ModelRepository::State {
 
   std::optional<Error> load_named(const Job& job) {
     bool are_current = false;
-    const std::vector<ModelSource> wanted = sources_of(job.name, are_current);
+    std::string name = job.name;
+    const std::vector<ModelSource> wanted = sources_of(name, are_current);
     std::optional<Error> failure;
     for (const ModelSource& source : wanted) {
       {
@@ -492,12 +544,12 @@ struct ModelRepository::State {
       std::optional<Error> one = load_source(source, ModelEvent::load_started);
       if (one && !failure) failure = std::move(one);
     }
-    if (are_current) drop_vanished(wanted, &job.name);
+    if (are_current) drop_vanished(wanted, &name);
     if (!wanted.empty()) return failure;
     Aftermath after;
     const std::lock_guard lock(mutex);
-    Error gone = unknown(job.name);
-    const auto known = models.find(job.name);
+    Error gone = unknown(name);
+    const auto known = models.find(name);
     if (known == models.end()) return gone;
     for (auto& [version, entry] : known->second) apply(entry, ModelEvent::load_failed, after);
     return gone;
@@ -621,9 +673,15 @@ void ModelRepository::load(std::string name, Deadline deadline, Done done) {
   Aftermath after;
   {
     std::unique_lock lock(state.mutex);
+    std::optional<Error> refusal;
     if (state.ended) {
+      refusal = Error(ErrorCode::interrupted, "the server is going down");
+    } else {
+      refusal = failure_of([&] { name = state.name_of_all(name); });
+    }
+    if (refusal) {
       lock.unlock();
-      done(Error(ErrorCode::interrupted, "the server is going down"));
+      done(refusal);
       return;
     }
     number = state.add_asker(state.enqueue(Job::Kind::load, name, ""), std::move(done));
@@ -639,16 +697,18 @@ void ModelRepository::load(std::string name, Deadline deadline, Done done) {
   });
 }
 
-void ModelRepository::unload(std::string_view name, const Done& done) {
+void ModelRepository::unload(std::string_view requested, const Done& done) {
   State& state = *state_;
+  std::string name(requested);
   Aftermath after;
   std::vector<std::uint64_t> overtaken;
   std::optional<Error> failure;
   {
     const std::lock_guard lock(state.mutex);
+    failure = failure_of([&] { name = state.name_of_all(requested); });
     const auto found = state.models.find(name);
     if (found == state.models.end()) {
-      failure = state.unknown(name);
+      if (!failure) failure = state.unknown(name);
     } else {
       for (auto& [version, entry] : found->second) {
         State::apply(entry, ModelEvent::unload_requested, after);
@@ -702,6 +762,16 @@ std::vector<std::shared_ptr<const ModelDescription>> ModelRepository::descriptio
     }
   }
   return all;
+}
+
+std::string ModelRepository::name_of(std::string_view requested) const {
+  const std::lock_guard lock(state_->mutex);
+  std::string name(requested);
+  if (state_->models.contains(requested)) return name;
+  (void)failure_of([&] {
+    if (const Entry* entry = state_->entry_of_alias(requested)) name = entry->source.name;
+  });
+  return name;
 }
 
 std::vector<std::string> ModelRepository::names() const {

@@ -149,7 +149,7 @@ void Service::open_inference_ready(const Call& call) {
     return;
   }
   probe(repository_, name, call.version.value_or(""), {options_.probe_timeout, options_.probe_after},
-        [exchange = call.exchange, name](bool answered) {
+        [exchange = call.exchange, name = repository_.name_of(name)](bool answered) {
           std::string text = R"({"name":)";
           append_json_string(text, name);
           text += fmt::format(R"(,"ready":{}}})", answered);

@@ -398,7 +398,7 @@ void Service::health(const Call& call) {
   std::string text = R"({"status":")";
   text += name_of(report.health);
   text += R"(","model":)";
-  append_json_string(text, names.size() == 1 ? names.front() : options_.default_model);
+  append_json_string(text, names.size() == 1 ? names.front() : repository_.name_of(options_.default_model));
   text += R"(,"models":[)";
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (i != 0) text += ',';
@@ -431,7 +431,7 @@ void Service::ready(const Call& call) {
   };
   if (call.name) {
     probe(repository_, *call.name, call.version.value_or(""), limits,
-          [respond, name = *call.name](bool answered) { respond(answered ? "" : name); });
+          [respond, name = repository_.name_of(*call.name)](bool answered) { respond(answered ? "" : name); });
   } else {
     probe_all(repository_, limits, respond);
   }
@@ -467,14 +467,16 @@ void Service::metrics(const Call& call) {
 }
 
 void Service::openapi(const Call& call) {
-  call.exchange->respond(http::Response::json(
-      200, openapi_json(repository_.models(), options_.default_model, routes(), !options_.api_keys.empty())));
+  call.exchange->respond(
+      http::Response::json(200, openapi_json(repository_.models(), repository_.name_of(options_.default_model),
+                                             routes(), !options_.api_keys.empty())));
 }
 
 void Service::docs(const Call& call) {
   http::Response response;
   response.headers.add("Content-Type", "text/html; charset=utf-8");
-  response.text = openapi_page(repository_.models(), options_.default_model, routes(), !options_.api_keys.empty());
+  response.text = openapi_page(repository_.models(), repository_.name_of(options_.default_model), routes(),
+                               !options_.api_keys.empty());
   call.exchange->respond(std::move(response));
 }
 

@@ -414,7 +414,7 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
 }
 
 std::optional<Clock::time_point> Service::latest_answer(const Call& call) const {
-  const std::string& name = call.name ? *call.name : options_.default_model;
+  const std::string name = repository_.name_of(call.name ? *call.name : options_.default_model);
   std::optional<std::chrono::milliseconds> longest;
   for (const auto& model : repository_.models()) {
     if (!name.empty() && model->name() != name) continue;

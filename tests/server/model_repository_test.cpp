@@ -37,11 +37,12 @@ struct Shelf {
   std::vector<ModelSource> sources;
   std::mutex mutex;
 
-  void put(const std::string& name, const std::string& version, bool broken = false) {
+  void put(const std::string& name, const std::string& version, bool broken = false, const ModelAliases& aliases = {}) {
     const std::lock_guard lock(mutex);
     ModelSource source;
     source.name = name;
     source.version = version;
+    source.aliases = aliases;
     source.load = [name, version, broken]() -> std::unique_ptr<ServedModel> {
       if (broken) throw Error(ErrorCode::invalid_model, "'/home/me/secret/model.onnx' cannot be used");
       return load(name, version);
@@ -148,6 +149,54 @@ TEST(ModelRepository, KeepsTheOldWhereTheNewFails) {
   EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); }));
   EXPECT_NE(repository.find("m", ""), before);
   EXPECT_EQ(repository.find("m", "")->shared_statistics(), before->shared_statistics());
+}
+
+TEST(ModelRepository, AnswersToTheAliasesOfWhatIsLoaded) {
+  Shelf shelf;
+  shelf.put("m", "1", false, {{"m:old"}, {}});
+  shelf.put("m", "2", false, {{"m:new"}, {}});
+  shelf.put("n", "1", false, {{"n:v1", "o"}, {}});
+  shelf.put("o", "1");
+  ModelRepository repository(shelf.look());
+  repository.load_all();
+  EXPECT_EQ(repository.find("m:old", "")->version(), "1");
+  EXPECT_EQ(repository.find("m:new", "")->version(), "2");
+  EXPECT_EQ(repository.name_of("n:v1"), "n");
+  EXPECT_EQ(repository.name_of("none"), "none");
+  EXPECT_EQ(repository.find("o", "")->name(), "o") << "a name goes before an alias";
+  EXPECT_THROW((void)repository.find("m:old", "2"), Error);
+
+  // What is replaced keeps its aliases until its successor serves.
+  const auto load = [&](const std::string& name) {
+    return wait_for([&](const ModelRepository::Done& done) { repository.load(name, std::nullopt, done); });
+  };
+  shelf.put("n", "1", true, {{"n:v2"}, {}});
+  EXPECT_TRUE(load("n:v1"));
+  EXPECT_EQ(repository.find("n:v1", "")->name(), "n");
+  EXPECT_THROW((void)repository.find("n:v2", ""), Error);
+  shelf.put("n", "1", false, {{"n:v2"}, {}});
+  EXPECT_FALSE(load("n:v1"));
+  EXPECT_EQ(repository.find("n:v2", "")->name(), "n");
+  EXPECT_THROW((void)repository.find("n:v1", ""), Error);
+
+  // One of several versions is not loaded or unloaded alone.
+  const auto refused = load("m:old");
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code(), ErrorCode::usage);
+  EXPECT_THAT(refused->message(), HasSubstr("use the name 'm'"));
+  const auto kept = wait_for([&](const ModelRepository::Done& done) { repository.unload("m:old", done); });
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->code(), ErrorCode::usage);
+  EXPECT_THAT(repository.versions("m"), ElementsAre("1", "2"));
+
+  // A model that is not known yet is found by its alias, too.
+  shelf.put("p", "1", false, {{"p:v1"}, {}});
+  EXPECT_FALSE(load("p:v1"));
+  EXPECT_EQ(repository.find("p", "")->name(), "p");
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("p:v1", done); }));
+  EXPECT_THAT(repository.names(), ElementsAre("m", "n", "o"));
+  EXPECT_FALSE(load("p:v1"));
+  EXPECT_THAT(repository.names(), ElementsAre("m", "n", "o", "p"));
 }
 
 // As of a folder of versions, where only the highest counts and its file may still be on its way.

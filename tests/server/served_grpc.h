@@ -96,6 +96,10 @@ class Grpc : public CpuRuntime {
              const ServingOptions& serving = {}) {
     std::vector<ModelSource> sources;
     for (const std::string& model : models) sources.push_back(source(model, serving, project_));
+    serve_sources(sources, std::move(options));
+  }
+
+  void serve_sources(const std::vector<ModelSource>& sources, GrpcServerOptions options = {}) {
     repository_ = std::make_unique<ModelRepository>([sources] { return sources; });
     repository_->load_all();
     options.port = 0;

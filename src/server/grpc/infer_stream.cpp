@@ -79,7 +79,8 @@ class InferStream : public Call, public LastingCall {
         request, work(), Clock::now(),
         [self = self(), number, name = request->model_name(), id = request->id()](const std::optional<Error>& error,
                                                                                   const InferMessage& message) {
-          self->answer(number, error ? stream_failure(error->message(), name, id) : stream_answer(message));
+          self->answer(number, error ? stream_failure(error->message(), self->state()->repository.name_of(name), id)
+                                     : stream_answer(message));
         });
     {
       const std::lock_guard lock(mutex_);
