@@ -366,7 +366,10 @@ std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<cons
   if (path != "/") return {embed, vectors};
   // Whatever the only model that can do something with texts does.
   const ServedModel& model = *models.front();
-  if (is_able(model, TextAbility::embed)) return {embed, vectors};
+  if (is_able(model, TextAbility::embed)) {
+    const auto [similarity, scores] = text_schemas("/similarity", models);
+    return {{{"anyOf", Json::array({embed, similarity})}}, {{"anyOf", Json::array({vectors, scores})}}};
+  }
   if (is_able(model, TextAbility::rank)) return {rank, ranks};
   return {classify_schema(), {{"type", "array"}}};
 }

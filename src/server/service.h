@@ -117,7 +117,7 @@ class Service {
   void embed(const Call& call);
   void embed_all(const Call& call);
   void rerank(const Call& call);
-  /// Whatever of embed(), rerank() and classification the model can do.
+  /// similarity() where the body asks for it; else whatever of embed(), rerank() and classification the model can do.
   void texts_by_ability(const Call& call);
   void similarity(const Call& call);
   void tokenize(const Call& call);

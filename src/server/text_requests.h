@@ -95,6 +95,9 @@ struct Similarity {
   TextTreatment treatment;
 };
 
+/// Whether "inputs" is an object with "source_sentence": such a body means POST /similarity wherever it is sent.
+bool is_similarity(std::string_view body);
+
 Similarity read_similarity(std::string_view body, const Cancellation& cancellation = {});
 
 /// POST /tokenize: {"inputs", "add_special_tokens", "prompt_name"}.

@@ -164,6 +164,10 @@ void Service::rerank(const Call& call) {
 }
 
 void Service::texts_by_ability(const Call& call) {
+  if (is_similarity(call.request().body.text())) {
+    similarity(call);
+    return;
+  }
   with_able(call, TextAbility::any, [this](const Call& with, const std::shared_ptr<ServedModel>& model) {
     Call named = with;
     named.name = model->name();

@@ -202,6 +202,15 @@ TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
       post("/similarity", R"({"inputs": {"source_sentence": "hello world", "sentences": ["hello world", "a"]}})"));
   EXPECT_NEAR(scores.at(0).get<double>(), 1, 1e-6);
   EXPECT_LT(scores.at(1).get<double>(), 0.9999);
+  // As huggingface_hub's InferenceClient.sentence_similarity() sends it.
+  EXPECT_EQ(
+      server.json(post("/", R"({"inputs": {"source_sentence": "hello world", "sentences": ["hello world", "a"]}, )"
+                            R"("parameters": {}})")),
+      scores);
+  EXPECT_THAT(server.json(post("/", R"({"inputs": {"source_sentence": "a"}})"), 422).at("error").dump(),
+              HasSubstr("inputs.sentences is missing"));
+  EXPECT_THAT(server.json(post("/embed", R"({"inputs": {"source_sentence": "a"}})"), 422).at("error").dump(),
+              HasSubstr("inputs is neither a text nor a list"));
 
   const std::string text = "h\u00e9llo";
   const Json tokens = server.json(post("/tokenize", Json{{"inputs", text}}.dump())).at(0);

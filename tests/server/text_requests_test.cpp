@@ -57,6 +57,19 @@ TEST(TextRequests, ReadWhatIsSaidOfThem) {
               ElementsAre(TokenIds{1}, TokenIds{2}));
 }
 
+TEST(TextRequests, TellSimilarityFromTheRest) {
+  for (const char* body :
+       {R"({"inputs": {"source_sentence": "a", "sentences": ["b"]}})", R"({"inputs":{"source_sentence":1}})",
+        R"( { "parameters": {}, "inputs" : {"sentences": [], "source_sentence": "a"} } )"}) {
+    EXPECT_TRUE(is_similarity(body)) << body;
+  }
+  for (const char* body : {"", "{", "[]", R"({"inputs": "source_sentence"})", R"({"inputs": ["source_sentence"]})",
+                           R"({"inputs": {}})", R"({"inputs": {"sentences": {"source_sentence": "a"}}})",
+                           R"({"source_sentence": "a"})", R"({"inputs": {"source_sentence": "a"})"}) {
+    EXPECT_FALSE(is_similarity(body)) << body;
+  }
+}
+
 std::string repeated(const std::string& text, std::size_t count) {
   std::string all;
   for (std::size_t i = 0; i < count; ++i) all += text;
