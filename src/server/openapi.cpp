@@ -406,7 +406,10 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
         std::ranges::any_of(models, [](const auto* model) { return model->picture() != nullptr; });
     const bool takes_texts =
         std::ranges::any_of(models, [](const auto* model) { return model->pipeline() != nullptr; });
-    if (takes_texts && path.ends_with("/predict")) {
+    const bool ranks = path == "/" && is_able(*models.front(), TextAbility::rank);
+    const bool takes_one_text = (takes_texts && path.ends_with("/predict")) || path.ends_with("/embed") ||
+                                path.ends_with("/embed_all") || path.ends_with("/tokenize") || (path == "/" && !ranks);
+    if (takes_one_text) {
       found["requestBody"]["content"]["text/plain"] = {{"schema", {{"type", "string"}}}};
     }
     if (takes_pictures && path.ends_with("/predict")) {

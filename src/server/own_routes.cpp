@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
-#include "base/utf8.h"
 #include "gpux/provider_manager.h"
 #include "runtime/json_items.h"
 #include "server/health_report.h"
 #include "server/http/form.h"
 #include "server/metrics.h"
 #include "server/openapi.h"
+#include "server/plain_text.h"
 #include "server/probe.h"
 #include "server/service_call.h"
 #include "server/text_job.h"
@@ -170,17 +170,9 @@ std::vector<std::string> pictures_of(const http::Request& request, const runtime
   return pictures;
 }
 
-bool is_plain_text(const http::Request& request) {
-  const std::string type = lower(request.headers["Content-Type"]);
-  return type == "text/plain" || type.starts_with("text/plain;") || type.starts_with("text/plain ");
-}
-
 // The whole body is the text.
-NamedValues read_plain_text(const http::Request& request, const ServedModel& model) {
-  const std::string type = lower(request.headers["Content-Type"]);
-  if (type.find("charset=") != std::string::npos && type.find("utf-8") == std::string::npos) {
-    throw Error(ErrorCode::invalid_input, fmt::format("Content-Type is '{}'; accepted: text in UTF-8", type));
-  }
+NamedValues text_in(const http::Request& request, const ServedModel& model) {
+  std::string text(read_plain_text(request));
   const auto& inputs = model.signature().inputs;
   const auto entry = std::find_if(inputs.begin(), inputs.end(), [](const SignatureEntry& input) {
     return input.type.kind == ValueKind::tensor && input.type.element == ElementType::string;
@@ -188,10 +180,7 @@ NamedValues read_plain_text(const http::Request& request, const ServedModel& mod
   if (entry == inputs.end()) {
     throw Error(ErrorCode::invalid_input, fmt::format("the body is a text, and '{}' takes no texts", model.name()));
   }
-  if (const std::string problem = file_text_problem(request.body.text()); !problem.empty()) {
-    throw Error(ErrorCode::invalid_input, fmt::format("the body: {}", problem));
-  }
-  return {{entry->name, Tensor::of_strings({1}, {std::string(request.body.text())})}};
+  return {{entry->name, Tensor::of_strings({1}, {std::move(text)})}};
 }
 
 // What the pictures of a body are: strings in the shape that submit() takes.
@@ -335,7 +324,7 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const Request
   const auto list = std::make_shared<ItemList>();
   try {
     if (is_plain_text(request)) {
-      inputs = read_plain_text(request, *model);
+      inputs = text_in(request, *model);
     } else if (is_picture(request)) {
       inputs = pictures_in(request, *model, http::is_form(request.headers["Content-Type"]));
       options.sources = image::Sources{.base64 = false, .data_url = false};

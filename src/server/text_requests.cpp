@@ -414,7 +414,7 @@ Tokenize read_tokenize(std::string_view body, const Cancellation& cancellation) 
   const Json json = parse(body, cancellation);
   Members members(json, "");
   Tokenize read;
-  read.texts = read_texts(members.must_find("inputs"), "inputs");
+  read.inputs = read_texts(members.must_find("inputs"), "inputs");
   read.special_tokens = members.flag("add_special_tokens", true);
   read.prompt_name = members.text("prompt_name");
   members.refuse_others();

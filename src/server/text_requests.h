@@ -102,7 +102,7 @@ Similarity read_similarity(std::string_view body, const Cancellation& cancellati
 
 /// POST /tokenize: {"inputs", "add_special_tokens", "prompt_name"}.
 struct Tokenize {
-  std::vector<std::string> texts;
+  std::vector<std::string> inputs;
   bool special_tokens = true;
   std::string prompt_name;
 };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "runtime/labels.h"
+#include "server/plain_text.h"
 #include "server/service_call.h"
 #include "server/text_job.h"
 #include "server/text_requests.h"
@@ -135,9 +136,13 @@ void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork
   try {
     ClassifyTexts asked;
     try {
-      const std::string_view body = exchange->request().body.text();
-      const auto share = hold_for_reading(work, body, bytes_a_json_text);
-      asked = read_classify(body, work.cancellation());
+      if (is_plain_text(exchange->request())) {
+        asked.texts.emplace_back(read_plain_text(exchange->request()));
+      } else {
+        const std::string_view body = exchange->request().body.text();
+        const auto share = hold_for_reading(work, body, bytes_a_json_text);
+        asked = read_classify(body, work.cancellation());
+      }
     } catch (const Error& error) {
       model->statistics().count(error, exchange->request().arrived);
       throw;
@@ -164,7 +169,7 @@ void Service::rerank(const Call& call) {
 }
 
 void Service::texts_by_ability(const Call& call) {
-  if (is_similarity(call.request().body.text())) {
+  if (!is_plain_text(call.request()) && is_similarity(call.request().body.text())) {
     similarity(call);
     return;
   }

@@ -271,6 +271,32 @@ TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
   EXPECT_EQ(server.ask(get("/embed")).status, 405);
 }
 
+TEST_F(ServeText, TakesAPlainTextWhereOneTextWillDo) {
+  const Serving server(gpux_, {"texts=" + folder()});
+  const std::string text = R"({"inputs": "caf\u00e9"} = a text)"
+                           "\n";
+  for (const char* path : {"/embed", "/models/texts/embed", "/embed_all", "/tokenize", "/"}) {
+    SCOPED_TRACE(path);
+    const auto plain = [&](const std::string& content, const std::string& type) {
+      return post(path, content, "Content-Type: " + type + "\r\n");
+    };
+    const Json expected = server.json(post(path, Json{{"inputs", text}}.dump()));
+    for (const char* type :
+         {"text/plain", "text/plain; charset=utf-8", "TEXT/PLAIN;format=flowed; Charset=\"UTF-8\""}) {
+      EXPECT_EQ(server.json(plain(text, type)), expected) << type;
+    }
+    EXPECT_THAT(server.json(plain("a", "text/plain; charset=iso-8859-1; x=utf-8"), 422).at("error"),
+                HasSubstr("the charset of Content-Type is 'iso-8859-1'; accepted: utf-8"));
+    EXPECT_THAT(server.json(plain("caf\xe9", "text/plain"), 422).at("error"), HasSubstr("not UTF-8 at byte offset 3"));
+    // JSON by any other name.
+    EXPECT_EQ(server.json(post(path, Json{{"inputs", text}}.dump(), "Content-Type: text/plainest\r\n")), expected);
+  }
+  EXPECT_THAT(server.json(post("/similarity", "a", "Content-Type: text/plain\r\n"), 422).at("error"),
+              HasSubstr("no JSON"));
+  EXPECT_TRUE(
+      server.json(get("/openapi.json"))["paths"]["/embed"]["post"]["requestBody"]["content"].contains("text/plain"));
+}
+
 // The model pools by the mean, so the vectors of the tokens make the text's.
 TEST_F(ServeText, GivesTheVectorsOfAllTokens) {
   const Serving server(gpux_, {"texts=" + folder()});

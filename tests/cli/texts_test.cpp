@@ -228,8 +228,10 @@ TEST_F(Texts, AreServedInEveryProtocol) {
   EXPECT_EQ(server.json(post("/models/mood/predict", R"({"text": "a \u0000fox"})"), 200),
             server.json(post("/models/mood/predict", R"({"text": "a fox"})"), 200))
       << "in JSON a NUL is the tokenizer's, and this one drops it";
-  EXPECT_THAT(server.json(plain("a", "text/plain; charset=latin1"), 400).dump(), HasSubstr("text in UTF-8"));
+  EXPECT_THAT(server.json(plain("a", "text/plain; charset=latin1"), 400).dump(),
+              HasSubstr("the charset of Content-Type is 'latin1'; accepted: utf-8"));
   EXPECT_THAT(server.json(post("/models/mood/predict", "{\"text\": \"caf\xe9\"}"), 400).dump(), HasSubstr("UTF-8"));
+  EXPECT_EQ(server.json(plain(raw_text, "Text/Plain;Charset=\"UTF-8\"")), server.json(plain(raw_text, "text/plain")));
   // As text-embeddings-inference has it.
   const Json told = server.json(post("/models/mood/predict", Json{{"inputs", text}}.dump()));
   EXPECT_EQ(told.size(), 3U);
