@@ -299,13 +299,13 @@ void predict_list(const std::shared_ptr<http::Exchange>& exchange, const Request
     return list->take(index, std::move(outputs), model->declared_outputs());
   };
   const auto answer = [exchange, list, cancellation = work.cancellation(), arrived = runs.arrived](
-                          const std::optional<Error>& error, const runtime::InferTimes& slowest) {
+                          const std::optional<Error>& error, const RunJob::Times& times) {
     list->share.reset();
     try {
       if (error) throw Error(*error);
       cancellation.check();
       http::Response response = http::Response::json(200, list->end());
-      add_times(response, slowest, arrived);
+      add_times(response, times.slowest, arrived);
       exchange->respond(std::move(response));
     } catch (...) {
       exchange->respond(error_response(current_error(), Protocol::own));

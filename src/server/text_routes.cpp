@@ -15,8 +15,6 @@
 namespace gpux::server {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 std::string prompt_named(const ServedModel& model, const std::string& name) {
   std::vector<std::string> names;
   static const std::vector<std::pair<std::string, std::string>> none;
@@ -49,17 +47,13 @@ void embed_texts(const std::shared_ptr<http::Exchange>& exchange, Protocol proto
     model->encoder()->check(options.embed);
     job = make_embed_job(model, std::move(texts), std::move(options),
                          [exchange, protocol, body = std::move(body), cancellation = work.cancellation(),
+                          compute_type = compute_type_of(model->runtime().verdict()),
                           arrived = request.arrived](const std::optional<Error>& error, EmbedJobResult& result) {
                            try {
                              if (error) throw Error(*error);
                              cancellation.check();
                              http::Response response = body(result);
-                             add_times(response, result.slowest, arrived);
-                             const auto tokenizing =
-                                 std::chrono::duration<double, std::milli>(result.tokenizing).count();
-                             response.headers.add("X-Tokenization-Time", fmt::format("{:.3f}", tokenizing));
-                             response.headers.add("X-Compute-Tokens", std::to_string(result.tokens));
-                             response.headers.add("X-Compute-Bytes", std::to_string(result.text_bytes));
+                             add_text_headers(response, result.figures, compute_type, arrived);
                              result.memory->release();
                              exchange->respond(std::move(response));
                            } catch (...) {
@@ -116,7 +110,7 @@ http::Response openai_json(const EmbedJobResult& result, const std::string& mode
   }
   text += R"(],"model":)";
   append_json_string(text, model);
-  text += fmt::format(R"(,"usage":{{"prompt_tokens":{0},"total_tokens":{0}}}}})", result.tokens);
+  text += fmt::format(R"(,"usage":{{"prompt_tokens":{0},"total_tokens":{0}}}}})", result.figures.tokens);
   return http::Response::json(200, std::move(text));
 }
 

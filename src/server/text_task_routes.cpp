@@ -31,20 +31,22 @@ void run_texts(const std::shared_ptr<http::Exchange>& exchange, const RequestWor
                const std::shared_ptr<ServedModel>& model, NamedValues inputs, std::vector<std::string> outputs,
                const pipeline::PrepareOptions& options, Body body) {
   const http::Request& request = exchange->request();
+  const auto figures = std::make_shared<TextFigures>();
   const Pending pending = submit(
       model, {.inputs = std::move(inputs), .outputs = std::move(outputs), .priority = 0, .arrived = request.arrived},
       work,
-      [exchange, body = std::move(body), arrived = request.arrived](runtime::InferAnswer&& answer) {
+      [exchange, body = std::move(body), figures, compute_type = compute_type_of(model->runtime().verdict()),
+       arrived = request.arrived](runtime::InferAnswer&& answer) {
         try {
           if (answer.error) throw Error(*answer.error);
           http::Response response = http::Response::json(200, body(answer.outputs));
-          add_times(response, answer.times, arrived);
+          add_text_headers(response, *figures, compute_type, arrived);
           exchange->respond(std::move(response));
         } catch (...) {
           exchange->respond(error_response(current_error(), Protocol::texts));
         }
       },
-      runtime::Here::allowed, {.prepare = options});
+      runtime::Here::allowed, {.prepare = options, .figures = figures});
   if (pending) cancel_when_gone(*exchange, work, [pending] { pending.cancel(); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/machine.h"
 #include "cli/serving.h"
+#include "cli/text_figures.h"
 #include "embedding/encoder_folder.h"
 
 namespace gpux::test {
@@ -269,6 +270,36 @@ TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
     EXPECT_EQ(refused.at("error_type"), "Validation");
   }
   EXPECT_EQ(server.ask(get("/embed")).status, 405);
+}
+
+TEST_F(ServeText, ReportsWhatAnAnswerTook) {
+  const Serving server(gpux_, {"texts=" + folder()});
+  const std::vector<std::string> texts{"h\u00e9llo world", "a", "\u4e16\u754c and a bit more"};
+  const std::size_t characters = 11 + 1 + 17;
+  std::size_t tokens = 0;
+  Json ids;
+  for (const Json& text : server.json(post("/tokenize", body_of(texts)))) {
+    tokens += text.size();
+    if (ids.is_null()) {
+      for (const Json& token : text) ids.push_back(token.at("id"));
+    }
+  }
+  for (const char* path : {"/embed", "/models/texts/embed", "/embed_all", "/"}) {
+    SCOPED_TRACE(path);
+    expect_figures(server.ask(post(path, body_of(texts))), characters, tokens);
+  }
+  expect_figures(server.ask(post("/v1/embeddings", Json{{"input", texts}}.dump())), characters, tokens);
+  const Json similarity{{"inputs", {{"source_sentence", texts[0]}, {"sentences", {texts[1], texts[2]}}}}};
+  expect_figures(server.ask(post("/similarity", similarity.dump())), characters, tokens);
+  // The characters that tokens spell; and of a long text all characters, but the tokens that count.
+  const std::string spelt = server.json(post("/decode", Json{{"ids", ids}}.dump())).at(0);
+  const auto size = static_cast<std::size_t>(std::count_if(
+      spelt.begin(), spelt.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+  expect_figures(server.ask(post("/embed", Json{{"inputs", ids}}.dump())), size, ids.size());
+  std::string longer;
+  for (int i = 0; i < 100; ++i) longer += "hello ";
+  expect_figures(server.ask(post("/embed", Json{{"inputs", longer}}.dump())), 600, 32);
+  EXPECT_EQ(server.ask(post("/tokenize", body_of(texts))).header("x-compute-type"), "");
 }
 
 TEST_F(ServeText, TakesAPlainTextWhereOneTextWillDo) {

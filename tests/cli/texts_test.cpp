@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/serving.h"
+#include "cli/text_figures.h"
 #include "pipeline/task_folder.h"
 
 namespace gpux::test {
@@ -285,6 +286,29 @@ TEST_F(Texts, AreServedInEveryProtocol) {
   EXPECT_THAT(server.json(post("/rerank", R"({"query": "a", "texts": []})"), 422).at("error").dump(),
               HasSubstr("texts is empty"));
   EXPECT_GT(server.json(post("/models/mood/tokenize", R"({"inputs": "a"})")).at(0).size(), 2U);
+}
+
+TEST_F(Texts, AreAnsweredWithWhatTheyTook) {
+  const Serving server(gpux_, {"mood=" + folder("classify-bert"), "ranker=" + folder("rank-mpnet")});
+  const auto tokens_of = [&](const std::string& name, const std::string& text) {
+    return server.json(post("/models/" + name + "/tokenize", Json{{"inputs", text}}.dump())).at(0).size();
+  };
+  const std::string one = "the caf\u00e9", two = "a longer text";
+  const auto predict = [&](const Json& inputs) {
+    return server.ask(post("/models/mood/predict", Json{{"inputs", inputs}}.dump()));
+  };
+  const std::size_t first = tokens_of("mood", one), second = tokens_of("mood", two);
+  expect_figures(predict(one), 8, first);
+  // A pair shares its first mark.
+  expect_figures(predict(Json::array({one, two})), 8 + 13, first + second - 1);
+  expect_figures(predict({{one}, {two}, {one, two}}), 2 * (8 + 13), 2 * (first + second) - 1);
+  // The query counts for each text.
+  const Json rerank{{"query", one}, {"texts", {two, two, "b"}}};
+  expect_figures(server.ask(post("/rerank", rerank.dump())), 3 * 8 + 2 * 13 + 1,
+                 3 * tokens_of("ranker", one) + 2 * tokens_of("ranker", two) + tokens_of("ranker", "b"));
+  // gpux's own form has its own, finer figures.
+  const Answered own = server.ask(post("/models/mood/predict", R"({"text": "a"})"));
+  EXPECT_NE(own.header("x-total-time").find('.'), std::string::npos);
 }
 
 }  // namespace

@@ -334,6 +334,27 @@ TEST_F(RequestsOfAService, AJobEndsWhereItsAnswersTakeTooMuch) {
   EXPECT_THAT(error->message(), HasSubstr("accepted: at most 1000"));
 }
 
+TEST_F(RequestsOfAService, AJobAddsUpTheTimesOfItsRuns) {
+  serve();
+  const auto model = repository_->find("add", "");
+  std::promise<RunJob::Times> over;
+  RunJob::Work work{.count = 20,
+                    .item = "item",
+                    .outputs = {},
+                    .prepare = [&](std::size_t) { return synthetic_inputs(model->signature()); },
+                    .take = [](std::size_t, NamedValues&&) { return std::uint64_t{0}; },
+                    .request = {},
+                    .arrived = std::chrono::steady_clock::now()};
+  const auto job = std::make_shared<RunJob>(
+      model, std::move(work), [&](const std::optional<Error>&, const RunJob::Times& times) { over.set_value(times); });
+  job->start();
+  const RunJob::Times times = over.get_future().get();
+  EXPECT_GT(times.slowest.compute.count(), 0);
+  EXPECT_GT(times.compute, times.slowest.compute);
+  EXPECT_LE(times.compute, 20 * times.slowest.compute);
+  EXPECT_GE(times.queue, times.slowest.queue);
+}
+
 TEST_F(RequestsOfAService, AnExceptionOfARunIsTheErrorOfItsRequest) {
   serve();
   const auto model = repository_->find("add", "");
