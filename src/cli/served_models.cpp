@@ -12,6 +12,7 @@
 #include "model/models_file.h"
 #include "model/project_check.h"
 #include "model/storage_error.h"
+#include "server/version_order.h"
 
 namespace gpux::cli {
 namespace {

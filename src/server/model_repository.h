@@ -10,26 +10,12 @@
 #include <vector>
 
 #include "gpux/error.h"
-#include "server/model_aliases.h"
 #include "server/model_description.h"
+#include "server/model_source.h"
 #include "server/model_state.h"
 #include "server/served_model.h"
 
 namespace gpux::server {
-
-/// One version of a model: where it comes from and how it is loaded.
-struct ModelSource {
-  std::string name, version;
-  ModelAliases aliases;
-  bool pinned = false;   ///< never evicted
-  bool required = true;  ///< load_all() fails where this does
-  /// Makes the model, warm. Called on the repository's thread, one load at a time. Whatever it throws is this model's
-  /// failure alone.
-  std::function<std::unique_ptr<ServedModel>()> load;
-  /// Differs when the files behind the model have changed. Null: they never do.
-  std::function<std::string()> fingerprint;
-  std::optional<Error> unusable;  ///< it cannot be found, as is known before load() says so
-};
 
 struct ModelStatus {
   std::string name, version;
@@ -49,12 +35,6 @@ struct RepositoryOptions {
   /// a minute.
   std::chrono::milliseconds first_retry_delay{1000};
 };
-
-/// How long to wait after so many failures in a row (1: the first).
-std::chrono::milliseconds retry_delay(std::chrono::milliseconds first, unsigned failures) noexcept;
-
-/// Orders versions by the numbers in them: "2" before "10", "1.9" before "1.10".
-bool version_less(std::string_view left, std::string_view right) noexcept;
 
 /// The models of a server, by name and version: loads, reloads, unloads and evicts them while they are used. Each
 /// version follows next() of model_state.h; one thread loads. A `name` that a request gives is a model's name or, where
