@@ -191,13 +191,7 @@ TEST_F(GrpcLimits, AnswersThatWaitTakeOfTheBudget) {
   options.memory = std::make_shared<MemoryBudget>(4'000'000);
   serve({"add"}, options);
   const std::vector<float> values(300'000);
-  ::grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  const auto channel = ::grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->port()),
-                                                   ::grpc::InsecureChannelCredentials(), arguments);
-  const auto stub = inference::GRPCInferenceService::NewStub(channel);
+  const auto stub = inference::GRPCInferenceService::NewStub(narrow_channel());
   const auto given = context();
   const auto stream = stub->ModelStreamInfer(given.get());
   // Each answer has 1.2 MB, and nobody reads.
