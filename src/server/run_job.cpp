@@ -119,7 +119,7 @@ void RunJob::queue(std::size_t index, NamedValues&& inputs) {
     const auto ticket = model_->submit({.inputs = std::move(inputs),
                                         .outputs = work_.outputs,
                                         .priority = work_.priority,
-                                        .deadline = work_.request.deadline,
+                                        .deadline = work_.request.deadline.time(),
                                         .arrived = work_.arrived,
                                         .is_admitted = is_admitted},
                                        std::move(done),

@@ -302,7 +302,7 @@ Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call
   if (pipeline != nullptr && pipeline->takes_text(call.inputs)) {
     return submit_texts(model, std::move(call), work, std::move(done), options);
   }
-  call.deadline = work.deadline;
+  call.deadline = work.deadline.time();
   return {model, model->submit(std::move(call), std::move(done), here)};
 }
 
