@@ -81,7 +81,7 @@ class ReadersLoad {
     while (words.size() < (256 << 10)) words += "the quick brown fox jumps over the lazy dog ";
     const std::string texts = post("/models/texts/tokenize", Json{{"inputs", std::vector(32, words)}}.dump());
     std::string longest = words;
-    while (longest.size() < (900 << 10)) longest += words;
+    while (longest.size() < (700 << 10)) longest += words;
     const std::string one_text = post("/models/texts/tokenize", Json{{"inputs", longest}}.dump());
     const std::string png = black_png(4000);
     const std::string image =
