@@ -425,6 +425,20 @@ TEST_F(HangingLoad, ServesNothingThatWasUnloadedMeanwhile) {
   EXPECT_EQ(repository.find("m", "")->name(), "m");
 }
 
+TEST_F(HangingLoad, IsFollowedByNoOtherVersionOfWhatWasUnloadedMeanwhile) {
+  shelf_.put("m", "2");
+  ModelRepository repository(shelf_.look());
+  repository.load_all();
+  repository.load("m", std::nullopt, [](const auto&) {});
+  while (loads_ < 2) std::this_thread::yield();
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("m", done); }));
+  hang_.set_value();
+  // The loader is past it when it has answered another request.
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("n", std::nullopt, done); }));
+  EXPECT_THAT(repository.versions("m"), ElementsAre());
+  EXPECT_THROW((void)repository.find("m", ""), Error);
+}
+
 TEST_F(HangingLoad, HoldsNoEndBack) {
   ModelRepository repository(shelf_.look());
   repository.load_all();
@@ -562,6 +576,7 @@ TEST(ModelRepository, SurvivesWhateverALoadThrows) {
       {[] { throw std::runtime_error("a library's own"); }, "a library's own"},
       {[] { throw std::bad_alloc(); }, "out of memory"},
       {[] { throw 42; }, "an exception of an unknown type was thrown"},
+      {[] { throw std::runtime_error("cannot read '/srv/models/m/model.onnx'"); }, "cannot read 'model.onnx'"},
   };
   for (const auto& [fail, message] : rows) {
     for (const bool in_fingerprint : {false, true}) {

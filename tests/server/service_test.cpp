@@ -321,6 +321,38 @@ TEST_F(RequestsOfAService, AJobPreparesNothingMoreAfterItsClientHasLeft) {
   EXPECT_LE(prepared, 7);
 }
 
+TEST_F(RequestsOfAService, AJobIsRefusedWhatItsPreparationTakes) {
+  serve();
+  const auto model = repository_->find("add", "");
+  RequestWork request;
+  request.memory = std::make_shared<MemoryBudget>(2 * work_here_bytes);
+  for (const std::uint64_t cost : {2 * work_here_bytes, 2 * work_here_bytes + 1}) {
+    int prepared = 0;
+    std::promise<std::string> over;
+    RunJob::Work work{.count = 1,
+                      .item = "item",
+                      .outputs = {},
+                      .prepare =
+                          [&](std::size_t) {
+                            ++prepared;
+                            EXPECT_EQ(request.memory->held_bytes(), cost);
+                            return synthetic_inputs(model->signature());
+                          },
+                      .cost = [cost](std::size_t) { return cost; },
+                      .take = [](std::size_t, NamedValues&&) { return std::uint64_t{0}; },
+                      .request = request,
+                      .arrived = std::chrono::steady_clock::now()};
+    const auto job = std::make_shared<RunJob>(
+        model, std::move(work),
+        [&](const std::optional<Error>& error, const auto&) { over.set_value(error ? error->message() : ""); });
+    job->start();
+    const bool is_too_much = cost > request.memory->limit_bytes();
+    EXPECT_THAT(over.get_future().get(), is_too_much ? HasSubstr("accepted: at most") : HasSubstr(""));
+    EXPECT_EQ(prepared, is_too_much ? 0 : 1);
+  }
+  EXPECT_EQ(request.memory->held_bytes(), 0U);
+}
+
 TEST_F(RequestsOfAService, AJobEndsWhereItsAnswersTakeTooMuch) {
   serve();
   const auto model = repository_->find("add", "");
