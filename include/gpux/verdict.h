@@ -54,7 +54,8 @@ struct Verdict {
   std::string runtime_path;
 };
 
-/// One line for people: "ran on cpu (12 of 12 nodes); cuda: … ; remedy: …"
+/// One line for people: "ran on cpu (9 of 9 nodes) in fp32; asked for cuda (--provider); not cuda: REASON (remedy: …);
+/// NOTE". "in PRECISION", the reasons and the notes are left out where there are none.
 GPUX_API std::string to_line(const Verdict& verdict);
 
 /// The whole verdict as one JSON object.

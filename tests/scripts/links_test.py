@@ -1,0 +1,49 @@
+"""Each link between the documents leads to a file, and to a heading of it where it names one."""
+
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDERS = ("docs", "examples", "plugins", "bench")
+
+
+def without_code(text):
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text):
+    """The anchors of the headings, as GitHub makes them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", without_code(text), flags=re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.replace("`", "").replace("*", "")).lower()
+        found.add(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return found
+
+
+class Links(unittest.TestCase):
+    def test_anchors_are_those_of_github(self):
+        self.assertEqual(anchors("# A `b`: c-d_e\n## [f](g.md), h?\n```\n# i\n```\n"), {"a-b-c-d_e", "f-h"})
+
+    def test_lead_somewhere(self):
+        documents = [*ROOT.glob("*.md")]
+        for folder in FOLDERS:
+            documents += (ROOT / folder).rglob("*.md")
+        count = 0
+        for document in documents:
+            text = document.read_text()
+            for link in re.findall(r"\]\(([^)\s]+)\)", without_code(text)):
+                if re.match(r"[a-z]+:", link):
+                    continue
+                count += 1
+                name, _, anchor = link.partition("#")
+                target = (document.parent / name).resolve() if name else document
+                with self.subTest(document=document.relative_to(ROOT), link=link):
+                    self.assertTrue(target.exists(), "no such file")
+                    if anchor:
+                        self.assertIn(anchor, anchors(target.read_text()))
+        self.assertGreater(count, 100, "the documents are not read")
+
+
+if __name__ == "__main__":
+    unittest.main()
