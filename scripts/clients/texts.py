@@ -46,7 +46,8 @@ for error, arguments in (
 
 features = huggingface_hub.InferenceClient(model=address).feature_extraction(texts[0])
 expect(np.array_equal(features[0], vectors[0]), "feature_extraction")
-similar = huggingface_hub.InferenceClient(model=address + "/similarity")
-scores = similar.sentence_similarity(texts[0], other_sentences=texts[1:])
-expect(np.allclose(scores, vectors[1:] @ vectors[0], atol=1e-6), "sentence_similarity")
+for path in ("", "/similarity"):
+    similar = huggingface_hub.InferenceClient(model=address + path)
+    scores = similar.sentence_similarity(texts[0], other_sentences=texts[1:])
+    expect(np.allclose(scores, vectors[1:] @ vectors[0], atol=1e-6), f"sentence_similarity at '{path}'")
 print(f"as it should be, with openai {openai.__version__} and huggingface_hub {huggingface_hub.__version__}")

@@ -21,8 +21,30 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> other_mar
     {"\xfe\xff"sv, "UTF-16 (big-endian)"},
 }};
 
+// Empty where no other encoding's mark begins the text.
+std::string_view marked_encoding(std::string_view text) noexcept {
+  for (const auto& [mark, name] : other_marks) {
+    if (text.starts_with(mark)) return name;
+  }
+  return {};
+}
+
 unsigned byte_at(std::string_view text, std::size_t index) noexcept {
   return static_cast<unsigned char>(text[index]);
+}
+
+// The encoding whose ASCII characters have NULs where these bytes have them; empty where they are no such pattern.
+std::string_view encoding_with_nuls(std::string_view bytes, std::uint64_t offset) {
+  constexpr std::size_t looked_at = 64;
+  bytes = bytes.substr(0, looked_at);
+  if (bytes.find("\0\0\0"sv) != std::string_view::npos) return "UTF-32";
+  std::array<std::size_t, 2> counted{};  // at even and at odd offsets
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] == '\0') ++counted.at((offset + i) % 2);
+  }
+  const auto [even, odd] = counted;
+  if ((even != 0 && odd != 0) || even + odd < 2 || 5 * (even + odd) < 2 * bytes.size()) return {};
+  return odd != 0 ? "UTF-16 (little-endian)" : "UTF-16 (big-endian)";
 }
 
 }  // namespace
@@ -69,8 +91,8 @@ bool is_utf8(std::string_view text) noexcept {
 
 std::string utf8_problem(std::string_view text, std::uint64_t offset) {
   if (offset == 0) {
-    for (const auto& [mark, name] : other_marks) {
-      if (text.starts_with(mark)) return fmt::format("{} by its byte order mark; accepted: UTF-8", name);
+    if (const std::string_view name = marked_encoding(text); !name.empty()) {
+      return fmt::format("{} by its byte order mark; accepted: UTF-8", name);
     }
   }
   const auto at = find_non_utf8(text);
@@ -81,6 +103,16 @@ std::string utf8_problem(std::string_view text, std::uint64_t offset) {
 void require_utf8(std::string_view text) {
   if (!find_non_utf8(text)) return;
   throw Error(ErrorCode::invalid_input, utf8_problem(text));
+}
+
+std::string file_text_problem(std::string_view text, std::uint64_t offset) {
+  const std::size_t at = text.find('\0');
+  const bool is_marked = offset == 0 && !marked_encoding(text).empty();
+  if (at == std::string_view::npos || is_marked || find_non_utf8(text.substr(0, at))) return utf8_problem(text, offset);
+  const std::size_t begin = at == 0 ? 0 : at - 1;
+  const std::string_view encoding = encoding_with_nuls(text.substr(begin), offset + begin);
+  return fmt::format("a NUL character at byte offset {}{}; accepted: UTF-8", offset + at,
+                     encoding.empty() ? "" : fmt::format(", as in {} without a byte order mark", encoding));
 }
 
 bool Utf8Scan::take_long(unsigned char byte) noexcept {

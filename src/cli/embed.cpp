@@ -108,7 +108,8 @@ void add_embed(CLI::App& program, Context& context) {
                    "write to FILE.{jsonl,npy,f32,vec} or, a .vec each, FOLDER/ instead of printing JSON lines");
   verb->add_option("--encoding", flags->encoding, "of the numbers: float, int8, binary, base64")
       ->check(CLI::IsMember({"float", "int8", "binary", "base64"}));
-  verb->add_flag("--resume", flags->resume, "go on with what an interrupted call left of -o FILE.{jsonl,npy,f32}");
+  verb->add_flag("--resume", flags->resume,
+                 "resume an interrupted call: keep what it wrote to -o FILE.{jsonl,npy,f32}");
   CLI::Option* field =
       verb->add_option("--field", flags->form.field, "lines are JSON objects, and the text is in this field");
   verb->add_option("--column", flags->form.column, "files are CSV with a header, and the text is in this column")

@@ -167,7 +167,8 @@ void add_encoder_flags(CLI::App& verb, EncoderFlags& flags) {
   verb.add_option("--max-tokens", flags.max_tokens, "cut a longer text (default: what the model takes)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   verb.add_option("--batching", flags.batching,
-                  "exact: texts share a run only where each vector is the same to the bit as alone (the default); "
+                  "exact: texts share a run only where each vector is bit-identical to the one of the text alone (the "
+                  "default); "
                   "throughput: wherever that is quicker")
       ->check(CLI::IsMember({"exact", "throughput"}));
   add_timeout_flag(verb, flags.timeout);

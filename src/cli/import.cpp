@@ -73,6 +73,14 @@ std::string summary_of(const embedding::ImportedEncoder& imported) {
   return join(parts);
 }
 
+// What Hugging Face's files say of the model is what import goes by; a gpux.yml beside them may say otherwise.
+void report_unread_project(const std::string& folder, const Context& context) {
+  std::error_code unreadable;
+  const fs::path file = fs::path(folder) / "gpux.yml";
+  if (!fs::exists(file, unreadable)) return;
+  say(context, fmt::format("import does not read '{}'; gpux build {} makes a package by it", file.string(), folder));
+}
+
 struct Package {
   StoredModel stored;
   std::size_t dimension = 0;  // 0: it makes no vectors
@@ -139,6 +147,7 @@ void import_folder(const ImportFlags& flags, Context& context) {
   if (flags.quantize.given() && flags.tags.empty()) {
     throw Error(ErrorCode::usage, "--quantize: the variant is kept in the store: give -t NAME[:TAG]");
   }
+  report_unread_project(flags.folder, context);
   std::vector<Reference> names;
   for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
   std::optional<embedding::ImportedEncoder> imported;
@@ -207,7 +216,7 @@ void add_import(CLI::App& program, Context& context) {
   verb->add_option("-o,--output", flags->output, "make a new folder of one with safetensors");
   verb->add_option(
       "--file", flags->file,
-      "the ONNX file of the folder that is the model (default: model.onnx, with what lies beside it in int8 "
+      "the ONNX file of the folder that is the model (default: model.onnx, with the files next to it in int8 "
       "and fp16 as its variants)");
   add_load_flags(*verb, flags->load);
   add_quantize_flags(*verb, flags->quantize);

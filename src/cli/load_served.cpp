@@ -137,7 +137,7 @@ void require_this_core(const Runtime& session) {
   const Verdict& verdict = session.verdict();
   if (verdict.requested_from == "default" || verdict.tried.empty() || !verdict.tried.front().other_core) return;
   throw Error(ErrorCode::provider_unavailable,
-              fmt::format("{} was asked for ({}), and it needs another ONNX Runtime than the models before: serve this "
+              fmt::format("{} was requested ({}), and it needs another ONNX Runtime than the models before: serve this "
                           "model in a server of its own",
                           verdict.tried.front().id, verdict.requested_from));
 }

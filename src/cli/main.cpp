@@ -83,7 +83,7 @@ constexpr std::array<Replacement, 15> other_verbs{{
     {"info", "use 'gpux inspect'"},
     {"show", "use 'gpux inspect'"},
     {"validate", "use 'gpux inspect'; 'gpux build' also loads the model"},
-    {"init", "write gpux.yml; 'gpux schema' says what may stand there"},
+    {"init", "write gpux.yml; 'gpux schema' prints its keys and values"},
     {"remove", "use 'gpux rm'"},
     {"benchmark", "use 'gpux bench'"},
     {"optimize", "use 'gpux build --optimize'"},

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <future>
 #include <thread>
 
 #include <CLI/App.hpp>
@@ -230,19 +231,31 @@ constexpr auto clean_up_time = std::chrono::seconds(1);
 // Everything here may wait for devices and clients, so it has a thread of its own. False where a load or a run does not
 // come back.
 bool end_serving(Serving& serving, const Context& context, Clock::time_point drain_deadline, EndProgress& progress) {
-  std::thread other([&] {
-    if (serving.grpc) (void)serving.grpc->drain(drain_deadline);
+  const auto grpc_drained = std::make_shared<std::promise<void>>();
+  const std::future<void> grpc_end = grpc_drained->get_future();
+  std::thread other([grpc = serving.grpc.get(), drain_deadline, grpc_drained] {
+    if (grpc != nullptr) (void)grpc->drain(drain_deadline);
+    grpc_drained->set_value();
   });
   (void)serving.http->drain(drain_deadline);
-  other.join();
+  // gRPC waits for its handlers, of which one may hang: that is not to keep HTTP's clients from their answers.
+  (void)grpc_end.wait_until(drain_deadline + clean_up_time / 2);
   serving.service->stop_work();
   const http::Counters ended = serving.http->counters();
   tell(context, fmt::format("answered {} of {}", ended.answered, counted(ended.handled, "request")));
   // Those that are cut off are told so.
   const Clock::time_point now = Clock::now();
-  const auto close_deadline = std::clamp(drain_deadline, now + std::chrono::seconds(1), now + std::chrono::seconds(5));
+  const auto close_deadline = std::clamp<Clock::time_point>(
+      drain_deadline + std::chrono::seconds(1), now + std::chrono::milliseconds(500), now + std::chrono::seconds(5));
   progress.limit = close_deadline + clean_up_time;
-  if (!serving.repository->close(close_deadline)) return false;
+  const bool is_closed = serving.repository->close(close_deadline);
+  (void)serving.http->drain(close_deadline);
+  if (grpc_end.wait_until(close_deadline) != std::future_status::ready) {
+    other.detach();
+    return false;
+  }
+  other.join();
+  if (!is_closed) return false;
   serving.control.reset();
   serving.grpc.reset();
   serving.http.reset();
@@ -330,7 +343,8 @@ void serve(const ServeFlags& flags, Context& context) {
       std::make_unique<server::ModelRepository>([models] { return models->look(); }, repository_options);
   serving.repository->load_all();
   const std::vector<std::string> names = serving.repository->names();
-  if (!default_name.empty() && std::find(names.begin(), names.end(), default_name) == names.end()) {
+  const std::string default_model_name = serving.repository->name_of(default_name);
+  if (!default_name.empty() && std::find(names.begin(), names.end(), default_model_name) == names.end()) {
     throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", default_name));
   }
   ListenAddress listen = listen_address(flags, *serving.repository);
@@ -421,7 +435,8 @@ void add_serve(CLI::App& program, Context& context) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   add_batch_axis_flag(*verb, flags->batch_axis);
   verb->add_option("--batching", flags->batching,
-                   "of texts: exact, where each vector is the same to the bit as alone (the default), or throughput")
+                   "of texts: exact, where each vector is bit-identical to the one of the text alone (the default), or "
+                   "throughput")
       ->check(CLI::IsMember({"exact", "throughput"}));
   verb->add_option("--max-queue-delay", flags->max_queue_delay, "how long a request waits for others to share its run");
   verb->add_option("--workers", flags->workers,

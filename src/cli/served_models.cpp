@@ -12,6 +12,7 @@
 #include "model/models_file.h"
 #include "model/project_check.h"
 #include "model/storage_error.h"
+#include "server/version_order.h"
 
 namespace gpux::cli {
 namespace {
@@ -92,6 +93,11 @@ server::ModelSource ServedModels::source_of(ListedModel listed, const LocatedMod
   source.name = listed.name;
   source.version = listed.version;
   source.pinned = listed.pinned;
+  if (const auto& stored = located.stored) {
+    source.aliases.names.push_back(stored->reference.text());
+    if (stored->reference.tag == "latest") source.aliases.names.push_back(stored->reference.name);
+    source.aliases.digest = stored->digest;
+  }
   source.fingerprint = [fingerprints = fingerprints_, located, settings = settings_of(listed)] {
     const std::lock_guard lock(fingerprints->mutex);
     return settings + fingerprints->files.of(located);

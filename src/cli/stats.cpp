@@ -111,7 +111,7 @@ void add_stats(CLI::App& program, Context& context) {
   CLI::App* verb = add_verb(program, context, "stats", "Show what a running server's models do");
   verb->alias("top");
   verb->add_option("SERVER", flags->server, "process, port or model; the only one without it");
-  verb->add_flag("--watch", flags->watch, "again and again, with requests a second");
+  verb->add_flag("--watch", flags->watch, "again and again, with requests/s");
   verb->add_option("--interval", flags->interval_s, "seconds between two looks")->check(CLI::Range(0.1, 3600.0));
   verb->callback([flags, &context] { show_statistics(*flags, context); });
 }

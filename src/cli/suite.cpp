@@ -13,6 +13,7 @@
 #include "cli/data_sets.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "provider/absence.h"
 
 namespace gpux::cli {
 namespace {
@@ -37,12 +38,29 @@ bool asks_one_provider(const LoadOptions& options) {
   return first != "cpu" && first != "cpuexecutionprovider" && first != "auto" && first != "fastest";
 }
 
-// Says so where the provider that was asked for holds nothing of the model. True: there is nothing to run.
-bool tell_absence(const Verdict& verdict, CaseResult& result) {
-  if (!verdict.fell_back || verdict.tried.empty()) return false;
-  const ProviderAttempt& wanted = verdict.tried.front();
-  result.reason = fmt::format("{}: {}", wanted.id, wanted.reason);
-  if (wanted.outcome == ProviderAttempt::Outcome::no_nodes) result.outcome = CaseResult::Outcome::not_supported;
+// Error provider_unavailable where no requested provider can be used on this machine: that is no case's result.
+void require_installed(const Verdict& verdict) {
+  const std::optional<provider::Absence> absence = provider::absence_of(verdict);
+  if (!absence || absence->cause != provider::Absence::Cause::unavailable) return;
+  throw Error(ErrorCode::provider_unavailable, fmt::format("no case was run: {}", to_line(*absence)));
+}
+
+// The same after a load failed: a strict one fails alike where the provider is absent and where it takes no node.
+void require_installed(const std::filesystem::path& model, LoadOptions options) {
+  options.strict = Strictness::off;
+  try {
+    require_installed(Runtime(model, options).verdict());
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::provider_unavailable) throw;
+  }
+}
+
+// Reports where the requested provider holds nothing of the model. True: there is nothing to run.
+bool report_absence(const Verdict& verdict, CaseResult& result) {
+  const std::optional<provider::Absence> absence = provider::absence_of(verdict);
+  if (!absence || verdict.node_count == 0) return false;
+  result.reason = absence->reason;
+  if (absence->cause == provider::Absence::Cause::no_nodes) result.outcome = CaseResult::Outcome::not_supported;
   return true;
 }
 
@@ -120,11 +138,13 @@ CaseResult run_case(const std::filesystem::path& suite, const std::string& name,
   std::optional<Runtime> runtime;
   try {
     runtime.emplace(folder / "model.onnx", options);
+    require_installed(runtime->verdict());
     result.active = runtime->verdict().active;
-    if (tell_absence(runtime->verdict(), result)) return result;
+    if (report_absence(runtime->verdict(), result)) return result;
     result.reason = run_data_sets(folder, *runtime, run, tolerance);
     if (result.reason.empty()) result.outcome = CaseResult::Outcome::passed;
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::provider_unavailable) require_installed(folder / "model.onnx", options);
     result.reason = error.message();
     const bool nobody_loads_it = !runtime && error.code() == ErrorCode::invalid_model;
     if (nobody_loads_it && asks_one_provider(options)) result.outcome = CaseResult::Outcome::not_supported;
@@ -173,7 +193,8 @@ std::vector<CaseResult> run_cases(const std::vector<std::string>& names, const s
     std::move(part.begin(), part.end(), std::back_inserter(results));
     if (!blame) continue;
     const Error error = child_error(child);
-    if (stuck && child.exit_code == static_cast<int>(ErrorCode::usage)) throw error;
+    const bool of_every_case = error.code() == ErrorCode::usage || error.code() == ErrorCode::provider_unavailable;
+    if (stuck && of_every_case) throw error;
     results.push_back({names[results.size()], CaseResult::Outcome::failed, error.message(), {}});
   }
   progress(1);

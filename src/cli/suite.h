@@ -31,7 +31,8 @@ std::vector<std::string> cases_of(const std::filesystem::path& suite);
 std::string_view to_string(CaseResult::Outcome outcome);
 
 /// Runs one case here, where the provider that `options` asks for holds some of it: each recorded data set, its outputs
-/// compared with the recorded ones. Never throws for what is wrong with a case.
+/// compared with the recorded ones. What is wrong with a case is its result. Error provider_unavailable where no
+/// requested provider can be used on this machine.
 CaseResult run_case(const std::filesystem::path& suite, const std::string& name, const LoadOptions& options,
                     const InferOptions& run, const runtime::ToleranceOf& tolerance);
 

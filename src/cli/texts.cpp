@@ -94,7 +94,7 @@ class Lines final : public TextFile {
     if (length < 0) return false;
     ++number_;
     text.assign(line_, static_cast<std::size_t>(length));
-    if (const std::string problem = utf8_problem(text, bytes_); !problem.empty()) refuse(problem);
+    if (const std::string problem = file_text_problem(text, bytes_); !problem.empty()) refuse(problem);
     if (bytes_ == 0 && text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     bytes_ += static_cast<std::uint64_t>(length);
     if (text.ends_with('\n')) text.pop_back();
@@ -107,10 +107,10 @@ class Lines final : public TextFile {
   }
 
   [[nodiscard]] std::string field_of(const std::string& line) const {
-    nlohmann::ordered_json object;
+    nlohmann::json object;
     try {
       object = parse_bounded_json(line);
-    } catch (const nlohmann::ordered_json::exception&) {
+    } catch (const nlohmann::json::exception&) {
       refuse("is not JSON; --field reads an object from each line");
     } catch (const Error& error) {
       refuse(error.message());
@@ -140,7 +140,7 @@ class Column final : public TextFile {
       refuse(fmt::format("there is no column '{}'; the header has {}", column, join(fields_)));
     }
     if (std::find(found + 1, fields_.end(), column) != fields_.end()) {
-      refuse(fmt::format("column '{}' stands there twice", column));
+      refuse(fmt::format("there are two columns '{}'", column));
     }
     index_ = static_cast<std::size_t>(found - fields_.begin());
   }
@@ -274,7 +274,9 @@ void check_text_argument(const std::string& text, std::string_view where) {
 }
 
 std::string plain_text(std::string_view content) {
-  require_utf8(content);
+  if (const std::string problem = file_text_problem(content); !problem.empty()) {
+    throw Error(ErrorCode::invalid_input, problem);
+  }
   if (content.starts_with(byte_order_mark)) content.remove_prefix(byte_order_mark.size());
   if (content.ends_with('\n')) content.remove_suffix(1);
   if (content.ends_with('\r')) content.remove_suffix(1);

@@ -66,7 +66,7 @@ VectorTarget vector_target(const std::string& output, const std::string& encodin
   }
   if (resume && !can_be_resumed(target.form)) {
     throw Error(ErrorCode::usage,
-                output.empty() ? "--resume goes on with a file: give --output FILE.{jsonl,npy,f32}"
+                output.empty() ? "--resume continues a file: give --output FILE.{jsonl,npy,f32}"
                                : fmt::format("--resume with --output '{}': accepted: .jsonl, .npy, .f32", output));
   }
   return target;
@@ -131,7 +131,7 @@ void VectorWriter::require_same_run(const PartialFile& file) const {
   };
   Json before;
   try {
-    before = parse_bounded_json(read_file(run_file()));
+    before = parse_bounded_json<Json>(read_file(run_file()));
   } catch (const std::exception&) {
     refuse(fmt::format("cannot be continued: '{}', which says how it was begun, cannot be read", run_file().string()));
   }

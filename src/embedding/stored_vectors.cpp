@@ -42,10 +42,12 @@ struct Record {
 
 std::string string_from(const JsonInput& member) {
   try {
-    const auto value = parse_bounded_json(member.raw);
+    const auto value = parse_bounded_json<nlohmann::ordered_json>(member.raw);
     return value.is_string() ? value.get<std::string>() : value.dump();
   } catch (const nlohmann::ordered_json::exception&) {
     refuse(fmt::format("'{}' is not JSON", member.name));
+  } catch (const Error& error) {
+    refuse(fmt::format("'{}': {}", member.name, error.message()));
   }
 }
 

@@ -76,7 +76,7 @@ LayoutIndex LayoutIndex::read(const std::filesystem::path& folder) {
                                             file.string(), why)};
   };
   try {
-    index.json_ = parse_bounded_json(text);
+    index.json_ = parse_bounded_json<Json>(text);
     require_index(index.json_);
   } catch (const nlohmann::json::exception& failure) {
     throw damaged(failure.what());

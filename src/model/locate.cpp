@@ -126,12 +126,7 @@ LocatedModel from_store(const Reference& name, const Store& store, const std::op
 
 // The digits of an id, which reads as a name; empty where it can be none.
 std::string id_in(const Reference& name) {
-  constexpr std::size_t least_digits = 4, all_digits = 64;
-  const bool has_kind = name.name == "sha256";
-  if (!has_kind && name.tag != "latest") return {};
-  std::string id = has_kind ? name.tag : name.name;
-  const bool is_hex = id.find_first_not_of("0123456789abcdef") == std::string::npos;
-  return is_hex && id.size() >= least_digits && id.size() <= all_digits ? id : std::string();
+  return std::string(id_digits(name.tag == "latest" ? name.name : name.text()));
 }
 
 std::optional<StoredModel> find_by_id(const std::string& id, const Store& store) {

@@ -243,12 +243,12 @@ std::string encode_manifest(const PackageManifest& package, const Blob& config) 
 }
 
 PackageManifest decode_manifest(std::string_view json, const std::string& name) {
-  return reading(name, [&] { return decode(parse_bounded_json(json)); });
+  return reading(name, [&] { return decode(parse_bounded_json<Json>(json)); });
 }
 
 References references_of(std::string_view json, const std::string& name) {
   return reading(name, [&] {
-    const Json document = parse_bounded_json(json);
+    const Json document = parse_bounded_json<Json>(json);
     References references;
     if (document.contains("config")) references.blobs.push_back(digest_of(document.at("config")));
     for (const Json& layer : document.value("layers", Json::array())) references.blobs.push_back(digest_of(layer));

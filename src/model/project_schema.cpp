@@ -102,7 +102,7 @@ constexpr SchemaKey batch_axis_key{"batch_axis", batch_axis,
 constexpr std::array<std::string_view, 2> batchings{{"exact", "throughput"}};
 constexpr SchemaKey batching_key{"batching",
                                  choice,
-                                 "Texts share a run where each vector stays the same to the bit, or wherever that is "
+                                 "Texts share a run where each vector stays bit-identical, or wherever that is "
                                  "quicker.",
                                  false,
                                  no_keys,
@@ -110,7 +110,7 @@ constexpr SchemaKey batching_key{"batching",
 constexpr SchemaKey padding_key{
     "padding", number_map,
     "Inputs whose free sizes beyond the first may differ in a run, and what fills up the shorter ones."};
-constexpr SchemaKey delay_key{"max_queue_delay", duration, "How long a request waits for company."};
+constexpr SchemaKey delay_key{"max_queue_delay", duration, "How long the server waits to fill a batch."};
 constexpr SchemaKey queue_key{"max_queue", integer, "Requests that may wait.", false, no_keys, no_choices, 1};
 constexpr SchemaKey request_timeout_key{"timeout", duration, "The longest a request may take, from its arrival."};
 constexpr SchemaKey workers_key{"workers", worker_count,

@@ -87,4 +87,12 @@ Reference parse_reference(std::string_view text) {
   return {std::string(name), std::string(tag)};
 }
 
+std::string_view id_digits(std::string_view text) noexcept {
+  constexpr std::string_view kind = "sha256:";
+  constexpr std::size_t min_digits = 4, all_digits = 64;
+  if (text.starts_with(kind)) text.remove_prefix(kind.size());
+  const bool is_hexadecimal = text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return is_hexadecimal && text.size() >= min_digits && text.size() <= all_digits ? text : std::string_view();
+}
+
 }  // namespace gpux

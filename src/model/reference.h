@@ -22,4 +22,8 @@ struct Reference {
 /// Error usage for anything else.
 Reference parse_reference(std::string_view text);
 
+/// The digits in an id as `gpux images` prints it: the first 4 to 64 of a package's digest, with or without "sha256:".
+/// Empty for anything else.
+std::string_view id_digits(std::string_view text) noexcept;
+
 }  // namespace gpux

@@ -29,17 +29,27 @@ std::vector<const ProviderAttempt*> named_attempts(const Verdict& verdict) {
   return named;
 }
 
+Absence::Cause cause_of(const std::vector<const ProviderAttempt*>& named) {
+  const auto is_any = [&](Outcome outcome) {
+    return std::ranges::find(named, outcome, &ProviderAttempt::outcome) != named.end();
+  };
+  if (is_any(Outcome::failed)) return Absence::Cause::failed;
+  return is_any(Outcome::no_nodes) ? Absence::Cause::no_nodes : Absence::Cause::unavailable;
+}
+
 }  // namespace
 
 std::optional<Absence> absence_of(const Verdict& verdict) {
   const std::vector<const ProviderAttempt*> named = named_attempts(verdict);
   const auto runs = [&](const ProviderAttempt* attempt) { return is_active(verdict, *attempt); };
   if (named.empty() || std::ranges::any_of(named, runs)) return std::nullopt;
+  const Absence::Cause cause = cause_of(named);
   if (named.size() == 1) {
-    return Absence{fmt::format("{} did not run: {}", named.front()->id, named.front()->reason), named.front()->remedy};
+    return Absence{fmt::format("{} did not run: {}", named.front()->id, named.front()->reason), named.front()->remedy,
+                   cause};
   }
   const bool is_list = verdict.requested.find(',') != std::string::npos;
-  Absence absence{fmt::format("nothing of '{}' ran", verdict.requested), "gpux doctor"};
+  Absence absence{fmt::format("nothing of '{}' ran", verdict.requested), "gpux doctor", cause};
   for (const ProviderAttempt* attempt : named) {
     // What a kind stands for and is not here would only be noise.
     if (is_list || attempt->outcome == Outcome::failed || attempt->outcome == Outcome::no_nodes) {

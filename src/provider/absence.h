@@ -9,8 +9,16 @@ namespace gpux::provider {
 
 /// Why no provider that a request names runs the model.
 struct Absence {
+  /// What the machine and the model have to do with it.
+  enum class Cause : unsigned char {
+    unavailable,  ///< none of the named providers can be used on this machine, whatever the model
+    no_nodes,     ///< those that can be used took no node of this model
+    failed,       ///< one of them was available and no session could be made with it
+  };
+
   std::string reason;  ///< "openvino did not run: no OpenVINO library on this machine"
   std::string remedy;  ///< may be empty
+  Cause cause = Cause::unavailable;
 };
 
 /// Empty where a named provider holds nodes, and where the request names none: auto, fastest and cpu.

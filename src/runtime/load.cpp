@@ -51,7 +51,7 @@ std::string insisted_on(const Plan& plan) {
   for (const ProviderAttempt& attempt : verdict.tried) {
     if (attempt.id != id) continue;
     throw Error(ErrorCode::provider_unavailable,
-                fmt::format("strict: {} was asked for ({}): {}{}", id, verdict.requested_from,
+                fmt::format("strict: {} was requested ({}): {}{}", id, verdict.requested_from,
                             attempt.reason.empty() ? std::string("it is not active") : attempt.reason,
                             attempt.remedy.empty() ? "" : fmt::format("; remedy: {}", attempt.remedy)));
   }
@@ -283,10 +283,30 @@ void remove_profiles(const std::filesystem::path& prefix) {
   for (const std::filesystem::path& file : left) std::filesystem::remove(file, error);
 }
 
-// Which provider could not be part of a session, in the words of `error`. Throws where it is not a provider's fault.
-void drop_culprit(const Error& error, const std::filesystem::path& model, const std::string& wanted,
-                  const LoadOptions& options, Plan& plan) {
-  const std::size_t index = culprit_of(error, plan.candidates);
+// Whether a session of the model can be made without one of the candidates.
+bool loads_without(std::size_t left_out, const std::filesystem::path& model, const LoadOptions& options,
+                   const Plan& plan) {
+  ort::SessionSettings settings = settings_for(options, {});
+  settings.optimized_model.clear();
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
+    if (i != left_out) settings.providers.push_back(plan.candidates[i].append);
+  }
+  try {
+    (void)ort::Session::from_file(model, settings);
+  } catch (const Error& error) {
+    log::debug("no session without {} either: {}", plan.candidates[left_out].id, error.message());
+    return false;
+  }
+  return true;
+}
+
+// Leaves out the provider that could not be part of a session of `file`. Throws where it is not a provider's fault.
+void drop_culprit(const Error& error, const std::filesystem::path& file, const std::filesystem::path& model,
+                  const std::string& wanted, const LoadOptions& options, Plan& plan) {
+  const std::optional<std::size_t> named = named_in(error, plan.candidates, file);
+  const std::size_t index = named ? *named : culprit_by_trial(plan.candidates.size(), [&](std::size_t left_out) {
+    return loads_without(left_out, file, options, plan);
+  });
   const std::string id = plan.candidates[index].id;
   const ProviderOptions* given = options_of(options, id);
   if (error.code() == ErrorCode::invalid_input && given != nullptr && provider::find_row(id) == nullptr) {
@@ -340,8 +360,8 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       variant = variant_for(plan, options);
       const OptimizedGraph* graph = variant == nullptr && !graphs_fail ? graph_for(plan, options) : nullptr;
       settings.optimization = graph != nullptr ? ort::OptimizationLevel::disabled : optimization;
+      const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
       try {
-        const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
         session.emplace(ort::Session::from_file(file, settings));
         if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
       } catch (const Error& error) {
@@ -353,7 +373,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           continue;
         }
         if (plan.candidates.empty()) throw model_error(error, model);
-        drop_culprit(error, model, wanted, options, plan);
+        drop_culprit(error, file, model, wanted, options, plan);
       }
     }
     Verdict& verdict = plan.verdict;

@@ -290,19 +290,50 @@ Plan plan_fastest(const Request& request, const Machine& machine, const std::fil
   return plan;
 }
 
-bool mentions(const Error& error, const Candidate& candidate) {
-  const std::string text = lower(error.message());
-  std::string name = lower(candidate.append.name);
-  if (const auto suffix = name.find("executionprovider"); suffix != std::string::npos) name.resize(suffix);
-  return text.find(lower(candidate.id)) != std::string::npos || (!name.empty() && text.find(name) != std::string::npos);
+constexpr std::string_view name_ending = "executionprovider";
+
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+// Whether the name stands in the text as a word, with ONNX Runtime's ending or without. Both in lower case.
+bool has_word(std::string_view text, std::string_view name) {
+  if (name.ends_with(name_ending)) name.remove_suffix(name_ending.size());
+  if (name.empty()) return false;
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    std::string_view behind = text.substr(at + name.size());
+    if (behind.starts_with(name_ending)) behind.remove_prefix(name_ending.size());
+    const bool begins = at == 0 || !is_letter_or_digit(text[at - 1]);
+    if (begins && (behind.empty() || !is_letter_or_digit(behind.front()))) return true;
+  }
+  return false;
+}
+
+std::string without(std::string text, const std::string& part) {
+  if (part.empty()) return text;
+  for (std::size_t at = 0; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
+  return text;
 }
 
 }  // namespace
 
-std::size_t culprit_of(const Error& error, std::span<const Candidate> candidates) {
+std::optional<std::size_t> named_in(const Error& error, std::span<const Candidate> candidates,
+                                    const std::filesystem::path& model) {
   if (const auto* append = dynamic_cast<const ort::AppendError*>(&error)) return append->provider();
+  const std::string text = lower(without(error.message(), model.string()));
+  std::optional<std::size_t> named;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (mentions(error, candidates[i])) return i;
+    if (!has_word(text, lower(candidates[i].id)) && !has_word(text, lower(candidates[i].append.name))) continue;
+    if (named) return std::nullopt;
+    named = i;
+  }
+  return named;
+}
+
+std::size_t culprit_by_trial(std::size_t count, const std::function<bool(std::size_t left_out)>& loads_without) {
+  if (count == 1) return 0;
+  for (std::size_t i = count; i-- > 0;) {
+    if (loads_without(i)) return i;
   }
   return 0;
 }

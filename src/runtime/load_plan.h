@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,7 +40,13 @@ const ProviderOptions* options_of(const LoadOptions& options, const std::string&
 /// Surveys the machine, selects, and opens the core. Error usage, and those of what is asked for.
 Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options);
 
-/// The candidate that a failed session is charged to: the one that the error names, else the first. Pure.
-std::size_t culprit_of(const Error& error, std::span<const Candidate> candidates);
+/// The candidate that the error of a failed session names. Empty where it names none, or several. `model`: the file
+/// that was loaded, whose name in the error counts for nothing. Pure.
+std::optional<std::size_t> named_in(const Error& error, std::span<const Candidate> candidates,
+                                    const std::filesystem::path& model);
+
+/// Of `count` candidates, 1 or more, the one without which a session can be made; the first where leaving out one does
+/// not help. The last is tried first, as those before it are preferred.
+std::size_t culprit_by_trial(std::size_t count, const std::function<bool(std::size_t left_out)>& loads_without);
 
 }  // namespace gpux::runtime

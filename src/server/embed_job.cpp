@@ -52,10 +52,13 @@ struct Embedding {
     const std::string text = text_of(texts[index], encoder->tokenizer());
     prepared[index] = encoder->prepare(text, options.embed);
     NamedValues inputs = std::move(prepared[index].inputs);
+    const auto tokenization = Clock::now() - begun;
+    const std::size_t characters = count_characters(text);
     const std::lock_guard lock(mutex);
-    result.tokenizing += Clock::now() - begun;
-    result.tokens += prepared[index].tokens;
-    result.text_bytes += text.size();
+    ++result.figures.texts;
+    result.figures.characters += characters;
+    result.figures.tokens += prepared[index].tokens;
+    result.figures.tokenization += tokenization;
     return inputs;
   }
 
@@ -106,8 +109,9 @@ std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::
                     .arrived = state->options.arrived};
   return std::make_shared<RunJob>(
       std::move(model), std::move(work),
-      [state, done = std::move(done)](const std::optional<Error>& error, const runtime::InferTimes& slowest) {
-        state->result.slowest = slowest;
+      [state, done = std::move(done)](const std::optional<Error>& error, const RunJob::Times& times) {
+        state->result.figures.queue = times.queue;
+        state->result.figures.inference = times.compute;
         done(error, state->result);
         state->result.memory->release();
       });

@@ -13,6 +13,7 @@
 #include "server/request_work.h"
 #include "server/run_job.h"
 #include "server/served_model.h"
+#include "server/text_figures.h"
 #include "server/text_requests.h"
 
 namespace gpux::server {
@@ -27,11 +28,8 @@ struct EmbedJobOptions {
 struct EmbedJobResult {
   std::vector<std::vector<float>> vectors;  ///< in the order of the texts
   std::vector<std::string> token_vectors;   ///< of each text, [tokens, width] as JSON, where asked for
-  std::size_t tokens = 0;                   ///< of all texts, as they went into the model
-  std::size_t text_bytes = 0;               ///< of all texts
-  std::chrono::nanoseconds tokenizing{0};
-  runtime::InferTimes slowest;
-  std::shared_ptr<MemoryShare> memory;  ///< for the answer; to be released when that is handed over
+  TextFigures figures;                      ///< of tokens as of the text that they spell
+  std::shared_ptr<MemoryShare> memory;      ///< for the answer; to be released when that is handed over
 };
 
 /// The vectors of texts, each a request of its own to the queue; not started. `model` has an encoder that has accepted

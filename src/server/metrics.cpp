@@ -152,6 +152,16 @@ class Page {
     }
   }
 
+  void cut_off_answers(const http::Counters& counts) {
+    constexpr std::string_view name = "gpux_http_cut_off_total";
+    family(name, "counter", "Connections closed in the middle of an answer, by reason");
+    for (const auto& [reason, count] :
+         {std::pair("deadline", counts.cut_off_at_deadline), std::pair("slow", counts.cut_off_as_slow),
+          std::pair("memory", counts.cut_off_for_memory)}) {
+      text_ += fmt::format("{}{{reason=\"{}\"}} {}\n", name, reason, count);
+    }
+  }
+
   std::string text() && { return std::move(text_); }
 
  private:
@@ -202,6 +212,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   page.single("gpux_http_requests_total", "counter", "HTTP requests", transport.http.requests);
   page.single("gpux_http_refused_total", "counter", "HTTP requests refused before they reached a model",
               transport.http.requests_refused);
+  page.cut_off_answers(transport.http);
   if (transport.grpc) {
     const GrpcCounts& grpc = *transport.grpc;
     // Before those that have started, so that no page shows more ends than starts.
@@ -271,7 +282,11 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
   page["models"] = all;
   page["http"] = {{"connections", transport.http.connections_open},
                   {"requests", transport.http.requests},
-                  {"refused", transport.http.requests_refused}};
+                  {"refused", transport.http.requests_refused},
+                  {"cut_off",
+                   {{"deadline", transport.http.cut_off_at_deadline},
+                    {"slow", transport.http.cut_off_as_slow},
+                    {"memory", transport.http.cut_off_for_memory}}}};
   if (transport.grpc) {
     std::uint64_t started = 0, in_flight = 0;
     std::array<std::uint64_t, grpc_code_names.size()> ended{};

@@ -11,23 +11,11 @@
 
 #include "gpux/error.h"
 #include "server/model_description.h"
+#include "server/model_source.h"
 #include "server/model_state.h"
 #include "server/served_model.h"
 
 namespace gpux::server {
-
-/// One version of a model: where it comes from and how it is loaded.
-struct ModelSource {
-  std::string name, version;
-  bool pinned = false;   ///< never evicted
-  bool required = true;  ///< load_all() fails where this does
-  /// Makes the model, warm. Called on the repository's thread, one load at a time. Whatever it throws is this model's
-  /// failure alone.
-  std::function<std::unique_ptr<ServedModel>()> load;
-  /// Differs when the files behind the model have changed. Null: they never do.
-  std::function<std::string()> fingerprint;
-  std::optional<Error> unusable;  ///< it cannot be found, as is known before load() says so
-};
 
 struct ModelStatus {
   std::string name, version;
@@ -48,15 +36,10 @@ struct RepositoryOptions {
   std::chrono::milliseconds first_retry_delay{1000};
 };
 
-/// How long to wait after so many failures in a row (1: the first).
-std::chrono::milliseconds retry_delay(std::chrono::milliseconds first, unsigned failures) noexcept;
-
-/// Orders versions by the numbers in them: "2" before "10", "1.9" before "1.10".
-bool version_less(std::string_view left, std::string_view right) noexcept;
-
 /// The models of a server, by name and version: loads, reloads, unloads and evicts them while they are used. Each
-/// version follows next() of model_state.h; one thread loads. A model that has been replaced answers what it holds and
-/// ends when the last of its requests has. All calls from any thread.
+/// version follows next() of model_state.h; one thread loads. A `name` that a request gives is a model's name or, where
+/// no model has it, an alias as find_alias() has it: of what is loaded, or else of its source. A model that has been
+/// replaced answers what it holds and ends when the last of its requests has. All calls from any thread.
 class ModelRepository {
  public:
   /// All sources there are now; asked again for each load. Throws Error where they cannot be listed.
@@ -78,12 +61,13 @@ class ModelRepository {
 
   /// Loads the model anew from its sources, all its versions. The old one serves until the new one is ready, and goes
   /// on where that fails. Where the sources cannot be listed, a known model is loaded from its last ones.
-  /// Errors not_found, those of the load, interrupted where unload() came in between, and deadline_exceeded where it
-  /// has not ended by then or within the options' limit, as a device may take long, or hang: the load goes on.
+  /// Errors not_found, those of the load, usage where the name is an alias of one of several versions, interrupted
+  /// where unload() came in between, and deadline_exceeded where it has not ended by then or within the options' limit,
+  /// as a device may take long, or hang: the load goes on.
   void load(std::string name, Deadline deadline, Done done);
 
   /// Takes all versions of the model out of service, at once: a load that is queued is dropped, and what a running one
-  /// makes is not served. Error not_found.
+  /// makes is not served. Errors not_found, and usage as of load().
   void unload(std::string_view name, const Done& done);
 
   /// Looks for sources whose files have changed, that are new, or that have gone, and acts on it; but leaves alone what
@@ -95,6 +79,9 @@ class ModelRepository {
 
   /// Of what is served, evicted models among them, in order of name and version.
   [[nodiscard]] std::vector<std::shared_ptr<const ModelDescription>> descriptions() const;
+
+  /// The name of the model that `requested` means; `requested` where it means none or several.
+  [[nodiscard]] std::string name_of(std::string_view requested) const;
 
   /// Names that are served, evicted ones among them, in order.
   [[nodiscard]] std::vector<std::string> names() const;

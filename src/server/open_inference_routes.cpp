@@ -23,7 +23,7 @@ bool takes_texts(const ServedModel& model) {
          });
 }
 
-void infer_with(const std::shared_ptr<http::Exchange>& exchange, RequestWork work,
+void infer_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
                 const std::shared_ptr<ServedModel>& model) {
   const http::Request& request = exchange->request();
   std::optional<std::uint64_t> json_bytes;
@@ -54,7 +54,7 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, RequestWork wor
   }
   // What was read is all that is kept.
   if (share != nullptr) (void)share->resize(std::min(share->bytes(), bytes_of(asked->inputs)));
-  if (const auto timeout = asked->timeout) work.end_by(request.arrived + *timeout);
+  if (const auto timeout = asked->timeout) work.deadline.bring_forward(request.arrived + *timeout);
   std::vector<std::string> outputs;
   for (const RequestedOutput& output : asked->outputs) outputs.push_back(output.name);
   const Pending pending = submit(
@@ -149,7 +149,7 @@ void Service::open_inference_ready(const Call& call) {
     return;
   }
   probe(repository_, name, call.version.value_or(""), {options_.probe_timeout, options_.probe_after},
-        [exchange = call.exchange, name](bool answered) {
+        [exchange = call.exchange, name = repository_.name_of(name)](bool answered) {
           std::string text = R"({"name":)";
           append_json_string(text, name);
           text += fmt::format(R"(,"ready":{}}})", answered);

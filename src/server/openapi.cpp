@@ -366,7 +366,10 @@ std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<cons
   if (path != "/") return {embed, vectors};
   // Whatever the only model that can do something with texts does.
   const ServedModel& model = *models.front();
-  if (is_able(model, TextAbility::embed)) return {embed, vectors};
+  if (is_able(model, TextAbility::embed)) {
+    const auto [similarity, scores] = text_schemas("/similarity", models);
+    return {{{"anyOf", Json::array({embed, similarity})}}, {{"anyOf", Json::array({vectors, scores})}}};
+  }
   if (is_able(model, TextAbility::rank)) return {rank, ranks};
   return {classify_schema(), {{"type", "array"}}};
 }
@@ -403,7 +406,10 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
         std::ranges::any_of(models, [](const auto* model) { return model->picture() != nullptr; });
     const bool takes_texts =
         std::ranges::any_of(models, [](const auto* model) { return model->pipeline() != nullptr; });
-    if (takes_texts && path.ends_with("/predict")) {
+    const bool ranks = path == "/" && is_able(*models.front(), TextAbility::rank);
+    const bool takes_one_text = (takes_texts && path.ends_with("/predict")) || path.ends_with("/embed") ||
+                                path.ends_with("/embed_all") || path.ends_with("/tokenize") || (path == "/" && !ranks);
+    if (takes_one_text) {
       found["requestBody"]["content"]["text/plain"] = {{"schema", {{"type", "string"}}}};
     }
     if (takes_pictures && path.ends_with("/predict")) {

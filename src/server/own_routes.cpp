@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
-#include "base/utf8.h"
 #include "gpux/provider_manager.h"
 #include "runtime/json_items.h"
 #include "server/health_report.h"
 #include "server/http/form.h"
 #include "server/metrics.h"
 #include "server/openapi.h"
+#include "server/plain_text.h"
 #include "server/probe.h"
 #include "server/service_call.h"
 #include "server/text_job.h"
@@ -170,17 +170,9 @@ std::vector<std::string> pictures_of(const http::Request& request, const runtime
   return pictures;
 }
 
-bool is_plain_text(const http::Request& request) {
-  const std::string type = lower(request.headers["Content-Type"]);
-  return type == "text/plain" || type.starts_with("text/plain;") || type.starts_with("text/plain ");
-}
-
 // The whole body is the text.
-NamedValues read_plain_text(const http::Request& request, const ServedModel& model) {
-  const std::string type = lower(request.headers["Content-Type"]);
-  if (type.find("charset=") != std::string::npos && type.find("utf-8") == std::string::npos) {
-    throw Error(ErrorCode::invalid_input, fmt::format("Content-Type is '{}'; accepted: text in UTF-8", type));
-  }
+NamedValues text_in(const http::Request& request, const ServedModel& model) {
+  std::string text(read_plain_text(request));
   const auto& inputs = model.signature().inputs;
   const auto entry = std::find_if(inputs.begin(), inputs.end(), [](const SignatureEntry& input) {
     return input.type.kind == ValueKind::tensor && input.type.element == ElementType::string;
@@ -188,8 +180,7 @@ NamedValues read_plain_text(const http::Request& request, const ServedModel& mod
   if (entry == inputs.end()) {
     throw Error(ErrorCode::invalid_input, fmt::format("the body is a text, and '{}' takes no texts", model.name()));
   }
-  require_utf8(request.body.text());
-  return {{entry->name, Tensor::of_strings({1}, {std::string(request.body.text())})}};
+  return {{entry->name, Tensor::of_strings({1}, {std::move(text)})}};
 }
 
 // What the pictures of a body are: strings in the shape that submit() takes.
@@ -308,13 +299,13 @@ void predict_list(const std::shared_ptr<http::Exchange>& exchange, const Request
     return list->take(index, std::move(outputs), model->declared_outputs());
   };
   const auto answer = [exchange, list, cancellation = work.cancellation(), arrived = runs.arrived](
-                          const std::optional<Error>& error, const runtime::InferTimes& slowest) {
+                          const std::optional<Error>& error, const RunJob::Times& times) {
     list->share.reset();
     try {
       if (error) throw Error(*error);
       cancellation.check();
       http::Response response = http::Response::json(200, list->end());
-      add_times(response, slowest, arrived);
+      add_times(response, times.slowest, arrived);
       exchange->respond(std::move(response));
     } catch (...) {
       exchange->respond(error_response(current_error(), Protocol::own));
@@ -333,7 +324,7 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const Request
   const auto list = std::make_shared<ItemList>();
   try {
     if (is_plain_text(request)) {
-      inputs = read_plain_text(request, *model);
+      inputs = text_in(request, *model);
     } else if (is_picture(request)) {
       inputs = pictures_in(request, *model, http::is_form(request.headers["Content-Type"]));
       options.sources = image::Sources{.base64 = false, .data_url = false};
@@ -396,7 +387,7 @@ void Service::health(const Call& call) {
   std::string text = R"({"status":")";
   text += name_of(report.health);
   text += R"(","model":)";
-  append_json_string(text, names.size() == 1 ? names.front() : options_.default_model);
+  append_json_string(text, names.size() == 1 ? names.front() : repository_.name_of(options_.default_model));
   text += R"(,"models":[)";
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (i != 0) text += ',';
@@ -429,7 +420,7 @@ void Service::ready(const Call& call) {
   };
   if (call.name) {
     probe(repository_, *call.name, call.version.value_or(""), limits,
-          [respond, name = *call.name](bool answered) { respond(answered ? "" : name); });
+          [respond, name = repository_.name_of(*call.name)](bool answered) { respond(answered ? "" : name); });
   } else {
     probe_all(repository_, limits, respond);
   }
@@ -465,14 +456,16 @@ void Service::metrics(const Call& call) {
 }
 
 void Service::openapi(const Call& call) {
-  call.exchange->respond(http::Response::json(
-      200, openapi_json(repository_.models(), options_.default_model, routes(), !options_.api_keys.empty())));
+  call.exchange->respond(
+      http::Response::json(200, openapi_json(repository_.models(), repository_.name_of(options_.default_model),
+                                             routes(), !options_.api_keys.empty())));
 }
 
 void Service::docs(const Call& call) {
   http::Response response;
   response.headers.add("Content-Type", "text/html; charset=utf-8");
-  response.text = openapi_page(repository_.models(), options_.default_model, routes(), !options_.api_keys.empty());
+  response.text = openapi_page(repository_.models(), repository_.name_of(options_.default_model), routes(),
+                               !options_.api_keys.empty());
   call.exchange->respond(std::move(response));
 }
 

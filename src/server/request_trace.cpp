@@ -50,7 +50,8 @@ bool is_usable_id(std::string_view id) {
 
 class Traced : public http::Exchange {
  public:
-  Traced(std::shared_ptr<http::Exchange> inner, bool log) : inner_(std::move(inner)), log_(log) {
+  Traced(std::shared_ptr<http::Exchange> inner, RequestDeadline deadline, bool log)
+      : inner_(std::move(inner)), deadline_(std::move(deadline)), log_(log) {
     const http::Headers& headers = inner_->request().headers;
     names_ = name_request(headers["X-Request-Id"], headers.find("traceparent"));
   }
@@ -58,14 +59,14 @@ class Traced : public http::Exchange {
   [[nodiscard]] const http::Request& request() const noexcept override { return inner_->request(); }
 
   void respond(http::Response response) override {
-    note(response);
+    complete(response);
     inner_->respond(std::move(response));
   }
 
   void on_gone(std::function<void()> callback) override { inner_->on_gone(std::move(callback)); }
 
   void start(http::Response head) override {
-    note(head);
+    complete(head);
     inner_->start(std::move(head));
   }
 
@@ -76,7 +77,8 @@ class Traced : public http::Exchange {
   void finish() override { inner_->finish(); }
 
  private:
-  void note(http::Response& response) const {
+  void complete(http::Response& response) const {
+    response.deadline = deadline_.time();
     response.headers.add("X-Request-Id", names_.id);
     if (!names_.traceparent.empty()) response.headers.add("traceparent", names_.traceparent);
     if (!log_) return;
@@ -94,6 +96,7 @@ class Traced : public http::Exchange {
   }
 
   std::shared_ptr<http::Exchange> inner_;
+  RequestDeadline deadline_;
   RequestNames names_;
   bool log_;
 };
@@ -124,8 +127,9 @@ RequestNames name_request(std::string_view given_id, std::optional<std::string_v
   return names;
 }
 
-std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, bool log_request) {
-  return std::make_shared<Traced>(std::move(exchange), log_request);
+std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, RequestDeadline deadline,
+                                      bool log_request) {
+  return std::make_shared<Traced>(std::move(exchange), std::move(deadline), log_request);
 }
 
 }  // namespace gpux::server

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "server/http/server.h"
+#include "server/request_work.h"
 
 namespace gpux::server {
 
@@ -28,7 +29,9 @@ struct RequestNames {
 RequestNames name_request(std::string_view given_id, std::optional<std::string_view> traceparent);
 
 /// The exchange with its request id: answers carry X-Request-Id, the client's where it sent a usable one, and
-/// traceparent with a span of their own where the client sent one. With `log_request` each answer is a line of the log.
-std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, bool log_request);
+/// traceparent with a span of their own where the client sent one. They are written until the deadline that the request
+/// has when it is answered. With `log_request` each answer is a line of the log.
+std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, RequestDeadline deadline,
+                                      bool log_request);
 
 }  // namespace gpux::server

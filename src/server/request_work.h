@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,30 @@
 namespace gpux::server {
 
 class RequestReaders;
+
+/// By when a request has to be answered. Copies are of the same request: what one of them learns, as the model's own
+/// limit, all of them know. Any thread.
+class RequestDeadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// No later than that; nothing where there is no time.
+  void bring_forward(std::optional<Clock::time_point> time) const noexcept {
+    if (!time) return;
+    Clock::time_point latest = *latest_;
+    while (*time < latest && !latest_->compare_exchange_weak(latest, *time)) {
+    }
+  }
+
+  [[nodiscard]] std::optional<Clock::time_point> time() const noexcept {
+    const Clock::time_point latest = *latest_;
+    return latest == Clock::time_point::max() ? std::nullopt : std::optional(latest);
+  }
+
+ private:
+  std::shared_ptr<std::atomic<Clock::time_point>> latest_ =
+      std::make_shared<std::atomic<Clock::time_point>>(Clock::time_point::max());
+};
 
 /// Of a text no more bytes than these are tokenized in one piece: longer ones only where the tokens that count are
 /// settled by fewer, or else are refused.
@@ -34,14 +59,9 @@ struct RequestWork {
   RequestReaders* readers = nullptr;     ///< null: the calling threads do all of it
   std::shared_ptr<MemoryBudget> memory;  ///< null: no limit
   std::stop_source stop;                 ///< its client has left
-  std::optional<std::chrono::steady_clock::time_point> deadline;
+  RequestDeadline deadline;
 
-  [[nodiscard]] Cancellation cancellation() const { return Cancellation(stop.get_token(), deadline); }
-
-  /// Ends no later than that.
-  void end_by(std::optional<std::chrono::steady_clock::time_point> time) {
-    if (time && (!deadline || *time < *deadline)) deadline = time;
-  }
+  [[nodiscard]] Cancellation cancellation() const { return Cancellation(stop.get_token(), deadline.time()); }
 
   /// Memory that is given back when the last copy goes. Error resource_exhausted where the server's requests hold too
   /// much; invalid_input where it is more than they may hold at all.

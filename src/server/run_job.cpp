@@ -119,7 +119,7 @@ void RunJob::queue(std::size_t index, NamedValues&& inputs) {
     const auto ticket = model_->submit({.inputs = std::move(inputs),
                                         .outputs = work_.outputs,
                                         .priority = work_.priority,
-                                        .deadline = work_.request.deadline,
+                                        .deadline = work_.request.deadline.time(),
                                         .arrived = work_.arrived,
                                         .is_admitted = is_admitted},
                                        std::move(done),
@@ -151,7 +151,9 @@ void RunJob::take(std::size_t index, runtime::InferAnswer&& answer) {
       const std::lock_guard lock(mutex_);
       grow_share(kept_, work_.request.memory, bytes, "the answer");
       --in_flight_;
-      if (answer.times.compute >= slowest_.compute) slowest_ = answer.times;
+      if (answer.times.compute >= times_.slowest.compute) times_.slowest = answer.times;
+      times_.queue += answer.times.queue;
+      times_.compute += answer.times.compute;
       is_last = --missing_ == 0;
     }
     if (is_last) {
@@ -167,13 +169,13 @@ void RunJob::take(std::size_t index, runtime::InferAnswer&& answer) {
 void RunJob::end(const std::optional<Error>& error) {
   Done done;
   std::vector<runtime::Scheduler::Ticket> tickets;
-  runtime::InferTimes slowest;
+  Times times;
   {
     const std::lock_guard lock(mutex_);
     done = std::exchange(done_, nullptr);
     tickets.swap(tickets_);
     tickets_.resize(work_.count, 0);
-    slowest = slowest_;
+    times = times_;
   }
   if (!done) return;
   if (error) {
@@ -187,7 +189,7 @@ void RunJob::end(const std::optional<Error>& error) {
     const std::lock_guard lock(mutex_);
     kept_.release();
   }
-  done(error, slowest);
+  done(error, times);
 }
 
 }  // namespace gpux::server

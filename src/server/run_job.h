@@ -47,10 +47,15 @@ class RunJob : public std::enable_shared_from_this<RunJob> {
     std::chrono::steady_clock::time_point arrived;
   };
 
+  /// Of the runs that have ended.
+  struct Times {
+    runtime::InferTimes slowest;
+    std::chrono::nanoseconds queue{0}, compute{0};  ///< sums over the runs
+  };
+
   /// Called once, on a thread of the model's or the one that calls start(), when all results were taken, or with the
-  /// error of the first run that failed. The times are those of the slowest run. What take() kept counts against the
-  /// request's memory until then.
-  using Done = std::function<void(const std::optional<Error>& error, const runtime::InferTimes& slowest)>;
+  /// error of the first run that failed. What take() kept counts against the request's memory until then.
+  using Done = std::function<void(const std::optional<Error>& error, const Times& times)>;
 
   RunJob(std::shared_ptr<ServedModel> model, Work work, Done done);
 
@@ -75,7 +80,7 @@ class RunJob : public std::enable_shared_from_this<RunJob> {
 
   std::mutex mutex_;
   Done done_;  // null after the end
-  runtime::InferTimes slowest_;
+  Times times_;
   std::size_t next_ = 0, in_flight_ = 0, missing_;
   bool is_admitted_, has_begun_ = false;
   std::vector<runtime::Scheduler::Ticket> tickets_;

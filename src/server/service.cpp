@@ -388,16 +388,15 @@ constexpr std::uint64_t bytes_to_read_a_byte = 16;
 
 void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   Match match = Service::match(exchange->request());
-  Call call{
-      trace(exchange, options_.log_requests), std::move(match.name), std::move(match.version), match.protocol, {}};
+  RequestWork work{.readers = &readers_, .memory = options_.memory, .stop = {}, .deadline = {}};
+  auto traced = trace(exchange, work.deadline, options_.log_requests);
+  Call call{std::move(traced), std::move(match.name), std::move(match.version), match.protocol, std::move(work)};
   const bool has_texts = match.protocol == Protocol::openai || match.protocol == Protocol::texts;
   const std::uint64_t most = has_texts ? options_.tokenize_here_bytes : options_.read_here_bytes;
   const std::uint64_t bytes = text_bytes(call.request());
   const Route* route = match.route;
-  call.work.readers = &readers_;
-  call.work.memory = options_.memory;
   try {
-    if (route != nullptr && route->info.method == "POST") call.work.end_by(deadline_of(call.request()));
+    if (route != nullptr && route->info.method == "POST") call.work.deadline.bring_forward(deadline_of(call.request()));
     if (route == nullptr || bytes <= most) {
       dispatch(call, route);
       return;
@@ -414,17 +413,18 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
 }
 
 std::optional<Clock::time_point> Service::latest_answer(const Call& call) const {
-  const std::string& name = call.name ? *call.name : options_.default_model;
+  const std::string name = repository_.name_of(call.name ? *call.name : options_.default_model);
   std::optional<std::chrono::milliseconds> longest;
   for (const auto& model : repository_.models()) {
     if (!name.empty() && model->name() != name) continue;
     const auto timeout = model->options().timeout;
-    if (!timeout) return call.work.deadline;
+    if (!timeout) return call.work.deadline.time();
     longest = std::max(longest.value_or(*timeout), *timeout);
   }
-  RequestWork work = call.work;
-  if (longest) work.end_by(call.request().arrived + *longest);
-  return work.deadline;
+  const auto own = call.work.deadline.time();
+  if (!longest) return own;
+  const Clock::time_point of_models = call.request().arrived + *longest;
+  return own ? std::min(*own, of_models) : of_models;
 }
 
 void Service::do_later(const Call& call, std::uint64_t cost, std::function<bool()> unit) {
@@ -464,7 +464,10 @@ void Service::dispatch(const Call& call, const Route* route) {
     if (route == nullptr) throw Error(ErrorCode::not_found, "there is no such route");
     (this->*route->handler)(call);
   } catch (const Error& error) {
-    call.exchange->respond(error_response(error, call.protocol));
+    // Its model may have been closed while it was read: that would be not_found.
+    const bool is_late = is_stopped_;
+    call.exchange->respond(
+        error_response(is_late ? Error(ErrorCode::interrupted, "the server is shutting down") : error, call.protocol));
   } catch (...) {
     const Error error = current_error();
     log::error("a request could not be handled: {}", error.message());
@@ -486,14 +489,10 @@ std::string Service::name_for(const Call& call) const {
 void Service::with_model(const Call& call, ModelHandler handler) {
   const std::string name = name_for(call);
   const auto handle = [](const Call& of, const ModelHandler& how, const std::shared_ptr<ServedModel>& model) {
-    const auto timeout = model->options().timeout;
-    if (!timeout) {
-      how(of, model);
-      return;
+    if (const auto timeout = model->options().timeout) {
+      of.work.deadline.bring_forward(of.request().arrived + *timeout);
     }
-    Call timed = of;
-    timed.work.end_by(of.request().arrived + *timeout);
-    how(timed, model);
+    how(of, model);
   };
   if (const std::shared_ptr<ServedModel> model = repository_.use_ready(name, call.version.value_or(""))) {
     handle(call, handler, model);

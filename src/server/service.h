@@ -61,7 +61,10 @@ class Service {
   [[nodiscard]] http::Admitted admit(const http::Request& request) const;
 
   /// Ends what is still read and prepared: each at its next unit, with interrupted. After a drain. From any thread.
-  void stop_work() { readers_.stop(); }
+  void stop_work() {
+    is_stopped_ = true;
+    readers_.stop();
+  }
 
   /// Whether new traffic should come; false from the moment a drain begins.
   void set_ready(bool ready) noexcept { ready_ = ready; }
@@ -117,7 +120,7 @@ class Service {
   void embed(const Call& call);
   void embed_all(const Call& call);
   void rerank(const Call& call);
-  /// Whatever of embed(), rerank() and classification the model can do.
+  /// similarity() where the body asks for it; else whatever of embed(), rerank() and classification the model can do.
   void texts_by_ability(const Call& call);
   void similarity(const Call& call);
   void tokenize(const Call& call);
@@ -131,6 +134,7 @@ class Service {
   std::function<http::Counters()> counters_;
   std::shared_ptr<const GrpcCounts> grpc_counts_;
   std::atomic<bool> ready_ = true;
+  std::atomic<bool> is_stopped_ = false;
   RenderedPage metrics_text_, metrics_json_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::chrono::system_clock::time_point born_ = std::chrono::system_clock::now();

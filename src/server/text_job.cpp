@@ -11,6 +11,8 @@
 namespace gpux::server {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // What the runs of a request for texts have in common.
 struct Texts {
   std::shared_ptr<const pipeline::Pipeline> pipeline;
@@ -19,6 +21,8 @@ struct Texts {
   std::vector<std::vector<NamedValues>> results;   // of each part
   std::vector<std::string> outputs, model_outputs;
   PendingParts pending;
+  std::shared_ptr<TextFigures> figures;  // null: nobody asks
+  std::mutex figures_mutex;
 
   [[nodiscard]] std::uint64_t cost(std::size_t row) const {
     const std::string* pair = rows.pair(row);
@@ -27,9 +31,27 @@ struct Texts {
   }
 
   NamedValues prepare(std::size_t row) {
+    const auto begun = Clock::now();
     parts[row] = pipeline->prepare_row(rows, row);
     results[row].resize(parts[row].size());
+    if (figures) count(row, Clock::now() - begun);
     return std::move(parts[row].front().inputs);
+  }
+
+  void count(std::size_t row, Clock::duration tokenization) {
+    const std::string* pair = rows.pair(row);
+    const std::size_t characters = count_characters(rows.text(row)) + (pair == nullptr ? 0 : count_characters(*pair));
+    const std::lock_guard lock(figures_mutex);
+    ++figures->texts;
+    figures->characters += characters;
+    for (const pipeline::Part& part : parts[row]) figures->tokens += part.tokens;
+    figures->tokenization += tokenization;
+  }
+
+  void report(const RunJob::Times& times) const {
+    if (!figures) return;
+    figures->queue = times.queue;
+    figures->inference = times.compute;
   }
 
   [[nodiscard]] NamedValues finish(const Cancellation& cancellation) {
@@ -62,9 +84,9 @@ void queue_windows(const std::shared_ptr<ServedModel>& model, const std::shared_
   };
   auto job = std::make_shared<RunJob>(
       model, std::move(work),
-      [texts, row, done = std::move(done)](const std::optional<Error>& error, const runtime::InferTimes& slowest) {
+      [texts, row, done = std::move(done)](const std::optional<Error>& error, const RunJob::Times& times) {
         texts->pending.end(row);
-        done({.error = error, .outputs = {}, .times = slowest});
+        done({.error = error, .outputs = {}, .times = times.slowest});
       });
   texts->pending.begin(row);
   texts->pending.add(row, Pending(job));
@@ -72,14 +94,18 @@ void queue_windows(const std::shared_ptr<ServedModel>& model, const std::shared_
 }
 
 Pending submit_texts(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& request,
-                     runtime::Completion done, pipeline::PrepareOptions options) {
+                     runtime::Completion done, SubmitOptions asked) {
+  pipeline::PrepareOptions& options = asked.prepare;
   const auto texts = std::make_shared<Texts>();
+  texts->figures = std::move(asked.figures);
   texts->pipeline = model->pipeline();
   texts->outputs = std::move(call.outputs);
   try {
     texts->model_outputs = texts->pipeline->model_outputs(texts->outputs);
     options.max_text_bytes = max_text_bytes;
+    const auto begun = Clock::now();
     texts->rows = texts->pipeline->rows(call.inputs, options);
+    if (texts->figures && texts->rows.first) texts->figures->tokenization += Clock::now() - begun;
   } catch (const Error& error) {
     model->statistics().count(error, call.arrived);
     throw;
@@ -111,17 +137,19 @@ Pending submit_texts(const std::shared_ptr<ServedModel>& model, ServedModel::Cal
     };
     work.stop_others = [texts] { texts->pending.cancel(); };
   }
-  auto job = std::make_shared<RunJob>(model, std::move(work),
-                                      [texts, cancellation = request.cancellation(), done = std::move(done)](
-                                          const std::optional<Error>& error, const runtime::InferTimes& slowest) {
-                                        runtime::InferAnswer answer{.error = error, .outputs = {}, .times = slowest};
-                                        try {
-                                          if (!error) answer.outputs = texts->finish(cancellation);
-                                        } catch (...) {
-                                          answer.error = current_error();
-                                        }
-                                        done(std::move(answer));
-                                      });
+  auto job =
+      std::make_shared<RunJob>(model, std::move(work),
+                               [texts, cancellation = request.cancellation(), done = std::move(done)](
+                                   const std::optional<Error>& error, const RunJob::Times& times) {
+                                 runtime::InferAnswer answer{.error = error, .outputs = {}, .times = times.slowest};
+                                 texts->report(times);
+                                 try {
+                                   if (!error) answer.outputs = texts->finish(cancellation);
+                                 } catch (...) {
+                                   answer.error = current_error();
+                                 }
+                                 done(std::move(answer));
+                               });
   job->start();
   return Pending(std::move(job));
 }
@@ -185,12 +213,12 @@ Pending submit_pictures(const std::shared_ptr<ServedModel>& model, ServedModel::
                     .priority = call.priority,
                     .is_admitted = call.is_admitted,
                     .arrived = call.arrived};
-  auto job = std::make_shared<RunJob>(model, std::move(work),
-                                      [outputs, pictures, done = std::move(done)](const std::optional<Error>& error,
-                                                                                  const runtime::InferTimes& slowest) {
-                                        pictures->share->release();
-                                        done({.error = error, .outputs = std::move(*outputs), .times = slowest});
-                                      });
+  auto job = std::make_shared<RunJob>(
+      model, std::move(work),
+      [outputs, pictures, done = std::move(done)](const std::optional<Error>& error, const RunJob::Times& times) {
+        pictures->share->release();
+        done({.error = error, .outputs = std::move(*outputs), .times = times.slowest});
+      });
   job->start();
   return Pending(std::move(job));
 }
@@ -272,9 +300,9 @@ Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call
   }
   const auto& pipeline = model->pipeline();
   if (pipeline != nullptr && pipeline->takes_text(call.inputs)) {
-    return submit_texts(model, std::move(call), work, std::move(done), options.prepare);
+    return submit_texts(model, std::move(call), work, std::move(done), options);
   }
-  call.deadline = work.deadline;
+  call.deadline = work.deadline.time();
   return {model, model->submit(std::move(call), std::move(done), here)};
 }
 

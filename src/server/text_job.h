@@ -13,6 +13,7 @@
 #include "server/request_work.h"
 #include "server/run_job.h"
 #include "server/served_model.h"
+#include "server/text_figures.h"
 
 namespace gpux::server {
 
@@ -58,6 +59,8 @@ class PendingParts {
 struct SubmitOptions {
   pipeline::PrepareOptions prepare = {};
   std::optional<image::Sources> sources = std::nullopt;  ///< of pictures; empty: the model's
+  /// Filled by the time that `done` is called without an error, where texts are given. May be null.
+  std::shared_ptr<TextFigures> figures = nullptr;
 };
 
 /// ServedModel::submit() for what callers give as of ServedModel::signature(): texts get a run each, and the answers

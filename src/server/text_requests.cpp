@@ -17,6 +17,7 @@
 #include "base/utf8.h"
 #include "gpux/error.h"
 #include "server/request_work.h"
+#include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {
@@ -372,6 +373,22 @@ Rerank read_rerank(std::string_view body, const Cancellation& cancellation) {
   return read;
 }
 
+bool is_similarity(std::string_view body) {
+  const auto value_of = [](std::string_view object, std::string_view name) -> std::optional<std::string_view> {
+    if (!is_object(object)) return std::nullopt;
+    for (const JsonInput& member : split_object(object)) {
+      if (member.name == name) return member.raw;
+    }
+    return std::nullopt;
+  };
+  try {
+    const auto inputs = value_of(body, "inputs");
+    return inputs && value_of(*inputs, "source_sentence");
+  } catch (const Error&) {
+    return false;  // whoever reads it next says what is wrong
+  }
+}
+
 Similarity read_similarity(std::string_view body, const Cancellation& cancellation) {
   const Json json = parse(body, cancellation);
   Members members(json, "");
@@ -397,7 +414,7 @@ Tokenize read_tokenize(std::string_view body, const Cancellation& cancellation) 
   const Json json = parse(body, cancellation);
   Members members(json, "");
   Tokenize read;
-  read.texts = read_texts(members.must_find("inputs"), "inputs");
+  read.inputs = read_texts(members.must_find("inputs"), "inputs");
   read.special_tokens = members.flag("add_special_tokens", true);
   read.prompt_name = members.text("prompt_name");
   members.refuse_others();

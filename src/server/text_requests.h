@@ -95,11 +95,14 @@ struct Similarity {
   TextTreatment treatment;
 };
 
+/// Whether "inputs" is an object with "source_sentence": such a body means POST /similarity wherever it is sent.
+bool is_similarity(std::string_view body);
+
 Similarity read_similarity(std::string_view body, const Cancellation& cancellation = {});
 
 /// POST /tokenize: {"inputs", "add_special_tokens", "prompt_name"}.
 struct Tokenize {
-  std::vector<std::string> texts;
+  std::vector<std::string> inputs;
   bool special_tokens = true;
   std::string prompt_name;
 };

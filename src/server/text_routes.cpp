@@ -6,6 +6,7 @@
 
 #include "base/spelling.h"
 #include "server/embed_job.h"
+#include "server/plain_text.h"
 #include "server/service_call.h"
 #include "server/text_requests.h"
 #include "tensor/json_writer.h"
@@ -13,8 +14,6 @@
 /// The routes of models that make vectors of texts.
 namespace gpux::server {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::string prompt_named(const ServedModel& model, const std::string& name) {
   std::vector<std::string> names;
@@ -48,17 +47,13 @@ void embed_texts(const std::shared_ptr<http::Exchange>& exchange, Protocol proto
     model->encoder()->check(options.embed);
     job = make_embed_job(model, std::move(texts), std::move(options),
                          [exchange, protocol, body = std::move(body), cancellation = work.cancellation(),
+                          compute_type = compute_type_of(model->runtime().verdict()),
                           arrived = request.arrived](const std::optional<Error>& error, EmbedJobResult& result) {
                            try {
                              if (error) throw Error(*error);
                              cancellation.check();
                              http::Response response = body(result);
-                             add_times(response, result.slowest, arrived);
-                             const auto tokenizing =
-                                 std::chrono::duration<double, std::milli>(result.tokenizing).count();
-                             response.headers.add("X-Tokenization-Time", fmt::format("{:.3f}", tokenizing));
-                             response.headers.add("X-Compute-Tokens", std::to_string(result.tokens));
-                             response.headers.add("X-Compute-Bytes", std::to_string(result.text_bytes));
+                             add_text_headers(response, result.figures, compute_type, arrived);
                              result.memory->release();
                              exchange->respond(std::move(response));
                            } catch (...) {
@@ -115,7 +110,7 @@ http::Response openai_json(const EmbedJobResult& result, const std::string& mode
   }
   text += R"(],"model":)";
   append_json_string(text, model);
-  text += fmt::format(R"(,"usage":{{"prompt_tokens":{0},"total_tokens":{0}}}}})", result.tokens);
+  text += fmt::format(R"(,"usage":{{"prompt_tokens":{0},"total_tokens":{0}}}}})", result.figures.tokens);
   return http::Response::json(200, std::move(text));
 }
 
@@ -178,9 +173,20 @@ void Service::openai_model(const Call& call) {
   call.exchange->respond(http::Response::json(200, std::move(text)));
 }
 
+namespace {
+
+// As `read` reads JSON, or of a text as it is.
+template <typename Texts, typename Read>
+std::shared_ptr<Texts> read_texts(const http::Request& request, const RequestWork& work, const Read& read) {
+  if (is_plain_text(request)) return std::make_shared<Texts>(Texts{.inputs = {std::string(read_plain_text(request))}});
+  return std::make_shared<Texts>(read(request.body.text(), work.cancellation()));
+}
+
+}  // namespace
+
 void Service::embed(const Call& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
-  const auto asked = std::make_shared<EmbedTexts>(read_embed(call.request().body.text(), call.work.cancellation()));
+  const auto asked = read_texts<EmbedTexts>(call.request(), call.work, read_embed);
   with_able(call, TextAbility::embed, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
     options.embed.dimensions = asked->dimensions;
@@ -193,7 +199,7 @@ void Service::embed(const Call& call) {
 
 void Service::embed_all(const Call& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
-  const auto asked = std::make_shared<EmbedTexts>(read_embed_all(call.request().body.text(), call.work.cancellation()));
+  const auto asked = read_texts<EmbedTexts>(call.request(), call.work, read_embed_all);
   with_able(call, TextAbility::embed_tokens, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
     options.of_tokens = true;
@@ -266,17 +272,17 @@ class ListAnswer {
 
 void Service::tokenize(const Call& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
-  const auto asked = std::make_shared<Tokenize>(read_tokenize(call.request().body.text(), call.work.cancellation()));
+  const auto asked = read_texts<Tokenize>(call.request(), call.work, read_tokenize);
   with_able(call, TextAbility::tokenize, [this, asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
     const std::string prompt = asked->prompt_name.empty() ? "" : prompt_named(*model, asked->prompt_name);
     const auto answer = std::make_shared<ListAnswer>(with.work.memory);
-    do_units(with, cost_to_tokenize(asked->texts),
+    do_units(with, cost_to_tokenize(asked->inputs),
              [with, model, asked, answer, prompt, memory = with.work.memory, index = std::size_t{0}]() mutable {
                // Short texts are a unit together.
                constexpr std::size_t unit_bytes = 64 << 10;
                const text::Tokenizer& tokenizer = *tokenizer_of(*model);
-               for (std::size_t bytes = 0; index < asked->texts.size() && bytes < unit_bytes; ++index) {
-                 const std::string whole = prompt + std::exchange(asked->texts[index], {});
+               for (std::size_t bytes = 0; index < asked->inputs.size() && bytes < unit_bytes; ++index) {
+                 const std::string whole = prompt + std::exchange(asked->inputs[index], {});
                  bytes += whole.size() + 1;
                  MemoryShare scratch(memory);
                  const std::size_t tokenized = std::min(whole.size(), max_text_bytes);
@@ -291,10 +297,10 @@ void Service::tokenize(const Call& call) {
                    answer->expect(whole.size() + encoding.size() * bytes_a_token);
                    answer->add([&](std::string& text) { append_tokens(text, whole, encoding, tokenizer); });
                  } catch (const Error& error) {
-                   throw asked->texts.size() == 1 ? error : error.within(fmt::format("text {}", index));
+                   throw asked->inputs.size() == 1 ? error : error.within(fmt::format("text {}", index));
                  }
                }
-               if (index < asked->texts.size()) return true;
+               if (index < asked->inputs.size()) return true;
                with.exchange->respond(http::Response::json(200, answer->end()));
                return false;
              });

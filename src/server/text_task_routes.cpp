@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "runtime/labels.h"
+#include "server/plain_text.h"
 #include "server/service_call.h"
 #include "server/text_job.h"
 #include "server/text_requests.h"
@@ -30,20 +31,22 @@ void run_texts(const std::shared_ptr<http::Exchange>& exchange, const RequestWor
                const std::shared_ptr<ServedModel>& model, NamedValues inputs, std::vector<std::string> outputs,
                const pipeline::PrepareOptions& options, Body body) {
   const http::Request& request = exchange->request();
+  const auto figures = std::make_shared<TextFigures>();
   const Pending pending = submit(
       model, {.inputs = std::move(inputs), .outputs = std::move(outputs), .priority = 0, .arrived = request.arrived},
       work,
-      [exchange, body = std::move(body), arrived = request.arrived](runtime::InferAnswer&& answer) {
+      [exchange, body = std::move(body), figures, compute_type = compute_type_of(model->runtime().verdict()),
+       arrived = request.arrived](runtime::InferAnswer&& answer) {
         try {
           if (answer.error) throw Error(*answer.error);
           http::Response response = http::Response::json(200, body(answer.outputs));
-          add_times(response, answer.times, arrived);
+          add_text_headers(response, *figures, compute_type, arrived);
           exchange->respond(std::move(response));
         } catch (...) {
           exchange->respond(error_response(current_error(), Protocol::texts));
         }
       },
-      runtime::Here::allowed, {.prepare = options});
+      runtime::Here::allowed, {.prepare = options, .figures = figures});
   if (pending) cancel_when_gone(*exchange, work, [pending] { pending.cancel(); });
 }
 
@@ -135,9 +138,13 @@ void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork
   try {
     ClassifyTexts asked;
     try {
-      const std::string_view body = exchange->request().body.text();
-      const auto share = hold_for_reading(work, body, bytes_a_json_text);
-      asked = read_classify(body, work.cancellation());
+      if (is_plain_text(exchange->request())) {
+        asked.texts.emplace_back(read_plain_text(exchange->request()));
+      } else {
+        const std::string_view body = exchange->request().body.text();
+        const auto share = hold_for_reading(work, body, bytes_a_json_text);
+        asked = read_classify(body, work.cancellation());
+      }
     } catch (const Error& error) {
       model->statistics().count(error, exchange->request().arrived);
       throw;
@@ -164,6 +171,10 @@ void Service::rerank(const Call& call) {
 }
 
 void Service::texts_by_ability(const Call& call) {
+  if (!is_plain_text(call.request()) && is_similarity(call.request().body.text())) {
+    similarity(call);
+    return;
+  }
   with_able(call, TextAbility::any, [this](const Call& with, const std::shared_ptr<ServedModel>& model) {
     Call named = with;
     named.name = model->name();

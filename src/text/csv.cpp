@@ -36,12 +36,22 @@ void CsvReader::refuse_encoding() {
   refuse(utf8_problem(bytes, begin));
 }
 
+void CsvReader::refuse_nul() {
+  std::string bytes(1, '\0');
+  const std::uint64_t begin = bytes_ - 1;
+  for (int character = 0; bytes.size() < 16 && (character = ::getc_unlocked(file_)) != EOF;) {
+    bytes += static_cast<char>(character);
+  }
+  refuse(file_text_problem(bytes, begin));
+}
+
 int CsvReader::take_byte() {
   if (const auto character = std::exchange(put_back_, std::nullopt)) return *character;
   const int character = ::getc_unlocked(file_);
   if (character != EOF) {
     ++bytes_;
     if (!scan_.take(static_cast<unsigned char>(character))) refuse_encoding();
+    if (character == '\0') refuse_nul();
   } else if (std::ferror(file_) != 0) {
     throw_file_error("read", name_, errno);
   } else if (!scan_.open().empty()) {

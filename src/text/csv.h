@@ -19,8 +19,8 @@ class CsvReader {
   CsvReader(std::FILE* file, std::string name);
 
   /// Puts the next record's fields in their place; false: there is none. Errors storage; invalid_input with file and
-  /// line for a quote within a field that does not begin with one, text behind a closing quote, a quote not closed, and
-  /// bytes that are not UTF-8.
+  /// line for a quote within a field that does not begin with one, text behind a closing quote, a quote not closed,
+  /// bytes that are not UTF-8, and NUL characters.
   bool next(std::vector<std::string>& fields);
 
   /// "items.csv:3": the line that the last record began on.
@@ -39,6 +39,8 @@ class CsvReader {
   [[noreturn]] void refuse(std::string_view what) const;
   /// The last character read is not UTF-8.
   [[noreturn]] void refuse_encoding();
+  /// It is a NUL.
+  [[noreturn]] void refuse_nul();
 
   std::FILE* file_;
   std::string name_;

@@ -31,6 +31,40 @@ TEST(Utf8, ProblemsNameTheEncodingOrTheByte) {
   for (const auto& [text, offset, expected] : cases) EXPECT_EQ(utf8_problem(text, offset), expected) << text;
 }
 
+TEST(Utf8, TextsOfFilesHaveNoNuls) {
+  const std::string little = "h\0i\0 \0t\0h\0e\0r\0e\0"s, big = "\0h\0i\0 \0t\0h\0e\0r\0e"s;
+
+  struct {
+    std::string text;
+    std::uint64_t offset;
+    const char* expected;
+  } const cases[]{
+      {"", 0, ""},
+      {"na\u00efve \x01", 0, ""},
+      {"na\xefve\0"s, 0, "not UTF-8 at byte offset 2 (0xef); accepted: UTF-8"},
+      {"\xff\xfeh\0i\0"s, 0, "UTF-16 (little-endian) by its byte order mark; accepted: UTF-8"},
+      {little, 0,
+       "a NUL character at byte offset 1, as in UTF-16 (little-endian) without a byte order mark; accepted: UTF-8"},
+      {big, 0,
+       "a NUL character at byte offset 0, as in UTF-16 (big-endian) without a byte order mark; accepted: UTF-8"},
+      // What a line feed was found in begins in the middle of a character.
+      {"\0"s + little, 101,
+       "a NUL character at byte offset 101, as in UTF-16 (little-endian) without a byte order mark; accepted: UTF-8"},
+      {big, 100,
+       "a NUL character at byte offset 100, as in UTF-16 (big-endian) without a byte order mark; accepted: UTF-8"},
+      {"h\0\0\0i\0\0\0"s, 0,
+       "a NUL character at byte offset 1, as in UTF-32 without a byte order mark; accepted: UTF-8"},
+      {"one.txt\0two.txt\0three.txt\0"s, 0, "a NUL character at byte offset 7; accepted: UTF-8"},
+      {"h\0\xe9\0"s, 0,
+       "a NUL character at byte offset 1, as in UTF-16 (little-endian) without a byte order mark; accepted: UTF-8"},
+      {"\0\0\xfe\xff\0\0\0h"s, 0, "UTF-32 (big-endian) by its byte order mark; accepted: UTF-8"},
+      {"abc\0"s, 0, "a NUL character at byte offset 3; accepted: UTF-8"},
+      {"\0"s, 0, "a NUL character at byte offset 0; accepted: UTF-8"},
+  };
+
+  for (const auto& [text, offset, expected] : cases) EXPECT_EQ(file_text_problem(text, offset), expected) << text;
+}
+
 TEST(Utf8, ScanAgreesWithTheWhole) {
   // All leads with second bytes around every bound, and what follows complete, cut off or wrong.
   std::size_t accepted = 0;

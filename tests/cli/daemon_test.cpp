@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/eventually.h"
 #include "base/files.h"
 #include "cli/program.h"
 #include "embedding/encoder_folder.h"
@@ -31,7 +32,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
-using namespace std::chrono_literals;
 
 /// `gpux daemon` in a process of its own, killed with the object.
 class Process {
@@ -83,15 +83,6 @@ class Process {
   pid_t child_ = -1;
   int out_ = -1;
 };
-
-template <typename Condition>
-bool eventually(Condition condition) {
-  for (int i = 0; i < 6000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(20ms);
-  }
-  return false;
-}
 
 /// A client of a unix socket, as many a program writes one.
 class LineClient {

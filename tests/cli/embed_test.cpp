@@ -196,6 +196,9 @@ TEST_F(Embed, TakesUtf8AndNothingElse) {
   gpux_.folder().write("utf16.txt",
                        "\xff\xfe"
                        "h\0i\0\n\0"s);
+  gpux_.folder().write("unmarked.txt", "h\0i\0\n\0"s);
+  gpux_.folder().write("unmarked.csv", "\0i\0d\0\n"s);
+  gpux_.folder().write("nul.txt", "one\ntwo\0three\n"s);
   gpux_.folder().write("latin1.csv", "id,text\n1,plain\n2,caf\xe9\n");
   gpux_.folder().write("utf16.csv", "\xfe\xff\0i\0d\0\n"s);
   gpux_.folder().write("latin1.jsonl", "{\"text\": \"plain\"}\n{\"text\": \"caf\xe9\"}\n");
@@ -210,6 +213,13 @@ TEST_F(Embed, TakesUtf8AndNothingElse) {
       {{"@utf16.txt"}, nullptr, "utf16.txt:1: UTF-16 (little-endian) by its byte order mark; accepted: UTF-8"},
       {{"@latin1.csv", "--column", "text"}, nullptr, "latin1.csv:3: not UTF-8 at byte offset 21 (0xe9)"},
       {{"@utf16.csv", "--column", "id"}, nullptr, "utf16.csv:1: UTF-16 (big-endian) by its byte order mark"},
+      {{"@unmarked.txt"},
+       nullptr,
+       "unmarked.txt:1: a NUL character at byte offset 1, as in UTF-16 (little-endian) without"},
+      {{"@unmarked.csv", "--column", "id"},
+       nullptr,
+       "unmarked.csv:1: a NUL character at byte offset 0, as in UTF-16 (big-endian)"},
+      {{"@nul.txt"}, nullptr, "nul.txt:2: a NUL character at byte offset 7; accepted: UTF-8"},
       {{"@latin1.jsonl", "--field", "text"}, nullptr, "latin1.jsonl:2: not UTF-8 at byte offset 31 (0xe9)"},
       {{"-"}, "a\nb\ncaf\xe9", "standard input:3: not UTF-8 at byte offset 7 (0xe9)"},
       {{"a", "--prompt-text", "caf\xe9 "}, nullptr, "--prompt-text is not UTF-8 at byte offset 3 (0xe9)"},
@@ -222,6 +232,9 @@ TEST_F(Embed, TakesUtf8AndNothingElse) {
     EXPECT_EQ(outcome.code, 6) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(each.says));
   }
+  // JSON may name the character; it is the tokenizer's, and this one drops it.
+  gpux_.folder().write("escaped.jsonl", "{\"text\": \"a\\u0000 text\"}\n");
+  EXPECT_EQ(vectors({"@escaped.jsonl", "--field", "text"}), vectors({"a text"}));
   // UTF-8's own mark is no part of the first text.
   EXPECT_EQ(vectors({"-"}, {.standard_input = "\xef\xbb\xbf"
                                               "a text\nb"}),
@@ -603,7 +616,7 @@ TEST_F(Embed, RefusesInOneLine) {
       {{"embed", "--model", "encoder", "--encoding", "base64", "-o", "v.npy", "a"},
        2,
        "--encoding base64 with --output 'v.npy'"},
-      {{"embed", "--model", "encoder", "--resume", "a"}, 2, "--resume goes on with a file"},
+      {{"embed", "--model", "encoder", "--resume", "a"}, 2, "--resume continues a file"},
       {{"embed", "--model", "encoder", "--resume", "-o", "v.vec", "a"}, 2, "--resume with --output 'v.vec'"},
       {{"embed", "--model", "encoder", "--resume", "-o", "v/", "a"}, 2, "--resume with --output 'v/'"},
       {{"embed", "--model", "encoder", "--field", "text", "a"}, 2, "--field"},
@@ -622,7 +635,7 @@ TEST_F(Embed, RefusesInOneLine) {
       {{"embed", "--model", "encoder", "--column", "title", "@some.csv", "-o", "v.npy"},
        6,
        "some.csv:3: 1 fields, the header has 2"},
-      {{"embed", "--model", "encoder", "--column", "a", "@twice.csv"}, 6, "twice.csv:1: column 'a' stands there twice"},
+      {{"embed", "--model", "encoder", "--column", "a", "@twice.csv"}, 6, "twice.csv:1: there are two columns 'a'"},
       {{"embed", "--model", "encoder", "--column", "a", "@quotes.csv"}, 6, "quotes.csv:2: a quote opens here"},
       {{"embed", "--model", "encoder", "--column", "a", "@lines.txt"},
        6,

@@ -79,7 +79,7 @@ TEST_P(ReplacedProvider, EndsAStrictRun) {
   EXPECT_EQ(outcome.code, 5) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("strict: example was asked for (--provider): "));
+  EXPECT_THAT(outcome.err, HasSubstr("strict: example was requested (--provider): "));
   EXPECT_THAT(outcome.err, HasSubstr(GetParam().reason));
 }
 

@@ -1,4 +1,4 @@
-// gpux import as it is killed: the folder that it makes is there as a whole or not at all.
+// gpux import as it is killed: the folder that it makes is there as a whole or not at all. And what it does not read.
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -80,6 +80,20 @@ TEST_F(ImportedFolder, IsCleanedUpByTheNextImportWhenItWasKilled) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(names(), testing::ElementsAre("made"));
   EXPECT_TRUE(fs::exists(target_ / "model.onnx"));
+}
+
+TEST(Import, SaysThatItDoesNotReadAProjectFile) {
+  const Program gpux;
+  const fs::path folder = gpux.folder().path() / "encoder";
+  fs::copy(GPUX_SOURCE_DIR "/tests/embedding/references/bert-cls", folder);
+  const std::string target = (gpux.folder().path() / "made").string();
+  const std::string line = "import does not read '" + (folder / "gpux.yml").string() + "'";
+  EXPECT_THAT(gpux.run({"import", folder, "-o", target + "1"}).err, testing::Not(testing::HasSubstr("gpux.yml")));
+  (void)gpux.folder().write("encoder/gpux.yml", "version: [\n");
+  const Outcome outcome = gpux.run({"import", folder, "-o", target + "2"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr(line));
+  EXPECT_THAT(gpux.run({"import", folder, "-o", target + "3", "--json"}).err, testing::HasSubstr(line));
 }
 
 }  // namespace

@@ -63,6 +63,50 @@ TEST(ServedModels, AreLoadedAndUnloadedByTheirApi) {
   EXPECT_EQ(server.ask(post("/v2/repository/index", "[")).status, 400);
 }
 
+TEST(ServedModels, AnswerToTheirTagsAndIds) {
+  const Program gpux;
+  ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "adder:v1"}).code, 0);
+  ASSERT_EQ(gpux.run({"build", model("scalar.onnx"), "-t", "team/negate"}).code, 0);
+  const Json images = Json::parse(gpux.run({"images", "--json"}).out);
+  const std::string id = images.at(0).at("id");
+  ASSERT_EQ(images.at(0).at("name"), "adder");
+  const Serving server(gpux, {"one=adder:v1", "two=team/negate", "--default", "adder:v1"});
+  const std::string body = R"({"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]})";
+  for (const std::string& alias : {std::string("adder:v1"), std::string("adder%3Av1"), std::string("adder%3av1"), id,
+                                   id.substr(7), id.substr(7, 12), "sha256%3A" + id.substr(7, 12)}) {
+    SCOPED_TRACE(alias);
+    EXPECT_EQ(server.json(post("/v2/models/" + alias + "/infer", body)).at("model_name"), "one");
+    EXPECT_EQ(server.json(post("/models/" + alias + "/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+    EXPECT_EQ(server.json(get("/v2/models/" + alias)).at("name"), "one");
+    EXPECT_EQ(server.json(get("/v2/models/" + alias + "/ready")).at("name"), "one");
+    EXPECT_EQ(server.json(get("/models/" + alias + "/info")).at("name"), "one");
+    EXPECT_EQ(server.ask(get("/models/" + alias + "/health/ready")).status, 200);
+    EXPECT_EQ(server.json(get("/v1/models/" + alias)).at("id"), "one");
+    EXPECT_EQ(server.ask(post("/v2/repository/models/" + alias + "/unload", "")).status, 200);
+    EXPECT_EQ(state_of(server, "one"), "UNAVAILABLE");
+    EXPECT_EQ(server.ask(post("/v2/repository/models/" + alias + "/load", "")).status, 200);
+    EXPECT_EQ(state_of(server, "one"), "READY");
+  }
+  EXPECT_EQ(server.json(get("/v2/models/team%2Fnegate")).at("name"), "two");
+  EXPECT_EQ(server.json(get("/v2/models/team%2Fnegate:latest")).at("name"), "two");
+  EXPECT_EQ(server.json(post("/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})")) << "--default";
+  for (const char* other : {"adder", "adder:v2", "one:v1", "negate", "0000"}) {
+    EXPECT_EQ(server.ask(get("/v2/models/" + std::string(other))).status, 404) << other;
+  }
+}
+
+TEST(ServedModels, AreNamedWhereAnAliasMeansTwo) {
+  const Program gpux;
+  ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "adder:v1"}).code, 0);
+  const Serving server(gpux, {"one=adder:v1", "two=adder:v1"});
+  const Answered refused = server.ask(get("/v2/models/adder:v1"));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("'adder:v1' means several models, use one of their names: 'one' (version"));
+  EXPECT_THAT(refused.body, HasSubstr("'two' (version"));
+  EXPECT_EQ(server.ask(post("/v2/repository/models/adder:v1/unload", "")).status, 400);
+  EXPECT_EQ(server.ask(post("/v2/repository/models/adder:v1/load", "")).status, 400);
+}
+
 TEST(ServedModels, AreChosenByTheInputsThatABodyNames) {
   const Program gpux;
   const Serving server(gpux, {"adder=" + model("add.onnx"), "divider=" + model("divide.onnx")});
@@ -448,7 +492,7 @@ TEST(ServedModels, AreRefusedWhereTheyNeedAnotherOnnxRuntime) {
   };
   const Outcome refused = gpux.run({"serve", "--models", list("cpu", "openvino"), "--port", "0", "--no-grpc"});
   EXPECT_EQ(refused.code, 5) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("openvino was asked for (the list of models), and it needs another ONNX Runtime"));
+  EXPECT_THAT(refused.err, HasSubstr("openvino was requested (the list of models), and it needs another ONNX Runtime"));
   EXPECT_THAT(refused.err, HasSubstr("a server of its own"));
 
   // The other way round both run: OpenVINO's ONNX Runtime has a CPU provider.

@@ -8,6 +8,7 @@
 
 #include "base/machine.h"
 #include "cli/serving.h"
+#include "cli/text_figures.h"
 #include "embedding/encoder_folder.h"
 
 namespace gpux::test {
@@ -202,6 +203,15 @@ TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
       post("/similarity", R"({"inputs": {"source_sentence": "hello world", "sentences": ["hello world", "a"]}})"));
   EXPECT_NEAR(scores.at(0).get<double>(), 1, 1e-6);
   EXPECT_LT(scores.at(1).get<double>(), 0.9999);
+  // As huggingface_hub's InferenceClient.sentence_similarity() sends it.
+  EXPECT_EQ(
+      server.json(post("/", R"({"inputs": {"source_sentence": "hello world", "sentences": ["hello world", "a"]}, )"
+                            R"("parameters": {}})")),
+      scores);
+  EXPECT_THAT(server.json(post("/", R"({"inputs": {"source_sentence": "a"}})"), 422).at("error").dump(),
+              HasSubstr("inputs.sentences is missing"));
+  EXPECT_THAT(server.json(post("/embed", R"({"inputs": {"source_sentence": "a"}})"), 422).at("error").dump(),
+              HasSubstr("inputs is neither a text nor a list"));
 
   const std::string text = "h\u00e9llo";
   const Json tokens = server.json(post("/tokenize", Json{{"inputs", text}}.dump())).at(0);
@@ -260,6 +270,62 @@ TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
     EXPECT_EQ(refused.at("error_type"), "Validation");
   }
   EXPECT_EQ(server.ask(get("/embed")).status, 405);
+}
+
+TEST_F(ServeText, ReportsWhatAnAnswerTook) {
+  const Serving server(gpux_, {"texts=" + folder()});
+  const std::vector<std::string> texts{"h\u00e9llo world", "a", "\u4e16\u754c and a bit more"};
+  const std::size_t characters = 11 + 1 + 17;
+  std::size_t tokens = 0;
+  Json ids;
+  for (const Json& text : server.json(post("/tokenize", body_of(texts)))) {
+    tokens += text.size();
+    if (ids.is_null()) {
+      for (const Json& token : text) ids.push_back(token.at("id"));
+    }
+  }
+  for (const char* path : {"/embed", "/models/texts/embed", "/embed_all", "/"}) {
+    SCOPED_TRACE(path);
+    expect_figures(server.ask(post(path, body_of(texts))), characters, tokens);
+  }
+  expect_figures(server.ask(post("/v1/embeddings", Json{{"input", texts}}.dump())), characters, tokens);
+  const Json similarity{{"inputs", {{"source_sentence", texts[0]}, {"sentences", {texts[1], texts[2]}}}}};
+  expect_figures(server.ask(post("/similarity", similarity.dump())), characters, tokens);
+  // The characters that tokens spell; and of a long text all characters, but the tokens that count.
+  const std::string spelt = server.json(post("/decode", Json{{"ids", ids}}.dump())).at(0);
+  const auto size = static_cast<std::size_t>(std::count_if(
+      spelt.begin(), spelt.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+  expect_figures(server.ask(post("/embed", Json{{"inputs", ids}}.dump())), size, ids.size());
+  std::string longer;
+  for (int i = 0; i < 100; ++i) longer += "hello ";
+  expect_figures(server.ask(post("/embed", Json{{"inputs", longer}}.dump())), 600, 32);
+  EXPECT_EQ(server.ask(post("/tokenize", body_of(texts))).header("x-compute-type"), "");
+}
+
+TEST_F(ServeText, TakesAPlainTextWhereOneTextWillDo) {
+  const Serving server(gpux_, {"texts=" + folder()});
+  const std::string text = R"({"inputs": "caf\u00e9"} = a text)"
+                           "\n";
+  for (const char* path : {"/embed", "/models/texts/embed", "/embed_all", "/tokenize", "/"}) {
+    SCOPED_TRACE(path);
+    const auto plain = [&](const std::string& content, const std::string& type) {
+      return post(path, content, "Content-Type: " + type + "\r\n");
+    };
+    const Json expected = server.json(post(path, Json{{"inputs", text}}.dump()));
+    for (const char* type :
+         {"text/plain", "text/plain; charset=utf-8", "TEXT/PLAIN;format=flowed; Charset=\"UTF-8\""}) {
+      EXPECT_EQ(server.json(plain(text, type)), expected) << type;
+    }
+    EXPECT_THAT(server.json(plain("a", "text/plain; charset=iso-8859-1; x=utf-8"), 422).at("error"),
+                HasSubstr("the charset of Content-Type is 'iso-8859-1'; accepted: utf-8"));
+    EXPECT_THAT(server.json(plain("caf\xe9", "text/plain"), 422).at("error"), HasSubstr("not UTF-8 at byte offset 3"));
+    // JSON by any other name.
+    EXPECT_EQ(server.json(post(path, Json{{"inputs", text}}.dump(), "Content-Type: text/plainest\r\n")), expected);
+  }
+  EXPECT_THAT(server.json(post("/similarity", "a", "Content-Type: text/plain\r\n"), 422).at("error"),
+              HasSubstr("no JSON"));
+  EXPECT_TRUE(
+      server.json(get("/openapi.json"))["paths"]["/embed"]["post"]["requestBody"]["content"].contains("text/plain"));
 }
 
 // The model pools by the mean, so the vectors of the tokens make the text's.

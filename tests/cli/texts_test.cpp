@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/serving.h"
+#include "cli/text_figures.h"
 #include "pipeline/task_folder.h"
 
 namespace gpux::test {
@@ -97,34 +98,41 @@ TEST_F(Texts, ArePlainForRun) {
   EXPECT_EQ(told({questions, "who?", "-i", "context=the fox"}),
             run(questions, Json{{"question", "who?"}, {"context", "the fox"}}));
 
+  const std::string unmarked = gpux_.folder().write("unmarked.txt", std::string("h\0i\0\n\0", 6));
+
   struct {
     std::vector<std::string> words;
     int code;
     const char* says;
-    const char* standard_input;
+    std::optional<std::string> standard_input = {};
   } const refused[]{
-      {{model, file}, 2, "is a file: write '@", nullptr},
-      {{model, "-i", "text=" + file}, 2, "is a file: write '@", nullptr},
-      {{model, "-i", "txt=hello"}, 6, "did you mean 'text'?", nullptr},
-      {{model, "caf\xe9"}, 6, "not UTF-8 at byte offset 3 (0xe9)", nullptr},
+      {{model, file}, 2, "is a file: write '@"},
+      {{model, "-i", "text=" + file}, 2, "is a file: write '@"},
+      {{model, "-i", "txt=hello"}, 6, "did you mean 'text'?"},
+      {{model, "caf\xe9"}, 6, "not UTF-8 at byte offset 3 (0xe9)"},
       {{model}, 6, "standard input: not UTF-8 at byte offset 3 (0xe9)", "caf\xe9\n"},
       {{model},
        6,
        "standard input: UTF-16 (little-endian) by its byte order mark",
        "\xff\xfe"
        "a"},
+      {{model},
+       6,
+       "standard input: a NUL character at byte offset 1, as in UTF-16 (little-endian) without a byte order mark",
+       std::string("h\0i\0\n\0", 6)},
+      {{model, "-i", "text=@" + unmarked}, 6, "a NUL character at byte offset 1, as in UTF-16 (little-endian)"},
       {{model}, 6, "'text' is missing", ""},
       {{model}, 6, "standard input: it is a PNG picture, and the model is given none", "\x89PNG\r\n\x1a\n"},
-      {{model, "a", "b", "-i", "text_pair=c"}, 2, "several texts are a list", nullptr},
-      {{questions, "who?"}, 6, "'context' is missing", nullptr},
-      {{}, 2, "run: give the model, as the first word or with -m", nullptr},
+      {{model, "a", "b", "-i", "text_pair=c"}, 2, "several texts are a list"},
+      {{questions, "who?"}, 6, "'context' is missing"},
+      {{}, 2, "run: give the model, as the first word or with -m"},
   };
 
   for (const auto& each : refused) {
     std::vector<std::string> arguments{"run"};
     arguments.insert(arguments.end(), each.words.begin(), each.words.end());
     Surroundings where;
-    if (each.standard_input != nullptr) where.standard_input = each.standard_input;
+    where.standard_input = each.standard_input;
     const Outcome outcome = gpux_.run(arguments, where);
     EXPECT_EQ(outcome.code, each.code) << testing::PrintToString(each.words) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(each.says));
@@ -216,8 +224,15 @@ TEST_F(Texts, AreServedInEveryProtocol) {
   EXPECT_EQ(server.json(plain(raw_text, "text/plain")), run(folder("classify-bert"), Json{{"text", raw_text}}));
   EXPECT_EQ(server.json(plain(raw_text, "text/plain; charset=utf-8")), server.json(plain(raw_text, "text/plain")));
   EXPECT_THAT(server.json(plain("caf\xe9", "text/plain"), 400).dump(), HasSubstr("not UTF-8 at byte offset 3 (0xe9)"));
-  EXPECT_THAT(server.json(plain("a", "text/plain; charset=latin1"), 400).dump(), HasSubstr("text in UTF-8"));
+  EXPECT_THAT(server.json(plain(std::string("h\0i\0", 4), "text/plain"), 400).dump(),
+              HasSubstr("the body: a NUL character at byte offset 1, as in UTF-16 (little-endian)"));
+  EXPECT_EQ(server.json(post("/models/mood/predict", R"({"text": "a \u0000fox"})"), 200),
+            server.json(post("/models/mood/predict", R"({"text": "a fox"})"), 200))
+      << "in JSON a NUL is the tokenizer's, and this one drops it";
+  EXPECT_THAT(server.json(plain("a", "text/plain; charset=latin1"), 400).dump(),
+              HasSubstr("the charset of Content-Type is 'latin1'; accepted: utf-8"));
   EXPECT_THAT(server.json(post("/models/mood/predict", "{\"text\": \"caf\xe9\"}"), 400).dump(), HasSubstr("UTF-8"));
+  EXPECT_EQ(server.json(plain(raw_text, "Text/Plain;Charset=\"UTF-8\"")), server.json(plain(raw_text, "text/plain")));
   // As text-embeddings-inference has it.
   const Json told = server.json(post("/models/mood/predict", Json{{"inputs", text}}.dump()));
   EXPECT_EQ(told.size(), 3U);
@@ -271,6 +286,29 @@ TEST_F(Texts, AreServedInEveryProtocol) {
   EXPECT_THAT(server.json(post("/rerank", R"({"query": "a", "texts": []})"), 422).at("error").dump(),
               HasSubstr("texts is empty"));
   EXPECT_GT(server.json(post("/models/mood/tokenize", R"({"inputs": "a"})")).at(0).size(), 2U);
+}
+
+TEST_F(Texts, AreAnsweredWithWhatTheyTook) {
+  const Serving server(gpux_, {"mood=" + folder("classify-bert"), "ranker=" + folder("rank-mpnet")});
+  const auto tokens_of = [&](const std::string& name, const std::string& text) {
+    return server.json(post("/models/" + name + "/tokenize", Json{{"inputs", text}}.dump())).at(0).size();
+  };
+  const std::string one = "the caf\u00e9", two = "a longer text";
+  const auto predict = [&](const Json& inputs) {
+    return server.ask(post("/models/mood/predict", Json{{"inputs", inputs}}.dump()));
+  };
+  const std::size_t first = tokens_of("mood", one), second = tokens_of("mood", two);
+  expect_figures(predict(one), 8, first);
+  // A pair shares its first mark.
+  expect_figures(predict(Json::array({one, two})), 8 + 13, first + second - 1);
+  expect_figures(predict({{one}, {two}, {one, two}}), 2 * (8 + 13), 2 * (first + second) - 1);
+  // The query counts for each text.
+  const Json rerank{{"query", one}, {"texts", {two, two, "b"}}};
+  expect_figures(server.ask(post("/rerank", rerank.dump())), 3 * 8 + 2 * 13 + 1,
+                 3 * tokens_of("ranker", one) + 2 * tokens_of("ranker", two) + tokens_of("ranker", "b"));
+  // gpux's own form has its own, finer figures.
+  const Answered own = server.ask(post("/models/mood/predict", R"({"text": "a"})"));
+  EXPECT_NE(own.header("x-total-time").find('.'), std::string::npos);
 }
 
 }  // namespace

@@ -225,7 +225,6 @@ TEST(Verify, TellsWhatAProviderDoesNotSupportFromWhatItGetsWrong) {
            {"run:1", "not_supported", "failed", "was told to fail at: run:1", 12},
            {"compile", "not_supported", "failed", "was told to fail at: compile", 12},
            {"capability", "failed", "failed", "was told to fail at: capability", 12},
-           {"load", "failed", "failed", "was told to fail at: load", 12},
        }) {
     SCOPED_TRACE(one.command);
     const Outcome outcome = verify(one.command);
@@ -244,6 +243,48 @@ TEST(Verify, TellsWhatAProviderDoesNotSupportFromWhatItGetsWrong) {
   const Outcome wrong = verify("");
   EXPECT_EQ(wrong.code, 12) << wrong.out;
   EXPECT_EQ(wrong.json()["cases"][3]["outcome"], "failed");
+}
+
+// That no provider is there is not a result of any case.
+TEST(Verify, RunsNoSuiteWithoutTheRequestedProvider) {
+  const Program gpux;
+  const fs::path suite = gpux.folder().path() / "suite";
+  write_case(gpux, suite / "a_good", "[1, 2]", "[1, 2]");
+  write_case(gpux, suite / "b_differs", "[1, 2]", "[1, 3]");
+  fs::create_directories(suite / "c_empty_model");
+  (void)gpux.folder().write("suite/c_empty_model/model.onnx", "");
+  const std::string library = std::string("example=") + GPUX_EXAMPLE_PROVIDER;
+
+  struct Case {
+    std::vector<std::string> arguments;
+    std::vector<std::string> environment;
+    int code;
+    std::string says;
+  };
+
+  for (const Case& one : std::vector<Case>{
+           {{"--provider", "xnnpack"}, {}, 5, "no case was run: xnnpack did not run: "},
+           {{"--provider", "xnnpack", "--json"}, {}, 5, "no case was run: xnnpack did not run: "},
+           {{"--provider", "xnnpack", "--strict"}, {}, 5, "no case was run: xnnpack did not run: "},
+           {{"--provider", "xnnpack,coreml,cpu"}, {}, 5, "no case was run: nothing of 'xnnpack,coreml,cpu' ran; "},
+           {{"--provider", "xnnpack,coreml"}, {}, 5, "nothing of 'xnnpack,coreml' can be used; "},
+           {{}, {"GPUX_PROVIDER=xnnpack"}, 5, "no case was run: xnnpack did not run: "},
+           {{"--provider", "example", "--provider-library", library},
+            {"GPUX_EXAMPLE_FAIL=load"},
+            5,
+            "was told to fail at: load"},
+           {{"--provider", "xnnpack,cpu", "--case", "a_good"}, {}, 5, "no case was run: xnnpack did not run: "},
+           {{"--provider", "auto", "--case", "a_good"}, {}, 0, "1 of 1 cases passed"},
+       }) {
+    std::vector<std::string> arguments{"verify", "--suite", suite.string()};
+    arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Outcome outcome = gpux.run(arguments, {.environment = one.environment});
+    EXPECT_EQ(outcome.code, one.code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(one.says));
+    EXPECT_EQ(outcome.out.empty(), one.code != 0) << outcome.out;
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  }
 }
 
 TEST(Verify, RefusesWhatDoesNotGoTogether) {

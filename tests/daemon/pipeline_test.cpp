@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/eventually.h"
 #include "daemon/directory_source.h"
 #include "daemon/socket_source.h"
 #include "gpux/error.h"
@@ -24,6 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using test::eventually;
 using testing::HasSubstr;
 
 constexpr auto short_pause = 1ms;
@@ -208,15 +210,6 @@ TEST(DirectorySource, KnowsTroubleThatPasses) {
     EXPECT_TRUE(is_passing_trouble(error)) << error;
   }
   for (const int error : {EACCES, EPERM, ELOOP, ENXIO, EISDIR}) EXPECT_FALSE(is_passing_trouble(error)) << error;
-}
-
-template <typename Condition>
-bool eventually(Condition condition) {
-  for (int i = 0; i < 6000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(10ms);
-  }
-  return false;
 }
 
 /// This process has as many files open as it may for as long as the object lives.

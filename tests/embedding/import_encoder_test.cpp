@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/recorded_disk.h"
 #include "embedding/embedder.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "onnx/encoder_graph.h"
+#include "onnx/quantize.h"
 
 namespace gpux::embedding {
 namespace {
@@ -171,6 +173,43 @@ TEST_F(ImportEncoder, WhatItMakesEmbedsTexts) {
   EXPECT_GT(std::abs(squares - 1), 0.01);
   normalize(unscaled);
   EXPECT_THAT(unscaled, testing::Pointwise(testing::FloatNear(1e-6F), embedder.embed("")));
+}
+
+TEST_F(ImportEncoder, NormalizesAsTheFolderSays) {
+  const fs::path from = source("bert");
+  write(from / "modules.json",
+        R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
+  const ImportedEncoder imported = import_encoder(from, folder_ / "made");
+  EXPECT_FALSE(imported.normalize);
+  SentenceModel model = read_sentence_model(folder_ / "made");
+  EXPECT_FALSE(model.normalize);
+  Runtime runtime(model.onnx_file, {.intra_threads = 1});
+  const Embedder embedder(std::move(model), std::move(runtime));
+  double squares = 0;
+  for (const float value : embedder.embed("")) squares += static_cast<double>(value) * value;
+  EXPECT_GT(std::abs(squares - 1), 0.01);
+}
+
+TEST_F(ImportEncoder, SurvivesALossOfPowerOnceItIsDone) {
+  const fs::path from = source("bert");
+  const test::RecordedDisk disk;
+  (void)import_encoder(from, folder_ / "made");
+  EXPECT_TRUE(disk.has_synced_names(folder_));
+}
+
+// Dynamic quantization scales by all that a run holds: a text that shares one has other bits than alone.
+TEST_F(ImportEncoder, SharesNoRunWhereThatChangesBits) {
+  (void)import_encoder(fs::path(GPUX_SOURCE_DIR) / "tests/embedding/references/bert-cls", folder_ / "made");
+  SentenceModel model = read_sentence_model(folder_ / "made");
+  const fs::path quantized = folder_ / "int8.onnx";
+  onnx::quantize(model.onnx_file, {}).write(quantized);
+  Runtime runtime(quantized, {.intra_threads = 1});
+  const Embedder embedder(std::move(model), std::move(runtime));
+  const TextBatching batching = embedder.batching(true);
+  EXPECT_EQ(batching.limits.max_rows, 1);
+  EXPECT_FALSE(batching.sharing.shared);
+  EXPECT_EQ(batching.sharing.reason, "texts did not have the same bits together as alone");
 }
 
 TEST_F(ImportEncoder, RefusesSettingsThatMakeAnotherComputation) {

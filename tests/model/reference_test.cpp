@@ -33,6 +33,18 @@ TEST(Reference, ReadsNamesAndTags) {
   }
 }
 
+TEST(Reference, IdsAreTheFirstDigitsOfADigest) {
+  const std::string digest(64, 'a');
+  for (const std::string& id : {std::string("0a9f"), std::string("0123456789ab"), digest}) {
+    EXPECT_EQ(id_digits(id), id);
+    EXPECT_EQ(id_digits("sha256:" + id), id);
+  }
+  for (const std::string& text : {std::string(), std::string("abc"), std::string("sha256:abc"), std::string("ABCD"),
+                                  std::string("sha512:abcd"), std::string("abcg"), digest + "a"}) {
+    EXPECT_EQ(id_digits(text), "") << text;
+  }
+}
+
 TEST(Reference, RefusesTheRest) {
   for (const std::string& text : {std::string(),
                                   std::string(":1"),

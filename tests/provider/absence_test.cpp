@@ -73,5 +73,38 @@ TEST(Absence, IsOfWhatTheRequestNames) {
   }
 }
 
+TEST(Absence, TellsTheMachineFromTheModel) {
+  using Cause = Absence::Cause;
+  constexpr Outcome missing = Outcome::unavailable, empty = Outcome::no_nodes, failed = Outcome::failed,
+                    passed_over = Outcome::not_needed;
+
+  struct Case {
+    const char* requested;
+    std::vector<Outcome> tried;
+    Cause cause;
+  };
+
+  for (const Case& one : std::vector<Case>{{"cuda", {missing}, Cause::unavailable},
+                                           {"cuda", {empty}, Cause::no_nodes},
+                                           {"cuda", {failed}, Cause::failed},
+                                           {"tensorrt", {missing, empty}, Cause::unavailable},
+                                           {"a,b,cpu", {missing, missing}, Cause::unavailable},
+                                           {"a,b,cpu", {missing, empty}, Cause::no_nodes},
+                                           {"a,b,cpu", {empty, failed}, Cause::failed},
+                                           {"gpu", {missing, passed_over}, Cause::unavailable}}) {
+    Verdict verdict;
+    verdict.requested = one.requested;
+    for (const Outcome outcome : one.tried) {
+      ProviderAttempt attempt;
+      attempt.id = "p" + std::to_string(verdict.tried.size());
+      attempt.outcome = outcome;
+      verdict.tried.push_back(std::move(attempt));
+    }
+    const std::optional<Absence> absence = absence_of(verdict);
+    ASSERT_TRUE(absence) << one.requested;
+    EXPECT_EQ(absence->cause, one.cause) << one.requested;
+  }
+}
+
 }  // namespace
 }  // namespace gpux::provider

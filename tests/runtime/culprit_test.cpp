@@ -1,3 +1,6 @@
+#include <optional>
+#include <stdexcept>
+
 #include <gtest/gtest.h>
 
 #include "runtime/load_plan.h"
@@ -19,7 +22,7 @@ TEST(Culprit, IsTheProviderThatTheErrorNames) {
 
   struct Case {
     const char* message;
-    std::size_t culprit;
+    std::optional<std::size_t> culprit;
   };
 
   for (const Case& one : {
@@ -27,14 +30,36 @@ TEST(Culprit, IsTheProviderThatTheErrorNames) {
            Case{"the library of mine has no device", 1},
            Case{"[OpenVINO] NPU is not available", 2},
            Case{"openvino_ep: Compilation failed", 2},
+           Case{"OpenVINOExecutionProvider: no", 2},
            Case{"WEBGPU device lost", 0},
-           Case{"something failed", 0},
+           Case{"something failed", std::nullopt},
+           Case{"nothing to determine, openvinous", std::nullopt},
+           Case{"WebGpuExecutionProvider after OpenVINO", std::nullopt},
+           Case{"Load model from /mine/openvino.onnx failed", std::nullopt},
+           Case{"Load model from /mine/openvino.onnx failed: webgpu", 0},
+           Case{"", std::nullopt},
        }) {
-    EXPECT_EQ(culprit_of(Error(ErrorCode::internal, one.message), candidates), one.culprit) << one.message;
+    EXPECT_EQ(named_in(Error(ErrorCode::internal, one.message), candidates, "/mine/openvino.onnx"), one.culprit)
+        << one.message;
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    EXPECT_EQ(culprit_of(ort::AppendError(i, "WebGpuExecutionProvider is named, too"), candidates), i);
+    EXPECT_EQ(named_in(ort::AppendError(i, "WebGpuExecutionProvider is named, too"), candidates, {}), i);
   }
+}
+
+TEST(Culprit, IsTheOneWithoutWhichTheModelLoads) {
+  for (const std::size_t bad : {0U, 1U, 2U}) {
+    std::vector<std::size_t> left_out;
+    const std::size_t culprit = culprit_by_trial(3, [&](std::size_t index) {
+      left_out.push_back(index);
+      return index == bad;
+    });
+    EXPECT_EQ(culprit, bad);
+    EXPECT_EQ(left_out.size(), 3 - bad) << "the last is tried first, and nothing after the culprit";
+  }
+  EXPECT_EQ(culprit_by_trial(3, [](std::size_t) { return false; }), 0U);
+  EXPECT_EQ(culprit_by_trial(3, [](std::size_t) { return true; }), 2U);
+  EXPECT_EQ(culprit_by_trial(1, [](std::size_t) -> bool { throw std::logic_error("there is nothing to try"); }), 0U);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST_F(ExampleProvider, FallsThroughWhereverItFails) {
     EXPECT_EQ(output(report, 0), product) << c.command;
     for (const char* level : {"provider", "nodes"}) {
       EXPECT_THAT(error_of(load(c.command, {"--strict", level})),
-                  StartsWith("provider_unavailable: strict: example was asked for (--provider): "))
+                  StartsWith("provider_unavailable: strict: example was requested (--provider): "))
           << c.command;
     }
   }

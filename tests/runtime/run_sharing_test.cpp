@@ -259,6 +259,20 @@ TEST(SharingTrial, FindsEachDependenceBetweenRows) {
          for (std::size_t i = 0; i + 1 < r.size(); ++i) made[i][0] += r[i + 1][0];
          return made;
        }},
+      {"large row before",
+       [](const Rows& r) {
+         Rows made = r;
+         for (std::size_t i = 1; i < r.size(); ++i) made[i][0] += std::max(0.F, r[i - 1][0] - 50);
+         return made;
+       }},
+      {"equal row two before",
+       [](const Rows& r) {
+         Rows made = r;
+         for (std::size_t i = 2; i < r.size(); ++i) {
+           if (r[i] == r[i - 2]) made[i][0] = 0;
+         }
+         return made;
+       }},
       {"ninth row before",
        [](const Rows& r) {
          Rows made = r;

@@ -119,6 +119,14 @@ struct Caller {
     return future;
   }
 
+  /// Holds the only replica of `shared` in a run until it is opened, so that what is sent next has to wait.
+  std::future<InferAnswer> occupy(Doubler::Shared& shared, InferRequest what = request({1})) {
+    shared.set_open(false);
+    auto future = send(std::move(what));
+    shared.wait_for_entered(1);
+    return future;
+  }
+
  private:
   Scheduler& scheduler_;
 };
@@ -133,9 +141,7 @@ TEST(Scheduler, GivesEachCallerItsOwnRowsOfASharedRun) {
   Doubler::Shared shared;
   Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8}, .can_batch = true});
   Caller caller(scheduler);
-  shared.set_open(false);
-  auto blocker = caller.send(request({1}));
-  shared.wait_for_entered(1);
+  auto blocker = caller.occupy(shared);
   auto a = caller.send(request({2, 3}));
   auto b = caller.send(request({4}));
   auto c = caller.send(request({5, 6, 7}));
@@ -155,9 +161,7 @@ TEST(Scheduler, GivesEachCallerTheOutputsOfItsRequest) {
   Doubler::Shared shared;
   Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8}, .can_batch = true});
   Caller caller(scheduler);
-  shared.set_open(false);
-  auto blocker = caller.send(request({1}));
-  shared.wait_for_entered(1);
+  auto blocker = caller.occupy(shared);
   const std::vector<std::size_t> wanted[] = {{0}, {1}, {0, 1}, {1, 0}, {0}};
   std::vector<std::future<InferAnswer>> answers;
   for (const std::vector<std::size_t>& outputs : wanted) {
@@ -183,9 +187,7 @@ TEST(Scheduler, AFullBatchIsPreparedWhileTheReplicaRuns) {
   Doubler::Shared shared;
   Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 2}, .can_batch = true});
   Caller caller(scheduler);
-  shared.set_open(false);
-  auto blocker = caller.send(request({1}));
-  shared.wait_for_entered(1);
+  auto blocker = caller.occupy(shared);
   auto a = caller.send(request({2}));
   auto b = caller.send(request({3}));
   // Taken off the queue though no replica is free.
@@ -206,9 +208,7 @@ TEST(Scheduler, ABatchThatIsFullByItsElementsIsPreparedToo) {
     if (padded) options.padding = padding_of_x();
     Scheduler scheduler(replicas(shared), options);
     Caller caller(scheduler);
-    shared.set_open(false);
-    auto blocker = caller.send(request_of({1, 1}, {1}));
-    shared.wait_for_entered(1);
+    auto blocker = caller.occupy(shared, request_of({1, 1}, {1}));
     auto a = caller.send(request_of({1, 3}, {2, 3, 4}));
     auto b = caller.send(request_of({1, padded ? 1 : 3}, padded ? std::vector<float>{5} : std::vector<float>{5, 6, 7}));
     // Taken off the queue though no replica is free.
@@ -227,9 +227,7 @@ TEST(Scheduler, APaddedBatchWithABadRequestIsRunOneByOneAsItCame) {
   Doubler::Shared shared;
   Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8}, .can_batch = true, .padding = padding_of_x()});
   Caller caller(scheduler);
-  shared.set_open(false);
-  auto blocker = caller.send(request_of({1, 1}, {1}));
-  shared.wait_for_entered(1);
+  auto blocker = caller.occupy(shared, request_of({1, 1}, {1}));
   auto good = caller.send(request_of({1, 2}, {2, 3}));
   auto bad = caller.send(request_of({1, 1}, {13}));
   auto also_good = caller.send(request_of({2, 3}, {1, 2, 3, 4, 5, 6}));
@@ -262,9 +260,7 @@ TEST(Scheduler, ABadRequestFailsAlone) {
   Doubler::Shared shared;
   Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8}, .can_batch = true});
   Caller caller(scheduler);
-  shared.set_open(false);
-  auto blocker = caller.send(request({1}));
-  shared.wait_for_entered(1);
+  auto blocker = caller.occupy(shared);
   auto good = caller.send(request({2}));
   auto bad = caller.send(request({13}));
   auto also_good = caller.send(request({3}));
@@ -282,9 +278,7 @@ TEST(Scheduler, RefusesAtOnceWhenTheQueueIsFull) {
   Doubler::Shared shared;
   Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 64}, .can_batch = true, .max_queue = 2});
   Caller caller(scheduler);
-  shared.set_open(false);
-  auto blocker = caller.send(request({1}));
-  shared.wait_for_entered(1);
+  auto blocker = caller.occupy(shared);
   auto a = caller.send(request({2}));
   auto b = caller.send(request({3}));
   try {
@@ -349,9 +343,7 @@ TEST(Scheduler, ServesByPriorityAndThenByArrival) {
   Doubler::Shared shared;
   Scheduler scheduler(replicas(shared), {});
   Caller caller(scheduler);
-  shared.set_open(false);
-  auto blocker = caller.send(request({1}));
-  shared.wait_for_entered(1);
+  auto blocker = caller.occupy(shared);
   auto prepared = caller.send(request({2}));
   for (int i = 0; i < 2000 && scheduler.counts().waiting != 0; ++i) std::this_thread::sleep_for(1ms);
   std::vector<std::future<InferAnswer>> futures;

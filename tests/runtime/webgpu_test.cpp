@@ -40,7 +40,7 @@ class WebGpu : public Scenario {
     EXPECT_THAT(report["line"].get<std::string>(), HasSubstr("not webgpu: "));
     for (const char* level : {"provider", "nodes"}) {
       EXPECT_THAT(error_of(load("webgpu", {"--strict", level})),
-                  StartsWith("provider_unavailable: strict: webgpu was asked for (--provider): "));
+                  StartsWith("provider_unavailable: strict: webgpu was requested (--provider): "));
     }
   }
 };

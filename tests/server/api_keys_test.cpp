@@ -62,6 +62,41 @@ TEST(ApiKeys, OfTheVariableAreNeverNone) {
   }
 }
 
+TEST(ApiKeys, HeldAreComparedWhole) {
+  const std::vector<std::string> keys{"first-key-123", "second-key-456"};
+
+  struct Case {
+    const char* authorization;
+    const char* x_api_key;
+    bool is_held;
+  };
+
+  for (const Case& one : {
+           Case{"", "first-key-123", true},
+           Case{"", "second-key-456", true},
+           Case{"Bearer first-key-123", "", true},
+           Case{"bEARER second-key-456", "", true},
+           // Where both are given, the field that is made for it counts.
+           Case{"Bearer second-key-456", "wrong-key", true},
+           Case{"Bearer wrong-key", "second-key-456", false},
+           Case{"Basic first-key-123", "", false},
+           Case{"first-key-123", "", false},
+           Case{"Bearer ", "", false},
+           Case{"", "", false},
+           Case{"", "first-key-12", false},
+           Case{"", "first-key-1234", false},
+           Case{"", "first-key-124", false},
+           Case{"", "girst-key-123", false},
+           Case{"", "First-key-123", false},
+           Case{"", "first-key-123first-key-123", false},
+           Case{"", "first-key-123\nsecond-key-456", false},
+       }) {
+    EXPECT_EQ(holds_key(keys, one.authorization, one.x_api_key), one.is_held)
+        << one.authorization << " | " << one.x_api_key;
+  }
+  EXPECT_TRUE(holds_key({}, "", "")) << "no keys are set";
+}
+
 TEST(RequestMemory, HasRoomForTheLargestBody) {
   constexpr std::uint64_t mib = 1 << 20, gib = 1 << 30;
   EXPECT_EQ(request_memory_bytes(64 * mib, 16 * gib), gib);

@@ -191,13 +191,7 @@ TEST_F(GrpcLimits, AnswersThatWaitTakeOfTheBudget) {
   options.memory = std::make_shared<MemoryBudget>(4'000'000);
   serve({"add"}, options);
   const std::vector<float> values(300'000);
-  ::grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  const auto channel = ::grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->port()),
-                                                   ::grpc::InsecureChannelCredentials(), arguments);
-  const auto stub = inference::GRPCInferenceService::NewStub(channel);
+  const auto stub = inference::GRPCInferenceService::NewStub(narrow_channel());
   const auto given = context();
   const auto stream = stub->ModelStreamInfer(given.get());
   // Each answer has 1.2 MB, and nobody reads.
@@ -208,12 +202,71 @@ TEST_F(GrpcLimits, AnswersThatWaitTakeOfTheBudget) {
   }
   EXPECT_TRUE(wait_for([&] { return options.memory->held_bytes() >= 1'200'000; }));
   EXPECT_LE(options.memory->held_bytes(), options.memory->limit_bytes());
-  // The slow reader loses its call, before message_timeout, which is 10 seconds.
+  // The slow reader loses its call, before message_timeout, which is 10 seconds, and is told why.
   ModelInferResponse response;
   EXPECT_TRUE(wait_for([&] { return infer(add_request(values), response).ok(); }));
+  const auto ended = [&](StatusCode code) {
+    for (const GrpcMethodCounts& method : server_->counts()->methods()) {
+      if (method.method == "ModelStreamInfer") return method.ended.at(code).load();
+    }
+    return std::uint64_t{0};
+  };
+  EXPECT_TRUE(wait_for([&] { return ended(StatusCode::RESOURCE_EXHAUSTED) == 1; }));
+  EXPECT_EQ(ended(StatusCode::DEADLINE_EXCEEDED), 0U);
   given->TryCancel();
   (void)stream->Finish();
   EXPECT_TRUE(wait_for([&] { return options.memory->held_bytes() == 0; }));
+}
+
+// Its clients have gone before their requests are read: nobody reads more of them than what is being read.
+TEST_F(GrpcLimits, RequestsOfDepartedClientsAreNotRead) {
+  GrpcServerOptions options;
+  options.reading_threads = 1;
+  serve({"add"}, options);
+  // Takes long to read, and is counted by the model when it is read: its numbers are no floats.
+  ModelInferRequest request = request_for("add");
+  constexpr std::int64_t numbers = 12'000'000;
+  add_input(request, "x", "INT64", {numbers / 3, 3}).mutable_contents()->mutable_int64_contents()->Resize(numbers, 1);
+  const ::grpc::Slice slice(request.SerializeAsString());
+  const std::string path = "/inference.GRPCInferenceService/ModelInfer";
+  const auto received = [&] {
+    for (const GrpcMethodCounts& method : server_->counts()->methods()) {
+      if (method.method == "ModelInfer") return method.received.load();
+    }
+    return std::uint64_t{0};
+  };
+  const auto& read = repository_->find("add", "")->statistics().invalid;
+
+  struct Departing {
+    std::unique_ptr<ClientContext> context;
+    ::grpc::ByteBuffer request, response;
+    std::promise<void> ended;
+  };
+
+  constexpr int count = 8;
+  std::uint64_t left_unread = 0;
+  for (int round = 0; round < 10 && left_unread < 3; ++round) {
+    ::grpc::GenericStub generic(channel_);
+    const std::uint64_t received_before = received(), read_before = read;
+    std::vector<Departing> clients(count);
+    for (Departing& client : clients) {
+      client.context = context();
+      client.request = ::grpc::ByteBuffer(&slice, 1);
+      generic.UnaryCall(client.context.get(), path, {}, &client.request, &client.response,
+                        [&client](const Status& /*status*/) { client.ended.set_value(); });
+    }
+    ASSERT_TRUE(wait_for([&] { return received() == received_before + count; }));
+    for (Departing& client : clients) client.context->TryCancel();
+    for (Departing& client : clients) client.ended.get_future().wait();
+    const std::uint64_t read_when_gone = read;
+    left_unread = count - (read_when_gone - read_before);
+    // It waits for its turn behind them.
+    EXPECT_EQ(call(path, request.SerializeAsString()).error_code(), StatusCode::INVALID_ARGUMENT);
+    const std::uint64_t read_later = read - read_when_gone - 1;
+    // Of those that were there one was being read, and the client knew before the server that it had gone.
+    EXPECT_LE(read_later, 2U);
+  }
+  EXPECT_GE(left_unread, 3U);
 }
 
 // To load balancers CANCELLED says that the client did not want its answer, and nothing is tried again.

@@ -685,6 +685,76 @@ TEST_F(Grpc, LoadsAndUnloads) {
   EXPECT_EQ(stub_->RepositoryModelLoad(context().get(), load, &loaded).error_code(), StatusCode::NOT_FOUND);
 }
 
+TEST_F(Grpc, AnswersToTagsAndIds) {
+  const std::string digest = "0123456789ab" + std::string(52, 'c');
+  std::vector<ModelSource> sources{source("add", {}), source("scalar", {})};
+  sources.front().aliases = {{"adder:v1"}, digest};
+  sources.back().aliases = {{"both:v1"}, "fff"};
+  serve_sources(sources);
+  for (const std::string& alias : {std::string("adder:v1"), digest.substr(0, 12), "sha256:" + digest}) {
+    SCOPED_TRACE(alias);
+    ModelInferRequest request = add_request({1, 2, 3});
+    request.set_model_name(alias);
+    EXPECT_EQ(must_infer(request).model_name(), "add");
+    request.set_model_version("1");
+    EXPECT_EQ(must_infer(request).model_name(), "add");
+    request.set_model_version("2");
+    ModelInferResponse response;
+    EXPECT_EQ(infer(request, response).error_code(), StatusCode::NOT_FOUND);
+
+    inference::ModelMetadataRequest asks_model;
+    asks_model.set_name(alias);
+    inference::ModelMetadataResponse model;
+    ASSERT_TRUE(stub_->ModelMetadata(context().get(), asks_model, &model).ok());
+    EXPECT_EQ(model.name(), "add");
+    inference::ModelReadyRequest asks_ready;
+    asks_ready.set_name(alias);
+    inference::ModelReadyResponse ready;
+    ASSERT_TRUE(stub_->ModelReady(context().get(), asks_ready, &ready).ok());
+    EXPECT_TRUE(ready.ready());
+    ::grpc::health::v1::HealthCheckRequest asks_health;
+    asks_health.set_service(alias);
+    Health health;
+    ASSERT_TRUE(health_->Check(context().get(), asks_health, &health).ok());
+    EXPECT_EQ(health.status(), Health::SERVING);
+
+    inference::RepositoryModelUnloadRequest unload;
+    unload.set_model_name(alias);
+    inference::RepositoryModelUnloadResponse unloaded;
+    EXPECT_TRUE(stub_->RepositoryModelUnload(context().get(), unload, &unloaded).ok());
+    EXPECT_EQ(repository_->names(), std::vector<std::string>{"scalar"});
+    inference::RepositoryModelLoadRequest load;
+    load.set_model_name(alias);
+    inference::RepositoryModelLoadResponse loaded;
+    EXPECT_TRUE(stub_->RepositoryModelLoad(context().get(), load, &loaded).ok());
+    expect_alive();
+  }
+
+  // The failure of a streamed request has the model's own name, too.
+  auto streaming = context();
+  const auto stream = stub_->ModelStreamInfer(streaming.get());
+  ModelInferRequest wrong = request_for("adder:v1");
+  ASSERT_TRUE(stream->Write(wrong));
+  inference::ModelStreamInferResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_NE(answer.error_message(), "");
+  EXPECT_EQ(answer.infer_response().model_name(), "add");
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(Grpc, RefusesAnAliasOfTwoModels) {
+  std::vector<ModelSource> sources{source("add", {}), source("scalar", {})};
+  for (ModelSource& source : sources) source.aliases.names = {"both:v1"};
+  serve_sources(sources);
+  ModelInferRequest request = add_request({1, 2, 3});
+  request.set_model_name("both:v1");
+  ModelInferResponse response;
+  const Status status = infer(request, response);
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("'add' (version 1), 'scalar' (version 1)"));
+}
+
 TEST_F(Grpc, CountsEachRequestOnce) {
   serve({"add"});
   ModelInferResponse response;

@@ -269,13 +269,7 @@ TEST_F(UnreadGrpc, StreamsEndForClientsThatGoOnAsking) {
   options.message_timeout = milliseconds(200);
   options.min_bytes_per_second = 1 << 30;
   serve({"add"}, options);
-  ::grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  const auto channel = ::grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->port()),
-                                                   ::grpc::InsecureChannelCredentials(), arguments);
-  const auto stub = inference::GRPCInferenceService::NewStub(channel);
+  const auto stub = inference::GRPCInferenceService::NewStub(narrow_channel());
   const auto given = context();
   const auto stream = stub->ModelStreamInfer(given.get());
   const GrpcMethodCounts& method = counted("/inference.GRPCInferenceService/ModelStreamInfer");

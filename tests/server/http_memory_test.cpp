@@ -134,6 +134,7 @@ TEST(HttpMemory, AReaderThatTakesNothingIsGivenUpForOthers) {
   EXPECT_TRUE(eventually([&] { return running.server->counters().held_bytes == 12 * mib; }));
   EXPECT_TRUE(eventually([&] { return RawClient(running.port()).ask(get("/")).status == 200; }));
   EXPECT_FALSE(stalled.receive().complete);
+  EXPECT_EQ(running.server->counters().cut_off_for_memory, 1U);
 }
 
 TEST(HttpMemory, AnswersThatWaitTakeOfTheBudget) {
@@ -169,6 +170,7 @@ TEST(HttpMemory, AnAnswerIsCutOffAtTheDeadlineOfItsRequest) {
   // Before write_timeout, which is 10 seconds.
   EXPECT_TRUE(eventually([&] { return running.server->counters().connections_open == 0; }));
   EXPECT_FALSE(client.receive().complete);
+  EXPECT_EQ(running.server->counters().cut_off_at_deadline, 1U);
 }
 
 TEST(HttpMemory, WhoPipelinesWaitsForOthersAfterEachRequest) {

@@ -52,6 +52,43 @@ TEST(HttpStream, PiecesGoOutAsTheyCome) {
   EXPECT_EQ(client.receive().body, "[]");
 }
 
+TEST(HttpStream, IsCutOffAtTheDeadlineOfItsRequest) {
+  struct Line {
+    const char* producer;
+    bool goes_on;
+  };
+
+  for (const Line& line : {Line{"says nothing more", false}, Line{"never ends", true}}) {
+    SCOPED_TRACE(line.producer);
+    std::atomic<bool> gone{false};
+    std::thread producer;
+    {
+      const RunningServer running([&](const std::shared_ptr<Exchange>& exchange) {
+        Response head = event_stream();
+        head.text = "data: 0\n\n";
+        head.deadline = std::chrono::steady_clock::now();
+        exchange->on_gone([&] { gone = true; });
+        exchange->start(std::move(head));
+        producer = std::thread([exchange, &line, &gone] {
+          while (!gone) {
+            if (line.goes_on) exchange->write(Piece::of("data: 1\n\n"));
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+        });
+      });
+      RawClient client(running.port());
+      client.send(get("/"));
+      const Answered answer = client.receive();
+      EXPECT_EQ(answer.status, 200);
+      EXPECT_FALSE(answer.complete);
+      EXPECT_TRUE(eventually([&] { return gone.load(); }));
+      EXPECT_EQ(running.server->counters().cut_off_at_deadline, 1U);
+    }
+    gone = true;
+    if (producer.joinable()) producer.join();
+  }
+}
+
 TEST(HttpStream, TheWholeMayBeWrittenAtOnce) {
   const RunningServer running([](const std::shared_ptr<Exchange>& exchange) {
     exchange->start(event_stream());

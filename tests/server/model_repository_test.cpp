@@ -14,7 +14,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/model_entry.h"
 #include "server/probe.h"
+#include "server/version_order.h"
 
 namespace gpux::server {
 namespace {
@@ -37,11 +39,12 @@ struct Shelf {
   std::vector<ModelSource> sources;
   std::mutex mutex;
 
-  void put(const std::string& name, const std::string& version, bool broken = false) {
+  void put(const std::string& name, const std::string& version, bool broken = false, const ModelAliases& aliases = {}) {
     const std::lock_guard lock(mutex);
     ModelSource source;
     source.name = name;
     source.version = version;
+    source.aliases = aliases;
     source.load = [name, version, broken]() -> std::unique_ptr<ServedModel> {
       if (broken) throw Error(ErrorCode::invalid_model, "'/home/me/secret/model.onnx' cannot be used");
       return load(name, version);
@@ -72,6 +75,19 @@ std::optional<Error> wait_for(const Call& call) {
     promise.set_value(error ? std::optional(Error(error->code(), error->message())) : std::nullopt);
   });
   return promise.get_future().get();
+}
+
+std::optional<Error> load_again(ModelRepository& repository, const std::string& name,
+                                ModelRepository::Deadline deadline = {}) {
+  return wait_for([&](const ModelRepository::Done& done) { repository.load(name, deadline, done); });
+}
+
+std::optional<Error> unload(ModelRepository& repository, const std::string& name) {
+  return wait_for([&](const ModelRepository::Done& done) { repository.unload(name, done); });
+}
+
+std::optional<Error> refresh(ModelRepository& repository) {
+  return wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); });
 }
 
 // The answer to a request for the model: its name, or the error.
@@ -136,7 +152,7 @@ TEST(ModelRepository, KeepsTheOldWhereTheNewFails) {
   repository.load_all();
   const auto before = repository.find("m", "");
   shelf.put("m", "1", true);
-  const auto error = wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); });
+  const auto error = load_again(repository, "m");
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::invalid_model);
   EXPECT_EQ(error->message(), "'model.onnx' cannot be used");
@@ -145,9 +161,54 @@ TEST(ModelRepository, KeepsTheOldWhereTheNewFails) {
   EXPECT_EQ(repository.index().front().reason, "'model.onnx' cannot be used");
 
   shelf.put("m", "1");
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); }));
+  EXPECT_FALSE(load_again(repository, "m"));
   EXPECT_NE(repository.find("m", ""), before);
   EXPECT_EQ(repository.find("m", "")->shared_statistics(), before->shared_statistics());
+}
+
+TEST(ModelRepository, AnswersToTheAliasesOfWhatIsLoaded) {
+  Shelf shelf;
+  shelf.put("m", "1", false, {{"m:old"}, {}});
+  shelf.put("m", "2", false, {{"m:new"}, {}});
+  shelf.put("n", "1", false, {{"n:v1", "o"}, {}});
+  shelf.put("o", "1");
+  ModelRepository repository(shelf.look());
+  repository.load_all();
+  EXPECT_EQ(repository.find("m:old", "")->version(), "1");
+  EXPECT_EQ(repository.find("m:new", "")->version(), "2");
+  EXPECT_EQ(repository.name_of("n:v1"), "n");
+  EXPECT_EQ(repository.name_of("none"), "none");
+  EXPECT_EQ(repository.find("o", "")->name(), "o") << "a name goes before an alias";
+  EXPECT_THROW((void)repository.find("m:old", "2"), Error);
+
+  // What is replaced keeps its aliases until its successor serves.
+  shelf.put("n", "1", true, {{"n:v2"}, {}});
+  EXPECT_TRUE(load_again(repository, "n:v1"));
+  EXPECT_EQ(repository.find("n:v1", "")->name(), "n");
+  EXPECT_THROW((void)repository.find("n:v2", ""), Error);
+  shelf.put("n", "1", false, {{"n:v2"}, {}});
+  EXPECT_FALSE(load_again(repository, "n:v1"));
+  EXPECT_EQ(repository.find("n:v2", "")->name(), "n");
+  EXPECT_THROW((void)repository.find("n:v1", ""), Error);
+
+  // One of several versions is not loaded or unloaded alone.
+  const auto refused = load_again(repository, "m:old");
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code(), ErrorCode::usage);
+  EXPECT_THAT(refused->message(), HasSubstr("use the name 'm'"));
+  const auto kept = unload(repository, "m:old");
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->code(), ErrorCode::usage);
+  EXPECT_THAT(repository.versions("m"), ElementsAre("1", "2"));
+
+  // A model that is not known yet is found by its alias, too.
+  shelf.put("p", "1", false, {{"p:v1"}, {}});
+  EXPECT_FALSE(load_again(repository, "p:v1"));
+  EXPECT_EQ(repository.find("p", "")->name(), "p");
+  EXPECT_FALSE(unload(repository, "p:v1"));
+  EXPECT_THAT(repository.names(), ElementsAre("m", "n", "o"));
+  EXPECT_FALSE(load_again(repository, "p:v1"));
+  EXPECT_THAT(repository.names(), ElementsAre("m", "n", "o", "p"));
 }
 
 // As of a folder of versions, where only the highest counts and its file may still be on its way.
@@ -160,24 +221,20 @@ TEST(ModelRepository, KeepsAVersionUntilItsSuccessorServes) {
   const auto before = repository.find("m", "");
   shelf.put("m", "2", true);
   shelf.take("m", "1");
-  const auto refresh = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }); };
-  const auto load = [&] {
-    return wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); });
-  };
-  for (const auto& look : std::vector<std::function<std::optional<Error>()>>{refresh, load}) {
-    EXPECT_TRUE(look());
+  for (const bool is_watched : {true, false}) {
+    EXPECT_TRUE(is_watched ? refresh(repository) : load_again(repository, "m"));
     EXPECT_EQ(repository.find("m", ""), before);
     EXPECT_THAT(repository.versions("m"), ElementsAre("1"));
     EXPECT_EQ(repository.index().size(), 3U);
   }
   shelf.put("m", "2");
-  EXPECT_FALSE(refresh());
+  EXPECT_FALSE(refresh(repository));
   EXPECT_EQ(repository.find("m", "")->version(), "2");
   EXPECT_EQ(repository.index().size(), 2U);
 
   // With all its versions a model is gone.
   shelf.take("m", "2");
-  EXPECT_FALSE(refresh());
+  EXPECT_FALSE(refresh(repository));
   EXPECT_THROW((void)repository.find("m", ""), Error);
   EXPECT_THAT(repository.names(), ElementsAre("n"));
 }
@@ -192,7 +249,7 @@ TEST(ModelRepository, KeepsAnEvictedVersionUntilItsSuccessorServes) {
   ASSERT_EQ(repository.index().front().state, ModelState::evicted);
   shelf.put("m", "2", true);
   shelf.take("m", "1");
-  EXPECT_TRUE(wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }));
+  EXPECT_TRUE(refresh(repository));
   std::promise<std::string> served;
   repository.use(
       "m", "", [&](const std::shared_ptr<ServedModel>& model) { served.set_value(model->version()); },
@@ -206,21 +263,20 @@ TEST(ModelRepository, FollowsWhatIsThere) {
   shelf.put("n", "1");
   ModelRepository repository(shelf.look());
   repository.load_all();
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", done); }));
+  EXPECT_FALSE(unload(repository, "n"));
   const auto before = repository.find("m", "");
   shelf.put("m", "2");
-  const auto refresh = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }); };
-  EXPECT_FALSE(refresh());
+  EXPECT_FALSE(refresh(repository));
   EXPECT_EQ(repository.find("m", "")->version(), "2");
   EXPECT_EQ(repository.find("m", "1"), before);  // unchanged, so not loaded again
   // What was unloaded on request stays so.
   EXPECT_THROW((void)repository.find("n", ""), Error);
   shelf.take("m", "1");
   shelf.take("n", "1");
-  EXPECT_FALSE(refresh());
+  EXPECT_FALSE(refresh(repository));
   EXPECT_THAT(repository.versions("m"), ElementsAre("2"));
   EXPECT_EQ(repository.index().size(), 1U);
-  EXPECT_TRUE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", done); }));
+  EXPECT_TRUE(unload(repository, "n"));
 }
 
 TEST(ModelRepository, EvictsWhatWasUsedLeastLately) {
@@ -316,21 +372,18 @@ TEST_F(HangingLoad, IsAnsweredAtItsDeadlineAndGoesOn) {
   const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::milliseconds(50); };
   ModelRepository repository(shelf_.look(), {.load_timeout = std::chrono::milliseconds(150)});
   repository.load_all();
-  const auto load = [&](const std::string& name, ModelRepository::Deadline deadline) {
-    return wait_for([&](const ModelRepository::Done& done) { repository.load(name, deadline, done); });
-  };
   for (const ModelRepository::Deadline deadline : {ModelRepository::Deadline(soon()), ModelRepository::Deadline()}) {
-    const auto late = load("m", deadline);
+    const auto late = load_again(repository, "m", deadline);
     ASSERT_TRUE(late);
     EXPECT_EQ(late->code(), ErrorCode::deadline_exceeded);
     EXPECT_EQ(late->message(), "model 'm' is not loaded yet: its load goes on");
   }
   // No load is waited for by who takes another model out of service.
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("n", done); }));
+  EXPECT_FALSE(unload(repository, "n"));
   EXPECT_THAT(repository.names(), ElementsAre("m"));
   EXPECT_EQ(repository.find("m", "")->name(), "m");
   hang_.set_value();
-  EXPECT_FALSE(load("m", std::chrono::steady_clock::now() + std::chrono::seconds(20)));
+  EXPECT_FALSE(load_again(repository, "m", std::chrono::steady_clock::now() + std::chrono::seconds(20)));
 }
 
 TEST_F(HangingLoad, LeavesTheServerReadyWhereAModelIsLoadedAgain) {
@@ -357,19 +410,33 @@ TEST_F(HangingLoad, ServesNothingThatWasUnloadedMeanwhile) {
   repository.load("m", std::nullopt, tell(running));
   while (loads_ < 2) std::this_thread::yield();
   repository.load("m", std::nullopt, tell(queued));
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("m", done); }));
+  EXPECT_FALSE(unload(repository, "m"));
   EXPECT_EQ(running.get_future().get(), "model 'm' was unloaded before it was loaded");
   EXPECT_EQ(queued.get_future().get(), "model 'm' was unloaded before it was loaded");
   EXPECT_THROW((void)repository.find("m", ""), Error);
   EXPECT_EQ(repository.index().front().state, ModelState::unloading);
   hang_.set_value();
   // The loader is past them when it has answered another request.
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("n", std::nullopt, done); }));
+  EXPECT_FALSE(load_again(repository, "n"));
   EXPECT_EQ(repository.index().front().state, ModelState::unloaded);
   EXPECT_EQ(loads_, 2);
   // A request for it brings it back.
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); }));
+  EXPECT_FALSE(load_again(repository, "m"));
   EXPECT_EQ(repository.find("m", "")->name(), "m");
+}
+
+TEST_F(HangingLoad, IsFollowedByNoOtherVersionOfWhatWasUnloadedMeanwhile) {
+  shelf_.put("m", "2");
+  ModelRepository repository(shelf_.look());
+  repository.load_all();
+  repository.load("m", std::nullopt, [](const auto&) {});
+  while (loads_ < 2) std::this_thread::yield();
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("m", done); }));
+  hang_.set_value();
+  // The loader is past it when it has answered another request.
+  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("n", std::nullopt, done); }));
+  EXPECT_THAT(repository.versions("m"), ElementsAre());
+  EXPECT_THROW((void)repository.find("m", ""), Error);
 }
 
 TEST_F(HangingLoad, HoldsNoEndBack) {
@@ -457,7 +524,7 @@ TEST(ModelRepository, EvictsByInferenceAlone) {
     const std::lock_guard lock(shelf.mutex);
     shelf.sources.push_back(third);
   }
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }));
+  EXPECT_FALSE(refresh(repository));
   EXPECT_EQ(repository.index().at(0).state, ModelState::evicted);
   EXPECT_EQ(repository.index().at(1).state, ModelState::ready);
 }
@@ -489,21 +556,17 @@ TEST(ModelRepository, GoesOnWithoutItsList) {
   repository.load_all();
   const auto before = repository.find("m", "");
   is_broken = true;
-  const auto refresh = [&] { return wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }); };
-  const auto load_again = [&](const std::string& name) {
-    return wait_for([&](const ModelRepository::Done& done) { repository.load(name, std::nullopt, done); });
-  };
-  const auto problem = refresh();
+  const auto problem = refresh(repository);
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->message(), "models.yml:3:1: a tab");
   EXPECT_EQ(repository.find("m", ""), before);
   EXPECT_EQ(repository.index().at(0).reason, "");
-  EXPECT_FALSE(load_again("m")) << "it is known where it comes from";
+  EXPECT_FALSE(load_again(repository, "m")) << "it is known where it comes from";
   EXPECT_NE(repository.find("m", ""), before);
-  EXPECT_TRUE(load_again("unknown"));
+  EXPECT_TRUE(load_again(repository, "unknown"));
   is_broken = false;
   shelf.put("o", "1");
-  EXPECT_FALSE(refresh());
+  EXPECT_FALSE(refresh(repository));
   EXPECT_THAT(repository.names(), ElementsAre("m", "n", "o"));
 }
 
@@ -513,6 +576,7 @@ TEST(ModelRepository, SurvivesWhateverALoadThrows) {
       {[] { throw std::runtime_error("a library's own"); }, "a library's own"},
       {[] { throw std::bad_alloc(); }, "out of memory"},
       {[] { throw 42; }, "an exception of an unknown type was thrown"},
+      {[] { throw std::runtime_error("cannot read '/srv/models/m/model.onnx'"); }, "cannot read 'model.onnx'"},
   };
   for (const auto& [fail, message] : rows) {
     for (const bool in_fingerprint : {false, true}) {
@@ -533,11 +597,10 @@ TEST(ModelRepository, SurvivesWhateverALoadThrows) {
       repository.load_all();
       is_broken = true;
       shelf.put("o", "1");
-      const auto watched = wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); });
+      const auto watched = refresh(repository);
       ASSERT_TRUE(watched);
       EXPECT_EQ(watched->message(), message);
-      const auto loaded =
-          wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); });
+      const auto loaded = load_again(repository, "m");
       ASSERT_TRUE(loaded);
       EXPECT_EQ(loaded->message(), message);
       EXPECT_EQ(repository.find("m", "")->name(), "m") << "the one before serves";
@@ -563,7 +626,7 @@ TEST(ModelRepository, SurvivesWhateverARequestThrows) {
     throw std::runtime_error("no answer");
   });
   asked.get_future().get();
-  EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.load("m", std::nullopt, done); }));
+  EXPECT_FALSE(load_again(repository, "m"));
 }
 
 // A failure that has nothing to do with the files is tried again although they have not changed.
@@ -580,7 +643,7 @@ TEST(ModelRepository, WatchesWhatMayWorkLater) {
     ModelRepository repository(shelf.look(), {.first_retry_delay = std::chrono::milliseconds(0)});
     repository.load_all();
     EXPECT_EQ(repository.index().front().state, ModelState::failed);
-    EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.refresh(done); }));
+    EXPECT_FALSE(refresh(repository));
     EXPECT_EQ(loads, code == ErrorCode::invalid_model ? 1 : 2);
   }
 }
@@ -612,7 +675,7 @@ TEST(ModelRepository, EndsAModelWithItsLastRequest) {
     call.inputs = synthetic_inputs(model->signature());
     call.arrived = std::chrono::steady_clock::now();
     ServedModel& served = *model;
-    EXPECT_FALSE(wait_for([&](const ModelRepository::Done& done) { repository.unload("m", done); }));
+    EXPECT_FALSE(unload(repository, "m"));
     (void)served.submit(std::move(call), [&answered, model](runtime::InferAnswer&& answer) mutable {
       EXPECT_FALSE(answer.error);
       model.reset();

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
-#include <thread>
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -215,15 +214,6 @@ void echo(std::shared_ptr<Exchange> exchange) {
     response.pieces.push_back(request.body);
   }
   exchange->respond(std::move(response));
-}
-
-bool eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  while (std::chrono::steady_clock::now() < deadline) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return holds();
 }
 
 std::string text_of(const Piece& piece) {

@@ -11,9 +11,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/eventually.h"
 #include "server/http/server.h"
 
 namespace gpux::http {
+
+using test::eventually;
 
 /// An answer as it came over the wire.
 struct Answered {
@@ -85,9 +88,6 @@ std::string post(std::string_view path, std::string_view body, std::string_view 
 
 /// Answers with the request's body, or with its path where it has none.
 void echo(std::shared_ptr<Exchange> exchange);
-
-/// Asks again and again until it holds; false after five seconds.
-bool eventually(const std::function<bool()>& holds);
 
 std::string text_of(const Piece& piece);
 

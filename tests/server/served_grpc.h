@@ -96,6 +96,10 @@ class Grpc : public CpuRuntime {
              const ServingOptions& serving = {}) {
     std::vector<ModelSource> sources;
     for (const std::string& model : models) sources.push_back(source(model, serving, project_));
+    serve_sources(sources, std::move(options));
+  }
+
+  void serve_sources(const std::vector<ModelSource>& sources, GrpcServerOptions options = {}) {
     repository_ = std::make_unique<ModelRepository>([sources] { return sources; });
     repository_->load_all();
     options.port = 0;
@@ -110,6 +114,16 @@ class Grpc : public CpuRuntime {
     auto made = std::make_unique<ClientContext>();
     made->set_deadline(std::chrono::system_clock::now() + patience);
     return made;
+  }
+
+  /// A connection of its own that takes next to nothing of an answer before it is read.
+  [[nodiscard]] std::shared_ptr<::grpc::Channel> narrow_channel() const {
+    ::grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return ::grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->port()),
+                                       ::grpc::InsecureChannelCredentials(), arguments);
   }
 
   Status infer(const ModelInferRequest& request, ModelInferResponse& response) {

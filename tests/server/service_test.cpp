@@ -15,11 +15,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <zlib.h>
 
 #include "base/base64.h"
 #include "base/files.h"
 #include "image/recipe.h"
+#include "server/black_png.h"
 #include "server/run_job.h"
 
 namespace gpux::server {
@@ -157,32 +157,6 @@ class RequestsOfAService : public testing::Test {
   std::unique_ptr<Service> service_;
 };
 
-std::string big_endian(std::uint32_t number) {
-  std::string text;
-  for (const unsigned shift : {24U, 16U, 8U, 0U}) text += static_cast<char>(number >> shift & 0xffU);
-  return text;
-}
-
-std::string chunk(const std::string& kind, const std::string& data) {
-  const std::string content = kind + data;
-  const auto checksum = crc32(0, reinterpret_cast<const Bytef*>(content.data()), static_cast<uInt>(content.size()));
-  return big_endian(static_cast<std::uint32_t>(data.size())) + content +
-         big_endian(static_cast<std::uint32_t>(checksum));
-}
-
-/// A black PNG of so many pixels a side.
-std::string png(std::uint32_t side) {
-  using namespace std::string_literals;
-  const std::string rows(static_cast<std::size_t>(side) * (side + 1), '\0');
-  uLongf size = compressBound(static_cast<uLong>(rows.size()));
-  std::string packed(size, '\0');
-  compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(rows.data()),
-            static_cast<uLong>(rows.size()), 9);
-  packed.resize(size);
-  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", big_endian(side) + big_endian(side) + "\x08\0\0\0\0"s) +
-         chunk("IDAT", packed) + chunk("IEND", "");
-}
-
 std::string base64_of(const std::string& bytes) {
   return to_base64(std::as_bytes(std::span(bytes)));
 }
@@ -214,7 +188,7 @@ TEST_F(RequestsOfAService, AnItemThatIsWrongIsNamedAndEndsTheRest) {
 TEST_F(RequestsOfAService, ManyImagesAreAnsweredInOrder) {
   constexpr std::size_t images = 2000;
   serve(std::uint64_t{4} << 20);
-  std::string list = list_of(R"({"image":")" + base64_of(png(1)) + R"("})", images);
+  std::string list = list_of(R"({"image":")" + base64_of(black_png(1)) + R"("})", images);
   const auto exchange = post("/models/digits/predict", list);
   ASSERT_EQ(exchange->answer().status, 200) << exchange->answer().text.substr(0, 200);
   EXPECT_EQ(Json::parse(exchange->answer().text).size(), images);
@@ -230,7 +204,7 @@ TEST_F(RequestsOfAService, ManyImagesAreAnsweredInOrder) {
 TEST_F(RequestsOfAService, ImagesThatComeToTooMuchAreRefusedUndecoded) {
   serve(std::uint64_t{8} << 20);
   // 32,000 tensors of 256 bytes, twice. The last of the images is none, which nobody gets to see.
-  std::string list = list_of('"' + base64_of(png(1)) + '"', 32'000);
+  std::string list = list_of('"' + base64_of(black_png(1)) + '"', 32'000);
   list.insert(list.size() - 1, R"(,"none")");
   const auto exchange = post("/models/digits/predict", R"({"image": )" + list + "}");
   EXPECT_EQ(exchange->answer().status, 400);
@@ -240,7 +214,7 @@ TEST_F(RequestsOfAService, ImagesThatComeToTooMuchAreRefusedUndecoded) {
 
 TEST_F(RequestsOfAService, OnlySmallImagesAreDecodedByTheThreadThatReads) {
   serve();
-  const std::string small = png(64), large = png(2000);
+  const std::string small = black_png(64), large = black_png(2000);
   ASSERT_LT(large.size(), std::size_t{64} << 10);
   EXPECT_EQ(post("/models/digits/predict", large, {{"Content-Type", "image/png"}})->answer().status, 200);
   // Without the readers nobody decodes what is large, in whatever form it comes.
@@ -272,6 +246,43 @@ TEST_F(RequestsOfAService, WhatIsReadLaterEndsWithItsClientAndWithItsDeadline) {
   const auto late = post("/models/add/predict", body, {{"X-Request-Timeout-Ms", "1"}});
   EXPECT_EQ(late->answer().status, 504);
   EXPECT_EQ(post("/models/add/predict", body)->answer().status, 200);
+}
+
+TEST_F(RequestsOfAService, EachAnswerCarriesTheDeadlineOfItsRequest) {
+  using std::chrono::milliseconds;
+  const std::string one = R"({"x": [[1, 2, 3]]})";
+  const std::string infer = R"({"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}])";
+
+  struct Line {
+    std::optional<milliseconds> of_model;
+    std::string path, body;
+    const char* of_request;  ///< null: none
+    std::optional<milliseconds> expected;
+  };
+
+  for (const Line& line : std::vector<Line>{
+           {{}, "/models/add/predict", one, nullptr, {}},
+           {{}, "/models/add/predict", one, "50000", milliseconds(50'000)},
+           {{}, "/models/add/predict", "not JSON", "50000", milliseconds(50'000)},
+           {milliseconds(60'000), "/models/add/predict", one, nullptr, milliseconds(60'000)},
+           {milliseconds(60'000), "/models/add/predict", one, "50000", milliseconds(50'000)},
+           {milliseconds(60'000), "/models/add/predict", one, "70000", milliseconds(60'000)},
+           {milliseconds(60'000), "/models/add/predict", list_of(one, 6000), nullptr, milliseconds(60'000)},
+           {milliseconds(60'000), "/v2/models/add/infer", infer + "}", nullptr, milliseconds(60'000)},
+           {milliseconds(60'000), "/v2/models/add/infer", infer + R"(, "parameters": {"timeout": 40000000}})", "50000",
+            milliseconds(40'000)},
+           {{}, "/v2/models/none/infer", infer + "}", "50000", milliseconds(50'000)},
+       }) {
+    SCOPED_TRACE(line.path + " " + line.body.substr(0, 200));
+    serve(std::uint64_t{1} << 30, {.timeout = line.of_model});
+    std::vector<std::pair<std::string, std::string>> fields;
+    if (line.of_request != nullptr) fields.emplace_back("X-Request-Timeout-Ms", line.of_request);
+    const auto exchange = post(line.path, line.body, fields);
+    const auto deadline = exchange->answer().deadline;
+    ASSERT_EQ(deadline.has_value(), line.expected.has_value());
+    if (deadline) EXPECT_EQ(*deadline, exchange->request().arrived + *line.expected);
+    service_.reset();
+  }
 }
 
 TEST_F(RequestsOfAService, AListOfVeryManyItemsIsRefusedBeforeAnyRuns) {
@@ -310,6 +321,38 @@ TEST_F(RequestsOfAService, AJobPreparesNothingMoreAfterItsClientHasLeft) {
   EXPECT_LE(prepared, 7);
 }
 
+TEST_F(RequestsOfAService, AJobIsRefusedWhatItsPreparationTakes) {
+  serve();
+  const auto model = repository_->find("add", "");
+  RequestWork request;
+  request.memory = std::make_shared<MemoryBudget>(2 * work_here_bytes);
+  for (const std::uint64_t cost : {2 * work_here_bytes, 2 * work_here_bytes + 1}) {
+    int prepared = 0;
+    std::promise<std::string> over;
+    RunJob::Work work{.count = 1,
+                      .item = "item",
+                      .outputs = {},
+                      .prepare =
+                          [&](std::size_t) {
+                            ++prepared;
+                            EXPECT_EQ(request.memory->held_bytes(), cost);
+                            return synthetic_inputs(model->signature());
+                          },
+                      .cost = [cost](std::size_t) { return cost; },
+                      .take = [](std::size_t, NamedValues&&) { return std::uint64_t{0}; },
+                      .request = request,
+                      .arrived = std::chrono::steady_clock::now()};
+    const auto job = std::make_shared<RunJob>(
+        model, std::move(work),
+        [&](const std::optional<Error>& error, const auto&) { over.set_value(error ? error->message() : ""); });
+    job->start();
+    const bool is_too_much = cost > request.memory->limit_bytes();
+    EXPECT_THAT(over.get_future().get(), is_too_much ? HasSubstr("accepted: at most") : HasSubstr(""));
+    EXPECT_EQ(prepared, is_too_much ? 0 : 1);
+  }
+  EXPECT_EQ(request.memory->held_bytes(), 0U);
+}
+
 TEST_F(RequestsOfAService, AJobEndsWhereItsAnswersTakeTooMuch) {
   serve();
   const auto model = repository_->find("add", "");
@@ -332,6 +375,27 @@ TEST_F(RequestsOfAService, AJobEndsWhereItsAnswersTakeTooMuch) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::invalid_input);
   EXPECT_THAT(error->message(), HasSubstr("accepted: at most 1000"));
+}
+
+TEST_F(RequestsOfAService, AJobAddsUpTheTimesOfItsRuns) {
+  serve();
+  const auto model = repository_->find("add", "");
+  std::promise<RunJob::Times> over;
+  RunJob::Work work{.count = 20,
+                    .item = "item",
+                    .outputs = {},
+                    .prepare = [&](std::size_t) { return synthetic_inputs(model->signature()); },
+                    .take = [](std::size_t, NamedValues&&) { return std::uint64_t{0}; },
+                    .request = {},
+                    .arrived = std::chrono::steady_clock::now()};
+  const auto job = std::make_shared<RunJob>(
+      model, std::move(work), [&](const std::optional<Error>&, const RunJob::Times& times) { over.set_value(times); });
+  job->start();
+  const RunJob::Times times = over.get_future().get();
+  EXPECT_GT(times.slowest.compute.count(), 0);
+  EXPECT_GT(times.compute, times.slowest.compute);
+  EXPECT_LE(times.compute, 20 * times.slowest.compute);
+  EXPECT_GE(times.queue, times.slowest.queue);
 }
 
 TEST_F(RequestsOfAService, AnExceptionOfARunIsTheErrorOfItsRequest) {

@@ -6,23 +6,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/refusal.h"
 #include "gpux/error.h"
 
 namespace gpux::server {
 namespace {
 
+using test::refusal;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_input) << error.message();
-    return error.message();
-  }
-  return "taken";
-}
 
 TEST(TextRequests, ReadEachWayToNameTexts) {
   EXPECT_THAT(read_embed(R"({"inputs": "a"})").inputs, ElementsAre(TextInput("a")));
@@ -65,6 +57,19 @@ TEST(TextRequests, ReadWhatIsSaidOfThem) {
               ElementsAre(TokenIds{1}, TokenIds{2}));
 }
 
+TEST(TextRequests, TellSimilarityFromTheRest) {
+  for (const char* body :
+       {R"({"inputs": {"source_sentence": "a", "sentences": ["b"]}})", R"({"inputs":{"source_sentence":1}})",
+        R"( { "parameters": {}, "inputs" : {"sentences": [], "source_sentence": "a"} } )"}) {
+    EXPECT_TRUE(is_similarity(body)) << body;
+  }
+  for (const char* body : {"", "{", "[]", R"({"inputs": "source_sentence"})", R"({"inputs": ["source_sentence"]})",
+                           R"({"inputs": {}})", R"({"inputs": {"sentences": {"source_sentence": "a"}}})",
+                           R"({"source_sentence": "a"})", R"({"inputs": {"source_sentence": "a"})"}) {
+    EXPECT_FALSE(is_similarity(body)) << body;
+  }
+}
+
 std::string repeated(const std::string& text, std::size_t count) {
   std::string all;
   for (std::size_t i = 0; i < count; ++i) all += text;
@@ -75,7 +80,7 @@ std::string repeated(const std::string& text, std::size_t count) {
 TEST(TextRequests, ReadAsLongAsTheBodyIs) {
   for (const char* element : {"{}", "[]", "[[]]", "null", "{\"a\": []}"}) {
     const std::string body = R"({"inputs": [)" + repeated(element + std::string(","), 1'000'000) + "1]}";
-    EXPECT_NE(refusal([&] { (void)read_embed(body); }), "taken") << element;
+    EXPECT_NE(refusal([&] { (void)read_embed(body); }), "nothing was refused") << element;
   }
 }
 

@@ -56,7 +56,7 @@ TEST(Csv, IsReadAsTheStandardSays) {
          "a",
          "\xef\xbb\xbf"}}},
       {"a byte order mark that is text in quotes", "\"\xef\xbb\xbf\"\n", {{"\xef\xbb\xbf"}}},
-      {"bytes as they are", std::string("\0\x01,\xc3\xa9\n", 6), {{std::string("\0\x01", 2), "\xc3\xa9"}}},
+      {"bytes as they are", "\x01\x7f,\xc3\xa9\n", {{"\x01\x7f", "\xc3\xa9"}}},
   };
 
   for (const auto& each : cases) {
@@ -121,6 +121,12 @@ TEST(Csv, IsUtf8) {
        "t:1: UTF-16 (little-endian) by its byte order mark; accepted: UTF-8"},
       {"\xfe\xff\0a\0,\0b\0\n"s, "t:1: UTF-16 (big-endian) by its byte order mark; accepted: UTF-8"},
       {"\xff\xfe"s, "t:1: UTF-16 (little-endian) by its byte order mark; accepted: UTF-8"},
+      {"a\0,\0b\0\n\0"s,
+       "t:1: a NUL character at byte offset 1, as in UTF-16 (little-endian) without a byte order mark; accepted: "
+       "UTF-8"},
+      {"\0a\0,\0b\0\n"s,
+       "t:1: a NUL character at byte offset 0, as in UTF-16 (big-endian) without a byte order mark; accepted: UTF-8"},
+      {"a\nb\0"s, "t:2: a NUL character at byte offset 3; accepted: UTF-8"},
   };
 
   for (const auto& each : cases) {

@@ -1,6 +1,5 @@
 #include "text/tokenizer.h"
 
-#include <functional>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -12,12 +11,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/refusal.h"
 #include "gpux/error.h"
 
 namespace gpux::text {
 namespace {
 
 using nlohmann::json;
+using test::refusal;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -107,16 +108,6 @@ TEST(Tokenizer, TokensAndIds) {
   EXPECT_EQ(tokenizer.id("there is no such token"), std::nullopt);
   EXPECT_EQ(tokenizer.token(1'000'000), std::nullopt);
   EXPECT_EQ(tokenizer.id("\xff"), std::nullopt);
-}
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_input) << error.message();
-    return error.message();
-  }
-  return "nothing was refused";
 }
 
 TEST(Tokenizer, RefusesIdsThatTheVocabularyLacks) {

@@ -87,10 +87,12 @@ MemoryShare memory_share(const CallState& state, std::uint64_t bytes) {
                           state.memory->limit_bytes()));
 }
 
-MemoryShare prepare_message(const CallState& state, ::grpc::ByteBuffer& buffer, std::uint64_t max_bytes,
-                            const MessageScanner& scanner) {
+MemoryShare prepare_message(const Call& call, ::grpc::ByteBuffer& buffer, const MessageScanner& scanner) {
+  const CallState& state = *call.state();
+  const std::uint64_t max_bytes = call.max_message_bytes();
+  const Cancellation cancellation = call.cancellation();
   MemoryShare plain(state.memory);
-  decompress(buffer, max_bytes, plain);
+  decompress(buffer, max_bytes, plain, cancellation);
   const std::uint64_t most = std::max(max_message_growth * max_bytes, max_bytes + small_message_bytes);
   MessageScan scan;
   {
@@ -117,6 +119,7 @@ MemoryShare prepare_message(const CallState& state, ::grpc::ByteBuffer& buffer, 
     const ::grpc::Slice known(scanner.known_fields(text));
     buffer = ::grpc::ByteBuffer(&known, 1);
   }
+  cancellation.check();
   return share;
 }
 
@@ -170,7 +173,11 @@ void Call::admit(bool needs_key) {
       std::min<std::uint64_t>(needs_key ? state_->options.max_message_bytes : small_message_bytes, INT32_MAX);
   works_ = state_->begin_work();
   wire_->when_gone([this] {
-    if (wire_->context.IsCancelled()) on_gone();
+    if (wire_->context.IsCancelled()) {
+      // What is past its deadline is counted as such.
+      if (!is_past_deadline()) gone_.request_stop();
+      on_gone();
+    }
     let_go();
   });
   begin_or_refuse(needs_key);
@@ -219,21 +226,22 @@ bool Call::take(const ::grpc::ByteBuffer& message) {
   return true;
 }
 
-void Call::take_apart(::grpc::ByteBuffer& message, std::function<void()> read) {
+void Call::take_apart(::grpc::ByteBuffer& message, std::function<void()> read,
+                      std::function<void(const Error&)> failed) {
   // A compressed one may come to a thousand times its length.
   const std::uint64_t most = state_->options.read_here_bytes / (is_compressed(message) ? 64 : 1);
   if (message.Length() <= most) {
     read();
   } else {
-    // It takes what gRPC has read already, and its end is what the call's own end waits for: it is not dropped.
-    state_->readers.post({.cancellation = {},
+    // It takes what gRPC has read already: it is not refused where too many wait.
+    state_->readers.post({.cancellation = cancellation(),
                           .cost = message.Length(),
                           .unit =
                               [self = shared_from_this(), read] {
                                 read();
                                 return false;
                               },
-                          .failed = [self = shared_from_this(), read](const Error& /*error*/) { read(); },
+                          .failed = [self = shared_from_this(), failed](const Error& error) { failed(error); },
                           .is_admitted = true});
   }
 }
@@ -263,11 +271,13 @@ void Call::count_sent() noexcept {
   sent_bytes_ += outgoing_bytes_;
 }
 
-Status Call::left_status() const {
+bool Call::is_past_deadline() const {
   // What the client counts down may be over a moment earlier than here.
-  if (deadline_ && Clock::now() + std::chrono::milliseconds(5) >= *deadline_) {
-    return {StatusCode::DEADLINE_EXCEEDED, "the deadline has passed"};
-  }
+  return deadline_ && Clock::now() + std::chrono::milliseconds(5) >= *deadline_;
+}
+
+Status Call::left_status() const {
+  if (is_past_deadline()) return {StatusCode::DEADLINE_EXCEEDED, "the deadline has passed"};
   return {StatusCode::CANCELLED, "the client has left"};
 }
 
@@ -293,7 +303,12 @@ void Call::finish_with(const ::grpc::ByteBuffer& answer) {
   wire_->stream.WriteAndFinish(outgoing_, {}, Status::OK, &finished_);
 }
 
-void Call::give_up() {
+void Call::give_up(GivenUp reason) {
+  if (reason == GivenUp::for_memory) {
+    cut_off(StatusCode::RESOURCE_EXHAUSTED,
+            "the client took the answer too slowly while requests and answers held all the memory that they may");
+    return;
+  }
   cut_off(StatusCode::DEADLINE_EXCEEDED,
           is_awaiting_request_ ? "the request did not arrive in time" : "the client did not take the answer in time");
 }
@@ -374,7 +389,12 @@ class Answer::Writer : public Call {
       request_.Clear();
       return;
     }
-    take_apart(request_, [this] { handle(); });
+    take_apart(
+        request_, [this] { handle(); },
+        [this](const Error& error) {
+          request_.Clear();
+          fail(error);
+        });
   }
 
   void handle() {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 
+#include "base/cancellation.h"
 #include "gpux/error.h"
 #include "server/grpc/call_queue.h"
 #include "server/grpc/compression.h"
@@ -89,32 +91,6 @@ struct CalledMethod {
 /// So many bytes of CallState::memory. Error resource_exhausted beyond its limit.
 MemoryShare memory_share(const CallState& state, std::uint64_t bytes);
 
-/// Makes a message of at most `max_bytes` ready to be built: plain, without fields that its type does not have. The
-/// result is what it takes once it is built. Errors invalid_input, also where it would take many times its size;
-/// resource_exhausted.
-MemoryShare prepare_message(const CallState& state, ::grpc::ByteBuffer& buffer, std::uint64_t max_bytes,
-                            const MessageScanner& scanner);
-
-/// A message and what it takes.
-template <typename Message>
-struct HeldMessage {
-  explicit HeldMessage(MemoryShare share) : memory(std::move(share)) {}
-
-  MemoryShare memory;
-  Message message;
-};
-
-/// Reads a request of that type, as prepare_message() does.
-template <typename Message>
-std::shared_ptr<Message> read_message(const CallState& state, ::grpc::ByteBuffer& buffer, std::uint64_t max_bytes) {
-  static const MessageScanner scanner(*Message::descriptor());
-  auto held = std::make_shared<HeldMessage<Message>>(prepare_message(state, buffer, max_bytes, scanner));
-  if (!::grpc::SerializationTraits<Message>::Deserialize(&buffer, &held->message).ok()) {
-    throw Error(ErrorCode::invalid_input, fmt::format("the request is no {} message", scanner.name()));
-  }
-  return {held, &held->message};
-}
-
 template <typename Message>
 ::grpc::ByteBuffer write_message(const Message& message) {
   const ::grpc::Slice text(message.SerializeAsString());
@@ -146,9 +122,14 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   /// Of a message of the client: a few kilobytes where no key is asked for.
   [[nodiscard]] std::uint64_t max_message_bytes() const noexcept { return max_message_bytes_; }
 
+  /// Ends what is done for the call: its client has left, or its deadline has passed.
+  [[nodiscard]] Cancellation cancellation() const { return Cancellation(gone_.get_token(), deadline_); }
+
   /// What the work for a request of the call shares.
   [[nodiscard]] RequestWork work() const {
-    return {.readers = &state_->readers, .memory = state_->memory, .stop = {}, .deadline = deadline_};
+    RequestWork work{.readers = &state_->readers, .memory = state_->memory, .stop = gone_, .deadline = {}};
+    work.deadline.bring_forward(deadline_);
+    return work;
   }
 
  protected:
@@ -179,8 +160,9 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   /// A message of the client has come. False where it is larger than it may be: the call is cut off.
   [[nodiscard]] bool take(const ::grpc::ByteBuffer& message);
 
-  /// Runs `read` with a message that has come: at once, or where it is long on a thread of CallState::readers.
-  void take_apart(::grpc::ByteBuffer& message, std::function<void()> read);
+  /// Runs `read` with a message that has come: at once, or where it is long on a thread of CallState::readers. Calls
+  /// `failed` instead where the call is cancelled before its turn.
+  void take_apart(::grpc::ByteBuffer& message, std::function<void()> read, std::function<void(const Error&)> failed);
 
   /// One at a time; on_written() tells of the end. A client that does not take the message within the limits of
   /// GrpcServerOptions loses its call, as if it had left. `memory` is what the message takes until then.
@@ -199,7 +181,8 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
 
  private:
   void begin_or_refuse(bool needs_key);
-  void give_up() override;
+  void give_up(GivenUp reason) override;
+  [[nodiscard]] bool is_past_deadline() const;
   void cut_off(::grpc::StatusCode code, const std::string& reason);
   void prepare(const ::grpc::ByteBuffer& message, MemoryShare memory);
   void count_sent() noexcept;
@@ -212,6 +195,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   CalledMethod method_;
   std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> deadline_;
+  std::stop_source gone_;  // its client has left
   RequestNames names_;
   std::string peer_;  // for the log
   std::atomic<bool> ended_ = false;
@@ -228,6 +212,31 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   std::atomic<int> awaited_ = 3;  // before it ends: admit(), that gRPC has let go, finish(), and what was started
   std::shared_ptr<Call> self_;
 };
+
+/// Makes a message ready to be built: plain, without fields that its type does not have. The result is what it takes
+/// once it is built. Errors invalid_input, also where it would take many times its size; resource_exhausted; those of
+/// the call's cancellation.
+MemoryShare prepare_message(const Call& call, ::grpc::ByteBuffer& buffer, const MessageScanner& scanner);
+
+/// A message and what it takes.
+template <typename Message>
+struct HeldMessage {
+  explicit HeldMessage(MemoryShare share) : memory(std::move(share)) {}
+
+  MemoryShare memory;
+  Message message;
+};
+
+/// Reads a request of that type, as prepare_message() does.
+template <typename Message>
+std::shared_ptr<Message> read_message(const Call& call, ::grpc::ByteBuffer& buffer) {
+  static const MessageScanner scanner(*Message::descriptor());
+  auto held = std::make_shared<HeldMessage<Message>>(prepare_message(call, buffer, scanner));
+  if (!::grpc::SerializationTraits<Message>::Deserialize(&buffer, &held->message).ok()) {
+    throw Error(ErrorCode::invalid_input, fmt::format("the request is no {} message", scanner.name()));
+  }
+  return {held, &held->message};
+}
 
 /// The place for the one answer to one message. All members from any thread. Let go without an answer, it answers
 /// UNAVAILABLE.

@@ -25,7 +25,8 @@ bool is_compressed(::grpc::ByteBuffer& message) noexcept {
   return ::grpc::internal::GrpcByteBufferPeer::algorithm_of(message) != GRPC_COMPRESS_NONE;
 }
 
-void decompress(::grpc::ByteBuffer& message, std::uint64_t limit, MemoryShare& share) {
+void decompress(::grpc::ByteBuffer& message, std::uint64_t limit, MemoryShare& share,
+                const Cancellation& cancellation) {
   http::Framing::Coding coding{};
   switch (::grpc::internal::GrpcByteBufferPeer::algorithm_of(message)) {
     case GRPC_COMPRESS_GZIP:
@@ -47,6 +48,7 @@ void decompress(::grpc::ByteBuffer& message, std::uint64_t limit, MemoryShare& s
   for (const ::grpc::Slice& slice : packed) {
     std::span<const std::byte> in = std::as_bytes(std::span<const std::uint8_t>(slice.begin(), slice.size()));
     for (;;) {
+      cancellation.check();
       const http::Inflater::Step step = inflater.step(in, piece);
       if (step.malformed) throw Error(ErrorCode::invalid_input, "the message is compressed, and not as it says");
       in = in.subspan(step.consumed);

@@ -66,8 +66,7 @@ class HealthWatch : public Call, public LastingCall {
     try {
       if (!ok) throw Error(ErrorCode::invalid_input, "the call has no message");
       if (!take(request_)) return;
-      service_ =
-          read_message<::grpc::health::v1::HealthCheckRequest>(*state(), request_, max_message_bytes())->service();
+      service_ = read_message<::grpc::health::v1::HealthCheckRequest>(*this, request_)->service();
     } catch (const Error& error) {
       if (claim_end()) finish(status_of(error));
       return;
@@ -161,8 +160,7 @@ class HealthWatch : public Call, public LastingCall {
 }  // namespace
 
 void check_health(const std::shared_ptr<Answer>& answer, ::grpc::ByteBuffer& request) {
-  const auto asked = read_message<::grpc::health::v1::HealthCheckRequest>(*answer->call().state(), request,
-                                                                          answer->call().max_message_bytes());
+  const auto asked = read_message<::grpc::health::v1::HealthCheckRequest>(answer->call(), request);
   find_out(answer->call().state(), asked->service(), [answer, asked](Health::ServingStatus status) {
     if (status == Health::SERVICE_UNKNOWN) {
       answer->fail(Error(ErrorCode::not_found, fmt::format("there is no model '{}'", asked->service().substr(0, 80))));

@@ -247,7 +247,8 @@ constexpr std::size_t most_bytes = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
 
-InferCall read_infer_message(const std::shared_ptr<const ModelInferRequest>& request, const Signature& signature) {
+InferCall read_infer_message(const std::shared_ptr<const ModelInferRequest>& request, const Signature& signature,
+                             const Cancellation& cancellation) {
   InferCall call;
   call.id = request->id();
   const Parameters parameters(request->parameters(), "");
@@ -265,6 +266,7 @@ InferCall read_infer_message(const std::shared_ptr<const ModelInferRequest>& req
   }
   call.binary_outputs = !is_typed;
   for (int i = 0; i < request->inputs_size(); ++i) {
+    cancellation.check();
     const ModelInferRequest::InferInputTensor& input = request->inputs(i);
     const std::string& name = input.name();
     require_input(call, name, signature);

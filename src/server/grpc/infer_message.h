@@ -9,6 +9,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
+#include "base/cancellation.h"
 #include "open_inference.pb.h"
 #include "server/tensor_wire.h"
 
@@ -16,9 +17,9 @@ namespace gpux::server {
 
 /// Reads a request. Tensors borrow from the message, which they keep alive, where it has their elements as they lie in
 /// memory. `binary_outputs` of the result says that raw contents came, and so go back.
-/// Errors invalid_input that name the input and what was met.
+/// Errors invalid_input that name the input and what was met; those of the cancellation, which is asked for each input.
 InferCall read_infer_message(const std::shared_ptr<const inference::ModelInferRequest>& request,
-                             const Signature& signature);
+                             const Signature& signature, const Cancellation& cancellation = {});
 
 /// A ModelInferResponse as it goes over the wire. Raw contents of some size share the outputs' memory.
 struct InferMessage {

@@ -17,7 +17,7 @@ void InferRun::start(ModelRepository& repository) {
     repository.use(
         request_->model_name(), request_->model_version(),
         [self](const std::shared_ptr<ServedModel>& model) { self->submit_to(model); },
-        [self](const Error& error) { self->end(error, {}); }, work_.deadline);
+        [self](const Error& error) { self->end(error, {}); }, work_.deadline.time());
   } catch (const Error& error) {
     end(error, {});
   }
@@ -27,14 +27,13 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
   try {
     auto call = std::make_shared<InferCall>();
     try {
-      *call = read_infer_message(request_, model->signature());
+      *call = read_infer_message(request_, model->signature(), work_.cancellation());
     } catch (const Error& error) {
       model->statistics().count(error, arrived_);
       throw;
     }
-    RequestWork work = work_;
-    if (const auto timeout = call->timeout) work.end_by(arrived_ + *timeout);
-    if (const auto timeout = model->options().timeout) work.end_by(arrived_ + *timeout);
+    if (const auto timeout = call->timeout) work_.deadline.bring_forward(arrived_ + *timeout);
+    if (const auto timeout = model->options().timeout) work_.deadline.bring_forward(arrived_ + *timeout);
     std::vector<std::string> outputs;
     for (const RequestedOutput& output : call->outputs) outputs.push_back(output.name);
     const Pending pending = submit(
@@ -43,7 +42,7 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
          .outputs = std::move(outputs),
          .priority = call->priority,
          .arrived = arrived_},
-        work,
+        work_,
         [self = shared_from_this(), model, call](runtime::InferAnswer&& answer) {
           if (answer.error) {
             self->end(answer.error, {});
@@ -74,7 +73,8 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
 
 void InferRun::cancel() {
   // What is past its deadline is ended, and counted, as such by the scheduler.
-  if (work_.deadline && Clock::now() + std::chrono::milliseconds(5) >= *work_.deadline) return;
+  const auto deadline = work_.deadline.time();
+  if (deadline && Clock::now() + std::chrono::milliseconds(5) >= *deadline) return;
   work_.stop.request_stop();
   Pending pending;
   {

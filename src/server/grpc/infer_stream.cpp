@@ -54,19 +54,29 @@ class InferStream : public Call, public LastingCall {
       number = next_number_++;
       ++in_flight_;
     }
-    take_apart(request_, [this, number] {
-      answer_request(number);
-      const std::lock_guard lock(mutex_);
-      request_.Clear();
-      reading_ = false;
-      go_on();
-    });
+    take_apart(
+        request_,
+        [this, number] {
+          answer_request(number);
+          read_next();
+        },
+        [this, number](const Error& error) {
+          answer(number, stream_failure(error.message(), "", ""));
+          read_next();
+        });
+  }
+
+  void read_next() {
+    const std::lock_guard lock(mutex_);
+    request_.Clear();
+    reading_ = false;
+    go_on();
   }
 
   void answer_request(std::uint64_t number) {
     std::shared_ptr<inference::ModelInferRequest> request;
     try {
-      request = read_message<inference::ModelInferRequest>(*state(), request_, max_message_bytes());
+      request = read_message<inference::ModelInferRequest>(*this, request_);
     } catch (const Error& error) {
       answer(number, stream_failure(error.message(), "", ""));
       return;
@@ -74,12 +84,16 @@ class InferStream : public Call, public LastingCall {
       answer(number, stream_failure(error.what(), "", ""));
       return;
     }
-    // The deadline is that of the stream and not of one message; a message has its parameter.
+    // The deadline is that of the stream and not of one message; a message has its parameter. One that fails stops its
+    // own work alone.
+    RequestWork own = work();
+    own.stop = {};
     auto run = std::make_shared<InferRun>(
-        request, work(), Clock::now(),
+        request, std::move(own), Clock::now(),
         [self = self(), number, name = request->model_name(), id = request->id()](const std::optional<Error>& error,
                                                                                   const InferMessage& message) {
-          self->answer(number, error ? stream_failure(error->message(), name, id) : stream_answer(message));
+          self->answer(number, error ? stream_failure(error->message(), self->state()->repository.name_of(name), id)
+                                     : stream_answer(message));
         });
     {
       const std::lock_guard lock(mutex_);

@@ -19,7 +19,7 @@ using ::grpc::ByteBuffer;
 
 template <typename Message>
 std::shared_ptr<Message> read(const AnswerTo& answer, ByteBuffer& request) {
-  return read_message<Message>(*answer->call().state(), request, answer->call().max_message_bytes());
+  return read_message<Message>(answer->call(), request);
 }
 
 ModelRepository& repository_of(const AnswerTo& answer) {

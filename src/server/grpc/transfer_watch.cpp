@@ -40,7 +40,7 @@ void TransferWatch::release_memory() {
   if (slowest == transfers_.end() || (*slowest)->slow_from_ > now) return;
   WatchedTransfer& transfer = **slowest;
   take_out(transfer);
-  transfer.give_up();
+  transfer.give_up(WatchedTransfer::GivenUp::for_memory);
 }
 
 void TransferWatch::take_out(WatchedTransfer& transfer) {
@@ -63,7 +63,7 @@ void TransferWatch::sweep(const std::stop_token& stop) {
       WatchedTransfer& transfer = *transfers_[i];
       if (now < transfer.deadline_) continue;
       take_out(transfer);
-      transfer.give_up();
+      transfer.give_up(WatchedTransfer::GivenUp::as_late);
     }
   }
 }

@@ -19,11 +19,14 @@ class WatchedTransfer {
   WatchedTransfer& operator=(const WatchedTransfer&) = delete;
   virtual ~WatchedTransfer() = default;
 
+ protected:
+  enum class GivenUp : std::uint8_t { as_late, for_memory };
+
  private:
   friend class TransferWatch;
 
   /// The client takes too long: give up. Called on the watch's thread under its lock: must not call the watch.
-  virtual void give_up() = 0;
+  virtual void give_up(GivenUp reason) = 0;
 
   static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
   std::size_t place_ = nowhere;

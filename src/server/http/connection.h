@@ -88,6 +88,8 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   /// Takes the memory of what is left to write, and begins its pace. False, and the connection ends, without memory.
   Task<bool> begin_blocked_write();
   Task<bool> write_tls();
+  /// Ends the connection in the middle of an answer, and counts why.
+  void cut_off();
   Task<void> yield();
 
   enum class Progress : int { finished, blocked, failed };

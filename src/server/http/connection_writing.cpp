@@ -22,8 +22,12 @@ constexpr std::size_t compressed_at_once = 64 << 10;
 constexpr std::size_t tls_portion = 16 << 10;
 /// Longer answers take from the budget before anything is written, so that they can still be refused.
 constexpr std::uint64_t long_answer = 64 << 10;
-/// That an answer has where it is ready just before its request's deadline.
-constexpr std::chrono::seconds least_write_time{1};
+/// That an answer has where it is ready just before its request's deadline, or behind it.
+constexpr std::chrono::seconds write_grace{1};
+
+std::optional<Clock::time_point> write_deadline_of(const Response& response) {
+  return response.deadline ? std::optional(std::max(*response.deadline, Clock::now()) + write_grace) : std::nullopt;
+}
 
 bool is_bodiless(int status) noexcept {
   return status == 204 || status == 304;
@@ -100,7 +104,7 @@ Task<bool> Connection::send(Response response, bool is_head, bool counts) {
         Response::error(503, "the server holds as many requests and answers as its memory allows; try again later");
     response.headers.add("Retry-After", "1");
   }
-  if (response.deadline) answer_deadline_ = std::max(*response.deadline, Clock::now() + least_write_time);
+  answer_deadline_ = write_deadline_of(response);
   const bool keep = keeps_alive(response);
   write_head(
       response, keep,
@@ -120,6 +124,7 @@ Task<bool> Connection::stream(std::shared_ptr<Answer> answer, Answer::Given give
   const bool chunked = parser_.framing().http_1_1;
   Response head = given.response ? std::move(*given.response) : Response{};
   head.close = head.close || !chunked;
+  answer_deadline_ = write_deadline_of(head);
   const bool keep = keeps_alive(head);
   const bool bodiless = answer->request.is_head || is_bodiless(head.status);
   may_probe_ = false;  // an interim response has no place behind a final one
@@ -130,16 +135,27 @@ Task<bool> Connection::stream(std::shared_ptr<Answer> answer, Answer::Given give
     std::uint64_t bytes = 0;
     for (const Piece& piece : given.pieces) bytes += piece.bytes.size();
     if (given.broken) co_return false;
+    if (answer_deadline_ && *answer_deadline_ <= Clock::now()) {
+      expired_ = true;
+      cut_off();
+      co_return false;
+    }
     if (!bodiless && !co_await send_pieces(std::move(given.pieces), chunked, given.finished)) co_return false;
     answer->written(bytes);
     if (given.finished) break;
     given = answer->take();
     while (given.pieces.empty() && !given.finished && !given.broken) {
       if (ending_ || left_) co_return false;
+      if (expired_) {
+        cut_off();
+        co_return false;
+      }
+      if (answer_deadline_) deadline_ = *answer_deadline_;
       watch_client();
       co_await pause();
       given = answer->take();
     }
+    clear_deadline();
   }
   watching_ = false;
   watching_clock_ = false;
@@ -203,7 +219,6 @@ Task<bool> Connection::write_outgoing() {
   }
   outgoing_.clear();
   outgoing_share_.release();
-  answer_deadline_.reset();
   transfer_held_ = 0;
   given_up_ = false;
   co_return written;
@@ -220,7 +235,7 @@ Task<bool> Connection::write_blocked() {
       co_await pause();
     }
     if (stopped()) {
-      ending_ = true;
+      cut_off();
       co_return false;
     }
     const std::uint64_t before = written_bytes_;
@@ -233,6 +248,17 @@ Task<bool> Connection::write_blocked() {
   }
 }
 
+void Connection::cut_off() {
+  if (given_up_) {
+    loop_.cut_off_for_memory.add(1);
+  } else if (expired_ && answer_deadline_ && *answer_deadline_ <= Clock::now()) {
+    loop_.cut_off_at_deadline.add(1);
+  } else if (expired_) {
+    loop_.cut_off_as_slow.add(1);
+  }
+  ending_ = true;
+}
+
 Clock::time_point Connection::write_deadline() const noexcept {
   return answer_deadline_ ? std::min(*answer_deadline_, pace_.deadline()) : pace_.deadline();
 }
@@ -243,7 +269,8 @@ Task<bool> Connection::begin_blocked_write() {
     std::uint64_t bytes = 0;
     for (std::size_t at = next_outgoing_; at < outgoing_.size(); ++at) bytes += outgoing_[at].size();
     if (!co_await take_memory(outgoing_share_, bytes)) {
-      ending_ = true;
+      given_up_ = !ending_;
+      cut_off();
       co_return false;
     }
   }
@@ -272,7 +299,7 @@ Task<bool> Connection::write_tls() {
         tls_->async_write_some(net::buffer(portion.data() + sent, filled - sent), std::move(handler));
       });
       if (outcome.error) {
-        ending_ = true;
+        cut_off();
         co_return false;
       }
       sent += outcome.bytes;

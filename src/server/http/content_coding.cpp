@@ -7,6 +7,8 @@
 
 #include <zlib.h>
 
+#include "server/http/header_value.h"
+
 namespace gpux::http {
 
 namespace {
@@ -17,12 +19,6 @@ constexpr int no_wrapping = -MAX_WBITS;
 
 uInt clamped(std::size_t size) noexcept {
   return static_cast<uInt>(std::min<std::size_t>(size, std::numeric_limits<uInt>::max()));
-}
-
-std::string_view trimmed(std::string_view text) noexcept {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 /// "q=0", "q=0.000"

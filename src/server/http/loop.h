@@ -84,6 +84,9 @@ class Loop {
   Count requests_refused;
   Count handled;
   Count answered;
+  Count cut_off_at_deadline;
+  Count cut_off_as_slow;
+  Count cut_off_for_memory;
   Count received_bytes;
   Count sent_bytes;
 

@@ -120,7 +120,8 @@ struct Response {
   std::vector<Piece> pieces;
   Compression compression = Compression::automatic;
   bool close = false;  ///< end the connection after this answer
-  /// The request's: an answer that the client has not taken by then, and not within a second, is cut off.
+  /// The request's: an answer of which something is left to write a second after it is cut off, as is a streamed one
+  /// that is not finished then. An answer given after the deadline has a second, too.
   std::optional<std::chrono::steady_clock::time_point> deadline;
 
   static Response json(int status, std::string text);

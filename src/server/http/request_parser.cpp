@@ -9,6 +9,8 @@
 #include <boost/beast/http/error.hpp>
 #include <fmt/format.h>
 
+#include "server/http/header_value.h"
+
 namespace gpux::http {
 
 namespace beast = boost::beast;
@@ -62,16 +64,6 @@ struct RequestParser::State {
 };
 
 namespace {
-
-bool is_blank(char character) noexcept {
-  return character == ' ' || character == '\t';
-}
-
-std::string_view trimmed(std::string_view text) noexcept {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 Refusal refusal_of(const beast::error_code& failure, std::size_t max_header_bytes) {
   using beast::http::error;

@@ -279,6 +279,9 @@ Counters Server::Implementation::counters() const noexcept {
     counters.requests_refused += loop->requests_refused.get();
     counters.handled += loop->handled.get();
     counters.answered += loop->answered.get();
+    counters.cut_off_at_deadline += loop->cut_off_at_deadline.get();
+    counters.cut_off_as_slow += loop->cut_off_as_slow.get();
+    counters.cut_off_for_memory += loop->cut_off_for_memory.get();
     counters.received_bytes += loop->received_bytes.get();
     counters.sent_bytes += loop->sent_bytes.get();
   }

@@ -128,6 +128,10 @@ struct Counters {
   std::uint64_t requests_refused = 0;     ///< answered by the transport or by Admission
   std::uint64_t handled = 0;              ///< requests that were whole and given to the handler
   std::uint64_t answered = 0;             ///< of those, whose answer was written whole
+  // Connections that were closed in the middle of an answer.
+  std::uint64_t cut_off_at_deadline = 0;  ///< Response::deadline
+  std::uint64_t cut_off_as_slow = 0;      ///< Limits::write_timeout
+  std::uint64_t cut_off_for_memory = 0;   ///< Limits::slow_bytes_per_second
   std::uint64_t received_bytes = 0;       ///< without TLS's own
   std::uint64_t sent_bytes = 0;
   std::uint64_t held_bytes = 0;  ///< now, of ServerOptions::memory

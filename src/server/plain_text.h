@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string_view>
+
+#include "server/http/message.h"
+
+/// Bodies that are one text as it is: `Content-Type: text/plain`.
+namespace gpux::server {
+
+[[nodiscard]] bool is_plain_text(const http::Request& request) noexcept;
+
+/// That text, a view of the body. Error invalid_input where its charset, or its bytes, are not UTF-8.
+[[nodiscard]] std::string_view read_plain_text(const http::Request& request);
+
+}  // namespace gpux::server
