@@ -606,7 +606,7 @@ TEST_F(Embed, RefusesInOneLine) {
       {{"embed", "--model", "encoder", "--max-tokens", "2", "a"}, 2, "3 or more"},
       {{"embed", "--model", "encoder", "--workers", "0", "a"}, 2, "--workers"},
       {{"embed", "--model", "encoder", "--threads", "0", "a"}, 2, "--threads"},
-      {{"embed", "--model", "encoder", "--prompt", "quest", "a"}, 2, "accepted: query, document"},
+      {{"embed", "--model", "encoder", "--prompt", "quest", "a"}, 2, "accepted: document, query"},
       {{"embed", "--model", "encoder", "--prompt", "query", "--prompt-text", "b", "a"}, 2, "--prompt-text"},
       {{"embed", "--model", "encoder", "-o", "v.json", "a"}, 2, ".jsonl, .npy, .f32, .vec"},
       {{"embed", "--model", "encoder", "--encoding", "int4", "a"}, 2, "--encoding"},

@@ -48,7 +48,7 @@ class ImportedFolder : public testing::Test {
   /// Until the signal has come while the folder was being made.
   void interrupt(int signal, int expected_code) {
     int code = 0;
-    for (int i = 0; i < 200 && code != expected_code; ++i) {
+    for (int i = 0; i < 2000 && code != expected_code; ++i) {
       fs::remove_all(target_);
       code = import_and_send(signal);
       ASSERT_THAT(code, testing::AnyOf(0, expected_code));
@@ -85,7 +85,7 @@ TEST_F(ImportedFolder, IsCleanedUpByTheNextImportWhenItWasKilled) {
 TEST(Import, SaysThatItDoesNotReadAProjectFile) {
   const Program gpux;
   const fs::path folder = gpux.folder().path() / "encoder";
-  fs::copy(GPUX_SOURCE_DIR "/tests/embedding/references/bert-cls", folder);
+  fs::copy(GPUX_SOURCE_DIR "/tests/embedding/references/bert-cls", folder, fs::copy_options::recursive);
   const std::string target = (gpux.folder().path() / "made").string();
   const std::string line = "import does not read '" + (folder / "gpux.yml").string() + "'";
   EXPECT_THAT(gpux.run({"import", folder, "-o", target + "1"}).err, testing::Not(testing::HasSubstr("gpux.yml")));

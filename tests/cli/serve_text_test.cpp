@@ -251,7 +251,7 @@ TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
   EXPECT_EQ(info.at("model_type").at("embedding").at("pooling"), "mean");
   EXPECT_EQ(info.at("max_input_length"), 32);
   EXPECT_EQ(info.at("dimension"), 16);
-  EXPECT_EQ(info.at("prompts"), Json::parse(R"(["query", "document"])"));
+  EXPECT_EQ(info.at("prompts"), Json::parse(R"(["document", "query"])"));
 
   std::string longer = "hello";
   for (int i = 0; i < 40; ++i) longer += " hello";
@@ -263,7 +263,7 @@ TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
   EXPECT_THAT(second, HasSubstr("text 1: "));
   for (const auto& [body, message] : std::initializer_list<std::pair<const char*, const char*>>{
            {"{", "no JSON"},
-           {R"({"inputs": "a", "prompt_name": "other"})", "prompt_name is 'other'; accepted: query, document"},
+           {R"({"inputs": "a", "prompt_name": "other"})", "prompt_name is 'other'; accepted: document, query"},
            {R"({"inputs": "a", "foo": 1})", "foo is not known"}}) {
     const Json refused = server.json(post("/embed", body), 422);
     EXPECT_THAT(refused.at("error"), HasSubstr(message));

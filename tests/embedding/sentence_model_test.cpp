@@ -156,7 +156,7 @@ TEST(SentenceModel, ReadsItsPrompts) {
                                             R"({"prompts": {"query": "query: ", "document": "", "none": null},
                                            "default_prompt_name": "query"})"}})
                                   .read();
-  EXPECT_THAT(model.prompts, ElementsAre(Pair("query", "query: "), Pair("document", "")));
+  EXPECT_THAT(model.prompts, ElementsAre(Pair("document", ""), Pair("query", "query: ")));
   EXPECT_EQ(model.default_prompt, "query: ");
 }
 

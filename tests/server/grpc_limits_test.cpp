@@ -204,15 +204,19 @@ TEST_F(GrpcLimits, AnswersThatWaitTakeOfTheBudget) {
   EXPECT_LE(options.memory->held_bytes(), options.memory->limit_bytes());
   // The slow reader loses its call, before message_timeout, which is 10 seconds, and is told why.
   ModelInferResponse response;
-  EXPECT_TRUE(wait_for([&] { return infer(add_request(values), response).ok(); }));
+  const std::vector<float> too_many_beside_it(800'000);
   const auto ended = [&](StatusCode code) {
     for (const GrpcMethodCounts& method : server_->counts()->methods()) {
       if (method.method == "ModelStreamInfer") return method.ended.at(code).load();
     }
     return std::uint64_t{0};
   };
-  EXPECT_TRUE(wait_for([&] { return ended(StatusCode::RESOURCE_EXHAUSTED) == 1; }));
+  EXPECT_TRUE(wait_for([&] {
+    (void)infer(add_request(too_many_beside_it), response);
+    return ended(StatusCode::RESOURCE_EXHAUSTED) == 1;
+  }));
   EXPECT_EQ(ended(StatusCode::DEADLINE_EXCEEDED), 0U);
+  EXPECT_TRUE(wait_for([&] { return infer(add_request(values), response).ok(); }));
   given->TryCancel();
   (void)stream->Finish();
   EXPECT_TRUE(wait_for([&] { return options.memory->held_bytes() == 0; }));
