@@ -3,7 +3,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -18,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/durability.h"
 #include "base/files.h"
 
 namespace gpux {
@@ -31,6 +34,17 @@ constexpr std::string_view random_part = "XXXXXX";
 std::atomic<int> removal_pipe = -1;
 std::atomic<bool> is_ending = false;
 
+// Another thread may still write into the folder, and make it again, until it meets an error or a locked registry.
+void remove_while_used(const fs::path& folder) {
+  constexpr std::chrono::milliseconds pause(5);
+  std::error_code error;
+  for (int seen_without = 0, i = 0; seen_without < 3 && i < 1000; ++i) {
+    seen_without = fs::exists(folder, error) ? 0 : seen_without + 1;
+    fs::remove_all(folder, error);
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 /// The folders of this process, and the thread that removes them when a signal ends it.
 class Registry {
  public:
@@ -40,10 +54,25 @@ class Registry {
     return registry;
   }
 
-  void add(const fs::path& folder) {
+  /// Keeps what `make` gives. A signal that comes meanwhile finds it too.
+  void add(const std::function<fs::path()>& make) {
     const std::scoped_lock lock(mutex_);
-    folders_.push_back(folder);
-    if (removal_pipe >= 0) return;
+    if (removal_pipe < 0) start_removal_thread();
+    folders_.push_back(make());
+  }
+
+  int move(const fs::path& from, const fs::path& to) {
+    const std::scoped_lock lock(mutex_);
+    return rename_file(from, to);
+  }
+
+  void forget(const fs::path& folder) {
+    const std::scoped_lock lock(mutex_);
+    std::erase(folders_, folder);
+  }
+
+ private:
+  void start_removal_thread() {
     std::array<int, 2> pipe{};
     if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return;  // they then stay until the next process removes them
     // A fork has neither the thread nor a claim to the folders.
@@ -55,25 +84,15 @@ class Registry {
     removal_pipe = pipe[1];
   }
 
-  void forget(const fs::path& folder) {
-    const std::scoped_lock lock(mutex_);
-    std::erase(folders_, folder);
-  }
-
- private:
   void remove_when_told(int descriptor) {
     unsigned char exit_code = 0;
     while (::read(descriptor, &exit_code, 1) != 1) {
       if (errno != EINTR) return;
     }
-    {
-      const std::scoped_lock lock(mutex_);
-      for (const fs::path& folder : folders_) {
-        // Another thread may still write into it.
-        std::error_code error;
-        for (int i = 0; i < 3 && fs::exists(folder, error); ++i) fs::remove_all(folder, error);
-      }
-    }
+    // Held to the end: who meets an error because its folder has gone does not end the process with another code, and
+    // nothing is moved out of a folder of which a part has gone.
+    const std::scoped_lock lock(mutex_);
+    for (const fs::path& folder : folders_) remove_while_used(folder);
     ::_exit(exit_code);
   }
 
@@ -141,19 +160,21 @@ ScratchFolder::ScratchFolder(fs::path place) {
 
 void ScratchFolder::make(const fs::path& parent, const std::string& prefix) {
   remove_left_behind(parent, prefix);
-  // Before it is locked another process may take it for one that was left behind.
-  for (int tries = 0; lock_ < 0; ++tries) {
-    std::string pattern = (parent / (prefix + std::string(random_part))).string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw_file_error("make", pattern, errno);
-    path_ = pattern;
-    lock_ = lock_folder(path_);
-    if (lock_ < 0 && tries == 10) {
-      const int error = errno;
-      ::rmdir(pattern.c_str());
-      throw_file_error("lock", pattern, error);
+  Registry::get().add([&] {
+    // Before it is locked another process may take it for one that was left behind.
+    for (int tries = 0; lock_ < 0; ++tries) {
+      std::string pattern = (parent / (prefix + std::string(random_part))).string();
+      if (::mkdtemp(pattern.data()) == nullptr) throw_file_error("make", pattern, errno);
+      path_ = pattern;
+      lock_ = lock_folder(path_);
+      if (lock_ < 0 && tries == 10) {
+        const int error = errno;
+        ::rmdir(pattern.c_str());
+        throw_file_error("lock", pattern, error);
+      }
     }
-  }
-  Registry::get().add(path_);
+    return path_;
+  });
 }
 
 ScratchFolder::~ScratchFolder() {
@@ -161,6 +182,10 @@ ScratchFolder::~ScratchFolder() {
   fs::remove_all(path_, ignored);
   Registry::get().forget(path_);
   ::close(lock_);
+}
+
+int ScratchFolder::move_out(const fs::path& from, const fs::path& to) const {
+  return Registry::get().move(from, to);
 }
 
 bool end_without_scratch_folders(int exit_code) noexcept {

@@ -19,6 +19,9 @@ class ScratchFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
+  /// Renames what was made in the folder; never a part of it while a signal ends the process. 0, or errno's number.
+  [[nodiscard]] int move_out(const std::filesystem::path& from, const std::filesystem::path& to) const;
+
  private:
   void make(const std::filesystem::path& parent, const std::string& prefix);
 

@@ -113,7 +113,7 @@ class NewFolder {
 
   void keep() const {
     // An empty folder in its place is replaced.
-    if (const int error = rename_file(made_, target_); error != 0) throw_file_error("make", target_, error);
+    if (const int error = scratch_.move_out(made_, target_); error != 0) throw_file_error("make", target_, error);
     if (const int error = sync_folder(target_.parent_path()); error != 0) throw_file_error("make", target_, error);
   }
 
