@@ -26,6 +26,6 @@ void gpux::fuzz::read_hostile(std::string_view input) {
   read([&] { require_texts(server::read_embed(input).inputs.size()); });
   read([&] { require_texts(server::read_openai_embeddings(input).inputs.size()); });
   read([&] { require_texts(server::read_similarity(input).sentences.size()); });
-  read([&] { require_texts(server::read_tokenize(input).texts.size()); });
+  read([&] { require_texts(server::read_tokenize(input).inputs.size()); });
   read([&] { require_texts(server::read_decode(input).ids.size()); });
 }

@@ -21,7 +21,7 @@ Json parse_bounded_json(std::string_view text) {
   constexpr int max_depth = 32;
   constexpr std::size_t max_ordered_keys = 1024;
   std::array<std::size_t, max_depth + 2> keys{};  // of the object that is open at each level
-  return Json::parse(text, [&](int depth, Event event, const auto&) {
+  return Json::parse(text, [&](int depth, [[maybe_unused]] Event event, const auto&) {
     if (depth > max_depth) throw Error(ErrorCode::storage, "nested deeper than 32 levels");
     if constexpr (std::is_same_v<Json, nlohmann::ordered_json>) {
       const auto level = static_cast<std::size_t>(depth);

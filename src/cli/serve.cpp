@@ -191,6 +191,14 @@ std::uint64_t memory_budget_of(const std::string& text) {
   return *bytes;
 }
 
+// For CLI11: the number of bytes in the place of the text; what is wrong with it, or nothing.
+std::string bytes_of_size(std::string& text) {
+  const auto bytes = parse_memory_size(text);
+  if (!bytes) return fmt::format("'{}' is no size; accepted: a number of bytes, or a size like 64MiB", text);
+  text = std::to_string(*bytes);
+  return {};
+}
+
 // A connection is a file: as many as the system allows this user.
 void raise_file_limit() {
   rlimit limit{};
@@ -445,7 +453,8 @@ void add_serve(CLI::App& program, Context& context) {
       ->check(CLI::Range(1U, 1024U));
   verb->add_option("--max-queue", flags->max_queue, "requests that may wait for a model (default: 1024)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
-  verb->add_option("--max-body", flags->max_body_bytes, "bytes of a request's body, at most")
+  verb->add_option("--max-body", flags->max_body_bytes, "maximum size of a request's body: bytes, or a size like 64MiB")
+      ->transform(CLI::Validator(bytes_of_size, "SIZE"))
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
   verb->add_option("--io-threads", flags->io_threads, "threads that read and write; default: by the processors")
       ->check(CLI::Range(1U, 256U));

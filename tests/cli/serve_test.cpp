@@ -284,6 +284,8 @@ TEST(Serve, SaysWhatIsWrongBeforeItListens) {
            {{model("add.onnx"), "--memory-budget", "much"}, 2, "--memory-budget"},
            {{model("add.onnx"), "--watch", "often"}, 2, "--watch"},
            {{model("add.onnx"), "--max-body", "1099511627776"}, 2, "--max-body is 1099511627776"},
+           {{model("add.onnx"), "--max-body", "1024 GiB"}, 2, "--max-body is 1099511627776"},
+           {{model("add.onnx"), "--max-body", "1 elephant"}, 2, "'1 elephant' is no size; accepted: a number of bytes"},
            {{"--models", "none.yml"}, 7, "none.yml"},
            {{"--repository", "none"}, 13, "none"},
            {{}, 2, "--models FILE"},
