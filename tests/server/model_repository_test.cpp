@@ -513,20 +513,20 @@ TEST(ModelRepository, EvictsByInferenceAlone) {
   ModelRepository repository(shelf.look(), {.memory_budget_bytes = growth * 5 / 2});
   repository.load_all();
   ASSERT_EQ(repository.models().size(), 2U);
-  // "b" is used last; "a" is only asked about afterwards.
-  EXPECT_EQ(ask(repository, "a").get(), "a");
+  // "a" was loaded first and is used last; "b" is only asked about afterwards.
   EXPECT_EQ(ask(repository, "b").get(), "b");
-  EXPECT_TRUE(is_ready(repository, "a"));
-  EXPECT_EQ(repository.find("a", "")->name(), "a");
-  EXPECT_EQ(repository.find_available("a", "")->name(), "a");
-  EXPECT_EQ(repository.description("a", "")->name, "a");
+  EXPECT_EQ(ask(repository, "a").get(), "a");
+  EXPECT_TRUE(is_ready(repository, "b"));
+  EXPECT_EQ(repository.find("b", "")->name(), "b");
+  EXPECT_EQ(repository.find_available("b", "")->name(), "b");
+  EXPECT_EQ(repository.description("b", "")->name, "b");
   {
     const std::lock_guard lock(shelf.mutex);
     shelf.sources.push_back(third);
   }
   EXPECT_FALSE(refresh(repository));
-  EXPECT_EQ(repository.index().at(0).state, ModelState::evicted);
-  EXPECT_EQ(repository.index().at(1).state, ModelState::ready);
+  EXPECT_EQ(repository.index().at(0).state, ModelState::ready);
+  EXPECT_EQ(repository.index().at(1).state, ModelState::evicted);
 }
 
 // Metadata of a model that is not in memory.
