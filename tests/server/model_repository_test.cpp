@@ -370,7 +370,7 @@ TEST_F(HangingLoad, KeepsNobodyWhoComesLater) {
 
 TEST_F(HangingLoad, IsAnsweredAtItsDeadlineAndGoesOn) {
   const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::milliseconds(50); };
-  ModelRepository repository(shelf_.look(), {.load_timeout = std::chrono::milliseconds(150)});
+  ModelRepository repository(shelf_.look(), {.load_timeout = std::chrono::milliseconds(1500)});
   repository.load_all();
   for (const ModelRepository::Deadline deadline : {ModelRepository::Deadline(soon()), ModelRepository::Deadline()}) {
     const auto late = load_again(repository, "m", deadline);
