@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/diagnosis.h"
 #include "cli/load_flags.h"
 #include "cli/machine_report.h"
 #include "cli/print_json.h"
@@ -14,7 +15,8 @@ namespace gpux::cli {
 namespace {
 
 void print_providers(const std::vector<std::string>& libraries, const Context& context) {
-  const std::vector<ProviderReport> reports = ProviderManager(read_provider_libraries(libraries)).providers();
+  std::vector<ProviderReport> reports = ProviderManager(read_provider_libraries(libraries)).providers();
+  for (ProviderReport& report : reports) report.remedy = command_here(report.remedy);
   const RuntimeLibrary library = runtime_library();
   if (context.wants_json()) {
     Json json;

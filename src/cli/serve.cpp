@@ -257,7 +257,8 @@ bool end_serving(Serving& serving, const Context& context, Clock::time_point dra
       drain_deadline + std::chrono::seconds(1), now + std::chrono::milliseconds(500), now + std::chrono::seconds(5));
   progress.limit = close_deadline + clean_up_time;
   const bool is_closed = serving.repository->close(close_deadline);
-  (void)serving.http->drain(close_deadline);
+  // A device that hangs took all of that time.
+  (void)serving.http->drain(close_deadline + clean_up_time / 2);
   if (grpc_end.wait_until(close_deadline) != std::future_status::ready) {
     other.detach();
     return false;

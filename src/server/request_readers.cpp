@@ -48,14 +48,19 @@ void RequestReaders::post(Task task) {
 
 void RequestReaders::stop() {
   std::deque<Task> dropped;
+  std::vector<std::function<void(const Error&)>> to_tell;
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
+    for (const Task* task : in_progress_) {
+      if (task->may_fail_beside_unit) to_tell.push_back(task->failed);
+    }
     dropped.swap(light_);
     std::move(heavy_.begin(), heavy_.end(), std::back_inserter(dropped));
     heavy_.clear();
   }
   changed_.notify_all();
+  for (const auto& failed : to_tell) failed(stopped_error());
   for (const Task& task : dropped) task.failed(stopped_error());
 }
 
@@ -92,18 +97,19 @@ void RequestReaders::work() {
     if (stopped_) return;
     std::optional<Task> task = take();
     const bool was_heavy = is_heavy(*task);
+    in_progress_.push_back(&*task);
     lock.unlock();
     const bool goes_on = do_unit(*task);
-    if (!goes_on) task.reset();
     lock.lock();
+    std::erase(in_progress_, &*task);
     if (was_heavy && heavy_running_-- != 0) changed_.notify_one();
-    if (!goes_on) continue;
-    if (!stopped_) {
+    if (goes_on && !stopped_) {
       (was_heavy ? heavy_ : light_).push_back(std::move(*task));
       continue;
     }
+    // What it holds may take a while to end, or call back.
     lock.unlock();
-    task->failed(stopped_error());
+    if (goes_on) task->failed(stopped_error());
     task.reset();
     lock.lock();
   }

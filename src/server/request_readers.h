@@ -32,9 +32,12 @@ class RequestReaders {
     std::uint64_t cost = 0;
     /// Does a unit of the work; true: there is more. Called by one thread at a time. What it throws ends the task.
     std::function<bool()> unit;
-    /// Called at most once, instead of the next unit: with what the unit threw, with the error of the cancellation, or
-    /// with interrupted after stop(). Must not throw.
+    /// Called instead of the next unit: with what the unit threw, with the error of the cancellation, or with
+    /// interrupted after stop(). Must not throw.
     std::function<void(const Error&)> failed;
+    /// stop() calls `failed` also while a unit is in progress, so that nobody waits for it: of what the two do, the
+    /// second must change nothing.
+    bool may_fail_beside_unit = false;
     /// It continues a request that was taken on: not refused where too many wait.
     bool is_admitted = false;
   };
@@ -49,7 +52,8 @@ class RequestReaders {
   /// Errors resource_exhausted where too many tasks wait, interrupted after stop(); `failed` is not called then.
   void post(Task task);
 
-  /// Ends the tasks that wait, and those in progress after their unit; takes no more.
+  /// Ends the tasks that wait, and those in progress after their unit (or beside it, where they allow that); takes no
+  /// more.
   void stop();
 
   /// Tasks that wait.
@@ -66,6 +70,7 @@ class RequestReaders {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> light_, heavy_;
+  std::vector<const Task*> in_progress_;
   std::size_t idle_ = 0, heavy_running_ = 0, light_in_a_row_ = 0;
   bool stopped_ = false;
   std::vector<std::thread> threads_;

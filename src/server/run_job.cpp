@@ -75,6 +75,7 @@ void RunJob::go_on() {
          .cost = cost,
          .unit = [self = shared_from_this(), index] { return self->prepare_unit(index); },
          .failed = [self = shared_from_this(), index](const Error& error) { self->end(self->within(error, index)); },
+         .may_fail_beside_unit = true,
          .is_admitted = true});
   } catch (...) {
     fail(index);

@@ -437,6 +437,7 @@ void Service::do_later(const Call& call, std::uint64_t cost, std::function<bool(
                  .cost = cost,
                  .unit = std::move(unit),
                  .failed = fail,
+                 .may_fail_beside_unit = true,
                  .is_admitted = call.is_read_later});
   if (!deadline || call.is_read_later) return;
   // Answered in time, however long the unit in progress takes.

@@ -129,6 +129,14 @@ class GrpcLimits : public Grpc {
                       [&](const Status& ended) { status.set_value(ended); });
     return status.get_future().get();
   }
+
+  /// Calls of that method that the server has ended with that code.
+  std::uint64_t ended(std::string_view name, StatusCode code) {
+    for (const GrpcMethodCounts& method : server_->counts()->methods()) {
+      if (method.method == name) return method.ended.at(code).load();
+    }
+    return 0;
+  }
 };
 
 TEST_F(GrpcLimits, MethodsWithoutAKeyAcceptAFewKilobytes) {
@@ -205,21 +213,45 @@ TEST_F(GrpcLimits, AnswersThatWaitTakeOfTheBudget) {
   // The slow reader loses its call, before message_timeout, which is 10 seconds, and is told why.
   ModelInferResponse response;
   const std::vector<float> too_many_beside_it(800'000);
-  const auto ended = [&](StatusCode code) {
-    for (const GrpcMethodCounts& method : server_->counts()->methods()) {
-      if (method.method == "ModelStreamInfer") return method.ended.at(code).load();
-    }
-    return std::uint64_t{0};
-  };
   EXPECT_TRUE(wait_for([&] {
     (void)infer(add_request(too_many_beside_it), response);
-    return ended(StatusCode::RESOURCE_EXHAUSTED) == 1;
+    return ended("ModelStreamInfer", StatusCode::RESOURCE_EXHAUSTED) == 1;
   }));
-  EXPECT_EQ(ended(StatusCode::DEADLINE_EXCEEDED), 0U);
+  EXPECT_EQ(ended("ModelStreamInfer", StatusCode::DEADLINE_EXCEEDED), 0U);
   EXPECT_TRUE(wait_for([&] { return infer(add_request(values), response).ok(); }));
   given->TryCancel();
   (void)stream->Finish();
   EXPECT_TRUE(wait_for([&] { return options.memory->held_bytes() == 0; }));
+}
+
+TEST_F(GrpcLimits, AnAnswerThatIsNotReadEndsWithItsRequestsDeadline) {
+  GrpcServerOptions options;
+  options.message_timeout = std::chrono::minutes(10);
+  serve({"add"}, options);
+  ModelInferRequest request = add_request(std::vector<float>(300'000));
+  (*request.mutable_parameters())["timeout"].set_int64_param(2'000'000);
+  // Sends without asking for the answer: no more of it comes than the window of the channel.
+  ::grpc::GenericStub generic(narrow_channel());
+  ::grpc::CompletionQueue queue;
+  const auto given = context();
+  const auto call = generic.PrepareCall(given.get(), "/inference.GRPCInferenceService/ModelInfer", &queue);
+  const auto done = [&] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  call->StartCall(nullptr);
+  ASSERT_TRUE(done());
+  const ::grpc::Slice slice(request.SerializeAsString());
+  call->WriteLast(::grpc::ByteBuffer(&slice, 1), {}, nullptr);
+  ASSERT_TRUE(done());
+  EXPECT_TRUE(wait_for([&] { return ended("ModelInfer", StatusCode::DEADLINE_EXCEEDED) == 1; }));
+  EXPECT_TRUE(wait_for([&] { return repository_->find("add", "")->statistics().succeeded == 1; }));
+  given->TryCancel();
+  Status status;
+  call->Finish(&status, nullptr);
+  (void)done();
+  queue.Shutdown();
 }
 
 // Its clients have gone before their requests are read: nobody reads more of them than what is being read.

@@ -154,6 +154,21 @@ TEST(RequestReaders, EndWithTheirUnitsAndDropTheRest) {
   }
 }
 
+TEST(RequestReaders, StopAnswersThoseInProgressThatAllowIt) {
+  Obstacle obstacle;
+  std::vector<ErrorCode> failures;
+  RequestReaders readers({.threads = 1});
+  RequestReaders::Task running = obstacle.task();
+  running.failed = [&](const Error& error) { failures.push_back(error.code()); };
+  running.may_fail_beside_unit = true;
+  readers.post(std::move(running));
+  obstacle.wait_until_met();
+  readers.stop();
+  // Its unit still waits for the obstacle.
+  EXPECT_THAT(failures, ElementsAre(ErrorCode::interrupted));
+  obstacle.remove();
+}
+
 TEST(RequestReaders, RefuseNewWorkWhereTooMuchWaits) {
   Record record;
   Obstacle obstacle;

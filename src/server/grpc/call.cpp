@@ -251,11 +251,11 @@ MemoryShare Call::outgoing_memory(const ::grpc::ByteBuffer& message) const {
   return bytes > small_answer_bytes ? memory_share(*state_, bytes) : MemoryShare();
 }
 
-void Call::prepare(const ::grpc::ByteBuffer& message, MemoryShare memory) {
+void Call::prepare(const ::grpc::ByteBuffer& message, MemoryShare memory, Clock::time_point latest) {
   outgoing_ = message;
   outgoing_memory_ = std::move(memory);
   outgoing_bytes_ = message.Length();
-  state_->transfers.add(*this, outgoing_bytes_, TransferWatch::Holds::memory);
+  state_->transfers.add(*this, outgoing_bytes_, TransferWatch::Holds::memory, latest);
 }
 
 void Call::start_write(const ::grpc::ByteBuffer& message, MemoryShare memory) {
@@ -289,7 +289,7 @@ void Call::finish(const Status& status) {
   wire_->stream.Finish(status, &finished_);
 }
 
-void Call::finish_with(const ::grpc::ByteBuffer& answer) {
+void Call::finish_with(const ::grpc::ByteBuffer& answer, const std::optional<Clock::time_point>& deadline) {
   MemoryShare memory;
   try {
     memory = outgoing_memory(answer);
@@ -298,7 +298,8 @@ void Call::finish_with(const ::grpc::ByteBuffer& answer) {
     return;
   }
   is_last_out_ = true;
-  prepare(answer, std::move(memory));
+  prepare(answer, std::move(memory),
+          deadline ? std::max(*deadline, Clock::now()) + http::write_grace : Clock::time_point::max());
   hand_over(finished_);
   wire_->stream.WriteAndFinish(outgoing_, {}, Status::OK, &finished_);
 }
@@ -358,8 +359,8 @@ class Answer::Writer : public Call {
   Writer(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const CalledMethod& method, UnaryHandler handler)
       : Call(std::move(state), std::move(wire), method), handler_(handler) {}
 
-  void respond(const ::grpc::ByteBuffer& message) {
-    if (claim_end()) finish_with(message);
+  void respond(const ::grpc::ByteBuffer& message, const std::optional<Clock::time_point>& deadline) {
+    if (claim_end()) finish_with(message, deadline);
   }
 
   void fail(const Error& error) {
@@ -431,8 +432,8 @@ Answer::~Answer() {
   if (!writer_->has_ended()) writer_->fail(Error(ErrorCode::interrupted, "the server is going down"));
 }
 
-void Answer::respond(const ::grpc::ByteBuffer& message) const {
-  writer_->respond(message);
+void Answer::respond(const ::grpc::ByteBuffer& message, const std::optional<Clock::time_point>& deadline) const {
+  writer_->respond(message, deadline);
 }
 
 void Answer::fail(const Error& error) const {

@@ -176,15 +176,18 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
 
   /// After claim_end(); nothing may be started after it.
   void finish(const ::grpc::Status& status);
-  /// The same, bounded as start_write(). Where memory is short, the call fails with UNAVAILABLE.
-  void finish_with(const ::grpc::ByteBuffer& answer);
+  /// The same, bounded as start_write(), and for a request with a deadline by write_grace after it. Where memory is
+  /// short, the call fails with UNAVAILABLE.
+  void finish_with(const ::grpc::ByteBuffer& answer,
+                   const std::optional<std::chrono::steady_clock::time_point>& deadline);
 
  private:
   void begin_or_refuse(bool needs_key);
   void give_up(GivenUp reason) override;
   [[nodiscard]] bool is_past_deadline() const;
   void cut_off(::grpc::StatusCode code, const std::string& reason);
-  void prepare(const ::grpc::ByteBuffer& message, MemoryShare memory);
+  void prepare(const ::grpc::ByteBuffer& message, MemoryShare memory,
+               std::chrono::steady_clock::time_point latest = std::chrono::steady_clock::time_point::max());
   void count_sent() noexcept;
   void let_go();
   void end();
@@ -250,8 +253,9 @@ class Answer {
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  /// Only the first of these counts, and none after the client has left.
-  void respond(const ::grpc::ByteBuffer& message) const;
+  /// Only the first of these counts, and none after the client has left. `deadline` is the request's.
+  void respond(const ::grpc::ByteBuffer& message,
+               const std::optional<std::chrono::steady_clock::time_point>& deadline = {}) const;
   void fail(const Error& error) const;
 
   /// `callback` runs once when the client has left or its deadline has passed before the answer: at once where it has.

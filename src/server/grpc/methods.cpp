@@ -192,15 +192,16 @@ void model_statistics(const AnswerTo& answer, ByteBuffer& request) {
 
 void model_infer(const AnswerTo& answer, ByteBuffer& request) {
   const Call& call = answer->call();
-  const auto run =
-      std::make_shared<InferRun>(read<inference::ModelInferRequest>(answer, request), call.work(), call.arrived(),
-                                 [answer](const std::optional<Error>& error, const InferMessage& message) {
-                                   if (error) {
-                                     answer->fail(*error);
-                                   } else {
-                                     answer->respond(unary_answer(message));
-                                   }
-                                 });
+  const RequestWork work = call.work();
+  const auto run = std::make_shared<InferRun>(
+      read<inference::ModelInferRequest>(answer, request), work, call.arrived(),
+      [answer, deadline = work.deadline](const std::optional<Error>& error, const InferMessage& message) {
+        if (error) {
+          answer->fail(*error);
+        } else {
+          answer->respond(unary_answer(message), deadline.time());
+        }
+      });
   run->start(call.state()->repository);
   answer->on_gone([run] { run->cancel(); });
 }

@@ -14,9 +14,10 @@ TransferWatch::TransferWatch(std::chrono::milliseconds timeout, std::uint64_t mi
 
 TransferWatch::~TransferWatch() = default;
 
-void TransferWatch::add(WatchedTransfer& transfer, std::uint64_t bytes, Holds holds) {
+void TransferWatch::add(WatchedTransfer& transfer, std::uint64_t bytes, Holds holds, Clock::time_point latest) {
   const Clock::time_point now = Clock::now();
-  transfer.deadline_ = now + timeout_ + std::chrono::milliseconds(bytes * 1000 / min_bytes_per_second_);
+  transfer.deadline_ =
+      std::min(latest, now + timeout_ + std::chrono::milliseconds(bytes * 1000 / min_bytes_per_second_));
   constexpr std::uint64_t worth_giving_up = 64 << 10, slow_bytes_per_second = 1 << 20;
   transfer.slow_from_ = holds == Holds::memory && bytes >= worth_giving_up
                             ? now + std::max(std::chrono::milliseconds(500),
@@ -53,7 +54,8 @@ void TransferWatch::take_out(WatchedTransfer& transfer) {
 }
 
 void TransferWatch::sweep(const std::stop_token& stop) {
-  const auto interval = std::max<std::chrono::milliseconds>(timeout_ / 20, std::chrono::milliseconds(1));
+  const auto interval = std::clamp<std::chrono::milliseconds>(timeout_ / 20, std::chrono::milliseconds(1),
+                                                              std::chrono::milliseconds(500));
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     (void)ending_.wait_for(lock, stop, interval, [] { return false; });

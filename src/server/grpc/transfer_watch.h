@@ -35,8 +35,9 @@ class WatchedTransfer {
 };
 
 /// Gives up messages that clients do not take or send: each has `timeout` and besides a second for every
-/// `min_bytes_per_second` of it, kept to within a twentieth of `timeout`. gRPC does not say how much of a message is
-/// through, so that nothing shorter would do for clients that are merely slow. All members from any thread.
+/// `min_bytes_per_second` of it, kept to within a twentieth of `timeout` or half a second. gRPC does not say how much
+/// of a message is through, so that nothing shorter would do for clients that are merely slow. All members from any
+/// thread.
 class TransferWatch {
  public:
   TransferWatch(std::chrono::milliseconds timeout, std::uint64_t min_bytes_per_second);
@@ -47,8 +48,10 @@ class TransferWatch {
   /// Whether memory of the budget is released where a message is given up.
   enum class Holds : std::uint8_t { nothing, memory };
 
-  /// A message of so many bytes begins. It must be removed before it goes away, or another begins.
-  void add(WatchedTransfer& transfer, std::uint64_t bytes, Holds holds);
+  /// A message of so many bytes begins, to be through by `latest` at any rate. It must be removed before it goes away,
+  /// or another begins.
+  void add(WatchedTransfer& transfer, std::uint64_t bytes, Holds holds,
+           std::chrono::steady_clock::time_point latest = std::chrono::steady_clock::time_point::max());
   /// It is over. Nothing happens where it is not watched.
   void remove(WatchedTransfer& transfer);
 

@@ -22,8 +22,6 @@ constexpr std::size_t compressed_at_once = 64 << 10;
 constexpr std::size_t tls_portion = 16 << 10;
 /// Longer answers take from the budget before anything is written, so that they can still be refused.
 constexpr std::uint64_t long_answer = 64 << 10;
-/// That an answer has where it is ready just before its request's deadline, or behind it.
-constexpr std::chrono::seconds write_grace{1};
 
 std::optional<Clock::time_point> write_deadline_of(const Response& response) {
   return response.deadline ? std::optional(std::max(*response.deadline, Clock::now()) + write_grace) : std::nullopt;

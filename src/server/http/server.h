@@ -97,6 +97,9 @@ using Admission = std::function<Admitted(const Request&)>;
 /// How many threads read and write where ServerOptions::threads is 0: one a usable processor, at most 4.
 [[nodiscard]] unsigned threads_by_default();
 
+/// An answer that is ready shortly before its request's deadline, or after it, has so much time to be written.
+inline constexpr std::chrono::seconds write_grace{1};
+
 /// The limit of a MemoryBudget where nothing else is said.
 inline constexpr std::uint64_t default_memory_bytes = std::uint64_t{1} << 30;
 
