@@ -108,7 +108,20 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit_byt
   return content;
 }
 
-FileReplacement::FileReplacement(std::filesystem::path path) : path_(std::move(path)) {
+std::filesystem::path replaceable_file(std::filesystem::path path) {
+  std::error_code unreadable;
+  if (std::filesystem::is_symlink(path, unreadable)) {
+    if (auto behind = std::filesystem::canonical(path, unreadable); !unreadable) path = std::move(behind);
+  }
+  const std::filesystem::file_status status = std::filesystem::status(path, unreadable);
+  if (std::filesystem::is_directory(status)) throw_file_error("write", path, EISDIR);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw Error(ErrorCode::storage, "cannot write '" + path.string() + "': it is not a regular file");
+  }
+  return path;
+}
+
+FileReplacement::FileReplacement(std::filesystem::path path) : path_(replaceable_file(std::move(path))) {
   if (const std::error_code error = make_folders(path_.parent_path())) {
     throw_file_error("make the folder", path_.parent_path(), error.value());
   }

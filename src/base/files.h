@@ -31,6 +31,10 @@ class MappedFile {
 /// The file's content. Errors as MappedFile; invalid_input where it is longer than `limit_bytes`.
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit_bytes = std::uint64_t{1} << 32);
 
+/// Where a file that is to replace `path` is written: `path`, or the file that a symbolic link of that name points to.
+/// Error storage where something else than a regular file has the name, as /dev/null has: it is not replaced.
+std::filesystem::path replaceable_file(std::filesystem::path path);
+
 /// A file that is written piece by piece beside its place and takes it as a whole, or not at all. Without commit()
 /// nothing stays. Parent folders are made. Errors storage, permission.
 class FileReplacement {

@@ -15,7 +15,8 @@
 
 namespace gpux {
 
-PartialFile::PartialFile(std::filesystem::path file) : file_(std::move(file)), part_(file_.string() + ".part") {
+PartialFile::PartialFile(std::filesystem::path file)
+    : file_(replaceable_file(std::move(file))), part_(file_.string() + ".part") {
   if (const std::error_code error = make_folders(file_.parent_path())) {
     throw_file_error("make the folder", file_.parent_path(), error.value());
   }

@@ -6,11 +6,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/durability.h"
 #include "base/file_error.h"
 #include "base/partial_file.h"
 #include "base/recorded_disk.h"
+#include "gpux/error.h"
 #include "model/temporary_folder.h"
 
 namespace gpux {
@@ -65,6 +67,42 @@ TEST(Folders, CannotBeMadeInAFile) {
   EXPECT_TRUE(make_folders(folder.path() / "file"));
   EXPECT_FALSE(make_folders(folder.path() / "new//"));
   EXPECT_TRUE(fs::is_directory(folder.path() / "new"));
+}
+
+TEST(FileReplacement, ReplacesNothingButFiles) {
+  const test::TemporaryFolder folder;
+  const fs::path pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const fs::path to_device = folder.path() / "device";
+  fs::create_symlink("/dev/null", to_device);
+  for (const fs::path& place : {pipe, to_device, folder.path()}) {
+    try {
+      write_file_atomically(place, "text");
+      ADD_FAILURE() << place;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::storage) << place;
+    }
+    EXPECT_THROW(PartialFile{place}, Error) << place;
+  }
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_TRUE(fs::is_symlink(to_device));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 2);
+}
+
+TEST(FileReplacement, ReplacesTheFileBehindALink) {
+  const test::TemporaryFolder folder;
+  fs::create_directory(folder.path() / "elsewhere");
+  const fs::path file = folder.path() / "elsewhere" / "file", link = folder.path() / "link";
+  write_file_atomically(file, "old");
+  fs::create_symlink("elsewhere/file", link);
+  write_file_atomically(link, "new");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(read_file(file), "new");
+  PartialFile part(link);
+  part.append(bytes("newer"));
+  part.commit();
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(read_file(file), "newer");
 }
 
 TEST(FileReplacement, LeavesTheOldFileWhereAnyStepFails) {
