@@ -40,7 +40,8 @@ void print_lines(const std::vector<std::string>& lines, const LogsFlags& flags, 
 }
 
 void show_log(const LogsFlags& flags, const Context& context) {
-  const ServerRecord server = find_server(flags.server);
+  const ServerRecord server = find_logged_server(flags.server);
+  if (!is_running(server)) say(context, fmt::format("server {} was killed, or its system was; its log:", server.pid));
   std::ifstream file(server.log);
   if (!file) throw Error(ErrorCode::not_found, fmt::format("server {} keeps no log", server.pid));
   std::vector<std::string> lines;

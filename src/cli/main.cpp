@@ -285,8 +285,16 @@ int run(int typed_count, char** typed) {
 #endif
 #endif
 
-int main(int count, char** arguments) {
+namespace {
+
+// Constructors of libraries in this program open descriptors, too: the number of a closed stream must not be theirs.
+[[gnu::constructor(101)]] void prepare_streams() {
   gpux::prepare_standard_streams();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
   std::signal(SIGINT, gpux::cli::interrupt);
   std::signal(SIGTERM, gpux::cli::interrupt);
   const int code = gpux::cli::run(count, arguments);

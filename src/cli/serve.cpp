@@ -92,7 +92,7 @@ std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const Serv
 
 void announce(const Context& context, const ServeFlags& flags, const ListenAddress& listen,
               std::optional<std::uint16_t> grpc_port, const std::vector<std::shared_ptr<server::ServedModel>>& models,
-              const std::vector<std::string>& warnings) {
+              const std::vector<std::string>& warnings, bool is_on_record) {
   const std::string address = address_of(flags, listen);
   for (const auto& model : models) {
     tell(context, fmt::format("{} {}: {}", model->name(), model->version(), to_line(model->runtime().verdict())));
@@ -132,7 +132,7 @@ void announce(const Context& context, const ServeFlags& flags, const ListenAddre
     if (i != 0) text += ", ";
     append_json_string(text, warnings[i]);
   }
-  print_data(text + "]}");
+  print_data(text + fmt::format(R"(], "on_record": {}}})", is_on_record));
 }
 
 // Tells people of what the server does without; --detach passes it on.
@@ -173,6 +173,16 @@ std::unique_ptr<OwnRecord> put_on_record(const Context& context, ServerRecord re
   }
 }
 
+// The log has each failure already, and the names of required models end the start.
+void report_unserved(const Context& context, const server::ModelRepository& repository,
+                     std::vector<std::string>& warnings) {
+  for (const server::ModelStatus& status : repository.index()) {
+    if (server::is_serving(status.state) || !status.has_failed) continue;
+    warnings.push_back(fmt::format("{} {} is not served: {}", status.name, status.version, status.reason));
+  }
+  if (repository.models().empty()) warn(context, warnings, "no model is served");
+}
+
 void start_log(const Context& context, std::vector<std::string>& warnings) {
   if (!context.quiet && environment_variable("GPUX_LOG_LEVEL").empty()) log::lower_to(log::Level::info);
   try {
@@ -209,6 +219,7 @@ void raise_file_limit() {
 
 // What serves, in the order in which it depends on each other.
 struct Serving {
+  OwnFiles files;
   std::unique_ptr<server::ModelRepository> repository;
   std::unique_ptr<server::Service> service;
   std::unique_ptr<http::Server> http;
@@ -219,6 +230,7 @@ struct Serving {
   // At once, whatever hangs.
   [[noreturn]] void quit(int exit_code) {
     record.reset();
+    OwnFiles::remove();
     ::_exit(exit_code);
   }
 };
@@ -347,6 +359,8 @@ void serve(const ServeFlags& flags, Context& context) {
   }
 
   Serving serving;
+  std::vector<std::string> warnings;
+  start_log(context, warnings);
   const auto models = std::make_shared<ServedModels>(flags);
   serving.repository =
       std::make_unique<server::ModelRepository>([models] { return models->look(); }, repository_options);
@@ -360,8 +374,7 @@ void serve(const ServeFlags& flags, Context& context) {
 
   raise_file_limit();
   const Signals signals;
-  std::vector<std::string> warnings;
-  start_log(context, warnings);
+  report_unserved(context, *serving.repository, warnings);
   serving.service = std::make_unique<server::Service>(*serving.repository, service_options);
   server::Service& service = *serving.service;
   serving.http = std::make_unique<http::Server>(
@@ -382,7 +395,7 @@ void serve(const ServeFlags& flags, Context& context) {
   serving.control = open_control(context, service, warnings);
   if (serving.control) record.control = own_control_socket();
   serving.record = put_on_record(context, std::move(record), warnings);
-  announce(context, flags, listen, grpc_port, serving.repository->models(), warnings);
+  announce(context, flags, listen, grpc_port, serving.repository->models(), warnings, serving.record != nullptr);
   notify_systemd("READY=1");
   if (flags.in_background) leave_foreground();
 
@@ -402,8 +415,10 @@ void serve_in_background(const CLI::App& verb, const Context& context) {
   }
   const auto json = nlohmann::json::parse(ready);
   for (const auto& warning : json.at("warnings")) say(context, "warning: " + warning.get<std::string>());
-  say(context, fmt::format("server {} listens on {}; 'gpux logs' shows what it says, 'gpux stop' ends it",
-                           json.at("pid").get<int>(), json.at("address").get<std::string>()));
+  const int pid = json.at("pid").get<int>();
+  const std::string hint = json.at("on_record").get<bool>() ? "'gpux logs' shows what it says, 'gpux stop' ends it"
+                                                            : fmt::format("'kill {}' ends it", pid);
+  say(context, fmt::format("server {} listens on {}; {}", pid, json.at("address").get<std::string>(), hint));
   print_data(std::to_string(json.at("pid").get<int>()));
 }
 

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
+#include <optional>
+#include <set>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -93,6 +95,47 @@ class Socket {
   int handle_;
 };
 
+// Of all servers, oldest first.
+std::vector<ServerRecord> records() {
+  std::vector<ServerRecord> all;
+  std::error_code error;
+  for (fs::directory_iterator i(home_folder() / "servers", error), end; !error && i != end; i.increment(error)) {
+    if (i->path().extension() != ".json") continue;
+    if (std::optional<ServerRecord> record = read_record(i->path())) all.push_back(*std::move(record));
+  }
+  std::sort(all.begin(), all.end(), [](const ServerRecord& a, const ServerRecord& b) {
+    return std::pair(a.start_ticks, a.pid) < std::pair(b.start_ticks, b.pid);
+  });
+  return all;
+}
+
+bool fits(const ServerRecord& server, const std::string& text) {
+  return text.empty() || text == std::to_string(server.pid) || text == std::to_string(server.port) ||
+         text == server.address || std::find(server.models.begin(), server.models.end(), text) != server.models.end();
+}
+
+// What servers left behind that were killed: logs and records after a week.
+void remove_left_files() {
+  constexpr std::chrono::hours kept{24 * 7};
+  const fs::path folder = home_folder() / "servers";
+  std::error_code error;
+  std::set<std::string> known;
+  for (const ServerRecord& record : records()) {
+    const fs::file_time_type written = fs::last_write_time(folder / fmt::format("{}.json", record.pid), error);
+    if (is_running(record) || error || fs::file_time_type::clock::now() - written < kept) {
+      known.insert(std::to_string(record.pid));
+    }
+  }
+  // Without a record: of a server that begins, as long as its process is there.
+  std::vector<fs::path> left;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    const std::string process = i->path().filename().string().substr(0, i->path().filename().string().find('.'));
+    std::error_code unreadable;
+    if (!known.contains(process) && !fs::exists("/proc/" + process, unreadable)) left.push_back(i->path());
+  }
+  for (const fs::path& file : left) remove_quietly(file);
+}
+
 }  // namespace
 
 fs::path servers_folder() {
@@ -123,8 +166,6 @@ OwnRecord::OwnRecord(ServerRecord record) {
 
 OwnRecord::~OwnRecord() {
   remove_quietly(file_);
-  remove_quietly(file_.parent_path() / (file_.stem().string() + ".log"));
-  remove_quietly(file_.parent_path() / (file_.stem().string() + ".1.log"));
 }
 
 bool is_running(const ServerRecord& record) {
@@ -132,25 +173,34 @@ bool is_running(const ServerRecord& record) {
 }
 
 std::vector<ServerRecord> running_servers() {
-  std::vector<ServerRecord> servers;
-  const fs::path folder = home_folder() / "servers";
-  std::error_code error;
-  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
-    if (i->path().extension() != ".json") continue;
-    std::optional<ServerRecord> record = read_record(i->path());
-    if (!record) continue;
-    if (is_running(*record)) {
-      servers.push_back(std::move(*record));
-    } else {
-      for (const char* kind : {".json", ".log", ".1.log", ".sock"}) {
-        remove_quietly(folder / (i->path().stem().string() + kind));
-      }
-    }
-  }
-  std::sort(servers.begin(), servers.end(), [](const ServerRecord& a, const ServerRecord& b) {
-    return std::pair(a.start_ticks, a.pid) < std::pair(b.start_ticks, b.pid);
-  });
+  std::vector<ServerRecord> servers = records();
+  std::erase_if(servers, [](const ServerRecord& record) { return !is_running(record); });
   return servers;
+}
+
+std::vector<ServerRecord> killed_servers() {
+  std::vector<ServerRecord> servers = records();
+  std::erase_if(servers, is_running);
+  std::ranges::reverse(servers);
+  return servers;
+}
+
+OwnFiles::OwnFiles() noexcept {
+  try {
+    remove_left_files();
+  } catch (const std::exception&) {
+    // They stay until the next server.
+  }
+}
+
+void OwnFiles::remove() noexcept {
+  try {
+    for (const char* kind : {"log", "1.log", "sock"}) {
+      remove_quietly(home_folder() / "servers" / fmt::format("{}.{}", ::getpid(), kind));
+    }
+  } catch (const std::exception&) {
+    // Likewise.
+  }
 }
 
 ServerRecord find_server(const std::string& text) {
@@ -158,10 +208,7 @@ ServerRecord find_server(const std::string& text) {
   if (servers.empty()) throw Error(ErrorCode::not_found, "no server of this user runs; 'gpux serve' starts one");
   std::vector<ServerRecord> found;
   for (const ServerRecord& server : servers) {
-    const bool fits = text.empty() || text == std::to_string(server.pid) || text == std::to_string(server.port) ||
-                      text == server.address ||
-                      std::find(server.models.begin(), server.models.end(), text) != server.models.end();
-    if (fits) found.push_back(server);
+    if (fits(server, text)) found.push_back(server);
   }
   if (found.size() == 1) return found.front();
   if (found.empty()) {
@@ -169,6 +216,18 @@ ServerRecord find_server(const std::string& text) {
   }
   throw Error(ErrorCode::usage,
               fmt::format("{} servers run, say which by process or port: {}", found.size(), listed(found)));
+}
+
+ServerRecord find_logged_server(const std::string& text) {
+  try {
+    return find_server(text);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
+    for (const ServerRecord& server : killed_servers()) {
+      if (fits(server, text)) return server;
+    }
+    throw;
+  }
 }
 
 std::string ask_server(const ServerRecord& record, const std::string& target) {

@@ -27,7 +27,22 @@ std::filesystem::path own_log_file();
 /// Empty where the home's path is too long for a socket's name.
 std::filesystem::path own_control_socket();
 
-/// While it lives the server is on record; its log goes with it unless `keep_log`.
+/// The log and the control socket of this process, which are removed when this goes. Its construction removes what
+/// servers left behind that were killed: their records and logs after a week.
+class OwnFiles {
+ public:
+  OwnFiles() noexcept;
+
+  ~OwnFiles() { remove(); }
+
+  OwnFiles(const OwnFiles&) = delete;
+  OwnFiles& operator=(const OwnFiles&) = delete;
+
+  /// At once.
+  static void remove() noexcept;
+};
+
+/// While it lives the server is on record.
 class OwnRecord {
  public:
   /// Fills in process and paths. Error storage.
@@ -40,12 +55,18 @@ class OwnRecord {
   std::filesystem::path file_;
 };
 
-/// Servers of this user that run now, oldest first. Removes what those left behind that were killed.
+/// Servers of this user that run now, oldest first.
 std::vector<ServerRecord> running_servers();
+
+/// Those that ended without removing their records, as they were killed: the last one first.
+std::vector<ServerRecord> killed_servers();
 
 /// The server that `text` means: its process, port, or the name of a model that it alone serves; empty: the only one.
 /// Error not_found, which lists them, and usage where several fit.
 ServerRecord find_server(const std::string& text);
+
+/// The same among running servers, or where none fits among killed ones: for their logs.
+ServerRecord find_logged_server(const std::string& text);
 
 /// Whether it still runs.
 bool is_running(const ServerRecord& record);

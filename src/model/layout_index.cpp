@@ -1,13 +1,20 @@
 #include "model/layout_index.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <span>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/bounded_json.h"
+#include "base/durability.h"
 #include "base/files.h"
+#include "base/write_fully.h"
 #include "gpux/error.h"
 #include "model/package_manifest.h"
+#include "model/storage_error.h"
 
 namespace gpux {
 namespace {
@@ -128,6 +135,21 @@ void LayoutIndex::remove(const Reference& reference) {
     if (reference_of(entry) != reference) kept.push_back(entry);
   }
   json_["manifests"] = std::move(kept);
+}
+
+void LayoutIndex::overwrite(const std::filesystem::path& folder) const {
+  const std::filesystem::path file = folder / "index.json";
+  std::string text = json_.dump(2) + "\n";
+  const std::uintmax_t size = std::filesystem::file_size(file);
+  if (text.size() > size) throw_storage_error("write", file, ENOSPC);
+  // What is behind a document may be blank.
+  text.resize(size, ' ');
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) throw_storage_error("write", file, errno);
+  int error = write_fully(descriptor, std::as_bytes(std::span(text)), 0);
+  if (error == 0) error = sync_file(descriptor);
+  ::close(descriptor);
+  if (error != 0) throw_storage_error("write", file, error);
 }
 
 void LayoutIndex::write(const std::filesystem::path& folder) const {

@@ -35,6 +35,10 @@ class LayoutIndex {
   void set(const Reference& reference, const Blob& manifest, const std::string& created);
   void remove(const Reference& reference);
 
+  /// Over the content of `folder`/index.json, which is not shorter: takes no room on the disk, and a loss of power may
+  /// leave it damaged. Error storage.
+  void overwrite(const std::filesystem::path& folder) const;
+
   /// Replaces `folder`/index.json as a whole.
   void write(const std::filesystem::path& folder) const;
 

@@ -208,7 +208,8 @@ LocatedModel locate(std::string_view argument, const Store& store, const std::op
   try {
     name = parse_reference(argument);
   } catch (const Error& error) {
-    throw error.within(fmt::format("there is no file or folder {}", in_quotes(argument)));
+    throw Error(ErrorCode::not_found, fmt::format("there is no file or folder {}, and no model of that name: {}",
+                                                  in_quotes(argument), error.message()));
   }
   try {
     return from_store(name, store, config);

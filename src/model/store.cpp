@@ -41,6 +41,10 @@ void make_folder(const fs::path& folder) {
   require_stored(make_folders(folder), "make the folder", folder);
 }
 
+bool is_full_disk(const FileError& error) {
+  return error.error_number() == ENOSPC || error.error_number() == EDQUOT;
+}
+
 /// What write_file_atomically throws, as a failure of the store.
 template <typename Write>
 void storing(const Write& write) {
@@ -217,8 +221,7 @@ StoredModel Store::remove(const Reference& name) {
   try {
     model = take_name(name);
   } catch (const FileError& error) {
-    const bool is_full = error.error_number() == ENOSPC || error.error_number() == EDQUOT;
-    if (!is_full) throw Error(ErrorCode::storage, error.message());
+    if (!is_full_disk(error)) throw Error(ErrorCode::storage, error.message());
     return remove_files_first(name);
   }
   // The name is gone whatever happens to the files; where somebody is storing a model, prune() has them later.
@@ -233,8 +236,8 @@ StoredModel Store::remove(const Reference& name) {
   return model;
 }
 
-// On a full disk the package's files make room for the new index. A process that is killed in between leaves a name
-// without a package, which can be removed again.
+// On a full disk the package's files make room for the new index, or where another name keeps them, the place of the
+// old one does. A process that is killed in between leaves a name without a package, which can be removed again.
 StoredModel Store::remove_files_first(const Reference& name) {
   const FileLock content_lock(root_ / content_lock_name, FileLock::Mode::exclusive);
   const FileLock index_lock = lock_index();
@@ -244,7 +247,12 @@ StoredModel Store::remove_files_first(const Reference& name) {
   StoredModel model = load(entry->reference, entry->digest, entry->created);
   index.remove(name);
   collect(index);
-  storing([&] { index.write(root_); });
+  try {
+    index.write(root_);
+  } catch (const FileError& error) {
+    if (!is_full_disk(error)) throw Error(ErrorCode::storage, error.message());
+    index.overwrite(root_);
+  }
   return model;
 }
 

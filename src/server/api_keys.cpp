@@ -49,6 +49,10 @@ bool holds_key(std::span<const std::string> keys, std::string_view authorization
   return found;
 }
 
+std::string_view key_problem(std::string_view authorization, std::string_view x_api_key) noexcept {
+  return authorization.empty() && x_api_key.empty() ? "an API key is needed" : "the API key is not accepted";
+}
+
 std::vector<std::string> keys_of_file(std::string_view text, const std::string& file) {
   std::vector<std::string> keys;
   for (std::string& line : lines_of(text)) {

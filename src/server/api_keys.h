@@ -11,6 +11,9 @@ namespace gpux::server {
 /// is in X-API-Key. Takes the same time wherever a wrong key differs.
 bool holds_key(std::span<const std::string> keys, std::string_view authorization, std::string_view x_api_key);
 
+/// What is wrong where holds_key() is false.
+std::string_view key_problem(std::string_view authorization, std::string_view x_api_key) noexcept;
+
 /// The keys of a file, one per line; blank lines and lines that begin with '#' are skipped. Error usage that names the
 /// file where there is none, or one is shorter than 8 characters.
 std::vector<std::string> keys_of_file(std::string_view text, const std::string& file);

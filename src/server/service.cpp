@@ -357,13 +357,14 @@ http::Admitted Service::admit(const http::Request& request) const {
     response.headers.add("Allow", join(match.allowed));
     return response;
   }
-  if (!match.route->info.needs_key ||
-      holds_key(options_.api_keys, request.headers["Authorization"], request.headers["X-API-Key"])) {
+  const std::string_view authorization = request.headers["Authorization"], x_api_key = request.headers["X-API-Key"];
+  if (!match.route->info.needs_key || holds_key(options_.api_keys, authorization, x_api_key)) {
     http::Admitted admitted;
     if (!match.route->info.needs_key || match.route->info.method == "GET") admitted.max_body_bytes = small_body_bytes;
     return admitted;
   }
-  http::Response response = error_response(Error(ErrorCode::permission, "an API key is needed"), match.route->protocol);
+  http::Response response = error_response(
+      Error(ErrorCode::permission, std::string(key_problem(authorization, x_api_key))), match.route->protocol);
   response.status = 401;
   response.headers.add("WWW-Authenticate", "Bearer");
   return response;

@@ -1,5 +1,6 @@
 // The models of a server while it runs: where they come from, how they change, and what its user's other commands show.
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <optional>
@@ -601,6 +602,8 @@ TEST(Servers, WarnOfAHomeThatCannotBeUsed) {
   ASSERT_EQ(told.code, 0) << told.err;
   ::kill(std::stoi(told.out), SIGTERM);
   EXPECT_THAT(told.err, HasSubstr("warning: 'gpux ps' will not know of this server"));
+  EXPECT_THAT(told.err, HasSubstr("'kill "));
+  EXPECT_THAT(told.err, testing::Not(HasSubstr("'gpux stop' ends it")));
 }
 
 TEST(Servers, SayInTheForegroundWhyTheyDidNotStart) {
@@ -609,6 +612,49 @@ TEST(Servers, SayInTheForegroundWhyTheyDidNotStart) {
   EXPECT_EQ(outcome.code, 7);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, HasSubstr("none.onnx"));
+  EXPECT_TRUE(fs::is_empty(gpux.home() / "servers")) << "it left its log";
+}
+
+TEST(Servers, SayWhichModelsOfARepositoryTheyDoNotServe) {
+  const Program gpux;
+  const fs::path repository = gpux.folder().path() / "repository";
+  fs::create_directories(repository / "adder/1");
+  gpux.folder().write("repository/adder/1/model.onnx", "no model");
+  const Outcome started =
+      gpux.run({"serve", "-d", "--repository", repository.string(), "--port", "0", "--no-grpc", "--json"});
+  ASSERT_EQ(started.code, 0) << started.err;
+  const std::string warnings = started.json().at("warnings").dump();
+  EXPECT_THAT(warnings, HasSubstr("adder 1 is not served: "));
+  EXPECT_THAT(warnings, HasSubstr("no model is served"));
+  EXPECT_THAT(gpux.run({"logs"}).out, HasSubstr("adder 1")) << "the reason is in the log";
+  EXPECT_EQ(gpux.run({"stop", "--all"}).code, 0);
+}
+
+TEST(Servers, LeaveTheirLogsWhereTheyAreKilled) {
+  const Program gpux;
+  std::string pid;
+  {
+    const Serving server(gpux, {"adder=" + model("add.onnx")});
+    pid = std::to_string(server.ready().at("pid").get<int>());
+  }
+  EXPECT_EQ(gpux.run({"ps", "--json"}).json(), Json::array());
+  EXPECT_EQ(gpux.run({"stop"}).code, 7);
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"logs"}, {"logs", pid}, {"logs", "adder"}}) {
+    const Outcome shown = gpux.run(words);
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    EXPECT_THAT(shown.out, HasSubstr("listening on"));
+    EXPECT_THAT(shown.err, HasSubstr("server " + pid + " was killed"));
+  }
+  const fs::path record = gpux.home() / "servers" / (pid + ".json");
+  ASSERT_TRUE(fs::exists(record));
+  // After a week the next server removes them.
+  fs::last_write_time(record, fs::file_time_type::clock::now() - std::chrono::hours(24 * 8));
+  Serving next(gpux, {"adder=" + model("add.onnx")});
+  EXPECT_FALSE(fs::exists(record));
+  EXPECT_FALSE(fs::exists(gpux.home() / "servers" / (pid + ".log")));
+  next.signal(SIGTERM);
+  EXPECT_EQ(next.wait(), 0);
+  EXPECT_TRUE(fs::is_empty(gpux.home() / "servers"));
 }
 
 }  // namespace

@@ -311,5 +311,13 @@ TEST_F(Texts, AreAnsweredWithWhatTheyTook) {
   EXPECT_NE(own.header("x-total-time").find('.'), std::string::npos);
 }
 
+// Whatever descriptors the program opens for itself do not take its place.
+TEST(StandardInput, ThatIsClosedCannotBeRead) {
+  const Program gpux;
+  const Outcome outcome = gpux.run({"run", model("identity_string.onnx"), "-"}, {.shell = "exec <&-"});
+  EXPECT_EQ(outcome.code, 13) << outcome.out;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("cannot read 'standard input': Bad file descriptor"));
+}
+
 }  // namespace
 }  // namespace gpux::test

@@ -445,6 +445,24 @@ TEST_F(StoreTest, KeepsAPackageThatIsStoredWhileAnotherIsRemoved) {
   EXPECT_EQ(content_of(store_.materialize(model) / "data/weights.bin"), "www");
 }
 
+TEST_F(StoreTest, RemovesOneOfTwoNamesThoughTheDiskIsFull) {
+  const StoredModel model = add("www", "digits");
+  store_.tag({"digits"}, {"other"});
+  {
+    // Nothing makes room: the other name keeps the files.
+    const test::RecordedDisk disk([](const DiskCall& call) {
+      const bool is_new = call.path.filename().string().find(".part.") != std::string::npos;
+      return call.operation == DiskOperation::write && is_new ? ENOSPC : 0;
+    });
+    EXPECT_EQ(store_.remove({"digits"}).digest, model.digest);
+  }
+  EXPECT_THAT(names(), ElementsAre("other:latest"));
+  EXPECT_THAT(store_.verify(*store_.find({"other"})), testing::IsEmpty());
+  // A blank end is no part of the document.
+  store_.tag({"other"}, {"third"});
+  EXPECT_THAT(names(), ElementsAre("other:latest", "third:latest"));
+}
+
 TEST_F(StoreTest, RemovesAPackageThoughTheDiskIsFull) {
   const StoredModel model = add("www", "digits");
   const StoredModel other = add("other", "other");

@@ -188,9 +188,10 @@ void Call::begin_or_refuse(bool needs_key) {
   ::grpc::ServerContext& context = wire_->context;
   context.AddInitialMetadata("x-request-id", names_.id);
   if (!names_.traceparent.empty()) context.AddInitialMetadata("traceparent", names_.traceparent);
-  if (needs_key && !holds_key(state_->options.api_keys, metadata_of(context, "authorization").value_or(""),
-                              metadata_of(context, "x-api-key").value_or(""))) {
-    if (claim_end()) finish({StatusCode::UNAUTHENTICATED, "an API key is needed"});
+  const std::string_view authorization = metadata_of(context, "authorization").value_or("");
+  const std::string_view x_api_key = metadata_of(context, "x-api-key").value_or("");
+  if (needs_key && !holds_key(state_->options.api_keys, authorization, x_api_key)) {
+    if (claim_end()) finish({StatusCode::UNAUTHENTICATED, std::string(key_problem(authorization, x_api_key))});
     return;
   }
   // Whoever asks for the server's health is told of its end.
