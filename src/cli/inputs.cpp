@@ -52,7 +52,7 @@ NamedValues read_npz_content(std::span<const std::byte> bytes, const std::shared
   return item;
 }
 
-bool is_picture(const std::string& extension) {
+bool is_image(const std::string& extension) {
   return extension == ".png" || extension == ".jpg" || extension == ".jpeg" || extension == ".webp";
 }
 
@@ -88,22 +88,22 @@ Value text_value(std::string_view text, const SignatureEntry& entry) {
   return runtime::read_json_input(json, entry);
 }
 
-Value picture_value(std::string_view bytes, const runtime::PictureInput& picture) {
-  return image::read_picture(bytes, picture.recipe, {.base64 = false, .data_url = false});
+Value image_value(std::string_view bytes, const runtime::ImageInput& image) {
+  return image::read_image(bytes, image.recipe, {.base64 = false, .data_url = false});
 }
 
 Value read_value_file(const std::filesystem::path& file, const SignatureEntry& entry,
-                      const runtime::PictureInput* picture) {
+                      const runtime::ImageInput* image) {
   const std::string extension = lower(file.extension().string());
-  if (is_picture(extension)) {
-    if (picture == nullptr || picture->name != entry.name) {
+  if (is_image(extension)) {
+    if (image == nullptr || image->name != entry.name) {
       throw Error(ErrorCode::invalid_input,
-                  fmt::format("'{}' is a picture, and input '{}' is given none: gpux.yml has to say under "
+                  fmt::format("'{}' is an image, and input '{}' is given none: gpux.yml has to say under "
                               "'preprocessing' what becomes of it",
                               file.string(), entry.name));
     }
     const MappedFile mapped(file);
-    return picture_value(mapped.text(), *picture);
+    return image_value(mapped.text(), *image);
   }
   if (extension == ".npy") {
     const auto mapped = std::make_shared<MappedFile>(file);
@@ -112,20 +112,19 @@ Value read_value_file(const std::filesystem::path& file, const SignatureEntry& e
   if (extension == ".pb") return onnx::read_value_file(file, entry.type);
   if (extension == ".json") {
     const MappedFile mapped(file);
-    return runtime::read_json_input(mapped.text(), entry, picture);
+    return runtime::read_json_input(mapped.text(), entry, image);
   }
   if (takes_text(entry)) return text_value(one_text_of("@" + file.string(), "--input"), entry);
-  throw Error(
-      ErrorCode::invalid_input,
-      fmt::format("'{}': of files for one input, .npy, .pb, .json and pictures (.png .jpg .jpeg .webp) are read",
-                  file.string()));
+  throw Error(ErrorCode::invalid_input,
+              fmt::format("'{}': of files for one input, .npy, .pb, .json and images (.png .jpg .jpeg .webp) are read",
+                          file.string()));
 }
 
-/// What the other inputs of a call are, for a text or picture that does not say its input's name.
+/// What the other inputs of a call are, for a text or image that does not say its input's name.
 struct Around {
   const Signature& signature;
-  const runtime::PictureInput* picture;  ///< may be null
-  std::vector<std::string> given;        ///< names of inputs that are given by name
+  const runtime::ImageInput* image;  ///< may be null
+  std::vector<std::string> given;    ///< names of inputs that are given by name
 };
 
 // What it is shows in its bytes: of standard input and of files without a known extension.
@@ -133,13 +132,13 @@ runtime::Items read_content(std::string_view content, const std::shared_ptr<void
                             const Around& around) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(content));
   if (const auto format = image::format_of(bytes)) {
-    if (around.picture == nullptr) {
+    if (around.image == nullptr) {
       throw Error(ErrorCode::invalid_input,
-                  fmt::format("{} is a {} picture, and the model is given none: gpux.yml has to say under "
+                  fmt::format("{} is a {} image, and the model is given none: gpux.yml has to say under "
                               "'preprocessing' what becomes of it",
                               what, image::name_of(*format)));
     }
-    return {{{{around.picture->name, picture_value(content, *around.picture)}}}, false};
+    return {{{{around.image->name, image_value(content, *around.image)}}}, false};
   }
   if (content.starts_with("\x93NUMPY")) {
     const SignatureEntry& entry = runtime::only_input(around.signature, what);
@@ -148,7 +147,7 @@ runtime::Items read_content(std::string_view content, const std::shared_ptr<void
   if (content.starts_with("PK\x03\x04")) return {{read_npz_content(bytes, owner, around.signature)}, false};
   const SignatureEntry* entry = text_input(around.signature, around.given);
   if (entry == nullptr || is_json(content)) {
-    return runtime::read_json_items(content, around.signature, around.picture);
+    return runtime::read_json_items(content, around.signature, around.image);
   }
   return {{{{entry->name, text_value(plain_text(content), *entry)}}}, false};
 }
@@ -161,22 +160,22 @@ bool is_recognised(std::string_view content, const Around& around) {
 
 runtime::Items read_file_input(const std::filesystem::path& file, const Around& around) {
   const Signature& signature = around.signature;
-  const runtime::PictureInput* picture = around.picture;
+  const runtime::ImageInput* image = around.image;
   const std::string extension = lower(file.extension().string());
   const auto mapped = std::make_shared<MappedFile>(file);
   try {
-    if (extension == ".json") return runtime::read_json_items(mapped->text(), signature, picture);
+    if (extension == ".json") return runtime::read_json_items(mapped->text(), signature, image);
     if (extension == ".jsonl" || extension == ".ndjson") {
-      return runtime::read_json_lines(mapped->text(), signature, picture);
+      return runtime::read_json_lines(mapped->text(), signature, image);
     }
     if (extension == ".npz") return {{read_npz_content(mapped->bytes(), mapped, signature)}, false};
-    if (extension == ".npy" || extension == ".pb" || is_picture(extension)) {
+    if (extension == ".npy" || extension == ".pb" || is_image(extension)) {
       const SignatureEntry& entry = runtime::only_input(signature, file.string());
-      return {{{{entry.name, read_value_file(file, entry, picture)}}}, false};
+      return {{{{entry.name, read_value_file(file, entry, image)}}}, false};
     }
     if (!is_recognised(mapped->text(), around)) {
       throw Error(ErrorCode::invalid_input,
-                  ".json, .jsonl, .npz, .npy, .pb and pictures (.png .jpg .jpeg .webp) are read, and texts for inputs "
+                  ".json, .jsonl, .npz, .npy, .pb and images (.png .jpg .jpeg .webp) are read, and texts for inputs "
                   "of texts");
     }
     return read_content(mapped->text(), mapped, "it", around);
@@ -201,12 +200,12 @@ NamedValue read_named(const std::string& text, const Around& around) {
   const SignatureEntry* entry = named_entry(text, around.signature);
   if (entry == nullptr) entry = &runtime::input_entry(around.signature, text.substr(0, text.find('=')));
   const std::string value = text.substr(entry->name.size() + 1);
-  if (value.starts_with("@")) return {entry->name, read_value_file(value.substr(1), *entry, around.picture)};
+  if (value.starts_with("@")) return {entry->name, read_value_file(value.substr(1), *entry, around.image)};
   if (takes_text(*entry) && (!is_json(value) || is_object(value))) {
     check_text_argument(value, fmt::format("--input {}", entry->name));
     return {entry->name, text_value(value, *entry)};
   }
-  return {entry->name, runtime::read_json_input(value, *entry, around.picture)};
+  return {entry->name, runtime::read_json_input(value, *entry, around.image)};
 }
 
 runtime::Items read_piped(const Around& around) {
@@ -221,9 +220,9 @@ runtime::Items read_piped(const Around& around) {
 // A text is for an input of texts; where the model has none it is JSON or a mistake.
 runtime::Items read_text(const std::string& text, std::string_view where, const Around& around) {
   const SignatureEntry* entry = text_input(around.signature, around.given);
-  if (is_json(text)) return runtime::read_json_items(text, around.signature, around.picture);
+  if (is_json(text)) return runtime::read_json_items(text, around.signature, around.image);
   check_text_argument(text, where);
-  if (entry == nullptr) return runtime::read_json_items(text, around.signature, around.picture);
+  if (entry == nullptr) return runtime::read_json_items(text, around.signature, around.image);
   return {{{{entry->name, text_value(text, *entry)}}}, false};
 }
 
@@ -288,11 +287,11 @@ bool given(const InputFlags& flags) {
   return !flags.inputs.empty() || !flags.file.empty() || !flags.words.empty();
 }
 
-runtime::Items read_inputs(const InputFlags& flags, const Signature& signature, const runtime::PictureInput* picture) {
+runtime::Items read_inputs(const InputFlags& flags, const Signature& signature, const runtime::ImageInput* image) {
   std::vector<std::string> texts = flags.inputs;
   if (!flags.file.empty()) texts.push_back(flags.file == "-" ? "-" : "@" + flags.file);
   if (texts.empty() && flags.words.empty()) return {{NamedValues{}}, false};
-  Around around{.signature = signature, .picture = picture, .given = {}};
+  Around around{.signature = signature, .image = image, .given = {}};
   for (const std::string& text : texts) {
     if (!is_named(text, signature)) continue;
     const SignatureEntry* entry = named_entry(text, signature);
@@ -316,13 +315,13 @@ runtime::Items read_inputs(const InputFlags& flags, const Signature& signature, 
   return inputs;
 }
 
-std::optional<runtime::Items> read_piped_inputs(const Signature& signature, const runtime::PictureInput* picture) {
+std::optional<runtime::Items> read_piped_inputs(const Signature& signature, const runtime::ImageInput* image) {
   const bool needs_some = std::ranges::any_of(signature.inputs, &SignatureEntry::required);
   if (!needs_some || ::isatty(STDIN_FILENO) != 0) return std::nullopt;
   const int first = std::fgetc(stdin);
   if (first == EOF) return std::nullopt;
   std::ungetc(first, stdin);
-  return read_piped({.signature = signature, .picture = picture, .given = {}});
+  return read_piped({.signature = signature, .image = image, .given = {}});
 }
 
 }  // namespace gpux::cli

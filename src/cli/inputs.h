@@ -26,16 +26,15 @@ void add_input_flags(CLI::App& verb, InputFlags& flags);
 /// input, NAME=VALUE. Without any: one item without inputs, for models that need none. Several words are a list.
 /// A text that is no JSON is for the first input of texts that is not given by its name. JSON is what begins with "{",
 /// or is a whole JSON list or string. Files without a known extension, and standard input, are recognised by their
-/// bytes: pictures, .npy and .npz files, JSON, texts.
+/// bytes: images, .npy and .npz files, JSON, texts.
 /// Errors invalid_input with the place, not_found, usage; of check_text_argument() for texts.
-/// Texts and picture files for `picture`, which may be null, are pictures.
+/// Texts and image files for `image`, which may be null, are images.
 runtime::Items read_inputs(const InputFlags& flags, const Signature& signature,
-                           const runtime::PictureInput* picture = nullptr);
+                           const runtime::ImageInput* image = nullptr);
 
 /// What standard input holds where no input was given, the model needs some, and something is piped in; empty
 /// otherwise. Errors as of read_inputs().
-std::optional<runtime::Items> read_piped_inputs(const Signature& signature,
-                                                const runtime::PictureInput* picture = nullptr);
+std::optional<runtime::Items> read_piped_inputs(const Signature& signature, const runtime::ImageInput* image = nullptr);
 
 /// Whether any input was given.
 bool given(const InputFlags& flags);

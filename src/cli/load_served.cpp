@@ -227,10 +227,10 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   auto served = std::make_unique<server::ServedModel>(listed.name, listed.version, std::move(loaded),
                                                       std::move(opened.located.project), options);
   if (opened.pipeline) served->set_pipeline(opened.pipeline);
-  if (opened.picture) {
+  if (opened.image_input) {
     // What lies on this machine is not for clients to name.
-    opened.picture->sources.path = false;
-    served->set_picture(*opened.picture);
+    opened.image_input->sources.path = false;
+    served->set_image_input(*opened.image_input);
   }
   served->set_encoder(std::move(encoder));
   served->warm_up();

@@ -52,11 +52,11 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
 void OpenModel::open_inputs() {
   const ProjectFile* project = located.project ? &*located.project : nullptr;
   pipeline = open_pipeline(located, info.signature);
-  picture = runtime::picture_input(project, info.signature, {.path = true});
+  image_input = runtime::image_input(project, info.signature, {.path = true});
 }
 
 runtime::Items OpenModel::read(const InputFlags& flags) const {
-  return read_inputs(flags, signature(), picture ? &*picture : nullptr);
+  return read_inputs(flags, signature(), image_input ? &*image_input : nullptr);
 }
 
 NamedValues OpenModel::own_inputs(const NamedValues& given) const {

@@ -22,14 +22,14 @@ struct OpenModel {
   LoadSettings settings;
   /// Null before open_inputs(), and where the model is given no texts.
   std::shared_ptr<const pipeline::Pipeline> pipeline;
-  /// Empty before open_inputs(), and where the model is given no pictures.
-  std::optional<runtime::PictureInput> picture;
+  /// Empty before open_inputs(), and where the model is given no images.
+  std::optional<runtime::ImageInput> image_input;
 
-  /// Reads what makes inputs of texts and pictures: for those who are given some. Errors not_found, invalid_model,
+  /// Reads what makes inputs of texts and images: for those who are given some. Errors not_found, invalid_model,
   /// invalid_config.
   void open_inputs();
 
-  /// What the flags give, with texts and pictures where open_inputs() has made them known.
+  /// What the flags give, with texts and images where open_inputs() has made them known.
   [[nodiscard]] runtime::Items read(const InputFlags& flags) const;
 
   /// The model's own inputs for one run. Error usage for texts that take several runs.

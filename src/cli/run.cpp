@@ -88,7 +88,7 @@ std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime,
 runtime::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
   if (given(flags.inputs)) return model.read(flags.inputs);
   if (flags.benchmark) return {{synthetic_inputs(model.info.signature)}, false};
-  auto piped = read_piped_inputs(model.signature(), model.picture ? &*model.picture : nullptr);
+  auto piped = read_piped_inputs(model.signature(), model.image_input ? &*model.image_input : nullptr);
   return piped ? *std::move(piped) : model.read(flags.inputs);
 }
 

@@ -50,12 +50,12 @@ std::string accepted_by(const Sources& sources) {
   if (sources.base64) forms.emplace_back("base64");
   if (sources.data_url) forms.emplace_back("a data URL");
   if (sources.bytes) forms.emplace_back("the bytes");
-  return fmt::format("{} of a JPEG, PNG or WebP picture {} accepted", join(forms, ", "),
+  return fmt::format("{} of a JPEG, PNG or WebP image {} accepted", join(forms, ", "),
                      forms.size() == 1 ? "is" : "are");
 }
 
 [[noreturn]] void refuse(std::string_view what, const Sources& sources) {
-  throw Error(ErrorCode::invalid_input, fmt::format("cannot read the picture: {}; {}", what, accepted_by(sources)));
+  throw Error(ErrorCode::invalid_input, fmt::format("cannot read the image: {}; {}", what, accepted_by(sources)));
 }
 
 std::string in_short(std::string_view value) {
@@ -67,7 +67,7 @@ Tensor prepared(std::span<const std::byte> file, const Recipe& recipe) {
   return prepare(decode(file, channels_of(recipe.color), Limits{recipe.max_pixels}), recipe);
 }
 
-// RFC 2397, as far as pictures need it: what the media type says is not looked at, the content tells.
+// RFC 2397, as far as images need it: what the media type says is not looked at, the content tells.
 std::vector<std::byte> data_of_url(std::string_view value, const Sources& sources) {
   const std::size_t comma = value.find(',');
   if (comma == std::string_view::npos) refuse("the data URL has no comma", sources);
@@ -77,7 +77,7 @@ std::vector<std::byte> data_of_url(std::string_view value, const Sources& source
   return std::move(*data);
 }
 
-// What the header says of the picture in the value, in whatever form it is.
+// What the header says of the image in the value, in whatever form it is.
 std::optional<Size> claimed_size(std::string_view value) {
   // JPEG files may have their size behind what cameras write.
   constexpr std::array<std::size_t, 2> header_bytes{1 << 10, 256 << 10};
@@ -98,7 +98,7 @@ std::optional<Size> claimed_size(std::string_view value) {
 
 }  // namespace
 
-Tensor read_picture(std::string_view value, const Recipe& recipe, const Sources& sources) {
+Tensor read_image(std::string_view value, const Recipe& recipe, const Sources& sources) {
   if (value.empty()) refuse("it is empty", sources);
   if (value.starts_with(url_scheme)) {
     if (!sources.data_url) refuse("it is a data URL", sources);
@@ -113,7 +113,7 @@ Tensor read_picture(std::string_view value, const Recipe& recipe, const Sources&
   }
   if (sources.base64) {
     const auto data = decoded_base64(value);
-    // A path may be made of the letters of base64; a picture in base64 begins as a picture does.
+    // A path may be made of the letters of base64; an image in base64 begins as an image does.
     if (data && (format_of(*data) || !sources.path)) return prepared(*data, recipe);
   }
   if (sources.path && value.size() <= limit_path && value.find('\0') == std::string_view::npos) {
@@ -123,7 +123,7 @@ Tensor read_picture(std::string_view value, const Recipe& recipe, const Sources&
   refuse(fmt::format("{} is none", in_short(value)), sources);
 }
 
-std::uint64_t work_of_picture(std::string_view value, const Recipe& recipe) noexcept {
+std::uint64_t work_of_image(std::string_view value, const Recipe& recipe) noexcept {
   constexpr std::uint64_t bytes_per_unknown = 64;
   try {
     const std::optional<Size> size = claimed_size(value);

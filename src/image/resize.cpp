@@ -89,13 +89,13 @@ void resample_row(std::size_t channels, const std::uint8_t* from, const Weights&
 
 }  // namespace
 
-Picture resize(const Picture& picture, Size scaled, const Window& window, Interpolation mode) {
-  const Weights across = weights_of(picture.width(), scaled.width, window.left, window.size.width, mode);
-  const Weights down = weights_of(picture.height(), scaled.height, window.top, window.size.height, mode);
-  Picture result(window.size, picture.channels());
+Image resize(const Image& image, Size scaled, const Window& window, Interpolation mode) {
+  const Weights across = weights_of(image.width(), scaled.width, window.left, window.size.width, mode);
+  const Weights down = weights_of(image.height(), scaled.height, window.top, window.size.height, mode);
+  Image result(window.size, image.channels());
   const std::size_t row_bytes = result.row_bytes();
 
-  // Rows made narrow are kept only as long as they are needed: a tall picture has many.
+  // Rows made narrow are kept only as long as they are needed: a tall image has many.
   const auto kept = static_cast<std::size_t>(down.most_taps);
   std::vector<std::uint8_t> narrow(kept * row_bytes);
   const auto narrow_row = [&](std::int64_t y) {
@@ -106,7 +106,7 @@ Picture resize(const Picture& picture, Size scaled, const Window& window, Interp
   for (std::int64_t y = 0; y < window.size.height; ++y) {
     const Weights::Taps& taps = down.taps[static_cast<std::size_t>(y)];
     for (; next < taps.first + taps.count; ++next) {
-      resample_row(picture.channels(), picture.row(next), across, narrow_row(next));
+      resample_row(image.channels(), image.row(next), across, narrow_row(next));
     }
     std::fill(sums.begin(), sums.end(), half);
     for (std::int64_t i = 0; i < taps.count; ++i) {

@@ -17,10 +17,10 @@ namespace {
 using image::Fit;
 using yaml::TreeNode;
 
-constexpr std::array<std::string_view, 7> picture_keys{"resize", "crop",  "normalize", "color",
-                                                       "layout", "dtype", "max_pixels"};
+constexpr std::array<std::string_view, 7> image_keys{"resize", "crop",  "normalize", "color",
+                                                     "layout", "dtype", "max_pixels"};
 
-// Of ImageNet's training pictures, as torchvision's models and most others take them.
+// Of ImageNet's training images, as torchvision's models and most others take them.
 constexpr std::array<double, 3> imagenet_mean{0.485, 0.456, 0.406};
 constexpr std::array<double, 3> imagenet_deviation{0.229, 0.224, 0.225};
 
@@ -128,7 +128,7 @@ class RecipeReader {
 }  // namespace
 
 std::optional<image::Recipe> read_recipe(const TreeNode& preprocessing, ProblemList& problems) {
-  const bool any = std::any_of(picture_keys.begin(), picture_keys.end(),
+  const bool any = std::any_of(image_keys.begin(), image_keys.end(),
                                [&](std::string_view key) { return preprocessing.given(key) != nullptr; });
   if (!any) return std::nullopt;
   return RecipeReader(preprocessing, problems).read();

@@ -8,7 +8,7 @@
 
 namespace gpux {
 
-/// The keys of `preprocessing` that are about pictures, off a map that agrees with the schema; empty where none is
+/// The keys of `preprocessing` that are about images, off a map that agrees with the schema; empty where none is
 /// given. What image::problems_of() objects to goes to `problems`, with the place of its key.
 std::optional<image::Recipe> read_recipe(const yaml::TreeNode& preprocessing, ProblemList& problems);
 

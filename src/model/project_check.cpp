@@ -85,8 +85,8 @@ class Checker {
         return check_number_map(node, path);
       case KeyKind::numbers:
         return check_numbers(node, path);
-      case KeyKind::picture_size:
-        return check_picture_size(node, path);
+      case KeyKind::image_size:
+        return check_image_size(node, path);
       case KeyKind::short_object:
         return check_short_object(node, key, path);
       case KeyKind::object:
@@ -294,7 +294,7 @@ class Checker {
     refuse(node, path, "a number is accepted");
   }
 
-  void check_picture_size(const TreeNode& node, const std::string& path) {
+  void check_image_size(const TreeNode& node, const std::string& path) {
     const auto check_side = [this](const TreeNode& side, const std::string& where) {
       const auto pixels = side.kind == TreeNode::Kind::scalar ? integer_from(side.text) : std::nullopt;
       if (pixels && *pixels >= 1 && *pixels <= image::limit_side) return;

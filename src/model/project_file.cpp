@@ -80,7 +80,7 @@ class Binder {
     project_.outputs = declared_values("outputs");
     bind_runtime();
     if (const TreeNode* serving = at(root_, {"serving"})) project_.serving = read_serving(*serving);
-    if (const TreeNode* node = at(root_, {"preprocessing"})) project_.picture = read_recipe(*node, problems_);
+    if (const TreeNode* node = at(root_, {"preprocessing"})) project_.image_recipe = read_recipe(*node, problems_);
     bind_text();
   }
 

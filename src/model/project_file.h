@@ -105,8 +105,8 @@ struct ProjectFile {
   std::optional<std::vector<DeclaredValue>> inputs, outputs;  ///< empty: not declared
   RuntimeSettings runtime;
   ServingSettings serving;
-  std::filesystem::path before, after;   ///< absolute: preprocessing.custom, postprocessing.custom; empty: none
-  std::optional<image::Recipe> picture;  ///< empty: `preprocessing` has no key that is about pictures
+  std::filesystem::path before, after;        ///< absolute: preprocessing.custom, postprocessing.custom; empty: none
+  std::optional<image::Recipe> image_recipe;  ///< empty: `preprocessing` has no key that is about images
   DeclaredText text;
   std::vector<std::pair<std::string, std::string>> metadata;
 

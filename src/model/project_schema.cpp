@@ -161,14 +161,13 @@ constexpr std::array<std::string_view, 3> fits{"stretch", "shortest", "letterbox
 constexpr std::array<std::string_view, 1> normalizations{"imagenet"};
 constexpr std::array<std::string_view, 4> colors{"rgb", "bgr", "gray", "rgba"};
 constexpr std::array<std::string_view, 2> layouts{"NCHW", "NHWC"};
-constexpr std::array<std::string_view, 12> picture_types{"float32", "float16", "bfloat16", "float64",
-                                                         "uint8",   "int8",    "uint16",   "int16",
-                                                         "uint32",  "int32",   "uint64",   "int64"};
+constexpr std::array<std::string_view, 12> image_types{"float32", "float16", "bfloat16", "float64", "uint8",  "int8",
+                                                       "uint16",  "int16",   "uint32",   "int32",   "uint64", "int64"};
 
 constexpr std::array<SchemaKey, 4> resize_keys{{
-    {"size", picture_size, "[height, width], or one size: the shorter side's.", true},
+    {"size", image_size, "[height, width], or one size: the shorter side's.", true},
     {"mode", choice, "How pixels are made of others; as torchvision, with antialias.", false, no_keys, interpolations},
-    {"fit", choice, "What becomes of a picture of another form.", false, no_keys, fits},
+    {"fit", choice, "What becomes of an image of another form.", false, no_keys, fits},
     {"fill", numbers, "Levels around a letterbox; 114 without it."},
 }};
 
@@ -180,18 +179,18 @@ constexpr std::array<SchemaKey, 4> normalize_keys{{
 }};
 
 constexpr SchemaKey resize_key{
-    "resize",  short_object, "The size that pictures get.", false, resize_keys, no_choices, no_minimum, "",
+    "resize",  short_object, "The size that images get.", false, resize_keys, no_choices, no_minimum, "",
     INT32_MAX, "size"};
-constexpr SchemaKey crop_key{"crop", picture_size, "The middle of that: [height, width], or one size for both."};
+constexpr SchemaKey crop_key{"crop", image_size, "The middle of that: [height, width], or one size for both."};
 constexpr SchemaKey normalize_key{
     "normalize", short_object, "What becomes of levels of 0 to 255.", false, normalize_keys, no_choices, no_minimum, "",
     INT32_MAX,   "preset"};
 constexpr SchemaKey color_key{"color", choice, "The channels and their order; rgb without it.", false, no_keys, colors};
 constexpr SchemaKey layout_key{"layout", choice, "The order of dimensions; NCHW without it.", false, no_keys, layouts};
 constexpr SchemaKey dtype_key{"dtype", choice,  "The element type; the model's input's without it.",
-                              false,   no_keys, picture_types};
+                              false,   no_keys, image_types};
 constexpr SchemaKey max_pixels_key{
-    "max_pixels", integer, "The most pixels a picture may have; 33554432 without it.", false, no_keys, no_choices, 1};
+    "max_pixels", integer, "The most pixels an image may have; 33554432 without it.", false, no_keys, no_choices, 1};
 
 constexpr std::array<SchemaKey, 2> models_file_keys{{
     {"models", named_objects, "What is served.", true, served_model_keys, no_choices, no_minimum, "", INT32_MAX,
@@ -353,7 +352,7 @@ Json ratio_schema() {
        {{"type", "string"}, {"pattern", "^[0-9]+([.][0-9]+)?([eE][-+]?[0-9]+)?( */ *[0-9]+([.][0-9]+)?)?$"}}});
 }
 
-Json picture_size_schema() {
+Json image_size_schema() {
   const Json side = any_of({integer_schema(1, image::limit_side), reference("variable")});
   Json both = list_of(side);
   both["minItems"] = 2;
@@ -409,7 +408,7 @@ Json kind_schema(const SchemaKey& key) {
       return nullable(reference("numbers"), key.required);
     case ratio:
       return alternatives(reference("ratio"), key.required);
-    case picture_size:
+    case image_size:
       return nullable(reference("picture_size"), key.required);
     case short_object:
       return nullable(short_object_schema(key), key.required);
@@ -456,7 +455,7 @@ Json definitions() {
       any_of({{{"type", "integer"}, {"minimum", -1}}, {{"type", "string"}, {"minLength", 1}}, {{"type", "null"}}});
   definitions["numbers"] = any_of({finite_number_schema(), list_of(finite_number_schema())});
   definitions["ratio"] = ratio_schema();
-  definitions["picture_size"] = picture_size_schema();
+  definitions["picture_size"] = image_size_schema();
   definitions["text_map"] = map_of(any_of({reference("text"), {{"type", "null"}}}));
   return definitions;
 }

@@ -30,7 +30,7 @@ enum class KeyKind : std::uint8_t {
   number_map,     ///< names with numbers, as JSON writes them; NaN, Infinity and -Infinity too
   numbers,        ///< a finite number, or a list of them
   ratio,          ///< a number above 0, or two with a slash between: 1/255
-  picture_size,   ///< a side in pixels, or a list of height and width
+  image_size,     ///< a side in pixels, or a list of height and width
   short_object,   ///< `keys`, or what stands for `short_form` alone
 };
 

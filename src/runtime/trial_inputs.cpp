@@ -156,7 +156,7 @@ std::uint64_t whole(std::mt19937_64& random, TrialNumbers numbers, ElementType t
   if (numbers == TrialNumbers::positive) return 1;
   const std::uint64_t drawn = random() >> 20;
   if (numbers == TrialNumbers::flags || flags) return drawn & 1;
-  // Levels of a picture, never an index.
+  // Levels of an image, never an index.
   return type == ElementType::uint8 ? drawn & 0xff : drawn % 7;
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 bool takes_texts(const ServedModel& model) {
   const auto& inputs = model.signature().inputs;
-  return model.picture() != nullptr || std::any_of(inputs.begin(), inputs.end(), [](const SignatureEntry& entry) {
+  return model.image_input() != nullptr || std::any_of(inputs.begin(), inputs.end(), [](const SignatureEntry& entry) {
            return entry.type.kind == ValueKind::tensor && entry.type.element == ElementType::string;
          });
 }

@@ -402,8 +402,8 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
   }
   if (!request.is_null()) {
     found["requestBody"] = {{"required", runs}, {"content", json_content(std::move(request))}};
-    const bool takes_pictures =
-        std::ranges::any_of(models, [](const auto* model) { return model->picture() != nullptr; });
+    const bool takes_images =
+        std::ranges::any_of(models, [](const auto* model) { return model->image_input() != nullptr; });
     const bool takes_texts =
         std::ranges::any_of(models, [](const auto* model) { return model->pipeline() != nullptr; });
     const bool ranks = path == "/" && is_able(*models.front(), TextAbility::rank);
@@ -412,9 +412,9 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
     if (takes_one_text) {
       found["requestBody"]["content"]["text/plain"] = {{"schema", {{"type", "string"}}}};
     }
-    if (takes_pictures && path.ends_with("/predict")) {
+    if (takes_images && path.ends_with("/predict")) {
       found["requestBody"]["description"] =
-          "Pictures: base64 or data URLs in place of numbers; or the body is a JPEG, PNG or WebP file (image/*), or a "
+          "Images: base64 or data URLs in place of numbers; or the body is a JPEG, PNG or WebP file (image/*), or a "
           "form with such files (multipart/form-data).";
     }
   }

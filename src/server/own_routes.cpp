@@ -157,17 +157,17 @@ std::string fitting_model(std::string_view body, const std::vector<std::shared_p
   return found;
 }
 
-// The pictures of a form's fields, each named as the input or "file".
-std::vector<std::string> pictures_of(const http::Request& request, const runtime::PictureInput& picture) {
-  std::vector<std::string> pictures;
+// The images of a form's fields, each named as the input or "file".
+std::vector<std::string> images_of(const http::Request& request, const runtime::ImageInput& image) {
+  std::vector<std::string> images;
   for (const http::FormPart& part : http::read_form(request.body.text(), request.headers["Content-Type"])) {
-    if (part.name != picture.name && part.name != "file") {
-      throw Error(ErrorCode::invalid_input, fmt::format("the form has a field '{}'; accepted: '{}' or 'file', pictures",
-                                                        part.name, picture.name));
+    if (part.name != image.name && part.name != "file") {
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("the form has a field '{}'; accepted: '{}' or 'file', images", part.name, image.name));
     }
-    pictures.emplace_back(part.content);
+    images.emplace_back(part.content);
   }
-  return pictures;
+  return images;
 }
 
 // The whole body is the text.
@@ -183,23 +183,23 @@ NamedValues text_in(const http::Request& request, const ServedModel& model) {
   return {{entry->name, Tensor::of_strings({1}, {std::move(text)})}};
 }
 
-// What the pictures of a body are: strings in the shape that submit() takes.
-NamedValues pictures_in(const http::Request& request, const ServedModel& model, bool is_form) {
-  if (model.picture() == nullptr) {
-    throw Error(ErrorCode::invalid_input, fmt::format("the body is {}, and '{}' takes no pictures",
-                                                      is_form ? "a form" : "a picture", model.name()));
+// What the images of a body are: strings in the shape that submit() takes.
+NamedValues images_in(const http::Request& request, const ServedModel& model, bool is_form) {
+  if (model.image_input() == nullptr) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("the body is {}, and '{}' takes no images", is_form ? "a form" : "an image", model.name()));
   }
-  std::vector<std::string> pictures;
+  std::vector<std::string> images;
   if (is_form) {
-    pictures = pictures_of(request, *model.picture());
+    images = images_of(request, *model.image_input());
   } else {
-    pictures.emplace_back(request.body.text());
+    images.emplace_back(request.body.text());
   }
-  const auto count = static_cast<std::int64_t>(pictures.size());
-  return {{model.picture()->name, Tensor::of_strings({count}, std::move(pictures))}};
+  const auto count = static_cast<std::int64_t>(images.size());
+  return {{model.image_input()->name, Tensor::of_strings({count}, std::move(images))}};
 }
 
-bool is_picture(const http::Request& request) {
+bool is_image(const http::Request& request) {
   return http::is_form(request.headers["Content-Type"]) || lower(request.headers["Content-Type"]).starts_with("image/");
 }
 
@@ -232,7 +232,7 @@ struct ItemList {
   std::shared_ptr<MemoryShare> share;
 
   NamedValues read(std::size_t index, const ServedModel& model) const {
-    return runtime::read_json_item(unread, index, model.signature(), model.picture(), runtime::Pictures::as_given);
+    return runtime::read_json_item(unread, index, model.signature(), model.image_input(), runtime::Images::as_given);
   }
 
   // Writes the results in their order; one that comes early is kept. Returns the bytes that both take more.
@@ -325,12 +325,12 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const Request
   try {
     if (is_plain_text(request)) {
       inputs = text_in(request, *model);
-    } else if (is_picture(request)) {
-      inputs = pictures_in(request, *model, http::is_form(request.headers["Content-Type"]));
+    } else if (is_image(request)) {
+      inputs = images_in(request, *model, http::is_form(request.headers["Content-Type"]));
       options.sources = image::Sources{.base64 = false, .data_url = false};
     } else {
       const std::string_view body = request.body.text();
-      const bool has_texts = model->pipeline() != nullptr || model->picture() != nullptr;
+      const bool has_texts = model->pipeline() != nullptr || model->image_input() != nullptr;
       list->share = hold_for_reading(work, body, has_texts || is_array(body) ? bytes_a_json_text : bytes_a_json_number);
       list->unread = runtime::split_json_items(body);
       constexpr std::uint64_t bytes_an_item = 64;
@@ -338,8 +338,8 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const Request
         grow_share(*list->share, work.memory, bytes_an_item * list->unread.items.size(), "the list");
       }
       if (!list->unread.is_list) {
-        inputs =
-            runtime::read_json_item(list->unread, 0, model->signature(), model->picture(), runtime::Pictures::as_given);
+        inputs = runtime::read_json_item(list->unread, 0, model->signature(), model->image_input(),
+                                         runtime::Images::as_given);
         // What was read is all that is kept.
         if (list->share != nullptr) (void)list->share->resize(bytes_of(inputs));
       }

@@ -133,11 +133,13 @@ class ServedModel {
   /// Before the first request.
   void set_pipeline(std::shared_ptr<const pipeline::Pipeline> pipeline);
 
-  /// The input that is given pictures; null where none is.
-  [[nodiscard]] const runtime::PictureInput* picture() const noexcept { return picture_ ? &*picture_ : nullptr; }
+  /// The input that is given images; null where none is.
+  [[nodiscard]] const runtime::ImageInput* image_input() const noexcept {
+    return image_input_ ? &*image_input_ : nullptr;
+  }
 
   /// Before the first request.
-  void set_picture(runtime::PictureInput picture) { picture_ = std::move(picture); }
+  void set_image_input(runtime::ImageInput image) { image_input_ = std::move(image); }
 
   [[nodiscard]] ModelStatistics& statistics() noexcept { return *statistics_; }
 
@@ -172,7 +174,7 @@ class ServedModel {
   ServingOptions options_;
   std::shared_ptr<const embedding::SentenceEncoder> encoder_;
   std::shared_ptr<const pipeline::Pipeline> pipeline_;
-  std::optional<runtime::PictureInput> picture_;
+  std::optional<runtime::ImageInput> image_input_;
   std::vector<DeclaredValue> declared_outputs_;
   std::shared_ptr<ModelStatistics> statistics_ = std::make_shared<ModelStatistics>();
   runtime::Scheduler scheduler_;  // last: its threads use the rest

@@ -399,7 +399,7 @@ TEST(Run, RefusesBadInputs) {
           {{add, "-i", file("cut.npy", "\x93NUMPY")}, 6, "cut.npy"},
           {{add, "-i", file("no.npz", "PK")}, 6, "no.npz"},
           {{add, "-i", file("no.pb", "\xff\xff\xff")}, 6, "no.pb"},
-          {{add, "-i", file("no.txt", "hello")}, 6, ".json, .jsonl, .npz, .npy, .pb and pictures"},
+          {{add, "-i", file("no.txt", "hello")}, 6, ".json, .jsonl, .npz, .npy, .pb and images"},
           {{add, "-i", "@" + folder.path().string() + "/nowhere.json"}, 7, "nowhere.json"},
           {{add, "-i", "@" + folder.path().string()}, 6, "is a directory"},
           {{add, "-i", folder.write("a.json", "{}").string()}, 2, "is a file: write '@"},

@@ -1,5 +1,5 @@
 // The order of the modules: what a folder under src/ may include, and where ONNX Runtime, the HTTP library, gRPC and
-// the decoders of pictures may be named.
+// the decoders of images may be named.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -109,7 +109,7 @@ TEST(Layers, OnlyTheGrpcFolderNamesGrpcAndProtobuf) {
   expect_named_only_in({"server/grpc/"}, {"grpc::", "<grpc", "google::protobuf", "<google/", ".pb.h\"", "inference::"});
 }
 
-TEST(Layers, OnlyTheImageFolderNamesTheDecodersOfPictures) {
+TEST(Layers, OnlyTheImageFolderNamesTheDecodersOfImages) {
   expect_named_only_in({"image/"}, {"<jpeglib", "<jerror", "<turbojpeg", "<png", "<webp/"});
 }
 

@@ -81,7 +81,7 @@ inline std::vector<ProjectCase> project_cases() {
       {"preprocessing: {max_length: 0}", "'preprocessing.max_length' is '0'"},
       {"preprocessing: {padding: left}", "'preprocessing.padding' is 'left'; longest, max_length"},
       {"postprocessing: {aggregation: some}", "'postprocessing.aggregation' is 'some'; none, simple"},
-      // Pictures.
+      // Images.
       {"preprocessing: {}"},
       {"preprocessing: {resize: 224}"},
       {"preprocessing: {resize: [224, 320], normalize: imagenet}"},

@@ -113,12 +113,12 @@ metadata: {author: me, year: 2024}
   EXPECT_EQ(project.where("not.given"), "/project/gpux.yml");
 }
 
-TEST_F(ProjectFileTest, HoldsHowPicturesBecomeInputs) {
-  EXPECT_FALSE(parse("").picture);
-  EXPECT_FALSE(parse("preprocessing: {resize: }").picture);
+TEST_F(ProjectFileTest, HoldsHowImagesBecomeInputs) {
+  EXPECT_FALSE(parse("").image_recipe);
+  EXPECT_FALSE(parse("preprocessing: {resize: }").image_recipe);
 
   const image::Recipe short_forms =
-      *parse("preprocessing: {resize: [200, 300], normalize: imagenet, color: bgr}").picture;
+      *parse("preprocessing: {resize: [200, 300], normalize: imagenet, color: bgr}").image_recipe;
   EXPECT_EQ(short_forms.resize->size, (image::Size{200, 300}));
   EXPECT_EQ(short_forms.resize->fit, image::Fit::stretch);
   EXPECT_EQ(short_forms.resize->mode, image::Interpolation::bilinear);
@@ -137,7 +137,7 @@ TEST_F(ProjectFileTest, HoldsHowPicturesBecomeInputs) {
   dtype: float16
   max_pixels: 4096
 )")
-                                   .picture;
+                                   .image_recipe;
   EXPECT_EQ(whole.resize->size, (image::Size{256, 256}));
   EXPECT_EQ(whole.resize->fit, image::Fit::shortest);
   EXPECT_EQ(whole.resize->mode, image::Interpolation::bicubic);
@@ -149,7 +149,7 @@ TEST_F(ProjectFileTest, HoldsHowPicturesBecomeInputs) {
   EXPECT_EQ(whole.type, ElementType::float16);
   EXPECT_EQ(whole.max_pixels, 4096U);
 
-  const image::Recipe boxed = *parse("preprocessing: {resize: {size: 640, fit: letterbox}}").picture;
+  const image::Recipe boxed = *parse("preprocessing: {resize: {size: 640, fit: letterbox}}").image_recipe;
   EXPECT_EQ(boxed.resize->fit, image::Fit::letterbox);
   EXPECT_EQ(boxed.resize->size, (image::Size{640, 640}));
   EXPECT_EQ(boxed.resize->fill, std::vector<double>{114});

@@ -178,9 +178,9 @@ TEST_F(Half, KeepsWhatSubgraphsUse) {
 }
 
 TEST_F(Half, SplitsConvolvesAndTakesWeightsThatMayBeGiven) {
-  const Dimensions picture{"batch", 2, 4, 4};
+  const Dimensions image_shape{"batch", 2, 4, 4};
   ModelWriter model;
-  model.add_input("x", ElementType::float32, picture)
+  model.add_input("x", ElementType::float32, image_shape)
       .add_input("scale", ElementType::float32, {1})
       .add_output("left", ElementType::float32, {"batch", 1, 4, 4})
       .add_output("right", ElementType::float32, {"batch", 1, 4, 4})
