@@ -269,7 +269,7 @@ int run(int typed_count, char** typed) {
   } catch (const std::bad_alloc&) {
     return report(log_format == "json", Error(ErrorCode::resource_exhausted, "out of memory"));
   } catch (const std::exception& error) {
-    return report(log_format == "json", Error(ErrorCode::internal, std::string("a defect of gpux: ") + error.what()));
+    return report(log_format == "json", Error(ErrorCode::internal, std::string("a bug in gpux: ") + error.what()));
   }
 }
 

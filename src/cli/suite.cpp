@@ -149,7 +149,7 @@ CaseResult run_case(const std::filesystem::path& suite, const std::string& name,
     const bool nobody_loads_it = !runtime && error.code() == ErrorCode::invalid_model;
     if (nobody_loads_it && asks_one_provider(options)) result.outcome = CaseResult::Outcome::not_supported;
   } catch (const std::exception& error) {
-    result.reason = fmt::format("a defect of gpux: {}", error.what());
+    result.reason = fmt::format("a bug in gpux: {}", error.what());
   }
   return result;
 }
