@@ -142,13 +142,13 @@ void measure(BenchFlags& flags, const CLI::App& verb, Context& context) {
 
 void add_bench(CLI::App& program, Context& context) {
   auto flags = std::make_shared<BenchFlags>();
-  CLI::App* verb = add_verb(program, context, "bench", "Measure a model, on several providers side by side if asked");
+  CLI::App* verb = add_verb(program, context, "bench", "Measure a model, on one provider or several side by side");
   verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")->required();
-  verb->add_option("-p,--provider", flags->providers, "what to run on (see gpux run); repeatable, to compare")
+  verb->add_option("-p,--provider", flags->providers, "the provider (see gpux run); repeatable, to compare providers")
       ->allow_extra_args(false);
   verb->add_option("--runs", flags->runs, "measured runs (default 100)")->check(run_counts());
-  verb->add_option("--seconds", flags->seconds, "measure for so long instead");
-  verb->add_option("--warmup", flags->warmup, "runs before that are not measured (default 10)")->check(run_counts());
+  verb->add_option("--seconds", flags->seconds, "measure for this time instead of --runs");
+  verb->add_option("--warmup", flags->warmup, "unmeasured runs before (default 10)")->check(run_counts());
   add_input_flags(*verb, flags->inputs);
   add_synthetic_flags(*verb, flags->synthetic);
   verb->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");

@@ -150,13 +150,13 @@ void build(const BuildFlags& flags, const Context& context) {
 
 void add_build(CLI::App& program, Context& context) {
   auto flags = std::make_shared<BuildFlags>();
-  CLI::App* verb = add_verb(program, context, "build", "Check a model and keep it in the store under a name");
+  CLI::App* verb = add_verb(program, context, "build", "Check a model and store it under a name");
   verb->add_option("PATH", flags->path, "a folder with gpux.yml, or an .onnx file (default: .)");
   verb->add_option("-t,--tag", flags->tags, "NAME[:TAG], repeatable (default: gpux.yml's name and version, and latest)")
       ->allow_extra_args(false);
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   verb->add_flag("--optimize,!--no-optimize", flags->optimize,
-                 "keep the optimized graph too, or what the provider compiled, for this machine");
+                 "also store the optimized graph, or what the provider compiled, for this machine");
   add_load_flags(*verb, flags->load);
   add_quantize_flags(*verb, flags->quantize);
   verb->footer(

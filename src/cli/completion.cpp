@@ -50,10 +50,10 @@ void print_completion(const CLI::App& program, const CompletionFlags& flags, con
 
 void add_completion(CLI::App& program, Context& context) {
   auto flags = std::make_shared<CompletionFlags>();
-  CLI::App* verb = program.add_subcommand("completion", "A script that lets bash, zsh or fish complete gpux");
+  CLI::App* verb = program.add_subcommand("completion", "Print the completion script for bash, zsh or fish");
   verb->add_option("SHELL", flags->shell, "bash, zsh or fish")->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  verb->add_flag("--json", context.json, "the script as a text in JSON");
-  verb->add_flag("--names", flags->names, "the names in the store, one a line")->group("");  // for the scripts
+  verb->add_flag("--json", context.json, "the script as a JSON string");
+  verb->add_flag("--names", flags->names, "the names in the store, one per line")->group("");  // for the scripts
   verb->footer(
       "To use it, in ~/.bashrc, ~/.zshrc (after compinit), or once for fish:\n"
       "  source <(gpux completion bash)\n"

@@ -104,8 +104,8 @@ void add_tag(CLI::App& program, Context& context) {
   };
 
   auto names = std::make_shared<Names>();
-  CLI::App* verb = add_verb(program, context, "tag", "Give a stored model another name");
-  verb->add_option("MODEL", names->existing, "NAME[:TAG] or ID that is there")->required();
+  CLI::App* verb = add_verb(program, context, "tag", "Add a name to a stored model");
+  verb->add_option("MODEL", names->existing, "an existing NAME[:TAG] or ID")->required();
   verb->add_option("NAME", names->added, "NAME[:TAG] to add")->required();
   verb->callback([names, &context] {
     Store store = open_store();
@@ -116,7 +116,7 @@ void add_tag(CLI::App& program, Context& context) {
 
 void add_rm(CLI::App& program, Context& context) {
   auto names = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = add_verb(program, context, "rm", "Take names away, and the models that have no other");
+  CLI::App* verb = add_verb(program, context, "rm", "Remove names, and models without another name");
   verb->alias("rmi");
   verb->add_option("MODEL", *names, "NAME[:TAG], or an ID that images prints")->required();
   verb->callback([names, &context] { remove_images(*names, context); });
@@ -124,7 +124,7 @@ void add_rm(CLI::App& program, Context& context) {
 
 void add_prune(CLI::App& program, Context& context) {
   CLI::App* verb =
-      add_verb(program, context, "prune", "Take away what no name leads to, and what killed programs left");
+      add_verb(program, context, "prune", "Remove files that no name refers to, and those of killed programs");
   verb->callback([&context] {
     const PruneResult result = open_store().prune();
     if (context.wants_json()) {

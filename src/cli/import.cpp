@@ -206,18 +206,16 @@ void import_folder(const ImportFlags& flags, Context& context) {
 
 void add_import(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ImportFlags>();
-  CLI::App* verb = add_verb(program, context, "import", "Make a model of a Hugging Face folder");
+  CLI::App* verb = add_verb(program, context, "import", "Import a model from a Hugging Face folder");
   verb->add_option("FOLDER", flags->folder,
                    "an encoder with tokenizer.json and an ONNX file, or with config.json and model.safetensors (BERT, "
                    "RoBERTa, XLM-R, DistilBERT, MPNet)")
       ->required();
-  verb->add_option("-t,--tag", flags->tags, "keep it in the store under NAME[:TAG]; repeatable")
-      ->allow_extra_args(false);
-  verb->add_option("-o,--output", flags->output, "make a new folder of one with safetensors");
-  verb->add_option(
-      "--file", flags->file,
-      "the ONNX file of the folder that is the model (default: model.onnx, with the files next to it in int8 "
-      "and fp16 as its variants)");
+  verb->add_option("-t,--tag", flags->tags, "store it under NAME[:TAG]; repeatable")->allow_extra_args(false);
+  verb->add_option("-o,--output", flags->output, "convert a folder with safetensors to this new folder");
+  verb->add_option("--file", flags->file,
+                   "the ONNX file of the model (default: model.onnx, with the int8 and fp16 files next to it "
+                   "as its variants)");
   add_load_flags(*verb, flags->load);
   add_quantize_flags(*verb, flags->quantize);
   verb->footer(

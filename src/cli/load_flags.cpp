@@ -254,7 +254,7 @@ std::string variable_problem(const std::string& name) {
 }
 
 void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
-  const char* group = "How the model is loaded";
+  const char* group = "Loading the model";
   if (with_provider) {
     verb.add_option("-p,--provider", flags.provider,
                     "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)")
@@ -267,22 +267,24 @@ void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
       ->allow_extra_args(false)
       ->group(group);
   verb.add_flag("--strict{true}", flags.strict,
-                "fail unless the first provider asked for holds a node; --strict=nodes: and no other one does")
+                "fail unless the first requested provider holds a node; --strict=nodes: and no other provider does")
       ->group(group);
-  verb.add_option("--device", flags.device, "which of the provider's devices, from 0")->group(group);
+  verb.add_option("--device", flags.device, "number of the provider's device, from 0")->group(group);
   verb.add_option("--memory", flags.memory, "limit of the model's memory: 2GB")->group(group);
   verb.add_option("--precision", flags.precision,
-                  "fp32, fp16, bf16, int8, int8-bf16, where the package has a variant of it or the provider can; any: "
-                  "the quickest, with --provider fastest")
+                  "fp32, fp16, bf16, int8, int8-bf16, if the package has a variant or the provider supports it; any: "
+                  "the fastest, with --provider fastest")
       ->group(group);
   verb.add_option("--min-cosine", flags.min_cosine,
-                  "how near to the model's the answers in a precision have to be for --precision any (default: 0.999)")
+                  "minimum mean cosine to the model's outputs for --precision any (default: 0.999)")
       ->group(group);
-  verb.add_option("--cache-dir", flags.cache_directory, "where the provider keeps compiled engines")->group(group);
+  verb.add_option("--cache-dir", flags.cache_directory, "the folder for engines that the provider compiles")
+      ->group(group);
   verb.add_option("--threads", flags.intra_threads, "threads inside an operator (default: processors of this process)")
       ->group(group);
   verb.add_option("--inter-threads", flags.inter_threads, "threads between operators (default: 1)")->group(group);
-  verb.add_option("--optimization", flags.optimization, "of the graph: disabled, basic, extended, layout, all")
+  verb.add_option("--optimization", flags.optimization,
+                  "optimization of the graph: disabled, basic, extended, layout, all")
       ->group(group);
   verb.add_option("--session-option", flags.session_options, "an ONNX Runtime configuration entry: KEY=VALUE")
       ->allow_extra_args(false)
@@ -292,7 +294,7 @@ void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
 
 void add_batch_axis_flag(CLI::App& verb, std::string& batch_axis) {
   verb.add_option("--batch-axis", batch_axis,
-                  "the axis that is the batch: 0, so that requests share runs, or none (default: found out by a trial)")
+                  "the batch axis: 0, so that requests share runs, or none (default: decided by a trial)")
       ->check(CLI::IsMember({"0", "none"}));
 }
 
@@ -303,7 +305,7 @@ void set_batch_axis(const std::string& flag, LoadOptions& options) {
 }
 
 void add_timeout_flag(CLI::App& verb, std::string& timeout) {
-  verb.add_option("--timeout", timeout, "give up a run after so long: 5s, 500ms (exit code 9)");
+  verb.add_option("--timeout", timeout, "maximum time of a run: 5s, 500ms (exit code 9)");
 }
 
 LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model) {

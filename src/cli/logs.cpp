@@ -75,10 +75,10 @@ void show_log(const LogsFlags& flags, const Context& context) {
 
 void add_logs(CLI::App& program, Context& context) {
   auto flags = std::make_shared<LogsFlags>();
-  CLI::App* verb = add_verb(program, context, "logs", "Show what a running server said");
-  verb->add_option("SERVER", flags->server, "process, port or model; the only one without it");
-  verb->add_flag("--follow", flags->follow, "go on until the server ends");
-  verb->add_option("-n,--tail", flags->tail, "the last so many lines")
+  CLI::App* verb = add_verb(program, context, "logs", "Show the log of a running server");
+  verb->add_option("SERVER", flags->server, "process id, port or model (default: the only server)");
+  verb->add_flag("--follow", flags->follow, "continue until the server ends");
+  verb->add_option("-n,--tail", flags->tail, "the last N lines")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 20));
   verb->callback([flags, &context] { show_log(*flags, context); });
 }

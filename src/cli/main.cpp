@@ -252,7 +252,7 @@ int run(int typed_count, char** typed) {
   });
   add_verbs(program, context, count > 1 ? arguments[1] : "");
   program.footer(
-      "'gpux help COMMAND' says more of one. Exit codes: 0 done, 2 wrong call, 3 gpux.yml, 4 model,\n"
+      "'gpux help COMMAND' describes a command. Exit codes: 0 done, 2 wrong usage, 3 gpux.yml, 4 model,\n"
       "5 provider, 6 input, 7 not found, 8 memory, 9 timeout, 10 network, 11 permission, 12 verify differs, 13 "
       "storage.");
   const std::span<const char* const> words(arguments, static_cast<std::size_t>(count));

@@ -39,7 +39,7 @@ void list_servers(const Context& context) {
 }  // namespace
 
 void add_ps(CLI::App& program, Context& context) {
-  CLI::App* verb = add_verb(program, context, "ps", "List the servers of this user that run");
+  CLI::App* verb = add_verb(program, context, "ps", "List the running servers of this user");
   verb->callback([&context] { list_servers(context); });
 }
 

@@ -42,11 +42,11 @@ Json json_of_agreement(const runtime::Agreement& agreement) {
 void add_quantize_flags(CLI::App& verb, QuantizeFlags& flags) {
   const char* group = "A variant in another precision";
   verb.add_option("--quantize", flags.precision,
-                  "keep a variant with weights of this precision too: int8 for the CPU, fp16 for GPUs")
+                  "also store a variant with weights of this precision: int8 for the CPU, fp16 for GPUs")
       ->check(CLI::IsMember({"int8", "fp16"}))
       ->group(group);
   verb.add_option("--texts", flags.texts,
-                  "compare it with the model on these texts, a line each (default: recorded ones)")
+                  "compare it with the model on these texts, one per line (default: recorded ones)")
       ->type_name("FILE")
       ->group(group);
   verb.add_option("--samples", flags.samples,
@@ -54,10 +54,10 @@ void add_quantize_flags(CLI::App& verb, QuantizeFlags& flags) {
       ->type_name("PLACE")
       ->group(group);
   verb.add_flag("--reduce-range", flags.reduce_range,
-                "weights of 7 bits, for processors without VNNI too (default: where this one lacks it)")
+                "7-bit weights, also for processors without VNNI (default if this one lacks VNNI)")
       ->group(group);
   verb.get_option("--min-cosine")
-      ->description("the mean cosine to the model that a variant needs to be kept (default: 0.98)")
+      ->description("minimum mean cosine to the model for a variant to be kept (default: 0.98)")
       ->group(group);
 }
 

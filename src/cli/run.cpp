@@ -142,12 +142,12 @@ void run_model(RunFlags& flags, Context& context) {
 
 void add_run(CLI::App& program, Context& context) {
   auto flags = std::make_shared<RunFlags>();
-  CLI::App* verb = add_verb(program, context, "run", "Run a model on inputs and print what it gives, as JSON");
+  CLI::App* verb = add_verb(program, context, "run", "Run a model on inputs and print its outputs as JSON");
   verb->add_option("MODEL", flags->words.first,
                    "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]; with -m the first INPUT");
   add_words(*verb, "INPUT", flags->words.rest,
-            "a text, JSON, @FILE, or - for standard input (default, where something is piped in); several are a list");
-  verb->add_option("-m,--model", flags->words.flag, "the model; all words are inputs then");
+            "a text, JSON, @FILE, or - for standard input (default if it is a pipe); several are a list");
+  verb->add_option("-m,--model", flags->words.flag, "the model; then all arguments are inputs");
   add_input_flags(*verb, flags->inputs);
   verb->add_option("-o,--output", flags->output,
                    "write the outputs to FILE.{json,npz,npy,pb} instead of printing them");
@@ -158,7 +158,7 @@ void add_run(CLI::App& program, Context& context) {
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   add_timeout_flag(*verb, flags->timeout);
   add_batch_axis_flag(*verb, flags->batch_axis);
-  verb->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure instead (see gpux bench)");
+  verb->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure the model (see gpux bench)");
   verb->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(run_counts());
   verb->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(run_counts());
   add_load_flags(*verb, flags->load);

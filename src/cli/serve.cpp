@@ -411,62 +411,60 @@ void serve_in_background(const CLI::App& verb, const Context& context) {
 
 void add_serve(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* verb = add_verb(program, context, "serve", "Put models behind an HTTP and a gRPC port");
+  CLI::App* verb = add_verb(program, context, "serve", "Serve models over HTTP and gRPC");
   verb->add_option("MODEL", flags->models,
                    "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
   verb->add_option("--models", flags->models_file, "serve what this file lists")->type_name("FILE");
   verb->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
       ->type_name("DIR");
-  verb->add_option("--watch", flags->watch, "look so often for models that have changed, and load them: 2s");
+  verb->add_option("--watch", flags->watch, "interval to check for changed models, and load them: 2s");
   verb->add_option("--memory-budget", flags->memory_budget,
-                   "unload the models used least lately beyond this, until they are asked for: 8GB");
-  verb->add_flag("-d,--detach", flags->detach, "go on in the background once it listens; print the process");
+                   "unload the least recently used models beyond this size, until they are requested: 8GB");
+  verb->add_flag("-d,--detach", flags->detach, "run in the background once it listens; print the process id");
   verb->add_flag("--in-background", flags->in_background)->group("");
-  verb->add_flag("--log-requests", flags->log_requests, "a line of the log for each request");
+  verb->add_flag("--log-requests", flags->log_requests, "log one line per request");
   // -h and -p mean what they mean elsewhere to those who serve.
   verb->add_option("--host", flags->host, "address to listen on (default: 127.0.0.1)");
-  verb->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free one and says which");
-  auto* grpc_port = verb->add_option("--grpc-port", flags->grpc_port,
-                                     "port of gRPC (default: 8081); 0 picks a free one and says which");
-  verb->add_flag("--no-grpc", flags->no_grpc, "serve HTTP alone")->excludes(grpc_port);
-  verb->add_option("--unix", flags->unix_path, "listen on this unix socket too");
-  verb->add_option("--default", flags->default_model, "the model of routes without a name");
-  verb->add_option("--api-key-file", flags->api_key_file, "ask for one of the keys in this file, one a line");
+  verb->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free port and prints it");
+  auto* grpc_port =
+      verb->add_option("--grpc-port", flags->grpc_port, "gRPC port (default: 8081); 0 picks a free port and prints it");
+  verb->add_flag("--no-grpc", flags->no_grpc, "serve only HTTP")->excludes(grpc_port);
+  verb->add_option("--unix", flags->unix_path, "also listen on this unix socket");
+  verb->add_option("--default", flags->default_model, "the model for routes without a name");
+  verb->add_option("--api-key-file", flags->api_key_file, "require one of the keys in this file, one per line");
   auto* certificate = verb->add_option("--tls-cert", flags->tls_certificate, "certificate chain, PEM");
   auto* key = verb->add_option("--tls-key", flags->tls_key, "its key, PEM");
   certificate->needs(key);
   key->needs(certificate);
   verb->add_option("--max-batch-size", flags->max_batch_size,
-                   "rows that share a run, at most (default: 32); 1: no batching")
+                   "maximum rows in a shared run (default: 32); 1: no batching")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   verb->add_option("--max-batch-cost", flags->max_batch_cost,
-                   "elements of a shared run's largest input, at most, padding counted (default: no bound)")
+                   "maximum elements of the largest input of a shared run, with padding (default: no limit)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   add_batch_axis_flag(*verb, flags->batch_axis);
   verb->add_option("--batching", flags->batching,
-                   "of texts: exact, where each vector is bit-identical to the one of the text alone (the default), or "
+                   "of texts: exact, if each vector is bit-identical to that of the text alone (the default), or "
                    "throughput")
       ->check(CLI::IsMember({"exact", "throughput"}));
-  verb->add_option("--max-queue-delay", flags->max_queue_delay, "how long a request waits for others to share its run");
+  verb->add_option("--max-queue-delay", flags->max_queue_delay, "how long the server waits to fill a batch");
   verb->add_option("--workers", flags->workers,
-                   "runs side by side (default: 1); auto: by measuring; devices: one on each");
-  verb->add_option("--max-workers", flags->max_workers, "the most that auto and devices may choose")
-      ->check(CLI::Range(1U, 1024U));
+                   "concurrent runs (default: 1); auto: measured at load; devices: one per device");
+  verb->add_option("--max-workers", flags->max_workers, "maximum for auto and devices")->check(CLI::Range(1U, 1024U));
   verb->add_option("--max-queue", flags->max_queue, "requests that may wait for a model (default: 1024)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
   verb->add_option("--max-body", flags->max_body_bytes, "maximum size of a request's body: bytes, or a size like 64MiB")
       ->transform(CLI::Validator(bytes_of_size, "SIZE"))
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  verb->add_option("--io-threads", flags->io_threads, "threads that read and write; default: by the processors")
+  verb->add_option("--io-threads", flags->io_threads, "threads that read and write (default: by the processors)")
       ->check(CLI::Range(1U, 256U));
-  verb->add_option(
-          "--busy-poll-us", flags->busy_poll_us,
-          "how long such a thread looks out for more before it sleeps, in microseconds (default: 50; 0: not at all)")
+  verb->add_option("--busy-poll-us", flags->busy_poll_us,
+                   "how long such a thread polls before it sleeps, in microseconds (default: 50; 0: not at all)")
       ->check(CLI::Range(0U, 1000U));
-  verb->add_option("--drain-delay", flags->drain_delay, "how long to serve on, unready, after SIGTERM");
-  verb->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may then take");
+  verb->add_option("--drain-delay", flags->drain_delay, "how long to continue serving, not ready, after SIGTERM");
+  verb->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may take after that");
   verb->add_option("--load-timeout", flags->load_timeout,
-                   "a request to load a model is answered by then, and the load goes on (default: 10m; 0: no limit)");
+                   "timeout of a request to load a model; the load continues (default: 10m; 0: no limit)");
   verb->add_option("-c,--config", flags->config, "another gpux.yml");
   add_timeout_flag(*verb, flags->timeout);
   verb->add_option("--provider", flags->load.provider,

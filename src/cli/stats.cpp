@@ -108,11 +108,11 @@ void show_statistics(const StatsFlags& flags, const Context& context) {
 
 void add_stats(CLI::App& program, Context& context) {
   auto flags = std::make_shared<StatsFlags>();
-  CLI::App* verb = add_verb(program, context, "stats", "Show what a running server's models do");
+  CLI::App* verb = add_verb(program, context, "stats", "Show the counters of a running server's models");
   verb->alias("top");
-  verb->add_option("SERVER", flags->server, "process, port or model; the only one without it");
-  verb->add_flag("--watch", flags->watch, "again and again, with requests/s");
-  verb->add_option("--interval", flags->interval_s, "seconds between two looks")->check(CLI::Range(0.1, 3600.0));
+  verb->add_option("SERVER", flags->server, "process id, port or model (default: the only server)");
+  verb->add_flag("--watch", flags->watch, "repeat, with requests/s");
+  verb->add_option("--interval", flags->interval_s, "seconds between repetitions")->check(CLI::Range(0.1, 3600.0));
   verb->callback([flags, &context] { show_statistics(*flags, context); });
 }
 

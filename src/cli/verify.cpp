@@ -272,16 +272,16 @@ void verify(const VerifyFlags& flags, const CLI::App& verb, Context& context) {
 void add_verify(CLI::App& program, Context& context) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* verb = add_verb(program, context, "verify",
-                            "Compare a provider's answers with the CPU's, or with recorded ones; exit code 12 where "
+                            "Compare a provider's outputs with the CPU's, or with recorded ones; exit code 12 if "
                             "they differ");
   verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
   verb->add_option("--reference", flags->reference, "the provider to compare with (default cpu)");
   add_input_flags(*verb, flags->inputs);
   add_synthetic_flags(*verb, flags->synthetic);
-  verb->add_option("--rtol", flags->relative, "relative tolerance, for all types of numbers");
-  verb->add_option("--atol", flags->absolute, "absolute tolerance, for all types of numbers");
+  verb->add_option("--rtol", flags->relative, "relative tolerance of all number types");
+  verb->add_option("--atol", flags->absolute, "absolute tolerance of all number types");
   verb->add_option("--suite", flags->suite,
-                   "a folder of cases as the ONNX project's: CASE/model.onnx, test_data_set_N");
+                   "a folder of cases like the ONNX project's: CASE/model.onnx, test_data_set_N");
   verb->add_option("--case", flags->cases, "only this case of the suite; repeatable")->allow_extra_args(false);
   verb->add_flag("--lines", flags->lines)->group("");
   verb->add_option("-c,--config", flags->config, "another gpux.yml");

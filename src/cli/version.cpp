@@ -43,7 +43,7 @@ void print_version(const Context& context) {
 }  // namespace
 
 void add_version(CLI::App& program, Context& context) {
-  CLI::App* verb = add_verb(program, context, "version", "The versions of gpux and of the ONNX Runtime it uses");
+  CLI::App* verb = add_verb(program, context, "version", "Print the versions of gpux and of the ONNX Runtime in use");
   verb->callback([&context] { print_version(context); });
 }
 
