@@ -51,7 +51,7 @@ void measure_candidate(const BenchFlags& flags, const OpenModel& model, const Be
 
 void measure_here(const BenchFlags& flags, Context& context) {
   if (given(flags.inputs) && !flags.synthetic.dimensions.empty()) {
-    throw Error(ErrorCode::usage, "--dim is for made up inputs, and --input gives others: use one of them");
+    throw Error(ErrorCode::usage, "--dim is for synthetic inputs, and --input gives other inputs: use one of them");
   }
   OpenModel model = open_model(flags.model, flags.config, flags.load, "");
   const BenchmarkOptions options{.runs = flags.runs, .warmup_runs = flags.warmup, .seconds = flags.seconds};

@@ -112,8 +112,7 @@ void build(const BuildFlags& flags, const Context& context) {
   OpenModel model = open_model(flags.path, flags.config, load, {});
   model.open_inputs();
   if (model.located.stored) {
-    throw Error(ErrorCode::usage,
-                fmt::format("'{}' is a stored package already; gpux tag gives it another name", flags.path));
+    throw Error(ErrorCode::usage, fmt::format("'{}' is already a stored package; gpux tag adds a name", flags.path));
   }
   const std::vector<Reference> names = names_for(flags, model.located);
   if (model.located.project) require_portable_options(*model.located.project);

@@ -163,7 +163,7 @@ std::unique_ptr<http::Server> serve_metrics(std::uint16_t port, const daemon::Da
       daemon::HealthAnswer health = health_of(daemon.status());
       return exchange->respond(http::Response::json(health.http_status, std::move(health.json)));
     }
-    exchange->respond(http::Response::error(404, "/metrics, /status and /health are there"));
+    exchange->respond(http::Response::error(404, "/metrics, /status and /health exist"));
   });
   server->start();
   say(context, fmt::format("GET http://127.0.0.1:{0}/metrics /status /health", server->port()));

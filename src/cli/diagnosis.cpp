@@ -233,7 +233,7 @@ Check vulkan_driver(const fs::path& manifest) {
   const fs::path file = path.find('/') == std::string::npos ? fs::path() : manifest.parent_path() / path;
   const bool is_there = file.empty() ? loader_finds(path) : present(file);
   check.state = is_there ? State::ok : State::problem;
-  check.found = is_there ? path : fmt::format("its library '{}' is not there", path);
+  check.found = is_there ? path : fmt::format("its library '{}' does not exist", path);
   return check;
 }
 

@@ -71,7 +71,7 @@ void examine_runtime(Examination& examination) {
       fail("opening it", error.message());
     }
   } else if (failures.empty()) {
-    fail("library", "none found beside gpux, in GPUX_HOME, in Python's packages, on the system");
+    fail("library", "none found next to gpux, in GPUX_HOME, in Python's packages, on the system");
   }
   if (!examination.runtime) examination.reports = survey_only(cores, plugins);
   for (const ProviderReport& report : examination.reports) {
@@ -156,10 +156,10 @@ void run_doctor(bool is_quick, Context& context) {
     print_data(examination_tables(examination));
   }
   if (examination.processor_works) {
-    say(context, problems == 0 ? std::string("models run here; nothing is wrong")
+    say(context, problems == 0 ? std::string("models run here; no problems")
                                : fmt::format("models run here; {}", counted(problems, "problem")));
   } else {
-    say(context, "no model can run here: there is no ONNX Runtime that works");
+    say(context, "no model can run here: no working ONNX Runtime");
     context.exit_code = static_cast<int>(ErrorCode::provider_unavailable);
   }
 }

@@ -59,7 +59,7 @@ void embed_texts(EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
   flags.texts = place_model(flags.words, flags.encoder);
   if (asks_for_nothing(flags.encoder)) {
-    say(context, "level none: no vectors are made");
+    say(context, "level none: no vectors are computed");
     return;
   }
   VectorTarget target = vector_target(flags.output, flags.encoding, flags.resume);

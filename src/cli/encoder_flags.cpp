@@ -42,7 +42,7 @@ Chosen located_model(const std::string& name) {
   std::optional<embedding::SentenceModel> found = embedding::sentence_model_of(located.onnx_file);
   if (!found) {
     throw Error(ErrorCode::invalid_model,
-                fmt::format("'{}' has no tokenizer.json beside its ONNX file, so that it cannot read texts", name));
+                fmt::format("'{}' has no tokenizer.json next to its ONNX file, so it cannot read texts", name));
   }
   found->name = located.name;
   return {*std::move(found), std::move(located)};

@@ -73,7 +73,7 @@ Reference reference_to_remove(const std::string& text, const Store& store) {
   }
   if (names.size() == 1) return model.reference;
   throw Error(ErrorCode::usage,
-              fmt::format("'{}' has {} names: give those to take away: {}", text, names.size(), join(names)));
+              fmt::format("'{}' has {} names: give those to remove: {}", text, names.size(), join(names)));
 }
 
 void remove_images(const std::vector<std::string>& names, const Context& context) {

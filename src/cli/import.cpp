@@ -137,15 +137,15 @@ Package store_folder(const fs::path& folder, const std::vector<Reference>& names
 
 void import_folder(const ImportFlags& flags, Context& context) {
   if (flags.output.empty() && flags.tags.empty()) {
-    throw Error(ErrorCode::usage, "import: say where to: -t NAME[:TAG] for the store, -o NEW for a folder");
+    throw Error(ErrorCode::usage, "import: give an output: -t NAME[:TAG] for the store, -o NEW for a folder");
   }
   if (!flags.file.empty() && !flags.output.empty()) {
-    throw Error(ErrorCode::usage, "--file names an ONNX file that is there, and -o makes one: use one of them");
+    throw Error(ErrorCode::usage, "--file names an existing ONNX file, and -o creates one: use one of them");
   }
   const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
   check_quantize_flags(flags.quantize, flags.load, is_onnx && has_variants(flags));
   if (flags.quantize.given() && flags.tags.empty()) {
-    throw Error(ErrorCode::usage, "--quantize: the variant is kept in the store: give -t NAME[:TAG]");
+    throw Error(ErrorCode::usage, "--quantize: the variant is stored in a package: give -t NAME[:TAG]");
   }
   report_unread_project(flags.folder, context);
   std::vector<Reference> names;

@@ -64,7 +64,7 @@ LocatedModel find_model(const InspectFlags& flags) {
   if (flags.file.empty()) return locate(flags.model, open_store(), config);
   if (!flags.model.empty()) {
     throw Error(ErrorCode::usage,
-                fmt::format("MODEL '{}' and --model '{}' are both given: give one of them", flags.model, flags.file));
+                fmt::format("MODEL '{}' and --model '{}' are both given: use one of them", flags.model, flags.file));
   }
   return locate(flags.file, open_store(), config);
 }

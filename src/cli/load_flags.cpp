@@ -340,7 +340,7 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   if (!flags.min_cosine.empty()) {
     options.min_cosine = min_cosine_from(flags.min_cosine);
     if (options.precision != "any") {
-      throw Error(ErrorCode::usage, "--min-cosine says which precisions --precision any may choose: give that too");
+      throw Error(ErrorCode::usage, "--min-cosine limits the precisions of --precision any: give that, too");
     }
   }
 

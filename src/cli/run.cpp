@@ -100,8 +100,7 @@ void run_model(RunFlags& flags, Context& context) {
     throw Error(ErrorCode::usage, "run: give the model, as the first word or with -m; see 'gpux run --help'");
   }
   if (context.table && !flags.benchmark) {
-    throw Error(ErrorCode::usage,
-                "--table: run prints what the model gives as JSON; with --benchmark there is a table");
+    throw Error(ErrorCode::usage, "--table: run prints the outputs as JSON; with --benchmark it prints a table");
   }
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;

@@ -280,7 +280,7 @@ void shut_down(Serving& serving, const Context& context, const Signals& signals,
   notify_systemd("STOPPING=1");
   serving.service->set_ready(false);
   if (serving.grpc) serving.grpc->set_ready(false);
-  tell(context, "shutting down: a second signal ends at once");
+  tell(context, "shutting down: a second signal exits immediately");
   if (signals.wait(drain_delay) != 0) serving.quit(interrupted);
 
   const Clock::time_point drain_deadline = Clock::now() + drain_timeout;
@@ -304,8 +304,8 @@ void shut_down(Serving& serving, const Context& context, const Signals& signals,
     return;
   }
   tell(context, progress.state == EndProgress::State::left_behind
-                    ? "a device does not come back: leaving it behind"
-                    : "requests do not end within the limit: leaving them behind");
+                    ? "a device does not respond: shutting down without it"
+                    : "requests do not finish within the limit: shutting down without them");
   serving.quit(0);
 }
 
@@ -402,7 +402,7 @@ void serve_in_background(const CLI::App& verb, const Context& context) {
   }
   const auto json = nlohmann::json::parse(ready);
   for (const auto& warning : json.at("warnings")) say(context, "warning: " + warning.get<std::string>());
-  say(context, fmt::format("server {} listens on {}; 'gpux logs' shows what it says, 'gpux stop' ends it",
+  say(context, fmt::format("server {} listens on {}; 'gpux logs' shows its log, 'gpux stop' stops it",
                            json.at("pid").get<int>(), json.at("address").get<std::string>()));
   print_data(std::to_string(json.at("pid").get<int>()));
 }

@@ -188,7 +188,7 @@ std::string ask_server(const ServerRecord& record, const std::string& target) {
   }
   const std::string request = fmt::format("GET {} HTTP/1.0\r\nAccept: application/json\r\n\r\n", target);
   if (::send(socket.handle(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) {
-    throw Error(ErrorCode::network, fmt::format("server {} takes no request", record.pid));
+    throw Error(ErrorCode::network, fmt::format("server {} accepts no requests", record.pid));
   }
   std::string answer;
   char part[16384];

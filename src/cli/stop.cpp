@@ -54,7 +54,7 @@ void stop_servers(const StopFlags& flags, const Context& context) {
   const auto limit = duration_of(flags.timeout, "--timeout");
   std::vector<ServerRecord> servers;
   if (flags.all) {
-    if (!flags.servers.empty()) throw Error(ErrorCode::usage, "--all stops every server: name none besides");
+    if (!flags.servers.empty()) throw Error(ErrorCode::usage, "--all stops every server: do not name any");
     servers = running_servers();
   } else if (flags.servers.empty()) {
     servers.push_back(find_server(""));
@@ -71,11 +71,11 @@ void stop_servers(const StopFlags& flags, const Context& context) {
   for (const ServerRecord& server : servers) {
     bool killed = flags.kill;
     if (!wait_for_end(server, limit)) {
-      say(context, fmt::format("server {} has not ended within {}: killing it", server.pid, flags.timeout));
+      say(context, fmt::format("server {} has not stopped within {}: killing it", server.pid, flags.timeout));
       send(server, SIGKILL);
       killed = true;
       if (!wait_for_end(server, std::chrono::seconds(10))) {
-        throw Error(ErrorCode::internal, fmt::format("server {} does not end", server.pid));
+        throw Error(ErrorCode::internal, fmt::format("server {} does not stop", server.pid));
       }
     }
     if (!context.wants_json()) print_data(fmt::format("{} {}", killed ? "killed" : "stopped", server.pid));

@@ -67,7 +67,8 @@ std::vector<DataSet> data_sets(const VerifyFlags& flags, OpenModel& model) {
   const Signature& signature = model.info.signature;
   const bool made_up = !flags.synthetic.dimensions.empty() || flags.synthetic.seed != 0;
   if (given(flags.inputs)) {
-    if (made_up) throw Error(ErrorCode::usage, "--dim and --seed are for made up inputs, and --input gives others");
+    if (made_up)
+      throw Error(ErrorCode::usage, "--dim and --seed are for synthetic inputs, and --input gives other inputs");
     std::vector<DataSet> sets;
     model.open_inputs();
     for (const NamedValues& item : model.read(flags.inputs).items) {

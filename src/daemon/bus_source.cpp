@@ -129,7 +129,7 @@ class BusSource::Connection {
     DBusError error;
     bus_.error_init(&error);
     const auto fail = [&](const std::string& what) {
-      const std::string reason = error.message == nullptr ? "no reason was given" : error.message;
+      const std::string reason = error.message == nullptr ? "no reason given" : error.message;
       bus_.error_free(&error);
       close();
       throw Error(ErrorCode::network, fmt::format("{}: {}", what, reason));

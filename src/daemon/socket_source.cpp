@@ -72,7 +72,7 @@ class SocketSource::Listener {
 
     if (::lstat(path_.c_str(), &status) == 0) {
       if (!S_ISSOCK(status.st_mode)) {
-        throw Error(ErrorCode::storage, fmt::format("'{}' is there and no socket", path_.string()));
+        throw Error(ErrorCode::storage, fmt::format("'{}' exists and is not a socket", path_.string()));
       }
       if (is_listened_on(path_)) {
         throw Error(ErrorCode::resource_exhausted, fmt::format("another process listens on '{}'", path_.string()));
@@ -124,7 +124,7 @@ bool SocketSource::take_clients(const Listener& listener, std::list<Client>& cli
     if (descriptor < 0) {
       if (!is_shortage(errno)) return true;
       ++failed_accepts_;
-      wait_for(fmt::format("no client can be taken, which is tried again: {}", std::strerror(errno)));
+      wait_for(fmt::format("no client can be accepted, retrying: {}", std::strerror(errno)));
       return false;
     }
     if (clients.size() >= around().limits.connections) {

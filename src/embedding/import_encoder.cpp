@@ -95,7 +95,7 @@ fs::path require_new(fs::path target) {
   if (!target.has_filename()) target = target.parent_path();  // "folder/"
   std::error_code error;
   if (fs::exists(target, error) && !fs::is_empty(target, error)) {
-    throw Error(ErrorCode::usage, fmt::format("'{}' is there already; give a new folder", target.string()));
+    throw Error(ErrorCode::usage, fmt::format("'{}' already exists; give a new folder", target.string()));
   }
   return target;
 }

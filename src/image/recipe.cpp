@@ -76,10 +76,10 @@ class Examination {
   void examine(const Resize& resize) {
     examine_size("resize", resize.size);
     if (resize.fit == Fit::shortest && resize.size.height != resize.size.width) {
-      add("resize.fit", "'shortest' takes one size, that of the shorter side; two stand in 'resize.size'");
+      add("resize.fit", "'shortest' takes one size, that of the shorter side; 'resize.size' has two");
     }
     if (resize.fit != Fit::letterbox) return;
-    if (recipe_.crop) add("crop", "it stands beside 'resize.fit: letterbox', which makes the size already; keep one");
+    if (recipe_.crop) add("crop", "'resize.fit: letterbox' already sets the size; keep one");
     examine_numbers("resize.fill", resize.fill);
     for (const double level : resize.fill) {
       if (level >= 0 && level <= highest_level && std::floor(level) == level) continue;

@@ -85,7 +85,7 @@ class RecipeReader {
     recipe_.resize = resize_of(node);
     const TreeNode* fill = member(node, "fill", false);
     if (fill == nullptr || recipe_.resize->fit == Fit::letterbox) return;
-    problems_.add(fill->position, "'preprocessing.resize.fill' stands without 'fit: letterbox', which it belongs to");
+    problems_.add(fill->position, "'preprocessing.resize.fill' requires 'fit: letterbox'");
   }
 
   void read_normalize(const TreeNode& node) {
@@ -98,7 +98,7 @@ class RecipeReader {
     if (preset == nullptr) return;
     for (const TreeNode* other : {mean, deviation}) {
       if (other == nullptr) continue;
-      problems_.add(other->position, "'preprocessing.normalize.preset' says mean and std already; keep one");
+      problems_.add(other->position, "'preprocessing.normalize.preset' already sets mean and std; keep one");
     }
     recipe_.mean.assign(imagenet_mean.begin(), imagenet_mean.end());
     recipe_.standard_deviation.assign(imagenet_deviation.begin(), imagenet_deviation.end());

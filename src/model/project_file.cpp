@@ -261,7 +261,7 @@ class Binder {
       if (provider.name.empty()) problems_.add(provider.position, "a name in 'runtime.providers' is empty");
     }
     if (const TreeNode* backend = at(root_, {"runtime", "gpu", "backend"})) {
-      problems_.add(backend->position, "'runtime.gpu.backend' and 'runtime.providers' both say where to run; keep one");
+      problems_.add(backend->position, "'runtime.gpu.backend' and 'runtime.providers' both set the provider; keep one");
     }
   }
 

@@ -38,7 +38,7 @@ constexpr std::array<SchemaKey, 6> input_keys{{
     {"name", text, "The input's name in the model.", true},
     {"type", value_type, "Its element type, by ONNX's names.", true},
     {"shape", shape, "Its dimensions: sizes, names, null or -1 where any size will do."},
-    {"required", boolean, "Whether callers must give it."},
+    {"required", boolean, "Whether callers must pass it."},
     {"description", text, "For people."},
     {"max_length", integer, "", false, no_keys, no_choices, no_minimum, max_length_moved},
 }};
@@ -50,12 +50,12 @@ constexpr std::array<SchemaKey, 7> output_keys{{
     {"description", text, "For people."},
     {"labels", text_list, "Names of the positions of the last dimension; answers then carry labels with scores."},
     {"activation", choice, "What turns raw values into the labels' scores.", false, no_keys, activations},
-    {"top_k", integer, "How many labels to answer, best first; all without it.", false, no_keys, no_choices, 1},
+    {"top_k", integer, "The maximum number of labels, best first; default: all.", false, no_keys, no_choices, 1},
 }};
 
 constexpr std::array<SchemaKey, 3> gpu_keys{{
     {"backend", text, "A provider, an alias, gpu, npu, auto or fastest."},
-    {"memory", memory_size, "The most device memory the model may take."},
+    {"memory", memory_size, "The maximum device memory of the model."},
     {"device", integer, "Which of the provider's devices, counted from 0."},
 }};
 
@@ -75,17 +75,17 @@ constexpr std::array<SchemaKey, 11> runtime_keys{{
     {"providers", provider_list, "The providers to try, in order, with their options.", false, provider_keys},
     {"provider_libraries", path_map, "Plugin libraries by the name to register them under."},
     {"strict", strictness, "Refuse to fall back; 'nodes': not for a single node."},
-    {"timeout", duration, "The longest a run may take."},
-    {"threads", object, "Threads; as many as the process may use without it.", false, thread_keys},
-    {"precision", choice, "Which variant of the package runs, or which precision the provider is told to use.", false,
+    {"timeout", duration, "The maximum time of a run."},
+    {"threads", object, "Threads; default: as many as the process may use.", false, thread_keys},
+    {"precision", choice, "The variant of the package that runs, or the precision that the provider uses.", false,
      no_keys, precisions},
     {"optimization_level", choice, "How far the graph is optimized.", false, no_keys, optimization_levels},
     {"profile", text, "Where the runtime's profile is written, relative to this file's folder."},
     {"enable_profiling", boolean, "Write a profile into gpux's home folder."},
-    {"batch_size", integer, "The most objects of a list that one run takes.", false, no_keys, no_choices, 1},
+    {"batch_size", integer, "The maximum rows of a list that share a run.", false, no_keys, no_choices, 1},
 }};
 
-constexpr SchemaKey batch_size_key{"batch_size", integer, "The most rows that share a run.", false, no_keys,
+constexpr SchemaKey batch_size_key{"batch_size", integer, "The maximum rows that share a run.", false, no_keys,
                                    no_choices,   1};
 constexpr SchemaKey batch_cost_key{"max_batch_cost",
                                    integer,
@@ -112,10 +112,10 @@ constexpr SchemaKey padding_key{
     "Inputs whose free sizes beyond the first may differ in a run, and what fills up the shorter ones."};
 constexpr SchemaKey delay_key{"max_queue_delay", duration, "How long the server waits to fill a batch."};
 constexpr SchemaKey queue_key{"max_queue", integer, "Requests that may wait.", false, no_keys, no_choices, 1};
-constexpr SchemaKey request_timeout_key{"timeout", duration, "The longest a request may take, from its arrival."};
+constexpr SchemaKey request_timeout_key{"timeout", duration, "The maximum time of a request, from its arrival."};
 constexpr SchemaKey workers_key{"workers", worker_count,
                                 "Runs side by side: a number, auto (measured), or devices (one a device)."};
-constexpr SchemaKey max_workers_key{"max_workers", integer, "The most that auto may choose.", false, no_keys,
+constexpr SchemaKey max_workers_key{"max_workers", integer, "The maximum for auto and devices.", false, no_keys,
                                     no_choices,    1};
 constexpr SchemaKey warm_up_key{"warm_up", size_maps, "Sizes of free dimensions to run once before the first request."};
 
@@ -166,9 +166,9 @@ constexpr std::array<std::string_view, 12> image_types{"float32", "float16", "bf
 
 constexpr std::array<SchemaKey, 4> resize_keys{{
     {"size", image_size, "[height, width], or one size: the shorter side's.", true},
-    {"mode", choice, "How pixels are made of others; as torchvision, with antialias.", false, no_keys, interpolations},
-    {"fit", choice, "What becomes of an image of another form.", false, no_keys, fits},
-    {"fill", numbers, "Levels around a letterbox; 114 without it."},
+    {"mode", choice, "The interpolation, as in torchvision, with antialiasing.", false, no_keys, interpolations},
+    {"fit", choice, "How an image of another aspect ratio is resized.", false, no_keys, fits},
+    {"fill", numbers, "Levels around a letterbox; default: 114."},
 }};
 
 constexpr std::array<SchemaKey, 4> normalize_keys{{
@@ -179,18 +179,18 @@ constexpr std::array<SchemaKey, 4> normalize_keys{{
 }};
 
 constexpr SchemaKey resize_key{
-    "resize",  short_object, "The size that images get.", false, resize_keys, no_choices, no_minimum, "",
+    "resize",  short_object, "The size to which images are resized.", false, resize_keys, no_choices, no_minimum, "",
     INT32_MAX, "size"};
 constexpr SchemaKey crop_key{"crop", image_size, "The middle of that: [height, width], or one size for both."};
 constexpr SchemaKey normalize_key{
     "normalize", short_object, "What becomes of levels of 0 to 255.", false, normalize_keys, no_choices, no_minimum, "",
     INT32_MAX,   "preset"};
-constexpr SchemaKey color_key{"color", choice, "The channels and their order; rgb without it.", false, no_keys, colors};
-constexpr SchemaKey layout_key{"layout", choice, "The order of dimensions; NCHW without it.", false, no_keys, layouts};
-constexpr SchemaKey dtype_key{"dtype", choice,  "The element type; the model's input's without it.",
+constexpr SchemaKey color_key{"color", choice, "The channels and their order; default: rgb.", false, no_keys, colors};
+constexpr SchemaKey layout_key{"layout", choice, "The order of dimensions; default: NCHW.", false, no_keys, layouts};
+constexpr SchemaKey dtype_key{"dtype", choice,  "The element type; default: that of the model's input.",
                               false,   no_keys, image_types};
 constexpr SchemaKey max_pixels_key{
-    "max_pixels", integer, "The most pixels an image may have; 33554432 without it.", false, no_keys, no_choices, 1};
+    "max_pixels", integer, "The maximum pixels of an image; default: 33554432.", false, no_keys, no_choices, 1};
 
 constexpr std::array<SchemaKey, 2> models_file_keys{{
     {"models", named_objects, "What is served.", true, served_model_keys, no_choices, no_minimum, "", INT32_MAX,
@@ -210,11 +210,11 @@ constexpr std::array<std::string_view, 5> aggregations{"none", "simple", "first"
 constexpr std::array<SchemaKey, 13> preprocessing_keys{{
     {"tokenizer", text,
      "A tokenizer.json, or a folder with one, inside this file's folder: the model then takes texts."},
-    {"max_length", integer, "The most tokens of a text, with the special ones.", false, no_keys, no_choices, 1},
+    {"max_length", integer, "The maximum tokens of a text, with the special ones.", false, no_keys, no_choices, 1},
     {"padding", choice, "To fill short texts up to max_length; longest, for none, without it.", false, no_keys,
      paddings},
     {"truncation_side", choice, "The end at which longer texts are cut.", false, no_keys, sides},
-    {"pair_truncation", choice, "Which of two texts gives way.", false, no_keys, pair_truncations},
+    {"pair_truncation", choice, "Which of two texts is truncated.", false, no_keys, pair_truncations},
     resize_key,
     crop_key,
     normalize_key,
@@ -222,29 +222,29 @@ constexpr std::array<SchemaKey, 13> preprocessing_keys{{
     layout_key,
     dtype_key,
     max_pixels_key,
-    {"custom", text, "An ONNX model that runs before, beside this file; what it gives goes on by name."},
+    {"custom", text, "An ONNX model that runs before the model; its outputs become inputs by name."},
 }};
 
 constexpr std::array<SchemaKey, 3> postprocessing_keys{{
     {"aggregation", choice, "How tokens become entities in token-classification.", false, no_keys, aggregations},
-    {"max_answer_length", integer, "The most tokens of an answer in question-answering.", false, no_keys, no_choices,
+    {"max_answer_length", integer, "The maximum tokens of an answer in question-answering.", false, no_keys, no_choices,
      1},
-    {"custom", text, "An ONNX model that runs behind, beside this file; what the model gives goes to it by name."},
+    {"custom", text, "An ONNX model that runs after the model; the model's outputs become its inputs by name."},
 }};
 
 constexpr std::array<SchemaKey, 12> root_keys{{
     {"name", text, "The model's name.", true},
-    {"version", text, "Its version; 1.0.0 without it."},
+    {"version", text, "Its version; default: 1.0.0."},
     {"description", text, "For people."},
     {"model", object, "The model file.", true, model_keys},
     {"inputs", named_objects, "What the model takes; compared with the model.", false, input_keys},
     {"outputs", named_objects, "What the model gives; compared with the model.", false, output_keys},
     {"runtime", object, "How it runs.", false, runtime_keys},
     {"serving", object, "How it is served.", false, serving_keys},
-    {"task", choice, "What the model does with texts; config.json says it without.", false, no_keys, tasks},
-    {"preprocessing", object, "How what is given becomes the model's inputs.", false, preprocessing_keys},
+    {"task", choice, "The task of the model with texts; default: from config.json.", false, no_keys, tasks},
+    {"preprocessing", object, "How images and texts become the model's inputs.", false, preprocessing_keys},
     {"postprocessing", object, "How the model's outputs become answers.", false, postprocessing_keys},
-    {"metadata", text_map, "Free notes, kept with the package."},
+    {"metadata", text_map, "Any notes, stored in the package."},
 }};
 
 constexpr SchemaKey root{"gpux.yml", object, "A model and how gpux runs it.", true, root_keys};

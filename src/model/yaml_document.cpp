@@ -55,9 +55,9 @@ class Builder final : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const Position position = position_of(mark);
-    if (waits_for_key()) fail(name_, position, "an alias stands where a key is expected");
+    if (waits_for_key()) fail(name_, position, "an alias is not accepted as a key");
     const auto anchored = anchors_.find(anchor);
-    if (anchored == anchors_.end()) fail(name_, position, "an alias stands inside the value it refers to");
+    if (anchored == anchors_.end()) fail(name_, position, "an alias is inside the value that it refers to");
     attach(anchored->second, position);
   }
 
@@ -104,7 +104,7 @@ class Builder final : public YAML::EventHandler {
 
   void take_key(const std::string& key, Position position) {
     if (!open_.back().keys.insert(key).second) {
-      fail(name_, position, fmt::format("the key {} stands here a second time", in_quotes(key)));
+      fail(name_, position, fmt::format("the key {} is given twice", in_quotes(key)));
     }
     open_.back().key.emplace(key, position);
   }
@@ -117,7 +117,7 @@ class Builder final : public YAML::EventHandler {
   void start(TreeNode::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     const Position position = position_of(mark);
     require_known(tag, position);
-    if (waits_for_key()) fail(name_, position, "a list or map stands where a key is expected");
+    if (waits_for_key()) fail(name_, position, "a list or map is not accepted as a key");
     if (open_.size() == limit_depth) fail(name_, position, fmt::format("nested deeper than {} levels", limit_depth));
     Open opened;
     opened.node.kind = kind;

@@ -118,7 +118,7 @@ Timing read_benchmark(const FastestCandidate& candidate, const ProcessResult& re
     const json& verdict = report.at("verdict");
     const auto active = verdict.at("active").get<std::vector<std::string>>();
     if (std::ranges::find(active, candidate.provider.id) == active.end()) {
-      return failed("it takes none of the model's nodes");
+      return failed("it supports none of the model's nodes");
     }
     Timing timing{candidate.name, report.at("median_time_ms").get<double>(), {}};
     if (!candidate.is_compared) return timing;

@@ -194,13 +194,14 @@ RunSharing decide_by_trial(const SharingTrial& trial) {
       return {false, Source::trial, "the same request is answered differently each time: " + trial.detail};
     case Outcome::constant:
       return {false, Source::not_proven,
-              "the model answers all made-up inputs alike, so a trial shows nothing; "
+              "the model gives the same outputs for all synthetic inputs, so a trial shows nothing; "
               "batch_axis 0 states that requests may share runs"};
     case Outcome::failed:
-      return {false, Source::not_proven,
-              fmt::format("no trial was possible with made-up inputs: {}; batch_axis 0 states that requests may share "
-                          "runs",
-                          trial.detail)};
+      return {
+          false, Source::not_proven,
+          fmt::format("no trial was possible with synthetic inputs: {}; batch_axis 0 states that requests may share "
+                      "runs",
+                      trial.detail)};
     case Outcome::out_of_time:
       break;
   }
@@ -209,7 +210,8 @@ RunSharing decide_by_trial(const SharingTrial& trial) {
 }
 
 RunSharing too_few_for_a_trial(std::size_t requests) {
-  return {false, Source::not_proven, fmt::format("a trial would take longer than {} requests one by one", requests)};
+  return {false, Source::not_proven,
+          fmt::format("a trial would take longer than running {} requests one by one", requests)};
 }
 
 }  // namespace gpux::runtime

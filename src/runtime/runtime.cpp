@@ -209,7 +209,7 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
     outcome->handle.stop();
     throw Error(
         ErrorCode::deadline_exceeded,
-        fmt::format("no answer within {} s; the run on {} was told to stop and ends after the node it is in",
+        fmt::format("no answer within {} s; the run on {} was signalled to stop and ends after its current node",
                     std::chrono::duration<double>(*options.timeout).count(), join(state.loaded.verdict.active)));
   }
   lock.unlock();

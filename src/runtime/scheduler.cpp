@@ -96,7 +96,7 @@ Scheduler::Ticket Scheduler::State::submit(InferRequest&& request, Completion&& 
     }
   }
   Lock lock(mutex);
-  if (closed) throw Error(ErrorCode::interrupted, "the model takes no more requests: it is being unloaded");
+  if (closed) throw Error(ErrorCode::interrupted, "the model accepts no more requests: it is being unloaded");
   if (!first && !entry->request.is_admitted && queue.size() >= options.max_queue) {
     ++counts.rejected;
     throw Error(ErrorCode::resource_exhausted, fmt::format("the queue is full: {} requests are waiting", queue.size()));

@@ -103,7 +103,7 @@ void ModelRepository::load(std::string name, Deadline deadline, Done done) {
   if (!deadline) return;
   state.limits.at(*deadline, [&shared, number, name = std::move(name)] {
     shared.answer(number, Error(ErrorCode::deadline_exceeded,
-                                fmt::format("model '{}' is not loaded yet: its load goes on", name.substr(0, 80))));
+                                fmt::format("model '{}' is not loaded yet: its load continues", name.substr(0, 80))));
   });
 }
 

@@ -13,9 +13,9 @@ std::optional<Error> SourceList::look(std::vector<ModelSource>& there) {
   if (problem == problem_) return failure;
   problem_ = problem;
   if (failure) {
-    log::warning("the models to serve cannot be listed, and those that are served go on: {}", problem);
+    log::warning("the list of models cannot be read; the served models continue: {}", problem);
   } else {
-    log::info("the models to serve can be listed again");
+    log::info("the list of models can be read again");
   }
   return failure;
 }

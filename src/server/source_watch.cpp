@@ -70,7 +70,7 @@ void drop_vanished(RepositoryState& state, const std::vector<ModelSource>& there
   }
   for (const ModelEntry& entry : dropped) {
     fail_all(entry.waiters,
-             Error(ErrorCode::not_found, fmt::format("model '{}' is no longer there", entry.source.name)));
+             Error(ErrorCode::not_found, fmt::format("model '{}' is no longer served", entry.source.name)));
   }
 }
 

@@ -429,7 +429,7 @@ Decode read_decode(std::string_view body, const Cancellation& cancellation) {
   if (!ids.is_array()) refuse("ids is no list");
   for (TextInput& input : read_inputs(ids, "ids")) {
     auto* list = std::get_if<TokenIds>(&input);
-    if (list == nullptr) refuse("ids holds a text; accepted: tokens' numbers");
+    if (list == nullptr) refuse("ids has a text; accepted: token ids");
     read.ids.push_back(std::move(*list));
   }
   read.skip_special_tokens = members.flag("skip_special_tokens", true);

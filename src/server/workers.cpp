@@ -67,7 +67,7 @@ Workers measured_workers(unsigned most, const LoadOptions& options,
   unsigned processors = usable_processors();
   if (most != 0) processors = std::min(processors, most);
   if (processors < 2) {
-    workers.choice = "1 worker: there is one processor to use";
+    workers.choice = "1 worker: one usable processor";
     return workers;
   }
   if (!works_on_its_callers(*workers.sessions.front())) {
@@ -85,7 +85,7 @@ Workers measured_workers(unsigned most, const LoadOptions& options,
     workers.choice = fmt::format("{} workers of one thread: {:.0f} runs/s, {:.0f} with one of all threads", processors,
                                  apart, together);
   } else if (together == 0) {
-    workers.choice = "1 worker: the model refuses made-up inputs, so nothing could be measured";
+    workers.choice = "1 worker: the model refuses synthetic inputs, so nothing could be measured";
   } else {
     workers.choice = fmt::format("1 worker of all threads: {:.0f} runs/s, {:.0f} with {} of one thread", together,
                                  apart, processors);

@@ -46,7 +46,7 @@ class Splitter {
         members.push_back(member());
         if (members.size() > most_members) refuse(fmt::format("the object has more than {} members", most_members));
         if (!is_new(members.back().name)) {
-          refuse(fmt::format("the name {} stands in the object twice", json_excerpt('"' + members.back().name + '"')));
+          refuse(fmt::format("the object has the name {} twice", json_excerpt('"' + members.back().name + '"')));
         }
       } while (goes_on('}'));
     }
@@ -74,7 +74,7 @@ class Splitter {
       const char* const behind = cursor_.at;
       cursor_.skip_blanks();
       if (!cursor_.done() && std::find(behind, cursor_.at, '\n') == cursor_.at) {
-        refuse(fmt::format("{} stands where the line should end", json_excerpt(cursor_.rest())));
+        refuse(fmt::format("{} found where the line should end", json_excerpt(cursor_.rest())));
       }
     }
     return values;
@@ -89,7 +89,7 @@ class Splitter {
   }
 
   [[noreturn]] void refuse_here(std::string_view expected) const {
-    refuse(fmt::format("{} stands where {} was expected", json_excerpt(cursor_.rest()), expected));
+    refuse(fmt::format("{} found where {} was expected", json_excerpt(cursor_.rest()), expected));
   }
 
   void expect(char character, std::string_view what) {

@@ -361,7 +361,7 @@ TEST(Run, RefusesBadInputs) {
           {{add, "-i", R"({"z": [[1, 2, 3]]})"}, 6, "there is no input 'z'"},
           {{add, "-i", R"({"x": [[1, 2, 3]], "x": [[1, 2, 3]]})"}, 6, "x"},
           {{add, "-i", "x=[[1, 2, 3]]", "-i", "x=[[1, 2, 3]]"}, 6, "input 'x' is given twice"},
-          {{add, "-i", "x=[1, 2, 3]"}, 6, "[0]: 1 stands where a list was expected"},
+          {{add, "-i", "x=[1, 2, 3]"}, 6, "[0]: 1 found where a list was expected"},
           {{add, "-i", "x=[[[1, 2, 3]]]"}, 6, "[0][0]"},
           {{add, "-i", "x=[[1, 2]]"}, 6, "[0]: 2 elements, not 3"},
           {{add, "-i", "x=[[1, 2, 3], [1, 2]]"}, 6, "[1]: 2 elements, not 3"},

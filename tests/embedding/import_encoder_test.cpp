@@ -209,7 +209,7 @@ TEST_F(ImportEncoder, SharesNoRunWhereThatChangesBits) {
   const TextBatching batching = embedder.batching(true);
   EXPECT_EQ(batching.limits.max_rows, 1);
   EXPECT_FALSE(batching.sharing.shared);
-  EXPECT_EQ(batching.sharing.reason, "texts did not have the same bits together as alone");
+  EXPECT_EQ(batching.sharing.reason, "vectors were not bit-identical together and alone");
 }
 
 TEST_F(ImportEncoder, RefusesSettingsThatMakeAnotherComputation) {

@@ -72,7 +72,7 @@ TEST(ModelsFile, SaysWhatIsWrong) {
            {"models: [{model: m}]", "'models[0].name' is missing"},
            {"models: {a: ''}", "'model' is empty"},
            {"models: {a: m}\ndefault: b", "2:1: 'default' is 'b', which is none of the models"},
-           {"models: {a: m, a: n}", "the key 'a' stands here a second time"},
+           {"models: {a: m, a: n}", "the key 'a' is given twice"},
            {"models: {a: '${GPUX_NO_SUCH_VARIABLE}'}", "GPUX_NO_SUCH_VARIABLE"},
        }) {
     SCOPED_TRACE(row.text);

@@ -156,7 +156,7 @@ TEST(TextRequests, RefuseWhatIsWrongByItsPlace) {
       {embed, R"({"inputs": [)" + repeated("1,", 262'144) + "1]}",
        "inputs has 262145 tokens; accepted: at most 262144"},
       {decode, R"({"ids": "a"})", "ids is no list"},
-      {decode, R"({"ids": ["a"]})", "ids holds a text"},
+      {decode, R"({"ids": ["a"]})", "ids has a text"},
   };
 
   for (const auto& one : cases) {

@@ -132,7 +132,7 @@ Server::Implementation::Implementation(ServerOptions options, Handler handler, A
     throw Error(ErrorCode::usage, "TLS needs both a certificate and a key");
   }
   if (!options.port && options.unix_path.empty())
-    throw Error(ErrorCode::usage, "neither a port nor a unix socket was given");
+    throw Error(ErrorCode::usage, "neither a port nor a unix socket is given");
   service_.limits = options.limits;
   service_.handler = std::move(handler);
   service_.admission = std::move(admission);
