@@ -17,7 +17,7 @@ void read(const std::function<void()>& reader) {
 }
 
 void require_texts(std::size_t count) {
-  gpux::fuzz::require(count >= 1 && count <= gpux::server::most_texts, "a number of texts that is not accepted");
+  gpux::fuzz::require(count >= 1 && count <= gpux::server::max_texts, "a number of texts that is not accepted");
 }
 
 }  // namespace

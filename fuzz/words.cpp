@@ -13,8 +13,8 @@
 #include "tensor/json_text.h"
 
 void gpux::fuzz::read_hostile(std::string_view input) {
-  constexpr std::uint64_t most_readable = 999'000'000'000'000;  // beyond, units follow that people write only
-  if (const auto bytes = parse_memory_size(input); bytes && *bytes <= most_readable) {
+  constexpr std::uint64_t max_readable = 999'000'000'000'000;  // beyond, units follow that people write only
+  if (const auto bytes = parse_memory_size(input); bytes && *bytes <= max_readable) {
     require(parse_memory_size(format_bytes(*bytes)).has_value(), "a size written is none");
   }
   if (const auto time = duration_from(input)) require(time->count() > 0, "a duration of nothing");

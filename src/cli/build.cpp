@@ -61,7 +61,7 @@ void add_text_files(const OpenModel& model, PackageContent& content) {
   }
 }
 
-// An optimized graph, and what lies beside it, is a variant of the package for the choice that was made here.
+// An optimized graph, with the files next to it, is a variant of the package for the provider chosen here.
 void add_optimized(PackageContent& content, const Runtime& runtime) {
   const OptimizedGraph& graph = runtime.written_graph();
   // In one order, whatever the file system's: a package's id follows from it.
@@ -120,7 +120,7 @@ void build(const BuildFlags& flags, const Context& context) {
   add_text_files(model, content);
   if (!flags.load.precision.empty()) content.precision = model.settings.options.precision;
 
-  // Loading it is the proof that it is a model; what the optimizer made of it comes along where it was asked for.
+  // Loading proves that it is a model. It also writes the optimized graph if that is requested.
   const ScratchFolder scratch;
   LoadOptions options = model.settings.options;
   std::optional<MadeVariant> variant;

@@ -25,7 +25,7 @@ struct Context {
 /// Writes data to standard output, a newline behind it. Error storage where it cannot be written.
 void print_data(std::string_view text);
 
-/// One line for people on stderr, unless -q.
+/// Prints one line on stderr, unless -q.
 void say(const Context& context, std::string_view line);
 
 /// Each adds its verb to the program; the verb runs when it is parsed.

@@ -75,7 +75,7 @@ constexpr std::string_view bash_tail = R"sh(  COMPREPLY=()
 complete -F _gpux gpux
 )sh";
 
-// A case of the bash script: what may follow a flag of a verb, or "" for no verb.
+// A case of the bash script: what may follow a flag of a command, or "" for no command.
 void append_value_case(std::string& out, const std::string& verb, const CompletionFlag& flag) {
   if (flag.value.kind == Kind::none) return;
   std::vector<std::string> patterns;

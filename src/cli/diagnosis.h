@@ -32,7 +32,7 @@ std::vector<Check> check_devices();
 /// Kernel drivers and the vendors' own libraries, Vulkan and OpenCL with the drivers they would load.
 std::vector<Check> check_drivers();
 
-/// Is told of what is read next: reading takes as long as the disk needs.
+/// Called with the file that is read next, because reading can take long.
 using ReadingListener = std::function<void(const std::string& what)>;
 
 /// GPUX_HOME and the store in it. Every stored file is read and compared with its digest, unless `is_quick`.

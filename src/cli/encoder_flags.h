@@ -44,7 +44,7 @@ struct OpenEncoder {
 /// Takes the model from the words behind the command where neither --model nor a level names one, and gives the others.
 std::vector<std::string> place_model(const ModelArgument& words, EncoderFlags& flags);
 
-/// Whether it is the level `none` that was asked for: vectors of nothing. Error usage.
+/// Whether the level `none` is requested: no vectors are made. Error usage.
 bool asks_for_nothing(const EncoderFlags& flags);
 
 /// Loads the model, and says what it runs on. Errors as of Embedder, resolve_load() and Runtime; usage.

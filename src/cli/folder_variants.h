@@ -15,7 +15,7 @@
 
 namespace gpux::cli {
 
-/// A file of the folder whose answers are near enough to the model's.
+/// A file of the folder whose outputs are within the tolerance of the model's.
 struct FoundVariant {
   KeptVariant kept;
   std::string file;  ///< relative to the folder
@@ -30,14 +30,14 @@ struct FolderVariants {
 /// The files beside `onnx_file` by their names; none where it is not called model.onnx.
 ExportedFiles files_beside(const std::filesystem::path& folder, const std::filesystem::path& onnx_file);
 
-/// What lies beside `onnx_file` in another precision, as VariantSamples show how near it is; not in the precision
+/// The files next to `onnx_file` in another precision that pass the gate with VariantSamples; not in the precision
 /// that --quantize makes. Errors are those of the model and the
 /// samples: a file that cannot be used is left out.
 FolderVariants folder_variants(const std::filesystem::path& folder, const std::filesystem::path& onnx_file,
                                const std::optional<embedding::SentenceModel>& sentences, const QuantizeFlags& flags,
                                const LoadFlags& load, const LoadOptions& options, const Context& context);
 
-/// For people: a line each; empty where there is none.
+/// A message with one line per variant; empty if there is none.
 std::string report_of(const FolderVariants& variants);
 nlohmann::ordered_json json_of(const FolderVariants& variants);
 

@@ -73,7 +73,7 @@ std::string summary_of(const embedding::ImportedEncoder& imported) {
   return join(parts);
 }
 
-// What Hugging Face's files say of the model is what import goes by; a gpux.yml beside them may say otherwise.
+// import follows the settings of Hugging Face's files; a gpux.yml next to them may contradict these.
 void report_unread_project(const std::string& folder, const Context& context) {
   std::error_code unreadable;
   const fs::path file = fs::path(folder) / "gpux.yml";

@@ -79,7 +79,7 @@ std::vector<std::string> problems_of(const LocatedModel& located, const ModelInf
   return problems;
 }
 
-// Texts come first: whoever has a tokenizer makes tokens of none by hand.
+// Texts come first: a user with a tokenizer does not write token ids by hand.
 void show_texts(const LocatedModel& located, ModelInfo& info, std::vector<std::string>& problems) {
   try {
     if (const auto pipeline = open_pipeline(located, info.signature)) info.signature = pipeline->signature();

@@ -135,7 +135,7 @@ std::vector<std::string> plugin_names(std::span<const ProviderLibrary> given) {
   return provider::own_names(provider::find_plugins(given));
 }
 
-// An unknown name is a mistake of whoever wrote it: 2 for a flag or variable, 3 for gpux.yml.
+// The exit code of an unknown name depends on its source: 2 for a flag or variable, 3 for gpux.yml.
 void check_request(const LoadOptions& options, const std::string& place) {
   try {
     (void)provider::parse_request(options.provider, plugin_names(options.provider_libraries));

@@ -22,7 +22,7 @@
 namespace gpux::cli {
 namespace {
 
-/// What the list of models and gpux.yml say of how a model is served, of which the flags are left.
+/// The serving settings of a model from the list of models and gpux.yml, without those that are flags.
 class Said {
  public:
   Said(const ListedModel& listed, const ServeFlags& flags, const OpenModel& opened)
@@ -31,7 +31,7 @@ class Said {
         project_(opened.located.project ? &*opened.located.project : nullptr),
         own_(project_ == nullptr ? ServingSettings{} : project_->serving) {}
 
-  // What speaks first: the list, then gpux.yml.
+  // The list takes precedence over gpux.yml.
   template <typename T>
   [[nodiscard]] std::optional<T> setting(std::optional<T> ServingSettings::*member) const {
     return listed_.serving.*member ? listed_.serving.*member : own_.*member;
@@ -150,7 +150,7 @@ std::optional<embedding::SentenceModel> sentence_model_for(const OpenModel& open
   return takes_tokens ? embedding::sentence_model_of(opened.located.onnx_file) : std::nullopt;
 }
 
-// A tokenizer may lie beside a model that makes something else of its tokens: null, it is served without.
+// A folder may have a tokenizer and a model that uses tokens differently: null, the model is served without texts.
 std::shared_ptr<const embedding::SentenceEncoder> encoder_of(const std::string& name,
                                                              embedding::SentenceModel sentences, const Runtime& runtime,
                                                              embedding::Batching batching) {
@@ -217,7 +217,7 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
   } else if (!batching.empty()) {
     refuse_batching(listed.name, flags);
   }
-  // runtime.batch_size bounds a run, whoever asks for it.
+  // runtime.batch_size limits every run.
   if (opened.settings.batch_limit != 0) {
     options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
   }
@@ -228,7 +228,7 @@ std::unique_ptr<server::ServedModel> load_served(const ListedModel& listed, cons
                                                       std::move(opened.located.project), options);
   if (opened.pipeline) served->set_pipeline(opened.pipeline);
   if (opened.image_input) {
-    // What lies on this machine is not for clients to name.
+    // Clients must not name files of this machine.
     opened.image_input->sources.path = false;
     served->set_image_input(*opened.image_input);
   }

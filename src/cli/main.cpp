@@ -260,7 +260,7 @@ int run(int typed_count, char** typed) {
     program.parse(count, arguments);
     return context.exit_code;
   } catch (const CLI::ParseError& error) {
-    // Help was asked for, or the version; but not of what there is not.
+    // Help or the version was requested, but not for an unknown command.
     const bool done = dynamic_cast<const CLI::Success*>(&error) != nullptr && !stands_for_a_verb(program);
     if (done) return show(program, error, log_format == "json");
     return report(log_format == "json", Error(ErrorCode::usage, usage_line(program, error.what(), words)));

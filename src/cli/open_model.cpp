@@ -18,8 +18,8 @@ Store open_store() {
   return Store(home_folder());
 }
 
-// A tokenizer may lie beside a model that makes something else of its tokens: it takes none but its own inputs then.
-// Who says what is to be done with texts is told what is in the way.
+// A folder may have a tokenizer and a model that uses tokens differently: then it accepts only its own inputs.
+// If the user sets the task, the error is reported.
 std::shared_ptr<const pipeline::Pipeline> open_pipeline(const LocatedModel& located, const Signature& signature) {
   const ProjectFile* project = located.project ? &*located.project : nullptr;
   const bool is_asked_for = project != nullptr && (project->text.task || project->text.tokenizer);

@@ -76,7 +76,7 @@ void PackageFingerprints::append_onnx(std::string& out, const fs::path& file) {
     try {
       for (const ExternalFile& one : ModelInspector::inspect(file).external_files) {
         files.push_back(file.parent_path() / one.location);
-        // Where the model is a link, as in download caches, its data may lie beside either end.
+        // Where the model is a link, as in download caches, its data may be next to the link or next to its target.
         std::error_code error;
         const fs::path behind = fs::canonical(file, error);
         if (!error && behind != file) files.push_back(behind.parent_path() / one.location);

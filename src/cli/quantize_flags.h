@@ -38,7 +38,7 @@ void check_quantize_flags(const QuantizeFlags& flags, const LoadFlags& load, boo
 /// The flags with which the model itself is loaded: without the --min-cosine that is the variant's.
 LoadFlags load_flags_beside(const LoadFlags& load);
 
-/// A variant that was made and is near enough to its model.
+/// A variant that was made and is within the tolerance of its model.
 struct MadeVariant {
   KeptVariant kept;
   runtime::GatedVariant made;

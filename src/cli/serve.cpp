@@ -58,7 +58,7 @@ std::string address_of(const ServeFlags& flags, const ListenAddress& listen) {
                      host_and_port(listen.host, listen.port));
 }
 
-// What people are told goes to the log that `gpux logs` shows, too.
+// Messages also go to the log that `gpux logs` shows.
 void tell(const Context& context, const std::string& line) {
   say(context, line);
   log::note(line);
@@ -251,7 +251,7 @@ bool end_serving(Serving& serving, const Context& context, Clock::time_point dra
   serving.service->stop_work();
   const http::Counters ended = serving.http->counters();
   tell(context, fmt::format("answered {} of {}", ended.answered, counted(ended.handled, "request")));
-  // Those that are cut off are told so.
+  // Their clients get an answer.
   const Clock::time_point now = Clock::now();
   const auto close_deadline = std::clamp<Clock::time_point>(
       drain_deadline + std::chrono::seconds(1), now + std::chrono::milliseconds(500), now + std::chrono::seconds(5));

@@ -8,7 +8,7 @@
 
 namespace gpux::cli {
 
-/// What a running server says of itself, in a file of its user's home.
+/// The record of a running server, in a file of its user's home.
 struct ServerRecord {
   int pid = 0;
   std::uint64_t start_ticks = 0;  ///< of the process, since the system started: another with its number has another

@@ -94,7 +94,7 @@ void show_statistics(const StatsFlags& flags, const Context& context) {
     }
     const Sample before = std::move(now);
     now = take_sample(server);
-    // One object a line for programs, one screen for people.
+    // One JSON object per line for programs, or a screen that is redrawn.
     if (context.wants_json()) {
       print_data(now.json.dump());
     } else {

@@ -15,7 +15,7 @@ struct CaseResult {
   enum class Outcome : unsigned char {
     passed,
     failed,
-    not_supported,  ///< the provider that was asked for took no node of it, or ONNX Runtime does not load it
+    not_supported,  ///< the requested provider took no node of it, or ONNX Runtime does not load it
   };
 
   std::string name;

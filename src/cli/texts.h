@@ -35,10 +35,10 @@ std::string plain_text(std::string_view content);
 /// at its end. Errors not_found, storage, and of check_text_argument().
 std::string one_text_of(const std::string& argument, std::string_view where);
 
-/// The texts that arguments mean, in order, read as they are asked for: TEXT itself, a text for each line of @FILE, or
-/// of standard input for "-" and for no argument at all. A line is what stands before "\n" or "\r\n", be it empty.
-/// With a field the lines are JSON objects, and the text is what stands in it; blank lines are skipped. With a column
-/// each file is CSV (RFC 4180) with a header of its own, and the text is the field below that name.
+/// The texts of the arguments, in order, read lazily: TEXT itself, one text per line of @FILE, or per line of standard
+/// input for "-" and without arguments. A line ends with "\n" or "\r\n" and may be empty.
+/// With a field, lines are JSON objects, and the text is in this field; blank lines are skipped. With a column, each
+/// file is CSV (RFC 4180) with its own header, and the text is in this column.
 /// Errors usage where standard input is a terminal and nothing else is given, or a form is asked of TEXT; and of
 /// check_text_argument(). The source throws errors not_found, storage; invalid_input with file and line, also for bytes
 /// that are not UTF-8. A byte order mark of UTF-8 at the beginning of a file is skipped.

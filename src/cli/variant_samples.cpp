@@ -31,7 +31,7 @@ std::vector<std::string> given_texts(const std::string& file) {
   return texts;
 }
 
-// A tokenizer may lie beside a model that makes something else of its tokens.
+// A folder may have a tokenizer and a model that uses tokens differently.
 std::unique_ptr<embedding::SentenceEncoder> encoder_of(const embedding::SentenceModel& model, const Runtime& runtime) {
   try {
     return std::make_unique<embedding::SentenceEncoder>(model, runtime);
@@ -165,7 +165,7 @@ std::vector<NamedValues> token_samples(const fs::path& onnx_file, const Signatur
   return items;
 }
 
-// What lies beside the model may be another one's.
+// Files next to the model may belong to another one.
 std::vector<NamedValues> data_set_samples(const fs::path& onnx_file, const Signature& signature) {
   std::vector<NamedValues> items;
   try {

@@ -82,7 +82,7 @@ VectorWriter::VectorWriter(VectorTarget target, VectorSource source)
 
 VectorWriter::~VectorWriter() {
   if (!file_ || vectors_ != 0) return;
-  // Nothing is in it that would be worth going on with.
+  // It has nothing to resume.
   std::error_code unreadable;
   fs::remove(run_file(), unreadable);
   file_->discard();

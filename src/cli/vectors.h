@@ -39,10 +39,10 @@ VectorTarget vector_target(const std::string& output, const std::string& encodin
 /// What is written beside each vector.
 struct VectorSource {
   std::string model;      ///< name
-  std::string level;      ///< "low"; empty: none was asked for
+  std::string level;      ///< "low"; empty: none was requested
   std::string digest;     ///< SHA-256 of the ONNX file, in hexadecimal digits
   std::size_t dimension;  ///< of a vector before it is encoded
-  Json run;               ///< whatever else the vectors depend on: with --resume it has to be the same again
+  Json run;               ///< all other settings that the vectors depend on: --resume requires the same ones
 };
 
 /// Vectors of one length, written as they come. A file of many is written as FILE.part, beside FILE.part.json, which

@@ -209,12 +209,12 @@ void BusSource::accept(const std::stop_token& stop) {
 }
 
 void BusSource::take(Connection& connection, const std::stop_token& stop) {
-  constexpr std::size_t most_together = 1000;
+  constexpr std::size_t max_together = 1000;
   for (;;) {
     std::vector<std::string> events;
     const bool full = is_full();
     bool ended = false;
-    while (events.size() < most_together) {
+    while (events.size() < max_together) {
       std::string event;
       ended = !connection.next(event);
       if (ended) break;

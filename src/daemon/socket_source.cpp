@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 // A client that does not take its answers is not read meanwhile.
-constexpr std::size_t most_unsent = std::size_t{1} << 20;
+constexpr std::size_t max_unsent = std::size_t{1} << 20;
 constexpr std::size_t read_at_once = std::size_t{256} << 10;
 // So long nobody is taken where there are no descriptors: the kernel would report at once that somebody waits.
 constexpr auto accept_rest = 1s;
@@ -242,7 +242,7 @@ void SocketSource::accept(const std::stop_token& stop) {
     std::vector<pollfd> waited{{.fd = accept_waker().descriptor(), .events = POLLIN, .revents = 0},
                                {.fd = rests ? -1 : listener.descriptor(), .events = POLLIN, .revents = 0}};
     for (const Client& client : clients) {
-      const bool reads = !full && !client.ended && client.out.size() < most_unsent;
+      const bool reads = !full && !client.ended && client.out.size() < max_unsent;
       const auto events = static_cast<short>((reads ? POLLIN : 0) | (client.out.empty() ? 0 : POLLOUT));
       waited.push_back({.fd = client.descriptor, .events = events, .revents = 0});
     }

@@ -44,14 +44,14 @@ constexpr std::array<SchemaKey, 4> limit_keys{{
     {"connections", integer, "Clients of a socket at once; 256 without it.", false, no_keys, no_choices, 1, "", 65536},
 }};
 
-constexpr std::int64_t most_events = std::int64_t{1} << 40;
+constexpr std::int64_t max_events = std::int64_t{1} << 40;
 
 constexpr std::array<SchemaKey, 3> downgrade_keys{{
     {"level", choice, "The lesser level.", true, no_keys, lesser_levels},
     {"above", integer, "The lower level is used while more events than this wait.", true, no_keys, no_choices, 1, "",
-     most_events},
+     max_events},
     {"below", integer, "With fewer the declared level is back; a tenth of 'above' without it.", false, no_keys,
-     no_choices, 0, "", most_events},
+     no_choices, 0, "", max_events},
 }};
 
 constexpr std::array<SchemaKey, 11> state_keys{{

@@ -21,12 +21,12 @@ namespace {
 
 using onnx::Activation;
 
-constexpr std::int64_t most_features = 1 << 20;
+constexpr std::int64_t max_features = 1 << 20;
 
 std::int64_t features(const JsonSettings& settings, const char* key) {
   const std::uint64_t count = settings.count(key).value_or(0);
-  if (count == 0 || count > most_features) {
-    settings.refuse(fmt::format("{} is {}; accepted: 1 to {}", key, count, most_features));
+  if (count == 0 || count > max_features) {
+    settings.refuse(fmt::format("{} is {}; accepted: 1 to {}", key, count, max_features));
   }
   return static_cast<std::int64_t>(count);
 }

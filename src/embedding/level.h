@@ -35,8 +35,8 @@ const Level* level_below(const Level& level) noexcept;
 /// The name of the level's model in the store: its own in lower case.
 std::string stored_name(const Level& level);
 
-/// Makes the settings of a model those of its level; what its folder says of pooling and of the longest text stays
-/// where it has a modules.json.
+/// Sets the settings of a model to those of its level. The folder's pooling and maximum length take precedence
+/// if it has a modules.json.
 void apply_level(const Level& level, SentenceModel& model);
 
 }  // namespace gpux::embedding

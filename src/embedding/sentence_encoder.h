@@ -29,10 +29,10 @@ struct EmbedOptions {
   std::size_t max_text_bytes = 0;                    ///< of a text that may have to be tokenized; 0: no limit
 };
 
-/// What texts may share a run of the model.
+/// Which texts may share a run of the model.
 enum class Batching : std::uint8_t {
-  exact,       ///< texts of one length, and only where each gets the same vector, to the bit, as alone
-  throughput,  ///< whatever is quickest: texts of near lengths too, and a vector's last digits depend on its company
+  exact,       ///< texts of one length, and only if each vector is bit-identical to that of the text alone
+  throughput,  ///< the fastest: also texts of similar lengths; a vector's last digits depend on the batch
 };
 
 /// "exact", "throughput"; empty where it is neither.

@@ -26,9 +26,9 @@ struct SentenceModel {
   std::vector<onnx::DenseLayer> dense;  ///< behind the poolings, in order
   bool normalize = false;               ///< to length 1
   std::size_t max_tokens = 0;           ///< with the special ones; 0: no limit
-  bool truncate_left = false;           ///< what is longer is cut at its beginning
+  bool truncate_left = false;           ///< longer texts are truncated at the beginning
   std::int64_t first_position = 0;      ///< position id of the first token
-  std::uint32_t padding_token = 0;      ///< what stands behind a shorter text's tokens
+  std::uint32_t padding_token = 0;      ///< pads shorter texts
   bool needs_lower_case = false;        ///< texts are lower-cased before the model, which its tokenizer has to do
   std::string architecture;             ///< the first of config.json ("BertModel"); may be empty
   std::uint64_t vocabulary = 0;         ///< tokens, as config.json says; 0: it does not
@@ -37,7 +37,7 @@ struct SentenceModel {
   std::string default_prompt;                                ///< text; may be empty
 };
 
-/// What a folder says of the tokens that its model takes.
+/// The tokens that a folder's model takes, from the folder's settings.
 struct TokenLimits {
   std::size_t max_tokens = 0;  ///< with the special ones; 0: no limit
   bool truncate_left = false;

@@ -9,7 +9,7 @@
 
 namespace gpux::image {
 
-/// An image as it lies in the file.
+/// An image as stored in the file.
 struct Decoded {
   Image image;
   std::vector<std::byte> exif;  ///< a TIFF structure, with or without "Exif\0\0" before it; empty where there is none

@@ -12,7 +12,7 @@ namespace gpux::image {
 /// bytes by their beginning, base64 by what it decodes to; the rest is taken for a path.
 struct Sources {
   bool bytes = true;     ///< the file itself: JPEG, PNG or WebP
-  bool base64 = true;    ///< RFC 4648 with padding; line breaks may stand in it
+  bool base64 = true;    ///< RFC 4648 with padding; line breaks are allowed
   bool data_url = true;  ///< "data:image/png;base64,…"
   bool path = false;     ///< of a file on this machine: for who may read it anyway, never for clients of a server
 };

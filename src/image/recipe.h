@@ -53,7 +53,7 @@ struct Recipe {
   std::vector<double> mean;                ///< of the channels in their order, or one for all; empty: 0
   std::vector<double> standard_deviation;  ///< the same; empty: 1
   Layout layout = Layout::nchw;
-  std::optional<ElementType> type;                ///< empty: float32; whoever knows the model says its input's
+  std::optional<ElementType> type;                ///< empty: float32; callers that know the model set its input's type
   std::uint64_t max_pixels = default_max_pixels;  ///< of an image as it comes; more are refused before decoding
 };
 

@@ -27,9 +27,9 @@ struct ExportedFiles {
   std::vector<LeftOutFile> left_out;
 };
 
-/// What files are for that lie beside model.onnx, by the names that Optimum, sentence-transformers and transformers.js
+/// The purpose of the files next to model.onnx, by the names that Optimum, sentence-transformers and transformers.js
 /// give them (model_fp16, model_quantized, model_qint8_avx512_vnni, model_q4, model_O2 …). `adds_bytes_exactly` as of
-/// adds_byte_products_exactly(): files with weights of 8 bits are left out where it is false. Pure.
+/// adds_byte_products_exactly(): files with 8-bit weights are omitted if it is false. Pure.
 ExportedFiles sort_exported_files(std::span<const std::string> files, bool is_x86, bool adds_bytes_exactly);
 
 }  // namespace gpux

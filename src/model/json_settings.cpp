@@ -61,9 +61,9 @@ void JsonSettings::refuse(std::string_view what) const {
 }
 
 void JsonSettings::refuse_value(std::string_view key, const Json& value, std::string_view accepted) const {
-  constexpr std::size_t most_characters = 40;
+  constexpr std::size_t max_characters = 40;
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > most_characters) text = text.substr(0, most_characters) + "…";
+  if (text.size() > max_characters) text = text.substr(0, max_characters) + "…";
   refuse(fmt::format("{} is {}; accepted: {}", key, text, accepted));
 }
 

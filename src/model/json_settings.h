@@ -10,8 +10,8 @@
 
 namespace gpux {
 
-/// A file of settings as other tools write them, config.json and its like: what is asked for is checked, the rest is
-/// not looked at. Errors invalid_model with the file's name.
+/// A settings file of other tools, such as config.json: the values that are read are checked, the rest is
+/// ignored. Errors invalid_model with the file's name.
 class JsonSettings {
  public:
   using Json = nlohmann::json;  ///< not ordered_json, which takes minutes for an object of 500,000 keys

@@ -14,7 +14,7 @@ namespace gpux {
 /// One model of a server.
 struct ListedModel {
   std::string name;
-  std::string model;             ///< a path, absolute where it lies in the file's folder, or a name of the store
+  std::string model;             ///< a path, absolute if it is in the file's folder, or a name in the store
   std::string version;           ///< empty: the model's own
   std::string provider;          ///< empty: not said
   std::filesystem::path config;  ///< another gpux.yml, absolute; empty: none

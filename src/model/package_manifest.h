@@ -44,7 +44,7 @@ std::string encode_config(const PackageManifest& package);
 /// content gives the same text.
 std::string encode_manifest(const PackageManifest& package, const Blob& config);
 
-/// Reads such a manifest, whoever wrote it. Error storage that begins with `name` where it is damaged, brings names
+/// Reads such a manifest, from any source. Error storage that begins with `name` if it is damaged, has names
 /// that leave the package, has no ONNX file that is clearly the model, or needs what gpux cannot read.
 PackageManifest decode_manifest(std::string_view json, const std::string& name);
 

@@ -53,7 +53,7 @@ bool is_named_provider(const TreeNode& node) {
   return node.find("name") != nullptr;
 }
 
-constexpr std::int64_t most_workers = 1024;
+constexpr std::int64_t max_workers = 1024;
 
 // What json_reader.h takes where it expects a number.
 bool is_number(const std::string& text) {
@@ -152,7 +152,7 @@ class Checker {
         return integer_from(text).value_or(-1) >= key.minimum && integer_from(text).value_or(-1) <= key.maximum;
       case KeyKind::worker_count:
         return text == "auto" || text == "devices" ||
-               (integer_from(text).value_or(0) >= 1 && integer_from(text).value_or(0) <= most_workers);
+               (integer_from(text).value_or(0) >= 1 && integer_from(text).value_or(0) <= max_workers);
       case KeyKind::batch_axis:
         return text == "0" || text == "none";
       case KeyKind::duration:
@@ -179,7 +179,7 @@ class Checker {
       case KeyKind::integer:
         return fmt::format("a whole number from {} to {} is accepted", key.minimum, key.maximum);
       case KeyKind::worker_count:
-        return fmt::format("a whole number from 1 to {}, auto or devices is accepted", most_workers);
+        return fmt::format("a whole number from 1 to {}, auto or devices is accepted", max_workers);
       case KeyKind::batch_axis:
         return "0 or none is accepted";
       case KeyKind::duration:

@@ -13,7 +13,7 @@ namespace gpux {
 /// same size wherever both fix one, and no input that the model insists on is left out of declared inputs.
 std::vector<std::string> compare(const ProjectFile& project, const Signature& signature);
 
-/// The first thing in which another file of the same model cannot stand in for it: an input or output that only one
+/// The first difference that prevents another file of the model from replacing it: an input or output that only one
 /// has, or of another type or size. Empty where there is none.
 std::string difference(const Signature& model, const Signature& other);
 

@@ -10,7 +10,7 @@
 
 namespace gpux::yaml {
 
-/// Where something stands in the text, both counted from 1.
+/// A position in the text, both counted from 1.
 struct Position {
   int line = 1;
   int column = 1;

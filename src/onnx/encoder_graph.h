@@ -13,7 +13,7 @@ namespace gpux::onnx {
 
 enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert, mpnet };
 
-/// What config.json says of a transformer that encodes text.
+/// The settings of a text encoder in config.json.
 struct EncoderConfig {
   std::string model_type = "bert";  ///< as config.json has it
   EncoderFamily family = EncoderFamily::bert;
@@ -37,7 +37,7 @@ EncoderConfig read_encoder_config(std::string_view config_json);
 /// How the vectors of a text's tokens become one; `none`: they do not.
 enum class GraphPooling : std::uint8_t { none, cls, mean, max };
 
-/// What stands behind the encoder.
+/// The steps after the encoder.
 enum class HeadKind : std::uint8_t {
   vectors,         ///< the hidden states, and their pooling
   classification,  ///< logits of the text

@@ -27,7 +27,7 @@ struct BatchGroup {
 /// Runtime::run_sharing(): the first axis of such a model may be time, nodes or anything else.
 bool signature_permits_sharing(const Signature& signature);
 
-/// The first size that all of the item's inputs share, where they have one, are whole bytes a row and have an element.
+/// The first size that all inputs of the item share, if they have one, have whole bytes per row and have an element.
 std::optional<std::int64_t> shared_rows(const NamedValues& item);
 
 /// Cuts items into runs. Items share one where names, types and all sizes but the first agree, neighbours first, up to

@@ -11,7 +11,7 @@
 
 namespace gpux::runtime {
 
-/// What may share a run, and how long it may wait for company.
+/// What may share a run, and the batching delay.
 struct BatchLimits {
   std::int64_t max_rows = 32;              ///< rows of one run; 1: no batching. A request with more runs alone.
   std::chrono::microseconds max_delay{0};  ///< how long the oldest may wait for others while a replica is free

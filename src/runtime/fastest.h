@@ -17,9 +17,9 @@ namespace gpux::runtime {
 struct FastestCandidate {
   std::string name;  ///< "encoder", or "encoder in int8"
   ProviderReport provider;
-  std::string precision;                      ///< that the provider is told to compute in; empty: it is told nothing
+  std::string precision;                      ///< that is set for the provider; empty: none
   const PrecisionVariant* variant = nullptr;  ///< what it runs instead of the model
-  bool is_compared = false;                   ///< its answers have to be near enough to the model's on the CPU
+  bool is_compared = false;                   ///< its outputs must be within the tolerance of the model's on the CPU
   std::string refusal;                        ///< why it is not even timed; may be empty
 };
 
@@ -30,9 +30,9 @@ struct PrecisionChoice {
   bool can_compare = true;              ///< there is a program that does
 };
 
-/// The ways to run a model on this provider: one in the precision that `options` ask for, the model's own where they
-/// ask for none; with "any" also one in each other precision that the provider can compute in, or that there is a
-/// variant for. Points into the options. Pure.
+/// The candidates for this provider: one in the precision that `options` request, by default the model's own; with
+/// "any" also one in each other precision that the provider can compute in, or that has a variant. Points into the
+/// options. Pure.
 std::vector<FastestCandidate> candidates_on(const ProviderReport& provider, const PrecisionChoice& choice,
                                             const LoadOptions& options);
 
@@ -44,7 +44,7 @@ struct Timing {
   std::optional<double> mean_cosine = {};  ///< of its answers to the model's on the CPU, where they were compared
 };
 
-/// The timing without its time where its answers are not near enough. Pure.
+/// The timing, without its time if its outputs are not within the tolerance. Pure.
 Timing held_to(double min_cosine, Timing timing);
 
 /// What the timings say.

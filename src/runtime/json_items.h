@@ -31,7 +31,7 @@ const SignatureEntry& only_input(const Signature& signature, const std::string& 
 /// What texts for the input that is given images become.
 enum class Images : std::uint8_t {
   read,     ///< what the model takes
-  as_given  ///< strings, for whoever reads them later
+  as_given  ///< strings, to be read later
 };
 
 /// JSON taken apart into items that are not read yet: views of the text.

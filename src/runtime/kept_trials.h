@@ -14,7 +14,7 @@ namespace gpux::runtime {
 
 struct KeptTrial {
   std::string computed_by;  ///< SHA-256 of what computed it: versions, options, processor, and the sizes given
-  std::string provider;     ///< "cpu", for people
+  std::string provider;     ///< "cpu", for messages
   std::string runtime_version;
   SharingTrial trial;
 };

@@ -20,7 +20,7 @@ struct Loaded {
   bool memory_limited_by_provider = false;
   std::uint64_t resident_before_bytes = 0;
   std::string computed_by;       ///< ONNX Runtime, the providers with their versions and options, and the processor
-  OptimizedGraph written_graph;  ///< and what it was made for; without a file where none was asked for
+  OptimizedGraph written_graph;  ///< and what it was made for; has no file if none was requested
 };
 
 /// Ends the profile of a load that comes to nothing after all, and removes its file.

@@ -37,7 +37,7 @@ struct Plan {
 /// The options meant for one provider, by whatever name it was called; null where there are none.
 const ProviderOptions* options_of(const LoadOptions& options, const std::string& id);
 
-/// Surveys the machine, selects, and opens the core. Error usage, and those of what is asked for.
+/// Surveys the machine, selects, and opens the core. Error usage, and those of the requested providers.
 Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options);
 
 /// The candidate that the error of a failed session names. Empty where it names none, or several. `model`: the file

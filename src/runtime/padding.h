@@ -14,7 +14,7 @@ namespace gpux::runtime {
 /// An input whose free sizes beyond the first may differ among the requests of a run.
 struct PaddedInput {
   std::string name;
-  Tensor fill;                          ///< one element of the input's type: what stands behind shorter values
+  Tensor fill;                          ///< one element of the input's type: pads shorter values
   std::vector<std::size_t> dimensions;  ///< the free ones, never the first
 };
 

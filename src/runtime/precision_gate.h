@@ -59,10 +59,10 @@ struct GatedVariant {
   Agreement agreement;  ///< of what was written
 };
 
-/// Writes the variant of `model` in options.precision to `file`. Where its answers are not near enough, each converted
-/// node is measured alone, and the one that does the most harm keeps its weights, then the next, until the rest passes.
-/// Errors as of onnx::quantize(), onnx::to_half() and Runtime; invalid_model where nothing can be converted, or nothing
-/// passes.
+/// Writes the variant of `model` in options.precision to `file`. If its outputs are not within the tolerance, each
+/// converted node is measured alone, and the one with the largest error keeps its weights, then the next, until the
+/// rest passes. Errors as of onnx::quantize(), onnx::to_half() and Runtime; invalid_model where nothing can be
+/// converted, or nothing passes.
 GatedVariant make_gated_variant(const std::filesystem::path& model, const std::filesystem::path& file, const Ask& ask,
                                 const GateOptions& options);
 

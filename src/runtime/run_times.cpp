@@ -6,7 +6,7 @@ namespace gpux::runtime {
 namespace {
 
 // Clients choose sizes: more than this many are forgotten, and learned again.
-constexpr std::size_t most_keys = 4096;
+constexpr std::size_t max_keys = 4096;
 constexpr int forgetting = 4;
 
 class Hash {
@@ -44,7 +44,7 @@ std::optional<std::uint64_t> size_key(const NamedValues& inputs, std::span<const
 }
 
 void RunTimes::add(std::uint64_t key, std::chrono::nanoseconds time) {
-  if (times_.size() >= most_keys && !times_.contains(key)) times_.clear();
+  if (times_.size() >= max_keys && !times_.contains(key)) times_.clear();
   const auto [place, added] = times_.emplace(key, time);
   std::chrono::nanoseconds& known = place->second;
   known = time > known ? time : known - (known - time) / forgetting;

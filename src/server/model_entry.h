@@ -66,7 +66,7 @@ struct ModelEntry {
   /// A load has failed: counts it and puts off the next attempt.
   void note_failure(const Error& error, std::chrono::milliseconds first_retry_delay);
 
-  /// A load has succeeded: the model serves, and goes on with the counts of those before it.
+  /// A load has succeeded: the model serves, and continues the counters of its predecessors.
   void install(const std::shared_ptr<ServedModel>& loaded, const ModelAliases& loaded_aliases,
                const std::shared_ptr<ModelDescription>& loaded_description, std::uint64_t grown_bytes);
 

@@ -114,7 +114,7 @@ Json classify_schema() {
     return {{"type", "array"}, {"items", std::move(items)}, {"minItems", least}, {"maxItems", most}};
   };
   const Json one_or_pair = list_of(text, 1, 2);
-  Json inputs = any_of(Json::array({text, one_or_pair, list_of(one_or_pair, 1, most_texts)}));
+  Json inputs = any_of(Json::array({text, one_or_pair, list_of(one_or_pair, 1, max_texts)}));
   const Json parameters{{"type", Json::array({"object", "null"})},
                         {"properties",
                          {{"function_to_apply", {{"enum", Json::array({"none", "softmax", "sigmoid", nullptr})}}},
@@ -292,7 +292,7 @@ Json object_schema(Json properties, Json required) {
 }
 
 Json list_of(Json items) {
-  return {{"type", "array"}, {"items", std::move(items)}, {"minItems", 1}, {"maxItems", most_texts}};
+  return {{"type", "array"}, {"items", std::move(items)}, {"minItems", 1}, {"maxItems", max_texts}};
 }
 
 // Of which the members may be null, as if they were not there.

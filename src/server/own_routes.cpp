@@ -33,7 +33,7 @@ void append_encoder_info(std::string& out, const ModelDescription& model, const 
   append_json_string(out, model.name);
   out += fmt::format(R"(,"model_type":{{"embedding":{{"pooling":"{}"}}}})", encoder.pooling);
   out += fmt::format(R"(,"dimension":{},"max_input_length":{},"max_client_batch_size":{},"auto_truncate":true)",
-                     encoder.dimension, encoder.max_tokens, most_texts);
+                     encoder.dimension, encoder.max_tokens, max_texts);
   const auto batch_tokens = max_batch_tokens(model.options, model.can_batch, encoder.max_tokens);
   out += fmt::format(R"(,"max_concurrent_requests":{},"max_batch_tokens":{})", model.options.max_queue,
                      batch_tokens ? std::to_string(*batch_tokens) : "null");

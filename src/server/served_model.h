@@ -143,15 +143,15 @@ class ServedModel {
 
   [[nodiscard]] ModelStatistics& statistics() noexcept { return *statistics_; }
 
-  /// Goes on with the counts of the model that this one replaces. Before the first request.
+  /// Continues the counters of the model that this one replaces. Call it before the first request.
   void continue_statistics(const std::shared_ptr<ModelStatistics>& statistics) noexcept { statistics_ = statistics; }
 
   [[nodiscard]] const std::shared_ptr<ModelStatistics>& shared_statistics() const noexcept { return statistics_; }
 
   [[nodiscard]] runtime::Scheduler& scheduler() noexcept { return scheduler_; }
 
-  /// Runs made-up inputs of the sizes asked for, so that the first request finds all ready. What the model says of the
-  /// values is ignored. Error: the device's.
+  /// Runs synthetic inputs of the requested sizes, so that the first request finds everything initialized. The model's
+  /// errors about the values are ignored. Error: the device's.
   void warm_up();
 
   struct Call {

@@ -81,7 +81,7 @@ std::string milliseconds(std::chrono::nanoseconds duration) {
   return text;
 }
 
-constexpr std::size_t most_segments = 8;
+constexpr std::size_t max_segments = 8;
 
 // Of requests that need no key or no body: some clients send "{}".
 constexpr std::uint64_t small_body_bytes = 4 << 10;
@@ -112,7 +112,7 @@ class Segments {
 
  private:
   void add(std::string_view part) {
-    if (count_ == most_segments) {
+    if (count_ == max_segments) {
       too_many_ = true;
     } else {
       parts_[count_++] = part;
@@ -120,7 +120,7 @@ class Segments {
   }
 
   std::vector<std::string> decoded_;
-  std::array<std::string_view, most_segments> parts_{};
+  std::array<std::string_view, max_segments> parts_{};
   std::size_t count_ = 0;
   bool too_many_ = false;
 };

@@ -29,8 +29,8 @@ std::string shown(std::string_view text);
 std::string_view datatype_of(ElementType type) noexcept;
 std::optional<ElementType> type_of_datatype(std::string_view datatype) noexcept;
 
-/// The tensor of an input from its raw bytes: elements as they lie in memory, row-major and little-endian; those of
-/// BYTES each after four bytes of length. Borrows where the bytes lie aligned to their element and have an owner.
+/// The tensor of an input from its raw bytes: elements in row-major order and little-endian; those of
+/// BYTES each after four bytes of length. Borrows if the bytes are aligned to their element and have an owner.
 /// Error invalid_input that names the input.
 Tensor read_binary_tensor(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner, ElementType type,
                           const Shape& shape, const std::string& name);

@@ -86,8 +86,8 @@ class BodyCheck : public nlohmann::json_sax<Json> {
   static constexpr std::size_t max_values = 2'000'000;
   static constexpr std::size_t max_members = 64;
   // A pair for each text, and a few settings.
-  static constexpr std::size_t max_strings = 2 * most_texts + max_members;
-  static constexpr std::size_t max_lists = most_texts + max_members;
+  static constexpr std::size_t max_strings = 2 * max_texts + max_members;
+  static constexpr std::size_t max_lists = max_texts + max_members;
   static constexpr std::size_t values_between_checks = 16'384;
 
   bool count() {
@@ -125,8 +125,8 @@ std::optional<std::uint64_t> whole_number(const Json& value) {
   if (value.is_number_unsigned()) return value.get<std::uint64_t>();
   if (!value.is_number_float()) return std::nullopt;
   const auto number = value.get<double>();
-  constexpr double most_exact = 9007199254740992;
-  if (number < 0 || number > most_exact || number != std::floor(number)) return std::nullopt;
+  constexpr double max_exact = 9007199254740992;
+  if (number < 0 || number > max_exact || number != std::floor(number)) return std::nullopt;
   return static_cast<std::uint64_t>(number);
 }
 
@@ -206,7 +206,7 @@ class Members {
 
 void check_count(std::size_t count, const std::string& place) {
   if (count == 0) refuse(fmt::format("{} is empty", place));
-  if (count > most_texts) refuse(fmt::format("{} has {} texts; accepted: at most {}", place, count, most_texts));
+  if (count > max_texts) refuse(fmt::format("{} has {} texts; accepted: at most {}", place, count, max_texts));
 }
 
 TokenIds read_ids(const Json& list, const std::string& place) {

@@ -24,8 +24,8 @@ using TokenIds = std::vector<std::uint32_t>;
 /// A text, or the tokens of one.
 using TextInput = std::variant<std::string, TokenIds>;
 
-/// The most texts that one request may hold.
-inline constexpr std::size_t most_texts = 2048;
+/// The maximum number of texts in a request.
+inline constexpr std::size_t max_texts = 2048;
 
 /// A text as it is read; of tokens, what they spell without the special ones. Error invalid_input.
 std::string text_of(const TextInput& input, const text::Tokenizer& tokenizer);
@@ -120,7 +120,7 @@ Decode read_decode(std::string_view body, const Cancellation& cancellation = {})
 /// "[0.1,0.2]" in the fewest digits that read back to the same float32, or in quotes the base64 of their bytes.
 void append_vector(std::string& out, const std::vector<float>& vector, bool base64);
 
-/// [{"id", "text", "special", "start", "stop"}]: where each token lies in the text's bytes, null where it is special.
+/// [{"id", "text", "special", "start", "stop"}]: the bytes of each token in the text, null if it is special.
 void append_tokens(std::string& out, std::string_view text, const text::Encoding& encoding,
                    const text::Tokenizer& tokenizer);
 

@@ -30,7 +30,7 @@ WorkerRequest worker_request_from(const std::string& text, const std::string& sa
 struct Workers {
   std::vector<std::shared_ptr<const Runtime>> sessions;  ///< at least one
   unsigned replicas = 1;                                 ///< runs at a time of each session
-  std::string choice;                                    ///< what was chosen and why, for people; empty: nothing was
+  std::string choice;                                    ///< the choice and its reason, for messages; empty: no choice
 
   [[nodiscard]] std::vector<std::unique_ptr<runtime::Replica>> make_replicas() const;
 };

@@ -26,7 +26,7 @@ class Splitter {
     std::vector<JsonInput> members;
     std::set<std::string, std::less<>> names;  // of many; a few are compared one by one
     constexpr std::size_t few = 16;
-    constexpr std::size_t most_members = 65'536;
+    constexpr std::size_t max_members = 65'536;
     const auto is_new = [&](const std::string& name) {
       if (members.size() > few) {
         if (names.empty()) {
@@ -44,7 +44,7 @@ class Splitter {
       do {
         cursor_.skip_blanks();
         members.push_back(member());
-        if (members.size() > most_members) refuse(fmt::format("the object has more than {} members", most_members));
+        if (members.size() > max_members) refuse(fmt::format("the object has more than {} members", max_members));
         if (!is_new(members.back().name)) {
           refuse(fmt::format("the object has the name {} twice", json_excerpt('"' + members.back().name + '"')));
         }

@@ -235,18 +235,18 @@ TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
   constexpr unsigned threads = 2;
   const Embedder embedder = encoder(mean_pooling);
   std::atomic<std::size_t> taken = 0;
-  std::size_t given = 0, most_ahead = 0;
+  std::size_t given = 0, max_ahead = 0;
   const TextSource source = [&](std::string& text) {
     if (taken == count) return false;
     text = ManyTexts::text(taken++);
     return true;
   };
   (void)embed_all(embedder, {}, source, threads, [&](auto, auto) {
-    most_ahead = std::max(most_ahead, taken.load() - given);
+    max_ahead = std::max(max_ahead, taken.load() - given);
     ++given;
   });
   EXPECT_EQ(given, count);
-  EXPECT_LE(most_ahead, threads * 256 + 1);
+  EXPECT_LE(max_ahead, threads * 256 + 1);
 }
 
 TEST_F(Embeddings, EndAtTheFirstTextThatFails) {

@@ -103,7 +103,7 @@ TEST(TextRequests, RefuseWhatIsWrongByItsPlace) {
   const auto tokenize = [](std::string_view body) { (void)read_tokenize(body); };
   const auto decode = [](std::string_view body) { (void)read_decode(body); };
   std::string many = "[\"a\"";
-  for (std::size_t i = 0; i < most_texts; ++i) many += ",\"a\"";
+  for (std::size_t i = 0; i < max_texts; ++i) many += ",\"a\"";
 
   const struct {
     std::function<void(std::string_view)> read;

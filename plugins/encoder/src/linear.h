@@ -32,7 +32,7 @@ struct PlainWeights {
   }
 };
 
-/// rows * weights + bias, packed for the kernels. Several matrices with the same rows may stand beside each other.
+/// rows * weights + bias, packed for the kernels. Several matrices with the same rows may be next to each other.
 class Linear {
  public:
   Linear() = default;

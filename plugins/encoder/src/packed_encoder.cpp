@@ -50,7 +50,7 @@ concept Is = std::same_as<std::remove_const_t<Some>, Type>;
 constexpr std::string_view magic = "gpux encoder, 2\n";
 constexpr std::size_t alignment = 64;
 // Of those that write() never exceeds, so that a damaged file does not take all memory.
-constexpr std::size_t most_layers = 4096;
+constexpr std::size_t max_layers = 4096;
 // And so that no product of sizes is more than a number holds.
 constexpr std::size_t widest = std::size_t{1} << 20;
 
@@ -161,7 +161,7 @@ std::size_t layer_count(Writer& archive, const std::vector<Layer>& layers) {
 std::size_t layer_count(Reader& archive, std::vector<Layer>& layers) {
   std::size_t count = 0;
   archive(count);
-  if (count > most_layers) throw std::runtime_error("it has too many layers");
+  if (count > max_layers) throw std::runtime_error("it has too many layers");
   layers.resize(count);
   return count;
 }

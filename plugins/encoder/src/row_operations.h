@@ -1,5 +1,5 @@
-// Row by row, in plain C++ that the compiler turns into vectors of the instruction set it is told: each source that
-// includes this has its own copy, so that none is linked into another.
+// Row operations in plain C++ that the compiler vectorizes for the instruction set of the including source: each source
+// has its own copy, so that no copy is linked into another.
 #include <cstddef>
 #include <cstdint>
 

@@ -6,7 +6,7 @@
 
 namespace gpux_example {
 
-/// What the provider was told to do wrong.
+/// The failure that is set for the provider.
 struct Failure {
   enum class Kind {
     none,

@@ -32,7 +32,7 @@ namespace {
 constexpr std::chrono::milliseconds accept_rest{100};
 /// Without giving the connections their turn.
 constexpr int accepted_at_once = 256;
-constexpr unsigned most_threads_by_default = 4;
+constexpr unsigned max_threads_by_default = 4;
 
 std::string text_of(const sockaddr_storage& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -67,7 +67,7 @@ void turn_away(int socket, bool tls) noexcept {
 }  // namespace
 
 unsigned threads_by_default() {
-  return std::min(usable_processors(), most_threads_by_default);
+  return std::min(usable_processors(), max_threads_by_default);
 }
 
 class Server::Implementation {
