@@ -79,7 +79,7 @@ bool names_provider(const std::string& request) {
 }
 
 // Each in a process of its own: they may need different libraries of ONNX Runtime, and each has its own peak memory.
-void measure_side_by_side(const BenchFlags& flags, const CLI::App& verb, Context& context) {
+void measure_side_by_side(const BenchFlags& flags, const CLI::App& command, Context& context) {
   const ScratchFolder folder;
   std::vector<std::string> typed;
   std::vector<std::string> except{"provider", "output", "json", "table"};
@@ -92,7 +92,7 @@ void measure_side_by_side(const BenchFlags& flags, const CLI::App& verb, Context
       if (!is_standard_input(input)) typed.push_back(fmt::format("--input={}", input));
     }
   }
-  const std::vector<std::string> rest = typed_arguments(verb, except);
+  const std::vector<std::string> rest = typed_arguments(command, except);
   typed.insert(typed.end(), rest.begin(), rest.end());
 
   std::vector<Json> results;
@@ -128,12 +128,12 @@ void measure_side_by_side(const BenchFlags& flags, const CLI::App& verb, Context
   }
 }
 
-void measure(BenchFlags& flags, const CLI::App& verb, Context& context) {
+void measure(BenchFlags& flags, const CLI::App& command, Context& context) {
   if (flags.runs == 0) throw Error(ErrorCode::usage, "--runs is 0; a benchmark needs at least 1");
   if (flags.seconds && !(*flags.seconds > 0)) {
     throw Error(ErrorCode::usage, fmt::format("--seconds is {}; accepted: a time above 0", *flags.seconds));
   }
-  if (flags.providers.size() > 1) return measure_side_by_side(flags, verb, context);
+  if (flags.providers.size() > 1) return measure_side_by_side(flags, command, context);
   if (!flags.providers.empty()) flags.load.provider = flags.providers.front();
   measure_here(flags, context);
 }
@@ -142,21 +142,24 @@ void measure(BenchFlags& flags, const CLI::App& verb, Context& context) {
 
 void add_bench(CLI::App& program, Context& context) {
   auto flags = std::make_shared<BenchFlags>();
-  CLI::App* verb = add_verb(program, context, "bench", "Measure a model, on one provider or several side by side");
-  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")->required();
-  verb->add_option("-p,--provider", flags->providers, "the provider (see gpux run); repeatable, to compare providers")
+  CLI::App* command =
+      add_command(program, context, "bench", "Measure a model, on one provider or several side by side");
+  command->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")
+      ->required();
+  command
+      ->add_option("-p,--provider", flags->providers, "the provider (see gpux run); repeatable, to compare providers")
       ->allow_extra_args(false);
-  verb->add_option("--runs", flags->runs, "measured runs (default 100)")->check(run_counts());
-  verb->add_option("--seconds", flags->seconds, "measure for this time instead of --runs");
-  verb->add_option("--warmup", flags->warmup, "unmeasured runs before (default 10)")->check(run_counts());
-  add_input_flags(*verb, flags->inputs);
-  add_synthetic_flags(*verb, flags->synthetic);
-  verb->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  verb->add_option("--samples-of", flags->samples_of)->group("");
-  verb->add_flag("--compare", flags->compare)->group("");
-  add_load_flags(*verb, flags->load, false);
-  verb->callback([flags, verb, &context] { measure(*flags, *verb, context); });
+  command->add_option("--runs", flags->runs, "measured runs (default 100)")->check(run_counts());
+  command->add_option("--seconds", flags->seconds, "measure for this time instead of --runs");
+  command->add_option("--warmup", flags->warmup, "unmeasured runs before (default 10)")->check(run_counts());
+  add_input_flags(*command, flags->inputs);
+  add_synthetic_flags(*command, flags->synthetic);
+  command->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  command->add_option("--samples-of", flags->samples_of)->group("");
+  command->add_flag("--compare", flags->compare)->group("");
+  add_load_flags(*command, flags->load, false);
+  command->callback([flags, command, &context] { measure(*flags, *command, context); });
 }
 
 }  // namespace gpux::cli

@@ -149,21 +149,22 @@ void build(const BuildFlags& flags, const Context& context) {
 
 void add_build(CLI::App& program, Context& context) {
   auto flags = std::make_shared<BuildFlags>();
-  CLI::App* verb = add_verb(program, context, "build", "Check a model and store it under a name");
-  verb->add_option("PATH", flags->path, "a folder with gpux.yml, or an .onnx file (default: .)");
-  verb->add_option("-t,--tag", flags->tags, "NAME[:TAG], repeatable (default: gpux.yml's name and version, and latest)")
+  CLI::App* command = add_command(program, context, "build", "Check a model and store it under a name");
+  command->add_option("PATH", flags->path, "a folder with gpux.yml, or an .onnx file (default: .)");
+  command
+      ->add_option("-t,--tag", flags->tags, "NAME[:TAG], repeatable (default: gpux.yml's name and version, and latest)")
       ->allow_extra_args(false);
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  verb->add_flag("--optimize,!--no-optimize", flags->optimize,
-                 "also store the optimized graph, or what the provider compiled, for this machine");
-  add_load_flags(*verb, flags->load);
-  add_quantize_flags(*verb, flags->quantize);
-  verb->footer(
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  command->add_flag("--optimize,!--no-optimize", flags->optimize,
+                    "also store the optimized graph, or what the provider compiled, for this machine");
+  add_load_flags(*command, flags->load);
+  add_quantize_flags(*command, flags->quantize);
+  command->footer(
       "Examples:\n"
       "  gpux build . --provider cuda\n"
       "  gpux build model.onnx --tag digits:1.0.0\n"
       "  gpux build model.onnx -t digits --quantize int8 --samples inputs.npz");
-  verb->callback([flags, &context] { build(*flags, context); });
+  command->callback([flags, &context] { build(*flags, context); });
 }
 
 }  // namespace gpux::cli

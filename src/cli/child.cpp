@@ -41,9 +41,9 @@ ErrorCode code_from(int exit_code) {
 
 }  // namespace
 
-std::vector<std::string> typed_arguments(const CLI::App& verb, const std::vector<std::string>& except) {
+std::vector<std::string> typed_arguments(const CLI::App& command, const std::vector<std::string>& except) {
   std::vector<std::string> flags, positionals;
-  for (const CLI::Option* option : verb.get_options()) {
+  for (const CLI::Option* option : command.get_options()) {
     if (option->get_positional()) {
       for (const std::string& word : option->results()) positionals.push_back(word);
       continue;

@@ -13,9 +13,9 @@ class App;
 
 namespace gpux::cli {
 
-/// The verb's flags and arguments as typed, for another gpux to be given; those whose long names are in `except`
+/// The command's flags and arguments as typed, for another gpux to be given; those whose long names are in `except`
 /// ("provider") are left out.
-std::vector<std::string> typed_arguments(const CLI::App& verb, const std::vector<std::string>& except);
+std::vector<std::string> typed_arguments(const CLI::App& command, const std::vector<std::string>& except);
 
 /// Runs this program again, quietly, with `arguments`, and waits for it.
 ProcessResult run_child(std::vector<std::string> arguments,

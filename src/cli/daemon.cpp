@@ -205,20 +205,22 @@ void run_daemon(const DaemonFlags& flags, const Context& context) {
 
 void add_daemon(CLI::App& program, Context& context) {
   auto flags = std::make_shared<DaemonFlags>();
-  CLI::App* verb = add_verb(program, context, "daemon", "Watch event sources, and write a vector for each event");
-  verb->add_option("--state-file", flags->state_file,
+  CLI::App* command = add_command(program, context, "daemon", "Watch event sources, and write a vector for each event");
+  command
+      ->add_option("--state-file", flags->state_file,
                    "the sources and the output of the daemon: 'gpux schema --daemon'")
       ->required()
       ->type_name("FILE");
-  add_encoder_flags(*verb, flags->encoder);
-  verb->add_option("--workers", flags->workers, "events embedded in parallel (default: processors of this process)")
+  add_encoder_flags(*command, flags->encoder);
+  command->add_option("--workers", flags->workers, "events embedded in parallel (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
-  verb->add_option("--metrics-port", flags->metrics_port,
-                   "serve /metrics, /status and /health on this port of 127.0.0.1; 0 picks a free port and prints it");
-  verb->footer(
+  command->add_option(
+      "--metrics-port", flags->metrics_port,
+      "serve /metrics, /status and /health on this port of 127.0.0.1; 0 picks a free port and prints it");
+  command->footer(
       "Example:\n"
       "  gpux daemon --state-file state.json --level low --metrics-port 9464");
-  verb->callback([flags, &context] { run_daemon(*flags, context); });
+  command->callback([flags, &context] { run_daemon(*flags, context); });
 }
 
 }  // namespace gpux::cli

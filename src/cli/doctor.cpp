@@ -167,10 +167,11 @@ void run_doctor(bool is_quick, Context& context) {
 }  // namespace
 
 void add_doctor(CLI::App& program, Context& context) {
-  CLI::App* verb = add_verb(program, context, "doctor", "Check this machine and the store, and print what to do next");
+  CLI::App* command =
+      add_command(program, context, "doctor", "Check this machine and the store, and print what to do next");
   auto is_quick = std::make_shared<bool>(false);
-  verb->add_flag("--quick", *is_quick, "do not read the files of stored models");
-  verb->callback([is_quick, &context] { run_doctor(*is_quick, context); });
+  command->add_flag("--quick", *is_quick, "do not read the files of stored models");
+  command->callback([is_quick, &context] { run_doctor(*is_quick, context); });
 }
 
 }  // namespace gpux::cli

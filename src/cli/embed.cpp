@@ -97,30 +97,31 @@ void embed_texts(EmbedFlags& flags, Context& context) {
 
 void add_embed(CLI::App& program, Context& context) {
   auto flags = std::make_shared<EmbedFlags>();
-  CLI::App* verb = add_verb(program, context, "embed", "Turn texts into vectors, as JSON lines");
-  verb->add_option("MODEL", flags->words.first, "the model, unless -m or --level names it: then it is the first TEXT");
-  add_words(*verb, "TEXT", flags->words.rest, "texts; @FILE: each line of a file; -: of standard input (default)");
-  add_encoder_flags(*verb, flags->encoder);
-  verb->add_flag_function(
+  CLI::App* command = add_command(program, context, "embed", "Turn texts into vectors, as JSON lines");
+  command->add_option("MODEL", flags->words.first,
+                      "the model, unless -m or --level names it: then it is the first TEXT");
+  add_words(*command, "TEXT", flags->words.rest, "texts; @FILE: each line of a file; -: of standard input (default)");
+  add_encoder_flags(*command, flags->encoder);
+  command->add_flag_function(
       "--normalize,!--no-normalize", [flags](std::int64_t count) { flags->encoder.normalize = count > 0; },
       "to length 1 (default: with --dimensions yes, else as the model's folder specifies)");
-  verb->add_option(
+  command->add_option(
       "-o,--output", flags->output,
       "write to FILE.{jsonl,npy,f32,vec}, or one .vec per text to FOLDER/, instead of printing JSON lines");
-  verb->add_option("--encoding", flags->encoding, "encoding of the vectors: float, int8, binary, base64")
+  command->add_option("--encoding", flags->encoding, "encoding of the vectors: float, int8, binary, base64")
       ->check(CLI::IsMember({"float", "int8", "binary", "base64"}));
-  verb->add_flag("--resume", flags->resume, "resume an interrupted call that wrote to -o FILE.{jsonl,npy,f32}");
+  command->add_flag("--resume", flags->resume, "resume an interrupted call that wrote to -o FILE.{jsonl,npy,f32}");
   CLI::Option* field =
-      verb->add_option("--field", flags->form.field, "lines are JSON objects, and the text is in this field");
-  verb->add_option("--column", flags->form.column, "files are CSV with a header, and the text is in this column")
+      command->add_option("--field", flags->form.field, "lines are JSON objects, and the text is in this field");
+  command->add_option("--column", flags->form.column, "files are CSV with a header, and the text is in this column")
       ->excludes(field);
-  verb->add_option("--workers", flags->workers, "texts embedded in parallel (default: processors of this process)")
+  command->add_option("--workers", flags->workers, "texts embedded in parallel (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
-  verb->footer(
+  command->footer(
       "Examples:\n"
       "  gpux embed all-MiniLM-L6-v2 'a sentence' 'and another'\n"
       "  gpux embed all-MiniLM-L6-v2 --field text @items.jsonl -o vectors.npy --resume");
-  verb->callback([flags, &context] { embed_texts(*flags, context); });
+  command->callback([flags, &context] { embed_texts(*flags, context); });
 }
 
 }  // namespace gpux::cli

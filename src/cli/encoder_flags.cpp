@@ -148,33 +148,36 @@ LoadSettings settings_of(const EncoderFlags& flags, const LocatedModel& located)
 
 }  // namespace
 
-void add_encoder_flags(CLI::App& verb, EncoderFlags& flags) {
-  verb.add_option("-m,--model", flags.model,
-                  "a folder with tokenizer.json and model.onnx or onnx/model.onnx, or a name in the store");
-  verb.add_option("--level", flags.level,
+void add_encoder_flags(CLI::App& command, EncoderFlags& flags) {
+  command.add_option("-m,--model", flags.model,
+                     "a folder with tokenizer.json and model.onnx or onnx/model.onnx, or a name in the store");
+  command
+      .add_option("--level", flags.level,
                   "a level of op-dbus instead of a model: none, low, medium, high (also OP_DBUS_VECTOR_LEVEL)")
       ->excludes("--model");
-  verb.add_flag("--level-fallback", flags.level_fallback,
-                "use the next lower level if the model of a level is missing");
-  verb.add_option("--model-dir", flags.model_dir,
-                  "the folder of the levels' models, each in a folder of its name (also OP_DBUS_MODEL_DIR)");
-  CLI::Option* prompt = verb.add_option("--prompt", flags.prompt, "put this prompt of the model before each text");
-  verb.add_option_function<std::string>(
+  command.add_flag("--level-fallback", flags.level_fallback,
+                   "use the next lower level if the model of a level is missing");
+  command.add_option("--model-dir", flags.model_dir,
+                     "the folder of the levels' models, each in a folder of its name (also OP_DBUS_MODEL_DIR)");
+  CLI::Option* prompt = command.add_option("--prompt", flags.prompt, "put this prompt of the model before each text");
+  command
+      .add_option_function<std::string>(
           "--prompt-text", [&flags](const std::string& text) { flags.prompt_text = text; },
           "put this text before each text; '' for no prompt")
       ->excludes(prompt);
-  verb.add_option("--dimensions", flags.dimensions, "keep the first N elements of each vector, normalized again")
+  command.add_option("--dimensions", flags.dimensions, "keep the first N elements of each vector, normalized again")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  verb.add_option("--max-tokens", flags.max_tokens, "truncate longer texts (default: the model's maximum)")
+  command.add_option("--max-tokens", flags.max_tokens, "truncate longer texts (default: the model's maximum)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  verb.add_option("--batching", flags.batching,
+  command
+      .add_option("--batching", flags.batching,
                   "exact: texts share a run only if each vector is bit-identical to that of the text alone (the "
                   "default); "
                   "throughput: whenever that is faster")
       ->check(CLI::IsMember({"exact", "throughput"}));
-  add_timeout_flag(verb, flags.timeout);
-  add_load_flags(verb, flags.load);
-  verb.get_option("--threads")->description("threads inside an operator (default: 1)");
+  add_timeout_flag(command, flags.timeout);
+  add_load_flags(command, flags.load);
+  command.get_option("--threads")->description("threads inside an operator (default: 1)");
 }
 
 namespace {

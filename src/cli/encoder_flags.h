@@ -23,13 +23,13 @@ struct EncoderFlags {
   bool model_is_word = false;  ///< `model` is the first word behind the command, and no flag
   bool level_fallback = false;
   std::optional<std::string> prompt_text;
-  std::optional<bool> normalize;  ///< has a flag only where a verb adds one
+  std::optional<bool> normalize;  ///< has a flag only where a command adds one
   std::size_t dimensions = 0, max_tokens = 0;
   LoadFlags load;
 };
 
 /// `flags` has to live as long as the command. Adds no MODEL.
-void add_encoder_flags(CLI::App& verb, EncoderFlags& flags);
+void add_encoder_flags(CLI::App& command, EncoderFlags& flags);
 
 /// What they come to.
 struct OpenEncoder {

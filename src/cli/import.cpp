@@ -206,24 +206,25 @@ void import_folder(const ImportFlags& flags, Context& context) {
 
 void add_import(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ImportFlags>();
-  CLI::App* verb = add_verb(program, context, "import", "Import a model from a Hugging Face folder");
-  verb->add_option("FOLDER", flags->folder,
+  CLI::App* command = add_command(program, context, "import", "Import a model from a Hugging Face folder");
+  command
+      ->add_option("FOLDER", flags->folder,
                    "an encoder with tokenizer.json and an ONNX file, or with config.json and model.safetensors (BERT, "
                    "RoBERTa, XLM-R, DistilBERT, MPNet)")
       ->required();
-  verb->add_option("-t,--tag", flags->tags, "store it under NAME[:TAG]; repeatable")->allow_extra_args(false);
-  verb->add_option("-o,--output", flags->output, "convert a folder with safetensors to this new folder");
-  verb->add_option("--file", flags->file,
-                   "the ONNX file of the model (default: model.onnx, with the int8 and fp16 files next to it "
-                   "as its variants)");
-  add_load_flags(*verb, flags->load);
-  add_quantize_flags(*verb, flags->quantize);
-  verb->footer(
+  command->add_option("-t,--tag", flags->tags, "store it under NAME[:TAG]; repeatable")->allow_extra_args(false);
+  command->add_option("-o,--output", flags->output, "convert a folder with safetensors to this new folder");
+  command->add_option("--file", flags->file,
+                      "the ONNX file of the model (default: model.onnx, with the int8 and fp16 files next to it "
+                      "as its variants)");
+  add_load_flags(*command, flags->load);
+  add_quantize_flags(*command, flags->quantize);
+  command->footer(
       "Examples:\n"
       "  gpux import all-MiniLM-L6-v2 -t minilm && gpux embed --model minilm 'a sentence'\n"
       "  gpux import all-MiniLM-L6-v2 -t minilm --quantize int8\n"
       "  gpux import all-MiniLM-L6-v2 -o folder");
-  verb->callback([flags, &context] { import_folder(*flags, context); });
+  command->callback([flags, &context] { import_folder(*flags, context); });
 }
 
 }  // namespace gpux::cli

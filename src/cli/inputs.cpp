@@ -275,12 +275,13 @@ bool reads_standard_input(const InputFlags& flags) {
          std::ranges::any_of(flags.words, is_standard_input);
 }
 
-void add_input_flags(CLI::App& verb, InputFlags& flags) {
-  verb.add_option("-i,--input", flags.inputs,
+void add_input_flags(CLI::App& command, InputFlags& flags) {
+  command
+      .add_option("-i,--input", flags.inputs,
                   "JSON, a text, @FILE (.json .jsonl .npz .npy .pb .png .jpg .webp .txt), - for standard input, or "
                   "NAME=JSON, NAME=TEXT, NAME=@FILE; repeatable")
       ->allow_extra_args(false);  // one text a flag: else CLI11 takes "[…]" apart
-  verb.add_option("-f,--file", flags.file, "the same as --input @FILE");
+  command.add_option("-f,--file", flags.file, "the same as --input @FILE");
 }
 
 bool given(const InputFlags& flags) {

@@ -20,7 +20,7 @@ struct InputFlags {
   std::vector<std::string> words;   ///< behind MODEL, where a command takes some
 };
 
-void add_input_flags(CLI::App& verb, InputFlags& flags);
+void add_input_flags(CLI::App& command, InputFlags& flags);
 
 /// Reads them in the types that the signature declares: JSON texts, @FILE.{json,jsonl,npz,npy,pb}, - for standard
 /// input, NAME=VALUE. Without any: one item without inputs, for models that need none. Several words are a list.

@@ -290,19 +290,19 @@ void inspect_machine(const InspectFlags& flags, const Context& context) {
 
 void add_inspect(CLI::App& program, Context& context) {
   auto flags = std::make_shared<InspectFlags>();
-  CLI::App* verb =
-      add_verb(program, context, "inspect", "Show what a model file contains; without MODEL: this machine");
-  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
-  verb->add_option("-m,--model", flags->file, "the same as MODEL");
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  verb->add_flag("--json-output,!--no-json-output", context.json, "the same as --json");
-  add_load_flags(*verb, flags->load);
-  verb->footer(
+  CLI::App* command =
+      add_command(program, context, "inspect", "Show what a model file contains; without MODEL: this machine");
+  command->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
+  command->add_option("-m,--model", flags->file, "the same as MODEL");
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  command->add_flag("--json-output,!--no-json-output", context.json, "the same as --json");
+  add_load_flags(*command, flags->load);
+  command->footer(
       "With --provider, loads the model and lists the nodes of each provider.\n"
       "Examples:\n"
       "  gpux inspect model.onnx\n"
       "  gpux inspect digits:1.0.0 --provider openvino,cpu --json");
-  verb->callback([flags, &context] {
+  command->callback([flags, &context] {
     if (flags->model.empty() && flags->file.empty()) {
       inspect_machine(*flags, context);
     } else {

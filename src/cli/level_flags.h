@@ -9,7 +9,7 @@
 
 namespace gpux::cli {
 
-/// What a level means to a verb that takes one: its flags, and the variables of op-dbus and of gpux behind them.
+/// What a level means to a command that takes one: its flags, and the variables of op-dbus and of gpux behind them.
 struct LevelChoice {
   bool is_none = false;                     ///< the level `none`: no vectors
   const embedding::Level* level = nullptr;  ///< null: none was said

@@ -253,47 +253,54 @@ std::string variable_problem(const std::string& name) {
   return {};
 }
 
-void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider) {
+void add_load_flags(CLI::App& command, LoadFlags& flags, bool with_provider) {
   const char* group = "Loading the model";
   if (with_provider) {
-    verb.add_option("-p,--provider", flags.provider,
+    command
+        .add_option("-p,--provider", flags.provider,
                     "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)")
         ->group(group);
   }
-  verb.add_option("--provider-library", flags.provider_libraries, "a plugin provider's library: NAME=PATH")
+  command.add_option("--provider-library", flags.provider_libraries, "a plugin provider's library: NAME=PATH")
       ->allow_extra_args(false)
       ->group(group);
-  verb.add_option("--provider-option", flags.provider_options, "an option of a provider: [PROVIDER.]KEY=VALUE")
+  command.add_option("--provider-option", flags.provider_options, "an option of a provider: [PROVIDER.]KEY=VALUE")
       ->allow_extra_args(false)
       ->group(group);
-  verb.add_flag("--strict{true}", flags.strict,
+  command
+      .add_flag("--strict{true}", flags.strict,
                 "fail unless the first requested provider holds a node; --strict=nodes: and no other provider does")
       ->group(group);
-  verb.add_option("--device", flags.device, "number of the provider's device, from 0")->group(group);
-  verb.add_option("--memory", flags.memory, "limit of the model's memory: 2GB")->group(group);
-  verb.add_option("--precision", flags.precision,
+  command.add_option("--device", flags.device, "number of the provider's device, from 0")->group(group);
+  command.add_option("--memory", flags.memory, "limit of the model's memory: 2GB")->group(group);
+  command
+      .add_option("--precision", flags.precision,
                   "fp32, fp16, bf16, int8, int8-bf16, if the package has a variant or the provider supports it; any: "
                   "the fastest, with --provider fastest")
       ->group(group);
-  verb.add_option("--min-cosine", flags.min_cosine,
+  command
+      .add_option("--min-cosine", flags.min_cosine,
                   "minimum mean cosine to the model's outputs for --precision any (default: 0.999)")
       ->group(group);
-  verb.add_option("--cache-dir", flags.cache_directory, "the folder for engines that the provider compiles")
+  command.add_option("--cache-dir", flags.cache_directory, "the folder for engines that the provider compiles")
       ->group(group);
-  verb.add_option("--threads", flags.intra_threads, "threads inside an operator (default: processors of this process)")
+  command
+      .add_option("--threads", flags.intra_threads, "threads inside an operator (default: processors of this process)")
       ->group(group);
-  verb.add_option("--inter-threads", flags.inter_threads, "threads between operators (default: 1)")->group(group);
-  verb.add_option("--optimization", flags.optimization,
+  command.add_option("--inter-threads", flags.inter_threads, "threads between operators (default: 1)")->group(group);
+  command
+      .add_option("--optimization", flags.optimization,
                   "optimization of the graph: disabled, basic, extended, layout, all")
       ->group(group);
-  verb.add_option("--session-option", flags.session_options, "an ONNX Runtime configuration entry: KEY=VALUE")
+  command.add_option("--session-option", flags.session_options, "an ONNX Runtime configuration entry: KEY=VALUE")
       ->allow_extra_args(false)
       ->group(group);
-  verb.add_option("--profile", flags.profile, "write ONNX Runtime's profile to this file")->group(group);
+  command.add_option("--profile", flags.profile, "write ONNX Runtime's profile to this file")->group(group);
 }
 
-void add_batch_axis_flag(CLI::App& verb, std::string& batch_axis) {
-  verb.add_option("--batch-axis", batch_axis,
+void add_batch_axis_flag(CLI::App& command, std::string& batch_axis) {
+  command
+      .add_option("--batch-axis", batch_axis,
                   "the batch axis: 0, so that requests share runs, or none (default: decided by a trial)")
       ->check(CLI::IsMember({"0", "none"}));
 }
@@ -304,8 +311,8 @@ void set_batch_axis(const std::string& flag, LoadOptions& options) {
   options.batch_axis_from = "--batch-axis";
 }
 
-void add_timeout_flag(CLI::App& verb, std::string& timeout) {
-  verb.add_option("--timeout", timeout, "maximum time of a run: 5s, 500ms (exit code 9)");
+void add_timeout_flag(CLI::App& command, std::string& timeout) {
+  command.add_option("--timeout", timeout, "maximum time of a run: 5s, 500ms (exit code 9)");
 }
 
 LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model) {

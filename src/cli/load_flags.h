@@ -30,12 +30,12 @@ struct LoadSettings {
   std::uint64_t batch_limit = 0;  ///< rows per run; 0: the default
 };
 
-/// `with_provider` is false where a verb has several --provider of its own.
-void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider = true);
-void add_batch_axis_flag(CLI::App& verb, std::string& batch_axis);
+/// `with_provider` is false where a command has several --provider of its own.
+void add_load_flags(CLI::App& command, LoadFlags& flags, bool with_provider = true);
+void add_batch_axis_flag(CLI::App& command, std::string& batch_axis);
 /// Takes the value of --batch-axis, where one was given.
 void set_batch_axis(const std::string& flag, LoadOptions& options);
-void add_timeout_flag(CLI::App& verb, std::string& timeout);
+void add_timeout_flag(CLI::App& command, std::string& timeout);
 
 /// Flag, GPUX_* variable, the provider a package was built for, gpux.yml, default: the first that speaks counts.
 /// Errors usage (flags and variables), invalid_config (gpux.yml), each naming the setting.

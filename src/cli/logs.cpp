@@ -75,12 +75,12 @@ void show_log(const LogsFlags& flags, const Context& context) {
 
 void add_logs(CLI::App& program, Context& context) {
   auto flags = std::make_shared<LogsFlags>();
-  CLI::App* verb = add_verb(program, context, "logs", "Show the log of a running server");
-  verb->add_option("SERVER", flags->server, "process id, port or model (default: the only server)");
-  verb->add_flag("--follow", flags->follow, "continue until the server ends");
-  verb->add_option("-n,--tail", flags->tail, "the last N lines")
+  CLI::App* command = add_command(program, context, "logs", "Show the log of a running server");
+  command->add_option("SERVER", flags->server, "process id, port or model (default: the only server)");
+  command->add_flag("--follow", flags->follow, "continue until the server ends");
+  command->add_option("-n,--tail", flags->tail, "the last N lines")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 20));
-  verb->callback([flags, &context] { show_log(*flags, context); });
+  command->callback([flags, &context] { show_log(*flags, context); });
 }
 
 }  // namespace gpux::cli

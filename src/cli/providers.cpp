@@ -39,11 +39,11 @@ void print_providers(const std::vector<std::string>& libraries, const Context& c
 
 void add_providers(CLI::App& program, Context& context) {
   auto libraries = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb =
-      add_verb(program, context, "providers", "List execution providers, and which of them this machine can use");
-  verb->add_option("--provider-library", *libraries, "a plugin provider's library: NAME=PATH; repeatable")
+  CLI::App* command =
+      add_command(program, context, "providers", "List execution providers, and which of them this machine can use");
+  command->add_option("--provider-library", *libraries, "a plugin provider's library: NAME=PATH; repeatable")
       ->allow_extra_args(false);
-  verb->callback([libraries, &context] { print_providers(*libraries, context); });
+  command->callback([libraries, &context] { print_providers(*libraries, context); });
 }
 
 }  // namespace gpux::cli

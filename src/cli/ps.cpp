@@ -39,8 +39,8 @@ void list_servers(const Context& context) {
 }  // namespace
 
 void add_ps(CLI::App& program, Context& context) {
-  CLI::App* verb = add_verb(program, context, "ps", "List the running servers of this user");
-  verb->callback([&context] { list_servers(context); });
+  CLI::App* command = add_command(program, context, "ps", "List the running servers of this user");
+  command->callback([&context] { list_servers(context); });
 }
 
 }  // namespace gpux::cli

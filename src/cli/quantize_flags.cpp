@@ -39,24 +39,28 @@ Json json_of_agreement(const runtime::Agreement& agreement) {
 
 }  // namespace
 
-void add_quantize_flags(CLI::App& verb, QuantizeFlags& flags) {
+void add_quantize_flags(CLI::App& command, QuantizeFlags& flags) {
   const char* group = "A variant in another precision";
-  verb.add_option("--quantize", flags.precision,
+  command
+      .add_option("--quantize", flags.precision,
                   "also store a variant with weights of this precision: int8 for the CPU, fp16 for GPUs")
       ->check(CLI::IsMember({"int8", "fp16"}))
       ->group(group);
-  verb.add_option("--texts", flags.texts,
+  command
+      .add_option("--texts", flags.texts,
                   "compare it with the model on these texts, one per line (default: recorded ones)")
       ->type_name("FILE")
       ->group(group);
-  verb.add_option("--samples", flags.samples,
+  command
+      .add_option("--samples", flags.samples,
                   "compare it on these inputs: a folder with test_data_set_*, an .npz file, JSON lines")
       ->type_name("PLACE")
       ->group(group);
-  verb.add_flag("--reduce-range", flags.reduce_range,
+  command
+      .add_flag("--reduce-range", flags.reduce_range,
                 "7-bit weights, also for processors without VNNI (default if this one lacks VNNI)")
       ->group(group);
-  verb.get_option("--min-cosine")
+  command.get_option("--min-cosine")
       ->description("minimum mean cosine to the model for a variant to be kept (default: 0.98)")
       ->group(group);
 }

@@ -28,8 +28,8 @@ struct QuantizeFlags {
   [[nodiscard]] bool given() const noexcept { return !precision.empty(); }
 };
 
-/// `load`: the flags of the same verb, whose --min-cosine it shares.
-void add_quantize_flags(CLI::App& verb, QuantizeFlags& flags);
+/// `load`: the flags of the same command, whose --min-cosine it shares.
+void add_quantize_flags(CLI::App& command, QuantizeFlags& flags);
 
 /// Error usage where flags are given that nothing has a use for. `has_others`: variants are there that --quantize need
 /// not make, to be compared all the same.

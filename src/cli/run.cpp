@@ -141,33 +141,33 @@ void run_model(RunFlags& flags, Context& context) {
 
 void add_run(CLI::App& program, Context& context) {
   auto flags = std::make_shared<RunFlags>();
-  CLI::App* verb = add_verb(program, context, "run", "Run a model on inputs and print its outputs as JSON");
-  verb->add_option("MODEL", flags->words.first,
-                   "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]; with -m the first INPUT");
-  add_words(*verb, "INPUT", flags->words.rest,
+  CLI::App* command = add_command(program, context, "run", "Run a model on inputs and print its outputs as JSON");
+  command->add_option("MODEL", flags->words.first,
+                      "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]; with -m the first INPUT");
+  add_words(*command, "INPUT", flags->words.rest,
             "a text, JSON, @FILE, or - for standard input (default if it is a pipe); several are a list");
-  verb->add_option("-m,--model", flags->words.flag, "the model; then all arguments are inputs");
-  add_input_flags(*verb, flags->inputs);
-  verb->add_option("-o,--output", flags->output,
-                   "write the outputs to FILE.{json,npz,npy,pb} instead of printing them");
-  verb->add_option("--select", flags->outputs, "only these outputs; repeatable")->allow_extra_args(false);
-  verb->add_option("--nonfinite", flags->nonfinite, "NaN and infinities as: null, string")
+  command->add_option("-m,--model", flags->words.flag, "the model; then all arguments are inputs");
+  add_input_flags(*command, flags->inputs);
+  command->add_option("-o,--output", flags->output,
+                      "write the outputs to FILE.{json,npz,npy,pb} instead of printing them");
+  command->add_option("--select", flags->outputs, "only these outputs; repeatable")->allow_extra_args(false);
+  command->add_option("--nonfinite", flags->nonfinite, "NaN and infinities as: null, string")
       ->check(CLI::IsMember({"null", "string"}));
-  verb->add_option("--report", flags->report, "write the provider verdict and the timings to this JSON file");
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  add_timeout_flag(*verb, flags->timeout);
-  add_batch_axis_flag(*verb, flags->batch_axis);
-  verb->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure the model (see gpux bench)");
-  verb->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(run_counts());
-  verb->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(run_counts());
-  add_load_flags(*verb, flags->load);
-  verb->footer(
+  command->add_option("--report", flags->report, "write the provider verdict and the timings to this JSON file");
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_timeout_flag(*command, flags->timeout);
+  add_batch_axis_flag(*command, flags->batch_axis);
+  command->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure the model (see gpux bench)");
+  command->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(run_counts());
+  command->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(run_counts());
+  add_load_flags(*command, flags->load);
+  command->footer(
       "Examples:\n"
       "  gpux run model.onnx --input '{\"x\": [[1, 2, 3]]}'\n"
       "  gpux run sentiment 'what a lovely day'\n"
       "  gpux run digits @digit.png\n"
       "  gpux run digits:1.0.0 --input image=@digit.npy --provider cuda,cpu --output result.json");
-  verb->callback([flags, &context] { run_model(*flags, context); });
+  command->callback([flags, &context] { run_model(*flags, context); });
 }
 
 }  // namespace gpux::cli

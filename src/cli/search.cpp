@@ -278,33 +278,34 @@ void search(SearchFlags& flags, const Context& context) {
 
 void add_search(CLI::App& program, Context& context) {
   auto flags = std::make_shared<SearchFlags>();
-  CLI::App* verb = add_verb(program, context, "search", "Find the vectors nearest to a text");
-  verb->add_option("MODEL", flags->model, "the model, unless -m or --level names it: then it is the QUERY");
-  verb->add_option("QUERY", flags->query, "a text; @FILE: the content of a file; -: standard input");
-  add_words(*verb, "TEXT", flags->among,
+  CLI::App* command = add_command(program, context, "search", "Find the vectors nearest to a text");
+  command->add_option("MODEL", flags->model, "the model, unless -m or --level names it: then it is the QUERY");
+  command->add_option("QUERY", flags->query, "a text; @FILE: the content of a file; -: standard input");
+  add_words(*command, "TEXT", flags->among,
             "the texts to search, instead of --in: TEXT itself, the lines of @FILE, or - for standard input");
-  verb->add_option("--in", flags->place,
-                   "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec}, or a folder of .vec");
-  verb->add_option("--top", flags->top, "number of results (default: 10)")
+  command->add_option("--in", flags->place,
+                      "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec}, or a folder of .vec");
+  command->add_option("--top", flags->top, "number of results (default: 10)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  verb->add_option("--texts", flags->texts, "the file with the texts of the vectors in FILE.{npy,jsonl}");
-  CLI::Option* field = verb->add_option("--field", flags->form.field,
-                                        "the lines of --texts or @FILE are JSON objects, the text is in this field");
-  verb->add_option("--column", flags->form.column, "--texts or @FILE is CSV with a header, the text is in this column")
+  command->add_option("--texts", flags->texts, "the file with the texts of the vectors in FILE.{npy,jsonl}");
+  CLI::Option* field = command->add_option("--field", flags->form.field,
+                                           "the lines of --texts or @FILE are JSON objects, the text is in this field");
+  command
+      ->add_option("--column", flags->form.column, "--texts or @FILE is CSV with a header, the text is in this column")
       ->excludes(field);
-  verb->add_option("--workers", flags->workers, "search threads (default: processors of this process)")
+  command->add_option("--workers", flags->workers, "search threads (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
-  verb->add_option("--vector", flags->vector, "search for the vector in FILE.npy, instead of a text");
-  const std::size_t own = verb->get_options().size();
-  add_encoder_flags(*verb, flags->encoder);
-  flags->about_text = verb->get_options();
+  command->add_option("--vector", flags->vector, "search for the vector in FILE.npy, instead of a text");
+  const std::size_t own = command->get_options().size();
+  add_encoder_flags(*command, flags->encoder);
+  flags->about_text = command->get_options();
   flags->about_text.erase(flags->about_text.begin(), flags->about_text.begin() + static_cast<std::ptrdiff_t>(own));
-  verb->footer(
+  command->footer(
       "Examples:\n"
       "  gpux search all-MiniLM-L6-v2 'a query' 'one text' 'another'\n"
       "  gpux search all-MiniLM-L6-v2 'what runs' --in vectors.npy --texts lines.txt\n"
       "  gpux search --vector query.npy --in vectors.jsonl --top 3");
-  verb->callback([flags, &context] { search(*flags, context); });
+  command->callback([flags, &context] { search(*flags, context); });
 }
 
 }  // namespace gpux::cli

@@ -392,8 +392,8 @@ void serve(const ServeFlags& flags, Context& context) {
   shut_down(serving, context, signals, drain_delay, drain_timeout);
 }
 
-void serve_in_background(const CLI::App& verb, const Context& context) {
-  std::vector<std::string> arguments = typed_arguments(verb, {"detach", "json"});
+void serve_in_background(const CLI::App& command, const Context& context) {
+  std::vector<std::string> arguments = typed_arguments(command, {"detach", "json"});
   arguments.insert(arguments.begin(), {"serve", "--json", "--in-background"});
   const std::string ready = start_in_background(std::move(arguments));
   if (context.json) {
@@ -411,72 +411,78 @@ void serve_in_background(const CLI::App& verb, const Context& context) {
 
 void add_serve(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* verb = add_verb(program, context, "serve", "Serve models over HTTP and gRPC");
-  verb->add_option("MODEL", flags->models,
-                   "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
-  verb->add_option("--models", flags->models_file, "serve what this file lists")->type_name("FILE");
-  verb->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
+  CLI::App* command = add_command(program, context, "serve", "Serve models over HTTP and gRPC");
+  command->add_option("MODEL", flags->models,
+                      "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
+  command->add_option("--models", flags->models_file, "serve what this file lists")->type_name("FILE");
+  command->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
       ->type_name("DIR");
-  verb->add_option("--watch", flags->watch, "interval to check for changed models, and load them: 2s");
-  verb->add_option("--memory-budget", flags->memory_budget,
-                   "unload the least recently used models beyond this size, until they are requested: 8GB");
-  verb->add_flag("-d,--detach", flags->detach, "run in the background once it listens; print the process id");
-  verb->add_flag("--in-background", flags->in_background)->group("");
-  verb->add_flag("--log-requests", flags->log_requests, "log one line per request");
+  command->add_option("--watch", flags->watch, "interval to check for changed models, and load them: 2s");
+  command->add_option("--memory-budget", flags->memory_budget,
+                      "unload the least recently used models beyond this size, until they are requested: 8GB");
+  command->add_flag("-d,--detach", flags->detach, "run in the background once it listens; print the process id");
+  command->add_flag("--in-background", flags->in_background)->group("");
+  command->add_flag("--log-requests", flags->log_requests, "log one line per request");
   // -h and -p mean what they mean elsewhere to those who serve.
-  verb->add_option("--host", flags->host, "address to listen on (default: 127.0.0.1)");
-  verb->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free port and prints it");
-  auto* grpc_port =
-      verb->add_option("--grpc-port", flags->grpc_port, "gRPC port (default: 8081); 0 picks a free port and prints it");
-  verb->add_flag("--no-grpc", flags->no_grpc, "serve only HTTP")->excludes(grpc_port);
-  verb->add_option("--unix", flags->unix_path, "also listen on this unix socket");
-  verb->add_option("--default", flags->default_model, "the model for routes without a name");
-  verb->add_option("--api-key-file", flags->api_key_file, "require one of the keys in this file, one per line");
-  auto* certificate = verb->add_option("--tls-cert", flags->tls_certificate, "certificate chain, PEM");
-  auto* key = verb->add_option("--tls-key", flags->tls_key, "its key, PEM");
+  command->add_option("--host", flags->host, "address to listen on (default: 127.0.0.1)");
+  command->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free port and prints it");
+  auto* grpc_port = command->add_option("--grpc-port", flags->grpc_port,
+                                        "gRPC port (default: 8081); 0 picks a free port and prints it");
+  command->add_flag("--no-grpc", flags->no_grpc, "serve only HTTP")->excludes(grpc_port);
+  command->add_option("--unix", flags->unix_path, "also listen on this unix socket");
+  command->add_option("--default", flags->default_model, "the model for routes without a name");
+  command->add_option("--api-key-file", flags->api_key_file, "require one of the keys in this file, one per line");
+  auto* certificate = command->add_option("--tls-cert", flags->tls_certificate, "certificate chain, PEM");
+  auto* key = command->add_option("--tls-key", flags->tls_key, "its key, PEM");
   certificate->needs(key);
   key->needs(certificate);
-  verb->add_option("--max-batch-size", flags->max_batch_size,
+  command
+      ->add_option("--max-batch-size", flags->max_batch_size,
                    "maximum rows in a shared run (default: 32); 1: no batching")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  verb->add_option("--max-batch-cost", flags->max_batch_cost,
+  command
+      ->add_option("--max-batch-cost", flags->max_batch_cost,
                    "maximum elements of the largest input of a shared run, with padding (default: no limit)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  add_batch_axis_flag(*verb, flags->batch_axis);
-  verb->add_option("--batching", flags->batching,
+  add_batch_axis_flag(*command, flags->batch_axis);
+  command
+      ->add_option("--batching", flags->batching,
                    "of texts: exact, if each vector is bit-identical to that of the text alone (the default), or "
                    "throughput")
       ->check(CLI::IsMember({"exact", "throughput"}));
-  verb->add_option("--max-queue-delay", flags->max_queue_delay, "how long the server waits to fill a batch");
-  verb->add_option("--workers", flags->workers,
-                   "concurrent runs (default: 1); auto: measured at load; devices: one per device");
-  verb->add_option("--max-workers", flags->max_workers, "maximum for auto and devices")->check(CLI::Range(1U, 1024U));
-  verb->add_option("--max-queue", flags->max_queue, "requests that may wait for a model (default: 1024)")
+  command->add_option("--max-queue-delay", flags->max_queue_delay, "how long the server waits to fill a batch");
+  command->add_option("--workers", flags->workers,
+                      "concurrent runs (default: 1); auto: measured at load; devices: one per device");
+  command->add_option("--max-workers", flags->max_workers, "maximum for auto and devices")
+      ->check(CLI::Range(1U, 1024U));
+  command->add_option("--max-queue", flags->max_queue, "requests that may wait for a model (default: 1024)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
-  verb->add_option("--max-body", flags->max_body_bytes, "maximum size of a request's body: bytes, or a size like 64MiB")
+  command
+      ->add_option("--max-body", flags->max_body_bytes, "maximum size of a request's body: bytes, or a size like 64MiB")
       ->transform(CLI::Validator(bytes_of_size, "SIZE"))
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  verb->add_option("--io-threads", flags->io_threads, "threads that read and write (default: by the processors)")
+  command->add_option("--io-threads", flags->io_threads, "threads that read and write (default: by the processors)")
       ->check(CLI::Range(1U, 256U));
-  verb->add_option("--busy-poll-us", flags->busy_poll_us,
+  command
+      ->add_option("--busy-poll-us", flags->busy_poll_us,
                    "how long such a thread polls before it sleeps, in microseconds (default: 50; 0: not at all)")
       ->check(CLI::Range(0U, 1000U));
-  verb->add_option("--drain-delay", flags->drain_delay, "how long to continue serving, not ready, after SIGTERM");
-  verb->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may take after that");
-  verb->add_option("--load-timeout", flags->load_timeout,
-                   "timeout of a request to load a model; the load continues (default: 10m; 0: no limit)");
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  add_timeout_flag(*verb, flags->timeout);
-  verb->add_option("--provider", flags->load.provider,
-                   "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)");
-  add_load_flags(*verb, flags->load, false);
-  verb->footer(
+  command->add_option("--drain-delay", flags->drain_delay, "how long to continue serving, not ready, after SIGTERM");
+  command->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may take after that");
+  command->add_option("--load-timeout", flags->load_timeout,
+                      "timeout of a request to load a model; the load continues (default: 10m; 0: no limit)");
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_timeout_flag(*command, flags->timeout);
+  command->add_option("--provider", flags->load.provider,
+                      "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)");
+  add_load_flags(*command, flags->load, false);
+  command->footer(
       "Examples:\n"
       "  gpux serve digits --port 8080\n"
       "  gpux serve small=a.onnx large=b.onnx --default small --provider cuda");
-  verb->callback([flags, verb, &context] {
+  command->callback([flags, command, &context] {
     if (flags->detach) {
-      serve_in_background(*verb, context);
+      serve_in_background(*command, context);
     } else {
       serve(*flags, context);
     }

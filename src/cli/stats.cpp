@@ -108,12 +108,12 @@ void show_statistics(const StatsFlags& flags, const Context& context) {
 
 void add_stats(CLI::App& program, Context& context) {
   auto flags = std::make_shared<StatsFlags>();
-  CLI::App* verb = add_verb(program, context, "stats", "Show the counters of a running server's models");
-  verb->alias("top");
-  verb->add_option("SERVER", flags->server, "process id, port or model (default: the only server)");
-  verb->add_flag("--watch", flags->watch, "repeat, with requests/s");
-  verb->add_option("--interval", flags->interval_s, "seconds between repetitions")->check(CLI::Range(0.1, 3600.0));
-  verb->callback([flags, &context] { show_statistics(*flags, context); });
+  CLI::App* command = add_command(program, context, "stats", "Show the counters of a running server's models");
+  command->alias("top");
+  command->add_option("SERVER", flags->server, "process id, port or model (default: the only server)");
+  command->add_flag("--watch", flags->watch, "repeat, with requests/s");
+  command->add_option("--interval", flags->interval_s, "seconds between repetitions")->check(CLI::Range(0.1, 3600.0));
+  command->callback([flags, &context] { show_statistics(*flags, context); });
 }
 
 }  // namespace gpux::cli

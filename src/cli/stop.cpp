@@ -90,12 +90,13 @@ void stop_servers(const StopFlags& flags, const Context& context) {
 
 void add_stop(CLI::App& program, Context& context) {
   auto flags = std::make_shared<StopFlags>();
-  CLI::App* verb = add_verb(program, context, "stop", "Stop servers after they have answered the requests in flight");
-  verb->add_option("SERVER", flags->servers, "process id, port or model (default: the only server)");
-  verb->add_flag("--all", flags->all, "all servers of this user");
-  verb->add_flag("--kill", flags->kill, "immediately, without answering requests in flight");
-  verb->add_option("--timeout", flags->timeout, "kill a server that takes longer than this");
-  verb->callback([flags, &context] { stop_servers(*flags, context); });
+  CLI::App* command =
+      add_command(program, context, "stop", "Stop servers after they have answered the requests in flight");
+  command->add_option("SERVER", flags->servers, "process id, port or model (default: the only server)");
+  command->add_flag("--all", flags->all, "all servers of this user");
+  command->add_flag("--kill", flags->kill, "immediately, without answering requests in flight");
+  command->add_option("--timeout", flags->timeout, "kill a server that takes longer than this");
+  command->callback([flags, &context] { stop_servers(*flags, context); });
 }
 
 }  // namespace gpux::cli

@@ -235,7 +235,7 @@ void print_suite(const Context& context, const std::vector<CaseResult>& results,
   say(context, line);
 }
 
-void verify_suite(const VerifyFlags& flags, const CLI::App& verb, Context& context) {
+void verify_suite(const VerifyFlags& flags, const CLI::App& command, Context& context) {
   if (!flags.model.empty()) throw Error(ErrorCode::usage, "--suite and MODEL are two ways: use one of them");
   if (given(flags.inputs) || !flags.synthetic.dimensions.empty()) {
     throw Error(ErrorCode::usage, "--suite brings its own inputs: leave out --input and --dim");
@@ -244,7 +244,7 @@ void verify_suite(const VerifyFlags& flags, const CLI::App& verb, Context& conte
   if (flags.lines) return run_cases_here(flags, settings);
   const std::vector<std::string> names = chosen_cases(flags);
   std::vector<std::string> arguments{"verify", "--lines"};
-  const std::vector<std::string> typed = typed_arguments(verb, {"case", "json", "table"});
+  const std::vector<std::string> typed = typed_arguments(command, {"case", "json", "table"});
   arguments.insert(arguments.end(), typed.begin(), typed.end());
   const auto results =
       run_cases(names, arguments, [&](double done) { draw_progress(context, done, "running the cases"); });
@@ -259,10 +259,10 @@ void verify_suite(const VerifyFlags& flags, const CLI::App& verb, Context& conte
   print_suite(context, results, settings.options.provider);
 }
 
-void verify(const VerifyFlags& flags, const CLI::App& verb, Context& context) {
+void verify(const VerifyFlags& flags, const CLI::App& command, Context& context) {
   check_tolerance("--rtol", flags.relative);
   check_tolerance("--atol", flags.absolute);
-  if (!flags.suite.empty()) return verify_suite(flags, verb, context);
+  if (!flags.suite.empty()) return verify_suite(flags, command, context);
   if (flags.model.empty()) throw Error(ErrorCode::usage, "verify needs a MODEL, or --suite DIR");
   if (!flags.cases.empty()) throw Error(ErrorCode::usage, "--case chooses from a --suite");
   verify_model(flags, context);
@@ -272,23 +272,23 @@ void verify(const VerifyFlags& flags, const CLI::App& verb, Context& context) {
 
 void add_verify(CLI::App& program, Context& context) {
   auto flags = std::make_shared<VerifyFlags>();
-  CLI::App* verb = add_verb(program, context, "verify",
-                            "Compare a provider's outputs with the CPU's, or with recorded ones; exit code 12 if "
-                            "they differ");
-  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
-  verb->add_option("--reference", flags->reference, "the provider to compare with (default cpu)");
-  add_input_flags(*verb, flags->inputs);
-  add_synthetic_flags(*verb, flags->synthetic);
-  verb->add_option("--rtol", flags->relative, "relative tolerance of all number types");
-  verb->add_option("--atol", flags->absolute, "absolute tolerance of all number types");
-  verb->add_option("--suite", flags->suite,
-                   "a folder of cases like the ONNX project's: CASE/model.onnx, test_data_set_N");
-  verb->add_option("--case", flags->cases, "only this case of the suite; repeatable")->allow_extra_args(false);
-  verb->add_flag("--lines", flags->lines)->group("");
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  add_timeout_flag(*verb, flags->timeout);
-  add_load_flags(*verb, flags->load);
-  verb->callback([flags, verb, &context] { verify(*flags, *verb, context); });
+  CLI::App* command = add_command(program, context, "verify",
+                                  "Compare a provider's outputs with the CPU's, or with recorded ones; exit code 12 if "
+                                  "they differ");
+  command->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
+  command->add_option("--reference", flags->reference, "the provider to compare with (default cpu)");
+  add_input_flags(*command, flags->inputs);
+  add_synthetic_flags(*command, flags->synthetic);
+  command->add_option("--rtol", flags->relative, "relative tolerance of all number types");
+  command->add_option("--atol", flags->absolute, "absolute tolerance of all number types");
+  command->add_option("--suite", flags->suite,
+                      "a folder of cases like the ONNX project's: CASE/model.onnx, test_data_set_N");
+  command->add_option("--case", flags->cases, "only this case of the suite; repeatable")->allow_extra_args(false);
+  command->add_flag("--lines", flags->lines)->group("");
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_timeout_flag(*command, flags->timeout);
+  add_load_flags(*command, flags->load);
+  command->callback([flags, command, &context] { verify(*flags, *command, context); });
 }
 
 }  // namespace gpux::cli
