@@ -104,7 +104,8 @@ class Gate {
   }
 
   [[nodiscard]] onnx::QuantizedModel converted(const onnx::QuantizeOptions& options) const {
-    return options_.precision == "fp16" ? onnx::to_half(model_, options.left_alone) : onnx::quantize(model_, options);
+    return options_.precision == "fp16" ? onnx::to_float16(model_, options.left_alone)
+                                        : onnx::quantize(model_, options);
   }
 
   [[nodiscard]] bool passes(const Agreement& agreement) const { return agreement.mean >= options_.min_cosine; }

@@ -61,7 +61,7 @@ struct GatedVariant {
 
 /// Writes the variant of `model` in options.precision to `file`. If its outputs are not within the tolerance, each
 /// converted node is measured alone, and the one with the largest error keeps its weights, then the next, until the
-/// rest passes. Errors as of onnx::quantize(), onnx::to_half() and Runtime; invalid_model where nothing can be
+/// rest passes. Errors as of onnx::quantize(), onnx::to_float16() and Runtime; invalid_model where nothing can be
 /// converted, or nothing passes.
 GatedVariant make_gated_variant(const std::filesystem::path& model, const std::filesystem::path& file, const Ask& ask,
                                 const GateOptions& options);

@@ -119,7 +119,7 @@ TEST_P(Reference, IsNearInFloat16) {
   const fs::path file = folder_.path() / "made/model.onnx";
   const std::vector<std::string> some(sentences_.begin(), sentences_.begin() + 100);
   const std::vector<float> expected = vectors_of(embedder(), some, 2);
-  onnx::to_half(file, {}).write(file);
+  onnx::to_float16(file, {}).write(file);
   const std::vector<float> vectors = vectors_of(embedder(), some, 2);
   const std::size_t dimension = expected.size() / some.size();
   for (std::size_t row = 0; row < some.size(); ++row) {

@@ -1,4 +1,4 @@
-// Models in float16, made by onnx::to_half(), against themselves in float32.
+// Models in float16, made by onnx::to_float16(), against themselves in float32.
 #include "onnx/half.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ class Half : public CpuRuntime {
   std::vector<std::string> compare(const ModelWriter& model, const NamedValues& inputs,
                                    const std::set<std::string, std::less<>>& left_alone = {}) {
     const std::filesystem::path file = folder_.write("model.onnx", model.bytes());
-    const onnx::QuantizedModel half = onnx::to_half(file, left_alone);
+    const onnx::QuantizedModel half = onnx::to_float16(file, left_alone);
     const std::filesystem::path written = folder_.path() / "half.onnx";
     half.write(written);
     const LoadOptions cpu{.provider = "cpu", .intra_threads = 1};
@@ -210,8 +210,8 @@ TEST_F(Half, RefusesWhatItCannotRead) {
                                                                    .bytes());
   std::string content = read_file(file);
   content.resize(content.size() - 3);
-  EXPECT_THROW((void)onnx::to_half(content, file, {}), Error);
-  EXPECT_THROW((void)onnx::to_half(test_model("external_missing"), {}), Error);
+  EXPECT_THROW((void)onnx::to_float16(content, file, {}), Error);
+  EXPECT_THROW((void)onnx::to_float16(test_model("external_missing"), {}), Error);
 }
 
 }  // namespace

@@ -78,11 +78,11 @@ struct FloatKind {
   static void add(Sum& sum, Sum row, Sum weights) noexcept { add_product(sum, row, weights); }
 };
 
-struct HalvesOfLanes {
-  using Product = HalfProduct;
+struct Bfloat16sOfLanes {
+  using Product = Bfloat16Product;
   template <typename Vectors>
   using Sum = typename Vectors::Floats;
-  static constexpr std::size_t depth = half_depth;
+  static constexpr std::size_t depth = bfloat16_depth;
 
   template <typename Floats, typename Integers>
   static void add(Floats& sum, Integers row, Integers weights) noexcept {
@@ -130,13 +130,13 @@ struct DotKind {
   }
 };
 
-/// Halves as the floats that they are: those of even places, then those of odd ones.
+/// bfloat16 values widened to float: those at even indices, then those at odd ones.
 template <typename Vectors_, std::size_t rows>
-struct WidenedHalfKind {
+struct WidenedBfloat16Kind {
   using Vectors = Vectors_;
-  using Product = HalfProduct;
+  using Product = Bfloat16Product;
   using Sum = typename Vectors::Floats;
-  static constexpr std::size_t depth = half_depth, passes = 2, max_rows = rows;
+  static constexpr std::size_t depth = bfloat16_depth, passes = 2, max_rows = rows;
 
   template <std::size_t pass>
   static Sum widened(typename Vectors::Integers pairs) noexcept {
@@ -300,18 +300,18 @@ void product_of(const typename Kind::Product& product) noexcept {
 }
 
 /// A table of these products, and of rows as the compiler makes them.
-template <typename Floats, typename Halves, typename Bytes>
+template <typename Floats, typename Bfloat16s, typename Bytes>
 constexpr Kernels kernels_of(std::string_view name, bool (*can_run)() noexcept) noexcept {
   return {.name = name,
           .can_run = can_run,
           .float_product = product_of<Floats>,
-          .half_product = product_of<Halves>,
+          .bfloat16_product = product_of<Bfloat16s>,
           .byte_product = product_of<Bytes>,
           .gelu = gelu_rows,
           .tanh_gelu = tanh_gelu_rows,
           .softmax = softmax_row,
           .layer_norm = layer_norm_row,
-          .to_half = to_half_row,
+          .to_bfloat16 = to_bfloat16_row,
           .to_bytes = to_bytes_row};
 }
 
