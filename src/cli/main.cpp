@@ -176,7 +176,7 @@ struct Command {
   void (*add)(CLI::App&, Context&);
 };
 
-/// Commands as they stand together in the help.
+/// A group of commands in the help.
 struct CommandGroup {
   const char* title;
   std::vector<Command> commands;
