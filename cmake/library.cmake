@@ -1,9 +1,10 @@
-# The installed library: all modules in one shared object that shows only the public API.
+# The installed library: all modules below the servers and the program, in one shared object that shows only the public API.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 add_library(gpux SHARED)
-foreach(module base tensor onnx ort provider model runtime)
+foreach(module base text tensor image onnx ort store project provider importer runtime embedding pipeline model evaluation
+        library)
   target_sources(gpux PRIVATE $<TARGET_OBJECTS:gpux_${module}>)
   # For what the modules link to themselves; their archives add nothing to their objects.
   target_link_libraries(gpux PRIVATE gpux_${module})
@@ -11,6 +12,8 @@ endforeach()
 target_include_directories(gpux PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(gpux PUBLIC cxx_std_20)
+# The tokenizers' archive shows its own symbols.
+target_link_options(gpux PRIVATE LINKER:--exclude-libs,ALL)
 set_target_properties(gpux PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                                       EXPORT_NAME gpux)
 add_library(gpux::gpux ALIAS gpux)

@@ -10,7 +10,8 @@ if(GPUX_PRECOMPILED_HEADERS)
 endif()
 
 # gpux_module(NAME SOURCES … DEPENDS lower modules … LIBRARIES third-party targets … HEADERS … OPTIMIZATION …)
-# A folder of src/ as one static library, gpux_NAME, that sees only what it names. HEADERS are precompiled for it alone, instead of
+# A folder of src/ as one static library, gpux_NAME. It can include its own headers and those of the modules below it, and no
+# others: its include root, modules/NAME in the build folder, holds nothing but a link to src/NAME. HEADERS are precompiled for it alone, instead of
 # those that all modules share. OPTIMIZATION, in a release: -O2 unless it says otherwise. -O3, a quarter more of the compiler's
 # time, is for modules whose own loops are what users wait for.
 function(gpux_module name)
@@ -19,7 +20,11 @@ function(gpux_module name)
     set(ARG_OPTIMIZATION -O2)
   endif()
   add_library(gpux_${name} STATIC ${ARG_SOURCES})
-  target_include_directories(gpux_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  set(root ${PROJECT_BINARY_DIR}/modules/${name})
+  file(MAKE_DIRECTORY ${root})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${name} ${root}/${name} SYMBOLIC)
+  target_include_directories(gpux_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${root})
+  set_property(GLOBAL APPEND PROPERTY gpux_modules ${name})
   target_link_libraries(gpux_${name} PRIVATE gpux_compile_options ${ARG_LIBRARIES})
   target_compile_definitions(gpux_${name} PRIVATE GPUX_BUILDING)
   target_compile_options(gpux_${name} PRIVATE $<$<CONFIG:Release>:${ARG_OPTIMIZATION}>)

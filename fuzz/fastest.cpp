@@ -1,5 +1,5 @@
 // The choice that `fastest` keeps between loads. Whatever lies there, a choice is made, and then remembered.
-#include "runtime/fastest.h"
+#include "runtime/loading/fastest.h"
 
 #include <array>
 

@@ -21,7 +21,7 @@ using inference::ModelInferResponse;
 const ::grpc::internal::GrpcLibraryInitializer library;
 
 // More elements than that of made-up numbers are not worth the time.
-constexpr std::size_t most_bytes = 1 << 20;
+constexpr std::size_t max_bytes = 1 << 20;
 
 ModelInferResponse parse(const server::InferMessage& message) {
   std::string text;
@@ -55,7 +55,7 @@ void read_hostile(std::string_view input) {
   for (const char* name : {"x", "t"}) signature.inputs.push_back({.name = name, .type = take_type(input)});
   signature.outputs = signature.inputs;
   auto request = std::make_shared<ModelInferRequest>();
-  if (input.size() > most_bytes || !request->ParseFromArray(input.data(), static_cast<int>(input.size()))) return;
+  if (input.size() > max_bytes || !request->ParseFromArray(input.data(), static_cast<int>(input.size()))) return;
   server::InferCall call = server::read_infer_message(request, signature);
   const bool were_raw = call.binary_outputs;
   require(were_raw || request->raw_input_contents().empty(), "raw contents that were not seen");

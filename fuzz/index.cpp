@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 #include "fuzzer.h"
-#include "model/layout_index.h"
+#include "store/layout_index.h"
 
 namespace gpux::fuzz {
 namespace {

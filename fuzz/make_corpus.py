@@ -149,7 +149,7 @@ def write_models():
 
 
 def write_projects():
-    whole = (HERE.parent / "tests/model/whole.yml").read_bytes()
+    whole = (HERE.parent / "tests/project/whole.yml").read_bytes()
     head = "name: digits\nmodel: {source: ./digits.onnx, files: [labels.txt]}\n"
     write("project", "whole", whole)
     write("project", "variables", head + "version: ${UNSET:-1.2.0}\ndescription: '${FOUR} $$5 ${EMPTY}'\n"

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "fuzzer.h"
-#include "model/package_manifest.h"
+#include "store/package_manifest.h"
 
 namespace gpux::fuzz {
 namespace {

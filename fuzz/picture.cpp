@@ -1,11 +1,11 @@
-// A picture in any form but a path, made a tensor by the recipe that the first character chooses.
+// An image in any form but a path, made a tensor by the recipe that the first character chooses.
 #include <cstdint>
 #include <span>
 
 #include "base/base64.h"
 #include "fuzzer.h"
 #include "image/decode.h"
-#include "image/read_picture.h"
+#include "image/read_image.h"
 
 namespace {
 
@@ -43,12 +43,11 @@ void gpux::fuzz::read_hostile(std::string_view input) {
   if (input.empty()) return;
   const Recipe recipe = chosen_recipe(static_cast<unsigned char>(input.front()));
   input.remove_prefix(1);
-  const Tensor tensor = image::read_picture(input, recipe);
-  require(tensor.shape().size() == 4 && tensor.element_count() > 0, "a picture without pixels");
+  const Tensor tensor = image::read_image(input, recipe);
+  require(tensor.shape().size() == 4 && tensor.element_count() > 0, "an image without pixels");
   for (const float value : tensor.as<float>()) require(value >= 0 && value <= 1, "a level beyond 0 to 1");
   const auto file = std::as_bytes(std::span(input));
   if (!image::format_of(file)) return;
-  const Tensor again =
-      must_succeed("reading it in base64", [&] { return image::read_picture(to_base64(file), recipe); });
-  require(again.shape() == tensor.shape(), "the same picture in base64 has another size");
+  const Tensor again = must_succeed("reading it in base64", [&] { return image::read_image(to_base64(file), recipe); });
+  require(again.shape() == tensor.shape(), "the same image in base64 has another size");
 }

@@ -2,8 +2,8 @@
 #include <cstdlib>
 
 #include "fuzzer.h"
-#include "model/project_file.h"
-#include "model/signature_match.h"
+#include "project/project_file.h"
+#include "project/signature_match.h"
 
 void gpux::fuzz::read_hostile(std::string_view input) {
   static const bool set = ::setenv("FOUR", "4", 1) == 0 && ::setenv("EMPTY", "", 1) == 0;

@@ -3,7 +3,7 @@
 
 #include "fuzzer.h"
 #include "gpux/error.h"
-#include "server/text_requests.h"
+#include "server/protocols/text_requests.h"
 
 namespace {
 
@@ -17,7 +17,7 @@ void read(const std::function<void()>& reader) {
 }
 
 void require_texts(std::size_t count) {
-  gpux::fuzz::require(count >= 1 && count <= gpux::server::most_texts, "a number of texts that is not accepted");
+  gpux::fuzz::require(count >= 1 && count <= gpux::server::max_texts, "a number of texts that is not accepted");
 }
 
 }  // namespace

@@ -4,17 +4,17 @@
 #include "base/memory_size.h"
 #include "base/utf8.h"
 #include "fuzzer.h"
-#include "model/declared_type.h"
-#include "model/package_manifest.h"
-#include "model/project_check.h"
-#include "model/reference.h"
 #include "onnx/text.h"
 #include "ort/message.h"
+#include "project/declared_type.h"
+#include "project/project_check.h"
+#include "store/package_manifest.h"
+#include "store/reference.h"
 #include "tensor/json_text.h"
 
 void gpux::fuzz::read_hostile(std::string_view input) {
-  constexpr std::uint64_t most_readable = 999'000'000'000'000;  // beyond, units follow that people write only
-  if (const auto bytes = parse_memory_size(input); bytes && *bytes <= most_readable) {
+  constexpr std::uint64_t max_readable = 999'000'000'000'000;  // beyond, units follow that people write only
+  if (const auto bytes = parse_memory_size(input); bytes && *bytes <= max_readable) {
     require(parse_memory_size(format_bytes(*bytes)).has_value(), "a size written is none");
   }
   if (const auto time = duration_from(input)) require(time->count() > 0, "a duration of nothing");

@@ -61,7 +61,7 @@ int measure(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   const std::vector<std::string> texts = lines_of(settings.texts);
-  embedding::SentenceModel model = embedding::read_sentence_model(settings.model);
+  importer::SentenceModel model = importer::read_sentence_model(settings.model);
   const std::filesystem::path onnx_file = model.onnx_file;
   LoadOptions load;
   load.provider = settings.provider;

@@ -72,8 +72,8 @@ Weights random_weights(Precision precision) {
     weights.layers.push_back({.query_key_value = random_linear(query_key_value, hidden, 3 * hidden),
                               .attention_out = random_linear(others, hidden, hidden),
                               .attention_norm = random_norm(),
-                              .widen = random_linear(others, hidden, wide),
-                              .narrow = random_linear(others, wide, hidden),
+                              .up_projection = random_linear(others, hidden, wide),
+                              .down_projection = random_linear(others, wide, hidden),
                               .output_norm = random_norm(),
                               .score_scale = 0.17677669F});
   }
@@ -113,11 +113,11 @@ double products_a_second(const Kernels& kernels, Precision precision, std::size_
                          std::size_t columns) {
   const Linear linear = random_linear(precision, inner, columns);
   const std::vector<float> floats = random_values(rows * inner, 1);
-  std::vector<std::uint16_t> halves(rows * inner);
+  std::vector<std::uint16_t> bfloat16s(rows * inner);
   std::vector<std::uint8_t> bytes(rows * inner);
   std::vector<float> scale(rows), out(rows * columns);
   std::vector<std::int32_t> zero(rows);
-  const Linear::Rows given{rows, floats.data(), inner, halves.data(), bytes.data(), scale.data(), zero.data()};
+  const Linear::Rows given{rows, floats.data(), inner, bfloat16s.data(), bytes.data(), scale.data(), zero.data()};
   linear.convert(kernels, given, 0, rows);
   const auto products = static_cast<double>(rows * inner * columns);
   const int runs = static_cast<int>(1 + 1e7 / products);

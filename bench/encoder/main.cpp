@@ -16,9 +16,9 @@
 #include <fmt/format.h>
 
 #include "embedding/sentence_encoder.h"
-#include "embedding/sentence_model.h"
-#include "runtime/batch.h"
-#include "runtime/padding.h"
+#include "importer/sentence_model.h"
+#include "runtime/scheduling/batch.h"
+#include "runtime/scheduling/padding.h"
 
 namespace gpux::bench {
 namespace {
@@ -37,7 +37,7 @@ struct Batch {
 class Bench {
  public:
   explicit Bench(const Settings& settings)
-      : model_(embedding::read_sentence_model(settings.model)),
+      : model_(importer::read_sentence_model(settings.model)),
         runtime_(settings.file.empty() ? model_.onnx_file : std::filesystem::path(settings.file), options_of(settings)),
         encoder_(model_, runtime_) {}
 
@@ -111,7 +111,7 @@ class Bench {
     (void)runtime_.infer(batch.inputs, {.timeout = {}, .outputs = {encoder_.output({})}});
   }
 
-  embedding::SentenceModel model_;
+  importer::SentenceModel model_;
   Runtime runtime_;
   embedding::SentenceEncoder encoder_;
 };

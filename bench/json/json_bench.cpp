@@ -1,4 +1,4 @@
-// Reading and writing a picture's tensor as JSON, beside fast_float and std::to_chars alone on the same numbers.
+// Reading and writing an image's tensor as JSON, beside fast_float and std::to_chars alone on the same numbers.
 // Prints medians in milliseconds as one JSON object.
 
 #include <algorithm>

@@ -10,8 +10,8 @@ namespace gpux {
 struct BenchmarkOptions {
   std::uint64_t runs = 100;  ///< measured runs; ignored where `seconds` is set
   std::uint64_t warmup_runs = 10;
-  std::optional<double> seconds;              ///< measure for so long instead
-  std::function<void(double done)> progress;  ///< called now and then with 0 to 1; may be empty
+  std::optional<double> seconds;              ///< measure for this time instead of `runs`
+  std::function<void(double done)> progress;  ///< called at intervals with 0 to 1; may be empty
 };
 
 /// Times in milliseconds.
@@ -22,7 +22,7 @@ struct BenchmarkResult {
   double first_run_ms = 0;
   double load_ms = 0;
   std::uint64_t runs = 0, warmup_runs = 0;
-  std::uint64_t peak_memory_bytes = 0;  ///< resident memory of the process, at its peak
+  std::uint64_t peak_memory_bytes = 0;  ///< peak resident memory of the process
 };
 
 }  // namespace gpux

@@ -13,7 +13,7 @@ namespace gpux {
 
 /// One dimension of a declared shape: a fixed size, or free, with or without a name.
 struct Dimension {
-  std::optional<std::int64_t> size;  ///< empty: decided at run time
+  std::optional<std::int64_t> size;  ///< empty: free, decided at run time
   std::string name;                  ///< ONNX's dim_param ("batch"), may be empty
 
   bool operator==(const Dimension&) const = default;
@@ -25,7 +25,7 @@ enum class ValueKind : std::uint8_t { tensor, sparse_tensor, sequence, map, opti
 struct ValueType {
   ValueKind kind = ValueKind::tensor;
   ElementType element = ElementType::undefined;      ///< tensor; key type for maps
-  std::optional<std::vector<Dimension>> dimensions;  ///< tensor; empty where the rank itself is unknown
+  std::optional<std::vector<Dimension>> dimensions;  ///< tensor; empty if the rank is unknown
   std::vector<ValueType> inner;                      ///< element of a sequence or optional, value of a map
 
   bool operator==(const ValueType&) const = default;
@@ -42,26 +42,26 @@ struct SignatureEntry {
   std::string description;
 };
 
-/// What a model takes and gives, in the file's order.
+/// The inputs and outputs of a model, in the file's order.
 struct Signature {
   std::vector<SignatureEntry> inputs;
   std::vector<SignatureEntry> outputs;
 };
 
-/// A file beside the model that holds weights.
+/// A file next to the model that contains weights.
 struct ExternalFile {
   std::string location;     ///< as written in the model, relative to its folder
-  std::uint64_t bytes = 0;  ///< size of what the model refers to
-  bool present = false;     ///< there, and at least that long
+  std::uint64_t bytes = 0;  ///< size of the data that the model refers to
+  bool present = false;     ///< the file exists and is long enough
 };
 
-/// What stands in an ONNX file, read without making a session.
+/// The content of an ONNX file, read without creating a session.
 struct ModelInfo {
   std::string name;     ///< file stem, or the package's name
   std::string version;  ///< the package's version; "1.0.0" without one
   std::string format = "onnx";
   std::filesystem::path path;
-  std::uint64_t size_bytes = 0;  ///< the .onnx file alone
+  std::uint64_t size_bytes = 0;  ///< of the .onnx file, without external data
 
   Signature signature;
   std::int64_t ir_version = 0;

@@ -8,10 +8,10 @@
 
 namespace gpux {
 
-/// Reads ONNX files without making a session.
+/// Reads ONNX files without creating a session.
 class GPUX_API ModelInspector {
  public:
-  /// What stands in the file; tensors are not read, so the size does not matter.
+  /// The content of the file. Tensors are not read, so large files are fast, too.
   /// Errors not_found, permission, invalid_model.
   [[nodiscard]] static ModelInfo inspect(const std::filesystem::path& model);
 

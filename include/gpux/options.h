@@ -14,32 +14,32 @@
 
 namespace gpux {
 
-/// What happens where the requested provider does not hold the model.
+/// What happens if the requested provider does not run the model.
 enum class Strictness : std::uint8_t {
-  off,       ///< fall back, and say so
+  off,       ///< fall back, and report it
   provider,  ///< the first requested provider must be available and hold at least one node
-  nodes,     ///< besides, no node may run outside the requested providers
+  nodes,     ///< also, no node may run outside the requested providers
 };
 
-/// How hard ONNX Runtime rewrites the graph before running it.
+/// How much ONNX Runtime optimizes the graph before running it.
 enum class Optimization : std::uint8_t { disabled, basic, extended, layout, all };
 
 /// "disabled", "basic", …
 GPUX_API std::string_view to_string(Optimization level) noexcept;
 
-/// Reads those names; empty where the name is none of them.
+/// Parses these names; empty for any other name.
 GPUX_API std::optional<Optimization> optimization_from(std::string_view name) noexcept;
 
 /// Options of one provider: ONNX Runtime's names, or device, memory, precision, cache_directory, threads.
 struct ProviderOptions {
   std::string provider;
   std::vector<std::pair<std::string, std::string>> values;
-  std::string where;  ///< where they were given, for messages ("gpux.yml:12"); may be empty
+  std::string where;  ///< the source of the options, for messages ("gpux.yml:12"); may be empty
 };
 
-/// A graph of the same model, optimized ahead, or with what providers have compiled in it. It is loaded instead where
-/// all that it was made for agrees with what is chosen: the providers, in order and with their options ("cpu" alone has
-/// none), that ONNX Runtime, device, optimization and machine. The texts are compared, never read.
+/// A graph of the same model that is already optimized, or that contains the compiled code of providers. It is loaded
+/// in place of the model if it was made for the same configuration: the providers in order and with their options
+/// ("cpu" alone has none), ONNX Runtime, device, optimization and machine. These strings are only compared.
 struct OptimizedGraph {
   std::filesystem::path file;
   std::string provider, runtime_version, device, optimization, machine, provider_options;
@@ -47,56 +47,58 @@ struct OptimizedGraph {
   bool operator==(const OptimizedGraph&) const = default;
 };
 
-/// The same model with weights of another precision. It is loaded instead of the model's own graph where that precision
-/// is asked for, the CPU alone runs it, and the processor can.
+/// The same model with weights of another precision. It is loaded in place of the model's own graph if that precision
+/// is requested, the CPU provider runs the whole model, and the processor supports it.
 struct PrecisionVariant {
   std::filesystem::path file;
   std::string precision;     ///< "int8"
   std::string provider;      ///< gpux's id of the provider that it was made for: "cpu"
-  unsigned weight_bits = 8;  ///< 8 need a processor that adds products of bytes exactly; 7 run on every one
-  double mean_cosine = 0;    ///< between its answers and the model's own, when it was made
+  unsigned weight_bits = 8;  ///< 8 requires a processor that accumulates int8 products exactly; 7 runs on all
+  double mean_cosine = 0;    ///< between its outputs and the model's own, when it was made
 };
 
-/// How a model is loaded. Every field has a default and can be left alone.
+/// How a model is loaded. Every field has a default.
 struct LoadOptions {
-  /// "auto", "fastest", "gpu", "npu", a provider, or a list "tensorrt,cuda,cpu". A single name goes on with its
-  /// documented chain and the CPU; a list is exactly itself, and a trailing comma makes a single name a list.
+  /// "auto", "fastest", "gpu", "npu", a provider, or a list "tensorrt,cuda,cpu". A single name is followed by its
+  /// documented chain and the CPU. A list is used exactly as given; a trailing comma makes a single name a list.
   std::string provider = "auto";
-  std::string provider_from = "default";  ///< who said so, for the verdict: "--provider", "GPUX_PROVIDER", "gpux.yml"
-  std::vector<ProviderLibrary> provider_libraries;  ///< plugin providers beyond those found on the machine
+  std::string provider_from = "default";  ///< its source, for the verdict: "--provider", "GPUX_PROVIDER", "gpux.yml"
+  std::vector<ProviderLibrary> provider_libraries;  ///< plugin providers in addition to those found on the machine
   std::vector<ProviderOptions> provider_options;
   Strictness strict = Strictness::off;
 
   std::optional<unsigned> device;             ///< index among the provider's devices
-  std::optional<std::uint64_t> memory_bytes;  ///< limit on the model's memory: on the device where the provider has one
-  /// "fp32", "fp16", "bf16", "int8", "int8-bf16"; empty: the provider's own, and with "fastest" the model's; "any": the
-  /// quickest, of a provider's own precisions and of variants near enough to the model; "fastest" only.
+  std::optional<std::uint64_t> memory_bytes;  ///< limit on the model's memory, on the device if the provider has one
+  /// "fp32", "fp16", "bf16", "int8", "int8-bf16". Empty: the provider's default, and with "fastest" the model's own.
+  /// "any", only with "fastest": the fastest of the provider's precisions and the variants that are within the
+  /// tolerance.
   std::string precision;
-  double min_cosine = 0.999;              ///< what a precision must have to be near enough for "any"
-  std::filesystem::path cache_directory;  ///< for compiled engines; empty: none
+  double min_cosine = 0.999;              ///< the tolerance of "any": minimum mean cosine to the model's outputs
+  std::filesystem::path cache_directory;  ///< for compiled engines; empty: no cache
 
   std::optional<unsigned> intra_threads;  ///< inside an operator; default: the processors this process may use
   std::optional<unsigned> inter_threads;  ///< between operators; default 1
   Optimization optimization = Optimization::all;
-  std::filesystem::path profile;  ///< ONNX Runtime's profile goes to this file at the end; empty: none
-  /// The optimized graph is written here; empty: nowhere. What providers compiled, where they can keep that, lies in it
-  /// or in files beside it, of which it knows the names.
+  std::filesystem::path profile;  ///< file for ONNX Runtime's profile, written at the end; empty: none
+  /// The optimized graph is written to this file; empty: not written. If providers can store what they compiled, it is
+  /// in this file, or in files next to it that this file names.
   std::filesystem::path optimized_model;
   std::vector<OptimizedGraph> optimized_graphs;      ///< candidates to load instead of the model's own graph
-  std::vector<PrecisionVariant> precision_variants;  ///< candidates where another precision is asked for
+  std::vector<PrecisionVariant> precision_variants;  ///< candidates if another precision is requested
   std::vector<std::pair<std::string, std::string>> session_config;  ///< ONNX Runtime's configuration entries
-  /// ONNX models that run before and behind this one on the CPU, in the same call; empty: none. What one gives goes on
-  /// to the next by name, and callers give and get what the whole takes and the last one gives.
+  /// ONNX models that run before and after this one on the CPU, in the same call; empty: none. The outputs of one are
+  /// connected to the inputs of the next by name. Callers pass the remaining inputs and get the outputs of the last
+  /// one.
   std::filesystem::path before, after;
-  /// Decides whether requests share runs. Empty: Runtime::run_sharing() finds out.
+  /// Whether requests share runs. Empty: Runtime::run_sharing() decides.
   std::optional<BatchAxis> batch_axis;
-  std::string batch_axis_from = "batch_axis";  ///< the source of it, for messages: "--batch-axis", "gpux.yml:12:5"
+  std::string batch_axis_from = "batch_axis";  ///< its source, for messages: "--batch-axis", "gpux.yml:12:5"
 };
 
 /// How one inference runs.
 struct InferOptions {
-  /// Past it the caller gets deadline_exceeded at once. The run is told to stop, and the model takes no other until it
-  /// has. Empty: as long as it takes.
+  /// At this time the caller gets deadline_exceeded immediately. The run is signalled to stop, and the model starts no
+  /// other run until it has stopped. Empty: no limit.
   std::optional<std::chrono::milliseconds> timeout;
   std::vector<std::string> outputs;  ///< only these; empty: all
 };

@@ -8,21 +8,21 @@
 
 namespace gpux {
 
-/// Which axis of a model's inputs and outputs is the batch, where the user states it.
+/// The batch axis of a model's inputs and outputs, as set by the user.
 enum class BatchAxis : std::uint8_t {
-  zero,  ///< the first: requests share runs, also where answers drift with what shares their run
-  none,  ///< none: every request runs alone
+  zero,  ///< the first: requests share runs, even if outputs vary slightly with the other requests
+  none,  ///< no axis: every request runs alone
 };
 
 /// Whether requests may share a run of a model, and how that is known.
 struct RunSharing {
   enum class Source : std::uint8_t {
     signature,   ///< the declared shapes rule it out
-    setting,     ///< gpux.yml or a flag states it
+    setting,     ///< gpux.yml or a flag sets it
     graph,       ///< the model's operators rule it out
-    trial,       ///< answers of requests that ran alone and together were compared
-    single_run,  ///< a run takes a single request anyway
-    not_proven,  ///< no trial was made, or it came to no result
+    trial,       ///< a trial compared requests run alone and together
+    single_run,  ///< a run has only one request anyway
+    not_proven,  ///< no trial was made, or it had no result
   };
 
   bool shared = false;
@@ -35,7 +35,7 @@ struct RunSharing {
 /// "signature", "setting", "graph", "trial", "single-run", "not-proven"
 GPUX_API std::string_view to_string(RunSharing::Source source) noexcept;
 
-/// One line for people: "requests share runs (trial): …", "requests run one by one (graph): …"
+/// One line of text: "requests share runs (trial): …", "requests run one by one (graph): …"
 GPUX_API std::string to_line(const RunSharing& sharing);
 
 /// {"shared": …, "source": …, "reason": …}

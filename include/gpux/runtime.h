@@ -24,11 +24,11 @@ namespace runtime {
 class SessionReplica;
 }
 
-/// How Runtime::run_sharing() may find out whether requests can share runs.
+/// Input for the decision of Runtime::run_sharing().
 struct SharingTrialOptions {
-  /// How many requests are about to run. For few of them no trial is made: it would take more runs than it saves.
+  /// The number of requests that will run. For a few requests no trial is made, as it would cost more than it saves.
   std::size_t requests = std::numeric_limits<std::size_t>::max();
-  /// Sizes of free dimensions, by name or as "input.index", with which the model is known to run. Tried first.
+  /// Sizes of free dimensions, by name or as "input.index", that are known to work. They are tried first.
   std::vector<std::vector<std::pair<std::string, std::int64_t>>> sizes;
 };
 
@@ -37,7 +37,7 @@ struct SharingTrialOptions {
 class GPUX_API Runtime {
  public:
   /// Loads an .onnx file. Errors not_found, invalid_model, usage (an unknown provider or option),
-  /// provider_unavailable (strict, or nothing of a list is there), resource_exhausted (memory limit).
+  /// provider_unavailable (strict, or no provider of a list is available), resource_exhausted (memory limit).
   explicit Runtime(const std::filesystem::path& model, const LoadOptions& options = {});
   ~Runtime();
   Runtime(Runtime&&) noexcept;
@@ -51,21 +51,21 @@ class GPUX_API Runtime {
   /// For models with a single input.
   [[nodiscard]] NamedValues infer(const Tensor& input, const InferOptions& options = {}) const;
 
-  /// Rows of a run that several items share, where nothing else is said.
+  /// Default maximum of rows in a run that several items share.
   static constexpr std::uint64_t default_batch_rows = 32;
 
-  /// Each item has a leading dimension of its own; results come in the same order and are those of each item alone.
-  /// Where run_sharing() permits it, items whose shapes agree beyond the leading dimension share runs of up to
-  /// `batch_limit` rows (0: default_batch_rows); else, and where a shared run fails, they run one by one.
+  /// Each item has its own leading dimension. Results are in the same order, and are those of each item alone.
+  /// If run_sharing() allows it, items whose shapes are equal beyond the leading dimension share runs of up to
+  /// `batch_limit` rows (0: default_batch_rows). Otherwise, and if a shared run fails, they run one by one.
   [[nodiscard]] std::vector<NamedValues> batch_infer(std::span<const NamedValues> items,
                                                      const InferOptions& options = {},
                                                      std::uint64_t batch_limit = 0) const;
 
-  /// Whether requests may share a run of this model: by LoadOptions::batch_axis, the signature and the operators; else
-  /// by a trial that compares answers of requests that ran alone and together, bounded in time. Its result is kept in
-  /// the home folder, by the model's content and what runs it. What was decided once stays; where no trial was made,
-  /// a later call may make it.
-  /// Error invalid_config, or usage for a flag, where batch_axis is zero and an input or output has no free first
+  /// Whether requests may share a run of this model. LoadOptions::batch_axis, the signature and the operators decide;
+  /// otherwise a trial of limited time compares requests that ran alone and together. Its result is stored in the home
+  /// folder, keyed by the model's content and what runs it. A decision does not change later; if no trial was made, a
+  /// later call may make it.
+  /// Error invalid_config, or usage for a flag, if batch_axis is zero and an input or output has no free first
   /// dimension.
   [[nodiscard]] RunSharing run_sharing(const SharingTrialOptions& options = {}) const;
 
@@ -74,14 +74,14 @@ class GPUX_API Runtime {
 
   [[nodiscard]] const ModelInfo& info() const noexcept;
   [[nodiscard]] const Verdict& verdict() const noexcept;
-  /// The file whose weights run: the model's, or that of its variant in another precision.
+  /// The file whose weights run: the model, or its variant in another precision.
   [[nodiscard]] const std::filesystem::path& weights_file() const noexcept;
-  /// What was written to LoadOptions::optimized_model, and what it was made for. Without a file where none was asked
-  /// for.
+  /// The graph written to LoadOptions::optimized_model, and the configuration it was made for. Has no file if none was
+  /// requested.
   [[nodiscard]] const OptimizedGraph& written_graph() const noexcept;
   [[nodiscard]] std::chrono::duration<double, std::milli> load_time() const noexcept;
 
-  /// Which node runs where: one entry a node, as the session reports it.
+  /// The provider of each node: one entry per node, as the session reports it.
   struct PlacedNode {
     std::string provider;  ///< gpux's id
     std::string name, domain, operator_type;
@@ -89,7 +89,7 @@ class GPUX_API Runtime {
 
   [[nodiscard]] std::vector<PlacedNode> placement() const;
 
-  /// Ends profiling, where it was asked for, and writes the file. Called by the destructor otherwise.
+  /// Ends profiling, if it was requested, and writes the file. The destructor does so otherwise.
   void finish_profile();
 
  private:
@@ -98,10 +98,10 @@ class GPUX_API Runtime {
   std::shared_ptr<State> state_;
 };
 
-/// Synthetic inputs for a signature: free dimensions are 1, or what `sizes` says by dimension name or "input.index";
-/// sequences and maps have one element, optionals are empty; values are reproducible from `seed`: floats in [0, 1),
-/// integers and bools 0 or 1, strings "a".
-/// Error usage where `sizes` names a dimension that no input has; invalid_input for types that cannot be made up.
+/// Synthetic inputs for a signature. Free dimensions are 1, or the size that `sizes` has for the dimension's name or
+/// "input.index". Sequences and maps have one element, optionals are empty. Values are reproducible from `seed`: floats
+/// in [0, 1), integers and bools 0 or 1, strings "a".
+/// Error usage if `sizes` names a dimension that no input has; invalid_input for types without synthetic values.
 GPUX_API NamedValues synthetic_inputs(const Signature& signature,
                                       const std::vector<std::pair<std::string, std::int64_t>>& sizes = {},
                                       std::uint64_t seed = 0);

@@ -49,22 +49,22 @@ enum class ElementType : std::uint8_t {
 /// "float32", "bool", "string", … : ONNX's names with the width in bits.
 GPUX_API std::string_view to_string(ElementType type) noexcept;
 
-/// Reads those names and ONNX's own ("float", "double", "tensor(float16)"). Empty where the name is none of them.
+/// Parses these names and ONNX's own ("float", "double", "tensor(float16)"). Empty for any other name.
 GPUX_API std::optional<ElementType> element_type_from(std::string_view name) noexcept;
 
-/// Bits one element takes in memory: 2 and 4 for the packed types, 0 for strings and undefined.
+/// Size of one element in bits: 2 and 4 for the packed types, 0 for strings and undefined.
 GPUX_API std::size_t bits_of(ElementType type) noexcept;
 
 /// Sizes of the dimensions, outermost first; empty for a scalar. Never negative in a tensor.
 using Shape = std::vector<std::int64_t>;
 
-/// Number of elements of a shape. Error invalid_input where a size is negative or the product overflows.
+/// Number of elements of a shape. Error invalid_input if a size is negative or the product overflows.
 GPUX_API std::int64_t element_count(std::span<const std::int64_t> shape);
 
 /// "[2, 3]"
 GPUX_API std::string to_string(std::span<const std::int64_t> shape);
 
-/// Bit patterns of the floating types that C++20 has no type for.
+/// Bit patterns of the floating-point types that C++20 does not have.
 struct Float16 {
   std::uint16_t bits = 0;
 };
@@ -118,23 +118,23 @@ struct element_type_of<Float16> : std::integral_constant<ElementType, ElementTyp
 template <>
 struct element_type_of<BFloat16> : std::integral_constant<ElementType, ElementType::bfloat16> {};
 
-/// A dense tensor in row-major order, in memory the processor can read.
-/// A copy shares the data with its original. Reading from several threads is safe while nobody writes.
+/// A dense tensor in row-major order, in host memory.
+/// Copies share their data. Reading from several threads is safe while no thread writes.
 class GPUX_API Tensor {
  public:
   Tensor() = default;
 
-  /// Zeroed memory of its own, aligned to 64 bytes; strings are empty.
+  /// New zeroed memory, aligned to 64 bytes; strings are empty.
   static Tensor allocate(ElementType type, Shape shape);
 
-  /// Memory of somebody else, at least byte_size() bytes: `owner` is held as long as the tensor or a copy of it
-  /// lives; without one the caller keeps the memory alive. Error invalid_input where `bytes` is too small.
+  /// Wraps existing memory of at least byte_size() bytes. The tensor and its copies keep `owner` alive; without an
+  /// owner, the caller keeps the memory alive. Error invalid_input if `bytes` is too small.
   static Tensor borrow(ElementType type, Shape shape, std::span<const std::byte> bytes,
                        std::shared_ptr<const void> owner = nullptr);
 
   static Tensor of_strings(Shape shape, std::vector<std::string> values);
 
-  /// A copy of `values`, whose number must be the shape's.
+  /// Copies `values`; their number must be that of the shape.
   template <typename T>
   static Tensor of(Shape shape, std::span<const T> values) {
     return copy_of(element_type_of<T>::value, std::move(shape), std::as_bytes(values));
@@ -149,13 +149,13 @@ class GPUX_API Tensor {
   /// Bytes of the elements, packed types rounded up to whole bytes; 0 for strings.
   [[nodiscard]] std::size_t byte_size() const noexcept { return byte_size_; }
 
-  /// All elements as they lie in memory; empty for strings.
+  /// The bytes of all elements; empty for strings.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, byte_size_}; }
 
   /// The same for writing; only for tensors from allocate() or of(), else Error internal.
   [[nodiscard]] std::span<std::byte> mutable_bytes();
 
-  /// The elements without a copy. Error invalid_input where T is not the tensor's type.
+  /// The elements, without a copy. Error invalid_input if T is not the tensor's type.
   template <typename T>
   [[nodiscard]] std::span<const T> as() const {
     require(element_type_of<T>::value);
@@ -172,13 +172,13 @@ class GPUX_API Tensor {
   [[nodiscard]] std::span<const std::string> strings() const;
   [[nodiscard]] std::span<std::string> mutable_strings();
 
-  /// Whether it keeps its memory alive itself; false for memory that the caller has to keep.
+  /// Whether the tensor keeps its memory alive; false if the caller must keep it.
   [[nodiscard]] bool has_owner() const noexcept { return owner_ != nullptr || strings_ != nullptr; }
 
-  /// The same data under another shape with the same number of elements.
+  /// The same data with another shape of the same number of elements.
   [[nodiscard]] Tensor reshaped(Shape shape) const;
 
-  /// Rows [first, first + count) of the outermost dimension, sharing the data where the row is whole bytes.
+  /// Rows [first, first + count) of the outermost dimension; shares the data if a row is a whole number of bytes.
   [[nodiscard]] Tensor rows(std::int64_t first, std::int64_t count) const;
 
  private:
@@ -208,7 +208,7 @@ struct Map {
   Tensor values;
 };
 
-/// What an ONNX input or output can be. std::monostate is an optional that holds nothing.
+/// The value of an ONNX input or output. std::monostate is an empty optional.
 class Value : public std::variant<std::monostate, Tensor, Sequence, Map> {
  public:
   using variant::variant;

@@ -11,51 +11,51 @@ namespace gpux {
 /// A device a provider can use.
 struct Device {
   std::string kind;  ///< "gpu", "npu" or "cpu"
-  std::string name;  ///< as the vendor spells it; may be empty
+  std::string name;  ///< the vendor's spelling; may be empty
   std::string vendor;
-  std::uint32_t index = 0;  ///< among the provider's devices: what `device` in the options counts
+  std::uint32_t index = 0;  ///< among the provider's devices, as in the option `device`
 };
 
-/// What became of one provider of the request.
+/// The outcome of one provider of the request.
 struct ProviderAttempt {
   enum class Outcome : std::uint8_t {
     active,       ///< at least one node runs on it
-    no_nodes,     ///< in the session, but the session gave it nothing
-    unavailable,  ///< could not be used here
-    failed,       ///< was available, but no session came to be with it, or it had no answer when asked what it takes
+    no_nodes,     ///< in the session, but holds no node
+    unavailable,  ///< cannot be used on this machine
+    failed,       ///< available, but no session could be created with it, or its GetCapability failed
     not_needed,   ///< another one was chosen first
   };
   std::string id;        ///< gpux's name ("cuda")
-  std::string ort_name;  ///< ONNX Runtime's name, as the library spells it
+  std::string ort_name;  ///< ONNX Runtime's name, in the library's spelling
   Outcome outcome = Outcome::unavailable;
-  std::string reason;  ///< one sentence; empty where active
-  std::string remedy;  ///< what to do, as a command where there is one; may be empty
+  std::string reason;  ///< one sentence; empty if active
+  std::string remedy;  ///< what to do, as a command if possible; may be empty
   std::vector<Device> devices;
   std::vector<std::pair<std::string, std::string>> options;  ///< passed to the provider
   std::uint64_t node_count = 0;
   double node_share = 0;    ///< of all nodes of the session, 0 to 1
-  bool other_core = false;  ///< available, but with another ONNX Runtime than the one this process has open
+  bool other_core = false;  ///< available, but requires another ONNX Runtime than the open one
 };
 
 GPUX_API const char* to_string(ProviderAttempt::Outcome outcome) noexcept;
 
-/// The truth about where a model runs: what was asked, what was tried, what the session reports.
+/// Where a model runs: the request, the providers tried, and the placement that the session reports.
 struct Verdict {
   std::string requested;               ///< "auto", "cuda", "tensorrt,cuda,cpu", …
   std::string requested_from;          ///< "--provider", "GPUX_PROVIDER", "gpux.yml", "package", "default"
   std::vector<ProviderAttempt> tried;  ///< in order
   std::vector<std::string> active;     ///< ids of the providers that hold nodes, most nodes first
   std::uint64_t node_count = 0;        ///< nodes of the session after basic optimization
-  std::string precision;               ///< of the weights that run: "fp32", "int8", …; empty: it has none
-  bool placement_known = false;        ///< false: the runtime could not be asked; active is then what was appended
+  std::string precision;               ///< of the weights that run: "fp32", "int8", …; empty: no weights
+  bool placement_known = false;        ///< false: the runtime cannot report it; active has the appended providers
   bool fell_back = false;              ///< the first requested provider is not active
   std::vector<std::string> notes;      ///< settings translated or not enforced, and the like
   std::string runtime_version;         ///< of ONNX Runtime
   std::string runtime_path;
 };
 
-/// One line for people: "ran on cpu (9 of 9 nodes) in fp32; asked for cuda (--provider); not cuda: REASON (remedy: …);
-/// NOTE". "in PRECISION", the reasons and the notes are left out where there are none.
+/// One line of text: "ran on cpu (9 of 9 nodes) in fp32; asked for cuda (--provider); not cuda: REASON (remedy: …);
+/// NOTE". "in PRECISION", the reasons and the notes are omitted if there are none.
 GPUX_API std::string to_line(const Verdict& verdict);
 
 /// The whole verdict as one JSON object.

@@ -61,15 +61,15 @@ ElfNeeds read_elf_needs(std::span<const std::byte> file) {
     return {begin, ::strnlen(begin, file.size() - strings - offset)};
   };
   // Longer than any path, and as many as no library has: a damaged file's names must not cost more than it does.
-  constexpr std::size_t most_names = 1000, longest_name = 4096;
+  constexpr std::size_t max_names = 1000, longest_name = 4096;
   for (const std::uint64_t offset : needed) {
-    if (std::string name = string_at(offset); name.size() <= longest_name && needs.libraries.size() < most_names) {
+    if (std::string name = string_at(offset); name.size() <= longest_name && needs.libraries.size() < max_names) {
       needs.libraries.push_back(std::move(name));
     }
   }
   for (const std::uint64_t offset : paths) {
     const std::string list = string_at(offset);
-    for (std::size_t begin = 0; begin <= list.size() && needs.folders.size() < most_names;) {
+    for (std::size_t begin = 0; begin <= list.size() && needs.folders.size() < max_names;) {
       const std::size_t end = std::min(list.find(':', begin), list.size());
       if (end != begin) needs.folders.push_back(list.substr(begin, end - begin));
       begin = end + 1;

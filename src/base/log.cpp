@@ -79,9 +79,9 @@ void lower_to(Level level) noexcept {
 }
 
 void copy_to(const std::filesystem::path& file) {
-  constexpr std::size_t most_bytes = std::size_t{10} << 20;
+  constexpr std::size_t max_bytes = std::size_t{10} << 20;
   try {
-    copy() = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file.string(), most_bytes, 1);
+    copy() = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file.string(), max_bytes, 1);
   } catch (const spdlog::spdlog_ex& error) {
     throw Error(ErrorCode::storage, error.what());
   }

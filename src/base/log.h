@@ -18,11 +18,11 @@ void start(Level level, Format format);
 /// Shows messages from `level` on where they were hidden so far.
 void lower_to(Level level) noexcept;
 
-/// Everything that is written goes to this file too, which is kept below 10 MiB by turning it into FILE.1.
-/// Error storage where it cannot be made. A line that cannot be written later on is lost; stderr is told once.
+/// Also writes all lines to this file, which is kept below 10 MiB by renaming it to FILE.1.
+/// Error storage if it cannot be created. A line that cannot be written later is lost; stderr reports this once.
 void copy_to(const std::filesystem::path& file);
 
-/// A line for that file alone, for what people were told in another way.
+/// Writes a line only to that file, for messages that users get in another way.
 void note(std::string_view line);
 
 /// A named value of a message.

@@ -11,7 +11,7 @@ namespace gpux {
 /// in 1024, in any case of letters. Empty where the text is not a size or does not fit 64 bits.
 std::optional<std::uint64_t> parse_memory_size(std::string_view text) noexcept;
 
-/// "1.9 GB", "512 B": decimal units, for people.
+/// "1.9 GB", "512 B": human-readable, decimal units.
 std::string format_bytes(std::uint64_t bytes);
 
 }  // namespace gpux

@@ -25,11 +25,11 @@ class PartialFile {
 
   /// Only the first `size` bytes stay.
   void cut(std::uint64_t size);
-  /// Behind the last byte.
+  /// After the last byte.
   void append(std::span<const std::byte> content);
-  /// Over what stands at the beginning.
+  /// Overwrites the beginning.
   void rewrite_beginning(std::span<const std::byte> content);
-  /// It becomes FILE, whatever stood there. Nothing can be done with it afterwards.
+  /// Replaces FILE. The object cannot be used afterwards.
   void commit();
   /// It goes.
   void discard() noexcept;

@@ -10,7 +10,7 @@ namespace gpux {
 /// To be called before anything opens a descriptor, static constructors included.
 void prepare_standard_streams() noexcept;
 
-/// Writes a message for people to standard error. What cannot be written is dropped.
+/// Writes a message to standard error. What cannot be written is dropped.
 void write_to_standard_error(std::string_view text) noexcept;
 
 }  // namespace gpux

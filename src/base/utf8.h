@@ -26,9 +26,9 @@ namespace gpux {
 /// Error invalid_input with utf8_problem(), where there is one.
 void require_utf8(std::string_view text);
 
-/// Of a text as it lies in a file: utf8_problem(), or where it has its first NUL character. NULs are well-formed UTF-8,
-/// but what holds them is UTF-16 or UTF-32 without a byte order mark, or no text: "a NUL character at byte offset 1, as
-/// in UTF-16 (little-endian) without a byte order mark; accepted: UTF-8".
+/// For the bytes of a text file: utf8_problem(), or the position of the first NUL character. NULs are well-formed
+/// UTF-8, but indicate UTF-16 or UTF-32 without a byte order mark, or binary data: "a NUL character at byte offset 1,
+/// as in UTF-16 (little-endian) without a byte order mark; accepted: UTF-8".
 [[nodiscard]] std::string file_text_problem(std::string_view text, std::uint64_t offset = 0);
 
 /// Checks UTF-8 that arrives byte by byte.

@@ -11,7 +11,7 @@
 
 #include "base/files.h"
 #include "base/home.h"
-#include "cli/child.h"
+#include "base/own_program.h"
 
 namespace gpux::cli {
 

@@ -5,8 +5,8 @@
 
 namespace gpux::cli {
 
-/// Starts this program again with `arguments`, in a session of its own, and waits for the first line on its standard
-/// output, which is given back. The child is told so by leave_foreground()'s flag.
+/// Starts this program again with `arguments`, in its own process session, and returns the first line of its standard
+/// output. The flag of leave_foreground() informs the child.
 /// Errors: those that the child ends with before it.
 std::string start_in_background(std::vector<std::string> arguments);
 

@@ -4,19 +4,21 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/own_program.h"
 #include "base/scratch_folder.h"
 #include "base/spelling.h"
+#include "base/standard_input.h"
 #include "cli/bench_output.h"
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
-#include "cli/open_model.h"
 #include "cli/synthetic_flags.h"
-#include "cli/variant_samples.h"
+#include "evaluation/precision_gate.h"
+#include "evaluation/variant_samples.h"
 #include "gpux/error.h"
+#include "model/open_model.h"
 #include "provider/absence.h"
-#include "runtime/precision_gate.h"
 
 namespace gpux::cli {
 namespace {
@@ -39,11 +41,12 @@ struct BenchFlags {
 void measure_candidate(const BenchFlags& flags, const OpenModel& model, const BenchmarkOptions& options,
                        const Context& context) {
   const Runtime runtime = model.load();
-  const VariantSamples samples = samples_at_hand(flags.samples_of, runtime);
+  const evaluation::VariantSamples samples = evaluation::samples_at_hand(flags.samples_of, runtime);
   Json more{{"measured_on", samples.what}};
   if (flags.compare) {
-    const runtime::Answers expected = runtime::answers_on_cpu(flags.samples_of, samples.ask, model.settings.options);
-    const runtime::Agreement agreement = runtime::agreement(expected, samples.ask(runtime));
+    const evaluation::Answers expected =
+        evaluation::answers_on_cpu(flags.samples_of, samples.ask, model.settings.options);
+    const evaluation::Agreement agreement = evaluation::agreement(expected, samples.ask(runtime));
     more["agreement"] = {{"mean_cosine", agreement.mean}, {"least_cosine", agreement.least}};
   }
   print_benchmark(context, runtime, samples.typical(runtime), options, flags.output, more);
@@ -51,7 +54,7 @@ void measure_candidate(const BenchFlags& flags, const OpenModel& model, const Be
 
 void measure_here(const BenchFlags& flags, Context& context) {
   if (given(flags.inputs) && !flags.synthetic.dimensions.empty()) {
-    throw Error(ErrorCode::usage, "--dim is for made up inputs, and --input gives others: use one of them");
+    throw Error(ErrorCode::usage, "--dim is for synthetic inputs, and --input gives other inputs: use one of them");
   }
   OpenModel model = open_model(flags.model, flags.config, flags.load, "");
   const BenchmarkOptions options{.runs = flags.runs, .warmup_runs = flags.warmup, .seconds = flags.seconds};
@@ -79,7 +82,7 @@ bool names_provider(const std::string& request) {
 }
 
 // Each in a process of its own: they may need different libraries of ONNX Runtime, and each has its own peak memory.
-void measure_side_by_side(const BenchFlags& flags, const CLI::App& verb, Context& context) {
+void measure_side_by_side(const BenchFlags& flags, const CLI::App& command, Context& context) {
   const ScratchFolder folder;
   std::vector<std::string> typed;
   std::vector<std::string> except{"provider", "output", "json", "table"};
@@ -92,7 +95,7 @@ void measure_side_by_side(const BenchFlags& flags, const CLI::App& verb, Context
       if (!is_standard_input(input)) typed.push_back(fmt::format("--input={}", input));
     }
   }
-  const std::vector<std::string> rest = typed_arguments(verb, except);
+  const std::vector<std::string> rest = typed_arguments(command, except);
   typed.insert(typed.end(), rest.begin(), rest.end());
 
   std::vector<Json> results;
@@ -128,12 +131,12 @@ void measure_side_by_side(const BenchFlags& flags, const CLI::App& verb, Context
   }
 }
 
-void measure(BenchFlags& flags, const CLI::App& verb, Context& context) {
+void measure(BenchFlags& flags, const CLI::App& command, Context& context) {
   if (flags.runs == 0) throw Error(ErrorCode::usage, "--runs is 0; a benchmark needs at least 1");
   if (flags.seconds && !(*flags.seconds > 0)) {
     throw Error(ErrorCode::usage, fmt::format("--seconds is {}; accepted: a time above 0", *flags.seconds));
   }
-  if (flags.providers.size() > 1) return measure_side_by_side(flags, verb, context);
+  if (flags.providers.size() > 1) return measure_side_by_side(flags, command, context);
   if (!flags.providers.empty()) flags.load.provider = flags.providers.front();
   measure_here(flags, context);
 }
@@ -142,21 +145,24 @@ void measure(BenchFlags& flags, const CLI::App& verb, Context& context) {
 
 void add_bench(CLI::App& program, Context& context) {
   auto flags = std::make_shared<BenchFlags>();
-  CLI::App* verb = add_verb(program, context, "bench", "Measure a model, on several providers side by side if asked");
-  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")->required();
-  verb->add_option("-p,--provider", flags->providers, "what to run on (see gpux run); repeatable, to compare")
+  CLI::App* command =
+      add_command(program, context, "bench", "Measure a model, on one provider or several side by side");
+  command->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")
+      ->required();
+  command
+      ->add_option("-p,--provider", flags->providers, "the provider (see gpux run); repeatable, to compare providers")
       ->allow_extra_args(false);
-  verb->add_option("--runs", flags->runs, "measured runs (default 100)")->check(run_counts());
-  verb->add_option("--seconds", flags->seconds, "measure for so long instead");
-  verb->add_option("--warmup", flags->warmup, "runs before that are not measured (default 10)")->check(run_counts());
-  add_input_flags(*verb, flags->inputs);
-  add_synthetic_flags(*verb, flags->synthetic);
-  verb->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  verb->add_option("--samples-of", flags->samples_of)->group("");
-  verb->add_flag("--compare", flags->compare)->group("");
-  add_load_flags(*verb, flags->load, false);
-  verb->callback([flags, verb, &context] { measure(*flags, *verb, context); });
+  command->add_option("--runs", flags->runs, "measured runs (default 100)")->check(run_counts());
+  command->add_option("--seconds", flags->seconds, "measure for this time instead of --runs");
+  command->add_option("--warmup", flags->warmup, "unmeasured runs before (default 10)")->check(run_counts());
+  add_input_flags(*command, flags->inputs);
+  add_synthetic_flags(*command, flags->synthetic);
+  command->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  command->add_option("--samples-of", flags->samples_of)->group("");
+  command->add_flag("--compare", flags->compare)->group("");
+  add_load_flags(*command, flags->load, false);
+  command->callback([flags, command, &context] { measure(*flags, *command, context); });
 }
 
 }  // namespace gpux::cli

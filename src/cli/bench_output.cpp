@@ -11,7 +11,7 @@
 #include "base/standard_streams.h"
 #include "cli/table.h"
 #include "gpux/error.h"
-#include "runtime/batch.h"
+#include "runtime/scheduling/batch.h"
 
 namespace gpux::cli {
 namespace {

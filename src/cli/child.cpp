@@ -5,45 +5,11 @@
 #include <CLI/App.hpp>
 #include <fmt/format.h>
 
-#include "base/home.h"
-
 namespace gpux::cli {
-namespace {
 
-std::string last_line(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
-  const std::size_t begin = text.rfind('\n');
-  if (begin != std::string_view::npos) text.remove_prefix(begin + 1);
-  constexpr std::string_view prefix = "gpux: ";
-  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-  return std::string(text);
-}
-
-ErrorCode code_from(int exit_code) {
-  switch (static_cast<ErrorCode>(exit_code)) {
-    case ErrorCode::usage:
-    case ErrorCode::invalid_config:
-    case ErrorCode::invalid_model:
-    case ErrorCode::provider_unavailable:
-    case ErrorCode::invalid_input:
-    case ErrorCode::not_found:
-    case ErrorCode::resource_exhausted:
-    case ErrorCode::deadline_exceeded:
-    case ErrorCode::network:
-    case ErrorCode::permission:
-    case ErrorCode::storage:
-    case ErrorCode::interrupted:
-      return static_cast<ErrorCode>(exit_code);
-    default:
-      return ErrorCode::internal;
-  }
-}
-
-}  // namespace
-
-std::vector<std::string> typed_arguments(const CLI::App& verb, const std::vector<std::string>& except) {
+std::vector<std::string> typed_arguments(const CLI::App& command, const std::vector<std::string>& except) {
   std::vector<std::string> flags, positionals;
-  for (const CLI::Option* option : verb.get_options()) {
+  for (const CLI::Option* option : command.get_options()) {
     if (option->get_positional()) {
       for (const std::string& word : option->results()) positionals.push_back(word);
       continue;
@@ -58,22 +24,6 @@ std::vector<std::string> typed_arguments(const CLI::App& verb, const std::vector
   flags.emplace_back("--");
   flags.insert(flags.end(), positionals.begin(), positionals.end());
   return flags;
-}
-
-ProcessResult run_child(std::vector<std::string> arguments, std::optional<std::chrono::milliseconds> limit) {
-  arguments.insert(arguments.begin(), {executable_path().string(), "--quiet"});
-  return run_process(arguments, limit);
-}
-
-Error child_error(const ProcessResult& result) {
-  std::string said = last_line(result.standard_error);
-  if (result.timed_out) return {ErrorCode::deadline_exceeded, "no answer in time"};
-  if (result.exit_code > 128 && result.exit_code != static_cast<int>(ErrorCode::interrupted)) {
-    return {ErrorCode::internal, fmt::format("the process was ended by signal {}{}{}", result.exit_code - 128,
-                                             said.empty() ? "" : ": ", said)};
-  }
-  if (said.empty()) said = fmt::format("the process ended with {} and said nothing", result.exit_code);
-  return {code_from(result.exit_code), said};
 }
 
 }  // namespace gpux::cli

@@ -25,11 +25,11 @@ void say(const Context& context, std::string_view line) {
   write_to_standard_error(fmt::format("gpux: {}\n", line));
 }
 
-CLI::App* add_verb(CLI::App& program, Context& context, const std::string& name, const std::string& description) {
-  CLI::App* verb = program.add_subcommand(name, description);
-  CLI::Option* json = verb->add_flag("--json", context.json, "JSON on standard output");
-  verb->add_flag("--table", context.table, "a table on standard output (the default)")->excludes(json);
-  return verb;
+CLI::App* add_command(CLI::App& program, Context& context, const std::string& name, const std::string& description) {
+  CLI::App* command = program.add_subcommand(name, description);
+  CLI::Option* json = command->add_flag("--json", context.json, "JSON on standard output");
+  command->add_flag("--table", context.table, "a table on standard output (the default)")->excludes(json);
+  return command;
 }
 
 }  // namespace gpux::cli

@@ -10,7 +10,7 @@ class App;
 
 namespace gpux::cli {
 
-/// What every verb is given: the flags before all others, and a place for its exit code.
+/// What every command is given: the flags before all others, and a place for its exit code.
 struct Context {
   bool json = false;   ///< --json
   bool table = false;  ///< --table: the default, said
@@ -25,10 +25,10 @@ struct Context {
 /// Writes data to standard output, a newline behind it. Error storage where it cannot be written.
 void print_data(std::string_view text);
 
-/// One line for people on stderr, unless -q.
+/// Prints one line on stderr, unless -q.
 void say(const Context& context, std::string_view line);
 
-/// Each adds its verb to the program; the verb runs when it is parsed.
+/// Each adds its command to the program; the command runs when it is parsed.
 void add_build(CLI::App& program, Context& context);
 void add_run(CLI::App& program, Context& context);
 void add_embed(CLI::App& program, Context& context);
@@ -53,7 +53,7 @@ void add_schema(CLI::App& program, Context& context);
 void add_version(CLI::App& program, Context& context);
 void add_completion(CLI::App& program, Context& context);
 
-/// A verb that takes --json and --table beside its own flags.
-CLI::App* add_verb(CLI::App& program, Context& context, const std::string& name, const std::string& description);
+/// A command that takes --json and --table beside its own flags.
+CLI::App* add_command(CLI::App& program, Context& context, const std::string& name, const std::string& description);
 
 }  // namespace gpux::cli

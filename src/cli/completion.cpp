@@ -4,9 +4,9 @@
 
 #include "cli/command.h"
 #include "cli/completion_words.h"
-#include "cli/open_model.h"
 #include "cli/print_json.h"
 #include "gpux/error.h"
+#include "model/open_model.h"
 
 namespace gpux::cli {
 namespace {
@@ -50,16 +50,16 @@ void print_completion(const CLI::App& program, const CompletionFlags& flags, con
 
 void add_completion(CLI::App& program, Context& context) {
   auto flags = std::make_shared<CompletionFlags>();
-  CLI::App* verb = program.add_subcommand("completion", "A script that lets bash, zsh or fish complete gpux");
-  verb->add_option("SHELL", flags->shell, "bash, zsh or fish")->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  verb->add_flag("--json", context.json, "the script as a text in JSON");
-  verb->add_flag("--names", flags->names, "the names in the store, one a line")->group("");  // for the scripts
-  verb->footer(
+  CLI::App* command = program.add_subcommand("completion", "Print the completion script for bash, zsh or fish");
+  command->add_option("SHELL", flags->shell, "bash, zsh or fish")->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->add_flag("--json", context.json, "the script as a JSON string");
+  command->add_flag("--names", flags->names, "the names in the store, one per line")->group("");  // for the scripts
+  command->footer(
       "To use it, in ~/.bashrc, ~/.zshrc (after compinit), or once for fish:\n"
       "  source <(gpux completion bash)\n"
       "  source <(gpux completion zsh)\n"
       "  gpux completion fish > ~/.config/fish/completions/gpux.fish");
-  verb->callback([flags, &program, &context] { print_completion(program, *flags, context); });
+  command->callback([flags, &program, &context] { print_completion(program, *flags, context); });
 }
 
 }  // namespace gpux::cli

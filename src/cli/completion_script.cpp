@@ -26,16 +26,16 @@ std::vector<std::string> names_of(const std::vector<CompletionFlag>& flags) {
   return names;
 }
 
-std::vector<std::string> verb_names(const CompletionWords& words) {
+std::vector<std::string> command_names(const CompletionWords& words) {
   std::vector<std::string> names;
-  for (const CompletionVerb& verb : words.verbs) names.push_back(verb.name);
+  for (const CompletionCommand& command : words.commands) names.push_back(command.name);
   return names;
 }
 
 constexpr std::string_view bash_head = R"sh(# bash completion of gpux; made by `gpux completion bash`
 
 _gpux() {
-  local line=${COMP_LINE:0:COMP_POINT} words=() verb= choices= files= names= kept= cut= current previous reply i
+  local line=${COMP_LINE:0:COMP_POINT} words=() command= choices= files= names= kept= cut= current previous reply i
   # bash takes names apart at colons and flags at equals signs; this does not.
   current=${line##*[[:space:]]}
   read -r -a words <<<"${line%"$current"}"
@@ -75,11 +75,11 @@ constexpr std::string_view bash_tail = R"sh(  COMPREPLY=()
 complete -F _gpux gpux
 )sh";
 
-// A case of the bash script: what may follow a flag of a verb, or "" for no verb.
-void append_value_case(std::string& out, const std::string& verb, const CompletionFlag& flag) {
+// A case of the bash script: what may follow a flag of a command, or "" for no command.
+void append_value_case(std::string& out, const std::string& command, const CompletionFlag& flag) {
   if (flag.value.kind == Kind::none) return;
   std::vector<std::string> patterns;
-  for (const std::string& name : flag.names) patterns.push_back(verb + ":" + name);
+  for (const std::string& name : flag.names) patterns.push_back(command + ":" + name);
   out += fmt::format("    {})", join(patterns, "|"));
   if (flag.value.kind == Kind::choice) out += fmt::format(" choices={}", quoted(join(flag.value.choices, " ")));
   if (flag.value.kind == Kind::file) out += " files=yes";
@@ -93,21 +93,21 @@ std::string bash_script(const CompletionWords& words) {
   for (const CompletionFlag& flag : words.flags) {
     if (flag.value.kind != Kind::none) out += fmt::format("      {}) ((i++)) ;;\n", join(flag.names, "|"));
   }
-  out += fmt::format("      {}) verb=${{words[i]}}; break ;;\n    esac\n  done\n", join(verb_names(words), "|"));
-  out += "  case $verb:$previous in\n";
+  out += fmt::format("      {}) command=${{words[i]}}; break ;;\n    esac\n  done\n", join(command_names(words), "|"));
+  out += "  case $command:$previous in\n";
   for (const CompletionFlag& flag : words.flags) append_value_case(out, "", flag);
-  for (const CompletionVerb& verb : words.verbs) {
-    for (const CompletionFlag& flag : verb.flags) append_value_case(out, verb.name, flag);
+  for (const CompletionCommand& command : words.commands) {
+    for (const CompletionFlag& flag : command.flags) append_value_case(out, command.name, flag);
   }
-  out += "    *)\n      case $verb:$current in\n";
+  out += "    *)\n      case $command:$current in\n";
   out += fmt::format("        :-*) choices={} ;;\n", quoted(join(names_of(words.flags), " ")));
-  out += fmt::format("        :*) choices={} ;;\n", quoted(join(verb_names(words), " ")));
-  for (const CompletionVerb& verb : words.verbs) {
-    out += fmt::format("        {}:-*) choices={} ;;\n", verb.name, quoted(join(names_of(verb.flags), " ")));
-    if (!verb.choices.empty()) {
-      out += fmt::format("        {}:*) choices={} ;;\n", verb.name, quoted(join(verb.choices, " ")));
-    } else if (verb.takes_models) {
-      out += fmt::format("        {}:*) files=yes names=yes ;;\n", verb.name);
+  out += fmt::format("        :*) choices={} ;;\n", quoted(join(command_names(words), " ")));
+  for (const CompletionCommand& command : words.commands) {
+    out += fmt::format("        {}:-*) choices={} ;;\n", command.name, quoted(join(names_of(command.flags), " ")));
+    if (!command.choices.empty()) {
+      out += fmt::format("        {}:*) choices={} ;;\n", command.name, quoted(join(command.choices, " ")));
+    } else if (command.takes_models) {
+      out += fmt::format("        {}:*) files=yes names=yes ;;\n", command.name);
     }
   }
   out += "      esac ;;\n  esac\n";
@@ -163,18 +163,19 @@ std::string zsh_script(const CompletionWords& words) {
   out +=
       "    '1:command:->command' \\\n    '*::argument:->argument'\n"
       "  case $state in\n    command)\n      local -a commands\n      commands=(\n";
-  for (const CompletionVerb& verb : words.verbs) {
-    out += fmt::format("        {}\n", quoted(fmt::format("{}:{}", verb.name, replaced(verb.description, ":", "\\:"))));
+  for (const CompletionCommand& command : words.commands) {
+    out += fmt::format("        {}\n",
+                       quoted(fmt::format("{}:{}", command.name, replaced(command.description, ":", "\\:"))));
   }
   out +=
       "      )\n      _describe command commands ;;\n"
       "    argument)\n      curcontext=${curcontext%:*:*}:gpux-$words[1]:\n      case $words[1] in\n";
-  for (const CompletionVerb& verb : words.verbs) {
-    out += fmt::format("        {})\n          _arguments \\\n", verb.name);
-    append_zsh_flags(out, verb.flags, "            ");
-    if (!verb.choices.empty()) {
-      out += fmt::format("            {} ;;\n", quoted(fmt::format("1:value:({})", join(verb.choices, " "))));
-    } else if (verb.takes_models) {
+  for (const CompletionCommand& command : words.commands) {
+    out += fmt::format("        {})\n          _arguments \\\n", command.name);
+    append_zsh_flags(out, command.flags, "            ");
+    if (!command.choices.empty()) {
+      out += fmt::format("            {} ;;\n", quoted(fmt::format("1:value:({})", join(command.choices, " "))));
+    } else if (command.takes_models) {
       out += "            '*:model:_gpux_models' ;;\n";
     } else {
       out += "            ;;\n";
@@ -210,17 +211,17 @@ void append_fish_flags(std::string& out, const std::vector<CompletionFlag>& flag
 std::string fish_script(const CompletionWords& words) {
   std::string out = "# fish completion of gpux; made by `gpux completion fish`\n\ncomplete -c gpux -f\n";
   append_fish_flags(out, words.flags, "__fish_use_subcommand");
-  for (const CompletionVerb& verb : words.verbs) {
-    out += fmt::format("complete -c gpux -n __fish_use_subcommand -a {} -d {}\n", verb.name,
-                       fish_quoted(verb.description));
+  for (const CompletionCommand& command : words.commands) {
+    out += fmt::format("complete -c gpux -n __fish_use_subcommand -a {} -d {}\n", command.name,
+                       fish_quoted(command.description));
   }
-  for (const CompletionVerb& verb : words.verbs) {
-    const std::string condition = "__fish_seen_subcommand_from " + verb.name;
-    append_fish_flags(out, verb.flags, condition);
-    if (!verb.choices.empty()) {
-      out +=
-          fmt::format("complete -c gpux -n {} -a {}\n", fish_quoted(condition), fish_quoted(join(verb.choices, " ")));
-    } else if (verb.takes_models) {
+  for (const CompletionCommand& command : words.commands) {
+    const std::string condition = "__fish_seen_subcommand_from " + command.name;
+    append_fish_flags(out, command.flags, condition);
+    if (!command.choices.empty()) {
+      out += fmt::format("complete -c gpux -n {} -a {}\n", fish_quoted(condition),
+                         fish_quoted(join(command.choices, " ")));
+    } else if (command.takes_models) {
       out +=
           fmt::format("complete -c gpux -n {} -F -a '(gpux completion --names 2>/dev/null)'\n", fish_quoted(condition));
     }

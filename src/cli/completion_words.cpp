@@ -95,26 +95,26 @@ CompletionWords completion_words(const CLI::App& program) {
   CompletionWords words;
   words.flags = flags_of(program);
   for (const CLI::App* app : program.get_subcommands({})) {
-    CompletionVerb verb;
-    verb.name = app->get_name();
-    verb.description = one_line(app->get_description());
-    verb.flags = flags_of(*app);
+    CompletionCommand command;
+    command.name = app->get_name();
+    command.description = one_line(app->get_description());
+    command.flags = flags_of(*app);
     for (const CompletionFlag& flag : words.flags) {
-      const bool has_it = std::any_of(verb.flags.begin(), verb.flags.end(),
+      const bool has_it = std::any_of(command.flags.begin(), command.flags.end(),
                                       [&](const CompletionFlag& own) { return own.names == flag.names; });
-      if (!has_it) verb.flags.push_back(flag);
+      if (!has_it) command.flags.push_back(flag);
     }
     for (const CLI::Option* option : app->get_options()) {
       if (!option->get_positional()) continue;
-      verb.choices = choices_of(*option);
-      verb.takes_models = verb.choices.empty() && option->get_name() != "SERVER" && option->get_name() != "TEXT" &&
-                          option->get_name() != "QUERY";
+      command.choices = choices_of(*option);
+      command.takes_models = command.choices.empty() && option->get_name() != "SERVER" &&
+                             option->get_name() != "TEXT" && option->get_name() != "QUERY";
       break;
     }
-    words.verbs.push_back(verb);
+    words.commands.push_back(command);
     for (const std::string& alias : app->get_aliases()) {
-      verb.name = alias;
-      words.verbs.push_back(verb);
+      command.name = alias;
+      words.commands.push_back(command);
     }
   }
   return words;

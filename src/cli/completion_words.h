@@ -28,18 +28,18 @@ struct CompletionFlag {
   CompletionValue value;
 };
 
-/// One verb.
-struct CompletionVerb {
+/// One command.
+struct CompletionCommand {
   std::string name, description;
-  std::vector<CompletionFlag> flags;  ///< its own, then those of every verb
+  std::vector<CompletionFlag> flags;  ///< its own, then those of every command
   bool takes_models = false;          ///< its arguments are models: files and names of the store
   std::vector<std::string> choices;   ///< its first argument is one of these
 };
 
 /// The command line as the program itself understands it.
 struct CompletionWords {
-  std::vector<CompletionFlag> flags;  ///< those of every verb
-  std::vector<CompletionVerb> verbs;
+  std::vector<CompletionFlag> flags;  ///< those of every command
+  std::vector<CompletionCommand> commands;
 };
 
 CompletionWords completion_words(const CLI::App& program);

@@ -163,7 +163,7 @@ std::unique_ptr<http::Server> serve_metrics(std::uint16_t port, const daemon::Da
       daemon::HealthAnswer health = health_of(daemon.status());
       return exchange->respond(http::Response::json(health.http_status, std::move(health.json)));
     }
-    exchange->respond(http::Response::error(404, "/metrics, /status and /health are there"));
+    exchange->respond(http::Response::error(404, "/metrics, /status and /health exist"));
   });
   server->start();
   say(context, fmt::format("GET http://127.0.0.1:{0}/metrics /status /health", server->port()));
@@ -205,19 +205,23 @@ void run_daemon(const DaemonFlags& flags, const Context& context) {
 
 void add_daemon(CLI::App& program, Context& context) {
   auto flags = std::make_shared<DaemonFlags>();
-  CLI::App* verb = add_verb(program, context, "daemon", "Watch sources of events, and write a vector of each");
-  verb->add_option("--state-file", flags->state_file, "what is watched, and where vectors go: 'gpux schema --daemon'")
+  CLI::App* command = add_command(program, context, "daemon", "Watch event sources, and write a vector for each event");
+  command->get_option("--table")->group("");
+  command
+      ->add_option("--state-file", flags->state_file,
+                   "the sources and the output of the daemon: 'gpux schema --daemon'")
       ->required()
       ->type_name("FILE");
-  add_encoder_flags(*verb, flags->encoder);
-  verb->add_option("--workers", flags->workers, "events at a time (default: processors of this process)")
+  add_encoder_flags(*command, flags->encoder);
+  command->add_option("--workers", flags->workers, "events embedded in parallel (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
-  verb->add_option("--metrics-port", flags->metrics_port,
-                   "serve /metrics, /status and /health on this port of 127.0.0.1; 0 picks a free one and says which");
-  verb->footer(
+  command->add_option(
+      "--metrics-port", flags->metrics_port,
+      "serve /metrics, /status and /health on this port of 127.0.0.1; 0 picks a free port and prints it");
+  command->footer(
       "Example:\n"
       "  gpux daemon --state-file state.json --level low --metrics-port 9464");
-  verb->callback([flags, &context] { run_daemon(*flags, context); });
+  command->callback([flags, &context] { run_daemon(*flags, context); });
 }
 
 }  // namespace gpux::cli

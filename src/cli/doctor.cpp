@@ -8,10 +8,10 @@
 #include "base/counted.h"
 #include "base/standard_streams.h"
 #include "cli/command.h"
-#include "cli/diagnosis.h"
-#include "cli/machine_report.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
+#include "diagnosis/diagnosis.h"
+#include "diagnosis/machine_report.h"
 #include "gpux/error.h"
 #include "gpux/provider_manager.h"
 #include "provider/table.h"
@@ -21,13 +21,13 @@ namespace {
 
 /// Everything the doctor looked at.
 struct Examination {
-  std::vector<Check> checks;
+  std::vector<diagnosis::Check> checks;
   std::vector<ProviderReport> reports;
   std::optional<RuntimeLibrary> runtime;
   bool processor_works = false;
 };
 
-void add(std::vector<Check>& checks, const std::vector<Check>& more) {
+void add(std::vector<diagnosis::Check>& checks, const std::vector<diagnosis::Check>& more) {
   checks.insert(checks.end(), more.begin(), more.end());
 }
 
@@ -48,13 +48,13 @@ std::vector<ProviderReport> survey_only(const std::vector<ort::CoreFile>& cores,
 
 void examine_runtime(Examination& examination) {
   std::vector<ort::CoreFile> cores;
-  std::vector<Check> failures;
+  std::vector<diagnosis::Check> failures;
   const auto fail = [&](const char* name, const std::string& why) {
     failures.push_back({.area = "ONNX Runtime",
                         .name = name,
-                        .state = Check::State::problem,
+                        .state = diagnosis::Check::State::problem,
                         .found = why,
-                        .next = command_here("pip install onnxruntime")});
+                        .next = diagnosis::command_here("pip install onnxruntime")});
   };
   try {
     cores = ort::find_cores();
@@ -71,16 +71,16 @@ void examine_runtime(Examination& examination) {
       fail("opening it", error.message());
     }
   } else if (failures.empty()) {
-    fail("library", "none found beside gpux, in GPUX_HOME, in Python's packages, on the system");
+    fail("library", "none found next to gpux, in GPUX_HOME, in Python's packages, on the system");
   }
   if (!examination.runtime) examination.reports = survey_only(cores, plugins);
   for (const ProviderReport& report : examination.reports) {
     if (report.id == "cpu") examination.processor_works = report.available;
   }
-  add(examination.checks, check_cores(cores, examination.runtime ? examination.runtime->path : ""));
+  add(examination.checks, diagnosis::check_cores(cores, examination.runtime ? examination.runtime->path : ""));
   add(examination.checks, failures);
-  add(examination.checks, check_plugins(plugins));
-  add(examination.checks, check_providers(examination.reports));
+  add(examination.checks, diagnosis::check_plugins(plugins));
+  add(examination.checks, diagnosis::check_providers(examination.reports));
 }
 
 // Shows what is read, where standard error is a terminal.
@@ -105,14 +105,14 @@ class ReadingLine {
 
 Examination examine(bool is_quick, const Context& context) {
   Examination examination;
-  add(examination.checks, check_devices());
-  add(examination.checks, check_drivers());
+  add(examination.checks, diagnosis::check_devices());
+  add(examination.checks, diagnosis::check_drivers());
   examine_runtime(examination);
   {
     const ReadingLine line(context);
-    add(examination.checks, check_home(is_quick, [&](const std::string& what) { line.show(what); }));
+    add(examination.checks, diagnosis::check_home(is_quick, [&](const std::string& what) { line.show(what); }));
   }
-  add(examination.checks, check_variables());
+  add(examination.checks, diagnosis::check_variables());
   return examination;
 }
 
@@ -120,10 +120,10 @@ void print_examination(const Examination& examination, std::size_t problems) {
   Json json;
   json["works"] = examination.processor_works;
   json["problems"] = problems;
-  json["machine"] = machine_json();
-  json["onnxruntime"] = examination.runtime ? to_json(*examination.runtime) : Json(nullptr);
+  json["machine"] = diagnosis::machine_json();
+  json["onnxruntime"] = examination.runtime ? diagnosis::to_json(*examination.runtime) : Json(nullptr);
   json["checks"] = Json::array();
-  for (const Check& check : examination.checks) {
+  for (const diagnosis::Check& check : examination.checks) {
     json["checks"].push_back({{"area", check.area},
                               {"name", check.name},
                               {"state", to_string(check.state)},
@@ -131,13 +131,13 @@ void print_examination(const Examination& examination, std::size_t problems) {
                               {"next", check.next}});
   }
   json["providers"] = Json::array();
-  for (const ProviderReport& report : examination.reports) json["providers"].push_back(to_json(report));
+  for (const ProviderReport& report : examination.reports) json["providers"].push_back(diagnosis::to_json(report));
   print_json(json);
 }
 
 std::string examination_tables(const Examination& examination) {
-  std::vector<std::pair<std::string, Table>> tables{{"machine", {.head = {}, .rows = machine_rows()}}};
-  for (const Check& check : examination.checks) {
+  std::vector<std::pair<std::string, Table>> tables{{"machine", {.head = {}, .rows = diagnosis::machine_rows()}}};
+  for (const diagnosis::Check& check : examination.checks) {
     if (tables.back().first != check.area) tables.push_back({check.area, {.head = {}, .rows = {}}});
     tables.back().second.rows.push_back({"  " + check.name, to_string(check.state), check.found,
                                          check.next.empty() ? std::string() : "-> " + check.next});
@@ -147,19 +147,19 @@ std::string examination_tables(const Examination& examination) {
 
 void run_doctor(bool is_quick, Context& context) {
   const Examination examination = examine(is_quick, context);
-  const auto problems =
-      static_cast<std::size_t>(std::count_if(examination.checks.begin(), examination.checks.end(),
-                                             [](const Check& check) { return check.state == Check::State::problem; }));
+  const auto problems = static_cast<std::size_t>(
+      std::count_if(examination.checks.begin(), examination.checks.end(),
+                    [](const diagnosis::Check& check) { return check.state == diagnosis::Check::State::problem; }));
   if (context.wants_json()) {
     print_examination(examination, problems);
   } else {
     print_data(examination_tables(examination));
   }
   if (examination.processor_works) {
-    say(context, problems == 0 ? std::string("models run here; nothing is wrong")
+    say(context, problems == 0 ? std::string("models run here; no problems")
                                : fmt::format("models run here; {}", counted(problems, "problem")));
   } else {
-    say(context, "no model can run here: there is no ONNX Runtime that works");
+    say(context, "no model can run here: no working ONNX Runtime");
     context.exit_code = static_cast<int>(ErrorCode::provider_unavailable);
   }
 }
@@ -167,11 +167,11 @@ void run_doctor(bool is_quick, Context& context) {
 }  // namespace
 
 void add_doctor(CLI::App& program, Context& context) {
-  CLI::App* verb =
-      add_verb(program, context, "doctor", "What is here, what each provider lacks, and what to type next");
+  CLI::App* command =
+      add_command(program, context, "doctor", "Check this machine and the store, and print what to do next");
   auto is_quick = std::make_shared<bool>(false);
-  verb->add_flag("--quick", *is_quick, "do not read the files of stored models");
-  verb->callback([is_quick, &context] { run_doctor(*is_quick, context); });
+  command->add_flag("--quick", *is_quick, "do not read the files of stored models");
+  command->callback([is_quick, &context] { run_doctor(*is_quick, context); });
 }
 
 }  // namespace gpux::cli

@@ -11,10 +11,11 @@
 #include "base/sha256.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
+#include "cli/print_json.h"
 #include "cli/progress.h"
-#include "cli/texts.h"
-#include "cli/vectors.h"
 #include "embedding/embed_all.h"
+#include "embedding/text_source.h"
+#include "embedding/vector_file.h"
 #include "gpux/error.h"
 
 namespace gpux::cli {
@@ -23,7 +24,7 @@ namespace {
 struct EmbedFlags {
   EncoderFlags encoder;
   std::string output, encoding = "float";
-  TextForm form;
+  embedding::TextForm form;
   ModelArgument words;
   std::vector<std::string> texts;  ///< the words without the model
   unsigned workers = 0;
@@ -32,7 +33,7 @@ struct EmbedFlags {
 
 // What vectors depend on beside the ONNX file.
 Json run_of(const EmbedFlags& flags, const OpenEncoder& encoder) {
-  const embedding::SentenceModel& model = encoder.embedder->encoder().model();
+  const importer::SentenceModel& model = encoder.embedder->encoder().model();
   Json run{{"tokenizer", "sha256:" + sha256_of_file(model.tokenizer_file)},
            {"prompt", encoder.options.prompt.value_or(model.default_prompt)},
            {"max_tokens", encoder.options.max_tokens},
@@ -59,18 +60,20 @@ void embed_texts(EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
   flags.texts = place_model(flags.words, flags.encoder);
   if (asks_for_nothing(flags.encoder)) {
-    say(context, "level none: no vectors are made");
+    say(context, "level none: no vectors are computed");
     return;
   }
-  VectorTarget target = vector_target(flags.output, flags.encoding, flags.resume);
-  const Texts texts = texts_of(flags.texts, flags.form);
+  embedding::VectorTarget target = embedding::vector_target(flags.output, flags.encoding, flags.resume);
+  const embedding::Texts texts = embedding::texts_of(flags.texts, flags.form);
   const OpenEncoder encoder = open_encoder(flags.encoder, context);
 
-  VectorWriter writer(std::move(target), {.model = encoder.embedder->encoder().model().name,
-                                          .level = encoder.level,
-                                          .digest = encoder.digest,
-                                          .dimension = encoder.dimension,
-                                          .run = run_of(flags, encoder)});
+  embedding::VectorWriter writer(std::move(target),
+                                 {.model = encoder.embedder->encoder().model().name,
+                                  .level = encoder.level,
+                                  .digest = encoder.digest,
+                                  .dimension = encoder.dimension,
+                                  .run = run_of(flags, encoder)},
+                                 print_data);
   pass_over(writer.kept(), texts.next, flags.output);
   const auto start = std::chrono::steady_clock::now();
   const unsigned workers = flags.workers != 0 ? flags.workers : encoder.workers;
@@ -97,30 +100,32 @@ void embed_texts(EmbedFlags& flags, Context& context) {
 
 void add_embed(CLI::App& program, Context& context) {
   auto flags = std::make_shared<EmbedFlags>();
-  CLI::App* verb = add_verb(program, context, "embed", "Make vectors of texts, as JSON lines");
-  verb->add_option("MODEL", flags->words.first, "the model, unless -m or --level names it: then it is the first TEXT");
-  add_words(*verb, "TEXT", flags->words.rest, "texts; @FILE: each line of a file; -: of standard input (default)");
-  add_encoder_flags(*verb, flags->encoder);
-  verb->add_flag_function(
+  CLI::App* command = add_command(program, context, "embed", "Turn texts into vectors, as JSON lines");
+  command->get_option("--table")->group("");
+  command->add_option("MODEL", flags->words.first,
+                      "the model, unless -m or --level names it: then it is the first TEXT");
+  add_words(*command, "TEXT", flags->words.rest, "texts; @FILE: each line of a file; -: of standard input (default)");
+  add_encoder_flags(*command, flags->encoder);
+  command->add_flag_function(
       "--normalize,!--no-normalize", [flags](std::int64_t count) { flags->encoder.normalize = count > 0; },
-      "to length 1 (default: what is cut; else as the model's folder says)");
-  verb->add_option("-o,--output", flags->output,
-                   "write to FILE.{jsonl,npy,f32,vec} or, a .vec each, FOLDER/ instead of printing JSON lines");
-  verb->add_option("--encoding", flags->encoding, "of the numbers: float, int8, binary, base64")
+      "to length 1 (default: with --dimensions yes, else as the model's folder specifies)");
+  command->add_option(
+      "-o,--output", flags->output,
+      "write to FILE.{jsonl,npy,f32,vec}, or one .vec per text to FOLDER/, instead of printing JSON lines");
+  command->add_option("--encoding", flags->encoding, "encoding of the vectors: float, int8, binary, base64")
       ->check(CLI::IsMember({"float", "int8", "binary", "base64"}));
-  verb->add_flag("--resume", flags->resume,
-                 "resume an interrupted call: keep what it wrote to -o FILE.{jsonl,npy,f32}");
+  command->add_flag("--resume", flags->resume, "resume an interrupted call that wrote to -o FILE.{jsonl,npy,f32}");
   CLI::Option* field =
-      verb->add_option("--field", flags->form.field, "lines are JSON objects, and the text is in this field");
-  verb->add_option("--column", flags->form.column, "files are CSV with a header, and the text is in this column")
+      command->add_option("--field", flags->form.field, "lines are JSON objects, and the text is in this field");
+  command->add_option("--column", flags->form.column, "files are CSV with a header, and the text is in this column")
       ->excludes(field);
-  verb->add_option("--workers", flags->workers, "texts at a time (default: processors of this process)")
+  command->add_option("--workers", flags->workers, "texts embedded in parallel (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
-  verb->footer(
+  command->footer(
       "Examples:\n"
       "  gpux embed all-MiniLM-L6-v2 'a sentence' 'and another'\n"
       "  gpux embed all-MiniLM-L6-v2 --field text @items.jsonl -o vectors.npy --resume");
-  verb->callback([flags, &context] { embed_texts(*flags, context); });
+  command->callback([flags, &context] { embed_texts(*flags, context); });
 }
 
 }  // namespace gpux::cli

@@ -1,225 +1,46 @@
 #include "cli/encoder_flags.h"
 
-#include <algorithm>
-#include <charconv>
-#include <filesystem>
-#include <optional>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
-#include <fmt/format.h>
 
-#include "base/machine.h"
-#include "base/sha256.h"
-#include "base/spelling.h"
-#include "base/utf8.h"
-#include "cli/level_flags.h"
-#include "cli/open_model.h"
-#include "gpux/error.h"
+#include "cli/load_flags.h"
+#include "model/level_choice.h"
 
 namespace gpux::cli {
-namespace {
 
-namespace fs = std::filesystem;
-
-struct Chosen {
-  embedding::SentenceModel model;
-  LocatedModel located;
-};
-
-Chosen in_folder(const std::string& folder) {
-  Chosen chosen{embedding::read_sentence_model(folder), {}};
-  chosen.located.onnx_file = chosen.model.onnx_file;
-  chosen.located.name = chosen.model.name;
-  return chosen;
-}
-
-Chosen located_model(const std::string& name) {
-  LocatedModel located = locate(name, open_store());
-  std::optional<embedding::SentenceModel> found = embedding::sentence_model_of(located.onnx_file);
-  if (!found) {
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("'{}' has no tokenizer.json beside its ONNX file, so that it cannot read texts", name));
-  }
-  found->name = located.name;
-  return {*std::move(found), std::move(located)};
-}
-
-// A folder of Hugging Face's layout, or whatever a MODEL argument means elsewhere.
-Chosen find_model(const std::string& model) {
-  std::error_code unreadable;
-  if (fs::is_directory(model, unreadable) && !project_file_in(model)) return in_folder(model);
-  if (fs::is_regular_file(model, unreadable) && fs::path(model).extension() != ".onnx") {
-    throw Error(ErrorCode::usage,
-                fmt::format("--model '{}' is no model: accepted are a folder with tokenizer.json and model.onnx, and a "
-                            "name in the store",
-                            model));
-  }
-  return located_model(model);
-}
-
-Chosen named_model(const EncoderFlags& flags) {
-  try {
-    return find_model(flags.model);
-  } catch (const Error& error) {
-    // Who gives a text alone has not said which model.
-    const bool is_no_model = error.code() == ErrorCode::not_found || error.code() == ErrorCode::usage;
-    if (!flags.model_is_word || !is_no_model) throw;
-    throw Error(error.code(), error.message() + "; the first word is the model, unless -m or --level names it");
-  }
-}
-
-// In the folder of models that op-dbus keeps, or in the store.
-Chosen level_model(const embedding::Level& level, const fs::path& folder) {
-  std::string looked;
-  std::error_code unreadable;
-  if (!folder.empty()) {
-    const fs::path place = folder / level.model;
-    if (fs::is_directory(place, unreadable)) return in_folder(place);
-    looked = fmt::format("there is no folder '{}', and ", place.string());
-  }
-  const std::string name = embedding::stored_name(level);
-  if (open_store().find(parse_reference(name))) return located_model(name);
-  throw Error(ErrorCode::not_found,
-              fmt::format("level {0} is the model {1} of sentence-transformers, which is not here: {2}the store has no "
-                          "'{3}'; copy its folder to this machine, then: gpux import FOLDER -t {3}",
-                          level.name, level.model, looked, name));
-}
-
-std::optional<std::string> prompt_of(const EncoderFlags& flags, const embedding::SentenceModel& model) {
-  if (flags.prompt.empty()) {
-    const std::string problem = utf8_problem(flags.prompt_text.value_or(""));
-    if (!problem.empty()) throw Error(ErrorCode::invalid_input, "--prompt-text is " + problem);
-    return flags.prompt_text;
-  }
-  std::vector<std::string> names;
-  for (const auto& [name, text] : model.prompts) {
-    if (name == flags.prompt) return text;
-    names.push_back(name);
-  }
-  throw Error(ErrorCode::usage,
-              fmt::format("--prompt '{}': {}; --prompt-text takes any text", flags.prompt,
-                          names.empty() ? "the model's folder names no prompts" : "accepted: " + join(names)));
-}
-
-embedding::Batching batching_of(const EncoderFlags& flags) {
-  return embedding::batching_from(flags.batching).value_or(embedding::Batching::exact);
-}
-
-// OpenVINO has threads of its own, whose number is a run's where several texts share it, and a text's else.
-void add_openvino_threads(embedding::Batching batching, LoadOptions& options) {
-  if (options.provider.find("openvino") == std::string::npos) return;
-  const auto of_openvino = [](const ProviderOptions& given) { return given.provider == "openvino"; };
-  if (std::ranges::any_of(options.provider_options, of_openvino)) return;
-  const std::string processors = std::to_string(usable_processors());
-  ProviderOptions own{.provider = "openvino", .values = {{"num_of_threads", processors}}, .where = {}};
-  if (batching == embedding::Batching::exact) own.values.emplace_back("num_streams", processors);
-  options.provider_options.push_back(std::move(own));
-}
-
-// Its runs that go on at once, where it has been told its threads.
-std::optional<unsigned> openvino_streams(const LoadOptions& options) {
-  for (const ProviderOptions& given : options.provider_options) {
-    if (given.provider != "openvino") continue;
-    const auto value_of = [&](std::string_view key) -> std::string {
-      const auto found = std::ranges::find(given.values, key, [](const auto& option) { return option.first; });
-      return found == given.values.end() ? std::string() : found->second;
-    };
-    if (value_of("num_of_threads").empty()) continue;
-    const std::string streams = value_of("num_streams");
-    unsigned number = 1;
-    (void)std::from_chars(streams.data(), streams.data() + streams.size(), number);
-    return std::clamp(number, 1U, 1024U);
-  }
-  return std::nullopt;
-}
-
-LoadSettings settings_of(const EncoderFlags& flags, const LocatedModel& located) {
-  LoadSettings settings = resolve_load(flags.load, flags.timeout, located);
-  if (settings.options.intra_threads) return settings;
-  // Texts run side by side, not the parts of one.
-  settings.options.intra_threads = 1;
-  add_openvino_threads(batching_of(flags), settings.options);
-  return settings;
-}
-
-}  // namespace
-
-void add_encoder_flags(CLI::App& verb, EncoderFlags& flags) {
-  verb.add_option("-m,--model", flags.model,
-                  "a folder with tokenizer.json and model.onnx or onnx/model.onnx, or a name in the store");
-  verb.add_option("--level", flags.level,
-                  "a level of op-dbus instead of a model: none, low, medium, high (or OP_DBUS_VECTOR_LEVEL)")
+void add_encoder_flags(CLI::App& command, EncoderFlags& flags) {
+  command.add_option("-m,--model", flags.model,
+                     "a folder with tokenizer.json and model.onnx or onnx/model.onnx, or a name in the store");
+  command
+      .add_option("--level", flags.level,
+                  "a level of op-dbus instead of a model: none, low, medium, high (also OP_DBUS_VECTOR_LEVEL)")
       ->excludes("--model");
-  verb.add_flag("--level-fallback", flags.level_fallback, "the level below, where the model of a level is not here");
-  verb.add_option("--model-dir", flags.model_dir,
-                  "where levels' models lie, each in a folder of its name (or OP_DBUS_MODEL_DIR); then the store");
-  CLI::Option* prompt = verb.add_option("--prompt", flags.prompt, "put this prompt of the model before each text");
-  verb.add_option_function<std::string>(
+  command.add_flag("--level-fallback", flags.level_fallback,
+                   "use the next lower level if the model of a level is missing");
+  command.add_option("--model-dir", flags.model_dir,
+                     "the folder of the levels' models, each in a folder of its name (also OP_DBUS_MODEL_DIR)");
+  CLI::Option* prompt = command.add_option("--prompt", flags.prompt, "put this prompt of the model before each text");
+  command
+      .add_option_function<std::string>(
           "--prompt-text", [&flags](const std::string& text) { flags.prompt_text = text; },
-          "put this text before each; '' for none, where the model has a default")
+          "put this text before each text; '' for no prompt")
       ->excludes(prompt);
-  verb.add_option("--dimensions", flags.dimensions, "the first so many of each vector, to length 1 again")
+  command.add_option("--dimensions", flags.dimensions, "keep the first N elements of each vector, normalized again")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  verb.add_option("--max-tokens", flags.max_tokens, "cut a longer text (default: what the model takes)")
+  command.add_option("--max-tokens", flags.max_tokens, "truncate longer texts (default: the model's maximum)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  verb.add_option("--batching", flags.batching,
-                  "exact: texts share a run only where each vector is bit-identical to the one of the text alone (the "
+  command
+      .add_option("--batching", flags.batching,
+                  "exact: texts share a run only if each vector is bit-identical to that of the text alone (the "
                   "default); "
-                  "throughput: wherever that is quicker")
+                  "throughput: whenever that is faster")
       ->check(CLI::IsMember({"exact", "throughput"}));
-  add_timeout_flag(verb, flags.timeout);
-  add_load_flags(verb, flags.load);
-  verb.get_option("--threads")->description("threads inside an operator (default: 1)");
+  add_timeout_flag(command, flags.timeout);
+  add_load_flags(command, flags.load);
+  command.get_option("--threads")->description("threads inside an operator (default: 1)");
 }
-
-namespace {
-
-OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Context& context) {
-  auto& [model, located] = chosen;
-  const OpenModel opened{.located = located, .info = {}, .settings = settings_of(flags, located)};
-  const LoadOptions& load = opened.settings.options;
-  OpenEncoder encoder{.embedder = nullptr,
-                      .options = {.prompt = prompt_of(flags, model),
-                                  .max_tokens = flags.max_tokens,
-                                  .dimensions = flags.dimensions,
-                                  .normalize = flags.normalize,
-                                  .timeout = opened.settings.timeout},
-                      .level = {},
-                      .digest = {},
-                      .dimension = flags.dimensions,
-                      .workers = std::max(1U, usable_processors() / load.intra_threads.value_or(1))};
-  encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), batching_of(flags));
-  encoder.embedder->encoder().check(encoder.options);
-  const std::vector<std::string>& active = encoder.embedder->runtime().verdict().active;
-  if (!active.empty() && active.front() == "openvino") {
-    encoder.workers = openvino_streams(load).value_or(encoder.workers);
-  }
-  encoder.digest = sha256_of_file(encoder.embedder->runtime().weights_file());
-  if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();
-  say(context, to_line(encoder.embedder->runtime().verdict()));
-  return encoder;
-}
-
-OpenEncoder open_level(const embedding::Level& level, const EncoderFlags& flags, const Context& context) {
-  Chosen chosen = level_model(level, model_folder(flags.model_dir));
-  apply_level(level, chosen.model);
-  chosen.model.name = level.model;
-  OpenEncoder encoder = open_chosen(std::move(chosen), flags, context);
-  const std::size_t dimension = encoder.embedder->encoder().dimension();
-  if (dimension != level.dimension) {
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("level {} is the model {}, of {} dimensions; what is kept under its name has {}",
-                            level.name, level.model, level.dimension, dimension));
-  }
-  encoder.level = level.name;
-  return encoder;
-}
-
-}  // namespace
 
 std::vector<std::string> place_model(const ModelArgument& words, EncoderFlags& flags) {
   const LevelChoice choice = choose_level(flags.level);
@@ -230,29 +51,8 @@ std::vector<std::string> place_model(const ModelArgument& words, EncoderFlags& f
   return std::move(placed.words);
 }
 
-bool asks_for_nothing(const EncoderFlags& flags) {
-  return flags.model.empty() && choose_level(flags.level).is_none;
-}
-
-OpenEncoder open_encoder(const EncoderFlags& given, const Context& context) {
-  EncoderFlags flags = given;
-  apply_op_dbus(flags.load);
-  if (!flags.model.empty()) return open_chosen(named_model(flags), flags, context);
-  const LevelChoice choice = choose_level(flags.level);
-  if (choice.level == nullptr) {
-    throw Error(
-        ErrorCode::usage,
-        "give the model, as the first word or with -m: a folder with tokenizer.json and model.onnx, or a name in "
-        "the store; or --level low, medium or high");
-  }
-  try {
-    return open_level(*choice.level, flags, context);
-  } catch (const Error& error) {
-    const embedding::Level* below = flags.level_fallback ? embedding::level_below(*choice.level) : nullptr;
-    if (below == nullptr || (error.code() != ErrorCode::not_found && error.code() != ErrorCode::invalid_model)) throw;
-    say(context, fmt::format("level {} instead of {}: {}", below->name, choice.level->name, error.message()));
-    return open_level(*below, flags, context);
-  }
+OpenEncoder open_encoder(const EncoderFlags& flags, const Context& context) {
+  return gpux::open_encoder(flags, [&](std::string_view line) { say(context, line); });
 }
 
 }  // namespace gpux::cli

@@ -8,11 +8,11 @@
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "cli/command.h"
-#include "cli/open_model.h"
 #include "cli/table.h"
 #include "gpux/error.h"
 #include "model/locate.h"
-#include "model/store.h"
+#include "model/open_model.h"
+#include "store/store.h"
 
 namespace gpux::cli {
 namespace {
@@ -53,7 +53,7 @@ void list_images(const Context& context) {
   print_data(table.text());
 }
 
-// What a verb did to one name.
+// What a command did to one name.
 void print_change(const Context& context, const char* what, const StoredModel& model) {
   if (context.wants_json()) {
     print_data(Json{{what, model.reference.text()}, {"id", "sha256:" + model.digest}}.dump());
@@ -73,7 +73,7 @@ Reference reference_to_remove(const std::string& text, const Store& store) {
   }
   if (names.size() == 1) return model.reference;
   throw Error(ErrorCode::usage,
-              fmt::format("'{}' has {} names: give those to take away: {}", text, names.size(), join(names)));
+              fmt::format("'{}' has {} names: give those to remove: {}", text, names.size(), join(names)));
 }
 
 void remove_images(const std::vector<std::string>& names, const Context& context) {
@@ -93,9 +93,9 @@ void remove_images(const std::vector<std::string>& names, const Context& context
 }  // namespace
 
 void add_images(CLI::App& program, Context& context) {
-  CLI::App* verb = add_verb(program, context, "images", "List the models in the store");
-  verb->alias("ls")->alias("list");
-  verb->callback([&context] { list_images(context); });
+  CLI::App* command = add_command(program, context, "images", "List the models in the store");
+  command->alias("ls")->alias("list");
+  command->callback([&context] { list_images(context); });
 }
 
 void add_tag(CLI::App& program, Context& context) {
@@ -104,10 +104,10 @@ void add_tag(CLI::App& program, Context& context) {
   };
 
   auto names = std::make_shared<Names>();
-  CLI::App* verb = add_verb(program, context, "tag", "Give a stored model another name");
-  verb->add_option("MODEL", names->existing, "NAME[:TAG] or ID that is there")->required();
-  verb->add_option("NAME", names->added, "NAME[:TAG] to add")->required();
-  verb->callback([names, &context] {
+  CLI::App* command = add_command(program, context, "tag", "Add a name to a stored model");
+  command->add_option("MODEL", names->existing, "an existing NAME[:TAG] or ID")->required();
+  command->add_option("NAME", names->added, "NAME[:TAG] to add")->required();
+  command->callback([names, &context] {
     Store store = open_store();
     const StoredModel existing = find_stored(parse_reference(names->existing), store);
     print_change(context, "tagged", store.tag(existing.reference, parse_reference(names->added)));
@@ -116,16 +116,16 @@ void add_tag(CLI::App& program, Context& context) {
 
 void add_rm(CLI::App& program, Context& context) {
   auto names = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = add_verb(program, context, "rm", "Take names away, and the models that have no other");
-  verb->alias("rmi");
-  verb->add_option("MODEL", *names, "NAME[:TAG], or an ID that images prints")->required();
-  verb->callback([names, &context] { remove_images(*names, context); });
+  CLI::App* command = add_command(program, context, "rm", "Remove names, and models without another name");
+  command->alias("rmi");
+  command->add_option("MODEL", *names, "NAME[:TAG], or an ID that images prints")->required();
+  command->callback([names, &context] { remove_images(*names, context); });
 }
 
 void add_prune(CLI::App& program, Context& context) {
-  CLI::App* verb =
-      add_verb(program, context, "prune", "Take away what no name leads to, and what killed programs left");
-  verb->callback([&context] {
+  CLI::App* command =
+      add_command(program, context, "prune", "Remove files that no name refers to, and those of killed programs");
+  command->callback([&context] {
     const PruneResult result = open_store().prune();
     if (context.wants_json()) {
       print_data(Json{{"files", result.files}, {"bytes", result.bytes}}.dump());

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "gpux/model_info.h"
-#include "runtime/json_items.h"
+#include "model/input_files.h"
 
 namespace CLI {
 class App;
@@ -13,38 +8,6 @@ class App;
 
 namespace gpux::cli {
 
-/// The flags that give a model its inputs, as typed.
-struct InputFlags {
-  std::vector<std::string> inputs;  ///< --input, -i
-  std::string file;                 ///< --file, -f
-  std::vector<std::string> words;   ///< behind MODEL, where a command takes some
-};
-
-void add_input_flags(CLI::App& verb, InputFlags& flags);
-
-/// Reads them in the types that the signature declares: JSON texts, @FILE.{json,jsonl,npz,npy,pb}, - for standard
-/// input, NAME=VALUE. Without any: one item without inputs, for models that need none. Several words are a list.
-/// A text that is no JSON is for the first input of texts that is not given by its name. JSON is what begins with "{",
-/// or is a whole JSON list or string. Files without a known extension, and standard input, are recognised by their
-/// bytes: pictures, .npy and .npz files, JSON, texts.
-/// Errors invalid_input with the place, not_found, usage; of check_text_argument() for texts.
-/// Texts and picture files for `picture`, which may be null, are pictures.
-runtime::Items read_inputs(const InputFlags& flags, const Signature& signature,
-                           const runtime::PictureInput* picture = nullptr);
-
-/// What standard input holds where no input was given, the model needs some, and something is piped in; empty
-/// otherwise. Errors as of read_inputs().
-std::optional<runtime::Items> read_piped_inputs(const Signature& signature,
-                                                const runtime::PictureInput* picture = nullptr);
-
-/// Whether any input was given.
-bool given(const InputFlags& flags);
-
-/// Whether one of them is standard input, which can be read once.
-bool reads_standard_input(const InputFlags& flags);
-bool is_standard_input(const std::string& text);
-
-/// All of it. Errors storage; invalid_input where it is longer than 4 GiB.
-std::string read_standard_input();
+void add_input_flags(CLI::App& command, InputFlags& flags);
 
 }  // namespace gpux::cli

@@ -7,19 +7,19 @@
 
 #include "cli/command.h"
 #include "cli/load_flags.h"
-#include "cli/machine_report.h"
 #include "cli/model_report.h"
-#include "cli/open_model.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
+#include "diagnosis/machine_report.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
-#include "model/signature_match.h"
+#include "model/open_model.h"
 #include "pipeline/text_settings.h"
+#include "project/signature_match.h"
 #include "provider/request.h"
 #include "provider/select.h"
-#include "runtime/run_sharing.h"
+#include "runtime/sharing/run_sharing.h"
 #include "runtime/steps.h"
 
 namespace gpux::cli {
@@ -64,7 +64,7 @@ LocatedModel find_model(const InspectFlags& flags) {
   if (flags.file.empty()) return locate(flags.model, open_store(), config);
   if (!flags.model.empty()) {
     throw Error(ErrorCode::usage,
-                fmt::format("MODEL '{}' and --model '{}' are both given: give one of them", flags.model, flags.file));
+                fmt::format("MODEL '{}' and --model '{}' are both given: use one of them", flags.model, flags.file));
   }
   return locate(flags.file, open_store(), config);
 }
@@ -79,7 +79,7 @@ std::vector<std::string> problems_of(const LocatedModel& located, const ModelInf
   return problems;
 }
 
-// Texts come first: whoever has a tokenizer makes tokens of none by hand.
+// Texts come first: a user with a tokenizer does not write token ids by hand.
 void show_texts(const LocatedModel& located, ModelInfo& info, std::vector<std::string>& problems) {
   try {
     if (const auto pipeline = open_pipeline(located, info.signature)) info.signature = pipeline->signature();
@@ -232,7 +232,7 @@ void print_machine_json(const std::vector<ProviderReport>& reports, const Runtim
   json["provider_details"] = Json::object();
   for (const ProviderReport& report : reports) {
     if (report.available) json["available_providers"].push_back(report.ort_name);
-    Json details = to_json(report);
+    Json details = diagnosis::to_json(report);
     details["platform"] = report.systems;
     details["config"] = Json::object();  // what is passed to it unless options are given
     // Two libraries of the user's own may carry one name.
@@ -247,8 +247,8 @@ void print_machine_json(const std::vector<ProviderReport>& reports, const Runtim
                                 {"name", rank.report->ort_name},
                                 {"status", rank.status}});
   }
-  json["machine"] = machine_json();
-  json["machine"]["onnxruntime"] = to_json(library);
+  json["machine"] = diagnosis::machine_json();
+  json["machine"]["onnxruntime"] = diagnosis::to_json(library);
   print_json(json);
 }
 
@@ -262,7 +262,7 @@ void print_machine_tables(const std::vector<ProviderReport>& reports, const Runt
   for (const Rank& rank : priority_of(reports)) {
     priority.rows.push_back({std::to_string(priority.rows.size() + 1), rank.report->id, rank.status});
   }
-  Table machine{.head = {}, .rows = machine_rows()};
+  Table machine{.head = {}, .rows = diagnosis::machine_rows()};
   machine.rows.push_back({"ONNX Runtime", fmt::format("{} (API {}), {}: {}", library.version, library.api_version,
                                                       library.origin, library.path.string())});
   print_data(sections({{"Available execution providers", std::move(available)},
@@ -290,18 +290,19 @@ void inspect_machine(const InspectFlags& flags, const Context& context) {
 
 void add_inspect(CLI::App& program, Context& context) {
   auto flags = std::make_shared<InspectFlags>();
-  CLI::App* verb = add_verb(program, context, "inspect", "What a model is, from its file; without MODEL: this machine");
-  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
-  verb->add_option("-m,--model", flags->file, "the same as MODEL");
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  verb->add_flag("--json-output,!--no-json-output", context.json, "the same as --json");
-  add_load_flags(*verb, flags->load);
-  verb->footer(
-      "With --provider the model is loaded, and each provider's nodes are listed.\n"
+  CLI::App* command =
+      add_command(program, context, "inspect", "Show what a model file contains; without MODEL: this machine");
+  command->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
+  command->add_option("-m,--model", flags->file, "the same as MODEL");
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  command->add_flag("--json-output,!--no-json-output", context.json, "the same as --json");
+  add_load_flags(*command, flags->load);
+  command->footer(
+      "With --provider, loads the model and lists the nodes of each provider.\n"
       "Examples:\n"
       "  gpux inspect model.onnx\n"
       "  gpux inspect digits:1.0.0 --provider openvino,cpu --json");
-  verb->callback([flags, &context] {
+  command->callback([flags, &context] {
     if (flags->model.empty() && flags->file.empty()) {
       inspect_machine(*flags, context);
     } else {

@@ -1,12 +1,8 @@
 #pragma once
 
-#include <chrono>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "gpux/options.h"
-#include "model/locate.h"
+#include "model/load_settings.h"
 
 namespace CLI {
 class App;
@@ -14,47 +10,9 @@ class App;
 
 namespace gpux::cli {
 
-/// The flags that say how a model is loaded, as typed. One that was not given is empty.
-struct LoadFlags {
-  std::string provider, strict, device, memory, precision, min_cosine, cache_directory;
-  std::vector<std::string> provider_libraries, provider_options, session_options;
-  std::string intra_threads, inter_threads, optimization, profile;
-  std::string provider_from = "--provider";  ///< who said `provider`, for the verdict
-};
-
-/// What they come to together with GPUX_* variables, gpux.yml and the package.
-struct LoadSettings {
-  LoadOptions options;
-  std::string precision_from;  ///< the flag or variable that asked for options.precision; empty: none did
-  std::optional<std::chrono::milliseconds> timeout;
-  std::uint64_t batch_limit = 0;  ///< rows per run; 0: the default
-};
-
-/// `with_provider` is false where a verb has several --provider of its own.
-void add_load_flags(CLI::App& verb, LoadFlags& flags, bool with_provider = true);
-void add_batch_axis_flag(CLI::App& verb, std::string& batch_axis);
-/// Takes the value of --batch-axis, where one was given.
-void set_batch_axis(const std::string& flag, LoadOptions& options);
-void add_timeout_flag(CLI::App& verb, std::string& timeout);
-
-/// Flag, GPUX_* variable, the provider a package was built for, gpux.yml, default: the first that speaks counts.
-/// Errors usage (flags and variables), invalid_config (gpux.yml), each naming the setting.
-LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model);
-
-/// The value of a --min-cosine. Error usage.
-double min_cosine_from(const std::string& text);
-
-/// Error invalid_config where the file gives a provider an option that names a place of this machine, which a package
-/// may not say. resolve_load() does it for the gpux.yml that came with a package.
-void require_portable_options(const ProjectFile& project);
-
-/// The values of --provider-library NAME=PATH. Error usage.
-std::vector<ProviderLibrary> read_provider_libraries(const std::vector<std::string>& texts);
-
-/// All GPUX_* variables that gpux reads.
-std::vector<std::string> variable_names();
-
-/// What is wrong with the value of one of them; empty where it is not set or will do.
-std::string variable_problem(const std::string& name);
+/// `with_provider` is false where a command has several --provider of its own.
+void add_load_flags(CLI::App& command, LoadFlags& flags, bool with_provider = true);
+void add_batch_axis_flag(CLI::App& command, std::string& batch_axis);
+void add_timeout_flag(CLI::App& command, std::string& timeout);
 
 }  // namespace gpux::cli

@@ -12,8 +12,8 @@
 
 #include "base/spelling.h"
 #include "cli/command.h"
-#include "cli/server_record.h"
 #include "gpux/error.h"
+#include "server/server_record.h"
 
 namespace gpux::cli {
 namespace {
@@ -40,8 +40,10 @@ void print_lines(const std::vector<std::string>& lines, const LogsFlags& flags, 
 }
 
 void show_log(const LogsFlags& flags, const Context& context) {
-  const ServerRecord server = find_logged_server(flags.server);
-  if (!is_running(server)) say(context, fmt::format("server {} was killed, or its system was; its log:", server.pid));
+  const server::ServerRecord server = server::find_logged_server(flags.server);
+  if (!server::is_running(server)) {
+    say(context, fmt::format("server {} was killed, or its system was; its log:", server.pid));
+  }
   std::ifstream file(server.log);
   if (!file) throw Error(ErrorCode::not_found, fmt::format("server {} keeps no log", server.pid));
   std::vector<std::string> lines;
@@ -63,7 +65,7 @@ void show_log(const LogsFlags& flags, const Context& context) {
       file.close();
       file.open(server.log);
     }
-    const bool running = is_running(server);
+    const bool running = server::is_running(server);
     lines.clear();
     while (std::getline(file, line)) lines.push_back(line);
     print_lines(lines, flags, context);
@@ -76,12 +78,12 @@ void show_log(const LogsFlags& flags, const Context& context) {
 
 void add_logs(CLI::App& program, Context& context) {
   auto flags = std::make_shared<LogsFlags>();
-  CLI::App* verb = add_verb(program, context, "logs", "Show what a running server said");
-  verb->add_option("SERVER", flags->server, "process, port or model; the only one without it");
-  verb->add_flag("--follow", flags->follow, "go on until the server ends");
-  verb->add_option("-n,--tail", flags->tail, "the last so many lines")
+  CLI::App* command = add_command(program, context, "logs", "Show the log of a running server");
+  command->add_option("SERVER", flags->server, "process id, port or model (default: the only server)");
+  command->add_flag("--follow", flags->follow, "continue until the server ends");
+  command->add_option("-n,--tail", flags->tail, "the last N lines")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 20));
-  verb->callback([flags, &context] { show_log(*flags, context); });
+  command->callback([flags, &context] { show_log(*flags, context); });
 }
 
 }  // namespace gpux::cli

@@ -58,8 +58,8 @@ void collect_flags(const CLI::App& app, std::vector<std::string>& names) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
-  for (const CLI::App* verb : app.get_subcommands({})) {
-    if (verb->parsed()) collect_flags(*verb, names);
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->parsed()) collect_flags(*command, names);
   }
 }
 
@@ -73,7 +73,7 @@ std::string_view instead_of(std::string_view word, std::span<const Replacement> 
 }
 
 // Commands of other tools' documents that this version has not, and what there is instead.
-constexpr std::array<Replacement, 15> other_verbs{{
+constexpr std::array<Replacement, 15> other_commands{{
     {"pull", "this version does not download; get the ONNX file and 'gpux build' it"},
     {"push", "this version does not upload"},
     {"login", "this version asks no registry"},
@@ -104,7 +104,7 @@ constexpr std::array<Replacement, 9> other_flags{{
     {"--token", "this version asks no registry"},
 }};
 
-bool stands_for_a_verb(const CLI::App& program) {
+bool stands_for_a_command(const CLI::App& program) {
   const std::vector<std::string> not_understood = program.remaining();
   return program.get_subcommands().empty() && !not_understood.empty() && !not_understood.front().starts_with("-");
 }
@@ -136,11 +136,11 @@ std::string usage_line(const CLI::App& program, std::string line, std::span<cons
   std::vector<std::string> known;
   std::string_view instead;
   std::string word;
-  if (stands_for_a_verb(program)) {
+  if (stands_for_a_command(program)) {
     word = program.remaining().front();
-    for (const CLI::App* verb : program.get_subcommands({})) known.push_back(verb->get_name());
+    for (const CLI::App* command : program.get_subcommands({})) known.push_back(command->get_name());
     line = fmt::format("'{}' is no command of gpux", word);
-    instead = instead_of(word, other_verbs);
+    instead = instead_of(word, other_commands);
   } else {
     collect_flags(program, known);
     word = flag_to_blame(program, arguments, known);
@@ -151,11 +151,11 @@ std::string usage_line(const CLI::App& program, std::string line, std::span<cons
   } else if (const auto near = nearest(word, known); !word.empty() && !near.empty()) {
     line += fmt::format("; did you mean '{}'?", near);
   }
-  const CLI::App* verb = &program;
+  const CLI::App* command = &program;
   std::string path = "gpux";
-  while (!verb->get_subcommands().empty()) {
-    verb = verb->get_subcommands().front();
-    path += " " + verb->get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
   }
   return fmt::format("{}; see '{} --help'", line, path);
 }
@@ -171,20 +171,21 @@ log::Level level_from(const Context& context) {
   return log::Level::warning;
 }
 
-struct Verb {
+struct Command {
   std::string_view name;
   void (*add)(CLI::App&, Context&);
 };
 
-/// Verbs as they stand together in the help.
-struct VerbGroup {
+/// A group of commands in the help.
+struct CommandGroup {
   const char* title;
-  std::vector<Verb> verbs;
+  std::vector<Command> commands;
 };
 
-// With its flags a verb takes a part of a millisecond to set up: where the first word is one, the others are left out.
-void add_verbs(CLI::App& program, Context& context, std::string_view first_word) {
-  const std::vector<VerbGroup> groups = {
+// With its flags a command takes a part of a millisecond to set up: where the first word is one, the others are left
+// out.
+void add_commands(CLI::App& program, Context& context, std::string_view first_word) {
+  const std::vector<CommandGroup> groups = {
       {"Use a model",
        {{"run", add_run},
         {"embed", add_embed},
@@ -206,13 +207,15 @@ void add_verbs(CLI::App& program, Context& context, std::string_view first_word)
       {"Everything else", {{"schema", add_schema}, {"completion", add_completion}, {"version", add_version}}},
   };
   constexpr std::string_view completion = "completion";  // knows all of them
-  const auto is_first = [&](const Verb& verb) { return verb.name == first_word && verb.name != completion; };
-  const bool is_known =
-      std::ranges::any_of(groups, [&](const VerbGroup& group) { return std::ranges::any_of(group.verbs, is_first); });
-  for (const VerbGroup& group : groups) {
-    for (const Verb& verb : group.verbs) {
-      if (is_known && !is_first(verb)) continue;
-      verb.add(program, context);
+  const auto is_first = [&](const Command& command) {
+    return command.name == first_word && command.name != completion;
+  };
+  const bool is_known = std::ranges::any_of(
+      groups, [&](const CommandGroup& group) { return std::ranges::any_of(group.commands, is_first); });
+  for (const CommandGroup& group : groups) {
+    for (const Command& command : group.commands) {
+      if (is_known && !is_first(command)) continue;
+      command.add(program, context);
       program.get_subcommands({}).back()->group(group.title);
     }
   }
@@ -243,16 +246,16 @@ int run(int typed_count, char** typed) {
   program.add_flag("-q,--quiet", context.quiet, "no messages on stderr but errors");
   program.add_option("--log-format", log_format, "of messages on stderr: text, json")
       ->check(CLI::IsMember({"text", "json"}));
-  // Set before a verb runs, since verbs run while the command line is parsed.
+  // Set before a command runs, since commands run while the command line is parsed.
   program.parse_complete_callback([&] {
     if (log_format != "text" && log_format != "json") {
       throw Error(ErrorCode::usage, "GPUX_LOG_FORMAT is '" + log_format + "'; accepted: text, json");
     }
     log::start(level_from(context), log_format == "json" ? log::Format::json : log::Format::text);
   });
-  add_verbs(program, context, count > 1 ? arguments[1] : "");
+  add_commands(program, context, count > 1 ? arguments[1] : "");
   program.footer(
-      "'gpux help COMMAND' says more of one. Exit codes: 0 done, 2 wrong call, 3 gpux.yml, 4 model,\n"
+      "'gpux help COMMAND' describes a command. Exit codes: 0 done, 2 wrong usage, 3 gpux.yml, 4 model,\n"
       "5 provider, 6 input, 7 not found, 8 memory, 9 timeout, 10 network, 11 permission, 12 verify differs, 13 "
       "storage.");
   const std::span<const char* const> words(arguments, static_cast<std::size_t>(count));
@@ -260,8 +263,8 @@ int run(int typed_count, char** typed) {
     program.parse(count, arguments);
     return context.exit_code;
   } catch (const CLI::ParseError& error) {
-    // Help was asked for, or the version; but not of what there is not.
-    const bool done = dynamic_cast<const CLI::Success*>(&error) != nullptr && !stands_for_a_verb(program);
+    // Help or the version was requested, but not for an unknown command.
+    const bool done = dynamic_cast<const CLI::Success*>(&error) != nullptr && !stands_for_a_command(program);
     if (done) return show(program, error, log_format == "json");
     return report(log_format == "json", Error(ErrorCode::usage, usage_line(program, error.what(), words)));
   } catch (const Error& error) {
@@ -269,7 +272,7 @@ int run(int typed_count, char** typed) {
   } catch (const std::bad_alloc&) {
     return report(log_format == "json", Error(ErrorCode::resource_exhausted, "out of memory"));
   } catch (const std::exception& error) {
-    return report(log_format == "json", Error(ErrorCode::internal, std::string("a defect of gpux: ") + error.what()));
+    return report(log_format == "json", Error(ErrorCode::internal, std::string("a bug in gpux: ") + error.what()));
   }
 }
 

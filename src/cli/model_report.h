@@ -26,7 +26,7 @@ std::string stored_line(const StoredModel& stored, std::span<const Reference> na
 /// Null where the session could not be asked.
 Json placement_json(const Runtime& runtime);
 
-/// Tables for people, with their titles.
+/// The report as tables, with their titles.
 using Tables = std::vector<std::pair<std::string, Table>>;
 
 /// `project` may be null.

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
-#include "cli/diagnosis.h"
 #include "cli/load_flags.h"
-#include "cli/machine_report.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
+#include "diagnosis/diagnosis.h"
+#include "diagnosis/machine_report.h"
 #include "gpux/provider_manager.h"
 
 namespace gpux::cli {
@@ -16,20 +16,20 @@ namespace {
 
 void print_providers(const std::vector<std::string>& libraries, const Context& context) {
   std::vector<ProviderReport> reports = ProviderManager(read_provider_libraries(libraries)).providers();
-  for (ProviderReport& report : reports) report.remedy = command_here(report.remedy);
+  for (ProviderReport& report : reports) report.remedy = diagnosis::command_here(report.remedy);
   const RuntimeLibrary library = runtime_library();
   if (context.wants_json()) {
     Json json;
-    json["onnxruntime"] = to_json(library);
+    json["onnxruntime"] = diagnosis::to_json(library);
     json["providers"] = Json::array();
-    for (const ProviderReport& report : reports) json["providers"].push_back(to_json(report));
+    for (const ProviderReport& report : reports) json["providers"].push_back(diagnosis::to_json(report));
     print_json(json);
     return;
   }
   Table table{.head = {"PROVIDER", "NAME", "AVAILABLE", "DEVICES", "SOURCE", "REASON", "REMEDY"}, .rows = {}};
   for (const ProviderReport& report : reports) {
-    table.rows.push_back({report.id, report.ort_name, report.available ? "yes" : "no", device_list(report.devices),
-                          report.source, report.reason, report.remedy});
+    table.rows.push_back({report.id, report.ort_name, report.available ? "yes" : "no",
+                          diagnosis::device_list(report.devices), report.source, report.reason, report.remedy});
   }
   print_data(table.text());
   say(context, fmt::format("ONNX Runtime {} ({})", library.version, library.path.string()));
@@ -39,10 +39,11 @@ void print_providers(const std::vector<std::string>& libraries, const Context& c
 
 void add_providers(CLI::App& program, Context& context) {
   auto libraries = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = add_verb(program, context, "providers", "Execution providers: which this machine can use, and why");
-  verb->add_option("--provider-library", *libraries, "a plugin provider's library: NAME=PATH; repeatable")
+  CLI::App* command =
+      add_command(program, context, "providers", "List execution providers, and which of them this machine can use");
+  command->add_option("--provider-library", *libraries, "a plugin provider's library: NAME=PATH; repeatable")
       ->allow_extra_args(false);
-  verb->callback([libraries, &context] { print_providers(*libraries, context); });
+  command->callback([libraries, &context] { print_providers(*libraries, context); });
 }
 
 }  // namespace gpux::cli

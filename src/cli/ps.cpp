@@ -4,8 +4,8 @@
 
 #include "base/spelling.h"
 #include "cli/command.h"
-#include "cli/server_record.h"
 #include "cli/table.h"
+#include "server/server_record.h"
 
 namespace gpux::cli {
 namespace {
@@ -13,10 +13,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void list_servers(const Context& context) {
-  const std::vector<ServerRecord> servers = running_servers();
+  const std::vector<server::ServerRecord> servers = server::running_servers();
   if (context.wants_json()) {
     Json list = Json::array();
-    for (const ServerRecord& server : servers) {
+    for (const server::ServerRecord& server : servers) {
       list.push_back({{"pid", server.pid},
                       {"address", server.address},
                       {"port", server.port},
@@ -28,7 +28,7 @@ void list_servers(const Context& context) {
     return;
   }
   Table table{{"PID", "ADDRESS", "GRPC", "MODELS", "STARTED"}, {}};
-  for (const ServerRecord& server : servers) {
+  for (const server::ServerRecord& server : servers) {
     table.rows.push_back({std::to_string(server.pid), server.address,
                           server.grpc_port == 0 ? "-" : std::to_string(server.grpc_port), join(server.models),
                           server.started});
@@ -39,8 +39,8 @@ void list_servers(const Context& context) {
 }  // namespace
 
 void add_ps(CLI::App& program, Context& context) {
-  CLI::App* verb = add_verb(program, context, "ps", "List the servers of this user that run");
-  verb->callback([&context] { list_servers(context); });
+  CLI::App* command = add_command(program, context, "ps", "List the running servers of this user");
+  command->callback([&context] { list_servers(context); });
 }
 
 }  // namespace gpux::cli

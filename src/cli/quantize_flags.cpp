@@ -1,71 +1,47 @@
 #include "cli/quantize_flags.h"
 
 #include <array>
-#include <map>
 #include <utility>
-#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
-#include "base/machine.h"
-#include "base/memory_size.h"
-#include "base/spelling.h"
-#include "cli/variant_samples.h"
 #include "gpux/error.h"
 
 namespace gpux::cli {
-namespace {
 
-namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
-std::string counts_of(const std::vector<onnx::QuantizedNode>& nodes) {
-  std::map<std::string, std::size_t> counts;
-  for (const onnx::QuantizedNode& node : nodes) ++counts[node.operator_type];
-  std::vector<std::string> texts;
-  for (const auto& [type, count] : counts) texts.push_back(fmt::format("{} {}", count, type));
-  return join(texts);
-}
-
-Json json_of_node(const onnx::QuantizedNode& node) {
-  return {{"node", node.name}, {"operator", node.operator_type}, {"weights", node.weights}};
-}
-
-Json json_of_agreement(const runtime::Agreement& agreement) {
-  return {{"mean_cosine", agreement.mean}, {"least_cosine", agreement.least}};
-}
-
-}  // namespace
-
-void add_quantize_flags(CLI::App& verb, QuantizeFlags& flags) {
+void add_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& flags) {
   const char* group = "A variant in another precision";
-  verb.add_option("--quantize", flags.precision,
-                  "keep a variant with weights of this precision too: int8 for the CPU, fp16 for GPUs")
+  command
+      .add_option("--quantize", flags.precision,
+                  "also store a variant with weights of this precision: int8 for the CPU, fp16 for GPUs")
       ->check(CLI::IsMember({"int8", "fp16"}))
       ->group(group);
-  verb.add_option("--texts", flags.texts,
-                  "compare it with the model on these texts, a line each (default: recorded ones)")
+  command
+      .add_option("--texts", flags.texts,
+                  "compare it with the model on these texts, one per line (default: recorded ones)")
       ->type_name("FILE")
       ->group(group);
-  verb.add_option("--samples", flags.samples,
+  command
+      .add_option("--samples", flags.samples,
                   "compare it on these inputs: a folder with test_data_set_*, an .npz file, JSON lines")
       ->type_name("PLACE")
       ->group(group);
-  verb.add_flag("--reduce-range", flags.reduce_range,
-                "weights of 7 bits, for processors without VNNI too (default: where this one lacks it)")
+  command
+      .add_flag("--reduce-range", flags.reduce_range,
+                "7-bit weights, also for processors without VNNI (default if this one lacks VNNI)")
       ->group(group);
-  verb.get_option("--min-cosine")
-      ->description("the mean cosine to the model that a variant needs to be kept (default: 0.98)")
+  command.get_option("--min-cosine")
+      ->description("minimum mean cosine to the model for a variant to be kept (default: 0.98)")
       ->group(group);
 }
 
-void check_quantize_flags(const QuantizeFlags& flags, const LoadFlags& load, bool has_others) {
+void check_quantize_flags(const evaluation::QuantizeFlags& flags, const LoadFlags& load, bool has_others) {
   if (!flags.texts.empty() && !flags.samples.empty()) {
     throw Error(ErrorCode::usage, "--texts and --samples are two ways: use one of them");
   }
-  if (flags.given() || has_others) (void)gate_of(load);
+  if (flags.given() || has_others) (void)evaluation::gate_of(load);
   if (flags.given()) return;
   const std::array<std::pair<const char*, bool>, 4> without{
       {{"--texts", !has_others && !flags.texts.empty()},
@@ -76,92 +52,6 @@ void check_quantize_flags(const QuantizeFlags& flags, const LoadFlags& load, boo
     if (is_given)
       throw Error(ErrorCode::usage, fmt::format("{} says how a variant is made: give --quantize too", flag));
   }
-}
-
-LoadFlags load_flags_beside(const LoadFlags& load) {
-  LoadFlags others = load;
-  others.min_cosine.clear();
-  return others;
-}
-
-MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, const LoadOptions& options,
-                         const fs::path& onnx_file, const std::optional<embedding::SentenceModel>& sentences,
-                         const fs::path& folder, const Context& context) {
-  const VariantSamples samples = variant_samples(flags.texts, flags.samples, onnx_file, sentences);
-  const bool is_half = flags.precision == "fp16";
-  if (is_half && flags.reduce_range) {
-    throw Error(ErrorCode::usage, "--reduce-range is about weights of 8 bits, and fp16 has 16");
-  }
-  const VariantProgress progress(context, flags.precision);
-  const runtime::GateOptions gate{.precision = flags.precision,
-                                  .min_cosine = gate_of(load),
-                                  .reduce_range = flags.reduce_range || !adds_byte_products_exactly(),
-                                  .load = options,
-                                  .progress = progress.teller()};
-  const fs::path file = folder / (flags.precision + ".onnx");
-  runtime::GatedVariant made = runtime::make_gated_variant(onnx_file, file, samples.ask, gate);
-  const unsigned byte_bits = gate.reduce_range ? 7 : 8;
-  VariantPrecision precision = precision_of(flags.precision, is_half ? 16 : byte_bits, made.agreement);
-  return {.kept = {file, std::move(precision)},
-          .made = std::move(made),
-          .min_cosine = gate.min_cosine,
-          .what = samples.what};
-}
-
-std::string report_of(const MadeVariant& variant) {
-  const runtime::GatedVariant& made = variant.made;
-  const VariantPrecision& precision = variant.kept.precision;
-  return fmt::format(
-      "{} variant: weights {} instead of {}, cosine to the model on {}: mean {:.4f}, least {:.4f} (accepted: {} or "
-      "more)",
-      precision.name, format_bytes(made.weight_bytes_after), format_bytes(made.weight_bytes_before), variant.what,
-      made.agreement.mean, made.agreement.least, variant.min_cosine);
-}
-
-std::string details_of(const MadeVariant& variant) {
-  const runtime::GatedVariant& made = variant.made;
-  std::vector<std::string> parts{fmt::format("{} with weights of {} bits: {}", variant.kept.precision.name,
-                                             variant.kept.precision.weight_bits, counts_of(made.quantized))};
-  if (!made.excluded.empty()) {
-    parts.push_back(fmt::format("with all nodes quantized: mean {:.4f}, least {:.4f}; excluded because of it",
-                                made.at_first.mean, made.at_first.least));
-  }
-  for (const runtime::Exclusion& one : made.excluded) {
-    parts.push_back(fmt::format("{} {}: {:.4f} alone", one.node.operator_type, one.node.name, one.alone));
-  }
-  for (const onnx::QuantizedNode& node : made.left_alone) {
-    parts.push_back(fmt::format("not quantized: {} {}: {}", node.operator_type, node.name, node.reason));
-  }
-  return join(parts, "; ");
-}
-
-Json json_of(const MadeVariant& variant) {
-  const runtime::GatedVariant& made = variant.made;
-  const VariantPrecision& precision = variant.kept.precision;
-  Json json{{"precision", precision.name},
-            {"weight_bits", precision.weight_bits},
-            {"model_file", packaged_name(precision)},
-            {"weight_bytes", made.weight_bytes_after},
-            {"model_weight_bytes", made.weight_bytes_before},
-            {"samples", precision.samples},
-            {"compared_on", variant.what},
-            {"min_cosine", variant.min_cosine},
-            {"mean_cosine", made.agreement.mean},
-            {"least_cosine", made.agreement.least},
-            {"all_quantized", json_of_agreement(made.at_first)},
-            {"quantized", Json::array()},
-            {"excluded", Json::array()},
-            {"left_alone", Json::array()}};
-  for (const onnx::QuantizedNode& node : made.quantized) json["quantized"].push_back(json_of_node(node));
-  for (const runtime::Exclusion& one : made.excluded) {
-    json["excluded"].push_back(json_of_node(one.node));
-    json["excluded"].back()["mean_cosine_alone"] = one.alone;
-  }
-  for (const onnx::QuantizedNode& node : made.left_alone) {
-    json["left_alone"].push_back(json_of_node(node));
-    json["left_alone"].back()["reason"] = node.reason;
-  }
-  return json;
 }
 
 }  // namespace gpux::cli

@@ -12,11 +12,11 @@
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
 #include "cli/model_argument.h"
-#include "cli/open_model.h"
-#include "cli/outputs.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
-#include "runtime/run_sharing.h"
+#include "model/open_model.h"
+#include "model/output_files.h"
+#include "runtime/sharing/run_sharing.h"
 
 namespace gpux::cli {
 namespace {
@@ -88,7 +88,7 @@ std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime,
 runtime::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
   if (given(flags.inputs)) return model.read(flags.inputs);
   if (flags.benchmark) return {{synthetic_inputs(model.info.signature)}, false};
-  auto piped = read_piped_inputs(model.signature(), model.picture ? &*model.picture : nullptr);
+  auto piped = read_piped_inputs(model.signature(), model.image_input ? &*model.image_input : nullptr);
   return piped ? *std::move(piped) : model.read(flags.inputs);
 }
 
@@ -100,8 +100,7 @@ void run_model(RunFlags& flags, Context& context) {
     throw Error(ErrorCode::usage, "run: give the model, as the first word or with -m; see 'gpux run --help'");
   }
   if (context.table && !flags.benchmark) {
-    throw Error(ErrorCode::usage,
-                "--table: run prints what the model gives as JSON; with --benchmark there is a table");
+    throw Error(ErrorCode::usage, "--table: run prints the outputs as JSON; with --benchmark it prints a table");
   }
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
@@ -142,33 +141,34 @@ void run_model(RunFlags& flags, Context& context) {
 
 void add_run(CLI::App& program, Context& context) {
   auto flags = std::make_shared<RunFlags>();
-  CLI::App* verb = add_verb(program, context, "run", "Run a model on inputs and print what it gives, as JSON");
-  verb->add_option("MODEL", flags->words.first,
-                   "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]; with -m the first INPUT");
-  add_words(*verb, "INPUT", flags->words.rest,
-            "a text, JSON, @FILE, or - for standard input (default, where something is piped in); several are a list");
-  verb->add_option("-m,--model", flags->words.flag, "the model; all words are inputs then");
-  add_input_flags(*verb, flags->inputs);
-  verb->add_option("-o,--output", flags->output,
-                   "write the outputs to FILE.{json,npz,npy,pb} instead of printing them");
-  verb->add_option("--select", flags->outputs, "only these outputs; repeatable")->allow_extra_args(false);
-  verb->add_option("--nonfinite", flags->nonfinite, "NaN and infinities as: null, string")
+  CLI::App* command = add_command(program, context, "run", "Run a model on inputs and print its outputs as JSON");
+  command->get_option("--table")->description("with --benchmark: a table (the default)");
+  command->add_option("MODEL", flags->words.first,
+                      "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]; with -m the first INPUT");
+  add_words(*command, "INPUT", flags->words.rest,
+            "a text, JSON, @FILE, or - for standard input (default if it is a pipe); several are a list");
+  command->add_option("-m,--model", flags->words.flag, "the model; then all arguments are inputs");
+  add_input_flags(*command, flags->inputs);
+  command->add_option("-o,--output", flags->output,
+                      "write the outputs to FILE.{json,npz,npy,pb} instead of printing them");
+  command->add_option("--select", flags->outputs, "only these outputs; repeatable")->allow_extra_args(false);
+  command->add_option("--nonfinite", flags->nonfinite, "NaN and infinities as: null, string")
       ->check(CLI::IsMember({"null", "string"}));
-  verb->add_option("--report", flags->report, "write the provider verdict and the timings to this JSON file");
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  add_timeout_flag(*verb, flags->timeout);
-  add_batch_axis_flag(*verb, flags->batch_axis);
-  verb->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure instead (see gpux bench)");
-  verb->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(run_counts());
-  verb->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(run_counts());
-  add_load_flags(*verb, flags->load);
-  verb->footer(
+  command->add_option("--report", flags->report, "write the provider verdict and the timings to this JSON file");
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_timeout_flag(*command, flags->timeout);
+  add_batch_axis_flag(*command, flags->batch_axis);
+  command->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure the model (see gpux bench)");
+  command->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(run_counts());
+  command->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(run_counts());
+  add_load_flags(*command, flags->load);
+  command->footer(
       "Examples:\n"
       "  gpux run model.onnx --input '{\"x\": [[1, 2, 3]]}'\n"
       "  gpux run sentiment 'what a lovely day'\n"
       "  gpux run digits @digit.png\n"
       "  gpux run digits:1.0.0 --input image=@digit.npy --provider cuda,cpu --output result.json");
-  verb->callback([flags, &context] { run_model(*flags, context); });
+  command->callback([flags, &context] { run_model(*flags, context); });
 }
 
 }  // namespace gpux::cli

@@ -12,17 +12,18 @@
 #include "base/counted.h"
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/standard_input.h"
 #include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
 #include "cli/inputs.h"
-#include "cli/level_flags.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
-#include "cli/texts.h"
 #include "embedding/stored_vectors.h"
+#include "embedding/text_source.h"
 #include "embedding/top_k.h"
 #include "gpux/error.h"
+#include "model/level_choice.h"
 #include "tensor/npy.h"
 
 namespace gpux::cli {
@@ -37,7 +38,7 @@ struct SearchFlags {
   std::optional<std::string> query;
   std::vector<std::string> among;  ///< texts as embed reads them, searched instead of `place`
   std::string place, vector, texts;
-  TextForm form;
+  embedding::TextForm form;
   std::size_t top = 10;
   unsigned workers = 0;
   std::vector<CLI::Option*> about_text;  ///< what says which text, and how it becomes a vector
@@ -139,7 +140,7 @@ StoredVectors embed_texts(const SearchFlags& flags, const OpenEncoder& encoder) 
   const auto elements = std::make_shared<std::vector<float>>();
   embedding::EmbedOptions options = encoder.options;
   options.prompt.reset();
-  const Texts texts = texts_of(flags.among, flags.form);
+  const embedding::Texts texts = embedding::texts_of(flags.among, flags.form);
   vectors.rows =
       embedding::embed_all(*encoder.embedder, options, texts.next, flags.workers != 0 ? flags.workers : encoder.workers,
                            [&](std::string_view text, std::span<const float> vector) {
@@ -160,7 +161,7 @@ std::map<std::size_t, std::string> texts_of_rows(const SearchFlags& flags, const
   }
   std::map<std::size_t, std::string> texts;
   for (const embedding::Match& match : matches) texts[match.index];
-  const Texts lines = texts_of({"@" + flags.texts}, flags.form);
+  const embedding::Texts lines = embedding::texts_of({"@" + flags.texts}, flags.form);
   std::size_t row = 0;
   for (std::string text; lines.next(text); ++row) {
     if (const auto found = texts.find(row); found != texts.end()) found->second = text;
@@ -207,10 +208,10 @@ Json to_json(const StoredVectors& vectors, const std::vector<Result>& results) {
 
 // So much of it that a line of a terminal holds.
 std::string beginning_of(const std::string& text) {
-  constexpr std::size_t most_characters = 80;
+  constexpr std::size_t max_characters = 80;
   const std::string line = one_line(text);
   std::size_t at = 0;
-  for (std::size_t count = 0; count < most_characters && at < line.size(); ++count) {
+  for (std::size_t count = 0; count < max_characters && at < line.size(); ++count) {
     at += std::max<std::size_t>(utf8_character(std::string_view(line).substr(at)), 1);
   }
   return at == line.size() ? line : line.substr(0, at) + "…";
@@ -250,7 +251,7 @@ void place_words(SearchFlags& flags) {
 void search(SearchFlags& flags, const Context& context) {
   place_words(flags);
   check_flags(flags);
-  if (flags.query) flags.query = one_text_of(*flags.query, "search");
+  if (flags.query) flags.query = embedding::one_text_of(*flags.query, "search");
   StoredVectors vectors;
   std::vector<float> query;
   if (flags.among.empty()) {
@@ -278,33 +279,34 @@ void search(SearchFlags& flags, const Context& context) {
 
 void add_search(CLI::App& program, Context& context) {
   auto flags = std::make_shared<SearchFlags>();
-  CLI::App* verb = add_verb(program, context, "search", "Find the vectors nearest to a text");
-  verb->add_option("MODEL", flags->model, "the model, unless -m or --level names it: then it is the QUERY");
-  verb->add_option("QUERY", flags->query, "a text; @FILE: what a file holds; -: standard input");
-  add_words(*verb, "TEXT", flags->among,
+  CLI::App* command = add_command(program, context, "search", "Find the vectors nearest to a text");
+  command->add_option("MODEL", flags->model, "the model, unless -m or --level names it: then it is the QUERY");
+  command->add_option("QUERY", flags->query, "a text; @FILE: the content of a file; -: standard input");
+  add_words(*command, "TEXT", flags->among,
             "the texts to search, instead of --in: TEXT itself, the lines of @FILE, or - for standard input");
-  verb->add_option("--in", flags->place,
-                   "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec}, or a folder of .vec");
-  verb->add_option("--top", flags->top, "how many (default: 10)")
+  command->add_option("--in", flags->place,
+                      "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec}, or a folder of .vec");
+  command->add_option("--top", flags->top, "number of results (default: 10)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  verb->add_option("--texts", flags->texts, "the file whose lines the vectors of FILE.{npy,jsonl} were made of");
-  CLI::Option* field = verb->add_option("--field", flags->form.field,
-                                        "the lines of --texts or @FILE are JSON objects, the text is in this field");
-  verb->add_option("--column", flags->form.column, "--texts or @FILE is CSV with a header, the text is in this column")
+  command->add_option("--texts", flags->texts, "the file with the texts of the vectors in FILE.{npy,jsonl}");
+  CLI::Option* field = command->add_option("--field", flags->form.field,
+                                           "the lines of --texts or @FILE are JSON objects, the text is in this field");
+  command
+      ->add_option("--column", flags->form.column, "--texts or @FILE is CSV with a header, the text is in this column")
       ->excludes(field);
-  verb->add_option("--workers", flags->workers, "threads that search (default: processors of this process)")
+  command->add_option("--workers", flags->workers, "search threads (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
-  verb->add_option("--vector", flags->vector, "search for the vector in FILE.npy, instead of a text");
-  const std::size_t own = verb->get_options().size();
-  add_encoder_flags(*verb, flags->encoder);
-  flags->about_text = verb->get_options();
+  command->add_option("--vector", flags->vector, "search for the vector in FILE.npy, instead of a text");
+  const std::size_t own = command->get_options().size();
+  add_encoder_flags(*command, flags->encoder);
+  flags->about_text = command->get_options();
   flags->about_text.erase(flags->about_text.begin(), flags->about_text.begin() + static_cast<std::ptrdiff_t>(own));
-  verb->footer(
+  command->footer(
       "Examples:\n"
       "  gpux search all-MiniLM-L6-v2 'a query' 'one text' 'another'\n"
       "  gpux search all-MiniLM-L6-v2 'what runs' --in vectors.npy --texts lines.txt\n"
       "  gpux search --vector query.npy --in vectors.jsonl --top 3");
-  verb->callback([flags, &context] { search(*flags, context); });
+  command->callback([flags, &context] { search(*flags, context); });
 }
 
 }  // namespace gpux::cli

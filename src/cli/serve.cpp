@@ -21,16 +21,17 @@
 #include "cli/background.h"
 #include "cli/child.h"
 #include "cli/command.h"
+#include "cli/load_flags.h"
 #include "cli/serve_flags.h"
-#include "cli/served_models.h"
-#include "cli/server_record.h"
 #include "cli/signals.h"
 #include "cli/systemd.h"
 #include "gpux/error.h"
 #include "server/api_keys.h"
 #include "server/grpc/server.h"
 #include "server/http/server.h"
+#include "server/models/served_models.h"
 #include "server/request_memory.h"
+#include "server/server_record.h"
 #include "server/service.h"
 #include "tensor/json_writer.h"
 
@@ -53,12 +54,12 @@ std::string host_and_port(const std::string& host, std::uint16_t port) {
   return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
 }
 
-std::string address_of(const ServeFlags& flags, const ListenAddress& listen) {
+std::string address_of(const ServeFlags& flags, const server::ListenAddress& listen) {
   return fmt::format("{}://{}", flags.tls_certificate.empty() ? "http" : "https",
                      host_and_port(listen.host, listen.port));
 }
 
-// What people are told goes to the log that `gpux logs` shows, too.
+// Messages also go to the log that `gpux logs` shows.
 void tell(const Context& context, const std::string& line) {
   say(context, line);
   log::note(line);
@@ -66,7 +67,8 @@ void tell(const Context& context, const std::string& line) {
 
 // Null where it is off: by --no-grpc, or because its port is taken and nobody asked for that very port.
 std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const ServeFlags& flags,
-                                              const ListenAddress& listen, const server::ServiceOptions& service,
+                                              const server::ListenAddress& listen,
+                                              const server::ServiceOptions& service,
                                               server::ModelRepository& repository) {
   if (flags.no_grpc) return nullptr;
   server::GrpcServerOptions options;
@@ -90,7 +92,7 @@ std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const Serv
   }
 }
 
-void announce(const Context& context, const ServeFlags& flags, const ListenAddress& listen,
+void announce(const Context& context, const ServeFlags& flags, const server::ListenAddress& listen,
               std::optional<std::uint16_t> grpc_port, const std::vector<std::shared_ptr<server::ServedModel>>& models,
               const std::vector<std::string>& warnings, bool is_on_record) {
   const std::string address = address_of(flags, listen);
@@ -103,7 +105,8 @@ void announce(const Context& context, const ServeFlags& flags, const ListenAddre
   }
   tell(context, fmt::format("listening on {}{}", address,
                             flags.unix_path.empty() ? "" : fmt::format(" and unix:{}", flags.unix_path)));
-  if (models.size() == 1 || !default_model(flags).empty()) tell(context, fmt::format("  POST {}/predict", address));
+  if (models.size() == 1 || !server::default_model(flags).empty())
+    tell(context, fmt::format("  POST {}/predict", address));
   for (const auto& model : models) {
     tell(context, fmt::format("  POST {}/v2/models/{}/infer", address, model->name()));
   }
@@ -148,7 +151,7 @@ std::unique_ptr<http::Server> open_control(const Context& context, server::Servi
   try {
     http::ServerOptions options;
     options.port = std::nullopt;
-    options.unix_path = own_control_socket();
+    options.unix_path = server::own_control_socket();
     options.threads = 1;
     if (options.unix_path.empty()) return nullptr;
     auto control = std::make_unique<http::Server>(
@@ -162,11 +165,11 @@ std::unique_ptr<http::Server> open_control(const Context& context, server::Servi
 }
 
 // For `gpux ps` and `gpux stop`; null as above.
-std::unique_ptr<OwnRecord> put_on_record(const Context& context, ServerRecord record,
-                                         std::vector<std::string>& warnings) {
+std::unique_ptr<server::OwnRecord> put_on_record(const Context& context, server::ServerRecord record,
+                                                 std::vector<std::string>& warnings) {
   try {
-    record.log = own_log_file();
-    return std::make_unique<OwnRecord>(std::move(record));
+    record.log = server::own_log_file();
+    return std::make_unique<server::OwnRecord>(std::move(record));
   } catch (const Error& error) {
     warn(context, warnings, fmt::format("'gpux ps' will not know of this server: {}", error.message()));
     return nullptr;
@@ -186,7 +189,7 @@ void report_unserved(const Context& context, const server::ModelRepository& repo
 void start_log(const Context& context, std::vector<std::string>& warnings) {
   if (!context.quiet && environment_variable("GPUX_LOG_LEVEL").empty()) log::lower_to(log::Level::info);
   try {
-    log::copy_to(own_log_file());
+    log::copy_to(server::own_log_file());
   } catch (const Error& error) {
     warn(context, warnings, fmt::format("'gpux logs' will show nothing of this server: {}", error.message()));
   }
@@ -219,18 +222,18 @@ void raise_file_limit() {
 
 // What serves, in the order in which it depends on each other.
 struct Serving {
-  OwnFiles files;
+  server::OwnFiles files;
   std::unique_ptr<server::ModelRepository> repository;
   std::unique_ptr<server::Service> service;
   std::unique_ptr<http::Server> http;
-  std::unique_ptr<server::GrpcServer> grpc;  // null: HTTP alone
-  std::unique_ptr<http::Server> control;     // null: none
-  std::unique_ptr<OwnRecord> record;         // null: none; until the process ends `gpux stop` finds it
+  std::unique_ptr<server::GrpcServer> grpc;   // null: HTTP alone
+  std::unique_ptr<http::Server> control;      // null: none
+  std::unique_ptr<server::OwnRecord> record;  // null: none; until the process ends `gpux stop` finds it
 
   // At once, whatever hangs.
   [[noreturn]] void quit(int exit_code) {
     record.reset();
-    OwnFiles::remove();
+    server::OwnFiles::remove();
     ::_exit(exit_code);
   }
 };
@@ -263,7 +266,7 @@ bool end_serving(Serving& serving, const Context& context, Clock::time_point dra
   serving.service->stop_work();
   const http::Counters ended = serving.http->counters();
   tell(context, fmt::format("answered {} of {}", ended.answered, counted(ended.handled, "request")));
-  // Those that are cut off are told so.
+  // Their clients get an answer.
   const Clock::time_point now = Clock::now();
   const auto close_deadline = std::clamp<Clock::time_point>(
       drain_deadline + std::chrono::seconds(1), now + std::chrono::milliseconds(500), now + std::chrono::seconds(5));
@@ -292,7 +295,7 @@ void shut_down(Serving& serving, const Context& context, const Signals& signals,
   notify_systemd("STOPPING=1");
   serving.service->set_ready(false);
   if (serving.grpc) serving.grpc->set_ready(false);
-  tell(context, "shutting down: a second signal ends at once");
+  tell(context, "shutting down: a second signal exits immediately");
   if (signals.wait(drain_delay) != 0) serving.quit(interrupted);
 
   const Clock::time_point drain_deadline = Clock::now() + drain_timeout;
@@ -316,12 +319,12 @@ void shut_down(Serving& serving, const Context& context, const Signals& signals,
     return;
   }
   tell(context, progress.state == EndProgress::State::left_behind
-                    ? "a device does not come back: leaving it behind"
-                    : "requests do not end within the limit: leaving them behind");
+                    ? "a device does not respond: shutting down without it"
+                    : "requests do not finish within the limit: shutting down without them");
   serving.quit(0);
 }
 
-http::ServerOptions http_options_of(const ServeFlags& flags, const ListenAddress& listen,
+http::ServerOptions http_options_of(const ServeFlags& flags, const server::ListenAddress& listen,
                                     const server::ServiceOptions& service) {
   http::ServerOptions options;
   options.host = listen.host;
@@ -339,10 +342,10 @@ http::ServerOptions http_options_of(const ServeFlags& flags, const ListenAddress
 
 void serve(const ServeFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: serve tells people on standard error anyway");
-  const auto drain_delay = duration_of(flags.drain_delay, "--drain-delay");
-  const auto drain_timeout = duration_of(flags.drain_timeout, "--drain-timeout");
+  const auto drain_delay = server::duration_of(flags.drain_delay, "--drain-delay");
+  const auto drain_timeout = server::duration_of(flags.drain_timeout, "--drain-timeout");
   server::ServiceOptions service_options;
-  service_options.default_model = default_model(flags);
+  service_options.default_model = server::default_model(flags);
   const std::string default_name = service_options.default_model;
   service_options.api_keys = read_api_keys(flags.api_key_file);
   service_options.log_requests = flags.log_requests;
@@ -351,8 +354,8 @@ void serve(const ServeFlags& flags, Context& context) {
 
   server::RepositoryOptions repository_options;
   if (!flags.memory_budget.empty()) repository_options.memory_budget_bytes = memory_budget_of(flags.memory_budget);
-  repository_options.load_timeout = duration_of(flags.load_timeout, "--load-timeout");
-  const auto watch = duration_of(flags.watch.empty() ? "0" : flags.watch, "--watch");
+  repository_options.load_timeout = server::duration_of(flags.load_timeout, "--load-timeout");
+  const auto watch = server::duration_of(flags.watch.empty() ? "0" : flags.watch, "--watch");
   if (flags.models.empty() && flags.repository.empty() && flags.models_file.empty()) {
     throw Error(ErrorCode::usage,
                 "nothing to serve: name a MODEL, a list of them with --models FILE, or a folder with --repository DIR");
@@ -361,7 +364,7 @@ void serve(const ServeFlags& flags, Context& context) {
   Serving serving;
   std::vector<std::string> warnings;
   start_log(context, warnings);
-  const auto models = std::make_shared<ServedModels>(flags);
+  const auto models = std::make_shared<server::ServedModels>(flags);
   serving.repository =
       std::make_unique<server::ModelRepository>([models] { return models->look(); }, repository_options);
   serving.repository->load_all();
@@ -370,7 +373,7 @@ void serve(const ServeFlags& flags, Context& context) {
   if (!default_name.empty() && std::find(names.begin(), names.end(), default_model_name) == names.end()) {
     throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", default_name));
   }
-  ListenAddress listen = listen_address(flags, *serving.repository);
+  server::ListenAddress listen = server::listen_address(flags, *serving.repository);
 
   raise_file_limit();
   const Signals signals;
@@ -387,13 +390,13 @@ void serve(const ServeFlags& flags, Context& context) {
   const auto grpc_port = serving.grpc ? std::optional(serving.grpc->port()) : std::nullopt;
   serving.http->start();
   listen.port = serving.http->port();
-  ServerRecord record;
+  server::ServerRecord record;
   record.address = address_of(flags, listen);
   record.port = listen.port;
   record.grpc_port = grpc_port.value_or(0);
   record.models = names;
   serving.control = open_control(context, service, warnings);
-  if (serving.control) record.control = own_control_socket();
+  if (serving.control) record.control = server::own_control_socket();
   serving.record = put_on_record(context, std::move(record), warnings);
   announce(context, flags, listen, grpc_port, serving.repository->models(), warnings, serving.record != nullptr);
   notify_systemd("READY=1");
@@ -405,8 +408,8 @@ void serve(const ServeFlags& flags, Context& context) {
   shut_down(serving, context, signals, drain_delay, drain_timeout);
 }
 
-void serve_in_background(const CLI::App& verb, const Context& context) {
-  std::vector<std::string> arguments = typed_arguments(verb, {"detach", "json"});
+void serve_in_background(const CLI::App& command, const Context& context) {
+  std::vector<std::string> arguments = typed_arguments(command, {"detach", "json"});
   arguments.insert(arguments.begin(), {"serve", "--json", "--in-background"});
   const std::string ready = start_in_background(std::move(arguments));
   if (context.json) {
@@ -416,8 +419,8 @@ void serve_in_background(const CLI::App& verb, const Context& context) {
   const auto json = nlohmann::json::parse(ready);
   for (const auto& warning : json.at("warnings")) say(context, "warning: " + warning.get<std::string>());
   const int pid = json.at("pid").get<int>();
-  const std::string hint = json.at("on_record").get<bool>() ? "'gpux logs' shows what it says, 'gpux stop' ends it"
-                                                            : fmt::format("'kill {}' ends it", pid);
+  const std::string hint = json.at("on_record").get<bool>() ? "'gpux logs' shows its log, 'gpux stop' stops it"
+                                                            : fmt::format("'kill {}' stops it", pid);
   say(context, fmt::format("server {} listens on {}; {}", pid, json.at("address").get<std::string>(), hint));
   print_data(std::to_string(json.at("pid").get<int>()));
 }
@@ -426,74 +429,79 @@ void serve_in_background(const CLI::App& verb, const Context& context) {
 
 void add_serve(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* verb = add_verb(program, context, "serve", "Put models behind an HTTP and a gRPC port");
-  verb->add_option("MODEL", flags->models,
-                   "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
-  verb->add_option("--models", flags->models_file, "serve what this file lists")->type_name("FILE");
-  verb->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
+  CLI::App* command = add_command(program, context, "serve", "Serve models over HTTP and gRPC");
+  command->get_option("--table")->group("");
+  command->add_option("MODEL", flags->models,
+                      "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
+  command->add_option("--models", flags->models_file, "serve what this file lists")->type_name("FILE");
+  command->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
       ->type_name("DIR");
-  verb->add_option("--watch", flags->watch, "look so often for models that have changed, and load them: 2s");
-  verb->add_option("--memory-budget", flags->memory_budget,
-                   "unload the models used least lately beyond this, until they are asked for: 8GB");
-  verb->add_flag("-d,--detach", flags->detach, "go on in the background once it listens; print the process");
-  verb->add_flag("--in-background", flags->in_background)->group("");
-  verb->add_flag("--log-requests", flags->log_requests, "a line of the log for each request");
+  command->add_option("--watch", flags->watch, "interval to check for changed models, and load them: 2s");
+  command->add_option("--memory-budget", flags->memory_budget,
+                      "unload the least recently used models beyond this size, until they are requested: 8GB");
+  command->add_flag("-d,--detach", flags->detach, "run in the background once it listens; print the process id");
+  command->add_flag("--in-background", flags->in_background)->group("");
+  command->add_flag("--log-requests", flags->log_requests, "log one line per request");
   // -h and -p mean what they mean elsewhere to those who serve.
-  verb->add_option("--host", flags->host, "address to listen on (default: 127.0.0.1)");
-  verb->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free one and says which");
-  auto* grpc_port = verb->add_option("--grpc-port", flags->grpc_port,
-                                     "port of gRPC (default: 8081); 0 picks a free one and says which");
-  verb->add_flag("--no-grpc", flags->no_grpc, "serve HTTP alone")->excludes(grpc_port);
-  verb->add_option("--unix", flags->unix_path, "listen on this unix socket too");
-  verb->add_option("--default", flags->default_model, "the model of routes without a name");
-  verb->add_option("--api-key-file", flags->api_key_file, "ask for one of the keys in this file, one a line");
-  auto* certificate = verb->add_option("--tls-cert", flags->tls_certificate, "certificate chain, PEM");
-  auto* key = verb->add_option("--tls-key", flags->tls_key, "its key, PEM");
+  command->add_option("--host", flags->host, "address to listen on (default: 127.0.0.1)");
+  command->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free port and prints it");
+  auto* grpc_port = command->add_option("--grpc-port", flags->grpc_port,
+                                        "gRPC port (default: 8081); 0 picks a free port and prints it");
+  command->add_flag("--no-grpc", flags->no_grpc, "serve only HTTP")->excludes(grpc_port);
+  command->add_option("--unix", flags->unix_path, "also listen on this unix socket");
+  command->add_option("--default", flags->default_model, "the model for routes without a name");
+  command->add_option("--api-key-file", flags->api_key_file, "require one of the keys in this file, one per line");
+  auto* certificate = command->add_option("--tls-cert", flags->tls_certificate, "certificate chain, PEM");
+  auto* key = command->add_option("--tls-key", flags->tls_key, "its key, PEM");
   certificate->needs(key);
   key->needs(certificate);
-  verb->add_option("--max-batch-size", flags->max_batch_size,
-                   "rows that share a run, at most (default: 32); 1: no batching")
+  command
+      ->add_option("--max-batch-size", flags->max_batch_size,
+                   "maximum rows in a shared run (default: 32); 1: no batching")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  verb->add_option("--max-batch-cost", flags->max_batch_cost,
-                   "elements of a shared run's largest input, at most, padding counted (default: no bound)")
+  command
+      ->add_option("--max-batch-cost", flags->max_batch_cost,
+                   "maximum elements of the largest input of a shared run, with padding (default: no limit)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  add_batch_axis_flag(*verb, flags->batch_axis);
-  verb->add_option("--batching", flags->batching,
-                   "of texts: exact, where each vector is bit-identical to the one of the text alone (the default), or "
+  add_batch_axis_flag(*command, flags->batch_axis);
+  command
+      ->add_option("--batching", flags->batching,
+                   "of texts: exact, if each vector is bit-identical to that of the text alone (the default), or "
                    "throughput")
       ->check(CLI::IsMember({"exact", "throughput"}));
-  verb->add_option("--max-queue-delay", flags->max_queue_delay, "how long a request waits for others to share its run");
-  verb->add_option("--workers", flags->workers,
-                   "runs side by side (default: 1); auto: by measuring; devices: one on each");
-  verb->add_option("--max-workers", flags->max_workers, "the most that auto and devices may choose")
+  command->add_option("--max-queue-delay", flags->max_queue_delay, "how long the server waits to fill a batch");
+  command->add_option("--workers", flags->workers,
+                      "concurrent runs (default: 1); auto: measured at load; devices: one per device");
+  command->add_option("--max-workers", flags->max_workers, "maximum for auto and devices")
       ->check(CLI::Range(1U, 1024U));
-  verb->add_option("--max-queue", flags->max_queue, "requests that may wait for a model (default: 1024)")
+  command->add_option("--max-queue", flags->max_queue, "requests that may wait for a model (default: 1024)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
-  verb->add_option("--max-body", flags->max_body_bytes, "maximum size of a request's body: bytes, or a size like 64MiB")
+  command
+      ->add_option("--max-body", flags->max_body_bytes, "maximum size of a request's body: bytes, or a size like 64MiB")
       ->transform(CLI::Validator(bytes_of_size, "SIZE"))
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  verb->add_option("--io-threads", flags->io_threads, "threads that read and write; default: by the processors")
+  command->add_option("--io-threads", flags->io_threads, "threads that read and write (default: by the processors)")
       ->check(CLI::Range(1U, 256U));
-  verb->add_option(
-          "--busy-poll-us", flags->busy_poll_us,
-          "how long such a thread looks out for more before it sleeps, in microseconds (default: 50; 0: not at all)")
+  command
+      ->add_option("--busy-poll-us", flags->busy_poll_us,
+                   "how long such a thread polls before it sleeps, in microseconds (default: 50; 0: not at all)")
       ->check(CLI::Range(0U, 1000U));
-  verb->add_option("--drain-delay", flags->drain_delay, "how long to serve on, unready, after SIGTERM");
-  verb->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may then take");
-  verb->add_option("--load-timeout", flags->load_timeout,
-                   "a request to load a model is answered by then, and the load goes on (default: 10m; 0: no limit)");
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  add_timeout_flag(*verb, flags->timeout);
-  verb->add_option("--provider", flags->load.provider,
-                   "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)");
-  add_load_flags(*verb, flags->load, false);
-  verb->footer(
+  command->add_option("--drain-delay", flags->drain_delay, "how long to continue serving, not ready, after SIGTERM");
+  command->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may take after that");
+  command->add_option("--load-timeout", flags->load_timeout,
+                      "timeout of a request to load a model; the load continues (default: 10m; 0: no limit)");
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_timeout_flag(*command, flags->timeout);
+  command->add_option("--provider", flags->load.provider,
+                      "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)");
+  add_load_flags(*command, flags->load, false);
+  command->footer(
       "Examples:\n"
       "  gpux serve digits --port 8080\n"
       "  gpux serve small=a.onnx large=b.onnx --default small --provider cuda");
-  verb->callback([flags, verb, &context] {
+  command->callback([flags, command, &context] {
     if (flags->detach) {
-      serve_in_background(*verb, context);
+      serve_in_background(*command, context);
     } else {
       serve(*flags, context);
     }

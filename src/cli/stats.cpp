@@ -11,9 +11,9 @@
 #include "base/counted.h"
 #include "base/memory_size.h"
 #include "cli/command.h"
-#include "cli/server_record.h"
 #include "cli/table.h"
 #include "gpux/error.h"
+#include "server/server_record.h"
 
 namespace gpux::cli {
 namespace {
@@ -32,8 +32,8 @@ struct Sample {
   Json json;
 };
 
-Sample take_sample(const ServerRecord& server) {
-  Json json = Json::parse(ask_server(server, "/metrics"), nullptr, false);
+Sample take_sample(const server::ServerRecord& server) {
+  Json json = Json::parse(server::ask_server(server, "/metrics"), nullptr, false);
   if (json.is_discarded()) throw Error(ErrorCode::network, fmt::format("server {} sent no JSON", server.pid));
   return {Clock::now(), std::move(json)};
 }
@@ -46,7 +46,7 @@ const Json* same_model(const Json& model, const Json* before) {
   return nullptr;
 }
 
-std::string table_of(const ServerRecord& server, const Sample& now, const Sample* before) {
+std::string table_of(const server::ServerRecord& server, const Sample& now, const Sample* before) {
   Table table{{"MODEL", "VERSION", "PROVIDER", "REQ/S", "ANSWERED", "FAILED", "WAITING", "RUNNING", "ROWS/RUN",
                "MEAN MS", "QUEUE MS"},
               {}};
@@ -79,7 +79,7 @@ std::string table_of(const ServerRecord& server, const Sample& now, const Sample
 }
 
 void show_statistics(const StatsFlags& flags, const Context& context) {
-  const ServerRecord server = find_server(flags.server);
+  const server::ServerRecord server = server::find_server(flags.server);
   Sample now = take_sample(server);
   if (context.wants_json() && !flags.watch) {
     print_data(now.json.dump());
@@ -88,13 +88,13 @@ void show_statistics(const StatsFlags& flags, const Context& context) {
   if (!context.wants_json()) print_data(table_of(server, now, nullptr));
   while (flags.watch) {
     std::this_thread::sleep_for(std::chrono::duration<double>(flags.interval_s));
-    if (!is_running(server)) {
+    if (!server::is_running(server)) {
       say(context, fmt::format("server {} has ended", server.pid));
       return;
     }
     const Sample before = std::move(now);
     now = take_sample(server);
-    // One object a line for programs, one screen for people.
+    // One JSON object per line for programs, or a screen that is redrawn.
     if (context.wants_json()) {
       print_data(now.json.dump());
     } else {
@@ -108,12 +108,12 @@ void show_statistics(const StatsFlags& flags, const Context& context) {
 
 void add_stats(CLI::App& program, Context& context) {
   auto flags = std::make_shared<StatsFlags>();
-  CLI::App* verb = add_verb(program, context, "stats", "Show what a running server's models do");
-  verb->alias("top");
-  verb->add_option("SERVER", flags->server, "process, port or model; the only one without it");
-  verb->add_flag("--watch", flags->watch, "again and again, with requests/s");
-  verb->add_option("--interval", flags->interval_s, "seconds between two looks")->check(CLI::Range(0.1, 3600.0));
-  verb->callback([flags, &context] { show_statistics(*flags, context); });
+  CLI::App* command = add_command(program, context, "stats", "Show the counters of a running server's models");
+  command->alias("top");
+  command->add_option("SERVER", flags->server, "process id, port or model (default: the only server)");
+  command->add_flag("--watch", flags->watch, "repeat, with requests/s");
+  command->add_option("--interval", flags->interval_s, "seconds between repetitions")->check(CLI::Range(0.1, 3600.0));
+  command->callback([flags, &context] { show_statistics(*flags, context); });
 }
 
 }  // namespace gpux::cli

@@ -8,8 +8,8 @@
 
 #include "cli/command.h"
 #include "cli/serve_flags.h"
-#include "cli/server_record.h"
 #include "gpux/error.h"
+#include "server/server_record.h"
 
 namespace gpux::cli {
 namespace {
@@ -22,26 +22,26 @@ struct StopFlags {
   bool all = false, kill = false;
 };
 
-bool wait_for_end(const ServerRecord& server, std::chrono::milliseconds limit) {
+bool wait_for_end(const server::ServerRecord& server, std::chrono::milliseconds limit) {
   const Clock::time_point end = Clock::now() + limit;
-  while (is_running(server)) {
+  while (server::is_running(server)) {
     if (Clock::now() >= end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return true;
 }
 
-void send(const ServerRecord& server, int signal) {
+void send(const server::ServerRecord& server, int signal) {
   // It may end by itself just now.
-  if (::kill(server.pid, signal) != 0 && is_running(server)) {
+  if (::kill(server.pid, signal) != 0 && server::is_running(server)) {
     throw Error(ErrorCode::permission, fmt::format("server {} cannot be signalled", server.pid));
   }
 }
 
 // It has been told already, and a second signal would cut off what it answers.
-bool is_shutting_down(const ServerRecord& server) {
+bool is_shutting_down(const server::ServerRecord& server) {
   try {
-    const auto health = nlohmann::json::parse(ask_server(server, "/health"));
+    const auto health = nlohmann::json::parse(server::ask_server(server, "/health"));
     return health.at("status") == "stopping";
   } catch (const Error&) {
     return false;
@@ -51,16 +51,16 @@ bool is_shutting_down(const ServerRecord& server) {
 }
 
 void stop_servers(const StopFlags& flags, const Context& context) {
-  const auto limit = duration_of(flags.timeout, "--timeout");
-  std::vector<ServerRecord> servers;
+  const auto limit = server::duration_of(flags.timeout, "--timeout");
+  std::vector<server::ServerRecord> servers;
   if (flags.all) {
-    if (!flags.servers.empty()) throw Error(ErrorCode::usage, "--all stops every server: name none besides");
-    servers = running_servers();
+    if (!flags.servers.empty()) throw Error(ErrorCode::usage, "--all stops every server: do not name any");
+    servers = server::running_servers();
   } else if (flags.servers.empty()) {
-    servers.push_back(find_server(""));
+    servers.push_back(server::find_server(""));
   }
-  for (const std::string& text : flags.servers) servers.push_back(find_server(text));
-  for (const ServerRecord& server : servers) {
+  for (const std::string& text : flags.servers) servers.push_back(server::find_server(text));
+  for (const server::ServerRecord& server : servers) {
     if (!flags.kill && is_shutting_down(server)) {
       say(context, fmt::format("server {} is shutting down already: waiting for it", server.pid));
     } else {
@@ -68,21 +68,21 @@ void stop_servers(const StopFlags& flags, const Context& context) {
     }
   }
   nlohmann::ordered_json stopped = nlohmann::ordered_json::array();
-  for (const ServerRecord& server : servers) {
+  for (const server::ServerRecord& server : servers) {
     bool killed = flags.kill;
     if (!wait_for_end(server, limit)) {
-      say(context, fmt::format("server {} has not ended within {}: killing it", server.pid, flags.timeout));
+      say(context, fmt::format("server {} has not stopped within {}: killing it", server.pid, flags.timeout));
       send(server, SIGKILL);
       killed = true;
       if (!wait_for_end(server, std::chrono::seconds(10))) {
-        throw Error(ErrorCode::internal, fmt::format("server {} does not end", server.pid));
+        throw Error(ErrorCode::internal, fmt::format("server {} does not stop", server.pid));
       }
     }
     if (!context.wants_json()) print_data(fmt::format("{} {}", killed ? "killed" : "stopped", server.pid));
     stopped.push_back({{"pid", server.pid}, {"killed", killed}});
   }
   // What a killed one left behind goes with this.
-  (void)running_servers();
+  (void)server::running_servers();
   if (context.wants_json()) print_data(stopped.dump());
 }
 
@@ -90,12 +90,13 @@ void stop_servers(const StopFlags& flags, const Context& context) {
 
 void add_stop(CLI::App& program, Context& context) {
   auto flags = std::make_shared<StopFlags>();
-  CLI::App* verb = add_verb(program, context, "stop", "End servers once they have answered what they hold");
-  verb->add_option("SERVER", flags->servers, "process, port or model; the only one without it");
-  verb->add_flag("--all", flags->all, "every server of this user");
-  verb->add_flag("--kill", flags->kill, "at once, whatever they hold");
-  verb->add_option("--timeout", flags->timeout, "kill a server that takes longer");
-  verb->callback([flags, &context] { stop_servers(*flags, context); });
+  CLI::App* command =
+      add_command(program, context, "stop", "Stop servers after they have answered the requests in flight");
+  command->add_option("SERVER", flags->servers, "process id, port or model (default: the only server)");
+  command->add_flag("--all", flags->all, "all servers of this user");
+  command->add_flag("--kill", flags->kill, "immediately, without answering requests in flight");
+  command->add_option("--timeout", flags->timeout, "kill a server that takes longer than this");
+  command->callback([flags, &context] { stop_servers(*flags, context); });
 }
 
 }  // namespace gpux::cli

@@ -30,11 +30,12 @@ std::pair<std::string, std::int64_t> name_and_size(const std::string& text) {
 
 }  // namespace
 
-void add_synthetic_flags(CLI::App& verb, SyntheticFlags& flags) {
-  verb.add_option("--dim", flags.dimensions,
-                  "size of a free dimension of made up inputs (default 1): NAME=SIZE or INPUT.INDEX=SIZE; repeatable")
+void add_synthetic_flags(CLI::App& command, SyntheticFlags& flags) {
+  command
+      .add_option("--dim", flags.dimensions,
+                  "size of a free dimension of synthetic inputs (default 1): NAME=SIZE or INPUT.INDEX=SIZE; repeatable")
       ->allow_extra_args(false);
-  verb.add_option("--seed", flags.seed, "for the numbers of made up inputs (default 0)")
+  command.add_option("--seed", flags.seed, "seed of synthetic inputs (default 0)")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
 }
 

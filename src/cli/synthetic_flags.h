@@ -19,7 +19,7 @@ struct SyntheticFlags {
   std::uint64_t seed = 0;               ///< --seed
 };
 
-void add_synthetic_flags(CLI::App& verb, SyntheticFlags& flags);
+void add_synthetic_flags(CLI::App& command, SyntheticFlags& flags);
 
 /// Inputs made up from the signature. Error usage where a size is none or names no free dimension.
 NamedValues make_inputs(const SyntheticFlags& flags, const Signature& signature);

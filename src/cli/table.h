@@ -6,8 +6,8 @@
 
 namespace gpux::cli {
 
-/// A table for people: a head, rows, columns as wide as their longest cell, two blanks between. Cells count as many
-/// columns as they have UTF-8 characters. Control characters, which could steer a terminal, are shown as blanks.
+/// A text table: a head, rows, columns as wide as their longest cell, two blanks between. Cells count as many
+/// columns as they have UTF-8 characters. Control characters, which could control a terminal, are shown as blanks.
 /// Ends without a newline.
 struct Table {
   std::vector<std::string> head;

@@ -10,16 +10,16 @@
 #include "cli/bench_output.h"
 #include "cli/child.h"
 #include "cli/command.h"
-#include "cli/data_sets.h"
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
-#include "cli/open_model.h"
-#include "cli/reference_run.h"
-#include "cli/suite.h"
 #include "cli/synthetic_flags.h"
 #include "cli/table.h"
+#include "evaluation/data_sets.h"
+#include "evaluation/reference_run.h"
+#include "evaluation/suite.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "model/open_model.h"
 #include "provider/absence.h"
 #include "runtime/compare.h"
 
@@ -63,12 +63,13 @@ void check_tolerance(const char* flag, const std::optional<double>& value) {
   }
 }
 
-std::vector<DataSet> data_sets(const VerifyFlags& flags, OpenModel& model) {
+std::vector<evaluation::DataSet> data_sets(const VerifyFlags& flags, OpenModel& model) {
   const Signature& signature = model.info.signature;
   const bool made_up = !flags.synthetic.dimensions.empty() || flags.synthetic.seed != 0;
   if (given(flags.inputs)) {
-    if (made_up) throw Error(ErrorCode::usage, "--dim and --seed are for made up inputs, and --input gives others");
-    std::vector<DataSet> sets;
+    if (made_up)
+      throw Error(ErrorCode::usage, "--dim and --seed are for synthetic inputs, and --input gives other inputs");
+    std::vector<evaluation::DataSet> sets;
     model.open_inputs();
     for (const NamedValues& item : model.read(flags.inputs).items) {
       sets.push_back({fmt::format("item {}", sets.size()), model.own_inputs(item), {}});
@@ -77,7 +78,7 @@ std::vector<DataSet> data_sets(const VerifyFlags& flags, OpenModel& model) {
     return sets;
   }
   if (!made_up) {
-    auto recorded = recorded_data_sets(model.located.onnx_file.parent_path(), signature);
+    auto recorded = evaluation::recorded_data_sets(model.located.onnx_file.parent_path(), signature);
     if (!recorded.empty()) return recorded;
   }
   return {{"synthetic", make_inputs(flags.synthetic, signature), {}}};
@@ -91,8 +92,8 @@ ElementType element_of(const Value& value) {
                                                          : element_of(sequence->values.front());
 }
 
-void add_rows(const DataSet& set, const NamedValues& expected, const NamedValues& got, const std::string& against,
-              const runtime::ToleranceOf& tolerance, std::vector<Row>& rows) {
+void add_rows(const evaluation::DataSet& set, const NamedValues& expected, const NamedValues& got,
+              const std::string& against, const runtime::ToleranceOf& tolerance, std::vector<Row>& rows) {
   for (const auto& [name, value] : expected) {
     const Value* other = find(got, name);
     const ElementType type = element_of(value);
@@ -143,14 +144,14 @@ void require_named(const Verdict& verdict) {
 
 void verify_model(const VerifyFlags& flags, Context& context) {
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
-  const std::vector<DataSet> sets = data_sets(flags, model);
+  const std::vector<evaluation::DataSet> sets = data_sets(flags, model);
   const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::provider_tolerance);
   const Runtime runtime = model.load();
   require_named(runtime.verdict());
-  ReferenceRun reference(model, flags.reference);
+  evaluation::ReferenceRun reference(model, flags.reference);
   const InferOptions options{.timeout = model.settings.timeout};
   std::vector<Row> rows;
-  for (const DataSet& set : sets) {
+  for (const evaluation::DataSet& set : sets) {
     const NamedValues got = runtime.infer(set.inputs, options);
     add_rows(set, reference.infer(set.inputs, options), got, flags.reference, tolerance, rows);
     add_rows(set, set.outputs, got, "recorded", tolerance, rows);
@@ -176,12 +177,12 @@ void run_cases_here(const VerifyFlags& flags, const LoadSettings& settings) {
   const InferOptions options{.timeout = settings.timeout};
   const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::suite_tolerance);
   for (const std::string& name : flags.cases) {
-    print_data(to_line(run_case(flags.suite, name, settings.options, options, tolerance)));
+    print_data(to_line(evaluation::run_case(flags.suite, name, settings.options, options, tolerance)));
   }
 }
 
 std::vector<std::string> chosen_cases(const VerifyFlags& flags) {
-  const std::vector<std::string> all = cases_of(flags.suite);
+  const std::vector<std::string> all = evaluation::cases_of(flags.suite);
   for (const std::string& name : flags.cases) {
     if (std::find(all.begin(), all.end(), name) != all.end()) continue;
     const std::string_view near = nearest(name, all);
@@ -191,42 +192,43 @@ std::vector<std::string> chosen_cases(const VerifyFlags& flags) {
   return flags.cases.empty() ? all : flags.cases;
 }
 
-std::string label_of(const CaseResult& result) {
+std::string label_of(const evaluation::CaseResult& result) {
   switch (result.outcome) {
-    case CaseResult::Outcome::passed:
+    case evaluation::CaseResult::Outcome::passed:
       return "passed";
-    case CaseResult::Outcome::not_supported:
+    case evaluation::CaseResult::Outcome::not_supported:
       return "not supported: " + result.reason;
-    case CaseResult::Outcome::failed:
+    case evaluation::CaseResult::Outcome::failed:
       break;
   }
   return "FAILED: " + result.reason;
 }
 
-void print_suite(const Context& context, const std::vector<CaseResult>& results, const std::string& requested) {
-  std::map<CaseResult::Outcome, std::size_t> counted;
+void print_suite(const Context& context, const std::vector<evaluation::CaseResult>& results,
+                 const std::string& requested) {
+  std::map<evaluation::CaseResult::Outcome, std::size_t> counted;
   std::map<std::string, std::size_t> held;
-  for (const CaseResult& result : results) {
+  for (const evaluation::CaseResult& result : results) {
     ++counted[result.outcome];
     for (const std::string& provider : result.active) ++held[provider];
   }
-  const std::size_t passed = counted[CaseResult::Outcome::passed];
-  const std::size_t not_supported = counted[CaseResult::Outcome::not_supported];
+  const std::size_t passed = counted[evaluation::CaseResult::Outcome::passed];
+  const std::size_t not_supported = counted[evaluation::CaseResult::Outcome::not_supported];
   std::string line = fmt::format("{} of {} cases passed, asked for {}", passed, results.size(), requested);
   if (not_supported != 0) line += fmt::format("; {} not supported by it", not_supported);
   for (const auto& [provider, count] : held) line += fmt::format("; {} held nodes of {}", provider, count);
   if (context.wants_json()) {
     Json json{{"provider", requested}, {"cases", Json::array()}};
-    for (const CaseResult& result : results) json["cases"].push_back(Json::parse(to_line(result)));
+    for (const evaluation::CaseResult& result : results) json["cases"].push_back(Json::parse(to_line(result)));
     json["passed"] = passed;
-    json["failed"] = counted[CaseResult::Outcome::failed];
+    json["failed"] = counted[evaluation::CaseResult::Outcome::failed];
     json["not_supported"] = not_supported;
     json["cases_held_by"] = held;
     print_data(json.dump());
   } else {
     Table table;
     table.head = {"case", "ran on", "result"};
-    for (const CaseResult& result : results) {
+    for (const evaluation::CaseResult& result : results) {
       table.rows.push_back({result.name, result.active.empty() ? "-" : join(result.active), label_of(result)});
     }
     print_data(table.text());
@@ -234,7 +236,7 @@ void print_suite(const Context& context, const std::vector<CaseResult>& results,
   say(context, line);
 }
 
-void verify_suite(const VerifyFlags& flags, const CLI::App& verb, Context& context) {
+void verify_suite(const VerifyFlags& flags, const CLI::App& command, Context& context) {
   if (!flags.model.empty()) throw Error(ErrorCode::usage, "--suite and MODEL are two ways: use one of them");
   if (given(flags.inputs) || !flags.synthetic.dimensions.empty()) {
     throw Error(ErrorCode::usage, "--suite brings its own inputs: leave out --input and --dim");
@@ -243,25 +245,25 @@ void verify_suite(const VerifyFlags& flags, const CLI::App& verb, Context& conte
   if (flags.lines) return run_cases_here(flags, settings);
   const std::vector<std::string> names = chosen_cases(flags);
   std::vector<std::string> arguments{"verify", "--lines"};
-  const std::vector<std::string> typed = typed_arguments(verb, {"case", "json", "table"});
+  const std::vector<std::string> typed = typed_arguments(command, {"case", "json", "table"});
   arguments.insert(arguments.end(), typed.begin(), typed.end());
   const auto results =
-      run_cases(names, arguments, [&](double done) { draw_progress(context, done, "running the cases"); });
-  const auto is = [](CaseResult::Outcome outcome) {
-    return [outcome](const CaseResult& result) { return result.outcome == outcome; };
+      evaluation::run_cases(names, arguments, [&](double done) { draw_progress(context, done, "running the cases"); });
+  const auto is = [](evaluation::CaseResult::Outcome outcome) {
+    return [outcome](const evaluation::CaseResult& result) { return result.outcome == outcome; };
   };
-  if (std::ranges::any_of(results, is(CaseResult::Outcome::failed))) {
+  if (std::ranges::any_of(results, is(evaluation::CaseResult::Outcome::failed))) {
     context.exit_code = exit_code_differs;
-  } else if (std::ranges::none_of(results, is(CaseResult::Outcome::passed))) {
+  } else if (std::ranges::none_of(results, is(evaluation::CaseResult::Outcome::passed))) {
     context.exit_code = static_cast<int>(ErrorCode::provider_unavailable);
   }
   print_suite(context, results, settings.options.provider);
 }
 
-void verify(const VerifyFlags& flags, const CLI::App& verb, Context& context) {
+void verify(const VerifyFlags& flags, const CLI::App& command, Context& context) {
   check_tolerance("--rtol", flags.relative);
   check_tolerance("--atol", flags.absolute);
-  if (!flags.suite.empty()) return verify_suite(flags, verb, context);
+  if (!flags.suite.empty()) return verify_suite(flags, command, context);
   if (flags.model.empty()) throw Error(ErrorCode::usage, "verify needs a MODEL, or --suite DIR");
   if (!flags.cases.empty()) throw Error(ErrorCode::usage, "--case chooses from a --suite");
   verify_model(flags, context);
@@ -271,23 +273,23 @@ void verify(const VerifyFlags& flags, const CLI::App& verb, Context& context) {
 
 void add_verify(CLI::App& program, Context& context) {
   auto flags = std::make_shared<VerifyFlags>();
-  CLI::App* verb = add_verb(program, context, "verify",
-                            "Compare a provider's answers with the CPU's, or with recorded ones; exit code 12 where "
-                            "they differ");
-  verb->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
-  verb->add_option("--reference", flags->reference, "the provider to compare with (default cpu)");
-  add_input_flags(*verb, flags->inputs);
-  add_synthetic_flags(*verb, flags->synthetic);
-  verb->add_option("--rtol", flags->relative, "relative tolerance, for all types of numbers");
-  verb->add_option("--atol", flags->absolute, "absolute tolerance, for all types of numbers");
-  verb->add_option("--suite", flags->suite,
-                   "a folder of cases as the ONNX project's: CASE/model.onnx, test_data_set_N");
-  verb->add_option("--case", flags->cases, "only this case of the suite; repeatable")->allow_extra_args(false);
-  verb->add_flag("--lines", flags->lines)->group("");
-  verb->add_option("-c,--config", flags->config, "another gpux.yml");
-  add_timeout_flag(*verb, flags->timeout);
-  add_load_flags(*verb, flags->load);
-  verb->callback([flags, verb, &context] { verify(*flags, *verb, context); });
+  CLI::App* command = add_command(program, context, "verify",
+                                  "Compare a provider's outputs with the CPU's, or with recorded ones; exit code 12 if "
+                                  "they differ");
+  command->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
+  command->add_option("--reference", flags->reference, "the provider to compare with (default cpu)");
+  add_input_flags(*command, flags->inputs);
+  add_synthetic_flags(*command, flags->synthetic);
+  command->add_option("--rtol", flags->relative, "relative tolerance of all number types");
+  command->add_option("--atol", flags->absolute, "absolute tolerance of all number types");
+  command->add_option("--suite", flags->suite,
+                      "a folder of cases like the ONNX project's: CASE/model.onnx, test_data_set_N");
+  command->add_option("--case", flags->cases, "only this case of the suite; repeatable")->allow_extra_args(false);
+  command->add_flag("--lines", flags->lines)->group("");
+  command->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_timeout_flag(*command, flags->timeout);
+  add_load_flags(*command, flags->load);
+  command->callback([flags, command, &context] { verify(*flags, *command, context); });
 }
 
 }  // namespace gpux::cli

@@ -43,8 +43,9 @@ void print_version(const Context& context) {
 }  // namespace
 
 void add_version(CLI::App& program, Context& context) {
-  CLI::App* verb = add_verb(program, context, "version", "The versions of gpux and of the ONNX Runtime it uses");
-  verb->callback([&context] { print_version(context); });
+  CLI::App* command =
+      add_command(program, context, "version", "Print the versions of gpux and of the ONNX Runtime in use");
+  command->callback([&context] { print_version(context); });
 }
 
 }  // namespace gpux::cli

@@ -129,7 +129,7 @@ class BusSource::Connection {
     DBusError error;
     bus_.error_init(&error);
     const auto fail = [&](const std::string& what) {
-      const std::string reason = error.message == nullptr ? "no reason was given" : error.message;
+      const std::string reason = error.message == nullptr ? "no reason given" : error.message;
       bus_.error_free(&error);
       close();
       throw Error(ErrorCode::network, fmt::format("{}: {}", what, reason));
@@ -209,12 +209,12 @@ void BusSource::accept(const std::stop_token& stop) {
 }
 
 void BusSource::take(Connection& connection, const std::stop_token& stop) {
-  constexpr std::size_t most_together = 1000;
+  constexpr std::size_t max_together = 1000;
   for (;;) {
     std::vector<std::string> events;
     const bool full = is_full();
     bool ended = false;
-    while (events.size() < most_together) {
+    while (events.size() < max_together) {
       std::string event;
       ended = !connection.next(event);
       if (ended) break;

@@ -37,9 +37,8 @@ FileLock locked(const fs::path& output) {
   if (error) throw_file_error("make the folder", output / own_folder, error.value());
   std::optional<FileLock> lock = FileLock::try_exclusive(output / own_folder / "lock");
   if (lock) return *std::move(lock);
-  throw Error(
-      ErrorCode::storage,
-      fmt::format("another gpux daemon writes to '{}': one may; give this one another 'output'", output.string()));
+  throw Error(ErrorCode::storage,
+              fmt::format("another gpux daemon writes to '{}'; give this one another 'output'", output.string()));
 }
 
 void add_counts(SourceStatus& sum, const SourceStatus& one) {

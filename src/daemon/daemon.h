@@ -10,22 +10,22 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "daemon/pipeline.h"
 #include "daemon/source.h"
 #include "daemon/state_file.h"
 #include "daemon/status.h"
 #include "daemon/vector_folder.h"
-#include "model/file_lock.h"
 
 namespace gpux::daemon {
 
 /// Opens the model that the state file, flags and variables come to, or with a `level` that level's. Null: it is the
-/// level `none`. Its errors are told.
+/// level `none`. Errors are reported.
 using ModelSource = std::function<std::shared_ptr<const OpenModel>(const StateFile&, const std::string& level)>;
 
-/// Watches the sources of a state file, and writes a vector of each event. What it has to remember lies in
-/// OUTPUT/daemon, beside vectors, timing and rejected, and is good at any moment: it may be killed. start(), reload()
-/// and tick() are called by one thread.
+/// Watches the sources of a state file, and writes a vector for each event. Its state is in OUTPUT/daemon, next to
+/// vectors, timing and rejected, and is consistent at any time: it may be killed. start(), reload() and tick() are
+/// called by one thread.
 class Daemon {
  public:
   /// `workers`: events side by side, before what the state file says; 0: not said.

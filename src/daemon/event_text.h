@@ -20,8 +20,8 @@ struct Event {
 
 /// Reads one event. An object has, all of them optional: "plugin" (or "plugin_id", "category"), "operation" (or
 /// "action"), "data", "metadata" (an object), "timestamp", "id". Without "data" all its other members are the data.
-/// Fields of data and metadata stand in the order of their names' bytes; a text stands as it is, anything else as JSON
-/// with sorted keys. What is no object is "data: …". The same event gives the same text everywhere and always.
+/// Fields of data and metadata are sorted by the bytes of their names; a string is unchanged, anything else is JSON
+/// with sorted keys. Data that is not an object is "data: …". The same event always gives the same text.
 /// Error invalid_input: no JSON (RFC 8259), too deep, or nothing to embed.
 Event read_event(std::string_view json, const EventLimits& limits);
 

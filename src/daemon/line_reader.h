@@ -23,8 +23,8 @@ class LineReader {
 
   /// The next line that has ended before the byte `until`; false where there is none yet. Error storage.
   bool next(FoundLine& line, std::uint64_t until = UINT64_MAX);
-  /// What stands behind the last line feed, as if one ended it; false where there is nothing. To be called where next()
-  /// found nothing and nothing more will come.
+  /// The bytes after the last line feed, as a line; false if there are none. Call it if next() found nothing and
+  /// nothing more will come.
   bool rest(FoundLine& line);
 
   /// The first byte of the line that next() looks for.

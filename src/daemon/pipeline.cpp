@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t events_a_worker = 32;
-constexpr std::size_t most_written_together = 256;
+constexpr std::size_t max_written_together = 256;
 constexpr std::size_t kept_of_refused = 4096;
 constexpr std::chrono::milliseconds longest_pause = 5s;
 // Any model embeds it, where it embeds anything.
@@ -223,7 +223,7 @@ void Pipeline::refuse(const WaitingEvent& event, const std::string& reason) {
 
 void Pipeline::finish(Finished finished) {
   std::unique_lock lock(finished_mutex_);
-  finished_room_.wait(lock, [&] { return finished_.size() < 2 * most_written_together || no_more_; });
+  finished_room_.wait(lock, [&] { return finished_.size() < 2 * max_written_together || no_more_; });
   finished_.push_back(std::move(finished));
   finished_arrived_.notify_one();
 }
@@ -235,7 +235,7 @@ void Pipeline::write_all() {
       std::unique_lock lock(finished_mutex_);
       finished_arrived_.wait(lock, [&] { return no_more_ || !finished_.empty(); });
       if (finished_.empty()) return;
-      const auto count = static_cast<std::ptrdiff_t>(std::min(finished_.size(), most_written_together));
+      const auto count = static_cast<std::ptrdiff_t>(std::min(finished_.size(), max_written_together));
       batch.assign(std::make_move_iterator(finished_.begin()), std::make_move_iterator(finished_.begin() + count));
       finished_.erase(finished_.begin(), finished_.begin() + count);
       finished_room_.notify_all();

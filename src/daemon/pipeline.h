@@ -26,7 +26,7 @@ struct OpenModel {
   std::string name, digest;
   std::string level;     ///< empty where a model was named
   std::string provider;  ///< that holds its nodes
-  std::string verdict;   ///< one line for people
+  std::string verdict;   ///< one line of text
   unsigned workers = 1;  ///< texts at a time that keep the processors busy
 };
 

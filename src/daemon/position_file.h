@@ -16,10 +16,10 @@ struct ReadPosition {
   bool operator==(const ReadPosition&) const = default;
 };
 
-/// The position that stands in the file; the beginning where there is none. Error storage where it is damaged.
+/// The position in the file; the beginning if there is no file. Error storage if it is damaged.
 ReadPosition read_position(const std::filesystem::path& file);
 
-/// As a whole or not at all. Error storage.
+/// Writes atomically. Error storage.
 void write_position(const std::filesystem::path& file, const ReadPosition& position);
 
 }  // namespace gpux::daemon

@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 // A client that does not take its answers is not read meanwhile.
-constexpr std::size_t most_unsent = std::size_t{1} << 20;
+constexpr std::size_t max_unsent = std::size_t{1} << 20;
 constexpr std::size_t read_at_once = std::size_t{256} << 10;
 // So long nobody is taken where there are no descriptors: the kernel would report at once that somebody waits.
 constexpr auto accept_rest = 1s;
@@ -72,7 +72,7 @@ class SocketSource::Listener {
 
     if (::lstat(path_.c_str(), &status) == 0) {
       if (!S_ISSOCK(status.st_mode)) {
-        throw Error(ErrorCode::storage, fmt::format("'{}' is there and no socket", path_.string()));
+        throw Error(ErrorCode::storage, fmt::format("'{}' exists and is not a socket", path_.string()));
       }
       if (is_listened_on(path_)) {
         throw Error(ErrorCode::resource_exhausted, fmt::format("another process listens on '{}'", path_.string()));
@@ -124,7 +124,7 @@ bool SocketSource::take_clients(const Listener& listener, std::list<Client>& cli
     if (descriptor < 0) {
       if (!is_shortage(errno)) return true;
       ++failed_accepts_;
-      wait_for(fmt::format("no client can be taken, which is tried again: {}", std::strerror(errno)));
+      wait_for(fmt::format("no client can be accepted, retrying: {}", std::strerror(errno)));
       return false;
     }
     if (clients.size() >= around().limits.connections) {
@@ -242,7 +242,7 @@ void SocketSource::accept(const std::stop_token& stop) {
     std::vector<pollfd> waited{{.fd = accept_waker().descriptor(), .events = POLLIN, .revents = 0},
                                {.fd = rests ? -1 : listener.descriptor(), .events = POLLIN, .revents = 0}};
     for (const Client& client : clients) {
-      const bool reads = !full && !client.ended && client.out.size() < most_unsent;
+      const bool reads = !full && !client.ended && client.out.size() < max_unsent;
       const auto events = static_cast<short>((reads ? POLLIN : 0) | (client.out.empty() ? 0 : POLLOUT));
       waited.push_back({.fd = client.descriptor, .events = events, .revents = 0});
     }

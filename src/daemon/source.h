@@ -34,7 +34,7 @@ struct SourceStatus {
   std::uint64_t lost = 0;  ///< signals of the bus that could not be kept
 };
 
-/// Sleeps on file descriptors, until it is told otherwise.
+/// Sleeps on file descriptors, until it is woken.
 class Waker {
  public:
   /// Error storage.
@@ -76,7 +76,7 @@ class Source : public std::enable_shared_from_this<Source> {
   [[nodiscard]] SourceStatus status() const;
 
  protected:
-  /// Until `stop` says so. What it throws is told, and it is run again a while later.
+  /// Runs until `stop`. An exception is reported, and it is run again later.
   virtual void run(const std::stop_token& stop) = 0;
   virtual void fill(SourceStatus& status) const = 0;
 

@@ -15,7 +15,7 @@ namespace gpux::daemon {
 /// A number is never used again. From any thread.
 class Spool {
  public:
-  /// Goes on with what is there, without a line at its end that was not finished; where there is nothing, with the file
+  /// Continues the existing files, without an unfinished line at the end; if there are none, starts with the file
   /// `number`. Errors storage, permission.
   Spool(std::filesystem::path folder, std::uint64_t number);
   ~Spool();

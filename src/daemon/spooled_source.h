@@ -15,7 +15,7 @@ class SpooledSource : public LineSource {
   using LineSource::LineSource;
 
  protected:
-  /// Takes events until `stop` says so. What it throws is told, and it is called again a while later.
+  /// Accepts events until `stop`. An exception is reported, and it is called again later.
   virtual void accept(const std::stop_token& stop) = 0;
 
   /// Sleeps of accept(); woken where it is to stop.

@@ -8,12 +8,12 @@
 #include <sys/un.h>
 
 #include "base/files.h"
+#include "base/in_quotes.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "embedding/level.h"
 #include "gpux/error.h"
-#include "model/in_quotes.h"
-#include "model/project_check.h"
+#include "project/project_check.h"
 
 namespace gpux::daemon {
 namespace {
@@ -44,14 +44,14 @@ constexpr std::array<SchemaKey, 4> limit_keys{{
     {"connections", integer, "Clients of a socket at once; 256 without it.", false, no_keys, no_choices, 1, "", 65536},
 }};
 
-constexpr std::int64_t most_events = std::int64_t{1} << 40;
+constexpr std::int64_t max_events = std::int64_t{1} << 40;
 
 constexpr std::array<SchemaKey, 3> downgrade_keys{{
     {"level", choice, "The lesser level.", true, no_keys, lesser_levels},
-    {"above", integer, "From more waiting events than this it is taken.", true, no_keys, no_choices, 1, "",
-     most_events},
+    {"above", integer, "The lower level is used while more events than this wait.", true, no_keys, no_choices, 1, "",
+     max_events},
     {"below", integer, "With fewer the declared level is back; a tenth of 'above' without it.", false, no_keys,
-     no_choices, 0, "", most_events},
+     no_choices, 0, "", max_events},
 }};
 
 constexpr std::array<SchemaKey, 11> state_keys{{
@@ -59,18 +59,17 @@ constexpr std::array<SchemaKey, 11> state_keys{{
     {"sources", named_objects, "Where events come from.", true, source_keys, no_choices, 0, "", INT32_MAX, "directory"},
     {"level", choice, "The level of op-dbus; none, the default, makes no vectors.", false, no_keys, level_names},
     {"model", text, "A model instead of a level: a folder, relative to this file's, or a name in the store."},
-    {"model_dir", text, "Where the levels' models lie, each in a folder of its name."},
+    {"model_dir", text, "The folder of the levels' models, each in a folder of its name."},
     {"provider", text, "What to run on; cpu without it."},
     {"device", integer, "Which of the provider's devices, from 0."},
     {"workers", integer, "Events embedded side by side; the processors without it.", false, no_keys, no_choices, 1, "",
      1024},
     {"downgrade", object, "A lesser level while too many events wait.", false, downgrade_keys},
-    {"limits", object, "What one event, and those that wait, may take.", false, limit_keys},
-    {"rescan", duration, "How often directories are looked through beside being watched; 30 s without it."},
+    {"limits", object, "Limits of one event, and of waiting events.", false, limit_keys},
+    {"rescan", duration, "Interval at which directories are scanned in addition to being watched; default: 30 s."},
 }};
 
-constexpr SchemaKey state_root{"state.json", object, "What gpux daemon watches, and where it writes.", true,
-                               state_keys};
+constexpr SchemaKey state_root{"state.json", object, "The sources and the output of gpux daemon.", true, state_keys};
 
 std::optional<std::int64_t> integer_of(const TreeNode& node, std::string_view key) {
   const TreeNode* found = node.given(key);
@@ -89,7 +88,7 @@ class Reader {
     state.level = root.text_of("level");
     if (state.level == "none") state.level.clear();
     if (const TreeNode* model = root.given("model")) {
-      if (!state.level.empty()) problems_.add(model->position, "'model' and 'level' stand here; one is accepted");
+      if (!state.level.empty()) problems_.add(model->position, "'model' and 'level' are both given; one is accepted");
       std::error_code unreadable;
       const fs::path place = folder_ / model->text;
       state.model = fs::exists(place, unreadable) ? place.lexically_normal().string() : model->text;
@@ -129,7 +128,7 @@ class Reader {
     const embedding::Level* lesser = embedding::level_from(downgrade.level);
     const embedding::Level* declared = embedding::level_from(state.level);
     if (!state.model.empty()) {
-      problems_.add(node.position, "'downgrade' is for levels, and 'model' stands here");
+      problems_.add(node.position, "'downgrade' requires 'level', and 'model' is given");
     } else if (declared != nullptr && lesser >= declared) {
       problems_.add(
           node.given("level")->position,
@@ -195,7 +194,7 @@ class Reader {
     if (bus == nullptr) return;
     source.bus = bus->text;
     if (source.kind != DeclaredSource::Kind::bus) {
-      problems_.add(bus->position, "'bus' stands here without 'match'");
+      problems_.add(bus->position, "'bus' is given without 'match'");
     } else if (source.bus != "system" && source.bus != "session" && source.bus.find(':') == std::string::npos) {
       problems_.add(bus->position, fmt::format("'bus' is {}; system, session or an address (unix:path=…) is accepted",
                                                in_quotes(source.bus)));

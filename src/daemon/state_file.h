@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/project_schema.h"
+#include "project/project_schema.h"
 
 namespace gpux::daemon {
 

@@ -117,13 +117,13 @@ std::string prometheus_text(const DaemonStatus& status) {
   };
   of_sources("taken_total", "counter", "Events taken.", &SourceStatus::taken);
   of_sources("written_total", "counter", "Events whose vectors were written.", &SourceStatus::written);
-  of_sources("known_total", "counter", "Events whose vectors were there before.", &SourceStatus::known);
+  of_sources("known_total", "counter", "Events whose vectors existed before.", &SourceStatus::known);
   of_sources("refused_total", "counter", "Events that were set aside or refused.", &SourceStatus::refused);
-  of_sources("lost_total", "counter", "Signals that could not be kept.", &SourceStatus::lost);
+  of_sources("lost_total", "counter", "Signals that were lost.", &SourceStatus::lost);
   of_sources("waiting_events", "gauge", "Events that are not embedded yet.", &SourceStatus::waiting);
   of_sources("waiting_bytes", "gauge", "Bytes of files and journals that are not embedded yet.",
              &SourceStatus::waiting_bytes);
-  writer.begin("watching", "gauge", "1 where the source is watched, 0 where it waits.");
+  writer.begin("watching", "gauge", "1 if the source is watched, 0 if it waits.");
   for (const SourceStatus& source : status.sources) {
     writer.add(fmt::format("source=\"{}\",kind=\"{}\"", source.name, source.kind), source.state == "watching" ? 1 : 0);
   }

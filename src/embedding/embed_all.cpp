@@ -17,7 +17,7 @@
 #include <fmt/format.h>
 
 #include "gpux/error.h"
-#include "runtime/batch_plan.h"
+#include "runtime/scheduling/batch_plan.h"
 
 namespace gpux::embedding {
 namespace {

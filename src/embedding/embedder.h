@@ -12,13 +12,13 @@
 
 namespace gpux::embedding {
 
-/// Makes vectors of texts. With Batching::exact a text's vector does not depend on what else is asked for; it is the
-/// same to the bit where the runtime was loaded with one thread inside an operator.
-/// All calls from any thread.
+/// Makes vectors of texts. With Batching::exact, the vector of a text does not depend on other texts; it is
+/// bit-identical if the runtime was loaded with one thread inside an operator.
+/// Any thread may call.
 class Embedder {
  public:
   /// Errors as of SentenceEncoder.
-  Embedder(SentenceModel model, Runtime runtime, Batching batching = Batching::exact);
+  Embedder(importer::SentenceModel model, Runtime runtime, Batching batching = Batching::exact);
 
   [[nodiscard]] const SentenceEncoder& encoder() const noexcept { return encoder_; }
 

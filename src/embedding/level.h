@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "embedding/sentence_model.h"
+#include "importer/sentence_model.h"
 
 namespace gpux::embedding {
 
@@ -18,7 +18,7 @@ struct Level {
   std::string_view model;  ///< "paraphrase-MiniLM-L3-v2", of sentence-transformers
   std::size_t dimension;
   // Folders of op-dbus (MODEL_DIR/model/{model.onnx,tokenizer.json}) do not say these.
-  Pooling pooling;
+  importer::Pooling pooling;
   std::size_t max_tokens;
   bool normalize;  ///< op-dbus does at each level, whatever the model's own folder says
 };
@@ -35,8 +35,8 @@ const Level* level_below(const Level& level) noexcept;
 /// The name of the level's model in the store: its own in lower case.
 std::string stored_name(const Level& level);
 
-/// Makes the settings of a model those of its level; what its folder says of pooling and of the longest text stays
-/// where it has a modules.json.
-void apply_level(const Level& level, SentenceModel& model);
+/// Sets the settings of a model to those of its level. The folder's pooling and maximum length take precedence
+/// if it has a modules.json.
+void apply_level(const Level& level, importer::SentenceModel& model);
 
 }  // namespace gpux::embedding

@@ -1,13 +1,13 @@
 #include "embedding/pooling.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace gpux::embedding {
 namespace {
+
+using importer::Pooling;
 
 // Sums are kept in double: a mean of a long text would else lose digits that the model gave.
 struct WeightedSum {
@@ -51,30 +51,7 @@ void append_row(std::span<const float> hidden, std::size_t width, std::size_t ro
   vector.insert(vector.end(), elements.begin(), elements.end());
 }
 
-constexpr std::array<std::pair<std::string_view, Pooling>, 6> pooling_names{{
-    {"cls", Pooling::cls},
-    {"max", Pooling::max},
-    {"mean", Pooling::mean},
-    {"mean_sqrt_len_tokens", Pooling::mean_sqrt_length},
-    {"weightedmean", Pooling::weighted_mean},
-    {"lasttoken", Pooling::last_token},
-}};
-
 }  // namespace
-
-std::optional<Pooling> pooling_from(std::string_view name) noexcept {
-  for (const auto& [known, pooling] : pooling_names) {
-    if (known == name) return pooling;
-  }
-  return std::nullopt;
-}
-
-std::string_view name_of(Pooling pooling) noexcept {
-  for (const auto& [name, known] : pooling_names) {
-    if (known == pooling) return name;
-  }
-  return {};
-}
 
 void append_pooled(Pooling pooling, std::span<const float> hidden, std::span<const std::uint8_t> mask,
                    std::vector<float>& vector) {

@@ -2,34 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
+#include "importer/pooling.h"
+
 namespace gpux::embedding {
-
-/// How one vector comes of the vectors of a text's tokens, as sentence-transformers defines it
-/// (sentence_transformers.sentence_transformer.modules.Pooling). Several are put one behind the other.
-enum class Pooling : std::uint8_t {
-  cls,               ///< the first token's
-  max,               ///< the largest of each element
-  mean,              ///< the mean
-  mean_sqrt_length,  ///< the sum by the square root of the number of tokens
-  weighted_mean,     ///< the mean, in which the token at position i, from 0, counts i + 1 times
-  last_token,        ///< the last token's
-};
-
-/// The pooling that "pooling_mode" of a Pooling's config.json names ("mean"); empty where there is none such.
-[[nodiscard]] std::optional<Pooling> pooling_from(std::string_view name) noexcept;
-
-/// The name that pooling_from() knows it by.
-[[nodiscard]] std::string_view name_of(Pooling pooling) noexcept;
 
 /// Appends the pooled vector of `hidden`, [tokens, width] in row-major order, to `vector`. `mask` says for each token,
 /// of which there is one at least, whether it counts (1) or not (0). Where none counts the means and last_token are
 /// zeros, max is -infinity, and cls is the first token's.
-void append_pooled(Pooling pooling, std::span<const float> hidden, std::span<const std::uint8_t> mask,
+void append_pooled(importer::Pooling pooling, std::span<const float> hidden, std::span<const std::uint8_t> mask,
                    std::vector<float>& vector);
 
 /// Divides by the Euclidean length, or by 1e-12 where that is more.

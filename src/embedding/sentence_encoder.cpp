@@ -44,7 +44,7 @@ std::size_t filled_length(std::size_t tokens) noexcept {
   return (tokens + step - 1) / step * step;
 }
 
-SentenceEncoder::SentenceEncoder(SentenceModel model, const Runtime& runtime, Batching batching)
+SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, Batching batching)
     : model_(std::move(model)), tokenizer_(text::Tokenizer::from_file(model_.tokenizer_file)), batching_(batching) {
   try {
     inputs_ = TokenInputs(runtime.info().signature, model_.first_position);
@@ -171,8 +171,9 @@ std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedT
   const std::span<const float> elements = floats.as<float>();
   if (is_pooled) return {elements.begin(), elements.end()};
   std::vector<float> vector;
-  for (const Pooling pooling : model_.poolings) append_pooled(pooling, elements, prepared.pooling_mask, vector);
-  for (const onnx::DenseLayer& layer : model_.dense) {
+  for (const importer::Pooling pooling : model_.poolings)
+    append_pooled(pooling, elements, prepared.pooling_mask, vector);
+  for (const importer::DenseLayer& layer : model_.dense) {
     if (vector.size() != static_cast<std::size_t>(layer.in)) {
       refuse(fmt::format("a Dense of modules.json takes {} numbers, and there are {}", layer.in, vector.size()));
     }

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "embedding/output_choice.h"
-#include "embedding/sentence_model.h"
 #include "embedding/token_inputs.h"
 #include "gpux/runtime.h"
+#include "importer/sentence_model.h"
 #include "text/tokenizer.h"
 
 namespace gpux::embedding {
@@ -29,10 +29,10 @@ struct EmbedOptions {
   std::size_t max_text_bytes = 0;                    ///< of a text that may have to be tokenized; 0: no limit
 };
 
-/// What texts may share a run of the model.
+/// Which texts may share a run of the model.
 enum class Batching : std::uint8_t {
-  exact,       ///< texts of one length, and only where each gets the same vector, to the bit, as alone
-  throughput,  ///< whatever is quickest: texts of near lengths too, and a vector's last digits depend on its company
+  exact,       ///< texts of one length, and only if each vector is bit-identical to that of the text alone
+  throughput,  ///< the fastest: also texts of similar lengths; a vector's last digits depend on the batch
 };
 
 /// "exact", "throughput"; empty where it is neither.
@@ -56,12 +56,12 @@ class SentenceEncoder {
   /// `runtime` holds the model: asked for its signature, and for a run where the file does not say how long its vectors
   /// are. Errors not_found, invalid_model: the tokenizer, or inputs and outputs that are not those of an encoder, as
   /// choose_output() has it.
-  SentenceEncoder(SentenceModel model, const Runtime& runtime, Batching batching = Batching::exact);
+  SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, Batching batching = Batching::exact);
 
   /// Elements of a vector before it is cut.
   [[nodiscard]] std::size_t dimension() const noexcept { return dimension_; }
 
-  [[nodiscard]] const SentenceModel& model() const noexcept { return model_; }
+  [[nodiscard]] const importer::SentenceModel& model() const noexcept { return model_; }
 
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept { return tokenizer_; }
 
@@ -107,7 +107,7 @@ class SentenceEncoder {
   [[nodiscard]] std::vector<float> pooled(const Tensor& output, const PreparedText& prepared,
                                           const EmbedOptions& options) const;
 
-  SentenceModel model_;
+  importer::SentenceModel model_;
   text::Tokenizer tokenizer_;
   Batching batching_;
   TokenInputs inputs_;

@@ -21,7 +21,7 @@ struct StoredVectors {
   std::vector<std::optional<std::string>> hashes, ids, texts;
 };
 
-/// Reads what `gpux embed` writes: FILE.npy of [rows, dimension] (float32 is used where it lies in the file; float64,
+/// Reads what `gpux embed` writes: FILE.npy of [rows, dimension] (float32 is used in the mapped file; float64,
 /// float16 and int8 are converted), FILE.jsonl, FILE.vec, or a folder's *.vec in the order of their names. A JSON line
 /// may have "id", "hash" and "text" too.
 /// Errors not_found, storage; usage for another name; invalid_input with the place for what is malformed, of another

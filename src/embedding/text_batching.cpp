@@ -11,7 +11,7 @@
 #include "embedding/recorded_texts.h"
 #include "gpux/error.h"
 #include "provider/table.h"
-#include "runtime/batch.h"
+#include "runtime/scheduling/batch.h"
 
 namespace gpux::embedding {
 namespace {
@@ -143,9 +143,9 @@ TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& r
     found.sharing = {false, Source::not_proven, "equal bits cannot be proven on this provider"};
   } else if (holds([&] { return try_one_length(encoder, runtime); })) {
     found.limits = of_processor;
-    found.sharing = {true, Source::trial, "texts had the same bits together as alone"};
+    found.sharing = {true, Source::trial, "vectors were bit-identical together and alone"};
   } else {
-    found.sharing = {false, Source::trial, "texts did not have the same bits together as alone"};
+    found.sharing = {false, Source::trial, "vectors were not bit-identical together and alone"};
   }
   if (packs && found.limits.max_rows > 1) {
     auto padding = free_padding(encoder, runtime.info().signature);
@@ -155,7 +155,7 @@ TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& r
     }
   }
   log::info("{}", found.limits.max_rows == 1
-                      ? "texts share no run: their vectors are not known to be the same to the bit"
+                      ? "texts run one by one: their vectors are not known to be bit-identical in shared runs"
                   : found.padding != nullptr ? "texts of all lengths share runs"
                                              : "texts of one length share runs");
   return found;

@@ -6,8 +6,8 @@
 
 #include "embedding/sentence_encoder.h"
 #include "gpux/runtime.h"
-#include "runtime/batch_plan.h"
-#include "runtime/padding.h"
+#include "runtime/scheduling/batch_plan.h"
+#include "runtime/scheduling/padding.h"
 
 namespace gpux::embedding {
 

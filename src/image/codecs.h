@@ -9,9 +9,9 @@
 
 namespace gpux::image {
 
-/// A picture as it lies in the file.
+/// An image as stored in the file.
 struct Decoded {
-  Picture picture;
+  Image image;
   std::vector<std::byte> exif;  ///< a TIFF structure, with or without "Exif\0\0" before it; empty where there is none
 };
 
@@ -23,10 +23,10 @@ Decoded decode_webp(std::span<const std::byte> file, std::size_t channels, const
 /// Error invalid_input where a header claims more than the limits.
 void require_within(Format format, Size size, const Limits& limits);
 
-/// Error invalid_input: "cannot read the JPEG picture: REASON".
+/// Error invalid_input: "cannot read the JPEG image: REASON".
 [[noreturn]] void refuse(Format format, std::string_view reason);
 
 /// One channel of three or four, by Pillow's weights.
-Picture grayed(const Picture& picture);
+Image grayed(const Image& image);
 
 }  // namespace gpux::image

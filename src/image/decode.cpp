@@ -30,15 +30,15 @@ struct Foreign {
 
 // What people send by mistake, so that the error can say so.
 constexpr std::array<Foreign, 9> foreign{{
-    {0, "GIF8", "a GIF picture"},
-    {0, "BM", "a BMP picture"},
-    {0, {"II*\0", 4}, "a TIFF picture"},
-    {0, {"MM\0*", 4}, "a TIFF picture"},
-    {4, "ftypavi", "an AVIF picture"},
-    {4, "ftyphei", "a HEIC picture"},
-    {4, "ftypmif1", "a HEIC picture"},
+    {0, "GIF8", "a GIF image"},
+    {0, "BM", "a BMP image"},
+    {0, {"II*\0", 4}, "a TIFF image"},
+    {0, {"MM\0*", 4}, "a TIFF image"},
+    {4, "ftypavi", "an AVIF image"},
+    {4, "ftyphei", "a HEIC image"},
+    {4, "ftypmif1", "a HEIC image"},
     {0, "%PDF", "a PDF document"},
-    {0, "<svg", "an SVG picture"},
+    {0, "<svg", "an SVG image"},
 }};
 
 std::string beginning(Bytes file) {
@@ -56,7 +56,7 @@ std::string beginning(Bytes file) {
     if (has(file, one.at, one.mark)) what = one.name;
   }
   throw Error(ErrorCode::invalid_input,
-              fmt::format("cannot read the picture: it is {}; JPEG, PNG and WebP are accepted", what));
+              fmt::format("cannot read the image: it is {}; JPEG, PNG and WebP are accepted", what));
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ std::string_view name_of(Format format) noexcept {
 }
 
 void refuse(Format format, std::string_view reason) {
-  throw Error(ErrorCode::invalid_input, fmt::format("cannot read the {} picture: {}", name_of(format), reason));
+  throw Error(ErrorCode::invalid_input, fmt::format("cannot read the {} image: {}", name_of(format), reason));
 }
 
 void require_within(Format format, Size size, const Limits& limits) {
@@ -89,13 +89,13 @@ void require_within(Format format, Size size, const Limits& limits) {
          fmt::format("it has {}x{} pixels; at most {} pixels are accepted", size.width, size.height, limits.pixels));
 }
 
-Picture grayed(const Picture& picture) {
-  Picture gray(picture.size(), 1);
-  const std::size_t channels = picture.channels();
-  for (std::int64_t y = 0; y < picture.height(); ++y) {
-    const std::uint8_t* from = picture.row(y);
+Image grayed(const Image& image) {
+  Image gray(image.size(), 1);
+  const std::size_t channels = image.channels();
+  for (std::int64_t y = 0; y < image.height(); ++y) {
+    const std::uint8_t* from = image.row(y);
     std::uint8_t* to = gray.row(y);
-    for (std::int64_t x = 0; x < picture.width(); ++x, from += channels) {
+    for (std::int64_t x = 0; x < image.width(); ++x, from += channels) {
       // 0.299, 0.587 and 0.114 in units of 1/65536
       const std::uint32_t sum = 19595U * from[0] + 38470U * from[1] + 7471U * from[2];
       to[x] = static_cast<std::uint8_t>((sum + 0x8000U) >> 16U);
@@ -104,13 +104,13 @@ Picture grayed(const Picture& picture) {
   return gray;
 }
 
-Picture decode(Bytes file, std::size_t channels, const Limits& limits) {
+Image decode(Bytes file, std::size_t channels, const Limits& limits) {
   const std::optional<Format> format = format_of(file);
   if (!format) refuse_foreign(file);
   const auto decode_format = *format == Format::jpeg ? decode_jpeg : *format == Format::png ? decode_png : decode_webp;
   Decoded decoded = decode_format(file, channels, limits);
-  if (channels == 1 && decoded.picture.channels() != 1) decoded.picture = grayed(decoded.picture);
-  return upright(std::move(decoded.picture), orientation_of(decoded.exif));
+  if (channels == 1 && decoded.image.channels() != 1) decoded.image = grayed(decoded.image);
+  return upright(std::move(decoded.image), orientation_of(decoded.exif));
 }
 
 }  // namespace gpux::image

@@ -27,6 +27,6 @@ struct Limits {
 /// lower 8, CMYK is taken for Adobe's, gray is (299 red + 587 green + 114 blue) / 1000, color profiles and gamma are
 /// left alone. An animation gives its first frame. EXIF that makes no sense is as none. Error invalid_input for what is
 /// no such file, cut off, damaged, or larger than `limits` or limit_side. Any thread.
-[[nodiscard]] Picture decode(std::span<const std::byte> file, std::size_t channels = 3, const Limits& limits = {});
+[[nodiscard]] Image decode(std::span<const std::byte> file, std::size_t channels = 3, const Limits& limits = {});
 
 }  // namespace gpux::image

@@ -15,7 +15,7 @@
 namespace gpux::image {
 namespace {
 
-// Real files have a dozen at most; each costs a pass over the whole picture.
+// Real files have a dozen at most; each costs a pass over the whole image.
 constexpr int limit_scans = 100;
 constexpr int exif_marker = JPEG_APP0 + 1;
 constexpr unsigned limit_marker_bytes = 0xffff;
@@ -86,11 +86,11 @@ class Decompressor {
   }
 
   /// Rows of output_width * output_components bytes.
-  [[nodiscard]] bool read_rows(Picture& picture) noexcept {
+  [[nodiscard]] bool read_rows(Image& image) noexcept {
     if (setjmp(failure_.jump) != 0) return false;
     jpeg_start_decompress(&codec_);
     while (codec_.output_scanline < codec_.output_height) {
-      JSAMPROW row = picture.row(codec_.output_scanline);
+      JSAMPROW row = image.row(codec_.output_scanline);
       jpeg_read_scanlines(&codec_, &row, 1);
     }
     return true;
@@ -120,11 +120,11 @@ std::uint8_t product_of_levels(unsigned a, unsigned b) noexcept {
 }
 
 /// Adobe's files hold 255 - ink.
-Picture from_cmyk(const Picture& inks, std::size_t channels) {
-  Picture picture(inks.size(), channels);
+Image from_cmyk(const Image& inks, std::size_t channels) {
+  Image image(inks.size(), channels);
   for (std::int64_t y = 0; y < inks.height(); ++y) {
     const std::uint8_t* from = inks.row(y);
-    std::uint8_t* to = picture.row(y);
+    std::uint8_t* to = image.row(y);
     for (std::int64_t x = 0; x < inks.width(); ++x, from += cmyk_channels, to += channels) {
       for (std::size_t c = 0; c < 3; ++c) {
         to[c] = static_cast<std::uint8_t>(from[3] - product_of_levels(255U - from[c], from[3]));
@@ -132,7 +132,7 @@ Picture from_cmyk(const Picture& inks, std::size_t channels) {
       if (channels == 4) to[3] = 255;
     }
   }
-  return picture;
+  return image;
 }
 
 }  // namespace
@@ -150,9 +150,9 @@ Decoded decode_jpeg(std::span<const std::byte> file, std::size_t channels, const
     refuse(Format::jpeg, fmt::format("it has {} components; 1, 3 and 4 are accepted", codec.num_components));
   }
   codec.out_color_space = inks ? JCS_CMYK : gray ? JCS_GRAYSCALE : channels == 4 ? JCS_EXT_RGBA : JCS_RGB;
-  Decoded decoded{Picture(size, inks ? cmyk_channels : gray ? 1 : channels == 4 ? 4 : 3), exif_of(codec)};
-  if (!decompressor.read_rows(decoded.picture)) decompressor.refuse_failed();
-  if (inks) decoded.picture = from_cmyk(decoded.picture, channels == 4 ? 4 : 3);
+  Decoded decoded{Image(size, inks ? cmyk_channels : gray ? 1 : channels == 4 ? 4 : 3), exif_of(codec)};
+  if (!decompressor.read_rows(decoded.image)) decompressor.refuse_failed();
+  if (inks) decoded.image = from_cmyk(decoded.image, channels == 4 ? 4 : 3);
   return decoded;
 }
 

@@ -42,11 +42,11 @@ struct Walk {
   std::ptrdiff_t first, along, down;
 };
 
-Walk walk_of(const Picture& picture, Orientation orientation) {
-  const auto pixel = static_cast<std::ptrdiff_t>(picture.channels());
-  const auto row = static_cast<std::ptrdiff_t>(picture.row_bytes());
+Walk walk_of(const Image& image, Orientation orientation) {
+  const auto pixel = static_cast<std::ptrdiff_t>(image.channels());
+  const auto row = static_cast<std::ptrdiff_t>(image.row_bytes());
   const std::ptrdiff_t right = row - pixel;
-  const std::ptrdiff_t bottom = row * static_cast<std::ptrdiff_t>(picture.height() - 1);
+  const std::ptrdiff_t bottom = row * static_cast<std::ptrdiff_t>(image.height() - 1);
   switch (orientation) {
     case Orientation::mirrored:
       return {right, -pixel, row};
@@ -91,14 +91,14 @@ Orientation orientation_of(std::span<const std::byte> exif) noexcept {
   return Orientation::upright;
 }
 
-Picture upright(Picture picture, Orientation orientation) {
-  if (orientation == Orientation::upright) return picture;
+Image upright(Image image, Orientation orientation) {
+  if (orientation == Orientation::upright) return image;
   const bool turned = orientation >= Orientation::transposed;
-  const Size size = turned ? Size{picture.width(), picture.height()} : picture.size();
-  Picture result(size, picture.channels());
-  const Walk walk = walk_of(picture, orientation);
-  const std::uint8_t* const origin = picture.row(0);
-  const std::size_t channels = picture.channels();
+  const Size size = turned ? Size{image.width(), image.height()} : image.size();
+  Image result(size, image.channels());
+  const Walk walk = walk_of(image, orientation);
+  const std::uint8_t* const origin = image.row(0);
+  const std::size_t channels = image.channels();
   for (std::int64_t y = 0; y < size.height; ++y) {
     std::uint8_t* to = result.row(y);
     std::ptrdiff_t from = walk.first + walk.down * y;

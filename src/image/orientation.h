@@ -8,7 +8,7 @@
 
 namespace gpux::image {
 
-/// EXIF's tag 0x0112: what the first row and the first column of the file are of the picture.
+/// EXIF's tag 0x0112: what the first row and the first column of the file are of the image.
 enum class Orientation : std::uint8_t {
   upright = 1,
   mirrored = 2,         ///< left and right changed
@@ -23,7 +23,7 @@ enum class Orientation : std::uint8_t {
 /// Of EXIF data (a TIFF structure, with or without "Exif\0\0" before it); upright where it says nothing or no sense.
 [[nodiscard]] Orientation orientation_of(std::span<const std::byte> exif) noexcept;
 
-/// The picture as it is to be seen.
-[[nodiscard]] Picture upright(Picture picture, Orientation orientation);
+/// The image as it is to be seen.
+[[nodiscard]] Image upright(Image image, Orientation orientation);
 
 }  // namespace gpux::image

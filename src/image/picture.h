@@ -10,13 +10,13 @@ namespace gpux::image {
 
 /// Pixels in memory: rows from the top, pixels from the left, 8 bits a channel, nothing between rows. Channels: gray;
 /// red, green, blue; red, green, blue, alpha (not multiplied into the colors).
-class Picture {
+class Image {
  public:
-  Picture() = default;
+  Image() = default;
 
   /// Black, and where it has alpha transparent: what a damaged file leaves out shows nothing of this process. Each side
   /// from 1 to limit_side.
-  Picture(Size size, std::size_t channels) : size_(size), channels_(channels), pixels_(byte_size()) {}
+  Image(Size size, std::size_t channels) : size_(size), channels_(channels), pixels_(byte_size()) {}
 
   [[nodiscard]] Size size() const noexcept { return size_; }
 

@@ -25,7 +25,7 @@ class Decompressor {
     info_ = png_ == nullptr ? nullptr : png_create_info_struct(png_);
     if (info_ == nullptr) {
       png_destroy_read_struct(&png_, nullptr, nullptr);
-      throw Error(ErrorCode::resource_exhausted, "cannot read the PNG picture: out of memory");
+      throw Error(ErrorCode::resource_exhausted, "cannot read the PNG image: out of memory");
     }
   }
 
@@ -53,21 +53,21 @@ class Decompressor {
   }
 
   /// Makes rows of 8 bits for each of so many channels.
-  [[nodiscard]] bool read_rows(Picture& picture) noexcept {
+  [[nodiscard]] bool read_rows(Image& image) noexcept {
     if (setjmp(jump_) != 0) return false;
     png_set_expand(png_);
     png_set_strip_16(png_);
-    if (picture.channels() != 1) png_set_gray_to_rgb(png_);
-    if (picture.channels() == 4) {
+    if (image.channels() != 1) png_set_gray_to_rgb(png_);
+    if (image.channels() == 4) {
       png_set_add_alpha(png_, 255, PNG_FILLER_AFTER);
     } else {
       png_set_strip_alpha(png_);
     }
     const int passes = png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
-    if (png_get_rowbytes(png_, info_) != picture.row_bytes()) png_error(png_, "its rows have another size");
+    if (png_get_rowbytes(png_, info_) != image.row_bytes()) png_error(png_, "its rows have another size");
     for (int pass = 0; pass < passes; ++pass) {
-      for (std::int64_t y = 0; y < picture.height(); ++y) png_read_row(png_, picture.row(y), nullptr);
+      for (std::int64_t y = 0; y < image.height(); ++y) png_read_row(png_, image.row(y), nullptr);
     }
     return true;
   }
@@ -123,8 +123,8 @@ Decoded decode_png(std::span<const std::byte> file, std::size_t channels, const 
   if (!decompressor.read_header()) decompressor.refuse_failed();
   require_within(Format::png, decompressor.size(), limits);
   const std::size_t made = channels == 1 && !decompressor.is_gray() ? 3 : channels;
-  Decoded decoded{Picture(decompressor.size(), made), {}};
-  if (!decompressor.read_rows(decoded.picture)) decompressor.refuse_failed();
+  Decoded decoded{Image(decompressor.size(), made), {}};
+  if (!decompressor.read_rows(decoded.image)) decompressor.refuse_failed();
   const std::span<const std::byte> exif = exif_of(file);
   decoded.exif.assign(exif.begin(), exif.end());
   return decoded;

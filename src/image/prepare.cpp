@@ -13,7 +13,7 @@
 namespace gpux::image {
 namespace {
 
-/// The picture is scaled, then seen through a window, which may reach beyond it.
+/// The image is scaled, then seen through a window, which may reach beyond it.
 struct Plan {
   Size scaled;
   Window window;
@@ -21,20 +21,20 @@ struct Plan {
 };
 
 // torchvision's: the longer side follows, rounded down.
-Size with_shortest(Size picture, std::int64_t side) {
+Size with_shortest(Size image, std::int64_t side) {
   const auto follow = [side](std::int64_t longer, std::int64_t shorter) { return side * longer / shorter; };
-  if (picture.width <= picture.height) return {follow(picture.height, picture.width), side};
-  return {side, follow(picture.width, picture.height)};
+  if (image.width <= image.height) return {follow(image.height, image.width), side};
+  return {side, follow(image.width, image.height)};
 }
 
-Size fitting_inside(Size picture, Size box) {
-  const double ratio = std::min(static_cast<double>(box.height) / static_cast<double>(picture.height),
-                                static_cast<double>(box.width) / static_cast<double>(picture.width));
+Size fitting_inside(Size image, Size box) {
+  const double ratio = std::min(static_cast<double>(box.height) / static_cast<double>(image.height),
+                                static_cast<double>(box.width) / static_cast<double>(image.width));
   const auto side = [ratio](std::int64_t from, std::int64_t most) {
     const auto rounded = static_cast<std::int64_t>(std::nearbyint(static_cast<double>(from) * ratio));
     return std::clamp(rounded, std::int64_t{1}, most);
   };
-  return {side(picture.height, box.height), side(picture.width, box.width)};
+  return {side(image.height, box.height), side(image.width, box.width)};
 }
 
 // torchvision's CenterCrop: half of an odd remainder is rounded to even where it is cut, down where it is added.
@@ -43,17 +43,17 @@ std::int64_t crop_begin(std::int64_t from, std::int64_t wanted) {
   return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(from - wanted) / 2));
 }
 
-Plan plan_of(Size picture, const Recipe& recipe) {
-  Plan plan{picture, {0, 0, picture}, {0}};
+Plan plan_of(Size image, const Recipe& recipe) {
+  Plan plan{image, {0, 0, image}, {0}};
   if (recipe.resize) {
     const Resize& resize = *recipe.resize;
     if (resize.fit == Fit::letterbox) {
-      const Size inner = fitting_inside(picture, resize.size);
+      const Size inner = fitting_inside(image, resize.size);
       const std::int64_t above = (resize.size.height - inner.height) / 2;
       const std::int64_t before = (resize.size.width - inner.width) / 2;
       return {inner, {-above, -before, resize.size}, resize.fill};
     }
-    plan.scaled = resize.fit == Fit::shortest ? with_shortest(picture, resize.size.height) : resize.size;
+    plan.scaled = resize.fit == Fit::shortest ? with_shortest(image, resize.size.height) : resize.size;
     plan.window.size = plan.scaled;
   }
   if (recipe.crop) {
@@ -63,7 +63,7 @@ Plan plan_of(Size picture, const Recipe& recipe) {
   return plan;
 }
 
-/// The part of the window that the picture fills.
+/// The part of the window that the image fills.
 Window visible_part(const Plan& plan) {
   const std::int64_t top = std::max(plan.window.top, std::int64_t{0});
   const std::int64_t left = std::max(plan.window.left, std::int64_t{0});
@@ -72,10 +72,10 @@ Window visible_part(const Plan& plan) {
   return {top, left, {bottom - top, right - left}};
 }
 
-Picture part_of(const Picture& picture, const Window& window) {
-  Picture part(window.size, picture.channels());
+Image part_of(const Image& image, const Window& window) {
+  Image part(window.size, image.channels());
   for (std::int64_t y = 0; y < window.size.height; ++y) {
-    const std::uint8_t* from = picture.row(window.top + y) + static_cast<std::size_t>(window.left) * picture.channels();
+    const std::uint8_t* from = image.row(window.top + y) + static_cast<std::size_t>(window.left) * image.channels();
     std::copy_n(from, part.row_bytes(), part.row(y));
   }
   return part;
@@ -93,7 +93,7 @@ void require_within(Size size, const Recipe& recipe) {
   const auto width = static_cast<std::uint64_t>(size.width);
   // Both sides are below 2^48: limit_side squared and more would be refused here.
   if (height <= recipe.max_pixels && width <= recipe.max_pixels / height) return;
-  throw Error(ErrorCode::invalid_input, fmt::format("the picture would be resized to {}x{} pixels; at most {} pixels "
+  throw Error(ErrorCode::invalid_input, fmt::format("the image would be resized to {}x{} pixels; at most {} pixels "
                                                     "(preprocessing.max_pixels) are accepted",
                                                     size.width, size.height, recipe.max_pixels));
 }
@@ -121,7 +121,7 @@ class Writer {
     }
   }
 
-  void write(const Picture& part, std::int64_t top, std::int64_t left) {
+  void write(const Image& part, std::int64_t top, std::int64_t left) {
     for (std::size_t channel = 0; channel < channels_; ++channel) {
       const Element* table = level_table(channel);
       const std::size_t source = is_reversed_ ? channels_ - 1 - channel : channel;
@@ -153,26 +153,26 @@ class Writer {
 };
 
 template <typename Element>
-void write(const Tensor& levels, const Recipe& recipe, const Plan& plan, const Picture& picture, Tensor& tensor) {
+void write(const Tensor& levels, const Recipe& recipe, const Plan& plan, const Image& image, Tensor& tensor) {
   const Window visible = visible_part(plan);
   Writer<Element> writer(levels, recipe, plan.window.size, tensor.mutable_bytes());
   if (visible.size != plan.window.size) writer.fill(plan.fill);
   const std::int64_t top = visible.top - plan.window.top;
   const std::int64_t left = visible.left - plan.window.left;
-  if (plan.scaled != picture.size()) {
+  if (plan.scaled != image.size()) {
     const auto mode = recipe.resize ? recipe.resize->mode : Interpolation::bilinear;
-    writer.write(resize(picture, plan.scaled, visible, mode), top, left);
-  } else if (visible.size != picture.size()) {
-    writer.write(part_of(picture, visible), top, left);
+    writer.write(resize(image, plan.scaled, visible, mode), top, left);
+  } else if (visible.size != image.size()) {
+    writer.write(part_of(image, visible), top, left);
   } else {
-    writer.write(picture, top, left);
+    writer.write(image, top, left);
   }
 }
 
 }  // namespace
 
-Size prepared_size(Size picture, const Recipe& recipe) {
-  return plan_of(picture, recipe).window.size;
+Size prepared_size(Size image, const Recipe& recipe) {
+  return plan_of(image, recipe).window.size;
 }
 
 Shape shape_of(const Recipe& recipe) {
@@ -185,13 +185,13 @@ Shape shape_of(const Recipe& recipe) {
   return {1, channels, size.height, size.width};
 }
 
-Tensor prepare(const Picture& picture, const Recipe& recipe) {
+Tensor prepare(const Image& image, const Recipe& recipe) {
   require_sound(recipe);
-  if (picture.channels() != channels_of(recipe.color)) {
-    throw Error(ErrorCode::internal, fmt::format("a picture of {} channels for a recipe of {}", picture.channels(),
-                                                 channels_of(recipe.color)));
+  if (image.channels() != channels_of(recipe.color)) {
+    throw Error(ErrorCode::internal,
+                fmt::format("an image of {} channels for a recipe of {}", image.channels(), channels_of(recipe.color)));
   }
-  const Plan plan = plan_of(picture.size(), recipe);
+  const Plan plan = plan_of(image.size(), recipe);
   const Size size = plan.window.size;
   require_within(size, recipe);
   const Tensor levels = levels_of(recipe);
@@ -202,16 +202,16 @@ Tensor prepare(const Picture& picture, const Recipe& recipe) {
   Tensor tensor = Tensor::allocate(levels.type(), std::move(shape));
   switch (bits_of(levels.type())) {
     case 8:
-      write<std::uint8_t>(levels, recipe, plan, picture, tensor);
+      write<std::uint8_t>(levels, recipe, plan, image, tensor);
       break;
     case 16:
-      write<std::uint16_t>(levels, recipe, plan, picture, tensor);
+      write<std::uint16_t>(levels, recipe, plan, image, tensor);
       break;
     case 32:
-      write<std::uint32_t>(levels, recipe, plan, picture, tensor);
+      write<std::uint32_t>(levels, recipe, plan, image, tensor);
       break;
     default:
-      write<std::uint64_t>(levels, recipe, plan, picture, tensor);
+      write<std::uint64_t>(levels, recipe, plan, image, tensor);
       break;
   }
   return tensor;

@@ -69,17 +69,17 @@ class Examination {
   void examine_size(std::string_view key, Size size) {
     for (const std::int64_t side : {size.height, size.width}) {
       if (side >= 1 && side <= limit_side) continue;
-      add(key, fmt::format("{} is no side of a picture; 1 to {} is accepted", side, limit_side));
+      add(key, fmt::format("{} is no side of an image; 1 to {} is accepted", side, limit_side));
     }
   }
 
   void examine(const Resize& resize) {
     examine_size("resize", resize.size);
     if (resize.fit == Fit::shortest && resize.size.height != resize.size.width) {
-      add("resize.fit", "'shortest' takes one size, that of the shorter side; two stand in 'resize.size'");
+      add("resize.fit", "'shortest' takes one size, that of the shorter side; 'resize.size' has two");
     }
     if (resize.fit != Fit::letterbox) return;
-    if (recipe_.crop) add("crop", "it stands beside 'resize.fit: letterbox', which makes the size already; keep one");
+    if (recipe_.crop) add("crop", "'resize.fit: letterbox' already sets the size; keep one");
     examine_numbers("resize.fill", resize.fill);
     for (const double level : resize.fill) {
       if (level >= 0 && level <= highest_level && std::floor(level) == level) continue;
@@ -100,8 +100,8 @@ class Examination {
 
   void examine_type() {
     const ElementType type = recipe_.type.value_or(ElementType::float32);
-    if (!is_picture_type(type)) {
-      return add("dtype", fmt::format("pictures do not become {}; floating and whole numbers are accepted",
+    if (!is_image_type(type)) {
+      return add("dtype", fmt::format("images do not become {}; floating and whole numbers are accepted",
                                       gpux::to_string(type)));
     }
     if (!problems_.empty()) return;
@@ -124,7 +124,7 @@ std::size_t channels_of(Color color) noexcept {
   return color == Color::rgba ? 4 : 3;
 }
 
-bool is_picture_type(ElementType type) noexcept {
+bool is_image_type(ElementType type) noexcept {
   switch (type) {
     case ElementType::uint8:
     case ElementType::int8:

@@ -16,7 +16,7 @@ enum class Layout : std::uint8_t { nchw, nhwc };
 /// As torchvision's with antialias: a triangle, or Keys' cubic with a = -0.5, widened where pixels become fewer.
 enum class Interpolation : std::uint8_t { bilinear, bicubic };
 
-/// What becomes of a picture whose sides are not in the ratio of the wanted ones.
+/// What becomes of an image whose sides are not in the ratio of the wanted ones.
 enum class Fit : std::uint8_t {
   stretch,    ///< exactly the wanted size
   shortest,   ///< the shorter side is the wanted one, the other follows, rounded down: torchvision's Resize(int)
@@ -31,7 +31,7 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
-constexpr std::int64_t limit_side = 65535;                             ///< of pictures read, and of those made
+constexpr std::int64_t limit_side = 65535;                             ///< of images read, and of those made
 constexpr std::uint64_t default_max_pixels = std::uint64_t{1} << 25U;  ///< 33.5 million, 100 MB of RGB
 constexpr double default_fill = 114;
 
@@ -42,26 +42,26 @@ struct Resize {
   std::vector<double> fill{default_fill};  ///< Fit::letterbox: levels of 0 to 255, one for all channels or one for each
 };
 
-/// How pictures become a model's input: `preprocessing` of gpux.yml. What is done, in this order: orientation of EXIF,
+/// How images become a model's input: `preprocessing` of gpux.yml. What is done, in this order: orientation of EXIF,
 /// color, resize, crop, (level * scale - mean) / deviation, type, layout.
 struct Recipe {
   std::optional<Resize> resize;  ///< empty: as large as it comes
-  /// The middle of the picture, with zeros around it where the picture is smaller: torchvision's CenterCrop.
+  /// The middle of the image, with zeros around it where the image is smaller: torchvision's CenterCrop.
   std::optional<Size> crop;
   Color color = Color::rgb;
   std::optional<double> scale;             ///< empty: 1/255 for floating types, 1 for whole numbers
   std::vector<double> mean;                ///< of the channels in their order, or one for all; empty: 0
   std::vector<double> standard_deviation;  ///< the same; empty: 1
   Layout layout = Layout::nchw;
-  std::optional<ElementType> type;                ///< empty: float32; whoever knows the model says its input's
-  std::uint64_t max_pixels = default_max_pixels;  ///< of a picture as it comes; more are refused before decoding
+  std::optional<ElementType> type;                ///< empty: float32; callers that know the model set its input's type
+  std::uint64_t max_pixels = default_max_pixels;  ///< of an image as it comes; more are refused before decoding
 };
 
 /// 1, 3 or 4.
 [[nodiscard]] std::size_t channels_of(Color color) noexcept;
 
 /// Floating and whole numbers of whole bytes.
-[[nodiscard]] bool is_picture_type(ElementType type) noexcept;
+[[nodiscard]] bool is_image_type(ElementType type) noexcept;
 
 /// "rgb", "NCHW", "bilinear", "letterbox", …; empty where it is none of these.
 [[nodiscard]] std::optional<Color> color_from(std::string_view name) noexcept;
@@ -74,7 +74,7 @@ struct RecipeProblem {
   std::string message;
 };
 
-/// What no picture could be prepared by; empty where all is well.
+/// What no image could be prepared by; empty where all is well.
 [[nodiscard]] std::vector<RecipeProblem> problems_of(const Recipe& recipe);
 
 /// What each of the 256 levels becomes: [channels, 256] of the recipe's type, computed in double and rounded once.

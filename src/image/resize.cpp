@@ -33,7 +33,7 @@ struct Weights {
 
   std::vector<Taps> taps;
   std::vector<std::int32_t> weights;
-  std::int64_t most_taps = 0;
+  std::int64_t max_taps = 0;
 };
 
 Weights weights_of(std::int64_t from, std::int64_t to, std::int64_t first, std::int64_t count, Interpolation mode) {
@@ -54,7 +54,7 @@ Weights weights_of(std::int64_t from, std::int64_t to, std::int64_t first, std::
       sum += exact.back();
     }
     result.taps.push_back({begin, end - begin, result.weights.size()});
-    result.most_taps = std::max(result.most_taps, end - begin);
+    result.max_taps = std::max(result.max_taps, end - begin);
     for (const double weight : exact) {
       const double scaled = (sum == 0 ? weight : weight / sum) * (std::int32_t{1} << weight_bits);
       result.weights.push_back(static_cast<std::int32_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5));
@@ -89,14 +89,14 @@ void resample_row(std::size_t channels, const std::uint8_t* from, const Weights&
 
 }  // namespace
 
-Picture resize(const Picture& picture, Size scaled, const Window& window, Interpolation mode) {
-  const Weights across = weights_of(picture.width(), scaled.width, window.left, window.size.width, mode);
-  const Weights down = weights_of(picture.height(), scaled.height, window.top, window.size.height, mode);
-  Picture result(window.size, picture.channels());
+Image resize(const Image& image, Size scaled, const Window& window, Interpolation mode) {
+  const Weights across = weights_of(image.width(), scaled.width, window.left, window.size.width, mode);
+  const Weights down = weights_of(image.height(), scaled.height, window.top, window.size.height, mode);
+  Image result(window.size, image.channels());
   const std::size_t row_bytes = result.row_bytes();
 
-  // Rows made narrow are kept only as long as they are needed: a tall picture has many.
-  const auto kept = static_cast<std::size_t>(down.most_taps);
+  // Rows made narrow are kept only as long as they are needed: a tall image has many.
+  const auto kept = static_cast<std::size_t>(down.max_taps);
   std::vector<std::uint8_t> narrow(kept * row_bytes);
   const auto narrow_row = [&](std::int64_t y) {
     return narrow.data() + static_cast<std::size_t>(y) % kept * row_bytes;
@@ -106,7 +106,7 @@ Picture resize(const Picture& picture, Size scaled, const Window& window, Interp
   for (std::int64_t y = 0; y < window.size.height; ++y) {
     const Weights::Taps& taps = down.taps[static_cast<std::size_t>(y)];
     for (; next < taps.first + taps.count; ++next) {
-      resample_row(picture.channels(), picture.row(next), across, narrow_row(next));
+      resample_row(image.channels(), image.row(next), across, narrow_row(next));
     }
     std::fill(sums.begin(), sums.end(), half);
     for (std::int64_t i = 0; i < taps.count; ++i) {

@@ -34,21 +34,21 @@ std::vector<std::byte> exif_of(const WebPDemuxer* demuxer) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Decodes the frame to its place in the picture, which holds it.
-void decode_frame(const WebPIterator& frame, Picture& picture) {
+/// Decodes the frame to its place in the image, which holds it.
+void decode_frame(const WebPIterator& frame, Image& image) {
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0) throw Error(ErrorCode::internal, "another libwebp than gpux was built with");
-  const std::size_t channels = picture.channels();
+  const std::size_t channels = image.channels();
   const std::size_t before = static_cast<std::size_t>(frame.x_offset) * channels;
-  std::uint8_t* const first = picture.row(frame.y_offset) + before;
+  std::uint8_t* const first = image.row(frame.y_offset) + before;
   config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA.rgba = first;
-  config.output.u.RGBA.stride = static_cast<int>(picture.row_bytes());
-  config.output.u.RGBA.size = picture.byte_size() - static_cast<std::size_t>(first - picture.row(0));
+  config.output.u.RGBA.stride = static_cast<int>(image.row_bytes());
+  config.output.u.RGBA.size = image.byte_size() - static_cast<std::size_t>(first - image.row(0));
   const VP8StatusCode code = WebPDecode(frame.fragment.bytes, frame.fragment.size, &config);
   if (code == VP8_STATUS_OUT_OF_MEMORY) {
-    throw Error(ErrorCode::resource_exhausted, "cannot read the WebP picture: out of memory");
+    throw Error(ErrorCode::resource_exhausted, "cannot read the WebP image: out of memory");
   }
   if (code == VP8_STATUS_SUSPENDED || code == VP8_STATUS_NOT_ENOUGH_DATA) refuse(Format::webp, "it is cut off");
   if (code != VP8_STATUS_OK) refuse(Format::webp, fmt::format("it is damaged (code {})", static_cast<int>(code)));
@@ -72,8 +72,8 @@ Decoded decode_webp(std::span<const std::byte> file, std::size_t channels, const
   const bool is_inside = frame.x_offset >= 0 && frame.y_offset >= 0 && frame.width >= 1 && frame.height >= 1 &&
                          frame.x_offset + frame.width <= size.width && frame.y_offset + frame.height <= size.height;
   if (!is_inside) refuse(Format::webp, "its first frame lies outside of it");
-  Decoded decoded{Picture(size, channels == 4 ? 4 : 3), exif_of(demuxer.get())};
-  decode_frame(frame, decoded.picture);
+  Decoded decoded{Image(size, channels == 4 ? 4 : 3), exif_of(demuxer.get())};
+  decode_frame(frame, decoded.image);
   return decoded;
 }
 

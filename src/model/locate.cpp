@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "base/in_quotes.h"
 #include "base/spelling.h"
+#include "base/storage_error.h"
 #include "gpux/error.h"
-#include "model/in_quotes.h"
-#include "model/storage_error.h"
 
 namespace gpux {
 namespace {
@@ -160,7 +160,7 @@ std::optional<fs::path> project_file_in(const fs::path& folder) {
     const bool is_beside = is_there(folder / project_file_name);
     throw Error(ErrorCode::invalid_config,
                 fmt::format("{} is not read: the file is called gpux.yml; {}", in_quotes(i->path().string()),
-                            is_beside ? "remove it, or put what it says into the gpux.yml beside it" : "rename it"));
+                            is_beside ? "remove it, or move its content to the gpux.yml next to it" : "rename it"));
   }
   if (error) throw_storage_error("read the folder", folder, error.value());
   fs::path file = folder / project_file_name;
@@ -181,7 +181,7 @@ StoredModel find_stored(const Reference& name, const Store& store) {
   const std::size_t count = names.size();
   names.resize(std::min(count, limit_listed));
   if (count == 0) {
-    message += "; the store is empty: 'gpux build' puts a model there";
+    message += "; the store is empty: 'gpux build' stores a model";
   } else {
     message += fmt::format("; there are {}", join(names));
     if (count > limit_listed) message += fmt::format(" and {} more ('gpux images' lists all)", count - limit_listed);

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "model/project_file.h"
-#include "model/store.h"
+#include "project/project_file.h"
+#include "store/store.h"
 
 namespace gpux {
 
@@ -19,11 +19,11 @@ struct LocatedModel {
   std::optional<ProjectFile> project;    ///< empty: the ONNX file alone
   std::optional<StoredModel> stored;     ///< where it came from the store
   std::string provider;                  ///< the request the package was built for; empty: none
-  std::string note;                      ///< what was chosen without being said, for people; may be empty
+  std::string note;                      ///< the implicit choice, for messages; may be empty
 };
 
 /// Finds what `argument` means. A path that exists, with or without "./", is that path:
-/// - an ONNX file is that file alone, whatever gpux.yml lies beside it;
+/// - an ONNX file is only that file, even if there is a gpux.yml next to it;
 /// - a .yml or .yaml file is a gpux.yml;
 /// - a folder is its gpux.yml, or without one its only .onnx file, or onnx/model.onnx.
 /// Anything else is a name in the store, NAME[:TAG], and only ever that model; or an id, as find_stored() has it.

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/in_quotes.h"
 #include "gpux/error.h"
-#include "model/in_quotes.h"
 #include "onnx/model_file.h"
 
 namespace gpux {

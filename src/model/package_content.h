@@ -4,7 +4,7 @@
 #include <string>
 
 #include "model/locate.h"
-#include "model/store.h"
+#include "store/store.h"
 
 namespace gpux {
 

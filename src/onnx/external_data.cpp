@@ -70,7 +70,7 @@ ExternalFile& ExternalFiles::file_at(std::string_view tensor, std::string_view l
   if (leaves_folder(relative) || !is_inside(file)) {
     refuse(tensor, location, "outside the model's folder; only files beside the model are read");
   }
-  if (files_.size() == most_distinct_names)
+  if (files_.size() == max_distinct_names)
     refuse(tensor, location, fmt::format("the file after {} others", files_.size()));
 
   std::error_code error;

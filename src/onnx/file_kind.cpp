@@ -37,8 +37,8 @@ constexpr std::array marks{
          "\x7f"
          "ELF"sv,
          "a program or library"sv},
-    Mark{0, "\x89PNG"sv, "a picture"sv},
-    Mark{0, "\xff\xd8\xff"sv, "a picture"sv},
+    Mark{0, "\x89PNG"sv, "an image"sv},
+    Mark{0, "\xff\xd8\xff"sv, "an image"sv},
     Mark{0, "\x93NUMPY"sv, "a NumPy array"sv},
     Mark{0, "%PDF"sv, "a PDF document"sv},
 };

@@ -190,7 +190,7 @@ void append_cast(std::string& graph, Name from, Name to, ElementType type) {
   attribute.add_int32(schema::attribute::type, type_int);
 }
 
-/// One use of to_half().
+/// One use of to_float16().
 class Halver {
  public:
   Halver(std::string_view content, const fs::path& path, const std::set<std::string, std::less<>>& left_alone)
@@ -484,8 +484,8 @@ class Halver {
 
 }  // namespace
 
-QuantizedModel to_half(std::string_view content, const fs::path& path,
-                       const std::set<std::string, std::less<>>& left_alone) {
+QuantizedModel to_float16(std::string_view content, const fs::path& path,
+                          const std::set<std::string, std::less<>>& left_alone) {
   try {
     return Halver(content, path, left_alone).run();
   } catch (const MalformedMessage& reason) {
@@ -493,9 +493,9 @@ QuantizedModel to_half(std::string_view content, const fs::path& path,
   }
 }
 
-QuantizedModel to_half(const fs::path& path, const std::set<std::string, std::less<>>& left_alone) {
+QuantizedModel to_float16(const fs::path& path, const std::set<std::string, std::less<>>& left_alone) {
   const MappedFile file(path);
-  return to_half(file.text(), path, left_alone);
+  return to_float16(file.text(), path, left_alone);
 }
 
 }  // namespace gpux::onnx

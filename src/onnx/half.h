@@ -15,10 +15,10 @@ namespace gpux::onnx {
 /// Numbers beyond float16 become its largest. `left_alone` are nodes that stay, by QuantizedNode::name; `quantized`
 /// lists those with weights. Pure but for reading files beside `path`, where the content stands.
 /// Errors invalid_model as inspect(), and where the result would be beyond the 2 GB of an ONNX file.
-QuantizedModel to_half(std::string_view content, const std::filesystem::path& path,
-                       const std::set<std::string, std::less<>>& left_alone);
+QuantizedModel to_float16(std::string_view content, const std::filesystem::path& path,
+                          const std::set<std::string, std::less<>>& left_alone);
 
 /// The same of a file. Errors as MappedFile besides.
-QuantizedModel to_half(const std::filesystem::path& path, const std::set<std::string, std::less<>>& left_alone);
+QuantizedModel to_float16(const std::filesystem::path& path, const std::set<std::string, std::less<>>& left_alone);
 
 }  // namespace gpux::onnx

@@ -32,7 +32,7 @@ class Message {
   /// The current field's number.
   [[nodiscard]] std::uint32_t field() const noexcept { return field_; }
 
-  /// The current field with its key, as it stands in the message.
+  /// The bytes of the current field, with its key.
   [[nodiscard]] std::string_view raw() const noexcept {
     return {begin_of_field_, static_cast<std::size_t>(at_ - begin_of_field_)};
   }

@@ -106,7 +106,7 @@ class Inspector {
       if (opset.field() == schema::opset::domain) domain = to_utf8(canonical_domain(opset.bytes()));
       if (opset.field() == schema::opset::version) version = opset.integer();
     }
-    refuse_more_than(most_distinct_names, info_.opsets, opset, "opset imports");
+    refuse_more_than(max_distinct_names, info_.opsets, opset, "opset imports");
     info_.opsets.emplace_back(std::move(domain), version);
   }
 
@@ -116,7 +116,7 @@ class Inspector {
       if (entry.field() == schema::entry::key) pair.first = to_utf8(entry.bytes());
       if (entry.field() == schema::entry::value) pair.second = to_utf8(entry.bytes());
     }
-    refuse_more_than(most_distinct_names, info_.metadata, entry, "metadata properties");
+    refuse_more_than(max_distinct_names, info_.metadata, entry, "metadata properties");
     info_.metadata.push_back(std::move(pair));
   }
 
@@ -183,7 +183,7 @@ class Inspector {
 
   void count_operator(const Message& node, std::string_view domain, std::string_view name) {
     std::string key = domain.empty() ? to_utf8(name) : fmt::format("{}::{}", to_utf8(domain), to_utf8(name));
-    refuse_more_than(most_distinct_names, info_.operators, node, "different operators");
+    refuse_more_than(max_distinct_names, info_.operators, node, "different operators");
     ++info_.operators[std::move(key)];
     ++info_.node_count;
   }
@@ -265,7 +265,7 @@ class Inspector {
   }
 
   static void append(const Message& graph, std::vector<SignatureEntry>& entries, SignatureEntry entry) {
-    refuse_more_than(most_inputs_or_outputs, entries, graph, "inputs or outputs");
+    refuse_more_than(max_inputs_or_outputs, entries, graph, "inputs or outputs");
     entries.push_back(std::move(entry));
   }
 

@@ -7,7 +7,7 @@
 
 namespace gpux::onnx {
 
-/// What stands in the .onnx file `path`, without an ONNX Runtime session and without touching the weights: the time
+/// The content of the .onnx file `path`, without an ONNX Runtime session and without reading the weights: the time
 /// depends on the number of nodes and tensors, not on their size.
 /// - The signature leaves out initializers that an IR version below 4 lists among the inputs: they are constants.
 ///   Inputs with an initializer of their name, and optionals, are not required.
@@ -18,7 +18,7 @@ namespace gpux::onnx {
 /// is damaged or lies about itself, or where external data is claimed outside the model's folder.
 ModelInfo inspect(const std::filesystem::path& path);
 
-/// The same for the content of a file that would stand at `path`, which need not exist.
+/// The same for the content of a file with the path `path`, which need not exist.
 ModelInfo inspect(std::string_view content, const std::filesystem::path& path);
 
 }  // namespace gpux::onnx

@@ -10,7 +10,7 @@
 
 namespace gpux::onnx {
 
-/// A NodeProto where it lies in its file.
+/// A NodeProto in the memory of its file.
 struct NodeText {
   std::string_view raw;  ///< with its key
   std::vector<std::string_view> inputs, outputs;

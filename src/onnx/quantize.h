@@ -38,8 +38,8 @@ struct QuantizedModel {
 ///   for all that share it; MatMulInteger with signed weights, a scale for each column; Cast, Mul, and Gemm's Add.
 /// - Gather from a constant float32 table of at least 16 rows: rows of signed bytes and their scales are gathered, and
 ///   multiplied.
-/// Inputs and outputs stay as they are; weights that nobody needs any more go, external ones come into the file. What
-/// is left alone is told with its reason: other types, weights of more or fewer dimensions, with NaN or infinities,
+/// Inputs and outputs stay unchanged. Unused weights are removed, external ones are included. Nodes that are not
+/// quantized are reported with the reason: other types, weights of more or fewer dimensions, with NaN or infinities,
 /// that the caller may replace, that another node makes, nodes in subgraphs. Pure but for reading files beside `path`,
 /// where the content stands. Errors invalid_model as inspect(), and where the opset is below 11 or the result would be
 /// beyond the 2 GB of an ONNX file.

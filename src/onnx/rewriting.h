@@ -17,7 +17,7 @@ namespace gpux::onnx {
 /// Since this version initializers need not be inputs too, and those that are can be given by callers.
 inline constexpr std::int64_t first_ir_with_overridable_initializers = 4;
 
-/// A ModelProto without its graph, of at least that version; and the graph, as it lies in the file.
+/// A ModelProto without its graph, of at least that version; and the bytes of the graph.
 struct ModelParts {
   std::string head;
   std::string_view graph;
@@ -35,10 +35,10 @@ void require_external_files(const ModelInfo& info, const std::filesystem::path& 
 /// Error invalid_model where an ONNX file cannot hold so many bytes: "`what` it would still be beyond the 2 GB …".
 void require_fitting(std::uint64_t bytes, std::string_view what);
 
-/// Appends the initializer to a graph as it is, with data that lies beside the model in it.
+/// Appends the initializer to a graph unchanged, except that external data is included.
 void append_initializer(std::string& graph, std::string_view tensor, const TensorHeader& header, TensorData& data);
 
-/// What to say of a damaged file.
+/// The error for a damaged file.
 Error damaged_model(const std::filesystem::path& path, const MalformedMessage& reason, std::string_view content);
 
 }  // namespace gpux::onnx

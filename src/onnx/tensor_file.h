@@ -10,9 +10,9 @@
 /// Values as ONNX keeps them in files (.pb, such as test_data_set_0/input_0.pb).
 namespace gpux::onnx {
 
-/// Reads the TensorProto, SequenceProto or OptionalProto that a value of type `expected` is kept as; an optional may
-/// also stand there without its OptionalProto. Only the kinds of `expected` are looked at: whether element types and
-/// shapes fit the model is for the caller to say. The value has memory of its own.
+/// Reads the TensorProto, SequenceProto or OptionalProto of a value of type `expected`; an optional may also be stored
+/// without its OptionalProto. Only the kinds of `expected` are checked: the caller checks whether element types and
+/// shapes fit the model. The value has its own memory.
 /// Errors: as MappedFile; invalid_input where the file is something else, damaged, or holds a map, a sparse tensor or
 /// complex numbers.
 Value read_value_file(const std::filesystem::path& path, const ValueType& expected);

@@ -88,8 +88,8 @@ TensorHeader read_tensor_header(Message message) {
     switch (message.field()) {
       case schema::tensor::dims:
         message.each_integer([&](std::int64_t size) {
-          if (header.shape.size() == most_dimensions) {
-            message.malformed(fmt::format("a tensor has more than {} dimensions", most_dimensions));
+          if (header.shape.size() == max_dimensions) {
+            message.malformed(fmt::format("a tensor has more than {} dimensions", max_dimensions));
           }
           header.shape.push_back(size);
         });

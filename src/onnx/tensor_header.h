@@ -10,7 +10,7 @@
 
 namespace gpux::onnx {
 
-/// Where the data of a tensor lies in a file beside the model.
+/// The location of a tensor's data in a file next to the model.
 struct ExternalLocation {
   std::string_view path;
   std::uint64_t offset = 0;

@@ -30,8 +30,8 @@ std::vector<Dimension> read_shape(Message message) {
   std::vector<Dimension> dimensions;
   while (message.next()) {
     if (message.field() != schema::shape::dim) continue;
-    if (dimensions.size() == most_dimensions) {
-      message.malformed(fmt::format("a shape has more than {} dimensions", most_dimensions));
+    if (dimensions.size() == max_dimensions) {
+      message.malformed(fmt::format("a shape has more than {} dimensions", max_dimensions));
     }
     dimensions.push_back(read_dimension(message.message()));
   }

@@ -25,7 +25,7 @@ ElementType from_ort(ONNXTensorElementDataType type);
 /// type for.
 Ort::Value wrap(const Value& value);
 
-/// Takes the value over; numeric tensors keep its memory and copy nothing when it lies in host memory.
+/// Takes ownership of the value. Numeric tensors in host memory keep its memory without a copy.
 /// Error invalid_input for types gpux does not know.
 Value unwrap(Ort::Value&& value);
 

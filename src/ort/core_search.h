@@ -11,7 +11,7 @@ struct CoreFile {
   std::filesystem::path library;
   std::string version;               ///< "1.31.1" from the file's name; empty where that does not say
   std::string origin;                ///< "GPUX_ONNXRUNTIME", "beside gpux", "GPUX_HOME", "Python package", "system"
-  std::vector<std::string> bridges;  ///< providers that lie beside it and need just this core: "cuda", "openvino", …
+  std::vector<std::string> bridges;  ///< providers next to it that need exactly this core: "cuda", "openvino", …
 };
 
 /// All of them, in the order in which they are considered: $GPUX_ONNXRUNTIME (a library or its folder; where it is set

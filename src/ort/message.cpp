@@ -10,7 +10,7 @@ namespace {
 thread_local std::string logged_error;
 thread_local std::vector<Remark> remarks;
 
-constexpr std::size_t most_remarks = 16;
+constexpr std::size_t max_remarks = 16;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -147,7 +147,7 @@ void remember_remark(std::string_view text) {
       provider.find(' ') != std::string_view::npos) {
     return;
   }
-  if (remarks.size() == most_remarks) remarks.erase(remarks.begin());
+  if (remarks.size() == max_remarks) remarks.erase(remarks.begin());
   remarks.push_back({std::string(provider), std::string(text.substr(colon + 2))});
 }
 

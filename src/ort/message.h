@@ -9,8 +9,8 @@ namespace gpux::ort {
 /// What ONNX Runtime puts before the type of a node that failed in a run.
 inline constexpr std::string_view node_failure_mark = "Non-zero status code returned while running ";
 
-/// ONNX Runtime's words as one line for people: without its source files, function signatures and status codes, and a
-/// node that failed in a run told as "Gather node 'name': why".
+/// ONNX Runtime's message as one readable line: without its source files, function signatures and status codes, and a
+/// node that failed in a run as "Gather node 'name': why".
 std::string readable_message(std::string_view text);
 
 /// The last error that ONNX Runtime logged on this thread, made readable, and forgotten by this call. Some bridges tell
@@ -28,8 +28,8 @@ struct Remark {
 
 /// What was logged while a session was made.
 struct SessionLog {
-  /// The last error that was only logged: so ONNX Runtime tells of a provider that fails when it is asked what it
-  /// takes.
+  /// The last error that was only logged. ONNX Runtime reports an error of a provider's GetCapability only in its
+  /// log.
   std::string error;
   std::vector<Remark> remarks;  ///< of plugin providers, such as why they took no node
 };

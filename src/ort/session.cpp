@@ -172,7 +172,7 @@ void RunHandle::stop() {
     options_->running->SetEpDynamicOptions(&key, &name, 1);
   } catch (const Ort::Exception& exception) {
     // A provider need not know the option.
-    log::debug("a provider was not told to stop: {}", exception.what());
+    log::debug("a provider could not be signalled to stop: {}", exception.what());
   }
 }
 

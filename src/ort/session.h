@@ -61,8 +61,9 @@ class AppendError : public Error {
 };
 
 /// Lets another thread stop a run. One per run at a time.
-/// ONNX Runtime stops between nodes. A plugin provider that claims a model as one node can stop inside it: it is told
-/// the run's name as the run option run_name_option, and of its end as the session's dynamic option stop_run_option.
+/// ONNX Runtime stops between nodes. A plugin provider that claims a model as one node can stop inside it: it gets the
+/// run's name as the run option run_name_option, and the request to stop as the session's dynamic option
+/// stop_run_option.
 class RunHandle {
  public:
   RunHandle();

@@ -153,7 +153,7 @@ std::vector<Entity> find_entities(std::string_view text, std::span<const TokenPl
 
 std::vector<Answer> find_answers(std::string_view text, std::span<const TokenPlace> tokens,
                                  std::span<const float> start_logits, std::span<const float> end_logits,
-                                 std::size_t most_tokens, std::size_t count) {
+                                 std::size_t max_tokens, std::size_t count) {
   // What is not of the text counts as nothing, as a logit of -10000 makes it.
   const auto scores_of = [&](std::span<const float> logits) {
     std::vector<float> masked(logits.begin(), logits.end());
@@ -173,7 +173,7 @@ std::vector<Answer> find_answers(std::string_view text, std::span<const TokenPla
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (!tokens[i].is_text) continue;
-    for (std::size_t j = i; j < tokens.size() && j - i < most_tokens; ++j) {
+    for (std::size_t j = i; j < tokens.size() && j - i < max_tokens; ++j) {
       if (!tokens[j].is_text) break;
       const double score = starts[i] * ends[j];
       if (score > 0) candidates.push_back({score, i, j});  // nor where it is no number

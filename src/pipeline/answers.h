@@ -12,7 +12,7 @@
 /// What the logits of a text's tokens mean. Pure.
 namespace gpux::pipeline {
 
-/// A token of a text: its bytes, and whether it goes on with the word of the token before.
+/// A token of a text: its bytes, and whether it continues the word of the token before.
 struct TokenPlace {
   std::size_t begin = 0, end = 0;
   bool is_text = true;  ///< false: a special token, or one of another text
@@ -42,12 +42,12 @@ struct Answer {
   std::size_t begin = 0, end = 0;
 };
 
-/// The best spans of at most `most_tokens` tokens of the text, by the product of softmaxes over its tokens and the
+/// The best spans of at most `max_tokens` tokens of the text, by the product of softmaxes over its tokens and the
 /// first one, which models use to say that there is no answer; whole words of it, at most `count`, best first. Source:
 /// QuestionAnsweringPipeline of Hugging Face's transformers.
 std::vector<Answer> find_answers(std::string_view text, std::span<const TokenPlace> tokens,
                                  std::span<const float> start_logits, std::span<const float> end_logits,
-                                 std::size_t most_tokens, std::size_t count);
+                                 std::size_t max_tokens, std::size_t count);
 
 /// The best of the answers of a text's parts, where those that read the same count together; an empty one of score 0
 /// where there is none. Source: as above.

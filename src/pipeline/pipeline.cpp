@@ -11,7 +11,7 @@
 #include "base/counted.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
-#include "runtime/batch.h"
+#include "runtime/scheduling/batch.h"
 #include "tensor/convert.h"
 
 namespace gpux::pipeline {
@@ -141,7 +141,7 @@ Pipeline::Pipeline(TextSettings settings, const Signature& model)
                                       [&](const SignatureEntry& entry) { return entry.name == name; });
     if (is_taken) {
       throw Error(ErrorCode::invalid_model,
-                  fmt::format("the model has an input '{}' of its own, which is what texts are called", name));
+                  fmt::format("the model has an input '{}' of its own, which is the name for texts", name));
     }
   }
   find_outputs(model);
@@ -285,7 +285,7 @@ TextRows Pipeline::rows(const NamedValues& given, const PrepareOptions& options)
   if (rows.count == 0) throw Error(ErrorCode::invalid_input, fmt::format("'{}' holds no text", second_));
   if (!rows.others.empty() && rows.count > 1) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("'{}' is given along with {} texts: give each text in an object of its own",
+                fmt::format("'{}' is given together with {} texts: give each text in a separate object",
                             rows.others.front().first, rows.count));
   }
   if (rows.one_for_all && rows.count > 1) {
@@ -394,7 +394,7 @@ std::vector<Part> Pipeline::prepare_windows(const TextRows& rows, std::size_t ro
   const std::size_t around = first + (whole.size() - end);
   const std::size_t limit = settings_.max_tokens == 0 ? whole.size() : settings_.max_tokens;
   if (around >= limit) {
-    throw Error(ErrorCode::invalid_input, fmt::format("the question takes {} tokens of {}: no room is left for the "
+    throw Error(ErrorCode::invalid_input, fmt::format("the question takes {} tokens of {}: no tokens are left for the "
                                                       "context",
                                                       around, limit));
   }

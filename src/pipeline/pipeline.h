@@ -13,9 +13,9 @@
 #include "gpux/options.h"
 #include "gpux/runtime.h"
 #include "gpux/tensor.h"
-#include "model/project_file.h"
 #include "pipeline/answers.h"
 #include "pipeline/text_settings.h"
+#include "project/project_file.h"
 #include "text/tokenizer.h"
 
 namespace gpux::pipeline {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "embedding/sentence_model.h"
 #include "gpux/error.h"
-#include "model/json_settings.h"
+#include "importer/json_settings.h"
+#include "importer/sentence_model.h"
 
 namespace gpux::pipeline {
 namespace {
@@ -170,7 +170,7 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
     settings.tokenizer_file = declared_tokenizer(*project, *declared);
     folder = settings.tokenizer_file.parent_path();
   } else {
-    const std::optional<fs::path> found = embedding::tokenizer_folder_of(onnx_file);
+    const std::optional<fs::path> found = importer::tokenizer_folder_of(onnx_file);
     if (!found) {
       if (project == nullptr || !project->text.task) return std::nullopt;
       throw Error(ErrorCode::not_found,
@@ -181,7 +181,7 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
     folder = *found;
     settings.tokenizer_file = folder / "tokenizer.json";
   }
-  const embedding::TokenLimits limits = embedding::read_token_limits(folder);
+  const importer::TokenLimits limits = importer::read_token_limits(folder);
   settings.max_tokens = limits.max_tokens;
   settings.truncate_left = limits.truncate_left;
   settings.first_position = limits.first_position;

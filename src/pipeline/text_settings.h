@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gpux/model_info.h"
-#include "model/project_file.h"
 #include "pipeline/task.h"
+#include "project/project_file.h"
 #include "text/tokenizer.h"
 
 namespace gpux::pipeline {

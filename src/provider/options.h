@@ -28,7 +28,7 @@ struct ResolvedOptions {
   OptionList passed;                    ///< by ONNX Runtime's names
   std::vector<std::string> notes;       ///< translated: old name → new name
   std::vector<std::string> unenforced;  ///< common options that have no counterpart there, as sentences
-  std::string precision;                ///< that the provider was told to use; empty: none
+  std::string precision;                ///< that was set for the provider; empty: none
   std::vector<std::string> precisions;  ///< that it could be told to compute a float32 model in, "fp32" among them,
                                         ///< without more from the user; empty where there is no choice
   bool memory_limited = false;          ///< the provider enforces memory_bytes itself

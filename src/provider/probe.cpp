@@ -283,7 +283,7 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given) {
     std::error_code error;
     if (!fs::is_regular_file(library.path, error)) {
       throw Error(ErrorCode::not_found,
-                  fmt::format("provider library {}: '{}' is not there", library.name, library.path.string()));
+                  fmt::format("provider library {}: '{}' does not exist", library.name, library.path.string()));
     }
     add(library.name, library.path, given_origin);
   }
@@ -331,7 +331,7 @@ std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<c
     report.id = report.ort_name = id;
     report.kind = "cpu";
     report.description = "a provider library of your own";
-    report.reason = "its library is not there";
+    report.reason = "its library does not exist";
     for (const PluginFile& plugin : plugins) {
       if (plugin.name == id) survey_plugin(nullptr, plugin, report);
     }

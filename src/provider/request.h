@@ -24,7 +24,7 @@ struct Request {
 /// Error usage, with what would be accepted and the nearest name.
 Request parse_request(std::string_view text, const std::vector<std::string>& own_names = {});
 
-/// The ids that the request may use, in order. A single name goes on with its chain and the CPU; a list is just
+/// The ids that the request may use, in order. A single name is followed by its chain and the CPU; a list is just
 /// itself; auto and gpu are every accelerator of the system's order, then the CPU.
 std::vector<std::string> order_of(const Request& request, System system);
 

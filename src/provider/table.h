@@ -42,12 +42,12 @@ struct ProviderRow {
   std::string_view oldest_core = {};                ///< oldest ONNX Runtime that its plugin works with
   std::vector<std::string_view> opened_later = {};  ///< libraries the provider opens by name when it is used
   std::vector<std::uint16_t> vendor_ids = {};       ///< PCI vendors one of which must be there; empty: any
-  std::string_view hardware = {};                   ///< that hardware, for people
+  std::string_view hardware = {};                   ///< that hardware, for messages
   std::string_view remedy = {};                     ///< how to get it
-  std::vector<std::string_view> chain = {};         ///< what a request for it alone goes on with, before the CPU
+  std::vector<std::string_view> chain = {};         ///< the fallbacks of a request for it alone, before the CPU
   /// A session of one thread does all its work on the thread that calls it, so that replicas can share the processors.
   bool works_on_callers_threads = false;
-  bool computes_no_padding = false;  ///< a row that is filled up costs as much as without
+  bool computes_no_padding = false;  ///< padding does not cost time
   std::vector<OptionRow> options = {};
 };
 

@@ -8,7 +8,7 @@
 
 namespace gpux::runtime {
 
-/// An element is near enough where |got - expected| <= absolute + relative * |expected|.
+/// An element is within the tolerance if |got - expected| <= absolute + relative * |expected|.
 struct Tolerance {
   double absolute = 0;
   double relative = 0;

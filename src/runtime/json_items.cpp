@@ -19,12 +19,12 @@ std::vector<std::string> names_of(const Signature& signature) {
   return names;
 }
 
-NamedValues read_object(std::string_view text, const Signature& signature, const PictureInput* picture,
-                        Pictures pictures = Pictures::read) {
+NamedValues read_object(std::string_view text, const Signature& signature, const ImageInput* image,
+                        Images images = Images::read) {
   NamedValues item;
   for (const JsonInput& member : split_object(text)) {
     const SignatureEntry& entry = input_entry(signature, member.name);
-    item.emplace_back(entry.name, read_json_input(member.raw, entry, picture, pictures));
+    item.emplace_back(entry.name, read_json_input(member.raw, entry, image, images));
   }
   return item;
 }
@@ -110,8 +110,7 @@ const SignatureEntry& only_input(const Signature& signature, const std::string& 
   return *only;
 }
 
-Value read_json_input(std::string_view text, const SignatureEntry& entry, const PictureInput* picture,
-                      Pictures pictures) {
+Value read_json_input(std::string_view text, const SignatureEntry& entry, const ImageInput* image, Images images) {
   constexpr std::string_view space = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(space);
   const bool is_text = begin != std::string_view::npos && text[begin] == '"';
@@ -126,11 +125,11 @@ Value read_json_input(std::string_view text, const SignatureEntry& entry, const 
     return is_text ? read_json_value(fmt::format("[{}]", text), type, entry.name)
                    : read_json_value(text, type, entry.name);
   };
-  if (picture != nullptr && picture->name == entry.name && (is_text || is_list)) {
+  if (image != nullptr && image->name == entry.name && (is_text || is_list)) {
     try {
       Value given = read_texts(texts);
-      if (pictures == Pictures::as_given) return given;
-      return read_pictures(*picture, given.tensor()->strings());
+      if (images == Images::as_given) return given;
+      return read_images(*image, given.tensor()->strings());
     } catch (const Error& error) {
       throw error.within(fmt::format("input '{}'", entry.name));
     }
@@ -141,13 +140,13 @@ Value read_json_input(std::string_view text, const SignatureEntry& entry, const 
   return takes_texts ? read_texts(type) : read_json_value(text, type, entry.name);
 }
 
-Items read_json_lines(std::string_view text, const Signature& signature, const PictureInput* picture) {
+Items read_json_lines(std::string_view text, const Signature& signature, const ImageInput* image) {
   Items inputs;
   inputs.is_list = true;
   const std::vector<std::string_view> lines = split_lines(text);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     try {
-      inputs.items.push_back(read_object(lines[i], signature, picture));
+      inputs.items.push_back(read_object(lines[i], signature, image));
     } catch (const Error& error) {
       throw error.within(fmt::format("item {}", i));
     }
@@ -182,20 +181,20 @@ UnreadItems split_json_items(std::string_view text) {
 }
 
 NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const Signature& signature,
-                           const PictureInput* picture, Pictures pictures) {
+                           const ImageInput* image, Images images) {
   const std::string_view text = unread.items.at(index);
-  if (!unread.is_bare) return read_object(text, signature, picture, pictures);
+  if (!unread.is_bare) return read_object(text, signature, image, images);
   const SignatureEntry& entry = only_input(signature, "a JSON value");
-  return {{entry.name, read_json_input(text, entry, picture, pictures)}};
+  return {{entry.name, read_json_input(text, entry, image, images)}};
 }
 
-Items read_json_items(std::string_view text, const Signature& signature, const PictureInput* picture) {
+Items read_json_items(std::string_view text, const Signature& signature, const ImageInput* image) {
   const UnreadItems unread = split_json_items(text);
   Items read;
   read.is_list = unread.is_list;
   for (std::size_t i = 0; i < unread.items.size(); ++i) {
     try {
-      read.items.push_back(read_json_item(unread, i, signature, picture));
+      read.items.push_back(read_json_item(unread, i, signature, image));
     } catch (const Error& error) {
       throw unread.is_list ? error.within(fmt::format("item {}", i)) : error;
     }

@@ -9,8 +9,8 @@
 
 #include "gpux/model_info.h"
 #include "gpux/tensor.h"
-#include "model/project_file.h"
-#include "runtime/picture_input.h"
+#include "project/project_file.h"
+#include "runtime/image_input.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::runtime {
@@ -28,10 +28,10 @@ const SignatureEntry& input_entry(const Signature& signature, std::string_view n
 /// none.
 const SignatureEntry& only_input(const Signature& signature, const std::string& what);
 
-/// What texts for the input that is given pictures become.
-enum class Pictures : std::uint8_t {
+/// What texts for the input that is given images become.
+enum class Images : std::uint8_t {
   read,     ///< what the model takes
-  as_given  ///< strings, for whoever reads them later
+  as_given  ///< strings, to be read later
 };
 
 /// JSON taken apart into items that are not read yet: views of the text.
@@ -46,20 +46,20 @@ UnreadItems split_json_items(std::string_view text);
 
 /// Reads one of them; the error does not name it.
 NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const Signature& signature,
-                           const PictureInput* picture = nullptr, Pictures pictures = Pictures::read);
+                           const ImageInput* image = nullptr, Images images = Images::read);
 
 /// Reads JSON in the types that the signature declares: an object {input: value}, a list of objects, objects one a
 /// line, or the bare value of a model with a single input; a text alone is a list of one.
-/// Texts for `picture`, which may be null, are pictures. Errors invalid_input with the
+/// Texts for `image`, which may be null, are images. Errors invalid_input with the
 /// place.
-Items read_json_items(std::string_view text, const Signature& signature, const PictureInput* picture = nullptr);
+Items read_json_items(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
 
 /// One object a line: a list however many there are.
-Items read_json_lines(std::string_view text, const Signature& signature, const PictureInput* picture = nullptr);
+Items read_json_lines(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
 
 /// One value, in the same way.
-Value read_json_input(std::string_view text, const SignatureEntry& entry, const PictureInput* picture = nullptr,
-                      Pictures pictures = Pictures::read);
+Value read_json_input(std::string_view text, const SignatureEntry& entry, const ImageInput* image = nullptr,
+                      Images images = Images::read);
 
 /// One result as a JSON object {output: nested list}, with "labels" where `declared` has some; texts that it says are
 /// JSON stand as they are.

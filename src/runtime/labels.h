@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gpux/tensor.h"
-#include "model/project_file.h"
+#include "project/project_file.h"
 
 namespace gpux::runtime {
 

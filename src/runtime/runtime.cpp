@@ -18,11 +18,11 @@
 #include "gpux/model_inspector.h"
 #include "ort/session.h"
 #include "runtime/check_inputs.h"
-#include "runtime/kept_trials.h"
-#include "runtime/load.h"
-#include "runtime/memory_limit.h"
-#include "runtime/run_sharing.h"
-#include "runtime/session_replica.h"
+#include "runtime/loading/load.h"
+#include "runtime/loading/memory_limit.h"
+#include "runtime/scheduling/session_replica.h"
+#include "runtime/sharing/kept_trials.h"
+#include "runtime/sharing/run_sharing.h"
 #include "runtime/steps.h"
 #include "tensor/deep_copy.h"
 
@@ -209,7 +209,7 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
     outcome->handle.stop();
     throw Error(
         ErrorCode::deadline_exceeded,
-        fmt::format("no answer within {} s; the run on {} was told to stop and ends after the node it is in",
+        fmt::format("no answer within {} s; the run on {} was signalled to stop and ends after its current node",
                     std::chrono::duration<double>(*options.timeout).count(), join(state.loaded.verdict.active)));
   }
   lock.unlock();

@@ -67,8 +67,7 @@ std::vector<std::string> keys_of_file(std::string_view text, const std::string& 
 std::vector<std::string> keys_of_variable(std::string_view text) {
   std::vector<std::string> keys = lines_of(text);
   if (keys.empty()) {
-    throw Error(ErrorCode::usage,
-                "GPUX_API_KEY is set and holds no key: give it one, or unset it to serve without keys");
+    throw Error(ErrorCode::usage, "GPUX_API_KEY is set and has no key: set a key, or unset it to serve without keys");
   }
   for (const std::string& key : keys) {
     if (key.starts_with('#')) {

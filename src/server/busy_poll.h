@@ -21,12 +21,12 @@ class BusyPoll {
     return longest_;
   }
 
-  /// Whether work came while it looked out.
-  void learn(bool paid_off) noexcept { trust_ = paid_off ? std::min(trust_ + 1, most_trust) : std::max(trust_ - 2, 0); }
+  /// Whether work came while it polled.
+  void learn(bool paid_off) noexcept { trust_ = paid_off ? std::min(trust_ + 1, max_trust) : std::max(trust_ - 2, 0); }
 
  private:
   static constexpr int sleeps_between_tries = 32;
-  static constexpr int most_trust = 8;
+  static constexpr int max_trust = 8;
 
   std::chrono::microseconds longest_;
   int trust_ = 0;  ///< so many times more, though it has not paid off

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/model_repository.h"
+#include "server/models/model_repository.h"
 
 namespace gpux::server {
 

@@ -207,7 +207,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   page.batch_sizes();
   page.providers();
   page.single("gpux_http_connections", "gauge", "Open connections", transport.http.connections_open);
-  page.single("gpux_request_memory_bytes", "gauge", "Memory that requests and answers hold of their budget",
+  page.single("gpux_request_memory_bytes", "gauge", "Memory budget in use by requests and answers",
               transport.http.held_bytes);
   page.single("gpux_http_requests_total", "counter", "HTTP requests", transport.http.requests);
   page.single("gpux_http_refused_total", "counter", "HTTP requests refused before they reached a model",

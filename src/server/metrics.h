@@ -7,7 +7,7 @@
 
 #include "server/grpc_counts.h"
 #include "server/http/server.h"
-#include "server/served_model.h"
+#include "server/models/served_model.h"
 
 namespace gpux::server {
 

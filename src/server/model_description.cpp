@@ -6,11 +6,11 @@ namespace gpux::server {
 namespace {
 
 EncoderDescription describe_encoder(const embedding::SentenceEncoder& encoder) {
-  const embedding::SentenceModel& sentences = encoder.model();
+  const importer::SentenceModel& sentences = encoder.model();
   EncoderDescription described;
-  for (const embedding::Pooling one : sentences.poolings) {
+  for (const importer::Pooling one : sentences.poolings) {
     if (!described.pooling.empty()) described.pooling += '+';
-    described.pooling += embedding::name_of(one);
+    described.pooling += importer::name_of(one);
   }
   described.dimension = encoder.dimension();
   described.max_tokens = sentences.max_tokens;

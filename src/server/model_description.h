@@ -9,7 +9,7 @@
 
 #include "gpux/model_info.h"
 #include "gpux/verdict.h"
-#include "server/served_model.h"
+#include "server/models/served_model.h"
 #include "server/text_ability.h"
 
 namespace gpux::server {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "server/model_repository.h"
-#include "server/served_model.h"
+#include "server/models/model_repository.h"
+#include "server/models/served_model.h"
 
 namespace gpux::server {
 

@@ -76,10 +76,10 @@ bool RequestReaders::can_take() const noexcept {
 
 RequestReaders::Task RequestReaders::take() {
   // Light tasks go first, but do not keep heavy ones waiting for ever where there is one thread.
-  constexpr std::size_t most_light_in_a_row = 8;
+  constexpr std::size_t max_light_in_a_row = 8;
   const std::size_t max_heavy = std::max(options_.threads, 2U) - 1;
   const bool may_be_heavy = !heavy_.empty() && heavy_running_ < max_heavy;
-  const bool is_heavy = light_.empty() || (may_be_heavy && light_in_a_row_ >= most_light_in_a_row);
+  const bool is_heavy = light_.empty() || (may_be_heavy && light_in_a_row_ >= max_light_in_a_row);
   light_in_a_row_ = is_heavy ? 0 : light_in_a_row_ + 1;
   std::deque<Task>& tasks = is_heavy ? heavy_ : light_;
   Task task = std::move(tasks.front());

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "gpux/error.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
+#include "server/models/served_model.h"
 #include "server/request_work.h"
-#include "server/served_model.h"
 
 namespace gpux::server {
 

@@ -81,7 +81,7 @@ std::string milliseconds(std::chrono::nanoseconds duration) {
   return text;
 }
 
-constexpr std::size_t most_segments = 8;
+constexpr std::size_t max_segments = 8;
 
 // Of requests that need no key or no body: some clients send "{}".
 constexpr std::uint64_t small_body_bytes = 4 << 10;
@@ -112,7 +112,7 @@ class Segments {
 
  private:
   void add(std::string_view part) {
-    if (count_ == most_segments) {
+    if (count_ == max_segments) {
       too_many_ = true;
     } else {
       parts_[count_++] = part;
@@ -120,7 +120,7 @@ class Segments {
   }
 
   std::vector<std::string> decoded_;
-  std::array<std::string_view, most_segments> parts_{};
+  std::array<std::string_view, max_segments> parts_{};
   std::size_t count_ = 0;
   bool too_many_ = false;
 };
@@ -224,8 +224,8 @@ const Service::Route Service::routes_[] = {
     {{"GET", "/health/live", "Whether the process answers", false}, Protocol::own, &Service::live},
     {{"GET", "/health/ready", "Whether every model answers", false}, Protocol::own, &Service::ready},
     {{"GET", "/models/{name}/health/ready", "Whether the model answers", false}, Protocol::own, &Service::ready},
-    {{"GET", "/info", "What the model takes and gives, and where it runs", true}, Protocol::own, &Service::info},
-    {{"GET", "/models/{name}/info", "What the model takes and gives, and where it runs", true},
+    {{"GET", "/info", "Inputs and outputs of the model, and where it runs", true}, Protocol::own, &Service::info},
+    {{"GET", "/models/{name}/info", "Inputs and outputs of the model, and where it runs", true},
      Protocol::own,
      &Service::info},
     {{"GET", "/models", "The models served", true}, Protocol::own, &Service::list},
@@ -274,7 +274,7 @@ const Service::Route Service::routes_[] = {
     {{"GET", "/v1/models/{name}", "A model, as OpenAI's clients ask for it", true},
      Protocol::openai,
      &Service::openai_model},
-    {{"POST", "/", "Vectors of texts, or what a classifier or ranker says of them", true},
+    {{"POST", "/", "Vectors of texts, or the outputs of a classifier or ranker", true},
      Protocol::texts,
      &Service::texts_by_ability},
     {{"POST", "/embed", "Vectors of texts", true}, Protocol::texts, &Service::embed},
@@ -297,7 +297,7 @@ const Service::Route Service::routes_[] = {
      Protocol::own,
      &Service::openapi},
     {{"GET", "/docs", "The same to read", true}, Protocol::own, &Service::docs},
-    {{"POST", "/v2/repository/index", "The models that are known, loaded or not", true},
+    {{"POST", "/v2/repository/index", "The known models, loaded or not", true},
      Protocol::open_inference,
      &Service::repository_index},
     {{"POST", "/v2/repository/models/{name}/load", "Load or reload a model", true},

@@ -13,7 +13,7 @@
 #include "base/memory_budget.h"
 #include "server/grpc_counts.h"
 #include "server/http/server.h"
-#include "server/model_repository.h"
+#include "server/models/model_repository.h"
 #include "server/rendered_page.h"
 #include "server/request_readers.h"
 #include "server/text_ability.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "gpux/error.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 #include "server/http/server.h"
 #include "server/request_work.h"
 #include "server/service.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "server/open_inference.h"
+#include "server/protocols/open_inference.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "server/served_model.h"
+#include "server/models/served_model.h"
 #include "text/tokenizer.h"
 
 namespace gpux::server {

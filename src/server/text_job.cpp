@@ -154,18 +154,18 @@ Pending submit_texts(const std::shared_ptr<ServedModel>& model, ServedModel::Cal
   return Pending(std::move(job));
 }
 
-// The pictures of a request, which are read one after the other.
-struct PictureValues {
-  runtime::PictureInput input;
+// The images of a request, which are read one after the other.
+struct ImageValues {
+  runtime::ImageInput input;
   Tensor values;  // strings
   std::vector<Tensor> read;
   std::shared_ptr<MemoryShare> share;
 
   [[nodiscard]] std::uint64_t cost() const {
-    return image::work_of_picture(values.strings()[std::min(read.size(), values.strings().size() - 1)], input.recipe);
+    return image::work_of_image(values.strings()[std::min(read.size(), values.strings().size() - 1)], input.recipe);
   }
 
-  // Of the tensors, once more where they are put together; 0 where the pictures decide it.
+  // Of the tensors, once more where they are put together; 0 where the images decide it.
   [[nodiscard]] std::uint64_t known_bytes() const {
     std::uint64_t bytes = values.strings().size() == 1 ? 1 : 2 * values.strings().size();
     for (const std::int64_t size : image::shape_of(input.recipe)) {
@@ -175,27 +175,27 @@ struct PictureValues {
   }
 };
 
-Pending submit_pictures(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& request,
-                        runtime::Completion done, PictureValues&& given) {
-  const auto pictures = std::make_shared<PictureValues>(std::move(given));
-  const std::uint64_t known_bytes = pictures->known_bytes();
-  pictures->share = request.hold(known_bytes, "the images");
-  const auto prepare = [pictures, memory = request.memory, known_bytes,
+Pending submit_images(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& request,
+                      runtime::Completion done, ImageValues&& given) {
+  const auto images = std::make_shared<ImageValues>(std::move(given));
+  const std::uint64_t known_bytes = images->known_bytes();
+  images->share = request.hold(known_bytes, "the images");
+  const auto prepare = [images, memory = request.memory, known_bytes,
                         inputs = std::move(call.inputs)](std::size_t /*index*/) mutable -> std::optional<NamedValues> {
-    const auto values = pictures->values.strings();
+    const auto values = images->values.strings();
     try {
-      runtime::append_picture(pictures->input, values[pictures->read.size()], pictures->read);
+      runtime::append_image(images->input, values[images->read.size()], images->read);
     } catch (const Error& error) {
-      throw error.within(fmt::format("input '{}'", pictures->input.name));
+      throw error.within(fmt::format("input '{}'", images->input.name));
     }
     if (known_bytes == 0) {
-      grow_share(*pictures->share, memory, 2 * pictures->read.back().byte_size(), "the images");
+      grow_share(*images->share, memory, 2 * images->read.back().byte_size(), "the images");
     }
-    if (pictures->read.size() < values.size()) return std::nullopt;
+    if (images->read.size() < values.size()) return std::nullopt;
     for (auto& [name, value] : inputs) {
-      if (name == pictures->input.name) value = runtime::join_pictures(pictures->input, std::move(pictures->read));
+      if (name == images->input.name) value = runtime::join_images(images->input, std::move(images->read));
     }
-    pictures->read.clear();
+    images->read.clear();
     return std::move(inputs);
   };
   const auto outputs = std::make_shared<NamedValues>();
@@ -203,7 +203,7 @@ Pending submit_pictures(const std::shared_ptr<ServedModel>& model, ServedModel::
                     .item = "request",
                     .outputs = std::move(call.outputs),
                     .prepare = prepare,
-                    .cost = [pictures](std::size_t /*index*/) { return pictures->cost(); },
+                    .cost = [images](std::size_t /*index*/) { return images->cost(); },
                     .take =
                         [outputs](std::size_t /*index*/, NamedValues&& made) {
                           *outputs = std::move(made);
@@ -215,18 +215,18 @@ Pending submit_pictures(const std::shared_ptr<ServedModel>& model, ServedModel::
                     .arrived = call.arrived};
   auto job = std::make_shared<RunJob>(
       model, std::move(work),
-      [outputs, pictures, done = std::move(done)](const std::optional<Error>& error, const RunJob::Times& times) {
-        pictures->share->release();
+      [outputs, images, done = std::move(done)](const std::optional<Error>& error, const RunJob::Times& times) {
+        images->share->release();
         done({.error = error, .outputs = std::move(*outputs), .times = times.slowest});
       });
   job->start();
   return Pending(std::move(job));
 }
 
-// Texts given for the input that is given pictures are pictures, whatever the protocol; null where there are none.
-const Tensor* picture_values(const ServedModel& model, const NamedValues& inputs) {
-  const runtime::PictureInput* picture = model.picture();
-  const Value* value = picture == nullptr ? nullptr : find(inputs, picture->name);
+// Texts given for the input that is given images are images, whatever the protocol; null where there are none.
+const Tensor* image_values(const ServedModel& model, const NamedValues& inputs) {
+  const runtime::ImageInput* image = model.image_input();
+  const Value* value = image == nullptr ? nullptr : find(inputs, image->name);
   const Tensor* tensor = value == nullptr ? nullptr : value->tensor();
   return tensor != nullptr && tensor->type() == ElementType::string ? tensor : nullptr;
 }
@@ -287,12 +287,12 @@ std::uint64_t bytes_of(const NamedValues& values) noexcept {
 
 Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& work,
                runtime::Completion done, runtime::Here here, const SubmitOptions& options) {
-  if (const Tensor* values = picture_values(*model, call.inputs)) {
+  if (const Tensor* values = image_values(*model, call.inputs)) {
     try {
-      PictureValues pictures{.input = *model->picture(), .values = *values, .read = {}, .share = nullptr};
-      if (options.sources) pictures.input.sources = *options.sources;
-      if (values->strings().empty()) throw Error(ErrorCode::invalid_input, "there is no picture");
-      return submit_pictures(model, std::move(call), work, std::move(done), std::move(pictures));
+      ImageValues images{.input = *model->image_input(), .values = *values, .read = {}, .share = nullptr};
+      if (options.sources) images.input.sources = *options.sources;
+      if (values->strings().empty()) throw Error(ErrorCode::invalid_input, "there is no image");
+      return submit_images(model, std::move(call), work, std::move(done), std::move(images));
     } catch (const Error& error) {
       model->statistics().count(error, call.arrived);
       throw;

@@ -7,12 +7,12 @@
 #include <mutex>
 #include <optional>
 
-#include "image/read_picture.h"
+#include "image/read_image.h"
 #include "pipeline/pipeline.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
+#include "server/models/served_model.h"
 #include "server/request_work.h"
 #include "server/run_job.h"
-#include "server/served_model.h"
 #include "server/text_figures.h"
 
 namespace gpux::server {
@@ -58,14 +58,14 @@ class PendingParts {
 
 struct SubmitOptions {
   pipeline::PrepareOptions prepare = {};
-  std::optional<image::Sources> sources = std::nullopt;  ///< of pictures; empty: the model's
+  std::optional<image::Sources> sources = std::nullopt;  ///< of images; empty: the model's
   /// Filled by the time that `done` is called without an error, where texts are given. May be null.
   std::shared_ptr<TextFigures> figures = nullptr;
 };
 
 /// ServedModel::submit() for what callers give as of ServedModel::signature(): texts get a run each, and the answers
-/// that the model's pipeline makes of them; strings for the input that is given pictures are pictures. Texts and
-/// pictures are prepared a few at a time, by the readers where that takes long. `call.deadline` is that of `work`.
+/// that the model's pipeline makes of them; strings for the input that is given images are images. Texts and
+/// images are prepared a few at a time, by the readers where that takes long. `call.deadline` is that of `work`.
 /// Errors as there, of Pipeline::rows() and of RequestWork::hold(); what comes later goes to `done`.
 Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& work,
                runtime::Completion done, runtime::Here here, const SubmitOptions& options = {});

@@ -41,10 +41,10 @@ Decimal decimal_from(std::string_view number) {
 }
 
 Decimal decimal_of(double value) {
-  constexpr int most_digits = 767;  // significant digits of the longest double
-  std::vector<char> text(most_digits + 16);
+  constexpr int max_digits = 767;  // significant digits of the longest double
+  std::vector<char> text(max_digits + 16);
   const auto written =
-      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific, most_digits - 1);
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific, max_digits - 1);
   return decimal_from({text.data(), written.ptr});
 }
 

@@ -55,8 +55,8 @@ Failure read_written_out(std::string_view number, ElementType type, IntegerRange
   if (!is_json_number(number)) return fmt::format("{} is not {}", json_excerpt(number), with_article(type));
   Decimal decimal = decimal_from(number);
   if (!decimal.is_integer()) return fmt::format("{} is not whole, {} is", json_excerpt(number), with_article(type));
-  constexpr std::int64_t most_digits = 20;
-  if (decimal.exponent > most_digits) return out_of_range(number, type, range);
+  constexpr std::int64_t max_digits = 20;
+  if (decimal.exponent > max_digits) return out_of_range(number, type, range);
   decimal.digits.append(static_cast<std::size_t>(decimal.exponent) - decimal.digits.size(), '0');
   value = {.negative = decimal.negative, .magnitude = 0};
   const char* const end = decimal.digits.data() + decimal.digits.size();

@@ -26,7 +26,7 @@ class Splitter {
     std::vector<JsonInput> members;
     std::set<std::string, std::less<>> names;  // of many; a few are compared one by one
     constexpr std::size_t few = 16;
-    constexpr std::size_t most_members = 65'536;
+    constexpr std::size_t max_members = 65'536;
     const auto is_new = [&](const std::string& name) {
       if (members.size() > few) {
         if (names.empty()) {
@@ -44,9 +44,9 @@ class Splitter {
       do {
         cursor_.skip_blanks();
         members.push_back(member());
-        if (members.size() > most_members) refuse(fmt::format("the object has more than {} members", most_members));
+        if (members.size() > max_members) refuse(fmt::format("the object has more than {} members", max_members));
         if (!is_new(members.back().name)) {
-          refuse(fmt::format("the name {} stands in the object twice", json_excerpt('"' + members.back().name + '"')));
+          refuse(fmt::format("the object has the name {} twice", json_excerpt('"' + members.back().name + '"')));
         }
       } while (goes_on('}'));
     }
@@ -74,7 +74,7 @@ class Splitter {
       const char* const behind = cursor_.at;
       cursor_.skip_blanks();
       if (!cursor_.done() && std::find(behind, cursor_.at, '\n') == cursor_.at) {
-        refuse(fmt::format("{} stands where the line should end", json_excerpt(cursor_.rest())));
+        refuse(fmt::format("{} found where the line should end", json_excerpt(cursor_.rest())));
       }
     }
     return values;
@@ -89,7 +89,7 @@ class Splitter {
   }
 
   [[noreturn]] void refuse_here(std::string_view expected) const {
-    refuse(fmt::format("{} stands where {} was expected", json_excerpt(cursor_.rest()), expected));
+    refuse(fmt::format("{} found where {} was expected", json_excerpt(cursor_.rest()), expected));
   }
 
   void expect(char character, std::string_view what) {

@@ -57,7 +57,7 @@ class Nesting {
 
   void open() {
     if (rank_ && depth_ == *rank_) {
-      refuse_here(fmt::format("a list stands where one element was expected{}", of_what()));
+      refuse_here(fmt::format("a list found where one element was expected{}", of_what()));
     }
     if (depth_ == json_depth_limit) refuse_here(fmt::format("lists nest deeper than {}", json_depth_limit));
     counts_[depth_++] = 0;
@@ -66,7 +66,7 @@ class Nesting {
   void element() {
     if (!rank_) rank_ = depth_;
     if (depth_ != *rank_) {
-      refuse_here(fmt::format("{} stands where a list was expected{}", reader_.excerpt(), of_what()));
+      refuse_here(fmt::format("{} found where a list was expected{}", reader_.excerpt(), of_what()));
     }
   }
 
@@ -217,7 +217,7 @@ void read_lists(Reader& reader, Nesting& nesting, const Codec& codec, Target& ta
       } else if (cursor.take(']')) {
         nesting.close();
       } else {
-        nesting.refuse_here(fmt::format("{} stands where ',' or ']' was expected", reader.excerpt()));
+        nesting.refuse_here(fmt::format("{} found where ',' or ']' was expected", reader.excerpt()));
       }
     }
   }
@@ -347,7 +347,7 @@ bool goes_on(Reader& reader, char closing) {
   reader.cursor.skip_blanks();
   if (reader.cursor.take(',')) return true;
   if (!reader.cursor.take(closing)) {
-    reader.refuse(fmt::format("{} stands where ',' or '{}' was expected", reader.excerpt(), closing));
+    reader.refuse(fmt::format("{} found where ',' or '{}' was expected", reader.excerpt(), closing));
   }
   return false;
 }
@@ -355,7 +355,7 @@ bool goes_on(Reader& reader, char closing) {
 bool opens_filled(Reader& reader, char opening, char closing, const ValueType& type) {
   if (!reader.cursor.take(opening)) {
     reader.refuse(
-        fmt::format("{} stands where '{}' was expected (the type is {})", reader.excerpt(), opening, to_string(type)));
+        fmt::format("{} found where '{}' was expected (the type is {})", reader.excerpt(), opening, to_string(type)));
   }
   reader.cursor.skip_blanks();
   return !reader.cursor.take(closing);
@@ -383,12 +383,12 @@ std::string read_key(Reader& reader) {
   std::string key;
   reader.cursor.skip_blanks();
   if (reader.cursor.peek() != '"') {
-    reader.refuse(fmt::format("{} stands where a key in quotes was expected", reader.excerpt()));
+    reader.refuse(fmt::format("{} found where a key in quotes was expected", reader.excerpt()));
   }
   if (const char* failure = read_json_string(reader.cursor, key)) reader.refuse(failure);
   reader.cursor.skip_blanks();
   if (!reader.cursor.take(':')) {
-    reader.refuse(fmt::format("{} stands where ':' was expected behind a key", reader.excerpt()));
+    reader.refuse(fmt::format("{} found where ':' was expected behind a key", reader.excerpt()));
   }
   return key;
 }
@@ -478,7 +478,7 @@ Map read_map(Reader& reader, const ValueType& type) {
     do {
       keys.push_back(read_key(reader));
       const PlaceStep step(reader, fmt::format("[{}]", json_excerpt('"' + keys.back() + '"')));
-      if (!distinct.insert(keys.back()).second) reader.refuse("the key stands in the map twice");
+      if (!distinct.insert(keys.back()).second) reader.refuse("the map has the key twice");
       rows.push_back(read_map_value(reader, inner));
     } while (goes_on(reader, '}'));
   }

@@ -116,7 +116,7 @@ const char* read_json_string(JsonCursor& cursor, std::string& out) {
       ++cursor.at;
       return high_bits < 0x80 || is_utf8(out) ? nullptr : "the string is not UTF-8";
     }
-    if (character < 0x20) return "a control character stands in a string: write it as an escape";
+    if (character < 0x20) return "a string has a control character: write it as an escape";
     if (character == '\\') {
       take_piece();
       ++cursor.at;

@@ -67,8 +67,8 @@ struct JsonCursor {
 /// ASCII characters, "the end" where there is nothing.
 [[nodiscard]] std::string json_excerpt(std::string_view text);
 
-/// Reads the string whose opening quote stands at the cursor into `out`. What is wrong with it is returned, null where
-/// nothing is; the cursor then stands behind the closing quote.
+/// Reads the string whose opening quote is at the cursor into `out`. Returns what is wrong with it, or null; then the
+/// cursor is after the closing quote.
 [[nodiscard]] const char* read_json_string(JsonCursor& cursor, std::string& out);
 
 }  // namespace gpux

@@ -65,13 +65,13 @@ void append_lists(std::string& out, std::span<const std::int64_t> sizes, const A
 }
 
 void append_empty_lists(std::string& out, std::span<const std::int64_t> shape) {
-  constexpr std::int64_t most_lists = 1 << 24;
+  constexpr std::int64_t max_lists = 1 << 24;
   const auto first_empty = std::find(shape.begin(), shape.end(), 0);
   const std::span<const std::int64_t> sizes = shape.first(static_cast<std::size_t>(first_empty - shape.begin()));
-  if (element_count(sizes) > most_lists) {
+  if (element_count(sizes) > max_lists) {
     throw Error(ErrorCode::resource_exhausted,
                 fmt::format("shape {} has no elements but {} empty lists in JSON, more than {}", to_string(shape),
-                            element_count(sizes), most_lists));
+                            element_count(sizes), max_lists));
   }
   append_lists(out, sizes, [&](std::int64_t) { out += "[]"; });
 }

@@ -23,7 +23,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "arrays are read and written as they lie in memory");
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::size_t most_dimensions = 64;
+constexpr std::size_t max_dimensions = 64;
 
 [[noreturn]] void refuse(std::string_view message) {
   throw Error(ErrorCode::invalid_input, fmt::format("npy: {}", message));
@@ -47,8 +47,8 @@ std::string_view text_of(std::span<const std::byte> bytes) noexcept {
 }
 
 std::size_t parse_size(std::string_view digits) {
-  constexpr std::size_t most_digits = 18;
-  if (digits.empty() || digits.size() > most_digits) refuse(fmt::format("{} is not a size", json_excerpt(digits)));
+  constexpr std::size_t max_digits = 18;
+  if (digits.empty() || digits.size() > max_digits) refuse(fmt::format("{} is not a size", json_excerpt(digits)));
   std::size_t size = 0;
   for (const char digit : digits) {
     if (!is_json_digit(digit)) refuse(fmt::format("{} is not a size", json_excerpt(digits)));
@@ -58,7 +58,7 @@ std::size_t parse_size(std::string_view digits) {
 }
 
 Description description_from(std::string_view text) {
-  constexpr std::size_t most_item_bytes = std::size_t{1} << 40;
+  constexpr std::size_t max_item_bytes = std::size_t{1} << 40;
   if (text.size() < 2) refuse(fmt::format("the element type {} is unknown", json_excerpt(text)));
   Description description;
   if (std::string_view("<>=|").find(text.front()) != std::string_view::npos) {
@@ -70,7 +70,7 @@ Description description_from(std::string_view text) {
   if (description.kind == 'O') refuse("arrays of Python objects are not read: save numbers or strings");
   if (description.kind == 'M' || description.kind == 'm') refuse("arrays of times are not read: save them as int64");
   description.item_bytes = parse_size(text);
-  if (description.item_bytes > most_item_bytes) refuse("one element is larger than any file");
+  if (description.item_bytes > max_item_bytes) refuse("one element is larger than any file");
   if (description.kind == 'U') description.item_bytes *= 4;
   return description;
 }
@@ -153,7 +153,7 @@ class HeaderParser {
     Shape shape;
     expect('(');
     while (!take(')')) {
-      if (shape.size() == most_dimensions) refuse(fmt::format("more than {} dimensions", most_dimensions));
+      if (shape.size() == max_dimensions) refuse(fmt::format("more than {} dimensions", max_dimensions));
       const std::string_view rest = cursor_.rest();
       const std::string_view digits = rest.substr(0, std::min(rest.find_first_not_of("0123456789"), rest.size()));
       shape.push_back(static_cast<std::int64_t>(parse_size(digits)));
@@ -346,7 +346,7 @@ std::string description_of(ElementType type) {
 void append_header(std::string& out, std::string_view description, const Shape& shape) {
   constexpr std::size_t alignment = 64;
   constexpr std::size_t before_text = magic.size() + 4;
-  if (shape.size() > most_dimensions) refuse(fmt::format("more than {} dimensions cannot be written", most_dimensions));
+  if (shape.size() > max_dimensions) refuse(fmt::format("more than {} dimensions cannot be written", max_dimensions));
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (", description);
   text += fmt::format("{}{}), }}", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   const std::size_t whole = (before_text + text.size() + 1 + alignment - 1) / alignment * alignment;
@@ -374,7 +374,7 @@ void append_code_points(std::string& out, std::string_view text, std::size_t wid
 }
 
 void append_strings(std::string& out, const Tensor& tensor) {
-  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
+  constexpr std::uint64_t max_bytes = std::uint64_t{1} << 30;
   const std::span<const std::string> strings = tensor.strings();
   const bool as_text = std::all_of(strings.begin(), strings.end(), [](const std::string& s) { return is_utf8(s); });
   std::size_t width = 1;
@@ -383,7 +383,7 @@ void append_strings(std::string& out, const Tensor& tensor) {
     width = std::max(width, as_text ? code_points_in(text) : text.size());
   }
   const std::uint64_t item_bytes = as_text ? width * sizeof(char32_t) : width;
-  if (!strings.empty() && item_bytes > most_bytes / strings.size()) {
+  if (!strings.empty() && item_bytes > max_bytes / strings.size()) {
     throw Error(
         ErrorCode::resource_exhausted,
         fmt::format("npy: {} strings padded to {} bytes each take more than 1 GiB", strings.size(), item_bytes));

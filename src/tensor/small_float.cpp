@@ -102,7 +102,7 @@ SmallFloatRounding round_to(const Format& format, double value, Remainder remain
           .tie = scaled.tie};
 }
 
-constexpr int most_digits = 5;  // enough to tell any two neighbours of at most 11 significant bits apart
+constexpr int max_digits = 5;  // enough to tell any two neighbours of at most 11 significant bits apart
 
 // Powers of ten that a double holds exactly.
 constexpr std::array<double, 23> exact_powers{1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -179,7 +179,7 @@ double shortest_decimal(ElementType type, std::uint16_t bits) noexcept {
   if (magnitude == 0) return value;
   const Format& format = *format_of(type);
   const int decimal_exponent = static_cast<int>(std::floor(std::log10(magnitude)));
-  for (int digits = 1; digits <= most_digits; ++digits) {
+  for (int digits = 1; digits <= max_digits; ++digits) {
     const double candidate = std::copysign(with_digits(magnitude, digits, decimal_exponent), value);
     if (!std::isfinite(candidate)) continue;
     // A tie is left alone: the candidate's decimal may lie on the other side of it than its double.

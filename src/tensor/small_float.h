@@ -19,7 +19,7 @@ enum class Remainder : std::uint8_t { below, exact, above };
 
 struct SmallFloatRounding {
   std::uint16_t bits = 0;
-  bool fits = false;  ///< else no finite value of the type is near enough
+  bool fits = false;  ///< false: too large for every finite value of the type
   bool tie = false;   ///< halfway between two values: the remainder decides
 };
 

@@ -12,10 +12,10 @@
 
 namespace gpux::text {
 
-/// Where a token stands in its text.
+/// The position of a token in its text.
 enum class Offsets : std::uint8_t { none, bytes, characters };
 
-/// What of a pair gives way where both are too long.
+/// Which text of a pair is truncated if both are too long.
 enum class PairTruncation : std::uint8_t { longest_first, first_only, second_only };
 
 struct EncodeOptions {

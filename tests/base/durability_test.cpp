@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "model/temporary_folder.h"
+#include "base/temporary_folder.h"
 
 namespace {
 

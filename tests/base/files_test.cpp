@@ -12,8 +12,8 @@
 #include "base/file_error.h"
 #include "base/partial_file.h"
 #include "base/recorded_disk.h"
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
-#include "model/temporary_folder.h"
 
 namespace gpux {
 namespace {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
-#include "model/temporary_folder.h"
 
 namespace gpux {
 namespace {

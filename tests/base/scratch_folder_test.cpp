@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
-#include "model/temporary_folder.h"
 
 namespace gpux {
 namespace {

@@ -676,7 +676,7 @@ TEST_F(Embed, TakesWhatImportPutIntoTheStore) {
   EXPECT_EQ(unknown.code, 7);
   EXPECT_THAT(unknown.err, HasSubstr("did you mean 'mini:latest'?"));
   const Outcome without = gpux_.run({"embed", "--model", model("add.onnx"), "a"});
-  EXPECT_THAT(without.err, HasSubstr("has no tokenizer.json beside its ONNX file"));
+  EXPECT_THAT(without.err, HasSubstr("has no tokenizer.json next to its ONNX file"));
   EXPECT_EQ(gpux_.run({"import", "encoder"}).code, 2);
 }
 

@@ -1,17 +1,11 @@
 #pragma once
 
-#include <cstdlib>
 #include <string>
-#include <utility>
 #include <vector>
 
-namespace gpux::test {
+#include "cli/leaves_threads.h"
 
-/// Of a server that will leave a hanging device behind, and its threads with it, which ThreadSanitizer would report.
-inline std::pair<std::string, std::string> leaves_threads() {
-  const char* options = std::getenv("TSAN_OPTIONS");
-  return {"TSAN_OPTIONS", std::string(options == nullptr ? "" : options) + " report_thread_leaks=0"};
-}
+namespace gpux::test {
 
 /// The command line with plugins/example as the provider that is asked for.
 inline std::vector<std::string> with_provider(std::vector<std::string> arguments) {

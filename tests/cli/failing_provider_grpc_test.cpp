@@ -113,7 +113,7 @@ TEST(FailingProviderOverGrpc, CostsTheRequestThatFails) {
       large{{"values", {1, 2, 3, 4}}, {"mask", {1, 1, 1, 1}}};
   // The model computes two times in a run, the first of which is to warm up. Its constant takes 4 bytes.
   // Without a trial of whether requests can share runs, which would be counted, too.
-  for (const Case& one : {Case{"run:5", "was told to fail at: run:5"},
+  for (const Case& one : {Case{"run:5", "was set to fail at: run:5"},
                           Case{"out-of-memory:40", "out of memory: the device has no room for 16 bytes"}}) {
     SCOPED_TRACE(one.command);
     const Program gpux;
@@ -162,7 +162,7 @@ TEST(FailingProviderOverGrpc, HangsInALoadWithoutHoldingTheServer) {
   std::filesystem::remove(release);
   const Status late = client.load("mul", std::chrono::seconds(60));
   EXPECT_EQ(late.error_code(), StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_EQ(late.error_message(), "model 'mul' is not loaded yet: its load goes on");
+  EXPECT_EQ(late.error_message(), "model 'mul' is not loaded yet: its load continues");
   EXPECT_EQ(client.load("add", milliseconds(200)).error_code(), StatusCode::DEADLINE_EXCEEDED) << "behind it";
   expect_values(client.multiply(), {4, 10, 18});
   expect_values(client.add(), {2, 4, 6});

@@ -109,12 +109,12 @@ TEST_P(ReplacedProvider, EndsAStrictServer) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, ReplacedProvider,
-    testing::Values(Replaced{"load", "load", "unavailable", "was told to fail at: load"},
+    testing::Values(Replaced{"load", "load", "unavailable", "was set to fail at: load"},
                     Replaced{"no_device", "no-device", "unavailable", "lists no device"},
-                    Replaced{"create", "create", "failed", "was told to fail at: create"},
-                    Replaced{"capability", "capability", "failed", "was told to fail at: capability"},
+                    Replaced{"create", "create", "failed", "was set to fail at: create"},
+                    Replaced{"capability", "capability", "failed", "was set to fail at: capability"},
                     Replaced{"claim_nothing", "claim-nothing", "no_nodes", "none of the model's nodes"},
-                    Replaced{"compile", "compile", "failed", "was told to fail at: compile"},
+                    Replaced{"compile", "compile", "failed", "was set to fail at: compile"},
                     Replaced{"no_room_for_the_weights", "out-of-memory:3", "failed",
                              "out of memory: the device has no room for 4 bytes", "masked_sum.onnx", small,
                              small_answer}),
@@ -132,10 +132,10 @@ TEST(FailingProvider, EndsARunOfTheCommandLine) {
 
   const Program gpux;
   for (const Case& one : std::vector<Case>{
-           {"run:1", {}, 5, "was told to fail at: run:1"},
-           {"run:1", {"--strict"}, 5, "was told to fail at: run:1"},
+           {"run:1", {}, 5, "was set to fail at: run:1"},
+           {"run:1", {"--strict"}, 5, "was set to fail at: run:1"},
            {"out-of-memory:35", {}, 8, "out of memory: the device has no room for 12 bytes"},
-           {"hang", {"--timeout", "300ms"}, 9, "no answer within 0.3 s; the run on example, cpu was told to stop"},
+           {"hang", {"--timeout", "300ms"}, 9, "no answer within 0.3 s; the run on example, cpu was signalled to stop"},
            {"slow:600000", {"--timeout", "300ms"}, 9, "no answer within 0.3 s"},  // beyond the limit of run_failing()
        }) {
     const Outcome outcome = run_failing(gpux, one.command, one.more);
@@ -181,7 +181,7 @@ TEST(FailingProvider, EndsAServerThatCannotRunItsModel) {
                                    {.environment = {"GPUX_EXAMPLE_FAIL=run:1"}, .limit = std::chrono::seconds(30)});
   EXPECT_EQ(outcome.code, 5) << outcome.err;
   EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("was told to fail at: run:1"));
+  EXPECT_THAT(outcome.err, HasSubstr("was set to fail at: run:1"));
 }
 
 struct FailedRun {
@@ -231,7 +231,7 @@ TEST_P(FailingRun, CostsOneRequestOfAServer) {
 INSTANTIATE_TEST_SUITE_P(Table, FailingRun,
                          // The model holds two Mul: a run of it computes two times, first to warm up. Its constant
                          // takes 4 bytes, each value of the small request 8.
-                         testing::Values(FailedRun{"run", "run:5", large, 503, "was told to fail at: run:", "BACKEND"},
+                         testing::Values(FailedRun{"run", "run:5", large, 503, "was set to fail at: run:", "BACKEND"},
                                          FailedRun{"out_of_memory", "out-of-memory:40", large, 429,
                                                    "out of memory: the device has no room for 16 bytes", "BACKEND"}),
                          [](const auto& info) { return info.param.name; });
@@ -265,7 +265,7 @@ TEST(FailingProvider, HangsWithoutHoldingTheServer) {
   EXPECT_THAT(server.ask(get("/metrics")).body, HasSubstr("gpux_overdue_run_count{model=\"mul\",version=\"1.0.0\"} 1"));
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(), 0) << "the device still hangs";
-  EXPECT_THAT(server.log(), HasSubstr("a device does not come back: leaving it behind"));
+  EXPECT_THAT(server.log(), HasSubstr("a device does not respond: shutting down without it"));
 }
 
 // A model is loaded anew while its old self serves; the load does not come back.
@@ -293,7 +293,7 @@ TEST(FailingProvider, HangsInALoadWithoutHoldingTheServer) {
   EXPECT_EQ(server.ask(post("/models/add/predict", R"({"x": [[1, 2, 3]]})")).status, 404);
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(), 0) << "the device still hangs";
-  EXPECT_THAT(server.log(), HasSubstr("a device does not come back: leaving it behind"));
+  EXPECT_THAT(server.log(), HasSubstr("a device does not respond: shutting down without it"));
 }
 
 // A server with one request in flight, for as long as the test wants.

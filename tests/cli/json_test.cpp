@@ -1,4 +1,4 @@
-// Standard output is data and nothing else, of every verb: JSON with --json, whether it ends well or not.
+// Standard output is data and nothing else, of every command: JSON with --json, whether it ends well or not.
 #include <set>
 #include <sstream>
 
@@ -20,9 +20,9 @@ struct Failure {
   bool prints_json = false;  ///< its outcome is data all the same: else nothing is printed
 };
 
-/// A verb and how it is called.
+/// A command and how it is called.
 struct Row {
-  std::string verb;
+  std::string command;
   std::vector<Words> successes;
   std::vector<Failure> failures;
   bool has_table = true;  ///< on a terminal, without --json
@@ -86,8 +86,8 @@ std::vector<Row> rows(const Program& gpux) {
 }
 
 // "  images, list      List the models": the help's lines that begin with two blanks and a letter.
-std::set<std::string> verbs_of_help(const std::string& help) {
-  std::set<std::string> verbs;
+std::set<std::string> commands_of_help(const std::string& help) {
+  std::set<std::string> commands;
   std::istringstream lines(help);
   for (std::string line; std::getline(lines, line);) {
     if (line.size() < 3 || !line.starts_with("  ") || std::islower(static_cast<unsigned char>(line[2])) == 0) continue;
@@ -95,10 +95,10 @@ std::set<std::string> verbs_of_help(const std::string& help) {
     std::string word;
     do {
       words >> word;
-      verbs.insert(word.substr(0, word.find(',')));
+      commands.insert(word.substr(0, word.find(',')));
     } while (word.ends_with(","));
   }
-  return verbs;
+  return commands;
 }
 
 class StandardOutput : public testing::Test {
@@ -125,7 +125,7 @@ class StandardOutput : public testing::Test {
 
   [[nodiscard]] Outcome call(const Row& row, const Words& arguments, const Words& more,
                              const Surroundings& where = {}) const {
-    Words words{row.verb};
+    Words words{row.command};
     words.insert(words.end(), arguments.begin(), arguments.end());
     words.insert(words.end(), more.begin(), more.end());
     return gpux_.run(words, where);
@@ -135,7 +135,7 @@ class StandardOutput : public testing::Test {
 };
 
 std::string described(const Row& row, const Words& arguments) {
-  std::string text = row.verb;
+  std::string text = row.command;
   for (const std::string& argument : arguments) text += " " + argument;
   return text;
 }
@@ -145,10 +145,10 @@ void expect_one_document(const Outcome& outcome) {
   EXPECT_TRUE(outcome.out.ends_with('\n'));
 }
 
-TEST_F(StandardOutput, HasARowHereForEveryVerb) {
+TEST_F(StandardOutput, HasARowHereForEveryCommand) {
   std::set<std::string> known;
-  for (const Row& row : rows(gpux_)) known.insert(row.verb);
-  EXPECT_EQ(verbs_of_help(gpux_.run({"--help"}).out), known);
+  for (const Row& row : rows(gpux_)) known.insert(row.command);
+  EXPECT_EQ(commands_of_help(gpux_.run({"--help"}).out), known);
 }
 
 TEST_F(StandardOutput, IsOneJsonDocumentOnSuccess) {
@@ -158,7 +158,7 @@ TEST_F(StandardOutput, IsOneJsonDocumentOnSuccess) {
       const Outcome outcome = call(row, arguments, {"--json", "-v", "-v"});
       EXPECT_EQ(outcome.code, 0) << outcome.err;
       expect_one_document(outcome);
-      if (row.verb == "tag" || row.verb == "rm" || row.verb == "import") continue;  // once is all they can
+      if (row.command == "tag" || row.command == "rm" || row.command == "import") continue;  // once is all they can
       const Outcome shown = call(row, arguments, {"--json", "--log-format", "json"}, {.terminal = true});
       EXPECT_EQ(shown.code, 0) << shown.err;
       expect_one_document(shown);
@@ -185,8 +185,8 @@ TEST_F(StandardOutput, IsEmptyOrJsonOnFailure) {
   }
   // A core that is not there is an answer of doctor and version.
   const Surroundings without{.environment = {"GPUX_ONNXRUNTIME=/no/such/libonnxruntime.so"}};
-  for (const auto& [verb, code] : {std::pair("doctor", 5), std::pair("version", 0)}) {
-    const Outcome outcome = gpux_.run({verb, "--json"}, without);
+  for (const auto& [command, code] : {std::pair("doctor", 5), std::pair("version", 0)}) {
+    const Outcome outcome = gpux_.run({command, "--json"}, without);
     EXPECT_EQ(outcome.code, code) << outcome.err;
     expect_one_document(outcome);
   }
@@ -238,7 +238,7 @@ TEST_P(UnwritableMessages, ChangeNeitherTheAnswerNorTheExitCode) {
       EXPECT_EQ(outcome.err, "");
     }
     for (const Failure& failure : row.failures) {
-      if (row.verb == "rm") continue;  // its model has gone by now
+      if (row.command == "rm") continue;  // its model has gone by now
       SCOPED_TRACE(described(row, failure.arguments));
       EXPECT_EQ(call(row, failure.arguments, {"--json"}, where).code, failure.code);
     }
@@ -263,7 +263,7 @@ TEST_P(UnwritableData, IsAnError) {
       SCOPED_TRACE(described(row, arguments));
       expect_error(call(row, arguments, {"--json"}, where));
     }
-    if (row.verb != "top" && row.verb != "list" && row.verb != "ls" && row.verb != "rmi")
+    if (row.command != "top" && row.command != "list" && row.command != "ls" && row.command != "rmi")
       expect_error(call(row, {"--help"}, {}, where));
   }
   for (const char* flag : {"--help", "--version"}) expect_error(gpux_.run({flag}, where));

@@ -100,7 +100,7 @@ TEST_F(Level, NoneMakesNothing) {
     const Outcome outcome = embed(arguments, environment);
     EXPECT_EQ(outcome.code, 0);
     EXPECT_EQ(outcome.out, "");
-    EXPECT_THAT(outcome.err, HasSubstr("no vectors are made"));
+    EXPECT_THAT(outcome.err, HasSubstr("no vectors are computed"));
   }
 }
 

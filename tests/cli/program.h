@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include "base/process.h"
-#include "model/temporary_folder.h"
+#include "base/temporary_folder.h"
 
 namespace gpux::test {
 

@@ -102,7 +102,7 @@ TEST(Program, TakesOtherToolsNamesOfItsCommands) {
   EXPECT_EQ(gpux.run({"tag", id.substr(7, 12), "again"}).code, 0);
   const Outcome several = gpux.run({"rmi", id});
   EXPECT_EQ(several.code, 2);
-  EXPECT_THAT(several.err, HasSubstr("has 2 names: give those to take away: adder:latest, again:latest"));
+  EXPECT_THAT(several.err, HasSubstr("has 2 names: give those to remove: adder:latest, again:latest"));
   EXPECT_EQ(gpux.run({"rmi", "again"}).code, 0);
   EXPECT_EQ(gpux.run({"rm", id.substr(7, 12)}).code, 0);
   EXPECT_EQ(Json::parse(gpux.run({"ls", "--json"}).out).size(), 0U);

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/leaves_threads.h"
 #include "cli/serving.h"
 #include "embedding/encoder_folder.h"
 #include "server/black_png.h"
@@ -143,7 +144,7 @@ class ServeShutdown : public testing::Test {
 };
 
 TEST_F(ServeShutdown, BusyReadersDoNotHoldItUp) {
-  Serving server(gpux_, flags("1s"));
+  Serving server(gpux_, flags("1s"), {leaves_threads()});
   ReadersLoad load(server);
   server.signal(SIGTERM);
   // Serving::wait() gives up after ten seconds; what the clients asked for would take longer.

@@ -312,7 +312,8 @@ TEST(ServedModels, AreWatchedWhateverIsWrongWithOthers) {
       << "the other one is watched";
   // A list that is no list.
   gpux.folder().write("models.yml", "models: [");
-  EXPECT_TRUE(http::eventually([&] { return server.log().find("cannot be listed") != std::string::npos; }));
+  EXPECT_TRUE(
+      http::eventually([&] { return server.log().find("the list of models cannot be read") != std::string::npos; }));
   EXPECT_EQ(server.json(post("/models/a/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
   EXPECT_EQ(server.ask(post("/v2/repository/models/b/load", "")).status, 200);
   // Both come back.
@@ -321,7 +322,7 @@ TEST(ServedModels, AreWatchedWhateverIsWrongWithOthers) {
   EXPECT_TRUE(http::eventually([&] { return state_of(server, "c") == "READY"; })) << server.log();
   EXPECT_TRUE(http::eventually([&] { return server.json(get("/health")).at("status") == "healthy"; })) << server.log();
   EXPECT_EQ(server.json(post("/models/a/predict", "3")), Json::parse(R"({"y": -3})"));
-  EXPECT_EQ(count_of("cannot be listed", server.log()), 1U) << "each reason is logged once";
+  EXPECT_EQ(count_of("the list of models cannot be read", server.log()), 1U) << "each reason is logged once";
 }
 
 // A model is more than its ONNX file.
@@ -603,7 +604,7 @@ TEST(Servers, WarnOfAHomeThatCannotBeUsed) {
   ::kill(std::stoi(told.out), SIGTERM);
   EXPECT_THAT(told.err, HasSubstr("warning: 'gpux ps' will not know of this server"));
   EXPECT_THAT(told.err, HasSubstr("'kill "));
-  EXPECT_THAT(told.err, testing::Not(HasSubstr("'gpux stop' ends it")));
+  EXPECT_THAT(told.err, testing::Not(HasSubstr("'gpux stop' stops it")));
 }
 
 TEST(Servers, SayInTheForegroundWhyTheyDidNotStart) {

@@ -122,7 +122,7 @@ TEST_F(Texts, ArePlainForRun) {
        std::string("h\0i\0\n\0", 6)},
       {{model, "-i", "text=@" + unmarked}, 6, "a NUL character at byte offset 1, as in UTF-16 (little-endian)"},
       {{model}, 6, "'text' is missing", ""},
-      {{model}, 6, "standard input: it is a PNG picture, and the model is given none", "\x89PNG\r\n\x1a\n"},
+      {{model}, 6, "standard input: it is a PNG image, and the model is given none", "\x89PNG\r\n\x1a\n"},
       {{model, "a", "b", "-i", "text_pair=c"}, 2, "several texts are a list"},
       {{questions, "who?"}, 6, "'context' is missing"},
       {{}, 2, "run: give the model, as the first word or with -m"},

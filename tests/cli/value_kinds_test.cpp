@@ -108,7 +108,7 @@ TEST(ValueKinds, ThatCannotBeReadAreRefused) {
       {{"pass_through_map_string_float32", R"({"a": [1, 2]})"}, "2 elements, not 1"},
       {{"pass_through_map_string_float32", R"({"a": "b"})"}, "is not a float32"},
       {{"pass_through_map_int64_float32", R"({"a": 1})"}, "key a is not an int64"},
-      {{"pass_through_sequence", "5"}, "stands where '[' was expected"},
+      {{"pass_through_sequence", "5"}, "found where '[' was expected"},
   };
   for (const auto& [kind, words] : cases) {
     const Outcome outcome = gpux.run({"run", model(kind.model + ".onnx"), "-i", input_of(kind)});

@@ -99,7 +99,7 @@ TEST(Verify, UsesRecordedDataBesideTheModel) {
   EXPECT_EQ(gpux.run({"verify", file, "--rtol", "0.2"}).code, 0);
   EXPECT_EQ(gpux.run({"verify", file, "--rtol", "0.1"}).code, 12);
   EXPECT_EQ(gpux.run({"verify", file, "--atol", "0.5"}).code, 0);
-  EXPECT_EQ(gpux.run({"verify", file, "--seed", "1"}).code, 0) << "made up inputs have no recorded outputs";
+  EXPECT_EQ(gpux.run({"verify", file, "--seed", "1"}).code, 0) << "synthetic inputs have no recorded outputs";
   const Outcome table = gpux.run({"verify", file, "--table"});
   EXPECT_THAT(table.out, HasSubstr("DIFFERS: [2]: 3 where 3.5 was expected"));
 }
@@ -222,9 +222,9 @@ TEST(Verify, TellsWhatAProviderDoesNotSupportFromWhatItGetsWrong) {
   for (const Case& one : std::vector<Case>{
            {"", "not_supported", "passed", "", 0},
            {"claim-nothing", "not_supported", "not_supported", "none of the model's nodes", 5},
-           {"run:1", "not_supported", "failed", "was told to fail at: run:1", 12},
-           {"compile", "not_supported", "failed", "was told to fail at: compile", 12},
-           {"capability", "failed", "failed", "was told to fail at: capability", 12},
+           {"run:1", "not_supported", "failed", "was set to fail at: run:1", 12},
+           {"compile", "not_supported", "failed", "was set to fail at: compile", 12},
+           {"capability", "failed", "failed", "was set to fail at: capability", 12},
        }) {
     SCOPED_TRACE(one.command);
     const Outcome outcome = verify(one.command);
@@ -272,7 +272,7 @@ TEST(Verify, RunsNoSuiteWithoutTheRequestedProvider) {
            {{"--provider", "example", "--provider-library", library},
             {"GPUX_EXAMPLE_FAIL=load"},
             5,
-            "was told to fail at: load"},
+            "was set to fail at: load"},
            {{"--provider", "xnnpack,cpu", "--case", "a_good"}, {}, 5, "no case was run: xnnpack did not run: "},
            {{"--provider", "auto", "--case", "a_good"}, {}, 0, "1 of 1 cases passed"},
        }) {

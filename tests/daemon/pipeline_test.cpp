@@ -16,10 +16,10 @@
 
 #include "base/eventually.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "daemon/directory_source.h"
 #include "daemon/socket_source.h"
 #include "gpux/error.h"
-#include "model/temporary_folder.h"
 
 namespace gpux::daemon {
 namespace {
@@ -324,7 +324,7 @@ TEST_F(SourceTest, RestsWhereNoClientCanBeTaken) {
     std::copy(path.native().begin(), path.native().end(), address.sun_path);
     ASSERT_EQ(::connect(waiting, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     EXPECT_TRUE(eventually([&] { return source->failed_accepts() > 0; }));
-    EXPECT_THAT(source->status().state, HasSubstr("no client can be taken"));
+    EXPECT_THAT(source->status().state, HasSubstr("no client can be accepted"));
     // Each wakes the thread that would accept; it serves the clients that it has.
     const std::uint64_t before = source->failed_accepts();
     for (std::uint64_t i = 1; i <= lines; ++i) {

@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/recorded_disk.h"
+#include "base/temporary_folder.h"
 #include "daemon/completed_prefix.h"
 #include "daemon/directory_source.h"
 #include "daemon/line_reader.h"
@@ -20,7 +21,6 @@
 #include "daemon/spool.h"
 #include "daemon/vector_folder.h"
 #include "gpux/error.h"
-#include "model/temporary_folder.h"
 
 namespace gpux::daemon {
 namespace {

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
-#include "model/temporary_folder.h"
 
 namespace gpux::daemon {
 namespace {
@@ -97,12 +97,12 @@ TEST(StateFile, SaysWhatIsWrongAndWhere) {
       {R"({"output": "/o", "level": "low", "downgrade": {"level": "low", "above": 5}, "sources": {"e": "/e"}})",
        "not less than 'level'"},
       {R"({"output": "/o", "model": "m", "downgrade": {"level": "low", "above": 5}, "sources": {"e": "/e"}})",
-       "'downgrade' is for levels"},
+       "'downgrade' requires 'level'"},
       {R"({"output": "/o", "sources": {"a/b": "/e"}})", "the source's name 'a/b' is not accepted"},
       {R"({"output": "/o", "sources": [{"name": "a", "file": "f"}, {"name": "a", "file": "g"}]})", "two sources 'a'"},
       {R"({"output": "/o", "sources": [{"name": "a"}]})", "source 'a' has 0 of directory, file, socket and match"},
       {R"({"output": "/o", "sources": [{"name": "a", "file": "f", "socket": "g"}]})", "has 2 of directory"},
-      {R"({"output": "/o", "sources": [{"name": "a", "file": "f", "bus": "session"}]})", "'bus' stands here without"},
+      {R"({"output": "/o", "sources": [{"name": "a", "file": "f", "bus": "session"}]})", "'bus' is given without"},
       {R"({"output": "/o", "sources": [{"name": "a", "match": ["x"], "bus": "mine"}]})", "'bus' is 'mine'"},
       {R"({"output": "/o", "sources": [{"name": "a", "match": []}]})", "'match' is empty"},
       {R"({"output": "/o", "sources": [{"name": "a", "socket": "/)" + std::string(120, 's') + R"("}]})",

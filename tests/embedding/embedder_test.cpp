@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "embedding/embed_all.h"
 #include "embedding/encoder_folder.h"
+#include "embedding/pooling.h"
 #include "gpux/error.h"
 #include "runtime/cpu_runtime.h"
 
@@ -31,7 +32,8 @@ constexpr float half_precision = 5e-4F;
 /// The encoder with the poolings; loaded with one thread.
 Embedder encoder(const std::string& pooling, bool normalize = false, const std::string& file = "encoder.onnx") {
   const test::TemporaryFolder folder;
-  const SentenceModel model = read_sentence_model(test::write_encoder_folder(folder, pooling, normalize, file));
+  const importer::SentenceModel model =
+      importer::read_sentence_model(test::write_encoder_folder(folder, pooling, normalize, file));
   LoadOptions options;
   options.provider = "cpu";
   options.intra_threads = 1;
@@ -145,7 +147,8 @@ TEST_F(Embeddings, CutLongTexts) {
 TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
   const auto refused = [](const std::string& file) {
     const test::TemporaryFolder folder;
-    SentenceModel model = read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+    importer::SentenceModel model =
+        importer::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
     model.onnx_file = test_model(file);
     return error_of([&] { const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu"})); });
   };
@@ -154,7 +157,8 @@ TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
   EXPECT_THAT(refused("add").message(), HasSubstr("add.onnx: "));
 
   const test::TemporaryFolder folder;
-  SentenceModel model = read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+  importer::SentenceModel model =
+      importer::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
   model.poolings.clear();
   const Error error = error_of([&] { const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu"})); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_model);
@@ -167,7 +171,7 @@ TEST_F(Embeddings, LeaveLowerCaseToTheTokenizer) {
     const std::filesystem::path encoder = test::write_encoder_folder(folder, mean_pooling, false);
     folder.write("encoder/sentence_bert_config.json", R"({"max_seq_length": 32, "do_lower_case": true})");
     folder.write("encoder/tokenizer.json", read_file(GPUX_SOURCE_DIR "/tests/text/data/" + std::string(tokenizer)));
-    const SentenceModel model = read_sentence_model(encoder);
+    const importer::SentenceModel model = importer::read_sentence_model(encoder);
     return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
   };
   EXPECT_EQ(made("wordpiece.json").embed("The MODEL"), encoder(mean_pooling).embed("the model"));
@@ -235,18 +239,18 @@ TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
   constexpr unsigned threads = 2;
   const Embedder embedder = encoder(mean_pooling);
   std::atomic<std::size_t> taken = 0;
-  std::size_t given = 0, most_ahead = 0;
+  std::size_t given = 0, max_ahead = 0;
   const TextSource source = [&](std::string& text) {
     if (taken == count) return false;
     text = ManyTexts::text(taken++);
     return true;
   };
   (void)embed_all(embedder, {}, source, threads, [&](auto, auto) {
-    most_ahead = std::max(most_ahead, taken.load() - given);
+    max_ahead = std::max(max_ahead, taken.load() - given);
     ++given;
   });
   EXPECT_EQ(given, count);
-  EXPECT_LE(most_ahead, threads * 256 + 1);
+  EXPECT_LE(max_ahead, threads * 256 + 1);
 }
 
 TEST_F(Embeddings, EndAtTheFirstTextThatFails) {
@@ -280,7 +284,8 @@ TEST_F(Embeddings, EndAtTheFirstTextThatFails) {
 TEST_F(Embeddings, NameTheTextThatFails) {
   // Words are positions of a table with 64 rows: more tokens than that fail in the model.
   const test::TemporaryFolder folder;
-  SentenceModel model = read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+  importer::SentenceModel model =
+      importer::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
   model.max_tokens = 0;
   const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu", .intra_threads = 1}));
   std::size_t taken = 0, given = 0;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/files.h"
-#include "model/temporary_folder.h"
+#include "base/temporary_folder.h"
 
 namespace gpux::test {
 

@@ -9,6 +9,7 @@
 namespace gpux::embedding {
 namespace {
 
+using importer::Pooling;
 using testing::ElementsAre;
 using testing::FloatEq;
 using testing::Pointwise;
@@ -61,10 +62,10 @@ TEST(Pooling, IsAppended) {
 }
 
 TEST(Pooling, HasTheNamesOfConfigurations) {
-  EXPECT_EQ(pooling_from("mean_sqrt_len_tokens"), Pooling::mean_sqrt_length);
-  EXPECT_EQ(pooling_from("weightedmean"), Pooling::weighted_mean);
-  EXPECT_EQ(pooling_from("lasttoken"), Pooling::last_token);
-  EXPECT_EQ(pooling_from("median"), std::nullopt);
+  EXPECT_EQ(importer::pooling_from("mean_sqrt_len_tokens"), Pooling::mean_sqrt_length);
+  EXPECT_EQ(importer::pooling_from("weightedmean"), Pooling::weighted_mean);
+  EXPECT_EQ(importer::pooling_from("lasttoken"), Pooling::last_token);
+  EXPECT_EQ(importer::pooling_from("median"), std::nullopt);
 }
 
 TEST(Normalize, DividesByTheLength) {

@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "embedding/embed_all.h"
-#include "embedding/import_encoder.h"
-#include "model/temporary_folder.h"
-#include "onnx/encoder_graph.h"
+#include "importer/encoder_graph.h"
+#include "importer/import_encoder.h"
 #include "onnx/half.h"
 #include "runtime/cpu_runtime.h"
 #include "tensor/npy.h"
@@ -40,14 +40,14 @@ class Reference : public CpuRuntime, public testing::WithParamInterface<Model> {
   void SetUp() override {
     CpuRuntime::SetUp();
     if (!fs::exists(GetParam().folder)) GTEST_SKIP() << GetParam().folder << " is not there; scripts/setup fetches it";
-    (void)import_encoder(GetParam().folder, folder_.path() / "made");
+    (void)importer::import_encoder(GetParam().folder, folder_.path() / "made");
     std::ifstream lines(references / "sentences.txt");
     for (std::string line; std::getline(lines, line);) sentences_.push_back(line);
     ASSERT_EQ(sentences_.size(), 1000U);
   }
 
   [[nodiscard]] Embedder embedder(Batching batching = Batching::exact) const {
-    SentenceModel model = read_sentence_model(folder_.path() / "made");
+    importer::SentenceModel model = importer::read_sentence_model(folder_.path() / "made");
     const fs::path file = model.onnx_file;
     return {std::move(model), Runtime(file, {.provider = "cpu", .intra_threads = 1}), batching};
   }
@@ -110,8 +110,9 @@ TEST_P(Reference, IsMetInThroughputMode) {
 
 TEST_P(Reference, IsMetWhereTheGraphGivesTokensOnly) {
   const fs::path made = folder_.path() / "made";
-  const onnx::Safetensors weights(GetParam().folder / "model.safetensors");
-  onnx::write_encoder(weights, onnx::read_encoder_config(read_file(made / "config.json")), {}, made / "model.onnx");
+  const importer::Safetensors weights(GetParam().folder / "model.safetensors");
+  importer::write_encoder(weights, importer::read_encoder_config(read_file(made / "config.json")), {},
+                          made / "model.onnx");
   expect_reference(vectors_of(embedder(), sentences_, 2));
 }
 
@@ -119,7 +120,7 @@ TEST_P(Reference, IsNearInFloat16) {
   const fs::path file = folder_.path() / "made/model.onnx";
   const std::vector<std::string> some(sentences_.begin(), sentences_.begin() + 100);
   const std::vector<float> expected = vectors_of(embedder(), some, 2);
-  onnx::to_half(file, {}).write(file);
+  onnx::to_float16(file, {}).write(file);
   const std::vector<float> vectors = vectors_of(embedder(), some, 2);
   const std::size_t dimension = expected.size() / some.size();
   for (std::size_t row = 0; row < some.size(); ++row) {

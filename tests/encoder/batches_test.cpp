@@ -28,7 +28,7 @@ class BatchesIn : public testing::TestWithParam<Precision> {};
 // Which texts meet, what they are filled up to and who computes them is chosen anew each time.
 TEST_P(BatchesIn, LeaveEachTextItsBits) {
   constexpr int batches = 1000;
-  constexpr std::size_t most_texts = 24;
+  constexpr std::size_t max_texts = 24;
   const std::vector<std::vector<std::int64_t>> texts = random_texts(2 * longest);
   for (const Kernels* kernels : runnable()) {
     SCOPED_TRACE(std::string(kernels->name));
@@ -39,7 +39,7 @@ TEST_P(BatchesIn, LeaveEachTextItsBits) {
     }
     std::mt19937 engine(20261122);
     for (int batch = 0; batch < batches; ++batch) {
-      std::vector<std::size_t> chosen(1 + engine() % most_texts);
+      std::vector<std::size_t> chosen(1 + engine() % max_texts);
       std::size_t length = 0;
       for (std::size_t& text : chosen) {
         text = engine() % texts.size();

@@ -75,16 +75,17 @@ TEST(Encoder, HasQueriesOfTheLastTwoLayersInBfloat16WhereInt8IsMixed) {
   const auto precisions_of = [](Precision precision) {
     std::vector<Precision> found;
     for (const Layer& layer : small_model(precision).layers) {
-      for (const Linear* linear : {&layer.query_key_value, &layer.attention_out, &layer.widen, &layer.narrow}) {
+      for (const Linear* linear :
+           {&layer.query_key_value, &layer.attention_out, &layer.up_projection, &layer.down_projection}) {
         found.push_back(linear->precision());
       }
     }
     return found;
   };
-  constexpr Precision bytes = Precision::int8, halves = Precision::bf16;
-  EXPECT_EQ(precisions_of(Precision::int8_bf16), (std::vector{bytes, bytes, bytes, bytes,   //
-                                                              halves, bytes, bytes, bytes,  //
-                                                              halves, bytes, bytes, bytes}));
+  constexpr Precision bytes = Precision::int8, bfloat16s = Precision::bf16;
+  EXPECT_EQ(precisions_of(Precision::int8_bf16), (std::vector{bytes, bytes, bytes, bytes,      //
+                                                              bfloat16s, bytes, bytes, bytes,  //
+                                                              bfloat16s, bytes, bytes, bytes}));
   EXPECT_EQ(precisions_of(Precision::int8), std::vector(12, bytes));
 }
 

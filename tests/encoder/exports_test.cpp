@@ -13,11 +13,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder.h"
 #include "encoder/exported_graph.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
-#include "model/temporary_folder.h"
 
 namespace gpux {
 namespace {

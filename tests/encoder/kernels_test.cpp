@@ -32,15 +32,15 @@ class Random {
 /// Rows and the room that their conversion takes.
 struct Converted {
   Converted(const Linear& linear, std::vector<float> given, std::size_t count) : floats(std::move(given)) {
-    halves.resize(count * linear.row_stride());
+    bfloat16s.resize(count * linear.row_stride());
     bytes.resize(count * linear.row_stride());
     scale.resize(count);
     zero.resize(count);
-    rows = {count, floats.data(), linear.inner(), halves.data(), bytes.data(), scale.data(), zero.data()};
+    rows = {count, floats.data(), linear.inner(), bfloat16s.data(), bytes.data(), scale.data(), zero.data()};
   }
 
   std::vector<float> floats, scale;
-  std::vector<std::uint16_t> halves;
+  std::vector<std::uint16_t> bfloat16s;
   std::vector<std::uint8_t> bytes;
   std::vector<std::int32_t> zero;
   Linear::Rows rows;
@@ -62,7 +62,7 @@ float half_step_of_bfloat16(float value) {
 
 class KernelsIn : public testing::TestWithParam<Precision> {};
 
-// The exact product is what bytes and halves stand for, added up in double.
+// The exact product is what bytes and bfloat16s stand for, added up in double.
 TEST_P(KernelsIn, MultipliesAsTheReferenceDoes) {
   Random random;
 
@@ -253,14 +253,14 @@ TEST(Kernels, RoundRowsToTheNearest) {
   const std::vector<float> values = random.values(1000, 2);
   for (const Kernels* kernels : runnable()) {
     SCOPED_TRACE(std::string(kernels->name));
-    std::vector<std::uint16_t> halves(values.size());
-    kernels->to_half(values.data(), values.size(), halves.data());
+    std::vector<std::uint16_t> bfloat16s(values.size());
+    kernels->to_bfloat16(values.data(), values.size(), bfloat16s.data());
     std::vector<std::uint8_t> bytes(values.size());
     float scale = 0;
     std::int32_t zero = 0;
     kernels->to_bytes(values.data(), values.size(), bytes.data(), scale, zero);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const float half = __builtin_bit_cast(float, static_cast<std::uint32_t>(halves[i]) << 16);
+      const float half = __builtin_bit_cast(float, static_cast<std::uint32_t>(bfloat16s[i]) << 16);
       EXPECT_LE(std::abs(half - values[i]), half_step_of_bfloat16(values[i])) << values[i];
       EXPECT_NEAR(scale * static_cast<float>(bytes[i] - zero), values[i], scale * 0.51F);
     }

@@ -12,11 +12,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder.h"
 #include "embedding/embedder.h"
-#include "embedding/import_encoder.h"
-#include "embedding/sentence_model.h"
 #include "gpux/runtime.h"
-#include "model/temporary_folder.h"
+#include "importer/import_encoder.h"
+#include "importer/sentence_model.h"
 
 namespace gpux {
 namespace {
@@ -50,7 +50,7 @@ class RealMiniLM : public testing::TestWithParam<Bounds> {
     const fs::path source = GPUX_DEPS_DIR "/all-MiniLM-L6-v2";
     if (!fs::exists(source / "model.safetensors")) return;
     folder_ = new test::TemporaryFolder;
-    (void)embedding::import_encoder(source, folder_->path() / "model");
+    (void)importer::import_encoder(source, folder_->path() / "model");
     sentences_ = new std::vector<std::string>(sentences());
     expected_ = new std::vector<std::vector<float>>(vectors("cpu", ""));
   }
@@ -68,7 +68,7 @@ class RealMiniLM : public testing::TestWithParam<Bounds> {
     const fs::path model = folder_->path() / "model";
     Runtime runtime(model / "model.onnx", options);
     EXPECT_EQ(runtime.verdict().active.front(), provider);
-    const Embedder embedder(embedding::read_sentence_model(model), std::move(runtime));
+    const Embedder embedder(importer::read_sentence_model(model), std::move(runtime));
     std::vector<std::vector<float>> all;
     for (const std::string& sentence : *sentences_) all.push_back(embedder.embed(sentence));
     return all;

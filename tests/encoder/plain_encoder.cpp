@@ -91,11 +91,11 @@ class Text {
   Rows through_layers() && {
     for (const PlainLayer& layer : encoder_.layers) {
       add_and_normalize(layer.attention_norm, product(layer.attention_out, attended(layer)), rows_);
-      Rows wide = product(layer.widen, rows_);
+      Rows wide = product(layer.up_projection, rows_);
       for (std::vector<double>& row : wide) {
         for (double& x : row) x = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
       }
-      add_and_normalize(layer.output_norm, product(layer.narrow, wide), rows_);
+      add_and_normalize(layer.output_norm, product(layer.down_projection, wide), rows_);
     }
     return std::move(rows_);
   }
@@ -201,8 +201,8 @@ Weights PlainEncoder::weights(Precision precision) const {
     all.layers.push_back({.query_key_value = packed(layer.query_key_value, query_key_value),
                           .attention_out = packed(layer.attention_out, others),
                           .attention_norm = layer.attention_norm,
-                          .widen = packed(layer.widen, others),
-                          .narrow = packed(layer.narrow, others),
+                          .up_projection = packed(layer.up_projection, others),
+                          .down_projection = packed(layer.down_projection, others),
                           .output_norm = layer.output_norm,
                           .score_scale = score_scale});
   }

@@ -14,7 +14,7 @@ struct PlainLinear {
 };
 
 struct PlainLayer {
-  PlainLinear query_key_value, attention_out, widen, narrow;
+  PlainLinear query_key_value, attention_out, up_projection, down_projection;
   Norm attention_norm, output_norm;
 };
 

@@ -52,8 +52,8 @@ inline Weights small_model(Precision precision) {
     weights.layers.push_back({.query_key_value = linear(random, query_key_value, hidden, 3 * hidden),
                               .attention_out = linear(random, others, hidden, hidden),
                               .attention_norm = norm(random),
-                              .widen = linear(random, others, hidden, wide),
-                              .narrow = linear(random, others, wide, hidden),
+                              .up_projection = linear(random, others, hidden, wide),
+                              .down_projection = linear(random, others, wide, hidden),
                               .output_norm = norm(random),
                               .score_scale = 0.2F});
   }

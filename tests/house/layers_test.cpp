@@ -1,16 +1,19 @@
 // The order of the modules: what a folder under src/ may include, and where ONNX Runtime, the HTTP library, gRPC and
-// the decoders of pictures may be named.
+// the decoders of images may be named.
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "base/process.h"
+#include "base/scratch_folder.h"
 
 namespace {
 
@@ -18,27 +21,33 @@ namespace fs = std::filesystem;
 
 const fs::path source_folder = fs::path(GPUX_SOURCE_DIR) / "src";
 
-// Each module with the ones right below it; what they lie on is below it too.
-const std::map<std::string, std::vector<std::string>> right_below{
-    {"base", {}},
-    {"text", {"base"}},
-    {"tensor", {"base"}},
-    {"image", {"tensor"}},
-    {"onnx", {"tensor"}},
-    {"ort", {"tensor"}},
-    {"provider", {"ort"}},
-    {"model", {"onnx", "image"}},
-    {"runtime", {"provider", "model"}},
-    {"embedding", {"runtime", "text"}},
-    {"pipeline", {"embedding"}},
-    {"server", {"pipeline"}},
-    {"daemon", {"embedding"}},
-    {"cli", {"server", "daemon"}},
+/// A module as the build has it.
+struct Module {
+  std::vector<std::string> flags;  ///< "-I…": where its sources look for headers
+  std::set<std::string> reached;   ///< modules whose headers they find
 };
 
-void collect(const std::string& module, std::set<std::string>& below) {
-  if (!below.insert(module).second) return;
-  for (const std::string& lower : right_below.at(module)) collect(lower, below);
+// The include folders of each module's target, as CMakeLists.txt writes them.
+std::map<std::string, Module> modules_of_the_build() {
+  std::map<std::string, Module> modules;
+  std::istringstream lines(gpux::read_file(GPUX_MODULE_INCLUDES));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    Module& module = modules[name];
+    for (std::string folder; words >> folder;) {
+      module.flags.push_back("-I" + folder);
+      const fs::path path(folder);
+      if (path.parent_path().filename() == "modules") module.reached.insert(path.filename());
+    }
+  }
+  return modules;
+}
+
+const std::map<std::string, Module>& modules() {
+  static const std::map<std::string, Module> all = modules_of_the_build();
+  return all;
 }
 
 std::vector<fs::path> files_of(const fs::path& folder) {
@@ -73,25 +82,76 @@ void expect_named_only_in(const std::vector<std::string>& folders, const std::ve
   EXPECT_TRUE(is_named);
 }
 
-TEST(Layers, EveryFolderIsAKnownModule) {
-  for (const auto& entry : fs::directory_iterator(source_folder)) {
-    EXPECT_TRUE(right_below.contains(entry.path().filename())) << entry.path() << " is not in the order of the modules";
+TEST(Layers, EveryFolderIsAModuleOfTheBuild) {
+  std::set<std::string> folders, targets;
+  for (const auto& entry : fs::directory_iterator(source_folder)) folders.insert(entry.path().filename());
+  for (const auto& [name, module] : modules()) targets.insert(name);
+  EXPECT_EQ(folders, targets);
+}
+
+// A header of each module, asked for by each other one. What a module does not link, its compiler does not find.
+TEST(Layers, AnIncludeOfAModuleThatIsNotLinkedDoesNotCompile) {
+  std::map<std::string, std::string> headers;
+  for (const auto& [name, module] : modules()) {
+    for (const fs::path& file : files_of(source_folder / name)) {
+      if (file.extension() == ".h") headers[name] = file.lexically_relative(source_folder);
+    }
+    ASSERT_TRUE(headers.contains(name)) << name << " has no header";
+  }
+  const gpux::ScratchFolder scratch;
+  const fs::path source = scratch.path() / "includes.cpp";
+  std::size_t refused = 0;
+  for (const auto& [name, module] : modules()) {
+    std::string text;
+    for (const auto& [other, header] : headers) {
+      text += "#if __has_include(\"" + header + "\")\nfound " + other + "\n#endif\n";
+    }
+    gpux::write_file_atomically(source, text);
+    std::vector<std::string> command{GPUX_COMPILER, "-E", "-P", "-x", "c++", source};
+    command.insert(command.end(), module.flags.begin(), module.flags.end());
+    const gpux::ProcessResult result = gpux::run_process(command);
+    ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+    std::set<std::string> found;
+    std::istringstream words(result.standard_output);
+    for (std::string word, other; words >> word >> other;) found.insert(other);
+    EXPECT_EQ(found, module.reached) << name;
+    EXPECT_TRUE(found.contains(name)) << name;
+    refused += headers.size() - found.size();
+
+    const auto wrong = std::ranges::find_if(headers, [&](const auto& header) { return !found.contains(header.first); });
+    if (wrong == headers.end()) continue;
+    gpux::write_file_atomically(source, "#include \"" + wrong->second + "\"\n");
+    const gpux::ProcessResult refusal = gpux::run_process(command);
+    EXPECT_NE(refusal.exit_code, 0) << name << " includes " << wrong->second;
+    EXPECT_NE(refusal.standard_error.find(wrong->second), std::string::npos) << refusal.standard_error;
+  }
+  EXPECT_GT(refused, modules().size());
+}
+
+// Modules that lie above each other in turn would link all the same.
+TEST(Layers, NoTwoModulesReachEachOther) {
+  for (const auto& [name, module] : modules()) {
+    for (const std::string& other : module.reached) {
+      if (other != name) EXPECT_FALSE(modules().at(other).reached.contains(name)) << name << " and " << other;
+    }
   }
 }
 
-TEST(Layers, ModulesIncludeOnlyWhatLiesBelow) {
-  const std::regex include(R"re(#include "([a-z]+)/)re");
-  for (const auto& [module, lower] : right_below) {
-    std::set<std::string> allowed{"gpux"};
-    collect(module, allowed);
-    const std::vector<fs::path> files = files_of(source_folder / module);
-    EXPECT_FALSE(files.empty()) << module;
-    for (const fs::path& file : files) {
+// They are built alone, too, on ONNX Runtime's headers and nothing else.
+TEST(Layers, PluginsIncludeTheirOwnHeadersAlone) {
+  const std::regex include(R"re(#include "([^"]+)")re");
+  const fs::path plugins = fs::path(GPUX_SOURCE_DIR) / "plugins";
+  std::size_t count = 0;
+  for (const auto& plugin : fs::directory_iterator(plugins)) {
+    for (const fs::path& file : files_of(plugin.path())) {
       for (const std::string& used : matches(gpux::read_file(file), include)) {
-        EXPECT_TRUE(allowed.contains(used)) << file << " includes " << used << ", which does not lie below " << module;
+        const bool is_own = fs::exists(plugin.path() / "src" / used) || fs::exists(file.parent_path() / used);
+        EXPECT_TRUE(is_own || used.starts_with("onnxruntime")) << file << " includes " << used;
+        ++count;
       }
     }
   }
+  EXPECT_GT(count, 0U);
 }
 
 TEST(Layers, OnlyTheTwoModulesForItNameOnnxRuntimesHeaders) {
@@ -109,7 +169,7 @@ TEST(Layers, OnlyTheGrpcFolderNamesGrpcAndProtobuf) {
   expect_named_only_in({"server/grpc/"}, {"grpc::", "<grpc", "google::protobuf", "<google/", ".pb.h\"", "inference::"});
 }
 
-TEST(Layers, OnlyTheImageFolderNamesTheDecodersOfPictures) {
+TEST(Layers, OnlyTheImageFolderNamesTheDecodersOfImages) {
   expect_named_only_in({"image/"}, {"<jpeglib", "<jerror", "<turbojpeg", "<png", "<webp/"});
 }
 

@@ -12,14 +12,14 @@ namespace {
 
 using namespace std::string_literals;
 using test::bytes_of;
+using test::image_file;
+using test::image_of;
 using test::levels_of;
-using test::picture_file;
-using test::picture_of;
 using testing::HasSubstr;
 
 TEST(Decode, KnowsFormatsByContent) {
-  for (const std::string& name : test::picture_names()) {
-    const std::string file = picture_file(name);
+  for (const std::string& name : test::image_names()) {
+    const std::string file = image_file(name);
     const auto format = format_of(bytes_of(file));
     ASSERT_TRUE(format) << name;
     const std::string_view expected = name.starts_with("jpeg") ? "JPEG" : name.starts_with("png") ? "PNG" : "WebP";
@@ -32,10 +32,10 @@ TEST(Decode, SaysWhatElseItWasGiven) {
     std::string file, message;
   } const cases[]{
       {"", "it is empty; JPEG, PNG and WebP are accepted"},
-      {"GIF89a", "it is a GIF picture"},
-      {"\0\0\0\x18"s + "ftypheic", "it is a HEIC picture"},
-      {"\0\0\0\x18"s + "ftypavif", "it is an AVIF picture"},
-      {"II*\0"s, "it is a TIFF picture"},
+      {"GIF89a", "it is a GIF image"},
+      {"\0\0\0\x18"s + "ftypheic", "it is a HEIC image"},
+      {"\0\0\0\x18"s + "ftypavif", "it is an AVIF image"},
+      {"II*\0"s, "it is a TIFF image"},
       {"RIFF\0\0\0\0WAVE"s, "it is something that begins with the bytes 52 49 46 46"},
       {"\xff\xd8", "it is something that begins with the bytes ff d8;"},
       {"hello", "it is something that begins with the bytes 68 65 6c 6c; JPEG, PNG and WebP are accepted"},
@@ -47,12 +47,12 @@ TEST(Decode, SaysWhatElseItWasGiven) {
 }
 
 TEST(Decode, GivesTheChannelsAskedFor) {
-  for (const std::string& name : test::picture_names()) {
+  for (const std::string& name : test::image_names()) {
     SCOPED_TRACE(name);
-    const std::string file = picture_file(name);
-    const Picture colors = decode(bytes_of(file), 3);
-    const Picture gray = decode(bytes_of(file), 1);
-    const Picture alpha = decode(bytes_of(file), 4);
+    const std::string file = image_file(name);
+    const Image colors = decode(bytes_of(file), 3);
+    const Image gray = decode(bytes_of(file), 1);
+    const Image alpha = decode(bytes_of(file), 4);
     EXPECT_EQ(colors.channels(), 3U);
     EXPECT_EQ(gray.channels(), 1U);
     EXPECT_EQ(alpha.channels(), 4U);
@@ -73,14 +73,13 @@ TEST(Decode, GivesTheChannelsAskedFor) {
 }
 
 TEST(Decode, TurnsAllOrientationsToOne) {
-  const Picture upright_one = decode(bytes_of(picture_file("jpeg-exif-1.jpg")));
+  const Image upright_one = decode(bytes_of(image_file("jpeg-exif-1.jpg")));
   for (int orientation = 2; orientation <= 8; ++orientation) {
     const std::string name = "jpeg-exif-" + std::to_string(orientation) + ".jpg";
     // The files hold the same pixels, so turning back gives the first one.
     const std::vector<std::uint8_t> as_stored = levels_of(upright_one);
-    const Picture expected =
-        upright(picture_of(upright_one.size(), 3, as_stored), static_cast<Orientation>(orientation));
-    const Picture turned = decode(bytes_of(picture_file(name)));
+    const Image expected = upright(image_of(upright_one.size(), 3, as_stored), static_cast<Orientation>(orientation));
+    const Image turned = decode(bytes_of(image_file(name)));
     EXPECT_EQ(turned.size(), expected.size()) << name;
     EXPECT_EQ(levels_of(turned), levels_of(expected)) << name;
   }
@@ -94,7 +93,7 @@ TEST(Upright, MovesEachPixel) {
                                                         {4, 5, 6, 1, 2, 3}, {1, 4, 2, 5, 3, 6}, {4, 1, 5, 2, 6, 3},
                                                         {6, 3, 5, 2, 4, 1}, {3, 6, 2, 5, 1, 4}};
   for (int orientation = 1; orientation <= 8; ++orientation) {
-    const Picture turned = upright(picture_of({2, 3}, 1, levels), static_cast<Orientation>(orientation));
+    const Image turned = upright(image_of({2, 3}, 1, levels), static_cast<Orientation>(orientation));
     EXPECT_EQ(turned.size(), orientation < 5 ? (Size{2, 3}) : (Size{3, 2}));
     EXPECT_EQ(levels_of(turned), expected.at(static_cast<std::size_t>(orientation) - 1)) << orientation;
   }
@@ -135,37 +134,37 @@ TEST(Exif, IsReadInBothByteOrdersAndIgnoredWhereItMakesNoSense) {
 TEST(Decode, TakesTheFirstFrameOfAnAnimation) {
   // Two frames of 2x2 on a canvas of 4x3: red at (2, 0), then blue over all.
   const std::string file = read_file(std::string(GPUX_SOURCE_DIR) + "/tests/image/animation.webp");
-  const Picture picture = decode(bytes_of(file));
-  ASSERT_EQ(picture.size(), (Size{3, 4}));
+  const Image image = decode(bytes_of(file));
+  ASSERT_EQ(image.size(), (Size{3, 4}));
   const std::vector<std::uint8_t> red{255, 0, 0};
   const std::vector<std::uint8_t> nothing{0, 0, 0};
   for (std::int64_t y = 0; y < 3; ++y) {
     for (std::int64_t x = 0; x < 4; ++x) {
-      const std::uint8_t* pixel = picture.row(y) + 3 * x;
+      const std::uint8_t* pixel = image.row(y) + 3 * x;
       EXPECT_EQ(std::vector<std::uint8_t>(pixel, pixel + 3), x >= 2 && y < 2 ? red : nothing) << y << " " << x;
     }
   }
 }
 
 TEST(Decode, SpreadsFewBitsOverAllLevels) {
-  const Picture gray = decode(bytes_of(picture_file("png-gray-1.png")), 1);
+  const Image gray = decode(bytes_of(image_file("png-gray-1.png")), 1);
   const std::vector<std::uint8_t> levels = levels_of(gray);
   EXPECT_TRUE(std::all_of(levels.begin(), levels.end(), [](std::uint8_t level) { return level == 0 || level == 255; }));
   EXPECT_EQ(std::count(levels.begin(), levels.end(), 0) == 0, false);
 }
 
-TEST(HeaderSize, IsThatOfThePictureWhateverTheFormat) {
-  for (const std::string& name : test::picture_names()) {
+TEST(HeaderSize, IsThatOfTheImageWhateverTheFormat) {
+  for (const std::string& name : test::image_names()) {
     SCOPED_TRACE(name);
-    const std::string file = test::picture_file(name);
-    const Picture picture = decode(test::bytes_of(file));
+    const std::string file = test::image_file(name);
+    const Image image = decode(test::bytes_of(file));
     const std::optional<Size> size = size_in_header(test::bytes_of(file));
     ASSERT_TRUE(size);
     // EXIF may turn it.
-    const bool is_same = size->height == picture.height() && size->width == picture.width();
-    const bool is_turned = size->height == picture.width() && size->width == picture.height();
+    const bool is_same = size->height == image.height() && size->width == image.width();
+    const bool is_turned = size->height == image.width() && size->width == image.height();
     EXPECT_TRUE(is_same || (is_turned && name.find("exif") != std::string::npos))
-        << size->width << "x" << size->height << ", decoded " << picture.width() << "x" << picture.height();
+        << size->width << "x" << size->height << ", decoded " << image.width() << "x" << image.height();
     for (std::size_t cut = 0; cut < std::min<std::size_t>(file.size(), 64); ++cut) {
       (void)size_in_header(test::bytes_of(std::string_view(file).substr(0, cut)));
     }

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::string_literals;
 using test::bytes_of;
-using test::picture_file;
+using test::image_file;
 using test::png_chunk;
 using test::png_file;
 using test::refusal_of;
@@ -24,8 +24,8 @@ std::string refusal_of_file(const std::string& file, const Limits& limits = {}) 
 }
 
 TEST(Hostile, CutOffFilesAreRefused) {
-  for (const std::string& name : test::picture_names()) {
-    const std::string file = picture_file(name);
+  for (const std::string& name : test::image_names()) {
+    const std::string file = image_file(name);
     // What stands behind the pixels may be missing: JPEG's end, PNG's checksum and last chunk.
     const std::size_t needed = file.size() - std::min<std::size_t>(file.size(), 24);
     for (std::size_t i = 0; i <= 40; ++i) {
@@ -36,11 +36,11 @@ TEST(Hostile, CutOffFilesAreRefused) {
   }
 }
 
-TEST(Hostile, ChangedBytesGiveAPictureOrARefusal) {
+TEST(Hostile, ChangedBytesGiveAImageOrARefusal) {
   const Limits limits{std::uint64_t{1} << 21U};
   std::size_t refused = 0;
-  for (const std::string& name : test::picture_names()) {
-    const std::string file = picture_file(name);
+  for (const std::string& name : test::image_names()) {
+    const std::string file = image_file(name);
     // Headers in full, the rest here and there.
     for (std::size_t i = 0; i < file.size(); i += i < 48 ? 1 : file.size() / 24 + 1) {
       for (const unsigned mask : {0xffU, 0x01U, 0x80U}) {
@@ -55,15 +55,15 @@ TEST(Hostile, ChangedBytesGiveAPictureOrARefusal) {
 
 TEST(Hostile, ClaimsAreComparedWithTheLimitsBeforeMemoryIsTaken) {
   const auto claiming = [](std::string name, std::size_t at, const std::string& size) {
-    std::string file = picture_file(name);
+    std::string file = image_file(name);
     file.replace(at, size.size(), size);
     return file;
   };
-  const std::string jpeg = picture_file("jpeg-444.jpg");
+  const std::string jpeg = image_file("jpeg-444.jpg");
   const std::size_t frame = jpeg.find("\xff\xc0"s);
   ASSERT_NE(frame, std::string::npos);
   const std::string lossy = "webp-lossy.webp";
-  ASSERT_EQ(picture_file(lossy).substr(12, 4), "VP8 ");
+  ASSERT_EQ(image_file(lossy).substr(12, 4), "VP8 ");
   std::string animation = read_file(std::string(GPUX_SOURCE_DIR) + "/tests/image/animation.webp");
   animation.replace(24, 6, "\xfe\xff\0\xff\x0f\0"s);
 
@@ -73,9 +73,9 @@ TEST(Hostile, ClaimsAreComparedWithTheLimitsBeforeMemoryIsTaken) {
       {png_file(65535, 65535, ""), "it has 65535x65535 pixels; at most 33554432 pixels are accepted"},
       {png_file(2147483647, 2147483647, ""), "it has 2147483647x2147483647 pixels; at most 65535 a side are accepted"},
       {png_file(65536, 1, ""), "it has 65536x1 pixels; at most 65535 a side"},
-      {png_file(0, 1, ""), "cannot read the PNG picture: "},
+      {png_file(0, 1, ""), "cannot read the PNG image: "},
       {claiming("jpeg-444.jpg", frame + 5, "\xfd\xe8\xfd\xe8"), "it has 65000x65000 pixels; at most 33554432 pixels"},
-      {claiming("jpeg-444.jpg", frame + 5, "\0\0\0\0"s), "cannot read the JPEG picture: "},
+      {claiming("jpeg-444.jpg", frame + 5, "\0\0\0\0"s), "cannot read the JPEG image: "},
       {claiming(lossy, 26, "\xff\x3f\xff\x3f"), "it has 16383x16383 pixels; at most 33554432 pixels are accepted"},
       {animation, "it has 65535x4096 pixels; at most 33554432 pixels are accepted"},
   };
@@ -84,8 +84,8 @@ TEST(Hostile, ClaimsAreComparedWithTheLimitsBeforeMemoryIsTaken) {
 }
 
 TEST(Hostile, TheLimitIsTheCallers) {
-  EXPECT_EQ(refusal_of_file(picture_file("png-rgb.png"), {8800}), "");
-  EXPECT_THAT(refusal_of_file(picture_file("png-rgb.png"), {8799}),
+  EXPECT_EQ(refusal_of_file(image_file("png-rgb.png"), {8800}), "");
+  EXPECT_THAT(refusal_of_file(image_file("png-rgb.png"), {8799}),
               HasSubstr("it has 110x80 pixels; at most 8799 pixels are accepted"));
 }
 
@@ -93,8 +93,8 @@ TEST(Hostile, BombsOfPngEndAtTheClaimedSize) {
   // 64 MiB of zeros behind the 10 rows that were claimed.
   const std::string bomb = png_file(10, 10, std::string(std::size_t{64} << 20U, '\0'));
   ASSERT_LT(bomb.size(), 100'000U);
-  const Picture picture = decode(bytes_of(bomb));
-  EXPECT_EQ(picture.size(), (Size{10, 10}));
+  const Image image = decode(bytes_of(bomb));
+  EXPECT_EQ(image.size(), (Size{10, 10}));
 
   const std::string rows(std::size_t{10} * 11, '\0');
   const std::string packed = test::deflated(std::string(std::size_t{64} << 20U, 'a'));
@@ -109,11 +109,11 @@ TEST(Hostile, BombsOfPngEndAtTheClaimedSize) {
 
 TEST(Hostile, RowsThatAreMissingAreRefused) {
   EXPECT_THAT(refusal_of_file(png_file(10, 10, std::string(std::size_t{9} * 11, '\0'))),
-              HasSubstr("cannot read the PNG picture: "));
+              HasSubstr("cannot read the PNG image: "));
 }
 
 TEST(Hostile, JpegOfEndlessScansIsRefused) {
-  const std::string file = picture_file("jpeg-progressive-420.jpg");
+  const std::string file = image_file("jpeg-progressive-420.jpg");
   const std::size_t last = file.rfind("\xff\xda"s);
   ASSERT_NE(last, std::string::npos);
   const std::string scan = file.substr(last, file.size() - 2 - last);
@@ -124,16 +124,16 @@ TEST(Hostile, JpegOfEndlessScansIsRefused) {
 
 TEST(Hostile, EveryWayOutOfLibjpegGivesItsMemoryBack) {
   // Leaks are the sanitizer's to find; a file is refused in its header, its tables, its scans.
-  const std::string file = picture_file("jpeg-progressive-444.jpg");
+  const std::string file = image_file("jpeg-progressive-444.jpg");
   for (std::size_t length = 3; length < file.size() - 24; length += 13) {
     EXPECT_NE(refusal_of_file(file.substr(0, length)), "") << length;
   }
   const std::string message = refusal_of_file(file.substr(0, file.size() / 2));
-  EXPECT_EQ(message, "cannot read the JPEG picture: Premature end of JPEG file");
+  EXPECT_EQ(message, "cannot read the JPEG image: Premature end of JPEG file");
 }
 
 TEST(Hostile, JpegWhoseHeaderIsSloppyIsTaken) {
-  std::string file = picture_file("jpeg-444.jpg");
+  std::string file = image_file("jpeg-444.jpg");
   // Some encoders write zeros for what a sequential scan does not need: first and last coefficient, bits.
   const std::size_t scan = file.find("\xff\xda"s);
   ASSERT_EQ(file.substr(scan + 11, 3), "\0\x3f\0"s);

@@ -18,22 +18,22 @@
 
 namespace gpux::image::test {
 
-inline std::filesystem::path picture_folder() {
+inline std::filesystem::path image_folder() {
   return std::filesystem::path(GPUX_SOURCE_DIR) / "tests/image/pictures";
 }
 
-/// Names of all pictures, in order.
-inline std::vector<std::string> picture_names() {
+/// Names of all images, in order.
+inline std::vector<std::string> image_names() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(picture_folder())) {
+  for (const auto& entry : std::filesystem::directory_iterator(image_folder())) {
     names.push_back(entry.path().filename());
   }
   std::sort(names.begin(), names.end());
   return names;
 }
 
-inline std::string picture_file(std::string_view name) {
-  return read_file(picture_folder() / name);
+inline std::string image_file(std::string_view name) {
+  return read_file(image_folder() / name);
 }
 
 inline std::span<const std::byte> bytes_of(std::string_view file) {
@@ -52,15 +52,15 @@ std::string refusal_of(const Call& call) {
   }
 }
 
-inline Picture picture_of(Size size, std::size_t channels, const std::vector<std::uint8_t>& levels) {
-  Picture picture(size, channels);
-  EXPECT_EQ(levels.size(), picture.byte_size());
-  std::copy(levels.begin(), levels.end(), picture.row(0));
-  return picture;
+inline Image image_of(Size size, std::size_t channels, const std::vector<std::uint8_t>& levels) {
+  Image image(size, channels);
+  EXPECT_EQ(levels.size(), image.byte_size());
+  std::copy(levels.begin(), levels.end(), image.row(0));
+  return image;
 }
 
-inline std::vector<std::uint8_t> levels_of(const Picture& picture) {
-  return {picture.row(0), picture.row(0) + picture.byte_size()};
+inline std::vector<std::uint8_t> levels_of(const Image& image) {
+  return {image.row(0), image.row(0) + image.byte_size()};
 }
 
 inline std::string big_endian(std::uint32_t number) {

@@ -1,17 +1,16 @@
-#include "image/read_picture.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/base64.h"
 #include "image/pictures.h"
+#include "image/read_image.h"
 #include "tensor/npy.h"
 
 namespace gpux::image {
 namespace {
 
 using test::bytes_of;
-using test::picture_file;
+using test::image_file;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -19,7 +18,7 @@ using testing::Not;
 const Sources with_paths{.path = true};
 
 std::string base64_of(const std::string& name) {
-  return to_base64(bytes_of(picture_file(name)));
+  return to_base64(bytes_of(image_file(name)));
 }
 
 std::string in_lines(const std::string& text) {
@@ -28,36 +27,34 @@ std::string in_lines(const std::string& text) {
   return lines;
 }
 
-TEST(ReadPicture, TakesEveryFormThatIsAllowed) {
-  for (const std::string& name : test::picture_names()) {
+TEST(ReadImage, TakesEveryFormThatIsAllowed) {
+  for (const std::string& name : test::image_names()) {
     SCOPED_TRACE(name);
     const Recipe recipe{.resize = Resize{{9, 8}}};
-    const Tensor expected = read_picture(picture_file(name), recipe);
+    const Tensor expected = read_image(image_file(name), recipe);
     EXPECT_EQ(expected.shape(), (Shape{1, 3, 9, 8}));
     const std::string text = base64_of(name);
     for (const std::string& value :
          {text, in_lines(text), "data:image/jpeg;base64," + text, "data:;charset=x;base64," + in_lines(text),
-          (test::picture_folder() / name).string()}) {
-      const Tensor tensor = read_picture(value, recipe, with_paths);
+          (test::image_folder() / name).string()}) {
+      const Tensor tensor = read_image(value, recipe, with_paths);
       EXPECT_TRUE(std::equal(tensor.bytes().begin(), tensor.bytes().end(), expected.bytes().begin()));
     }
   }
 }
 
-TEST(ReadPicture, RefusesFormsThatAreNot) {
-  const std::string file = picture_file("png-rgb.png");
+TEST(ReadImage, RefusesFormsThatAreNot) {
+  const std::string file = image_file("png-rgb.png");
   const std::string text = base64_of("png-rgb.png");
-  const std::string path = test::picture_folder() / "png-rgb.png";
+  const std::string path = test::image_folder() / "png-rgb.png";
 
   struct {
     std::string value;
     Sources sources;
     std::string message;
   } const cases[]{
-      {"",
-       {},
-       "cannot read the picture: it is empty; base64, a data URL, the bytes of a JPEG, PNG or WebP picture are"},
-      {path, {}, "is none; base64, a data URL, the bytes of a JPEG, PNG or WebP picture are accepted"},
+      {"", {}, "cannot read the image: it is empty; base64, a data URL, the bytes of a JPEG, PNG or WebP image are"},
+      {path, {}, "is none; base64, a data URL, the bytes of a JPEG, PNG or WebP image are accepted"},
       {file, {.bytes = false}, "these are the bytes themselves; base64, a data URL of a"},
       {text, {.base64 = false}, "' (" + std::to_string(text.size()) + " bytes) is none; a data URL, the bytes of a"},
       {"data:image/png;base64," + text, {.base64 = true, .data_url = false}, "it is a data URL; base64, the bytes of"},
@@ -70,21 +67,21 @@ TEST(ReadPicture, RefusesFormsThatAreNot) {
       {std::string(5000, '?'), with_paths, "(5000 bytes) is none; the path of a file, base64, "},
       {text,
        {.bytes = true, .base64 = false, .data_url = false},
-       "is none; the bytes of a JPEG, PNG or WebP picture is accepted"},
+       "is none; the bytes of a JPEG, PNG or WebP image is accepted"},
   };
 
   for (const auto& each : cases) {
-    const std::string message = test::refusal_of([&] { return read_picture(each.value, Recipe{}, each.sources); });
+    const std::string message = test::refusal_of([&] { return read_image(each.value, Recipe{}, each.sources); });
     EXPECT_THAT(message, AllOf(HasSubstr(each.message), Not(HasSubstr("\n"))));
     EXPECT_LT(message.size(), 300U);
   }
 }
 
-TEST(ReadPicture, NamesAFileThatIsNotThere) {
+TEST(ReadImage, NamesAFileThatIsNotThere) {
   // Its letters are those of base64, and its length too.
   for (const char* path : {"no/such/file", "nothing.png"}) {
     try {
-      static_cast<void>(read_picture(path, Recipe{}, with_paths));
+      static_cast<void>(read_image(path, Recipe{}, with_paths));
       FAIL();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::not_found);
@@ -93,13 +90,13 @@ TEST(ReadPicture, NamesAFileThatIsNotThere) {
   }
 }
 
-TEST(ReadPicture, MakesTheExamplesDigitsTheArraysBesideThem) {
+TEST(ReadImage, MakesTheExamplesDigitsTheArraysBesideThem) {
   Recipe recipe{.resize = Resize{{8, 8}}, .color = Color::gray};
   recipe.scale = 16.0 / 255;
   const std::filesystem::path folder = std::filesystem::path(GPUX_SOURCE_DIR) / "examples/digits";
   for (int digit = 0; digit < 10; ++digit) {
     const std::string name = "digit-" + std::to_string(digit);
-    const Tensor tensor = read_picture((folder / (name + ".png")).string(), recipe, with_paths);
+    const Tensor tensor = read_image((folder / (name + ".png")).string(), recipe, with_paths);
     const std::string array = read_file(folder / (name + ".npy"));
     const Tensor expected = read_npy(bytes_of(array), std::nullopt);
     ASSERT_EQ(tensor.shape(), expected.shape());
@@ -109,10 +106,10 @@ TEST(ReadPicture, MakesTheExamplesDigitsTheArraysBesideThem) {
   }
 }
 
-TEST(ReadPicture, HoldsPicturesAgainstTheRecipesLimit) {
+TEST(ReadImage, HoldsImagesAgainstTheRecipesLimit) {
   Recipe recipe;
   recipe.max_pixels = 100;
-  EXPECT_THAT(test::refusal_of([&] { return read_picture(picture_file("png-rgb.png"), recipe); }),
+  EXPECT_THAT(test::refusal_of([&] { return read_image(image_file("png-rgb.png"), recipe); }),
               HasSubstr("it has 110x80 pixels; at most 100 pixels are accepted"));
 }
 

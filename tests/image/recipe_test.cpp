@@ -24,8 +24,8 @@ TEST(Recipe, SaysWhatIsWrongWithIt) {
   add("", "", [](Recipe&) {});
   add("", "", [](Recipe& r) { r.mean = {0.5}; });
   add("", "", [](Recipe& r) { r.type = ElementType::uint8; });
-  add("resize", "0 is no side of a picture", [](Recipe& r) { r.resize = Resize{{0, 5}}; });
-  add("crop", "65536 is no side of a picture; 1 to 65535", [](Recipe& r) { r.crop = Size{1, 65536}; });
+  add("resize", "0 is no side of an image", [](Recipe& r) { r.resize = Resize{{0, 5}}; });
+  add("crop", "65536 is no side of an image; 1 to 65535", [](Recipe& r) { r.crop = Size{1, 65536}; });
   add("resize.fit", "'shortest' takes one size", [](Recipe& r) { r.resize = Resize{{4, 5}, Fit::shortest}; });
   add("resize.fill", "0 to 255", [](Recipe& r) { r.resize = Resize{{4, 5}, Fit::letterbox, {}, {-1}}; });
   add("resize.fill", "0 to 255", [](Recipe& r) { r.resize = Resize{{4, 5}, Fit::letterbox, {}, {1.5}}; });
@@ -42,8 +42,8 @@ TEST(Recipe, SaysWhatIsWrongWithIt) {
   add("normalize.mean", "finite", [](Recipe& r) { r.mean = {std::numeric_limits<double>::infinity()}; });
   add("normalize.scale", "above 0", [](Recipe& r) { r.scale = 0; });
   add("max_pixels", "from 1", [](Recipe& r) { r.max_pixels = 0; });
-  add("dtype", "pictures do not become string", [](Recipe& r) { r.type = ElementType::string; });
-  add("dtype", "pictures do not become int4", [](Recipe& r) { r.type = ElementType::int4; });
+  add("dtype", "images do not become string", [](Recipe& r) { r.type = ElementType::string; });
+  add("dtype", "images do not become int4", [](Recipe& r) { r.type = ElementType::int4; });
   add("dtype", "levels do not become int8 by 'normalize'", [](Recipe& r) { r.type = ElementType::int8; });
   add("dtype", "levels do not become uint8 by 'normalize'", [](Recipe& r) {
     r.type = ElementType::uint8;

@@ -1,4 +1,4 @@
-// 50 pictures of all kinds against what Pillow and torchvision made of them: make_references.py.
+// 50 images of all kinds against what Pillow and torchvision made of them: make_references.py.
 #include <cmath>
 #include <map>
 
@@ -13,7 +13,7 @@ namespace gpux::image {
 namespace {
 
 using test::bytes_of;
-using test::picture_file;
+using test::image_file;
 
 Recipe unchanged() {
   Recipe recipe;
@@ -51,13 +51,13 @@ class References : public testing::Test {
   static Tensor made(const std::string& name) {
     const std::size_t slash = name.find('/');
     const Recipe recipe = recipe_of(name.substr(slash + 1));
-    return prepare(decode(bytes_of(picture_file(name.substr(0, slash))), channels_of(recipe.color)), recipe);
+    return prepare(decode(bytes_of(image_file(name.substr(0, slash))), channels_of(recipe.color)), recipe);
   }
 
   std::map<std::string, Tensor> references_;
 };
 
-TEST_F(References, AreWithinOneLevelInEveryPictureOfEveryKind) {
+TEST_F(References, AreWithinOneLevelInEveryImageOfEveryKind) {
   std::map<std::string, int> compared;
   std::int64_t elements = 0;
   std::int64_t different = 0;
@@ -89,7 +89,7 @@ TEST_F(References, AreWithinOneLevelInEveryPictureOfEveryKind) {
   RecordProperty("a_level_off", std::to_string(different));
 }
 
-TEST_F(References, OfPicturesAsTheyAreAreEqual) {
+TEST_F(References, OfImagesAsTheyAreAreEqual) {
   for (const auto& [name, reference] : references_) {
     if (!name.ends_with("/plain") && !name.ends_with("/alpha")) continue;
     const Tensor tensor = made(name);

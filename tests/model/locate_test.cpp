@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
 #include "model/package_content.h"
-#include "model/temporary_folder.h"
 
 namespace gpux {
 namespace {
@@ -99,7 +99,7 @@ TEST_F(LocateTest, RefusesWhatWasMeantToBeGpuxYml) {
                 testing::AllOf(HasSubstr(name), HasSubstr("is not read: the file is called gpux.yml; rename it")));
     // Beside the right one it may say something else.
     folder_.write(folder + "/gpux.yml", "name: adder\nmodel: {source: ./model.onnx}\n");
-    EXPECT_THAT(failure(ErrorCode::invalid_config, folder), HasSubstr("remove it, or put what it says into"));
+    EXPECT_THAT(failure(ErrorCode::invalid_config, folder), HasSubstr("remove it, or move its content to"));
     EXPECT_EQ(locate(folder + "/gpux.yml", store_).name, "adder");
   }
   write_project("named");

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
-#include "model/temporary_folder.h"
+#include "base/temporary_folder.h"
 #include "onnx/message.h"
 #include "onnx/model_file.h"
 #include "onnx/model_writer.h"

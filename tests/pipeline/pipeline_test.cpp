@@ -158,17 +158,17 @@ class Answerers : public PipelineOf, public testing::WithParamInterface<const ch
 
 TEST_P(Answerers, AnswerLikeTransformers) {
   open(GetParam());
-  std::size_t most_parts = 0;
+  std::size_t max_parts = 0;
   for (const json& one : answers_.at("cases")) {
     const NamedValues given{{"question", strings({one.at("question")})}, {"context", strings({one.at("context")})}};
-    most_parts = std::max(most_parts, pipeline_->prepare(given).parts.size());
+    max_parts = std::max(max_parts, pipeline_->prepare(given).parts.size());
     const json told = json::parse(find(infer(given), "answers")->tensor()->strings()[0]);
     EXPECT_EQ(told.at("answer"), one.at("answer")) << one.at("question");
     EXPECT_EQ(told.at("start"), one.at("start"));
     EXPECT_EQ(told.at("end"), one.at("end"));
     EXPECT_NEAR(told.at("score").get<double>(), one.at("score").get<double>(), near);
   }
-  EXPECT_GT(most_parts, 1U) << "a context should be too long for one run";
+  EXPECT_GT(max_parts, 1U) << "a context should be too long for one run";
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Answerers, testing::Values("answers-distilbert", "answers-xlm-roberta"),

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
-#include "model/project_file.h"
-#include "model/temporary_folder.h"
+#include "project/project_file.h"
 
 namespace gpux::pipeline {
 namespace {

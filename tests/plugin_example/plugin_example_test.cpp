@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 const std::string on_example = "placed CPUExecutionProvider: plus; GpuxExampleExecutionProvider: times";
 const std::string on_cpu = "placed CPUExecutionProvider: times plus";
-const std::string told = "GpuxExampleExecutionProvider was told to fail at: ";
+const std::string told = "GpuxExampleExecutionProvider was set to fail at: ";
 
 const MultiplyModel two_inputs{{{2, 3}, {}}, {{2, 3}, {}}};
 const std::map<std::string, Feed> two_feeds{{"left", {{2, 3}, {1, 2, 3, 4, 5, 6}}},

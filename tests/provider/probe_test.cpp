@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "model/temporary_folder.h"
+#include "base/temporary_folder.h"
 
 namespace gpux::provider {
 namespace {

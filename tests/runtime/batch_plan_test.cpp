@@ -1,4 +1,4 @@
-#include "runtime/batch_plan.h"
+#include "runtime/scheduling/batch_plan.h"
 
 #include <gmock/gmock.h>
 

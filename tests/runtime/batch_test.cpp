@@ -1,4 +1,4 @@
-#include "runtime/batch.h"
+#include "runtime/scheduling/batch.h"
 
 #include <gmock/gmock.h>
 

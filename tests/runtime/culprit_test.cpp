@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/load_plan.h"
+#include "runtime/loading/load_plan.h"
 
 namespace gpux::runtime {
 namespace {
@@ -26,7 +26,7 @@ TEST(Culprit, IsTheProviderThatTheErrorNames) {
   };
 
   for (const Case& one : {
-           Case{"Error creating execution provider: GpuxExampleExecutionProvider was told to fail", 1},
+           Case{"Error creating execution provider: GpuxExampleExecutionProvider was set to fail", 1},
            Case{"the library of mine has no device", 1},
            Case{"[OpenVINO] NPU is not available", 2},
            Case{"openvino_ep: Compilation failed", 2},

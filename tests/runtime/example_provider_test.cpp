@@ -59,12 +59,12 @@ TEST_F(ExampleProvider, FallsThroughWhereverItFails) {
     const char* reason;
   };
 
-  const Case cases[] = {{"load", "unavailable", "was told to fail at: load"},
+  const Case cases[] = {{"load", "unavailable", "was set to fail at: load"},
                         {"no-device", "unavailable", "lists no device"},
-                        {"create", "failed", "was told to fail at: create"},
-                        {"capability", "failed", "was told to fail at: capability"},
+                        {"create", "failed", "was set to fail at: create"},
+                        {"capability", "failed", "was set to fail at: capability"},
                         {"claim-nothing", "no_nodes", "none of the model's nodes"},
-                        {"compile", "failed", "was told to fail at: compile"}};
+                        {"compile", "failed", "was set to fail at: compile"}};
   for (const Case& c : cases) {
     json report = load(c.command, {"infer"});
     EXPECT_EQ(report["verdict"]["active"], json({"cpu"})) << c.command;
@@ -87,7 +87,7 @@ TEST_F(ExampleProvider, FailsOneRunOnly) {
   json report = load("run:2", {"infer", "infer", "infer"});
   EXPECT_EQ(output(report, 0), product);
   EXPECT_THAT(error_of(report["steps"][1]), HasSubstr("provider_unavailable: "));
-  EXPECT_THAT(error_of(report["steps"][1]), HasSubstr("was told to fail at: run:2"));
+  EXPECT_THAT(error_of(report["steps"][1]), HasSubstr("was set to fail at: run:2"));
   EXPECT_EQ(output(report, 2), product);
 }
 
@@ -96,7 +96,7 @@ TEST_F(ExampleProvider, HangsWithoutHoldingTheCaller) {
   set("GPUX_EXAMPLE_RELEASE", release);
   json report = load("hang", {"infer:200", "infer:200", "touch:" + release, "infer:60000", "infer"});
   EXPECT_THAT(error_of(report["steps"][0]),
-              StartsWith("deadline_exceeded: no answer within 0.2 s; the run on example, cpu was told to stop"));
+              StartsWith("deadline_exceeded: no answer within 0.2 s; the run on example, cpu was signalled to stop"));
   EXPECT_THAT(error_of(report["steps"][1]),
               StartsWith("deadline_exceeded: the model (example, cpu) has not stopped yet"));
   EXPECT_EQ(output(report, 3), product);
@@ -144,7 +144,7 @@ TEST_F(ExampleProvider, IsNotTakenFromAnyLibrary) {
     EXPECT_EQ(output(report, 0), product);
   }
   EXPECT_EQ(error_of(run({model("multiply"), "--library", "wrong=/nowhere.so", "--provider", "wrong"})),
-            "not_found: provider library wrong: '/nowhere.so' is not there");
+            "not_found: provider library wrong: '/nowhere.so' does not exist");
 }
 
 TEST_F(ExampleProvider, LeavesNoProfileOfASessionThatFailed) {

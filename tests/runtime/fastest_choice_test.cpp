@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
-#include "runtime/fastest.h"
+#include "runtime/loading/fastest.h"
 
 namespace gpux::runtime {
 namespace {

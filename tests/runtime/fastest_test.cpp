@@ -137,7 +137,7 @@ TEST_F(Fastest, SkipsWhatFails) {
       {"exit 5", "its process ended with 5"},
       {"echo nonsense", "its process answered something else"},
       {"echo '{}'", "its process answered something else"},
-      {R"(echo '{"median_time_ms": 1, "verdict": {"active": ["cpu"]}}')", "it takes none of the model's nodes"}};
+      {R"(echo '{"median_time_ms": 1, "verdict": {"active": ["cpu"]}}')", "it supports none of the model's nodes"}};
   for (const Case& c : cases) {
     std::filesystem::remove_all(home() / "fastest");
     install_program(c.command, answer("cpu", "2.5"));

@@ -1,4 +1,4 @@
-// Models in float16, made by onnx::to_half(), against themselves in float32.
+// Models in float16, made by onnx::to_float16(), against themselves in float32.
 #include "onnx/half.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include <gmock/gmock.h>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
-#include "model/temporary_folder.h"
 #include "onnx/model_writer.h"
 #include "runtime/cpu_runtime.h"
 
@@ -50,7 +50,7 @@ class Half : public CpuRuntime {
   std::vector<std::string> compare(const ModelWriter& model, const NamedValues& inputs,
                                    const std::set<std::string, std::less<>>& left_alone = {}) {
     const std::filesystem::path file = folder_.write("model.onnx", model.bytes());
-    const onnx::QuantizedModel half = onnx::to_half(file, left_alone);
+    const onnx::QuantizedModel half = onnx::to_float16(file, left_alone);
     const std::filesystem::path written = folder_.path() / "half.onnx";
     half.write(written);
     const LoadOptions cpu{.provider = "cpu", .intra_threads = 1};
@@ -178,9 +178,9 @@ TEST_F(Half, KeepsWhatSubgraphsUse) {
 }
 
 TEST_F(Half, SplitsConvolvesAndTakesWeightsThatMayBeGiven) {
-  const Dimensions picture{"batch", 2, 4, 4};
+  const Dimensions image_shape{"batch", 2, 4, 4};
   ModelWriter model;
-  model.add_input("x", ElementType::float32, picture)
+  model.add_input("x", ElementType::float32, image_shape)
       .add_input("scale", ElementType::float32, {1})
       .add_output("left", ElementType::float32, {"batch", 1, 4, 4})
       .add_output("right", ElementType::float32, {"batch", 1, 4, 4})
@@ -210,8 +210,8 @@ TEST_F(Half, RefusesWhatItCannotRead) {
                                                                    .bytes());
   std::string content = read_file(file);
   content.resize(content.size() - 3);
-  EXPECT_THROW((void)onnx::to_half(content, file, {}), Error);
-  EXPECT_THROW((void)onnx::to_half(test_model("external_missing"), {}), Error);
+  EXPECT_THROW((void)onnx::to_float16(content, file, {}), Error);
+  EXPECT_THROW((void)onnx::to_float16(test_model("external_missing"), {}), Error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "runtime/memory_limit.h"
+#include "runtime/loading/memory_limit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

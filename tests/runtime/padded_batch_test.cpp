@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 
 #include "cpu_runtime.h"
-#include "runtime/padding.h"
-#include "runtime/scheduler.h"
-#include "runtime/session_replica.h"
+#include "runtime/scheduling/padding.h"
+#include "runtime/scheduling/scheduler.h"
+#include "runtime/scheduling/session_replica.h"
 
 namespace gpux::runtime {
 namespace {

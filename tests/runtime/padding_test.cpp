@@ -1,9 +1,9 @@
-#include "runtime/padding.h"
+#include "runtime/scheduling/padding.h"
 
 #include <gmock/gmock.h>
 
 #include "gpux/error.h"
-#include "runtime/batch.h"
+#include "runtime/scheduling/batch.h"
 
 namespace gpux::runtime {
 namespace {
@@ -28,12 +28,12 @@ SignatureEntry entry(const std::string& name, ElementType type, const std::vecto
   return made;
 }
 
-// Of a language model: tokens and mask are of one length, the picture has sizes of its own.
+// Of a language model: tokens and mask are of one length, the image has sizes of its own.
 Signature signature() {
   Signature made;
   made.inputs = {entry("tokens", ElementType::int64, {"batch", "seq"}),
                  entry("mask", ElementType::boolean, {"batch", "seq"}),
-                 entry("picture", ElementType::float16, {"batch", "3", "?", "width"}),
+                 entry("image", ElementType::float16, {"batch", "3", "?", "width"}),
                  entry("scale", ElementType::float32, {"batch", "2"}),
                  entry("words", ElementType::string, {"batch", "count"}),
                  entry("packed", ElementType::int4, {"batch", "pairs"}),
@@ -53,25 +53,25 @@ std::vector<std::string> places(const std::vector<DimensionPlace>& places) {
 }
 
 TEST(Padding, IsReadFromASetting) {
-  const Padding padding = read_padding({{"mask", "0"}, {"tokens", "-1"}, {"picture", "1.5"}}, signature(), "padding");
+  const Padding padding = read_padding({{"mask", "0"}, {"tokens", "-1"}, {"image", "1.5"}}, signature(), "padding");
   ASSERT_EQ(padding.inputs.size(), 3U);
   EXPECT_EQ(padded_input(padding, "scale"), nullptr);
   const PaddedInput& tokens = *padded_input(padding, "tokens");
   EXPECT_THAT(tokens.fill.as<std::int64_t>(), ElementsAre(-1));
   EXPECT_THAT(tokens.dimensions, ElementsAre(1));
-  EXPECT_EQ(padded_input(padding, "picture")->fill.as<Float16>()[0].bits, 0x3e00);
-  EXPECT_THAT(padded_input(padding, "picture")->dimensions, ElementsAre(2, 3));
+  EXPECT_EQ(padded_input(padding, "image")->fill.as<Float16>()[0].bits, 0x3e00);
+  EXPECT_THAT(padded_input(padding, "image")->dimensions, ElementsAre(2, 3));
   ASSERT_EQ(padding.sizes.size(), 2U);
   EXPECT_THAT(places(padding.sizes[0].inputs), ElementsAre("tokens.1", "mask.1"));
   EXPECT_THAT(places(padding.sizes[0].outputs), ElementsAre("hidden.1", "scores.2", "scores.3"));
-  EXPECT_THAT(places(padding.sizes[1].inputs), ElementsAre("picture.3"));
+  EXPECT_THAT(places(padding.sizes[1].inputs), ElementsAre("image.3"));
   EXPECT_THAT(places(padding.sizes[1].outputs), IsEmpty());
 
   const auto filled_with = [](const std::string& input, const std::string& number) {
     return read_padding({{input, number}}, signature(), "padding").inputs.front().fill;
   };
   EXPECT_THAT(filled_with("small", "2.55e2").as<std::uint8_t>(), ElementsAre(255));
-  EXPECT_EQ(filled_with("picture", "-Infinity").as<Float16>()[0].bits, 0xfc00);
+  EXPECT_EQ(filled_with("image", "-Infinity").as<Float16>()[0].bits, 0xfc00);
 }
 
 TEST(Padding, IsRefusedWhereItDoesNotFitTheModel) {
@@ -81,7 +81,7 @@ TEST(Padding, IsRefusedWhereItDoesNotFitTheModel) {
   };
 
   for (const Row& row : std::vector<Row>{
-           {{{"tokenz", "0"}}, "'serving.padding.tokenz': there is no such input; inputs: tokens, mask, picture"},
+           {{{"tokenz", "0"}}, "'serving.padding.tokenz': there is no such input; inputs: tokens, mask, image"},
            {{{"scale", "0"}}, "'serving.padding.scale': float32[batch, 2] has no free size beyond the first"},
            {{{"words", "0"}}, "'serving.padding.words': string cannot be filled up with a number"},
            {{{"packed", "0"}}, "'serving.padding.packed': int4 cannot be filled up"},
@@ -90,7 +90,7 @@ TEST(Padding, IsRefusedWhereItDoesNotFitTheModel) {
            {{{"small", "0.5"}}, "'serving.padding.small': input 'small': 0.5 is not whole"},
            {{{"tokens", "NaN"}, {"mask", "0"}}, "'serving.padding.tokens': input 'tokens': NaN is not an int64"},
            {{{"tokens", "0"}, {"mask", "2"}}, "'serving.padding.mask': input 'mask': 2 is not a bool"},
-           {{{"picture", "1e6"}}, "'serving.padding.picture': input 'picture': 1e6 does not fit float16"},
+           {{{"image", "1e6"}}, "'serving.padding.image': input 'image': 1e6 does not fit float16"},
            {{{"tokens", "0"}},
             "'serving.padding.tokens': input 'mask' has its size 'seq' too; add 'serving.padding.mask'"},
            {{{"square", "0"}}, "'serving.padding.square': its size 'batch' is the first dimension's too"},

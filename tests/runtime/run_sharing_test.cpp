@@ -1,5 +1,5 @@
 // Whether requests may share runs: the decision, the trial on models written as functions, and what is kept of it.
-#include "runtime/run_sharing.h"
+#include "runtime/sharing/run_sharing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,9 +13,9 @@
 
 #include "base/files.h"
 #include "gpux/error.h"
-#include "runtime/kept_trials.h"
-#include "runtime/sharing_trial.h"
-#include "runtime/trial_inputs.h"
+#include "runtime/sharing/kept_trials.h"
+#include "runtime/sharing/sharing_trial.h"
+#include "runtime/sharing/trial_inputs.h"
 
 namespace gpux::runtime {
 namespace {

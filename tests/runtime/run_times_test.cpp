@@ -1,4 +1,4 @@
-#include "runtime/run_times.h"
+#include "runtime/scheduling/run_times.h"
 
 #include <gtest/gtest.h>
 

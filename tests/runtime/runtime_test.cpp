@@ -101,7 +101,8 @@ TEST_F(Infer, ReturnsAtTheDeadlineAndStopsTheRun) {
       failure_of([&] { (void)runtime.infer(slow_inputs(1'000'000'000), {.timeout = 100ms, .outputs = {}}); });
   EXPECT_EQ(error.code(), ErrorCode::deadline_exceeded) << error.message();
   EXPECT_THAT(error.message(), HasSubstr("no answer within 0.1 s"));
-  EXPECT_EQ(runtime.infer(slow_inputs(1), {.timeout = 60s, .outputs = {}}).size(), 1U) << "the run was told to stop";
+  EXPECT_EQ(runtime.infer(slow_inputs(1), {.timeout = 60s, .outputs = {}}).size(), 1U)
+      << "the run was signalled to stop";
   EXPECT_EQ(runtime.infer(slow_inputs(1)).size(), 1U);
 }
 
@@ -220,7 +221,7 @@ TEST_F(Load, RefusesWhatItCannotUse) {
       {[](LoadOptions& o) {
          o.provider_libraries = {{"mine", "/nowhere/lib.so"}};
        },
-       ErrorCode::not_found, "provider library mine: '/nowhere/lib.so' is not there"},
+       ErrorCode::not_found, "provider library mine: '/nowhere/lib.so' does not exist"},
       {[](LoadOptions& o) { o.precision = "fp16", o.strict = Strictness::provider; }, ErrorCode::provider_unavailable,
        "strict: cpu: precision has no counterpart there and is not enforced"},
   };

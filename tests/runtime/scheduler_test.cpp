@@ -1,4 +1,4 @@
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 
 #include <algorithm>
 #include <atomic>

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
-#include "model/temporary_folder.h"
 #include "onnx/model_writer.h"
 #include "runtime/cpu_runtime.h"
 

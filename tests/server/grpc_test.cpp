@@ -16,7 +16,7 @@
 #endif
 
 #include "base/files.h"
-#include "model/temporary_folder.h"
+#include "base/temporary_folder.h"
 #include "server/certificate.h"
 #include "server/served_grpc.h"
 

@@ -288,7 +288,7 @@ TEST_F(UnreadGrpc, StreamsEndForClientsThatGoOnAsking) {
   EXPECT_LT(came, asked);
   const Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_THAT(status.error_message(), HasSubstr("did not take the answer in time"));
+  EXPECT_THAT(status.error_message(), HasSubstr("did not read the answer in time"));
 }
 
 }  // namespace

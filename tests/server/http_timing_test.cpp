@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds limit{200};
 /// What a client sends within the limit, ten times over: it was not cut off by chance, nor by each of its pieces anew.
-constexpr int most_drips = 200;
+constexpr int max_drips = 200;
 
 milliseconds since(Clock::time_point begin) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
@@ -36,8 +36,8 @@ void impatient(ServerOptions& options) {
 Answered drip(RawClient& client, std::string_view begin, std::string_view endless) {
   client.send(begin);
   int drips = 0;
-  while (!client.readable(milliseconds(10)) && client.send(endless) && drips <= most_drips) ++drips;
-  EXPECT_LE(drips, most_drips);
+  while (!client.readable(milliseconds(10)) && client.send(endless) && drips <= max_drips) ++drips;
+  EXPECT_LE(drips, max_drips);
   return client.receive();
 }
 

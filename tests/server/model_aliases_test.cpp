@@ -1,4 +1,4 @@
-#include "server/model_aliases.h"
+#include "server/models/model_aliases.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/model_repository.h"
+#include "server/models/model_repository.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,9 +14,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/model_entry.h"
+#include "server/models/model_entry.h"
+#include "server/models/version_order.h"
 #include "server/probe.h"
-#include "server/version_order.h"
 
 namespace gpux::server {
 namespace {
@@ -376,7 +376,7 @@ TEST_F(HangingLoad, IsAnsweredAtItsDeadlineAndGoesOn) {
     const auto late = load_again(repository, "m", deadline);
     ASSERT_TRUE(late);
     EXPECT_EQ(late->code(), ErrorCode::deadline_exceeded);
-    EXPECT_EQ(late->message(), "model 'm' is not loaded yet: its load goes on");
+    EXPECT_EQ(late->message(), "model 'm' is not loaded yet: its load continues");
   }
   // No load is waited for by who takes another model out of service.
   EXPECT_FALSE(unload(repository, "n"));

@@ -1,4 +1,4 @@
-#include "server/model_state.h"
+#include "server/models/model_state.h"
 
 #include <map>
 #include <string>

@@ -1,4 +1,4 @@
-#include "server/open_inference.h"
+#include "server/protocols/open_inference.h"
 
 #include <cstring>
 

@@ -13,10 +13,10 @@
 
 #include "health.grpc.pb.h"
 #include "open_inference.grpc.pb.h"
-#include "runtime/batch.h"
 #include "runtime/cpu_runtime.h"
+#include "runtime/scheduling/batch.h"
 #include "server/grpc/server.h"
-#include "server/served_model.h"
+#include "server/models/served_model.h"
 
 namespace gpux::server {
 

@@ -116,7 +116,7 @@ std::unique_ptr<ServedModel> load(const std::string& name, const std::string& fi
     recipe.resize = image::Resize{{8, 8}};
     recipe.color = image::Color::gray;
     recipe.type = ElementType::float32;
-    model->set_picture({"image", recipe, {}});
+    model->set_image_input({"image", recipe, {}});
   }
   return model;
 }

@@ -1,5 +1,5 @@
 // What clients of text models write, taken apart.
-#include "server/text_requests.h"
+#include "server/protocols/text_requests.h"
 
 #include <functional>
 
@@ -103,7 +103,7 @@ TEST(TextRequests, RefuseWhatIsWrongByItsPlace) {
   const auto tokenize = [](std::string_view body) { (void)read_tokenize(body); };
   const auto decode = [](std::string_view body) { (void)read_decode(body); };
   std::string many = "[\"a\"";
-  for (std::size_t i = 0; i < most_texts; ++i) many += ",\"a\"";
+  for (std::size_t i = 0; i < max_texts; ++i) many += ",\"a\"";
 
   const struct {
     std::function<void(std::string_view)> read;
@@ -156,7 +156,7 @@ TEST(TextRequests, RefuseWhatIsWrongByItsPlace) {
       {embed, R"({"inputs": [)" + repeated("1,", 262'144) + "1]}",
        "inputs has 262145 tokens; accepted: at most 262144"},
       {decode, R"({"ids": "a"})", "ids is no list"},
-      {decode, R"({"ids": ["a"]})", "ids holds a text"},
+      {decode, R"({"ids": ["a"]})", "ids has a text"},
   };
 
   for (const auto& one : cases) {

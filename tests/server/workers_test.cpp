@@ -1,4 +1,4 @@
-#include "server/workers.h"
+#include "server/models/workers.h"
 
 #include <algorithm>
 #include <string>
@@ -56,7 +56,7 @@ TEST(Workers, ShareTheirSessionOrHaveOneADevice) {
   request = {.kind = WorkerRequest::Kind::automatic, .count = 1, .most = 1};
   const Workers one = load_workers(request, options, false, load);
   EXPECT_EQ(one.make_replicas().size(), 1U);
-  EXPECT_EQ(one.choice, "1 worker: there is one processor to use");
+  EXPECT_EQ(one.choice, "1 worker: one usable processor");
 }
 
 // Another server on this machine would choose the same processors, and leave the rest idle.

@@ -44,32 +44,32 @@ TEST(JsonEnvelope, RefusesWithThePlace) {
     std::string text;
     std::string expected;
   } cases[] = {
-      {"", "line 1, column 1: the end stands where an object was expected"},
-      {"[1]", "[ stands where an object"},
-      {"{\"a\":1,\n  \"b\" 2}", "line 2, column 7: 2 stands where ':' was expected"},
-      {"{\"a\":1,}", "} stands where a name in quotes was expected"},
-      {"{a:1}", "a stands where a name in quotes"},
-      {"{\"a\":}", "} stands where a value was expected"},
-      {"{\"a\":1 \"b\":2}", "\"b\" stands where ',' or '}' was expected"},
-      {"{\"a\":1} x", "x stands where the end was expected"},
-      {"{\"a\":1}{", "{ stands where the end was expected"},
-      {"{\"a\":[1}", "} stands where ']' was expected"},
-      {"{\"a\":{1]", "] stands where '}' was expected"},
-      {"{\"a\":[1", "the end stands where ']' was expected"},
-      {"{\"a\":1,\"\\u0061\":2}", "\"a\" stands in the object twice"},
+      {"", "line 1, column 1: the end found where an object was expected"},
+      {"[1]", "[ found where an object"},
+      {"{\"a\":1,\n  \"b\" 2}", "line 2, column 7: 2 found where ':' was expected"},
+      {"{\"a\":1,}", "} found where a name in quotes was expected"},
+      {"{a:1}", "a found where a name in quotes"},
+      {"{\"a\":}", "} found where a value was expected"},
+      {"{\"a\":1 \"b\":2}", "\"b\" found where ',' or '}' was expected"},
+      {"{\"a\":1} x", "x found where the end was expected"},
+      {"{\"a\":1}{", "{ found where the end was expected"},
+      {"{\"a\":[1}", "} found where ']' was expected"},
+      {"{\"a\":{1]", "] found where '}' was expected"},
+      {"{\"a\":[1", "the end found where ']' was expected"},
+      {"{\"a\":1,\"\\u0061\":2}", "the object has the name \"a\" twice"},
       {"{\"a", "the string has no end"},
       {"{\"a\":\"b", "the string has no end"},
       {"{\"a\":\"b\\", "the string has no end"},
       {"{\"\xff\":1}", "not UTF-8"},
       {"{\"\\ud800\":1}", "surrogate"},
-      {std::string("{\"a\":\0}", 7), "stands where a value was expected"},
+      {std::string("{\"a\":\0}", 7), "found where a value was expected"},
   };
 
   for (const auto& c : cases) {
     EXPECT_THAT(refusal_of([&] { split_object(c.text); }), HasSubstr(c.expected)) << c.text;
   }
-  EXPECT_THAT(refusal_of([] { split_array("[1,]"); }), HasSubstr("] stands where a value"));
-  EXPECT_THAT(refusal_of([] { split_lines("{} {}"); }), HasSubstr("{ stands where the line should end"));
+  EXPECT_THAT(refusal_of([] { split_array("[1,]"); }), HasSubstr("] found where a value"));
+  EXPECT_THAT(refusal_of([] { split_lines("{} {}"); }), HasSubstr("{ found where the line should end"));
 }
 
 TEST(JsonEnvelope, EndsDeepTextsCleanly) {

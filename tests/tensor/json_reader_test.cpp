@@ -53,28 +53,28 @@ TEST(JsonReader, RefusesOtherShapesWithThePlace) {
     Sizes declared;
     std::string expected;
   } cases[] = {
-      {"5", {{any, 3}}, "input 'x': 5 stands where a list was expected (the type is float32[batch, 3])"},
-      {"[5]", {{any, 3}}, "input 'x': [0]: 5 stands where a list was expected"},
-      {"[1,2,3]", {{}}, "input 'x': a list stands where one element was expected (the type is float32[])"},
-      {"[[1,[2],3]]", {{any, 3}}, "[0][1]: a list stands where one element"},
+      {"5", {{any, 3}}, "input 'x': 5 found where a list was expected (the type is float32[batch, 3])"},
+      {"[5]", {{any, 3}}, "input 'x': [0]: 5 found where a list was expected"},
+      {"[1,2,3]", {{}}, "input 'x': a list found where one element was expected (the type is float32[])"},
+      {"[[1,[2],3]]", {{any, 3}}, "[0][1]: a list found where one element"},
       {"[[1,2],[1,2]]", {{any, 3}}, "[0]: 2 elements, not 3 (the type is float32[batch, 3])"},
       {"[[1,2,3],[1,2]]", {{any, any}}, "[1]: 2 elements where the list before has 3"},
       {"[[1],[2]]", {{1, 1}}, "input 'x': 2 elements, not 1"},
-      {"[[1,2],3]", std::nullopt, "[1]: 3 stands where a list was expected"},
-      {"[1,[2]]", std::nullopt, "[1]: a list stands where one element"},
+      {"[[1,2],3]", std::nullopt, "[1]: 3 found where a list was expected"},
+      {"[1,[2]]", std::nullopt, "[1]: a list found where one element"},
       {"[[],[1]]", std::nullopt, "[1]: 1 elements where the list before has 0"},
       {"[[],[[1]]]", std::nullopt, "[1][0]: a list stands"},
-      {"[1,2", std::nullopt, "[2]: the end stands where ',' or ']'"},
+      {"[1,2", std::nullopt, "[2]: the end found where ',' or ']'"},
       {"[1,]", std::nullopt, "[1]: ] is not a float32"},
       {"[,1]", std::nullopt, "[0]: , is not a float32"},
-      {"[1 2]", std::nullopt, "[1]: 2 stands where ',' or ']'"},
+      {"[1 2]", std::nullopt, "[1]: 2 found where ',' or ']'"},
       {"[1]]", std::nullopt, "] stands behind the value"},
       {"[1] 2", std::nullopt, "2 stands behind the value"},
       {"1 2", std::nullopt, "2 stands behind the value"},
       {"", std::nullopt, "the end is not a float32"},
       {"[", std::nullopt, "the end is not a float32"},
       {"{\"a\":1}", std::nullopt, "{ is not a float32"},
-      {"[1}", std::nullopt, "} stands where ',' or ']'"},
+      {"[1}", std::nullopt, "} found where ',' or ']'"},
   };
 
   for (const auto& c : cases) EXPECT_THAT(refusal(c.text, ElementType::float32, c.declared), HasSubstr(c.expected));
@@ -314,10 +314,10 @@ TEST(JsonReader, ReadsSequences) {
   EXPECT_TRUE(read_json_value("[]", type, "x").sequence()->values.empty());
   const auto message = [&](std::string_view text) { return refusal_of([&] { read_json_value(text, type, "x"); }); };
   EXPECT_THAT(message("[[1],[2,true]]"), HasSubstr("input 'x': [1][1]: true is not an int64"));
-  EXPECT_THAT(message("[[1],"), HasSubstr("[1]: the end stands where a list"));
+  EXPECT_THAT(message("[[1],"), HasSubstr("[1]: the end found where a list"));
   EXPECT_THAT(message("[[1],null]"), HasSubstr("[1]: null is not int64[batch]"));
-  EXPECT_THAT(message("[[1]"), HasSubstr("the end stands where ',' or ']'"));
-  EXPECT_THAT(message("5"), HasSubstr("5 stands where '[' was expected (the type is sequence(int64[batch]))"));
+  EXPECT_THAT(message("[[1]"), HasSubstr("the end found where ',' or ']'"));
+  EXPECT_THAT(message("5"), HasSubstr("5 found where '[' was expected (the type is sequence(int64[batch]))"));
 }
 
 TEST(JsonReader, ReadsMaps) {
@@ -344,17 +344,17 @@ TEST(JsonReader, ReadsMaps) {
     std::string text;
     std::string expected;
   } refused[] = {
-      {R"({"1": "a", "1": "b"})", "[\"1\"]: the key stands in the map twice"},
+      {R"({"1": "a", "1": "b"})", "[\"1\"]: the map has the key twice"},
       {R"({"1": "a", "1.0": "b"})", "two keys are the same number"},
       {R"({"a": "b"})", "key a is not an int64"},
       {R"({"1 ": "b"})", "is not an int64"},
       {R"({"": "b"})", "is not an int64"},
       {R"({"1": 5})", "[\"1\"]: 5 is not a string"},
       {R"({"1": ["a"], "2": ["a","b"]})", "values of shapes [1] and [2]"},
-      {R"({1: "a"})", "1 stands where a key in quotes"},
-      {R"({"1" "a"})", "stands where ':' was expected"},
-      {R"(["1"])", "[ stands where '{' was expected"},
-      {R"({"1": "a",})", "} stands where a key in quotes"},
+      {R"({1: "a"})", "1 found where a key in quotes"},
+      {R"({"1" "a"})", "found where ':' was expected"},
+      {R"(["1"])", "[ found where '{' was expected"},
+      {R"({"1": "a",})", "} found where a key in quotes"},
   };
 
   for (const auto& c : refused) {

@@ -70,7 +70,7 @@ Packed pack(const Batch& batch, const std::optional<std::int64_t>& padding, Othe
 
 struct Workspace {
   Room<float> x, wide, mixed, projected, scale;
-  Room<std::uint16_t> halves, attention_halves;
+  Room<std::uint16_t> bfloat16s, attention_bfloat16s;
   Room<std::uint8_t> bytes;
   Room<std::int32_t> zero;
 };
@@ -134,7 +134,7 @@ class Pass {
     const std::size_t hidden = weights_.hidden;
     std::size_t widest = 0;
     for (const Layer& layer : weights_.layers) {
-      widest = std::max({widest, layer.query_key_value.columns(), layer.widen.columns()});
+      widest = std::max({widest, layer.query_key_value.columns(), layer.up_projection.columns()});
     }
     x_ = room_.x.of(rows_ * hidden);
     wide_ = room_.wide.of(rows_ * widest);
@@ -180,7 +180,7 @@ class Pass {
   /// Room for `rows_` rows as `linear` multiplies them.
   Linear::Rows rows_for(const Linear& linear, const float* floats, std::size_t stride) {
     Linear::Rows rows{.count = rows_, .floats = floats, .float_stride = stride};
-    if (linear.precision() == Precision::bf16) rows.halves = room_.halves.of(rows_ * linear.row_stride());
+    if (linear.precision() == Precision::bf16) rows.bfloat16s = room_.bfloat16s.of(rows_ * linear.row_stride());
     if (linear.precision() == Precision::int8) {
       rows.bytes = room_.bytes.of(rows_ * linear.row_stride());
       rows.scale = room_.scale.of(rows_);
@@ -212,16 +212,18 @@ class Pass {
   Linear::Rows through(const Layer& layer, const Linear::Rows& rows, const Layer* next) {
     const std::size_t hidden = weights_.hidden;
     multiply(layer.query_key_value, rows, wide_);
-    halves_of_attention(layer.query_key_value);
+    convert_attention_to_bfloat16(layer.query_key_value);
     each((last_text_ - first_text_) * weights_.heads,
          [&](std::size_t first, std::size_t last) { attend(layer, first, last); });
     multiply(layer.attention_out, make_rows(layer.attention_out, mixed_, hidden, [](std::size_t) {}), projected_);
-    multiply(layer.widen,
-             make_rows(layer.widen, x_, hidden, [&](std::size_t row) { add_and_normalize(layer.attention_norm, row); }),
+    multiply(layer.up_projection,
+             make_rows(layer.up_projection, x_, hidden,
+                       [&](std::size_t row) { add_and_normalize(layer.attention_norm, row); }),
              wide_);
-    const std::size_t stride = layer.widen.columns();
-    multiply(layer.narrow,
-             make_rows(layer.narrow, wide_, stride, [&](std::size_t row) { activate(layer, wide_ + row * stride); }),
+    const std::size_t stride = layer.up_projection.columns();
+    multiply(layer.down_projection,
+             make_rows(layer.down_projection, wide_, stride,
+                       [&](std::size_t row) { activate(layer, wide_ + row * stride); }),
              projected_);
     const auto finish = [&](std::size_t row) { add_and_normalize(layer.output_norm, row); };
     if (next != nullptr) return make_rows(next->query_key_value, x_, hidden, finish);
@@ -233,21 +235,22 @@ class Pass {
 
   void activate(const Layer& layer, float* values) const {
     const auto kernel = layer.activation == Activation::gelu ? kernels_.gelu : kernels_.tanh_gelu;
-    kernel(values, layer.narrow.inner());
+    kernel(values, layer.down_projection.inner());
   }
 
   // Where products are rounded anyway, those of attention are, too.
-  void halves_of_attention(const Linear& query_key_value) {
-    halves_ = nullptr;
-    if (query_key_value.precision() == Precision::fp32 || weights_.hidden / weights_.heads % half_depth != 0) return;
+  void convert_attention_to_bfloat16(const Linear& query_key_value) {
+    bfloat16s_ = nullptr;
+    if (query_key_value.precision() == Precision::fp32 || weights_.hidden / weights_.heads % bfloat16_depth != 0)
+      return;
     const std::size_t columns = query_key_value.columns();
-    std::uint16_t* const halves = room_.attention_halves.of(rows_ * columns);
+    std::uint16_t* const bfloat16s = room_.attention_bfloat16s.of(rows_ * columns);
     each(rows_, [&](std::size_t first, std::size_t last) {
       for (std::size_t row = first; row < last; ++row) {
-        kernels_.to_half(wide_ + row * columns, columns, halves + row * columns);
+        kernels_.to_bfloat16(wide_ + row * columns, columns, bfloat16s + row * columns);
       }
     });
-    halves_ = halves;
+    bfloat16s_ = bfloat16s;
   }
 
   void add_and_normalize(const Norm& norm, std::size_t row) const {
@@ -261,8 +264,8 @@ class Pass {
     for (std::size_t i = first; i < last; ++i) {
       const std::size_t text = first_text_ + i / weights_.heads, head = i % weights_.heads;
       if (packed_.starts[text] == packed_.starts[text + 1]) continue;
-      if (halves_ != nullptr) {
-        gpux_encoder::attend(kernels_, head_of(layer, text, head, halves_), relative_of(text, head), *room);
+      if (bfloat16s_ != nullptr) {
+        gpux_encoder::attend(kernels_, head_of(layer, text, head, bfloat16s_), relative_of(text, head), *room);
       } else {
         gpux_encoder::attend(kernels_, head_of(layer, text, head, wide_), relative_of(text, head), *room);
       }
@@ -339,7 +342,7 @@ class Pass {
   const std::atomic<bool>* stopped_;
   const Pool<Workspace>::Loan loan_;
   Workspace& room_;
-  const std::uint16_t* halves_ = nullptr;  // of queries, keys and values
+  const std::uint16_t* bfloat16s_ = nullptr;  // of queries, keys and values
   float *x_ = nullptr, *wide_ = nullptr, *mixed_ = nullptr, *projected_ = nullptr;
 };
 

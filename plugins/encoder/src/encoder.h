@@ -37,7 +37,7 @@ struct Layer {
   Linear query_key_value;  ///< beside each other
   Linear attention_out;
   Norm attention_norm;
-  Linear widen, narrow;
+  Linear up_projection, down_projection;
   Activation activation = Activation::gelu;  ///< between them
   Norm output_norm;
   float score_scale = 1;  ///< of query * key

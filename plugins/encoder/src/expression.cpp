@@ -10,7 +10,7 @@
 namespace gpux_encoder {
 namespace {
 
-constexpr std::size_t most_elements_to_look_at = 4096;
+constexpr std::size_t max_elements_to_look_at = 4096;
 
 constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
 
@@ -119,7 +119,7 @@ bool is_at_least(const Expression& expression, double least) {
              is_at_least(*expression.arguments[0], least - expression.arguments[1]->number);
     case Expression::Kind::table: {
       const Constant& table = *expression.constant;
-      bool is_so = is_integer(table.element) && table.count() <= most_elements_to_look_at;
+      bool is_so = is_integer(table.element) && table.count() <= max_elements_to_look_at;
       for (std::size_t i = 0; i < table.count() && is_so; ++i) is_so = element_of(table, i) >= least;
       return is_so;
     }

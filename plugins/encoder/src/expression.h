@@ -53,8 +53,8 @@ struct Size {
 
 using Shape = std::vector<Size>;
 
-/// What stands at a place of a tensor, as far as it follows from the place, from the graph's constants and from its
-/// inputs. Made by the functions below, which calculate what can be calculated: what is left is in its shortest form.
+/// The value at an index of a tensor, as far as it follows from the index, from the graph's constants and from its
+/// inputs. The functions below build it and evaluate what they can: the rest is in its shortest form.
 struct Expression {
   enum class Kind : std::uint8_t {
     number,

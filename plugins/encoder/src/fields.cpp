@@ -13,11 +13,11 @@ namespace {
 
 using Inputs = std::vector<const Field*>;
 
-constexpr std::int64_t most_elements_of_a_list = 64;
-constexpr std::size_t most_elements_of_a_table = std::size_t{1} << 16;
+constexpr std::int64_t max_elements_of_a_list = 64;
+constexpr std::size_t max_elements_of_a_table = std::size_t{1} << 16;
 
 // Graphs that are no encoders may reckon with shapes at any length.
-constexpr std::size_t most_parts = 2000;
+constexpr std::size_t max_parts = 2000;
 
 Size number_size(std::int64_t number) {
   return {Size::Kind::number, number};
@@ -190,7 +190,7 @@ ExpressionPointer without_table(const ExpressionPointer& index, const Shape& sha
     if (!is_whole_axis || axes.size() == 2) return index;
     axes.push_back(axis);
   }
-  if (axes.empty() || table.count() > most_elements_of_a_table) return index;
+  if (axes.empty() || table.count() > max_elements_of_a_table) return index;
   const auto size = [&](std::size_t which) { return which < axes.size() ? table.shape[axes[which]] : 1; };
   bool is_first = true, is_second = axes.size() == 2, is_row = is_second;
   std::vector<double> places(shape.size());
@@ -369,7 +369,7 @@ std::optional<Field> concat(const Node& node, const Inputs& inputs) {
   for (const Field* one : inputs) {
     if (one == nullptr || one->shape.size() != made.shape.size()) return std::nullopt;
     const Size& size = one->shape[*axis];
-    if (size.kind != Size::Kind::number || size.number > most_elements_of_a_list) return std::nullopt;
+    if (size.kind != Size::Kind::number || size.number > max_elements_of_a_list) return std::nullopt;
     for (std::size_t other = 0; other < made.shape.size(); ++other) {
       if (other != *axis && one->shape[other] != made.shape[other]) return std::nullopt;
     }
@@ -618,7 +618,7 @@ std::optional<double> scalar_of(const Field& field) {
 std::optional<Shape> sizes_of(const Field& field) {
   if (field.shape.size() > 1 || field.element == Element::float32) return std::nullopt;
   const Size count = field.shape.empty() ? number_size(1) : field.shape[0];
-  if (count.kind != Size::Kind::number || count.number > most_elements_of_a_list) return std::nullopt;
+  if (count.kind != Size::Kind::number || count.number > max_elements_of_a_list) return std::nullopt;
   Shape sizes;
   for (std::int64_t i = 0; i < count.number; ++i) {
     const auto size = size_of(substitute(field.at, {number(static_cast<double>(i), Element::int64)}));
@@ -688,7 +688,7 @@ std::optional<Field> field_of(const Node& node, const std::vector<const Field*>&
   const bool wants_two = node.type.starts_with("Gather");
   if (wants_two && (inputs.size() != 2 || inputs[1] == nullptr)) return std::nullopt;
   auto made = reader == readers.end() ? elementwise(node, inputs) : reader->second(node, inputs);
-  return made && made->at->parts <= most_parts ? made : std::nullopt;
+  return made && made->at->parts <= max_parts ? made : std::nullopt;
 }
 
 }  // namespace gpux_encoder

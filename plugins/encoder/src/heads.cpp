@@ -17,7 +17,7 @@ std::size_t rounded_up(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
 
-// Rows become the columns of packed panels, a unit being a float or two halves; what is beyond the last row is 0.
+// Rows become the columns of packed panels, a unit being a float or two bfloat16s; what is beyond the last row is 0.
 template <typename Unit>
 void pack_as_columns(const void* rows, std::size_t stride_bytes, std::size_t count, std::size_t units, Unit* packed) {
   const std::size_t panel = units * panel_columns;
@@ -120,23 +120,23 @@ void attend(const Kernels& kernels, const Head<float>& head, const Relative& rel
 
 void attend(const Kernels& kernels, const Head<std::uint16_t>& head, const Relative& relative, AttentionRoom& room) {
   const std::size_t panels = panels_of(head.key_count), stride = panels * panel_columns;
-  const std::size_t key_count = rounded_up(head.key_count, half_depth);
-  std::uint32_t* const keys = room.key_pairs.of(stride * head.width / half_depth);
-  std::uint32_t* const values = room.value_pairs.of(panels_of(head.width) * panel_columns * key_count / half_depth);
+  const std::size_t key_count = rounded_up(head.key_count, bfloat16_depth);
+  std::uint32_t* const keys = room.key_pairs.of(stride * head.width / bfloat16_depth);
+  std::uint32_t* const values = room.value_pairs.of(panels_of(head.width) * panel_columns * key_count / bfloat16_depth);
   float* const scores = room.scores.of(head.query_count * stride);
   std::uint16_t* const shares = room.shares.of(head.query_count * stride);
-  pack_as_columns(head.keys, head.stride * sizeof(std::uint16_t), head.key_count, head.width / half_depth, keys);
+  pack_as_columns(head.keys, head.stride * sizeof(std::uint16_t), head.key_count, head.width / bfloat16_depth, keys);
   pack(head, values);
-  const auto halves = [](const std::uint32_t* pairs) { return reinterpret_cast<const std::uint16_t*>(pairs); };
-  kernels.half_product(
-      {head.queries, head.stride, head.query_count, head.width, halves(keys), nullptr, scores, stride, 0, panels});
+  const auto bfloat16s = [](const std::uint32_t* pairs) { return reinterpret_cast<const std::uint16_t*>(pairs); };
+  kernels.bfloat16_product(
+      {head.queries, head.stride, head.query_count, head.width, bfloat16s(keys), nullptr, scores, stride, 0, panels});
   to_shares(kernels, head, relative, scores, stride);
   for (std::size_t row = 0; row < head.query_count; ++row) {
-    kernels.to_half(scores + row * stride, rounded_up(head.key_count, score_step), shares + row * stride);
+    kernels.to_bfloat16(scores + row * stride, rounded_up(head.key_count, score_step), shares + row * stride);
   }
   write(head, room, [&](float* out, std::size_t out_stride) {
-    kernels.half_product({shares, stride, head.query_count, key_count, halves(values), nullptr, out, out_stride, 0,
-                          panels_of(head.width)});
+    kernels.bfloat16_product({shares, stride, head.query_count, key_count, bfloat16s(values), nullptr, out, out_stride,
+                              0, panels_of(head.width)});
   });
 }
 

@@ -16,7 +16,7 @@ constexpr std::size_t panels_of(std::size_t columns) noexcept {
 }
 
 /// How many neighbouring elements of `inner` lie side by side in a packed panel: [panel][inner / depth][32][depth].
-constexpr std::size_t float_depth = 1, half_depth = 2, byte_depth = 4;
+constexpr std::size_t float_depth = 1, bfloat16_depth = 2, byte_depth = 4;
 
 /// out[r][c] = sum of rows[r][k] * weights[k][c], plus bias[c], for the columns of some panels.
 struct FloatProduct {
@@ -32,7 +32,7 @@ struct FloatProduct {
 };
 
 /// The same in bfloat16, added up in float32 two products at a time.
-struct HalfProduct {
+struct Bfloat16Product {
   const std::uint16_t* rows;
   std::size_t row_stride;  ///< even
   std::size_t row_count;
@@ -66,7 +66,7 @@ struct Kernels {
   std::string_view name;  ///< as GPUX_ENCODER_ISA calls it
   bool (*can_run)() noexcept;
   void (*float_product)(const FloatProduct&) noexcept;
-  void (*half_product)(const HalfProduct&) noexcept;
+  void (*bfloat16_product)(const Bfloat16Product&) noexcept;
   void (*byte_product)(const ByteProduct&) noexcept;
   /// In place: x * (1 + erf(x / sqrt(2))) / 2.
   void (*gelu)(float* values, std::size_t count) noexcept;
@@ -78,7 +78,7 @@ struct Kernels {
   void (*layer_norm)(const float* x, const float* residual, const float* gamma, const float* beta, float epsilon,
                      std::size_t width, float* out) noexcept;
   /// To the nearest, ties to even.
-  void (*to_half)(const float* values, std::size_t count, std::uint16_t* out) noexcept;
+  void (*to_bfloat16)(const float* values, std::size_t count, std::uint16_t* out) noexcept;
   /// 255 steps from the least to the largest, 0 among them; a row of zeros has the scale 1.
   void (*to_bytes)(const float* values, std::size_t count, std::uint8_t* out, float& scale,
                    std::int32_t& zero) noexcept;

@@ -12,7 +12,7 @@ bool can_run() noexcept {
 
 extern const Kernels avx2_kernels;
 const Kernels avx2_kernels =
-    kernels_of<FloatKind<Vectors256, 6>, WidenedHalfKind<Vectors256, 5>, WidenedByteKind<Vectors256, 5>>("avx2",
-                                                                                                         can_run);
+    kernels_of<FloatKind<Vectors256, 6>, WidenedBfloat16Kind<Vectors256, 5>, WidenedByteKind<Vectors256, 5>>("avx2",
+                                                                                                             can_run);
 
 }  // namespace gpux_encoder

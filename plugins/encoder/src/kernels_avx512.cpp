@@ -12,25 +12,25 @@ bool can_run() noexcept {
          __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
 }
 
-void to_half(const float* values, std::size_t count, std::uint16_t* out) noexcept {
+void to_bfloat16(const float* values, std::size_t count, std::uint16_t* out) noexcept {
   std::size_t i = 0;
   for (; i + 16 <= count; i += 16) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
                         __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(_mm512_loadu_ps(values + i))));
   }
-  to_half_row(values + i, count - i, out + i);
+  to_bfloat16_row(values + i, count - i, out + i);
 }
 
-constexpr Kernels with_own_halves() noexcept {
-  Kernels kernels = kernels_of<FloatKind<Vectors512, 14>, DotKind<Vectors512, HalvesOfLanes, 14>,
+constexpr Kernels with_native_bfloat16() noexcept {
+  Kernels kernels = kernels_of<FloatKind<Vectors512, 14>, DotKind<Vectors512, Bfloat16sOfLanes, 14>,
                                DotKind<Vectors512, BytesOfLanes, 14>>("avx512", can_run);
-  kernels.to_half = to_half;
+  kernels.to_bfloat16 = to_bfloat16;
   return kernels;
 }
 
 }  // namespace
 
 extern const Kernels avx512_kernels;
-const Kernels avx512_kernels = with_own_halves();
+const Kernels avx512_kernels = with_native_bfloat16();
 
 }  // namespace gpux_encoder

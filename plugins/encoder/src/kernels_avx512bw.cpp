@@ -13,7 +13,7 @@ bool can_run() noexcept {
 
 extern const Kernels avx512bw_kernels;
 const Kernels avx512bw_kernels =
-    kernels_of<FloatKind<Vectors512, 14>, WidenedHalfKind<Vectors512, 12>, WidenedByteKind<Vectors512, 12>>("avx512bw",
-                                                                                                            can_run);
+    kernels_of<FloatKind<Vectors512, 14>, WidenedBfloat16Kind<Vectors512, 12>, WidenedByteKind<Vectors512, 12>>(
+        "avx512bw", can_run);
 
 }  // namespace gpux_encoder

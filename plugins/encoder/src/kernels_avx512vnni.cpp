@@ -14,7 +14,7 @@ bool can_run() noexcept {
 
 extern const Kernels avx512vnni_kernels;
 const Kernels avx512vnni_kernels =
-    kernels_of<FloatKind<Vectors512, 14>, WidenedHalfKind<Vectors512, 12>, DotKind<Vectors512, BytesOfLanes, 14>>(
+    kernels_of<FloatKind<Vectors512, 14>, WidenedBfloat16Kind<Vectors512, 12>, DotKind<Vectors512, BytesOfLanes, 14>>(
         "avx512vnni", can_run);
 
 }  // namespace gpux_encoder

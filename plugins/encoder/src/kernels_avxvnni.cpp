@@ -12,7 +12,7 @@ bool can_run() noexcept {
 
 extern const Kernels avxvnni_kernels;
 const Kernels avxvnni_kernels =
-    kernels_of<FloatKind<Vectors256, 6>, WidenedHalfKind<Vectors256, 5>, DotKind<Vectors256, BytesOfLanes, 6>>(
+    kernels_of<FloatKind<Vectors256, 6>, WidenedBfloat16Kind<Vectors256, 5>, DotKind<Vectors256, BytesOfLanes, 6>>(
         "avxvnni", can_run);
 
 }  // namespace gpux_encoder

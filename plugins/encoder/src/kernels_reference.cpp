@@ -43,8 +43,8 @@ void float_product(const FloatProduct& product) noexcept {
   floating_product<float_depth>(product, [](float a, float b) { return a * b; });
 }
 
-void half_product(const HalfProduct& product) noexcept {
-  floating_product<half_depth>(product, [](std::uint16_t a, std::uint16_t b) { return to_float(a) * to_float(b); });
+void bfloat16_product(const Bfloat16Product& product) noexcept {
+  floating_product<bfloat16_depth>(product, [](std::uint16_t a, std::uint16_t b) { return to_float(a) * to_float(b); });
 }
 
 void byte_product(const ByteProduct& product) noexcept {
@@ -75,13 +75,13 @@ extern const Kernels reference_kernels;
 const Kernels reference_kernels{.name = "reference",
                                 .can_run = can_run,
                                 .float_product = float_product,
-                                .half_product = half_product,
+                                .bfloat16_product = bfloat16_product,
                                 .byte_product = byte_product,
                                 .gelu = gelu_rows,
                                 .tanh_gelu = tanh_gelu_rows,
                                 .softmax = softmax_row,
                                 .layer_norm = layer_norm_row,
-                                .to_half = to_half_row,
+                                .to_bfloat16 = to_bfloat16_row,
                                 .to_bytes = to_bytes_row};
 
 }  // namespace gpux_encoder

@@ -11,7 +11,7 @@ namespace {
 std::size_t depth_of(Precision precision) {
   switch (precision) {
     case Precision::bf16:
-      return half_depth;
+      return bfloat16_depth;
     case Precision::int8:
       return byte_depth;
     case Precision::fp32:
@@ -41,12 +41,12 @@ Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::sp
   padded_inner_ = padded_inner(precision, inner_);
   const std::size_t packed = padded_inner_ * columns();
   std::vector<float> all_bias(columns()), floats, column_scale;
-  std::vector<std::uint16_t> halves;
+  std::vector<std::uint16_t> bfloat16s;
   std::vector<std::int8_t> bytes;
   std::vector<std::int32_t> column_sum;
   std::copy(bias.begin(), bias.end(), all_bias.begin());
   if (precision == Precision::fp32) floats.assign(packed, 0);
-  if (precision == Precision::bf16) halves.assign(packed, 0);
+  if (precision == Precision::bf16) bfloat16s.assign(packed, 0);
   if (precision == Precision::int8) {
     bytes.assign(packed, 0);
     column_scale.assign(columns(), 0);
@@ -65,7 +65,7 @@ Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::sp
           floats[place] = value;
         } else if (precision == Precision::bf16) {
           const auto bits = __builtin_bit_cast(std::uint32_t, value);
-          halves[place] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+          bfloat16s[place] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
         } else {
           const auto step = static_cast<std::int32_t>(std::lrint(value / scale));
           bytes[place] = static_cast<std::int8_t>(step);
@@ -77,14 +77,14 @@ Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::sp
   }
   bias_ = std::move(all_bias);
   floats_ = Numbers<float>::in_large_pages(floats);
-  halves_ = Numbers<std::uint16_t>::in_large_pages(halves);
+  bfloat16s_ = Numbers<std::uint16_t>::in_large_pages(bfloat16s);
   bytes_ = Numbers<std::int8_t>::in_large_pages(bytes);
   column_scale_ = std::move(column_scale);
   column_sum_ = std::move(column_sum);
 }
 
 std::size_t Linear::bytes() const noexcept {
-  return floats_.size() * sizeof(float) + halves_.size() * sizeof(std::uint16_t) + bytes_.size() +
+  return floats_.size() * sizeof(float) + bfloat16s_.size() * sizeof(std::uint16_t) + bytes_.size() +
          (bias_.size() + column_scale_.size() + column_sum_.size()) * sizeof(float);
 }
 
@@ -92,8 +92,8 @@ void Linear::convert(const Kernels& kernels, const Rows& rows, std::size_t first
   for (std::size_t row = first; row < last; ++row) {
     const float* const from = rows.floats + row * rows.float_stride;
     if (precision_ == Precision::bf16) {
-      std::uint16_t* const to = rows.halves + row * padded_inner_;
-      kernels.to_half(from, inner_, to);
+      std::uint16_t* const to = rows.bfloat16s + row * padded_inner_;
+      kernels.to_bfloat16(from, inner_, to);
       std::fill(to + inner_, to + padded_inner_, std::uint16_t{0});
     } else if (precision_ == Precision::int8) {
       std::uint8_t* const to = rows.bytes + row * padded_inner_;
@@ -112,8 +112,8 @@ void Linear::multiply(const Kernels& kernels, const Rows& rows, std::size_t firs
                              out, out_stride, first_panel, last_panel});
       return;
     case Precision::bf16:
-      kernels.half_product({rows.halves, padded_inner_, rows.count, padded_inner_, halves_.data(), bias_.data(), out,
-                            out_stride, first_panel, last_panel});
+      kernels.bfloat16_product({rows.bfloat16s, padded_inner_, rows.count, padded_inner_, bfloat16s_.data(),
+                                bias_.data(), out, out_stride, first_panel, last_panel});
       return;
     case Precision::int8:
       kernels.byte_product({rows.bytes, padded_inner_, rows.count, padded_inner_, rows.scale, rows.zero, bytes_.data(),

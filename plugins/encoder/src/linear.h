@@ -32,7 +32,7 @@ struct PlainWeights {
   }
 };
 
-/// rows * weights + bias, packed for the kernels. Several matrices with the same rows may stand beside each other.
+/// rows * weights + bias, packed for the kernels. Several matrices with the same rows may be next to each other.
 class Linear {
  public:
   Linear() = default;
@@ -59,7 +59,7 @@ class Linear {
     std::size_t count = 0;
     const float* floats = nullptr;
     std::size_t float_stride = 0;
-    std::uint16_t* halves = nullptr;  ///< row_stride() apart, as are the bytes
+    std::uint16_t* bfloat16s = nullptr;  ///< row_stride() apart, as are the bytes
     std::uint8_t* bytes = nullptr;
     float* scale = nullptr;
     std::int32_t* zero = nullptr;
@@ -78,7 +78,7 @@ class Linear {
   Precision precision_ = Precision::fp32;
   std::size_t inner_ = 0, padded_inner_ = 0, columns_ = 0;
   Numbers<float> floats_, bias_, column_scale_;
-  Numbers<std::uint16_t> halves_;
+  Numbers<std::uint16_t> bfloat16s_;
   Numbers<std::int8_t> bytes_;
   Numbers<std::int32_t> column_sum_;
 };

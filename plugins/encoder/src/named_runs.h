@@ -8,9 +8,9 @@
 
 namespace gpux_encoder {
 
-/// Runs that can be stopped while they compute. ONNX Runtime shows a node no request to end its run; so whoever starts
-/// one names it, in the run option "gpux.run", and sets the session's dynamic option "gpux.stop" to that name.
-/// All calls from any thread.
+/// Runs that can be stopped while they compute. ONNX Runtime does not inform a node that its run was cancelled. The
+/// caller names the run in the run option "gpux.run", and sets the session's dynamic option "gpux.stop" to that name.
+/// Any thread may call.
 class NamedRuns {
  public:
   using Flag = std::shared_ptr<std::atomic<bool>>;

@@ -49,8 +49,8 @@ Meaning attended(const Node& node, const Sum& sum, const FoundNorm& norm, const 
                   .key = scores.key.linear,
                   .value = product.context->value.linear,
                   .attention_out = product.linear,
-                  .widen = {},
-                  .narrow = {},
+                  .up_projection = {},
+                  .down_projection = {},
                   .attention_norm = norm,
                   .output_norm = {},
                   .score_scale = static_cast<float>(scores.scale)};
@@ -61,7 +61,7 @@ Meaning attended(const Node& node, const Sum& sum, const FoundNorm& norm, const 
 
 Meaning fed_forward(const Node& node, const Sum& sum, const FoundNorm& norm, const Reading& reading, Found& found) {
   const Product& product = sum.product;
-  if (found.layers.size() != sum.residual / 2 + 1 || found.layers.back().narrow.weights != nullptr) {
+  if (found.layers.size() != sum.residual / 2 + 1 || found.layers.back().down_projection.weights != nullptr) {
     return unknown(node, "is a second norm behind the same rows");
   }
   if (!fits(product.widened, reading.width, product.widened.columns) ||
@@ -69,8 +69,8 @@ Meaning fed_forward(const Node& node, const Sum& sum, const FoundNorm& norm, con
     return unknown(node, "follows products of other widths than the embeddings");
   }
   FoundLayer& layer = found.layers.back();
-  layer.widen = product.widened;
-  layer.narrow = product.linear;
+  layer.up_projection = product.widened;
+  layer.down_projection = product.linear;
   layer.activation = product.activation;
   layer.output_norm = norm;
   return Hidden{sum.residual + 1, sum.order};

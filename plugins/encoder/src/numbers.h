@@ -11,8 +11,7 @@
 
 namespace gpux_encoder {
 
-/// Numbers that nobody changes: their own, or such as lie in what somebody else keeps, a mapped file. Copies share
-/// them.
+/// An immutable array of numbers: its own, or in memory of another owner, such as a mapped file. Copies share it.
 template <typename Number>
 class Numbers {
  public:

@@ -24,7 +24,7 @@ struct LinearFields {
     archive(linear.floats_);
     archive(linear.bias_);
     archive(linear.column_scale_);
-    archive(linear.halves_);
+    archive(linear.bfloat16s_);
     archive(linear.bytes_);
     archive(linear.column_sum_);
   }
@@ -37,7 +37,7 @@ struct LinearFields {
       return numbers.size() == (precision == user ? count : 0);
     };
     return linear.bias_.size() == wide && has(Precision::fp32, linear.floats_, all) &&
-           has(Precision::bf16, linear.halves_, all) && has(Precision::int8, linear.bytes_, all) &&
+           has(Precision::bf16, linear.bfloat16s_, all) && has(Precision::int8, linear.bytes_, all) &&
            has(Precision::int8, linear.column_scale_, wide) && has(Precision::int8, linear.column_sum_, wide);
   }
 };
@@ -50,7 +50,7 @@ concept Is = std::same_as<std::remove_const_t<Some>, Type>;
 constexpr std::string_view magic = "gpux encoder, 2\n";
 constexpr std::size_t alignment = 64;
 // Of those that write() never exceeds, so that a damaged file does not take all memory.
-constexpr std::size_t most_layers = 4096;
+constexpr std::size_t max_layers = 4096;
 // And so that no product of sizes is more than a number holds.
 constexpr std::size_t widest = std::size_t{1} << 20;
 
@@ -145,8 +145,8 @@ void visit(Archive& archive, SomeLayer& layer) {
   LinearFields::visit(archive, layer.query_key_value);
   LinearFields::visit(archive, layer.attention_out);
   visit(archive, layer.attention_norm);
-  LinearFields::visit(archive, layer.widen);
-  LinearFields::visit(archive, layer.narrow);
+  LinearFields::visit(archive, layer.up_projection);
+  LinearFields::visit(archive, layer.down_projection);
   archive(layer.activation);
   visit(archive, layer.output_norm);
   archive(layer.score_scale);
@@ -161,7 +161,7 @@ std::size_t layer_count(Writer& archive, const std::vector<Layer>& layers) {
 std::size_t layer_count(Reader& archive, std::vector<Layer>& layers) {
   std::size_t count = 0;
   archive(count);
-  if (count > most_layers) throw std::runtime_error("it has too many layers");
+  if (count > max_layers) throw std::runtime_error("it has too many layers");
   layers.resize(count);
   return count;
 }
@@ -219,12 +219,12 @@ bool is_whole(const Norm& norm, std::size_t width) {
 }
 
 bool is_whole(const Layer& layer, const LayerPrecision& precision, std::size_t hidden) {
-  const std::size_t wide = layer.narrow.inner();
+  const std::size_t wide = layer.down_projection.inner();
   return LinearFields::is_whole(layer.query_key_value, precision.query_key_value, hidden, 3 * hidden) &&
          LinearFields::is_whole(layer.attention_out, precision.others, hidden, hidden) &&
          is_whole(layer.attention_norm, hidden) && wide > 0 && wide <= widest &&
-         LinearFields::is_whole(layer.widen, precision.others, hidden, wide) &&
-         LinearFields::is_whole(layer.narrow, precision.others, wide, hidden) &&
+         LinearFields::is_whole(layer.up_projection, precision.others, hidden, wide) &&
+         LinearFields::is_whole(layer.down_projection, precision.others, wide, hidden) &&
          layer.activation <= Activation::tanh_gelu && is_whole(layer.output_norm, hidden);
 }
 

@@ -63,7 +63,7 @@ struct FloatKind {
   using Vectors = Vectors_;
   using Product = FloatProduct;
   using Sum = typename Vectors::Floats;
-  static constexpr std::size_t depth = float_depth, passes = 1, most_rows = rows;
+  static constexpr std::size_t depth = float_depth, passes = 1, max_rows = rows;
 
   template <std::size_t>
   static Sum row(const float* values) noexcept {
@@ -78,11 +78,11 @@ struct FloatKind {
   static void add(Sum& sum, Sum row, Sum weights) noexcept { add_product(sum, row, weights); }
 };
 
-struct HalvesOfLanes {
-  using Product = HalfProduct;
+struct Bfloat16sOfLanes {
+  using Product = Bfloat16Product;
   template <typename Vectors>
   using Sum = typename Vectors::Floats;
-  static constexpr std::size_t depth = half_depth;
+  static constexpr std::size_t depth = bfloat16_depth;
 
   template <typename Floats, typename Integers>
   static void add(Floats& sum, Integers row, Integers weights) noexcept {
@@ -113,7 +113,7 @@ struct DotKind {
   using Vectors = Vectors_;
   using Product = typename Instruction::Product;
   using Sum = typename Instruction::template Sum<Vectors>;
-  static constexpr std::size_t depth = Instruction::depth, passes = 1, most_rows = rows;
+  static constexpr std::size_t depth = Instruction::depth, passes = 1, max_rows = rows;
 
   template <std::size_t>
   static typename Vectors::Integers row(const void* values) noexcept {
@@ -130,13 +130,13 @@ struct DotKind {
   }
 };
 
-/// Halves as the floats that they are: those of even places, then those of odd ones.
+/// bfloat16 values widened to float: those at even indices, then those at odd ones.
 template <typename Vectors_, std::size_t rows>
-struct WidenedHalfKind {
+struct WidenedBfloat16Kind {
   using Vectors = Vectors_;
-  using Product = HalfProduct;
+  using Product = Bfloat16Product;
   using Sum = typename Vectors::Floats;
-  static constexpr std::size_t depth = half_depth, passes = 2, most_rows = rows;
+  static constexpr std::size_t depth = bfloat16_depth, passes = 2, max_rows = rows;
 
   template <std::size_t pass>
   static Sum widened(typename Vectors::Integers pairs) noexcept {
@@ -163,7 +163,7 @@ struct WidenedByteKind {
   using Product = ByteProduct;
   using Sum = typename Vectors::Integers;
   using Words = typename Vectors::Words;
-  static constexpr std::size_t depth = byte_depth, passes = 2, most_rows = rows;
+  static constexpr std::size_t depth = byte_depth, passes = 2, max_rows = rows;
 
   template <std::size_t pass>
   static Words row(const std::uint8_t* values) noexcept {
@@ -278,9 +278,9 @@ constexpr auto tiles_of(std::index_sequence<rows...> /*each less one*/) noexcept
 // Rows are shared out evenly: where 14 are the most, 16 are 8 and 8, not 14 and 2.
 template <typename Kind>
 void product_of(const typename Kind::Product& product) noexcept {
-  static constexpr auto tiles = tiles_of<Kind>(std::make_index_sequence<Kind::most_rows>());
+  static constexpr auto tiles = tiles_of<Kind>(std::make_index_sequence<Kind::max_rows>());
   constexpr std::size_t columns = 2 * Kind::Vectors::lanes, size = sizeof *product.weights;
-  const std::size_t count = (product.row_count + Kind::most_rows - 1) / Kind::most_rows;
+  const std::size_t count = (product.row_count + Kind::max_rows - 1) / Kind::max_rows;
   if (count == 0) return;
   // The next panel is fetched while this one is multiplied, a part of it in each tile.
   const std::size_t parts = count * panel_columns / columns, panel_bytes = product.inner * panel_columns * size;
@@ -300,18 +300,18 @@ void product_of(const typename Kind::Product& product) noexcept {
 }
 
 /// A table of these products, and of rows as the compiler makes them.
-template <typename Floats, typename Halves, typename Bytes>
+template <typename Floats, typename Bfloat16s, typename Bytes>
 constexpr Kernels kernels_of(std::string_view name, bool (*can_run)() noexcept) noexcept {
   return {.name = name,
           .can_run = can_run,
           .float_product = product_of<Floats>,
-          .half_product = product_of<Halves>,
+          .bfloat16_product = product_of<Bfloat16s>,
           .byte_product = product_of<Bytes>,
           .gelu = gelu_rows,
           .tanh_gelu = tanh_gelu_rows,
           .softmax = softmax_row,
           .layer_norm = layer_norm_row,
-          .to_half = to_half_row,
+          .to_bfloat16 = to_bfloat16_row,
           .to_bytes = to_bytes_row};
 }
 

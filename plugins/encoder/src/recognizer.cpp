@@ -138,7 +138,7 @@ class Recognizer {
       return fail("there are no embeddings of words and positions with a norm behind them" +
                   (first_.empty() ? std::string() : ": " + first_));
     }
-    if (found_.layers.empty() || found_.layers.back().narrow.weights == nullptr) {
+    if (found_.layers.empty() || found_.layers.back().down_projection.weights == nullptr) {
       return fail("understanding ends in layer " + std::to_string(found_.layers.empty() ? 1 : found_.layers.size()) +
                   ": " + (first_at_rows_.empty() ? "the graph ends" : first_at_rows_));
     }

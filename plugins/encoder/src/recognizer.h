@@ -61,7 +61,7 @@ struct FoundEmbeddings {
 };
 
 struct FoundLayer {
-  FoundLinear query, key, value, attention_out, widen, narrow;
+  FoundLinear query, key, value, attention_out, up_projection, down_projection;
   FoundNorm attention_norm, output_norm;
   float score_scale = 1;
   Activation activation = Activation::gelu;

@@ -1,5 +1,5 @@
-// Row by row, in plain C++ that the compiler turns into vectors of the instruction set it is told: each source that
-// includes this has its own copy, so that none is linked into another.
+// Row operations in plain C++ that the compiler vectorizes for the instruction set of the including source: each source
+// has its own copy, so that no copy is linked into another.
 #include <cstddef>
 #include <cstdint>
 
@@ -102,7 +102,7 @@ void layer_norm_row(const float* x, const float* residual, const float* gamma, c
   for (std::size_t i = 0; i < width; ++i) out[i] = (x[i] - mean) * share * gamma[i] + beta[i];
 }
 
-void to_half_row(const float* values, std::size_t count, std::uint16_t* out) noexcept {
+void to_bfloat16_row(const float* values, std::size_t count, std::uint16_t* out) noexcept {
 #pragma omp simd
   for (std::size_t i = 0; i < count; ++i) {
     const auto bits = __builtin_bit_cast(std::uint32_t, values[i]);

@@ -115,8 +115,8 @@ Weights weights_of(const Found& found, Precision precision) {
     weights.layers.push_back({.query_key_value = linear_of({&layer.query, &layer.key, &layer.value}, query_key_value),
                               .attention_out = linear_of({&layer.attention_out}, others),
                               .attention_norm = norm_of(layer.attention_norm),
-                              .widen = linear_of({&layer.widen}, others),
-                              .narrow = linear_of({&layer.narrow}, others),
+                              .up_projection = linear_of({&layer.up_projection}, others),
+                              .down_projection = linear_of({&layer.down_projection}, others),
                               .activation = layer.activation,
                               .output_norm = norm_of(layer.output_norm),
                               .score_scale = layer.score_scale});

@@ -53,7 +53,7 @@ std::string release_file_from_environment() {
   return file == nullptr ? "" : file;
 }
 
-constexpr std::size_t most_devices = 8;
+constexpr std::size_t max_devices = 8;
 
 /// How many devices the environment variable GPUX_EXAMPLE_DEVICES asks for. Throws Ort::Exception for what is no
 /// number.
@@ -63,7 +63,7 @@ std::size_t device_count_from_environment() {
   if (text.empty()) return 1;
   std::size_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc{} || end != text.data() + text.size() || count < 1 || count > most_devices) {
+  if (error != std::errc{} || end != text.data() + text.size() || count < 1 || count > max_devices) {
     throw Ort::Exception("GPUX_EXAMPLE_DEVICES is '" + std::string(text) + "'; accepted: 1 to 8", ORT_INVALID_ARGUMENT);
   }
   return count;
@@ -83,7 +83,7 @@ class Factory : public OrtEpFactory {
     CreateAllocator = create_allocator;
     ReleaseAllocator = release_allocator;
     CreateDataTransfer = create_data_transfer;
-    for (std::size_t device = 0; device < most_devices; ++device) memories_.push_back(describe_memory(device));
+    for (std::size_t device = 0; device < max_devices; ++device) memories_.push_back(describe_memory(device));
   }
 
  private:

@@ -61,7 +61,7 @@ Failure failure_from_environment() {
 }
 
 void fail_on_command(const std::string& step) {
-  throw Ort::Exception("GpuxExampleExecutionProvider was told to fail at: " + step, ORT_EP_FAIL);
+  throw Ort::Exception("GpuxExampleExecutionProvider was set to fail at: " + step, ORT_EP_FAIL);
 }
 
 }  // namespace gpux_example

@@ -6,7 +6,7 @@
 
 namespace gpux_example {
 
-/// What the provider was told to do wrong.
+/// The failure that is set for the provider.
 struct Failure {
   enum class Kind {
     none,
@@ -36,7 +36,7 @@ Failure parse_failure(std::string_view command, std::string_view source);
 /// The command in the environment variable GPUX_EXAMPLE_FAIL, read anew at each call.
 Failure failure_from_environment();
 
-/// Throws Ort::Exception with the code a vendor's provider would give, saying at which step it was told to fail.
+/// Throws Ort::Exception with the code a vendor's provider would give, saying at which step it was set to fail.
 [[noreturn]] void fail_on_command(const std::string& step);
 
 }  // namespace gpux_example

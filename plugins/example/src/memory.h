@@ -14,8 +14,8 @@ namespace gpux_example {
 inline constexpr std::uint32_t vendor_id = 0x67707578;
 inline constexpr std::size_t unlimited_memory = std::numeric_limits<std::size_t>::max();
 
-/// Pretended device memory is host memory in which every bit is turned over: whoever reads or writes it without a copy
-/// by DataTransfer, as if it were the host's, computes with numbers that are wrong.
+/// Simulated device memory is host memory in which every bit is inverted: reading or writing it without a copy by
+/// DataTransfer, as if it were host memory, gives wrong numbers.
 inline float load(const float* device_address) {
   return std::bit_cast<float>(~std::bit_cast<std::uint32_t>(*device_address));
 }
@@ -27,7 +27,7 @@ inline void store(float value, float* device_address) {
 /// Describes the memory of the device of this number (from 0).
 Ort::MemoryInfo describe_memory(std::size_t device);
 
-/// Whether the value lies in the memory of one of this provider's devices.
+/// Whether the value is in the memory of one of this provider's devices.
 bool is_on_device(const OrtValue* value);
 
 /// Throws Ort::Exception: the device had no room for so many bytes.

@@ -312,7 +312,7 @@ void Call::give_up(GivenUp reason) {
     return;
   }
   cut_off(StatusCode::DEADLINE_EXCEEDED,
-          is_awaiting_request_ ? "the request did not arrive in time" : "the client did not take the answer in time");
+          is_awaiting_request_ ? "the request did not arrive in time" : "the client did not read the answer in time");
 }
 
 void Call::cut_off(StatusCode code, const std::string& reason) {

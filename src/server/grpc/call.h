@@ -34,10 +34,10 @@
 /// a message is read, and one that is no message is refused like any other mistake.
 namespace gpux::server {
 
-/// As it stands in docs/serving.md.
+/// As documented in docs/serving.md.
 ::grpc::Status status_of(const Error& error);
 
-/// A call that goes on until the client ends it.
+/// A call that lasts until the client ends it.
 class LastingCall {
  public:
   LastingCall() = default;
@@ -164,8 +164,8 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   /// `failed` instead where the call is cancelled before its turn.
   void take_apart(::grpc::ByteBuffer& message, std::function<void()> read, std::function<void(const Error&)> failed);
 
-  /// One at a time; on_written() tells of the end. A client that does not take the message within the limits of
-  /// GrpcServerOptions loses its call, as if it had left. `memory` is what the message takes until then.
+  /// One at a time; on_written() is called at the end. If a client does not read the message within the limits of
+  /// GrpcServerOptions, its call ends as if it had left. `memory` holds the message's share of the budget until then.
   void start_write(const ::grpc::ByteBuffer& message, MemoryShare memory);
 
   /// What a message takes until the client has taken it. Error resource_exhausted.

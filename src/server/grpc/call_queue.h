@@ -17,12 +17,12 @@
 
 namespace gpux::server {
 
-/// What gRPC gives back by its address when it has done what it was asked for; called with `ok` of
+/// A tag that gRPC returns when an operation is complete; called with `ok` of
 /// grpc::CompletionQueue::Next(). May destroy itself.
 using Operation = std::function<void(bool ok)>;
 
-/// To be called with each operation that gRPC is about to be given: what was done before is seen by whoever gets it
-/// back. gRPC sees to that, but ThreadSanitizer cannot look into it.
+/// Called with each operation before it goes to gRPC: what was done before is visible to the thread that gets it
+/// back. gRPC guarantees this, but ThreadSanitizer cannot see it.
 void hand_over(Operation& operation) noexcept;
 
 class CallQueue;

@@ -58,7 +58,7 @@ void decompress(::grpc::ByteBuffer& message, std::uint64_t limit, MemoryShare& s
                     fmt::format("the message decompressed has more than the {} bytes that are accepted", limit));
       }
       if (!share.grow(step.produced)) {
-        throw Error(ErrorCode::resource_exhausted, "requests and answers hold all the memory that they may: try later");
+        throw Error(ErrorCode::resource_exhausted, "the memory for requests and answers is used up: try later");
       }
       if (step.produced != 0) plain.emplace_back(piece.data(), step.produced);
       // A full piece may leave more behind even where all input is used up.

@@ -243,7 +243,7 @@ std::string field_head(int number, std::size_t length) {
 
 // Smaller ones are copied: a slice of one's own costs more.
 constexpr std::size_t shared_from_bytes = 4096;
-constexpr std::size_t most_bytes = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t max_bytes = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
 
@@ -334,10 +334,10 @@ InferMessage write_infer_message(const InferResponse& response) {
     }
   }
   flush();
-  if (message.bytes > most_bytes) {
+  if (message.bytes > max_bytes) {
     throw Error(ErrorCode::resource_exhausted,
                 fmt::format("the answer has {} bytes; gRPC carries at most {}: ask for fewer outputs", message.bytes,
-                            most_bytes));
+                            max_bytes));
   }
   return message;
 }

@@ -11,12 +11,12 @@
 
 #include "base/cancellation.h"
 #include "open_inference.pb.h"
-#include "server/tensor_wire.h"
+#include "server/protocols/tensor_wire.h"
 
 namespace gpux::server {
 
-/// Reads a request. Tensors borrow from the message, which they keep alive, where it has their elements as they lie in
-/// memory. `binary_outputs` of the result says that raw contents came, and so go back.
+/// Reads a request. Tensors borrow from the message, and keep it alive, if it has their elements in memory layout.
+/// `binary_outputs` of the result is set if the request has raw contents, so that the answer has them, too.
 /// Errors invalid_input that name the input and what was met; those of the cancellation, which is asked for each input.
 InferCall read_infer_message(const std::shared_ptr<const inference::ModelInferRequest>& request,
                              const Signature& signature, const Cancellation& cancellation = {});

@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "gpux/error.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 #include "server/grpc/infer_message.h"
-#include "server/model_repository.h"
+#include "server/models/model_repository.h"
 #include "server/request_work.h"
 #include "server/text_job.h"
 

@@ -8,8 +8,8 @@
 #include "server/grpc/health.h"
 #include "server/grpc/infer_run.h"
 #include "server/grpc/infer_stream.h"
-#include "server/open_inference.h"
 #include "server/probe.h"
+#include "server/protocols/open_inference.h"
 
 namespace gpux::server {
 namespace {

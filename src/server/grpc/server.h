@@ -9,7 +9,7 @@
 
 #include "base/memory_budget.h"
 #include "server/grpc_counts.h"
-#include "server/model_repository.h"
+#include "server/models/model_repository.h"
 #include "server/probe.h"
 
 namespace gpux::server {

@@ -54,7 +54,7 @@ class Answer {
     bool watch = false;     ///< somebody wants to know when the client leaves
   };
 
-  /// What has come since the last call. The listener is told of what comes after it, not before the first one.
+  /// The pieces since the last call. The listener is called for pieces after this call, not before the first one.
   Given take();
   /// Bytes of pieces that are out.
   void written(std::uint64_t bytes);

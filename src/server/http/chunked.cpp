@@ -67,9 +67,9 @@ void ChunkedDecoder::read(char character) noexcept {
 }
 
 void ChunkedDecoder::read_size(char character) noexcept {
-  constexpr std::size_t most_digits = 16;
+  constexpr std::size_t max_digits = 16;
   const int digit = hexadecimal(character);
-  if (digit >= 0 && digits_ < most_digits) {
+  if (digit >= 0 && digits_ < max_digits) {
     remaining_ = remaining_ * 16 + static_cast<std::uint64_t>(digit);
     ++digits_;
   } else if (digits_ > 0 && character == '\r') {

@@ -176,11 +176,11 @@ Task<bool> Connection::send_pieces(std::vector<Piece> pieces, bool chunked, bool
 }
 
 Connection::Progress Connection::try_write() {
-  constexpr std::size_t most_parts = 64;
+  constexpr std::size_t max_parts = 64;
   while (next_outgoing_ < outgoing_.size()) {
-    std::array<iovec, most_parts> parts;
+    std::array<iovec, max_parts> parts;
     std::size_t count = 0;
-    for (std::size_t at = next_outgoing_; at < outgoing_.size() && count < most_parts; ++at, ++count) {
+    for (std::size_t at = next_outgoing_; at < outgoing_.size() && count < max_parts; ++at, ++count) {
       parts[count] = {const_cast<std::byte*>(outgoing_[at].data()), outgoing_[at].size()};
     }
     msghdr message{};

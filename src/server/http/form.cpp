@@ -13,7 +13,7 @@
 namespace gpux::http {
 namespace {
 
-constexpr std::size_t most_parts = 1024;
+constexpr std::size_t max_parts = 1024;
 constexpr std::size_t longest_boundary = 70;  // RFC 2046
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -64,7 +64,7 @@ std::vector<FormPart> read_form(std::string_view body, std::string_view content_
     }
     const std::size_t next = body.find(delimiter, line_end);
     if (next == std::string_view::npos) refuse("it is cut off");
-    if (parts.size() == most_parts) refuse(fmt::format("it has more than {} fields", most_parts));
+    if (parts.size() == max_parts) refuse(fmt::format("it has more than {} fields", max_parts));
     const std::string_view part = body.substr(line_end, next - line_end);
     const std::size_t blank = part.find("\r\n\r\n");
     if (blank == std::string_view::npos) refuse("a field has no blank line behind its headers");

@@ -90,7 +90,7 @@ void remove_stale(const std::filesystem::path& path, const sockaddr_un& address)
 
   if (::lstat(path.c_str(), &facts) != 0) return;
   if (!S_ISSOCK(facts.st_mode)) {
-    throw Error(ErrorCode::usage, fmt::format("'{}' exists and is no socket; give another path", path.string()));
+    throw Error(ErrorCode::usage, fmt::format("'{}' exists and is not a socket; give another path", path.string()));
   }
   const int probe = open_socket(AF_UNIX);
   const int outcome = ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address);

@@ -12,7 +12,7 @@ namespace gpux::http {
 
 namespace {
 
-constexpr std::size_t most_spare_buffers = 16;
+constexpr std::size_t max_spare_buffers = 16;
 constexpr std::chrono::milliseconds drain_interval{20};
 
 std::chrono::milliseconds sweep_interval_for(const Limits& limits) {
@@ -183,7 +183,7 @@ Loop::Buffer Loop::take_buffer() {
 }
 
 void Loop::give_buffer(Buffer buffer) {
-  if (buffer && spare_buffers_.size() < most_spare_buffers) spare_buffers_.push_back(std::move(buffer));
+  if (buffer && spare_buffers_.size() < max_spare_buffers) spare_buffers_.push_back(std::move(buffer));
 }
 
 }  // namespace gpux::http

@@ -75,10 +75,11 @@ Refusal refusal_of(const beast::error_code& failure, std::size_t max_header_byte
   if (is(error::bad_target)) return {400, "the request line names no valid path"};
   if (is(error::bad_version)) return {505, "the request line does not end with HTTP/1.1 or HTTP/1.0"};
   if (is(error::bad_content_length)) {
-    return {400, "Content-Length is not one number, or stands beside Transfer-Encoding"};
+    return {400, "Content-Length is not one number, or is combined with Transfer-Encoding"};
   }
   if (is(error::multiple_content_length)) return {400, "the request has more than one Content-Length"};
-  if (is(error::bad_transfer_encoding)) return {400, "Transfer-Encoding is given twice, or beside Content-Length"};
+  if (is(error::bad_transfer_encoding))
+    return {400, "Transfer-Encoding is given twice, or is combined with Content-Length"};
   return {400, "a header field is malformed"};
 }
 

@@ -32,7 +32,7 @@ namespace {
 constexpr std::chrono::milliseconds accept_rest{100};
 /// Without giving the connections their turn.
 constexpr int accepted_at_once = 256;
-constexpr unsigned most_threads_by_default = 4;
+constexpr unsigned max_threads_by_default = 4;
 
 std::string text_of(const sockaddr_storage& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -67,7 +67,7 @@ void turn_away(int socket, bool tls) noexcept {
 }  // namespace
 
 unsigned threads_by_default() {
-  return std::min(usable_processors(), most_threads_by_default);
+  return std::min(usable_processors(), max_threads_by_default);
 }
 
 class Server::Implementation {
@@ -132,7 +132,7 @@ Server::Implementation::Implementation(ServerOptions options, Handler handler, A
     throw Error(ErrorCode::usage, "TLS needs both a certificate and a key");
   }
   if (!options.port && options.unix_path.empty())
-    throw Error(ErrorCode::usage, "neither a port nor a unix socket was given");
+    throw Error(ErrorCode::usage, "neither a port nor a unix socket is given");
   service_.limits = options.limits;
   service_.handler = std::move(handler);
   service_.admission = std::move(admission);

@@ -142,7 +142,7 @@ struct Counters {
 
 /// HTTP/1.1 over TCP, TLS and unix sockets: keep-alive, pipelining (a connection's requests are handled one after the
 /// other), Expect: 100-continue, chunked, gzip and deflate bodies. What the transport itself refuses is answered with
-/// {"error": "…"} and a status as it stands in Limits; malformed requests with 400, unknown codings with 415.
+/// {"error": "…"} and a status documented in Limits; malformed requests with 400, unknown encodings with 415.
 class Server {
  public:
   /// Binds, so that a port in use is known here. Errors usage (the address), permission, network (the port

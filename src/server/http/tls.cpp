@@ -77,7 +77,7 @@ std::shared_ptr<ssl::context> TlsFiles::current() {
     context_ = read();
     log::info("the TLS certificate was read again from '{}'", certificate_.string());
   } catch (const std::exception& error) {
-    log::warning("the last good TLS certificate is kept: {}", error.what());
+    log::warning("keeping the last valid TLS certificate: {}", error.what());
   }
   return context_;
 }

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpux/export.h"
+#include "gpux/model_info.h"
+#include "gpux/options.h"
+#include "gpux/runtime.h"
+#include "gpux/tensor.h"
+
+namespace gpux {
+
+/// How a model is opened. A field that is left alone is decided by a GPUX_* variable, the package, the model's
+/// gpux.yml, or a default, in this order.
+struct ModelOptions {
+  std::filesystem::path config;  ///< a gpux.yml instead of the one beside the model
+  std::string provider;          ///< as LoadOptions::provider
+  std::optional<Strictness> strict;
+  std::optional<unsigned> device;             ///< index among the provider's devices
+  std::optional<std::uint64_t> memory_bytes;  ///< limit of the model's memory
+  std::string precision;                      ///< as LoadOptions::precision
+  std::optional<unsigned> intra_threads, inter_threads;
+  std::optional<Optimization> optimization;
+  std::filesystem::path cache_directory;
+  std::vector<ProviderLibrary> provider_libraries;
+  std::vector<ProviderOptions> provider_options;
+  std::vector<std::pair<std::string, std::string>> session_config;
+  std::optional<std::chrono::milliseconds> timeout;  ///< of a run
+};
+
+class Pipeline;
+
+/// A model as `gpux run` opens it: a file, a folder, or a name in the store, with its gpux.yml, its variants and its
+/// tokenizer. Movable; const calls from several threads at once.
+class GPUX_API Model {
+ public:
+  /// `model` is the path of an ONNX file, a gpux.yml or a folder, or NAME[:TAG] or an id in the store.
+  /// Errors not_found, invalid_model, invalid_config, usage; of Runtime.
+  explicit Model(const std::string& model, const ModelOptions& options = {});
+  ~Model();
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+
+  [[nodiscard]] const std::string& name() const noexcept;
+  [[nodiscard]] const std::string& version() const noexcept;
+
+  /// What callers give and get: where the model reads texts, `text` (strings of [batch]) stands for its tokens.
+  [[nodiscard]] const Signature& signature() const noexcept;
+
+  /// Runs the model once: with its own inputs, or with texts, which are tokenized. Errors as of Runtime::infer().
+  [[nodiscard]] NamedValues infer(const NamedValues& inputs, const InferOptions& options = {}) const;
+
+  [[nodiscard]] const Verdict& verdict() const noexcept;
+  /// The loaded model itself.
+  [[nodiscard]] const Runtime& runtime() const noexcept;
+
+ private:
+  friend class Pipeline;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpux

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpux/export.h"
+#include "gpux/model.h"
+
+namespace gpux {
+
+/// A package in the store, under one of its names.
+struct StoredPackage {
+  std::string name, tag;  ///< "digits", "1.0.0"
+  std::string id;         ///< "sha256:" and 64 hexadecimal digits
+  std::string created;    ///< "2026-01-31T12:00:00Z"
+  std::uint64_t size_bytes = 0;
+  std::string damage;  ///< what is wrong with it; empty: nothing that shows without reading its files
+};
+
+/// The models of this user, as `gpux images` lists them. Several processes may use it at once, and so may threads.
+class GPUX_API ModelStore {
+ public:
+  /// The store in GPUX_HOME, or in ~/.gpux.
+  ModelStore();
+  explicit ModelStore(const std::filesystem::path& home);
+  ~ModelStore();
+  ModelStore(ModelStore&&) noexcept;
+  ModelStore& operator=(ModelStore&&) noexcept;
+
+  /// All names in alphabetical order. Error storage.
+  [[nodiscard]] std::vector<StoredPackage> list() const;
+
+  /// NAME[:TAG] or an id of 4 or more digits; empty where there is none. Errors storage; usage (an id of several).
+  [[nodiscard]] std::optional<StoredPackage> find(const std::string& model) const;
+
+  /// Stores a model with its gpux.yml, as `gpux build` does: `model` is a path. It is loaded once, which proves that it
+  /// runs. Errors not_found, invalid_model, invalid_config, storage; of Runtime.
+  StoredPackage build(const std::string& model, const std::string& name, const ModelOptions& options = {});
+
+  /// Stores a folder of Hugging Face's layout, as `gpux import` does; weights in safetensors are made an ONNX file.
+  /// Errors not_found, invalid_model, invalid_config, storage; of Runtime.
+  StoredPackage import_folder(const std::filesystem::path& folder, const std::string& name,
+                              const ModelOptions& options = {});
+
+  /// Another name for it. Error not_found.
+  StoredPackage tag(const std::string& model, const std::string& name);
+
+  /// Takes the name away, and the package with its last name. Error not_found.
+  void remove(const std::string& name);
+
+  /// Removes what no name leads to; bytes that are free now.
+  std::uint64_t prune();
+
+  /// What is wrong with the package, file by file. Reads all of it. Error not_found.
+  [[nodiscard]] std::vector<std::string> verify(const std::string& model) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpux

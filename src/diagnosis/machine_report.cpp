@@ -1,0 +1,126 @@
+#include "diagnosis/machine_report.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include "base/memory_size.h"
+
+namespace gpux::diagnosis {
+namespace {
+
+std::string system_description() {
+  utsname names{};
+  if (::uname(&names) != 0) return {};
+  return fmt::format("{} {} {}", names.sysname, names.release, names.machine);
+}
+
+const char* class_name(const PciDevice& device) {
+  return device.class_code >> 16 == 0x03 ? "display" : "processing accelerator";
+}
+
+bool has_pci_bus() {
+  std::error_code error;
+  return std::filesystem::is_directory("/sys/bus/pci/devices", error);
+}
+
+}  // namespace
+
+std::string vendor_name(const PciDevice& device) {
+  switch (device.vendor_id) {
+    case 0x10de:
+      return "NVIDIA";
+    case 0x1002:
+    case 0x1022:
+      return "AMD";
+    case 0x8086:
+      return "Intel";
+    case 0x19e5:
+      return "Huawei";
+    case 0x17cb:
+      return "Qualcomm";
+    case 0x1ae0:
+      return "Google";
+    default:
+      return fmt::format("vendor 0x{:04x}", device.vendor_id);
+  }
+}
+
+Json machine_json() {
+  Json json;
+  json["system"] = system_description();
+  json["processor"] = processor_name();
+  json["processors"] = usable_processors();
+  json["memory_bytes"] = usable_memory_bytes();
+  json["accelerators"] = has_pci_bus() ? Json::array() : Json(nullptr);
+  for (const PciDevice& device : pci_accelerators()) {
+    json["accelerators"].push_back({{"address", device.address},
+                                    {"vendor", vendor_name(device)},
+                                    {"vendor_id", fmt::format("0x{:04x}", device.vendor_id)},
+                                    {"device_id", fmt::format("0x{:04x}", device.device_id)},
+                                    {"class", class_name(device)}});
+  }
+  return json;
+}
+
+std::vector<std::vector<std::string>> machine_rows() {
+  const std::string processor = processor_name();
+  std::vector<std::vector<std::string>> rows = {
+      {"system", system_description()},
+      {"processor", processor.empty() ? "unknown" : processor},
+      {"processors usable", std::to_string(usable_processors())},
+      {"memory usable", format_bytes(usable_memory_bytes())},
+  };
+  for (const PciDevice& device : pci_accelerators()) {
+    rows.push_back({"accelerator", fmt::format("{} {:04x}:{:04x} at {} ({})", vendor_name(device), device.vendor_id,
+                                               device.device_id, device.address, class_name(device))});
+  }
+  if (pci_accelerators().empty()) {
+    rows.push_back({"accelerators", has_pci_bus() ? "none on the PCI bus" : "unknown: there is no PCI bus to read"});
+  }
+  return rows;
+}
+
+Json to_json(const RuntimeLibrary& library) {
+  return {{"version", library.version},
+          {"path", library.path.string()},
+          {"origin", library.origin},
+          {"api_version", library.api_version}};
+}
+
+Json to_json(const ProviderReport& report) {
+  Json json;
+  json["id"] = report.id;
+  json["name"] = report.ort_name;
+  json["aliases"] = report.aliases;
+  json["kind"] = report.kind;
+  json["description"] = report.description;
+  json["systems"] = report.systems;
+  json["available"] = report.available;
+  json["accelerated"] = report.accelerated;
+  json["reason"] = report.reason;
+  json["remedy"] = report.remedy;
+  json["devices"] = Json::array();
+  for (const Device& device : report.devices) {
+    json["devices"].push_back(
+        {{"index", device.index}, {"kind", device.kind}, {"name", device.name}, {"vendor", device.vendor}});
+  }
+  json["source"] = report.source;
+  json["library"] = report.library.string();
+  json["core"] = report.core.string();
+  json["option_names"] = report.option_names;
+  return json;
+}
+
+std::string device_list(const std::vector<Device>& devices) {
+  std::string list;
+  for (const Device& device : devices) {
+    if (!list.empty()) list += ", ";
+    list += fmt::format("{} {}", device.kind, device.index);
+    if (!device.name.empty()) list += ": " + device.name;
+  }
+  return list;
+}
+
+}  // namespace gpux::diagnosis

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "evaluation/kept_variant.h"
+#include "evaluation/precision_gate.h"
+#include "importer/sentence_model.h"
+#include "model/load_settings.h"
+
+namespace gpux::evaluation {
+
+/// The flags that ask for a variant of a model in another precision, as typed.
+struct QuantizeFlags {
+  std::string precision;  ///< --quantize
+  std::string texts, samples;
+  bool reduce_range = false;
+
+  [[nodiscard]] bool given() const noexcept { return !precision.empty(); }
+};
+
+/// The flags with which the model itself is loaded: without the --min-cosine that is the variant's.
+LoadFlags load_flags_beside(const LoadFlags& load);
+
+/// A variant that was made and is within the tolerance of its model.
+struct MadeVariant {
+  KeptVariant kept;
+  GatedVariant made;
+  double min_cosine = 0;
+  std::string what;  ///< that the cosines are of: "64 recorded texts"
+};
+
+/// Makes it, in `folder`. A model that reads texts is compared on those of --texts, or on recorded ones; any other on
+/// --samples. Errors as of make_gated_variant(); usage where there is nothing to compare on.
+MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, const LoadOptions& options,
+                         const std::filesystem::path& onnx_file,
+                         const std::optional<importer::SentenceModel>& sentences, const std::filesystem::path& folder,
+                         const VariantListener& listener);
+
+/// How large the variant is, and how near to the model: a line.
+std::string report_of(const MadeVariant& made);
+/// What was quantized and what was not, and why: a line.
+std::string details_of(const MadeVariant& made);
+nlohmann::ordered_json json_of(const MadeVariant& made);
+
+}  // namespace gpux::evaluation

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gpux {
+
+/// A file with the same model in another precision.
+struct ExportedVariant {
+  std::string file;          ///< as it was given
+  std::string precision;     ///< "int8", "fp16"
+  unsigned weight_bits = 8;  ///< as VariantPrecision::weight_bits
+};
+
+/// The ONNX files in `folder` and in its `onnx`, relative to it, sorted. Unreadable folders have none.
+std::vector<std::string> exported_files_in(const std::filesystem::path& folder);
+
+struct LeftOutFile {
+  std::string file;
+  std::string reason;
+};
+
+struct ExportedFiles {
+  std::vector<ExportedVariant> variants;  ///< of each precision the one most fit for the processor first
+  std::vector<LeftOutFile> left_out;
+};
+
+/// The purpose of the files next to model.onnx, by the names that Optimum, sentence-transformers and transformers.js
+/// give them (model_fp16, model_quantized, model_qint8_avx512_vnni, model_q4, model_O2 …). `adds_bytes_exactly` as of
+/// adds_byte_products_exactly(): files with 8-bit weights are omitted if it is false. Pure.
+ExportedFiles sort_exported_files(std::span<const std::string> files, bool is_x86, bool adds_bytes_exactly);
+
+}  // namespace gpux

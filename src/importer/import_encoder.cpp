@@ -1,0 +1,218 @@
+#include "importer/import_encoder.h"
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/durability.h"
+#include "base/files.h"
+#include "base/scratch_folder.h"
+#include "gpux/error.h"
+#include "importer/encoder_graph.h"
+#include "importer/sentence_model.h"
+
+namespace gpux::importer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array setting_files{"config.json",
+                                   "config_sentence_transformers.json",
+                                   "modules.json",
+                                   "sentence_bert_config.json",
+                                   "special_tokens_map.json",
+                                   "tokenizer.json",
+                                   "tokenizer_config.json",
+                                   "1_Pooling/config.json"};
+
+EncoderHead head_of(const SentenceModel& model) {
+  EncoderHead head;
+  // A prompt whose tokens do not count is known outside only.
+  if (model.poolings.size() != 1 || !model.pools_prompt) return head;
+  switch (model.poolings.front()) {
+    case Pooling::cls:
+      head.pooling = GraphPooling::cls;
+      break;
+    case Pooling::max:
+      head.pooling = GraphPooling::max;
+      break;
+    case Pooling::mean:
+      head.pooling = GraphPooling::mean;
+      break;
+    default:
+      return head;
+  }
+  head.dense = model.dense;
+  head.normalize = model.normalize;
+  return head;
+}
+
+std::string_view name_of(HeadKind kind) {
+  switch (kind) {
+    case HeadKind::classification:
+      return "text classification";
+    case HeadKind::token_classification:
+      return "token classification";
+    case HeadKind::question_answering:
+      return "question answering";
+    case HeadKind::vectors:
+      break;
+  }
+  return "";
+}
+
+std::string_view name_of(GraphPooling pooling) {
+  switch (pooling) {
+    case GraphPooling::cls:
+      return "cls";
+    case GraphPooling::max:
+      return "max";
+    case GraphPooling::mean:
+      return "mean";
+    case GraphPooling::none:
+      break;
+  }
+  return "";
+}
+
+fs::path weights_in(const fs::path& folder, const fs::path& transformer) {
+  std::error_code unreadable;
+  for (const char* file : {"model.onnx", "onnx/model.onnx"}) {
+    if (fs::exists(transformer / file, unreadable)) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("'{}' holds {} already: it can be used as it is", folder.string(), file));
+    }
+  }
+  if (const auto weights = safetensors_in(transformer)) return *weights;
+  const bool is_torch = fs::exists(transformer / "pytorch_model.bin", unreadable);
+  throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors{}", folder.string(),
+                                                is_torch ? "; pytorch_model.bin holds code and is not read" : ""));
+}
+
+fs::path require_new(fs::path target) {
+  if (!target.has_filename()) target = target.parent_path();  // "folder/"
+  std::error_code error;
+  if (fs::exists(target, error) && !fs::is_empty(target, error)) {
+    throw Error(ErrorCode::usage, fmt::format("'{}' already exists; give a new folder", target.string()));
+  }
+  return target;
+}
+
+/// A folder beside the target that takes its place when it is whole, and is gone otherwise.
+class NewFolder {
+ public:
+  explicit NewFolder(fs::path target)
+      : target_(require_new(std::move(target))), scratch_(target_), made_(scratch_.path() / "made") {
+    std::error_code error;
+    if (!fs::create_directory(made_, error)) throw_file_error("make", made_, error.value());
+  }
+
+  [[nodiscard]] const fs::path& path() const noexcept { return made_; }
+
+  void keep() const {
+    // An empty folder in its place is replaced.
+    if (const int error = scratch_.move_out(made_, target_); error != 0) throw_file_error("make", target_, error);
+    if (const int error = sync_folder(target_.parent_path()); error != 0) throw_file_error("make", target_, error);
+  }
+
+ private:
+  fs::path target_;
+  ScratchFolder scratch_;
+  fs::path made_;
+};
+
+// 2_Dense/config.json and its weights: sentence-transformers' folders of a module each.
+std::vector<std::string> dense_files_in(const fs::path& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    const std::string name = i->path().filename().string();
+    if (!name.ends_with("_Dense") || !i->is_directory(error)) continue;
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      if (fs::is_regular_file(i->path() / file, error)) found.push_back(name + "/" + file);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// From the transformer's folder or the whole one; false where neither has it.
+bool copy_setting(const fs::path& folder, const fs::path& transformer, const fs::path& target,
+                  const std::string& name) {
+  std::error_code unreadable;
+  for (const fs::path& place : {transformer, folder}) {
+    if (!fs::is_regular_file(place / name, unreadable)) continue;
+    write_file_atomically(target / name, read_file(place / name));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
+  const SentenceModel model = read_sentence_settings(folder);
+  const fs::path weights_file = weights_in(folder, model.transformer_folder);
+  const std::string text = read_file(model.transformer_folder / "config.json");
+  EncoderConfig config;
+  try {
+    config = read_encoder_config(text);
+  } catch (const Error& error) {
+    throw error.within(folder.string());
+  }
+  const Safetensors weights(weights_file);
+  EncoderHead head = head_of(model);
+  head.kind = head_kind_of(config);
+  if (head.kind != HeadKind::vectors) head.pooling = GraphPooling::none;
+
+  NewFolder made(target);
+  ImportedEncoder imported{.family = config.model_type,
+                           .layers = config.layers,
+                           .heads = config.heads,
+                           .width = config.width,
+                           .max_tokens = model.max_tokens,
+                           .pooling = std::string(name_of(head.pooling)),
+                           .normalize = head.normalize && head.kind == HeadKind::vectors,
+                           .task = std::string(name_of(head.kind)),
+                           .labels = head.kind == HeadKind::vectors ? 0 : config.labels,
+                           .copied = {}};
+  std::vector<std::string> wanted(setting_files.begin(), setting_files.end());
+  for (const std::string& name : dense_files_in(folder)) wanted.push_back(name);
+  for (const std::string& name : wanted) {
+    if (copy_setting(folder, model.transformer_folder, made.path(), name)) imported.copied.push_back(name);
+  }
+  if (std::find(imported.copied.begin(), imported.copied.end(), "tokenizer.json") == imported.copied.end()) {
+    throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
+  }
+  write_encoder(weights, config, head, made.path() / "model.onnx");
+  made.keep();
+  return imported;
+}
+
+std::vector<std::string> setting_files_in(const fs::path& folder) {
+  std::vector<std::string> found;
+  const auto look_in = [&](const fs::path& place) {
+    for (const char* name : setting_files) {
+      std::error_code unreadable;
+      if (!fs::is_regular_file(folder / place / name, unreadable)) continue;
+      std::string file = (place / name).generic_string();
+      if (std::find(found.begin(), found.end(), file) == found.end()) found.push_back(std::move(file));
+    }
+  };
+  look_in("");
+  // The modules of sentence-transformers: 0_Transformer, 1_Pooling.
+  std::error_code error;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    const std::string name = i->path().filename().string();
+    if (name.front() >= '0' && name.front() <= '9' && i->is_directory(error)) look_in(name);
+  }
+  for (std::string& file : dense_files_in(folder)) {
+    if (std::find(found.begin(), found.end(), file) == found.end()) found.push_back(std::move(file));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace gpux::importer

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace gpux::importer {
+
+/// What was concluded from a folder.
+struct ImportedEncoder {
+  std::string family;  ///< model_type of config.json
+  std::int64_t layers = 0, heads = 0, width = 0;
+  std::uint64_t max_tokens = 0;
+  std::string pooling;              ///< what is part of the graph ("mean"); empty: nothing is, and it is done outside
+  bool normalize = false;           ///< to length 1, as part of the graph
+  std::string task;                 ///< what the graph does instead ("classification"); empty: vectors
+  std::int64_t labels = 0;          ///< of a classifier
+  std::vector<std::string> copied;  ///< files of settings, relative to the folder
+};
+
+/// Makes a folder that embeds out of one with weights: model.onnx of its model.safetensors and config.json, and copies
+/// of tokenizer.json and the files of settings. A single pooling that the graph can do, and the normalisation behind
+/// it, become part of the graph. `target` may not be there yet, or must be empty; where anything fails it is left out.
+/// Errors usage (the folder holds ONNX already; `target` is in use), not_found, invalid_config (a family or setting
+/// that is not served), invalid_model (weights that are not there), storage, permission.
+ImportedEncoder import_encoder(const std::filesystem::path& folder, const std::filesystem::path& target);
+
+/// Files of settings and of the tokenizer that the folder has, relative to it: what has to come along with its ONNX
+/// file.
+std::vector<std::string> setting_files_in(const std::filesystem::path& folder);
+
+}  // namespace gpux::importer

@@ -1,0 +1,70 @@
+#include "importer/json_settings.h"
+
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/bounded_json.h"
+#include "base/files.h"
+#include "gpux/error.h"
+
+namespace gpux {
+
+namespace fs = std::filesystem;
+
+JsonSettings::JsonSettings(fs::path file, Json::value_t kind) : file_(std::move(file)), json_(kind) {
+  std::error_code unreadable;
+  if (!fs::exists(file_, unreadable) && !unreadable) return;
+  exists_ = true;
+  const std::string text = read_file(file_);
+  try {
+    json_ = parse_bounded_json(text);
+  } catch (const Json::exception&) {
+    refuse("is not JSON");
+  } catch (const Error& error) {
+    refuse(error.message());
+  }
+  if (json_.type() != kind) refuse(kind == Json::value_t::array ? "is no list" : "is no object");
+}
+
+const JsonSettings::Json* JsonSettings::find(const char* key) const {
+  const auto found = json_.find(key);
+  return found == json_.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool JsonSettings::flag(const char* key, bool otherwise) const {
+  const Json* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) refuse_value(key, *value, "true, false");
+  return value->get<bool>();
+}
+
+std::string JsonSettings::text(const char* key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  if (!value->is_string()) refuse_value(key, *value, "a text");
+  return value->get<std::string>();
+}
+
+std::optional<std::uint64_t> JsonSettings::count(const char* key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const bool is_huge = value->is_number_float() && value->get<double>() >= 1e9;
+  if (!value->is_number_integer() && !is_huge) refuse_value(key, *value, "a whole number");
+  if (is_huge || value->get<double>() < 0) return std::nullopt;
+  return value->get<std::uint64_t>();
+}
+
+void JsonSettings::refuse(std::string_view what) const {
+  throw Error(ErrorCode::invalid_model, fmt::format("{}: {}", file_.string(), what));
+}
+
+void JsonSettings::refuse_value(std::string_view key, const Json& value, std::string_view accepted) const {
+  constexpr std::size_t max_characters = 40;
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > max_characters) text = text.substr(0, max_characters) + "…";
+  refuse(fmt::format("{} is {}; accepted: {}", key, text, accepted));
+}
+
+}  // namespace gpux

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace gpux {
+
+/// A settings file of other tools, such as config.json: the values that are read are checked, the rest is
+/// ignored. Errors invalid_model with the file's name.
+class JsonSettings {
+ public:
+  using Json = nlohmann::json;  ///< not ordered_json, which takes minutes for an object of 500,000 keys
+
+  /// An empty object, or list, where there is no such file.
+  explicit JsonSettings(std::filesystem::path file, Json::value_t kind = Json::value_t::object);
+
+  [[nodiscard]] bool exists() const noexcept { return exists_; }
+
+  [[nodiscard]] const std::filesystem::path& file() const noexcept { return file_; }
+
+  [[nodiscard]] const Json& json() const noexcept { return json_; }
+
+  /// The value; null where it is not there or is null.
+  [[nodiscard]] const Json* find(const char* key) const;
+
+  [[nodiscard]] bool flag(const char* key, bool otherwise) const;
+
+  /// Empty where it is not there.
+  [[nodiscard]] std::string text(const char* key) const;
+
+  /// The number; empty where it is not there, and for -1 and the 1e30 that say "no limit" in such files.
+  [[nodiscard]] std::optional<std::uint64_t> count(const char* key) const;
+
+  [[noreturn]] void refuse(std::string_view what) const;
+  [[noreturn]] void refuse_value(std::string_view key, const Json& value, std::string_view accepted) const;
+
+ private:
+  std::filesystem::path file_;
+  bool exists_ = false;
+  Json json_;
+};
+
+}  // namespace gpux

@@ -1,0 +1,174 @@
+#include "importer/safetensors.h"
+
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/bounded_json.h"
+#include "gpux/error.h"
+#include "onnx/text.h"
+#include "tensor/small_float.h"
+
+namespace gpux::importer {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t largest_header = std::uint64_t{100} << 20;  // the format's own bound
+
+std::optional<std::size_t> bytes_of(std::string_view type) {
+  if (type == "F64" || type == "I64" || type == "U64") return 8;
+  if (type == "F32" || type == "I32" || type == "U32") return 4;
+  if (type == "F16" || type == "BF16" || type == "I16" || type == "U16") return 2;
+  if (type == "I8" || type == "U8" || type == "BOOL" || type == "F8_E4M3" || type == "F8_E5M2") return 1;
+  return std::nullopt;
+}
+
+// An object, or why there is none.
+json read_object(std::string_view text, std::string& problem) {
+  try {
+    json object = parse_bounded_json<json>(text);
+    if (!object.is_object()) problem = "is no JSON object";
+    return object;
+  } catch (const json::exception&) {
+    problem = "is no JSON object";
+  } catch (const Error& error) {
+    problem = "is " + error.message();
+  }
+  return {};
+}
+
+template <typename T>
+T load(const std::byte* bytes) noexcept {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> safetensors_in(const std::filesystem::path& folder) {
+  std::error_code unreadable;
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (std::filesystem::is_regular_file(folder / name, unreadable)) return folder / name;
+  }
+  return std::nullopt;
+}
+
+Safetensors::Safetensors(const std::filesystem::path& file) : file_name_(file.filename().string()) {
+  if (file.extension() != ".json") {
+    add(file);
+    return;
+  }
+  std::string problem;
+  const json index = read_object(read_file(file), problem);
+  if (!problem.empty()) throw Error(ErrorCode::invalid_model, fmt::format("{} {}", file_name_, problem));
+  const auto map = index.find("weight_map");
+  if (map == index.end() || !map->is_object()) {
+    throw Error(ErrorCode::invalid_model, fmt::format("{} has no weight_map, an object", file_name_));
+  }
+  std::set<std::string> parts;
+  for (const auto& [name, part] : map->items()) {
+    const std::filesystem::path path = part.is_string() ? part.get<std::string>() : "";
+    if (path.empty() || path != path.filename()) {
+      throw Error(
+          ErrorCode::invalid_model,
+          fmt::format("{}: {} lies in {}; the name of a file beside it is accepted", file_name_, onnx::quote(name),
+                      part.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
+    }
+    parts.insert(path.string());
+  }
+  for (const std::string& part : parts) add(file.parent_path() / part);
+}
+
+void Safetensors::add(const std::filesystem::path& file) {
+  const MappedFile& mapped = files_.emplace_back(file);
+  const auto refuse = [&](const std::string& why) -> Error {
+    return {ErrorCode::invalid_model, fmt::format("{} is no safetensors file: {}", file.filename().string(), why)};
+  };
+  const std::span<const std::byte> all = mapped.bytes();
+  if (all.size() < sizeof(std::uint64_t)) throw refuse("it is too short");
+  const auto header_bytes = load<std::uint64_t>(all.data());
+  if (header_bytes > largest_header || header_bytes > all.size() - sizeof header_bytes) {
+    throw refuse("its header is longer than the file");
+  }
+  const std::span<const std::byte> data = all.subspan(sizeof header_bytes + header_bytes);
+  std::string problem;
+  const json header = read_object(mapped.text().substr(sizeof header_bytes, header_bytes), problem);
+  if (!problem.empty()) throw refuse("its header " + problem);
+  for (const auto& [name, said] : header.items()) {
+    if (name == "__metadata__") continue;
+    Entry entry;
+    try {
+      entry.type = said.at("dtype").get<std::string>();
+      entry.shape = said.at("shape").get<Shape>();
+      const auto places = said.at("data_offsets").get<std::array<std::uint64_t, 2>>();
+      if (places[0] > places[1] || places[1] > data.size())
+        throw refuse(fmt::format("{} lies outside of it", onnx::quote(name)));
+      entry.bytes = data.subspan(places[0], places[1] - places[0]);
+    } catch (const json::exception&) {
+      throw refuse(fmt::format("its header says of {} no dtype, shape and data_offsets", onnx::quote(name)));
+    }
+    const std::optional<std::size_t> size = bytes_of(entry.type);
+    std::uint64_t expected = size.value_or(0);
+    for (const std::int64_t dimension : entry.shape) {
+      if (dimension < 0 || (dimension != 0 && expected > data.size() / static_cast<std::uint64_t>(dimension))) {
+        throw refuse(fmt::format("the sizes of {} are larger than the file", onnx::quote(name)));
+      }
+      expected *= static_cast<std::uint64_t>(dimension);
+    }
+    if (size && expected != entry.bytes.size())
+      throw refuse(fmt::format("{} has not as many bytes as its sizes", onnx::quote(name)));
+    tensors_.emplace(name, std::move(entry));
+  }
+}
+
+std::vector<std::string> Safetensors::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : tensors_) names.push_back(name);
+  return names;
+}
+
+const Safetensors::Entry& Safetensors::entry(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    throw Error(ErrorCode::invalid_model, fmt::format("{} has no tensor {}", file_name_, onnx::quote(name)));
+  }
+  return found->second;
+}
+
+const Shape& Safetensors::shape(std::string_view name) const {
+  return entry(name).shape;
+}
+
+std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape) const {
+  const Entry& found = entry(name);
+  if (found.shape != shape) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("{}: {} has the sizes {}, and {} are expected", file_name_, onnx::quote(name),
+                            to_string(std::span<const std::int64_t>(found.shape)),
+                            to_string(std::span<const std::int64_t>(shape))));
+  }
+  if (found.type != "F32" && found.type != "F64" && found.type != "F16" && found.type != "BF16") {
+    throw Error(ErrorCode::invalid_model, fmt::format("{}: {} is {}; F32, F16, BF16 and F64 are read", file_name_,
+                                                      onnx::quote(name), onnx::quote(found.type)));
+  }
+  std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
+  const std::byte* const bytes = found.bytes.data();
+  if (found.type == "F32") {
+    if (!values.empty()) std::memcpy(values.data(), bytes, found.bytes.size());
+  } else if (found.type == "F64") {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(load<double>(bytes + 8 * i));
+  } else {
+    const ElementType type = found.type == "F16" ? ElementType::float16 : ElementType::bfloat16;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(small_float_value(type, load<std::uint16_t>(bytes + 2 * i)));
+    }
+  }
+  return values;
+}
+
+}  // namespace gpux::importer

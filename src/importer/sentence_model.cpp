@@ -1,0 +1,272 @@
+#include "importer/sentence_model.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "importer/dense_layer.h"
+#include "importer/exported_files.h"
+#include "importer/json_settings.h"
+#include "importer/safetensors.h"
+
+namespace gpux::importer {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = JsonSettings::Json;
+
+struct Module {
+  std::string kind;  ///< the last part of its type
+  fs::path folder;
+};
+
+fs::path folder_below(const fs::path& root, const JsonSettings& modules, const std::string& path) {
+  const fs::path relative = fs::path(path).lexically_normal();
+  if (relative.is_absolute() || (!relative.empty() && *relative.begin() == "..")) {
+    modules.refuse(fmt::format("the path '{}' leads out of the folder", path));
+  }
+  return path.empty() || relative == "." || relative == "./" ? root : root / relative;
+}
+
+std::vector<Module> read_modules(const fs::path& root, const JsonSettings& settings) {
+  std::vector<Module> modules;
+  for (const Json& entry : settings.json()) {
+    const auto text = [&](const char* key) {
+      const auto found = entry.is_object() ? entry.find(key) : entry.end();
+      if (!entry.is_object() || found == entry.end() || !found->is_string()) {
+        settings.refuse(fmt::format("each module needs '{}', a text", key));
+      }
+      return found->get<std::string>();
+    };
+    const std::string type = text("type");
+    modules.push_back({type.substr(type.rfind('.') + 1), folder_below(root, settings, text("path"))});
+  }
+  return modules;
+}
+
+std::vector<Pooling> read_poolings(const JsonSettings& settings) {
+  if (!settings.exists()) settings.refuse("is not there, and modules.json names its Pooling");
+  std::vector<Pooling> poolings;
+  if (const Json* mode = settings.find("pooling_mode")) {
+    for (const Json& name : mode->is_array() ? *mode : Json::array({*mode})) {
+      const auto pooling = name.is_string() ? pooling_from(name.get<std::string>()) : std::nullopt;
+      if (!pooling) {
+        settings.refuse_value("pooling_mode", name,
+                              "cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken, or a list of them");
+      }
+      poolings.push_back(*pooling);
+    }
+  } else {
+    // In sentence-transformers' order, whatever the file's.
+    static constexpr std::array<std::pair<const char*, Pooling>, 6> flags{{
+        {"pooling_mode_cls_token", Pooling::cls},
+        {"pooling_mode_max_tokens", Pooling::max},
+        {"pooling_mode_mean_tokens", Pooling::mean},
+        {"pooling_mode_mean_sqrt_len_tokens", Pooling::mean_sqrt_length},
+        {"pooling_mode_weightedmean_tokens", Pooling::weighted_mean},
+        {"pooling_mode_lasttoken", Pooling::last_token},
+    }};
+    for (const auto& [key, pooling] : flags) {
+      if (settings.flag(key, false)) poolings.push_back(pooling);
+    }
+  }
+  if (poolings.empty()) poolings.push_back(Pooling::mean);
+  return poolings;
+}
+
+// Gives the folder of the Transformer, where the tokenizer's files lie.
+fs::path apply_modules(const fs::path& root, const JsonSettings& settings, SentenceModel& model) {
+  if (!settings.exists()) {
+    model.poolings = {Pooling::mean};
+    return root;
+  }
+  const std::vector<Module> modules = read_modules(root, settings);
+  if (modules.empty() || modules.front().kind != "Transformer") {
+    settings.refuse("the first module has to be a Transformer");
+  }
+  for (std::size_t i = 1; i < modules.size(); ++i) {
+    const auto& [kind, folder] = modules[i];
+    if (kind == "Pooling" && i == 1) {
+      const JsonSettings pooling(folder / "config.json");
+      model.poolings = read_poolings(pooling);
+      model.declares_pooling = true;
+      model.pools_prompt = pooling.flag("include_prompt", true);
+    } else if (kind == "Dense" && i > 1 && !model.normalize) {
+      model.dense.push_back(read_dense(folder));
+    } else if (kind == "Normalize") {
+      model.normalize = true;
+    } else {
+      settings.refuse(
+          fmt::format("module {} is '{}'; accepted: a Transformer, a Pooling, Dense, Normalize, in this "
+                      "order",
+                      i, kind));
+    }
+  }
+  return modules.front().folder;
+}
+
+fs::path find_file(const fs::path& folder, const fs::path& root, const std::vector<std::string>& names,
+                   std::string_view what) {
+  std::error_code unreadable;  // is not there, as far as can be seen
+  std::vector<fs::path> folders{folder};
+  if (root != folder) folders.push_back(root);
+  for (const fs::path& place : folders) {
+    for (const std::string& name : names) {
+      if (fs::is_regular_file(place / name, unreadable)) return place / name;
+    }
+  }
+  throw Error(ErrorCode::not_found, fmt::format("'{}' has no {}: looked for {}", root.string(), what, join(names)));
+}
+
+fs::path find_onnx_file(const fs::path& folder, const fs::path& root) {
+  std::error_code unreadable;
+  std::vector<fs::path> others;
+  for (const fs::path& place : folder == root ? std::vector{root} : std::vector{folder, root}) {
+    for (const char* name : {"model.onnx", "onnx/model.onnx"}) {
+      if (fs::is_regular_file(place / name, unreadable)) return place / name;
+    }
+    for (const std::string& name : exported_files_in(place)) others.push_back(place / name);
+  }
+  if (others.size() == 1) return others.front();
+  if (!others.empty()) {
+    std::vector<std::string> names;
+    for (const fs::path& other : others) names.push_back(other.lexically_relative(root).generic_string());
+    throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.onnx but {}: gpux import says with --file which "
+                                                  "one is the model",
+                                                  root.string(), join(names)));
+  }
+  throw Error(ErrorCode::not_found,
+              safetensors_in(folder)
+                  ? fmt::format("'{}' has no ONNX file: gpux import makes one of its model.safetensors", root.string())
+                  : fmt::format("'{}' has no ONNX file: looked for model.onnx, onnx/model.onnx", root.string()));
+}
+
+fs::path named_onnx_file(const fs::path& folder, const fs::path& name) {
+  const fs::path relative = name.lexically_normal();
+  if (relative.is_absolute() || *relative.begin() == "..") {
+    throw Error(ErrorCode::usage,
+                fmt::format("--file '{}' leads out of '{}': accepted is the name of an ONNX file in it", name.string(),
+                            folder.string()));
+  }
+  return find_file(folder, folder, {relative.generic_string()}, "ONNX file");
+}
+
+// RoBERTa and its kin count positions from behind the padding token's id, so that many cannot be used.
+std::uint64_t unused_positions(const JsonSettings& config) {
+  const std::string type = config.text("model_type");
+  if (type == "mpnet") return 2;  // whatever its padding token is called
+  for (const char* known : {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "longformer"}) {
+    if (type == known) return config.count("pad_token_id").value_or(1) + 1;
+  }
+  return 0;
+}
+
+void apply_limits(const fs::path& folder, SentenceModel& model) {
+  const JsonSettings transformer(folder / "sentence_bert_config.json");
+  model.needs_lower_case = transformer.flag("do_lower_case", false);
+  const JsonSettings config(folder / "config.json");
+  model.vocabulary = config.count("vocab_size").value_or(0);
+  if (const Json* architectures = config.find("architectures")) {
+    const bool has_name = architectures->is_array() && !architectures->empty() && architectures->front().is_string();
+    if (has_name) model.architecture = architectures->front().get<std::string>();
+  }
+  const TokenLimits limits = read_token_limits(folder);
+  model.max_tokens = limits.max_tokens;
+  model.first_position = limits.first_position;
+  model.padding_token = limits.padding_token;
+  model.truncate_left = limits.truncate_left;
+}
+
+void apply_prompts(const JsonSettings& settings, SentenceModel& model) {
+  if (const Json* prompts = settings.find("prompts")) {
+    if (!prompts->is_object()) settings.refuse_value("prompts", *prompts, "an object of texts");
+    for (const auto& [name, text] : prompts->items()) {
+      if (text.is_null()) continue;
+      if (!text.is_string()) settings.refuse_value("prompts." + name, text, "a text");
+      model.prompts.emplace_back(name, text.get<std::string>());
+    }
+  }
+  const std::string chosen = settings.text("default_prompt_name");
+  if (chosen.empty()) return;
+  const auto found = std::find_if(model.prompts.begin(), model.prompts.end(),
+                                  [&](const auto& prompt) { return prompt.first == chosen; });
+  if (found == model.prompts.end()) {
+    settings.refuse(fmt::format("default_prompt_name is '{}', and there is no such prompt", chosen));
+  }
+  model.default_prompt = found->second;
+}
+
+}  // namespace
+
+TokenLimits read_token_limits(const fs::path& folder) {
+  const JsonSettings transformer(folder / "sentence_bert_config.json");
+  const JsonSettings tokenizer(folder / "tokenizer_config.json");
+  const JsonSettings config(folder / "config.json");
+  TokenLimits limits;
+  const std::uint64_t unused = unused_positions(config);
+  auto positions = config.count("max_position_embeddings");
+  if (positions) positions = *positions > unused ? *positions - unused : 0;
+  for (const auto limit : {transformer.count("max_seq_length"), tokenizer.count("model_max_length"), positions}) {
+    if (!limit || *limit == 0) continue;
+    limits.max_tokens = limits.max_tokens == 0 ? *limit : std::min<std::uint64_t>(limits.max_tokens, *limit);
+  }
+  limits.first_position = static_cast<std::int64_t>(unused);
+  limits.padding_token = static_cast<std::uint32_t>(config.count("pad_token_id").value_or(0));
+  const std::string side = tokenizer.text("truncation_side");
+  if (!side.empty() && side != "left" && side != "right") {
+    tokenizer.refuse_value("truncation_side", side, "left, right");
+  }
+  limits.truncate_left = side == "left";
+  return limits;
+}
+
+SentenceModel read_sentence_settings(const fs::path& folder) {
+  std::error_code unreadable;
+  if (!fs::is_directory(folder, unreadable)) {
+    throw Error(ErrorCode::not_found, fmt::format("there is no folder '{}'", folder.string()));
+  }
+  SentenceModel model;
+  model.name = fs::weakly_canonical(folder).filename();
+  const JsonSettings modules(folder / "modules.json", Json::value_t::array);
+  model.transformer_folder = apply_modules(folder, modules, model);
+  apply_limits(model.transformer_folder, model);
+  apply_prompts(JsonSettings(folder / "config_sentence_transformers.json"), model);
+  return model;
+}
+
+std::optional<fs::path> tokenizer_folder_of(const fs::path& onnx_file) {
+  std::error_code unreadable;
+  fs::path folder = fs::absolute(onnx_file).lexically_normal().parent_path();
+  if (!fs::is_regular_file(folder / "tokenizer.json", unreadable) && folder.filename() == "onnx") {
+    folder = folder.parent_path();
+  }
+  if (!fs::is_regular_file(folder / "tokenizer.json", unreadable)) return std::nullopt;
+  return folder;
+}
+
+std::optional<SentenceModel> sentence_model_of(const fs::path& onnx_file) {
+  const std::optional<fs::path> folder = tokenizer_folder_of(onnx_file);
+  if (!folder) return std::nullopt;
+  SentenceModel model = read_sentence_settings(*folder);
+  model.tokenizer_file = find_file(model.transformer_folder, *folder, {"tokenizer.json"}, "tokenizer");
+  model.onnx_file = onnx_file;
+  return model;
+}
+
+SentenceModel read_sentence_model(const fs::path& folder, const fs::path& onnx_file) {
+  SentenceModel model = read_sentence_settings(folder);
+  model.tokenizer_file = find_file(model.transformer_folder, folder, {"tokenizer.json"}, "tokenizer");
+  model.onnx_file =
+      onnx_file.empty() ? find_onnx_file(model.transformer_folder, folder) : named_onnx_file(folder, onnx_file);
+  return model;
+}
+
+}  // namespace gpux::importer

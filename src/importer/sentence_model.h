@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "importer/dense_layer.h"
+#include "importer/pooling.h"
+
+namespace gpux::importer {
+
+/// What a folder as sentence-transformers and Hugging Face lay them out says about making vectors of texts.
+struct SentenceModel {
+  std::string name;                          ///< the folder's
+  std::filesystem::path transformer_folder;  ///< where config.json and weights lie
+  std::filesystem::path onnx_file;
+  std::filesystem::path tokenizer_file;
+
+  std::vector<Pooling> poolings;    ///< put one behind the other; empty: the ONNX file itself has to pool
+  bool declares_pooling = false;    ///< modules.json names the poolings; false: they are the default
+  bool pools_prompt = true;         ///< false: the prompt's tokens do not count
+  std::vector<DenseLayer> dense;    ///< behind the poolings, in order
+  bool normalize = false;           ///< to length 1
+  std::size_t max_tokens = 0;       ///< with the special ones; 0: no limit
+  bool truncate_left = false;       ///< longer texts are truncated at the beginning
+  std::int64_t first_position = 0;  ///< position id of the first token
+  std::uint32_t padding_token = 0;  ///< pads shorter texts
+  bool needs_lower_case = false;    ///< texts are lower-cased before the model, which its tokenizer has to do
+  std::string architecture;         ///< the first of config.json ("BertModel"); may be empty
+  std::uint64_t vocabulary = 0;     ///< tokens, as config.json says; 0: it does not
+
+  std::vector<std::pair<std::string, std::string>> prompts;  ///< name, text to put before what is embedded
+  std::string default_prompt;                                ///< text; may be empty
+};
+
+/// The tokens that a folder's model takes, from the folder's settings.
+struct TokenLimits {
+  std::size_t max_tokens = 0;  ///< with the special ones; 0: no limit
+  bool truncate_left = false;
+  std::int64_t first_position = 0;  ///< position id of the first token
+  std::uint32_t padding_token = 0;
+};
+
+/// Reads sentence_bert_config.json, tokenizer_config.json and config.json: the least of their limits counts; what is
+/// not there is not missed. Error invalid_model.
+TokenLimits read_token_limits(const std::filesystem::path& folder);
+
+/// The folder of the file, or the one above where that is `onnx`: the one that has a tokenizer.json. Empty where
+/// neither has.
+std::optional<std::filesystem::path> tokenizer_folder_of(const std::filesystem::path& onnx_file);
+
+/// Reads, below `folder`:
+/// - tokenizer.json, and the ONNX file: looked for, not read. It is `onnx_file`, relative to the folder, where that is
+///   given; else model.onnx, onnx/model.onnx, or the only one in these places;
+/// - modules.json: Transformer, Pooling, Normalize. Without it: mean pooling, no normalisation;
+/// - config.json of the Pooling: pooling_mode or pooling_mode_*, include_prompt;
+/// - sentence_bert_config.json, tokenizer_config.json, config.json: the least of their limits counts; do_lower_case of
+///   the first, architectures and vocab_size of the last;
+/// - config_sentence_transformers.json: prompts, default_prompt_name.
+/// Errors not_found; invalid_model with the file's name for what is malformed or cannot be done.
+SentenceModel read_sentence_model(const std::filesystem::path& folder, const std::filesystem::path& onnx_file = {});
+
+/// The sentence model that an ONNX file is part of, in its tokenizer_folder_of(). Empty where there is none. Errors as
+/// above.
+std::optional<SentenceModel> sentence_model_of(const std::filesystem::path& onnx_file);
+
+/// The same where there is no ONNX file yet, and maybe no tokenizer: neither is looked for.
+SentenceModel read_sentence_settings(const std::filesystem::path& folder);
+
+}  // namespace gpux::importer

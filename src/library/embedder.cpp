@@ -1,0 +1,104 @@
+#include "gpux/embedder.h"
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "embedding/embed_all.h"
+#include "gpux/error.h"
+#include "library/load_flags_of.h"
+#include "model/open_encoder.h"
+
+namespace gpux {
+namespace {
+
+EncoderFlags flags_of(const std::string& model, const EmbedderOptions& options) {
+  EncoderFlags flags;
+  flags.model = model;
+  flags.load = load_flags_of(options.model);
+  flags.timeout = timeout_of(options.model);
+  if (options.batching == TextBatching::throughput) flags.batching = "throughput";
+  return flags;
+}
+
+}  // namespace
+
+struct Embedder::State {
+  OpenEncoder encoder;
+  unsigned workers;
+
+  /// As the embedder accepts them.
+  [[nodiscard]] embedding::EmbedOptions accepted(const EmbeddingOptions& given) const {
+    embedding::EmbedOptions options = encoder.options;
+    options.max_tokens = given.max_tokens;
+    options.dimensions = given.dimensions;
+    options.normalize = given.normalize;
+    if (given.prompt) options.prompt = given.prompt;
+    if (!given.prompt_name.empty()) options.prompt = prompt_named(given.prompt_name);
+    encoder.embedder->encoder().check(options);
+    return options;
+  }
+
+  [[nodiscard]] const std::string& prompt_named(const std::string& name) const {
+    std::vector<std::string> known;
+    for (const auto& [other, text] : encoder.embedder->encoder().model().prompts) {
+      if (other == name) return text;
+      known.push_back(other);
+    }
+    throw Error(ErrorCode::usage, fmt::format("there is no prompt '{}'; the model's prompts: {}", name,
+                                              known.empty() ? "none" : join(known)));
+  }
+};
+
+Embedder::Embedder(const std::string& model, const EmbedderOptions& options)
+    : state_(std::make_unique<State>(open_encoder(flags_of(model, options), {}), options.workers)) {
+  if (state_->workers == 0) state_->workers = state_->encoder.workers;
+}
+
+Embedder::~Embedder() = default;
+Embedder::Embedder(Embedder&&) noexcept = default;
+Embedder& Embedder::operator=(Embedder&&) noexcept = default;
+
+std::size_t Embedder::dimension() const noexcept {
+  return state_->encoder.embedder->encoder().dimension();
+}
+
+const std::vector<std::pair<std::string, std::string>>& Embedder::prompts() const noexcept {
+  return state_->encoder.embedder->encoder().model().prompts;
+}
+
+std::vector<float> Embedder::embed(std::string_view text, const EmbeddingOptions& options) const {
+  return state_->encoder.embedder->embed(text, state_->accepted(options));
+}
+
+Embeddings Embedder::embed(std::span<const std::string> texts, const EmbeddingOptions& options) const {
+  std::vector<float> elements;
+  std::size_t next = 0;
+  const auto source = [&](std::string& text) {
+    if (next == texts.size()) return false;
+    text = texts[next++];
+    return true;
+  };
+  const std::size_t dimension = options.dimensions == 0 ? this->dimension() : options.dimensions;
+  elements.reserve(texts.size() * dimension);
+  embed(
+      source,
+      [&](std::string_view /*text*/, std::span<const float> vector) {
+        elements.insert(elements.end(), vector.begin(), vector.end());
+      },
+      options);
+  return {std::move(elements), dimension};
+}
+
+std::uint64_t Embedder::embed(const Source& source, const Sink& sink, const EmbeddingOptions& options) const {
+  return embedding::embed_all(*state_->encoder.embedder, state_->accepted(options), source, state_->workers, sink);
+}
+
+const std::string& Embedder::digest() const noexcept {
+  return state_->encoder.digest;
+}
+
+const Verdict& Embedder::verdict() const noexcept {
+  return state_->encoder.embedder->runtime().verdict();
+}
+
+}  // namespace gpux

@@ -1,0 +1,98 @@
+#include "library/folder_import.h"
+
+#include <utility>
+
+#include "base/scratch_folder.h"
+#include "embedding/embedder.h"
+#include "gpux/model_inspector.h"
+#include "gpux/runtime.h"
+#include "importer/exported_files.h"
+#include "importer/safetensors.h"
+#include "importer/sentence_model.h"
+#include "model/open_model.h"
+#include "model/package_content.h"
+#include "pipeline/pipeline.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+
+// That it loads, and has what its task needs, is seen before it is stored.
+ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference>& names, const ImportRequest& flags,
+                             const fs::path& scratch, Store& store, const evaluation::VariantListener& listener) {
+  importer::SentenceModel model = importer::read_sentence_model(folder, flags.file);
+  LocatedModel located;
+  located.onnx_file = model.onnx_file;
+  located.name = names.front().name;
+  located.version = names.front().tag == "latest" ? "1.0.0" : names.front().tag;
+  PackageContent content = package_content(located, flags.load.provider);
+  for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
+  LoadSettings settings = resolve_load(evaluation::load_flags_beside(flags.load), {}, located);
+  if (!flags.load.precision.empty()) content.precision = settings.options.precision;
+  const Signature signature = ModelInspector::inspect(located.onnx_file).signature;
+  auto text_settings = pipeline::read_text_settings(located.onnx_file, nullptr, signature);
+  const bool is_judge = text_settings && text_settings->task != pipeline::Task::none;
+  std::optional<evaluation::MadeVariant> variant;
+  const auto sentences = is_judge ? std::nullopt : std::optional(model);
+  if (flags.quantize.given()) {
+    variant = evaluation::make_variant(flags.quantize, flags.load, settings.options, located.onnx_file, sentences,
+                                       scratch, listener);
+  }
+  evaluation::FolderVariants beside = evaluation::folder_variants(folder, located.onnx_file, sentences, flags.quantize,
+                                                                  flags.load, settings.options, listener);
+  std::vector<evaluation::KeptVariant> kept;
+  if (variant) kept.push_back(variant->kept);
+  for (const evaluation::FoundVariant& found : beside.found) kept.push_back(found.kept);
+  for (const evaluation::KeptVariant& one : kept) {
+    add_to(content, one);
+    add_to(settings.options, one);
+  }
+  Runtime runtime(located.onnx_file, settings.options);
+  if (is_judge) {
+    const pipeline::Pipeline pipeline(*std::move(text_settings), signature);
+    const std::string task(name_of(pipeline::task_names, pipeline.settings().task));
+    return {store.add(content, names), 0, task, runtime.verdict(), std::move(variant), std::move(beside)};
+  }
+  const embedding::Embedder embedder(std::move(model), std::move(runtime));
+  return {
+      store.add(content, names), embedder.encoder().dimension(), "", embedder.runtime().verdict(), std::move(variant),
+      std::move(beside)};
+}
+
+}  // namespace
+
+// Where it has weights besides, they come before ONNX files of other names: those are in other precisions.
+bool is_onnx_folder(const fs::path& folder) {
+  std::error_code unreadable;
+  if (fs::exists(folder / "model.onnx", unreadable) || fs::exists(folder / "onnx/model.onnx", unreadable)) return true;
+  return !importer::safetensors_in(folder) && !exported_files_in(folder).empty();
+}
+
+// Whether there is something to be compared with the model.
+bool has_variants(const ImportRequest& flags) {
+  std::error_code unreadable;
+  fs::path file = fs::path(flags.folder) / (flags.file.empty() ? "model.onnx" : flags.file);
+  if (flags.file.empty() && !fs::exists(file, unreadable)) file = fs::path(flags.folder) / "onnx/model.onnx";
+  return !evaluation::files_beside(flags.folder, file).variants.empty();
+}
+
+ImportedFolder import_folder(const ImportRequest& flags, Store& store, const evaluation::VariantListener& listener) {
+  const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
+  std::vector<Reference> names;
+  for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
+  std::optional<importer::ImportedEncoder> imported;
+  const ScratchFolder scratch;
+  fs::path folder = flags.folder;
+  // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
+  if (!flags.output.empty() || !is_onnx) {
+    const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
+    imported = importer::import_encoder(folder, target);
+    folder = target;
+  }
+  std::optional<ImportedPackage> package;
+  if (!names.empty()) package = store_folder(folder, names, flags, scratch.path(), store, listener);
+  return {.converted = std::move(imported), .package = std::move(package), .names = std::move(names)};
+}
+
+}  // namespace gpux

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evaluation/folder_variants.h"
+#include "evaluation/made_variant.h"
+#include "gpux/verdict.h"
+#include "importer/import_encoder.h"
+#include "model/load_settings.h"
+#include "store/store.h"
+
+namespace gpux {
+
+/// A folder of Hugging Face's layout that is to become a model, as typed.
+struct ImportRequest {
+  std::string folder;
+  std::string output;             ///< a new folder for the model; empty: the store alone
+  std::string file;               ///< the ONNX file of the folder that is the model; empty: the one that is found
+  std::vector<std::string> tags;  ///< names in the store; none: not stored
+  LoadFlags load;
+  evaluation::QuantizeFlags quantize;
+};
+
+/// What was stored.
+struct ImportedPackage {
+  StoredModel stored;
+  std::size_t dimension = 0;  ///< of its embeddings; 0: it makes none
+  std::string task;           ///< where it makes none
+  Verdict verdict;
+  std::optional<evaluation::MadeVariant> variant;
+  evaluation::FolderVariants beside;
+};
+
+struct ImportedFolder {
+  std::optional<importer::ImportedEncoder> converted;  ///< where its weights were not ONNX yet
+  std::optional<ImportedPackage> package;              ///< where it was stored
+  std::vector<Reference> names;
+};
+
+/// Whether the folder's model is an ONNX file already.
+bool is_onnx_folder(const std::filesystem::path& folder);
+
+/// Whether files in other precisions are beside its ONNX file.
+bool has_variants(const ImportRequest& request);
+
+/// Converts, checks by loading, and stores. Errors usage, not_found, invalid_model, invalid_config, storage; of Runtime
+/// and evaluation::make_variant().
+ImportedFolder import_folder(const ImportRequest& request, Store& store,
+                             const evaluation::VariantListener& listener = {});
+
+}  // namespace gpux

@@ -1,0 +1,115 @@
+#include "library/package_build.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/scratch_folder.h"
+#include "gpux/error.h"
+#include "gpux/runtime.h"
+#include "importer/import_encoder.h"
+#include "model/open_model.h"
+#include "model/package_content.h"
+#include "store/package_manifest.h"
+#include "store/variant.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* optimized_folder = "optimized";
+
+std::vector<Reference> names_for(const BuildRequest& flags, const LocatedModel& located) {
+  std::vector<Reference> names;
+  for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
+  if (!names.empty()) return names;
+  try {
+    return {parse_reference(located.name + ":" + located.version), parse_reference(located.name)};
+  } catch (const Error& error) {
+    throw error.within("give the package a name with -t NAME[:TAG]");
+  }
+}
+
+// The tokenizer, and the settings beside it, where the model is given texts.
+void add_text_files(const OpenModel& model, PackageContent& content) {
+  if (!model.pipeline) return;
+  const fs::path folder = model.pipeline->settings().tokenizer_file.parent_path();
+  const fs::path below = model.located.project ? folder.lexically_relative(model.located.project->folder()) : "";
+  for (const std::string& file : importer::setting_files_in(folder)) {
+    const std::string name = (below / file).lexically_normal().generic_string();
+    const bool is_known = std::any_of(content.files.begin(), content.files.end(),
+                                      [&](const PackageFile& known) { return known.name == name; });
+    if (!is_known && is_inside_package(name)) content.files.push_back({folder / file, name});
+  }
+}
+
+// serve refuses it, too: found here before the package is stored.
+void require_fitting_batching(const OpenModel& model) {
+  if (!model.located.project || !model.located.project->serving.batching) return;
+  if (importer::sentence_model_of(model.located.onnx_file)) return;
+  throw Error(ErrorCode::invalid_config,
+              fmt::format("{}: serving.batching applies to vectors of texts, and '{}' makes none",
+                          model.located.project->where("serving.batching"), model.located.name));
+}
+
+// An optimized graph, with the files next to it, is a variant of the package for the provider chosen here.
+void add_optimized(PackageContent& content, const Runtime& runtime) {
+  const OptimizedGraph& graph = runtime.written_graph();
+  // In one order, whatever the file system's: a package's id follows from it.
+  const fs::directory_iterator beside(graph.file.parent_path());
+  for (const fs::path& file : std::set<fs::path>(begin(beside), end(beside))) {
+    content.files.push_back({file, (fs::path(optimized_folder) / file.filename()).string()});
+  }
+  content.variants.push_back({(fs::path(optimized_folder) / graph.file.filename()).string(),
+                              {.provider = graph.provider,
+                               .runtime_version = graph.runtime_version,
+                               .device = graph.device,
+                               .optimization_level = graph.optimization,
+                               .machine = graph.machine,
+                               .provider_options = graph.provider_options},
+                              {}});
+}
+
+}  // namespace
+
+BuiltPackage build_package(const BuildRequest& flags, Store& store, const evaluation::VariantListener& listener) {
+  const LoadFlags load = evaluation::load_flags_beside(flags.load);
+  OpenModel model = open_model(flags.path, flags.config, load, {});
+  model.open_inputs();
+  if (model.located.stored) {
+    throw Error(ErrorCode::usage, fmt::format("'{}' is already a stored package; gpux tag adds a name", flags.path));
+  }
+  const std::vector<Reference> names = names_for(flags, model.located);
+  if (model.located.project) require_portable_options(*model.located.project);
+  PackageContent content = package_content(model.located, flags.load.provider);
+  add_text_files(model, content);
+  if (!flags.load.precision.empty()) content.precision = model.settings.options.precision;
+
+  // Loading proves that it is a model. It also writes the optimized graph if that is requested.
+  const ScratchFolder scratch;
+  LoadOptions options = model.settings.options;
+  std::optional<evaluation::MadeVariant> variant;
+  if (flags.quantize.given()) {
+    const fs::path& onnx_file = model.located.onnx_file;
+    const auto sentences = flags.quantize.samples.empty() ? importer::sentence_model_of(onnx_file) : std::nullopt;
+    variant =
+        evaluation::make_variant(flags.quantize, flags.load, options, onnx_file, sentences, scratch.path(), listener);
+    add_to(content, variant->kept);
+    add_to(options, variant->kept);
+  }
+  if (flags.optimize) {
+    // Nothing else lies there.
+    fs::create_directory(scratch.path() / optimized_folder);
+    options.optimized_model = scratch.path() / optimized_folder / "model.onnx";
+  }
+  const Runtime runtime(model.located.onnx_file, options);
+  require_fitting_batching(model);
+  if (flags.optimize) add_optimized(content, runtime);
+  return {
+      .stored = store.add(content, names), .names = names, .verdict = runtime.verdict(), .variant = std::move(variant)};
+}
+
+}  // namespace gpux

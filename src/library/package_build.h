@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evaluation/made_variant.h"
+#include "gpux/verdict.h"
+#include "model/load_settings.h"
+#include "store/store.h"
+
+namespace gpux {
+
+/// What is made a package, as typed.
+struct BuildRequest {
+  std::string path = ".", config;
+  std::vector<std::string> tags;  ///< NAME[:TAG]; none: gpux.yml's name and version, and latest
+  LoadFlags load;
+  evaluation::QuantizeFlags quantize;
+  bool optimize = false;  ///< keep the optimized graph too
+};
+
+struct BuiltPackage {
+  StoredModel stored;
+  std::vector<Reference> names;
+  Verdict verdict;
+  std::optional<evaluation::MadeVariant> variant;
+};
+
+/// Checks a model with its gpux.yml by loading it, and stores it. Errors usage (it is stored already, a name),
+/// not_found, invalid_model, invalid_config, storage; of Runtime and evaluation::make_variant().
+BuiltPackage build_package(const BuildRequest& request, Store& store, const evaluation::VariantListener& listener = {});
+
+}  // namespace gpux

@@ -1,0 +1,215 @@
+#include "model/open_encoder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/machine.h"
+#include "base/sha256.h"
+#include "base/spelling.h"
+#include "base/utf8.h"
+#include "gpux/error.h"
+#include "model/level_choice.h"
+#include "model/open_model.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Chosen {
+  importer::SentenceModel model;
+  LocatedModel located;
+};
+
+Chosen in_folder(const std::string& folder) {
+  Chosen chosen{importer::read_sentence_model(folder), {}};
+  chosen.located.onnx_file = chosen.model.onnx_file;
+  chosen.located.name = chosen.model.name;
+  return chosen;
+}
+
+Chosen located_model(const std::string& name) {
+  LocatedModel located = locate(name, open_store());
+  std::optional<importer::SentenceModel> found = importer::sentence_model_of(located.onnx_file);
+  if (!found) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}' has no tokenizer.json next to its ONNX file, so it cannot read texts", name));
+  }
+  found->name = located.name;
+  return {*std::move(found), std::move(located)};
+}
+
+// A folder of Hugging Face's layout, or whatever a MODEL argument means elsewhere.
+Chosen find_model(const std::string& model) {
+  std::error_code unreadable;
+  if (fs::is_directory(model, unreadable) && !project_file_in(model)) return in_folder(model);
+  if (fs::is_regular_file(model, unreadable) && fs::path(model).extension() != ".onnx") {
+    throw Error(ErrorCode::usage,
+                fmt::format("--model '{}' is no model: accepted are a folder with tokenizer.json and model.onnx, and a "
+                            "name in the store",
+                            model));
+  }
+  return located_model(model);
+}
+
+Chosen named_model(const EncoderFlags& flags) {
+  try {
+    return find_model(flags.model);
+  } catch (const Error& error) {
+    // Who gives a text alone has not said which model.
+    const bool is_no_model = error.code() == ErrorCode::not_found || error.code() == ErrorCode::usage;
+    if (!flags.model_is_word || !is_no_model) throw;
+    throw Error(error.code(), error.message() + "; the first word is the model, unless -m or --level names it");
+  }
+}
+
+// In the folder of models that op-dbus keeps, or in the store.
+Chosen level_model(const embedding::Level& level, const fs::path& folder) {
+  std::string looked;
+  std::error_code unreadable;
+  if (!folder.empty()) {
+    const fs::path place = folder / level.model;
+    if (fs::is_directory(place, unreadable)) return in_folder(place);
+    looked = fmt::format("there is no folder '{}', and ", place.string());
+  }
+  const std::string name = embedding::stored_name(level);
+  if (open_store().find(parse_reference(name))) return located_model(name);
+  throw Error(ErrorCode::not_found,
+              fmt::format("level {0} is the model {1} of sentence-transformers, which is not here: {2}the store has no "
+                          "'{3}'; copy its folder to this machine, then: gpux import FOLDER -t {3}",
+                          level.name, level.model, looked, name));
+}
+
+std::optional<std::string> prompt_of(const EncoderFlags& flags, const importer::SentenceModel& model) {
+  if (flags.prompt.empty()) {
+    const std::string problem = utf8_problem(flags.prompt_text.value_or(""));
+    if (!problem.empty()) throw Error(ErrorCode::invalid_input, "--prompt-text is " + problem);
+    return flags.prompt_text;
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, text] : model.prompts) {
+    if (name == flags.prompt) return text;
+    names.push_back(name);
+  }
+  throw Error(ErrorCode::usage,
+              fmt::format("--prompt '{}': {}; --prompt-text takes any text", flags.prompt,
+                          names.empty() ? "the model's folder names no prompts" : "accepted: " + join(names)));
+}
+
+embedding::Batching batching_of(const EncoderFlags& flags) {
+  return embedding::batching_from(flags.batching).value_or(embedding::Batching::exact);
+}
+
+// OpenVINO has threads of its own, whose number is a run's where several texts share it, and a text's else.
+void add_openvino_threads(embedding::Batching batching, LoadOptions& options) {
+  if (options.provider.find("openvino") == std::string::npos) return;
+  const auto of_openvino = [](const ProviderOptions& given) { return given.provider == "openvino"; };
+  if (std::ranges::any_of(options.provider_options, of_openvino)) return;
+  const std::string processors = std::to_string(usable_processors());
+  ProviderOptions own{.provider = "openvino", .values = {{"num_of_threads", processors}}, .where = {}};
+  if (batching == embedding::Batching::exact) own.values.emplace_back("num_streams", processors);
+  options.provider_options.push_back(std::move(own));
+}
+
+// Its runs that go on at once, where it has been told its threads.
+std::optional<unsigned> openvino_streams(const LoadOptions& options) {
+  for (const ProviderOptions& given : options.provider_options) {
+    if (given.provider != "openvino") continue;
+    const auto value_of = [&](std::string_view key) -> std::string {
+      const auto found = std::ranges::find(given.values, key, [](const auto& option) { return option.first; });
+      return found == given.values.end() ? std::string() : found->second;
+    };
+    if (value_of("num_of_threads").empty()) continue;
+    const std::string streams = value_of("num_streams");
+    unsigned number = 1;
+    (void)std::from_chars(streams.data(), streams.data() + streams.size(), number);
+    return std::clamp(number, 1U, 1024U);
+  }
+  return std::nullopt;
+}
+
+LoadSettings settings_of(const EncoderFlags& flags, const LocatedModel& located) {
+  LoadSettings settings = resolve_load(flags.load, flags.timeout, located);
+  if (settings.options.intra_threads) return settings;
+  // Texts run side by side, not the parts of one.
+  settings.options.intra_threads = 1;
+  add_openvino_threads(batching_of(flags), settings.options);
+  return settings;
+}
+
+OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& tell) {
+  auto& [model, located] = chosen;
+  const OpenModel opened{.located = located, .info = {}, .settings = settings_of(flags, located)};
+  const LoadOptions& load = opened.settings.options;
+  OpenEncoder encoder{.embedder = nullptr,
+                      .options = {.prompt = prompt_of(flags, model),
+                                  .max_tokens = flags.max_tokens,
+                                  .dimensions = flags.dimensions,
+                                  .normalize = flags.normalize,
+                                  .timeout = opened.settings.timeout},
+                      .level = {},
+                      .digest = {},
+                      .dimension = flags.dimensions,
+                      .workers = std::max(1U, usable_processors() / load.intra_threads.value_or(1))};
+  encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), batching_of(flags));
+  encoder.embedder->encoder().check(encoder.options);
+  const std::vector<std::string>& active = encoder.embedder->runtime().verdict().active;
+  if (!active.empty() && active.front() == "openvino") {
+    encoder.workers = openvino_streams(load).value_or(encoder.workers);
+  }
+  encoder.digest = sha256_of_file(encoder.embedder->runtime().weights_file());
+  if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();
+  tell(to_line(encoder.embedder->runtime().verdict()));
+  return encoder;
+}
+
+OpenEncoder open_level(const embedding::Level& level, const EncoderFlags& flags, const Teller& tell) {
+  Chosen chosen = level_model(level, model_folder(flags.model_dir));
+  apply_level(level, chosen.model);
+  chosen.model.name = level.model;
+  OpenEncoder encoder = open_chosen(std::move(chosen), flags, tell);
+  const std::size_t dimension = encoder.embedder->encoder().dimension();
+  if (dimension != level.dimension) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("level {} is the model {}, of {} dimensions; what is kept under its name has {}",
+                            level.name, level.model, level.dimension, dimension));
+  }
+  encoder.level = level.name;
+  return encoder;
+}
+
+}  // namespace
+
+bool asks_for_nothing(const EncoderFlags& flags) {
+  return flags.model.empty() && choose_level(flags.level).is_none;
+}
+
+OpenEncoder open_encoder(const EncoderFlags& given, const Teller& tell) {
+  EncoderFlags flags = given;
+  apply_op_dbus(flags.load);
+  if (!flags.model.empty()) return open_chosen(named_model(flags), flags, tell);
+  const LevelChoice choice = choose_level(flags.level);
+  if (choice.level == nullptr) {
+    throw Error(
+        ErrorCode::usage,
+        "give the model, as the first word or with -m: a folder with tokenizer.json and model.onnx, or a name in "
+        "the store; or --level low, medium or high");
+  }
+  try {
+    return open_level(*choice.level, flags, tell);
+  } catch (const Error& error) {
+    const embedding::Level* below = flags.level_fallback ? embedding::level_below(*choice.level) : nullptr;
+    if (below == nullptr || (error.code() != ErrorCode::not_found && error.code() != ErrorCode::invalid_model)) throw;
+    tell(fmt::format("level {} instead of {}: {}", below->name, choice.level->name, error.message()));
+    return open_level(*below, flags, tell);
+  }
+}
+
+}  // namespace gpux

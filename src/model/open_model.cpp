@@ -1,0 +1,105 @@
+#include "model/open_model.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/home.h"
+#include "base/log.h"
+#include "gpux/error.h"
+#include "gpux/model_inspector.h"
+#include "model/required_precision.h"
+#include "project/signature_match.h"
+#include "runtime/steps.h"
+
+namespace gpux {
+
+Store open_store() {
+  return Store(home_folder());
+}
+
+// A folder may have a tokenizer and a model that uses tokens differently: then it accepts only its own inputs.
+// If the user sets the task, the error is reported.
+std::shared_ptr<const pipeline::Pipeline> open_pipeline(const LocatedModel& located, const Signature& signature) {
+  const ProjectFile* project = located.project ? &*located.project : nullptr;
+  const bool is_asked_for = project != nullptr && (project->text.task || project->text.tokenizer);
+  try {
+    auto settings = pipeline::read_text_settings(located.onnx_file, project, signature);
+    if (!settings) return nullptr;
+    return std::make_shared<const pipeline::Pipeline>(*std::move(settings), signature);
+  } catch (const Error& error) {
+    if (is_asked_for || error.code() != ErrorCode::invalid_model) throw;
+    log::info("{} is not given texts: {}", located.onnx_file.string(), error.message());
+    return nullptr;
+  }
+}
+
+OpenModel open_model(const std::string& model, const std::string& config, const LoadFlags& flags,
+                     const std::string& timeout) {
+  OpenModel opened;
+  const Store store = open_store();
+  opened.located = locate(model, store, config.empty() ? std::nullopt : std::optional<std::filesystem::path>(config));
+  opened.settings = resolve_load(flags, timeout, opened.located);
+  opened.info = ModelInspector::inspect(opened.located.onnx_file);
+  opened.info.signature = runtime::with_steps(opened.info.signature, opened.settings.options);
+  opened.info.name = opened.located.name;
+  opened.info.version = opened.located.version;
+  const ProjectFile* project = opened.located.project ? &*opened.located.project : nullptr;
+  if (project != nullptr) require_match(*project, pipeline::declarable(opened.info.signature, *project));
+  return opened;
+}
+
+void OpenModel::open_inputs() {
+  const ProjectFile* project = located.project ? &*located.project : nullptr;
+  pipeline = open_pipeline(located, info.signature);
+  image_input = runtime::image_input(project, info.signature, {.path = true});
+}
+
+runtime::Items OpenModel::read(const InputFlags& flags) const {
+  return read_inputs(flags, signature(), image_input ? &*image_input : nullptr);
+}
+
+NamedValues OpenModel::own_inputs(const NamedValues& given) const {
+  if (!pipeline || !pipeline->takes_text(given)) return given;
+  pipeline::Prepared prepared = pipeline->prepare(given);
+  if (prepared.parts.size() != 1) {
+    throw Error(ErrorCode::usage,
+                fmt::format("one run is asked for, and these texts take {}: give one text", prepared.parts.size()));
+  }
+  return std::move(prepared.parts.front().inputs);
+}
+
+std::vector<DeclaredValue> OpenModel::declared_outputs() const {
+  const auto declared = located.project ? located.project->outputs : std::nullopt;
+  return pipeline ? pipeline->outputs(declared) : declared.value_or(std::vector<DeclaredValue>());
+}
+
+Runtime load_located(const LocatedModel& located, LoadSettings settings) {
+  LoadOptions& options = settings.options;
+  if (located.stored) {
+    const std::filesystem::path& folder = located.package_folder;
+    for (const Variant& variant : located.stored->package.variants) {
+      const VariantTarget& target = variant.target;
+      if (variant.precision) {
+        options.precision_variants.push_back({.file = folder / variant.model_file,
+                                              .precision = variant.precision->name,
+                                              .provider = target.provider,
+                                              .weight_bits = variant.precision->weight_bits,
+                                              .mean_cosine = variant.precision->mean_cosine});
+      } else {
+        options.optimized_graphs.push_back({folder / variant.model_file, target.provider, target.runtime_version,
+                                            target.device, target.optimization_level, target.machine,
+                                            target.provider_options});
+      }
+    }
+  }
+  Runtime runtime(located.onnx_file, options);
+  require_precision(runtime, settings);
+  return runtime;
+}
+
+Runtime OpenModel::load() const {
+  return load_located(located, settings);
+}
+
+}  // namespace gpux

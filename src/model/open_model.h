@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpux/model_info.h"
+#include "gpux/runtime.h"
+#include "model/input_files.h"
+#include "model/load_settings.h"
+#include "model/locate.h"
+#include "pipeline/pipeline.h"
+#include "runtime/image_input.h"
+
+namespace gpux {
+
+/// A model found, read and compared with its gpux.yml, with all settings resolved; not loaded.
+struct OpenModel {
+  LocatedModel located;
+  ModelInfo info;
+  LoadSettings settings;
+  /// Null before open_inputs(), and where the model is given no texts.
+  std::shared_ptr<const pipeline::Pipeline> pipeline;
+  /// Empty before open_inputs(), and where the model is given no images.
+  std::optional<runtime::ImageInput> image_input;
+
+  /// Reads what makes inputs of texts and images: for those who are given some. Errors not_found, invalid_model,
+  /// invalid_config.
+  void open_inputs();
+
+  /// What the flags give, with texts and images where open_inputs() has made them known.
+  [[nodiscard]] runtime::Items read(const InputFlags& flags) const;
+
+  /// The model's own inputs for one run. Error usage for texts that take several runs.
+  [[nodiscard]] NamedValues own_inputs(const NamedValues& given) const;
+
+  /// What callers give and get.
+  [[nodiscard]] const Signature& signature() const noexcept {
+    return pipeline ? pipeline->signature() : info.signature;
+  }
+
+  /// What is said of outputs.
+  [[nodiscard]] std::vector<DeclaredValue> declared_outputs() const;
+
+  /// Makes the session. `fastest` is decided here, by timing each candidate.
+  [[nodiscard]] Runtime load() const;
+};
+
+/// `config`: another gpux.yml than the one beside the model; empty: that one.
+/// Errors not_found, invalid_model, invalid_config, usage.
+OpenModel open_model(const std::string& model, const std::string& config, const LoadFlags& flags,
+                     const std::string& timeout);
+
+/// Makes a session of the located model, with what its package has of it beside the model itself. Errors as of Runtime
+/// and require_precision().
+Runtime load_located(const LocatedModel& located, LoadSettings settings);
+
+/// What makes the inputs of the model of texts; null where it is given none. Errors as of OpenModel::open_inputs().
+std::shared_ptr<const pipeline::Pipeline> open_pipeline(const LocatedModel& located, const Signature& signature);
+
+/// Where this user's models are.
+Store open_store();
+
+}  // namespace gpux

@@ -1,0 +1,114 @@
+#include "model/package_fingerprint.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "gpux/error.h"
+#include "gpux/model_inspector.h"
+#include "importer/sentence_model.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What tokenizers, pipelines and encoders read beside tokenizer.json.
+constexpr std::array<const char*, 9> settings_files{
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "vocab.txt",
+    "config_sentence_transformers.json",
+    "preprocessor_config.json",
+};
+
+std::string stamp_of(const fs::path& file) {
+  struct stat status {};
+
+  if (::stat(file.c_str(), &status) != 0) return "none";
+  return fmt::format("{}.{}.{}.{}", status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+}
+
+void append_file(std::string& out, const fs::path& file) {
+  out += fmt::format("{}|{}\n", file.string(), stamp_of(file));
+}
+
+// Folders of sentence-transformers' modules: 1_Pooling, 2_Dense.
+bool is_module_folder(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+  return digits != 0 && digits < name.size() && name[digits] == '_';
+}
+
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    entries.push_back(i->path());
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+void append_settings(std::string& out, const fs::path& folder) {
+  for (const char* name : settings_files) append_file(out, folder / name);
+  for (const fs::path& module : entries_of(folder)) {
+    std::error_code error;
+    if (!is_module_folder(module) || !fs::is_directory(module, error)) continue;
+    for (const fs::path& file : entries_of(module)) append_file(out, file);
+  }
+}
+
+}  // namespace
+
+void PackageFingerprints::append_onnx(std::string& out, const fs::path& file) {
+  append_file(out, file);
+  const std::string stamp = stamp_of(file);
+  ExternalData& known = external_data_[file];
+  if (known.stamp != stamp) {
+    std::vector<fs::path> files;
+    try {
+      for (const ExternalFile& one : ModelInspector::inspect(file).external_files) {
+        files.push_back(file.parent_path() / one.location);
+        // Where the model is a link, as in download caches, its data may be next to the link or next to its target.
+        std::error_code error;
+        const fs::path behind = fs::canonical(file, error);
+        if (!error && behind != file) files.push_back(behind.parent_path() / one.location);
+      }
+    } catch (const Error&) {
+      // Half written, perhaps. The load reports what is wrong.
+    }
+    known = {stamp, std::move(files)};
+  }
+  for (const fs::path& external : known.files) append_file(out, external);
+}
+
+std::string PackageFingerprints::of(const LocatedModel& model) {
+  std::string out;
+  if (model.project) append_file(out, model.project->file);
+  if (model.stored) return out + model.stored->digest;
+  append_onnx(out, model.onnx_file);
+  const fs::path folder = model.onnx_file.parent_path();
+  append_settings(out, folder);
+  const fs::path tokenizer_folder = importer::tokenizer_folder_of(model.onnx_file).value_or(folder);
+  if (tokenizer_folder != folder) append_settings(out, tokenizer_folder);
+  if (!model.project) return out;
+  for (const std::string& name : model.project->files) append_file(out, model.project->folder() / name);
+  for (const fs::path& step : {model.project->before, model.project->after}) {
+    if (!step.empty()) append_onnx(out, step);
+  }
+  if (const auto& tokenizer = model.project->text.tokenizer) {
+    std::error_code error;
+    append_file(out, *tokenizer);
+    if (fs::is_directory(*tokenizer, error)) append_settings(out, *tokenizer);
+  }
+  return out;
+}
+
+}  // namespace gpux

@@ -1,0 +1,425 @@
+#include "project/project_file.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/home.h"
+#include "base/in_quotes.h"
+#include "base/memory_size.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "project/declared_type.h"
+#include "project/image_settings.h"
+#include "project/project_check.h"
+#include "project/project_schema.h"
+#include "project/variables.h"
+#include "store/package_manifest.h"
+
+namespace gpux {
+namespace {
+
+using yaml::TreeNode;
+
+constexpr std::uint64_t limit_file_bytes = std::uint64_t{1} << 20;
+constexpr std::size_t limit_expanded_bytes = std::size_t{8} << 20;
+
+/// The value under a path of keys, or null where it is not given.
+const TreeNode* at(const TreeNode& node, std::initializer_list<std::string_view> path) {
+  const TreeNode* found = &node;
+  for (const std::string_view key : path) {
+    found = found->find(key);
+    if (found == nullptr || found->kind == TreeNode::Kind::null) return nullptr;
+  }
+  return found;
+}
+
+std::string text_at(const TreeNode& node, std::initializer_list<std::string_view> path,
+                    std::string_view otherwise = {}) {
+  const TreeNode* found = at(node, path);
+  return found == nullptr ? std::string(otherwise) : found->text;
+}
+
+std::optional<std::int64_t> integer_at(const TreeNode& node, std::initializer_list<std::string_view> path) {
+  const TreeNode* found = at(node, path);
+  return found == nullptr ? std::nullopt : integer_from(found->text);
+}
+
+std::optional<std::uint32_t> count_at(const TreeNode& node, std::initializer_list<std::string_view> path) {
+  const std::optional<std::int64_t> value = integer_at(node, path);
+  if (!value) return std::nullopt;
+  return static_cast<std::uint32_t>(*value);
+}
+
+std::vector<std::pair<std::string, std::string>> text_map(const TreeNode* node) {
+  std::vector<std::pair<std::string, std::string>> map;
+  if (node == nullptr) return map;
+  for (const yaml::Entry& entry : node->entries) map.emplace_back(entry.key, entry.value->text);
+  return map;
+}
+
+/// Fills a ProjectFile from a tree that agrees with the schema, and adds what the schema cannot say to the problems.
+class Binder {
+ public:
+  Binder(const TreeNode& root, ProjectFile& project, ProblemList& problems)
+      : root_(root), project_(project), problems_(problems), folder_(project.folder()) {}
+
+  void bind() {
+    project_.name = text_at(root_, {"name"});
+    if (project_.name.empty()) problems_.add(project_.positions["name"], "'name' is empty; a name is accepted");
+    project_.version = text_at(root_, {"version"}, project_.version);
+    project_.description = text_at(root_, {"description"});
+    project_.model_version = text_at(root_, {"model", "version"});
+    project_.metadata = text_map(at(root_, {"metadata"}));
+    bind_source();
+    project_.inputs = declared_values("inputs");
+    project_.outputs = declared_values("outputs");
+    bind_runtime();
+    if (const TreeNode* serving = at(root_, {"serving"})) project_.serving = read_serving(*serving);
+    if (const TreeNode* node = at(root_, {"preprocessing"})) project_.image_recipe = read_recipe(*node, problems_);
+    bind_text();
+  }
+
+ private:
+  std::filesystem::path absolute(const std::string& path) const { return (folder_ / path).lexically_normal(); }
+
+  void bind_text() {
+    DeclaredText& text = project_.text;
+    const auto choice = [&](std::initializer_list<std::string_view> path) -> std::optional<std::string> {
+      const TreeNode* node = at(root_, path);
+      return node == nullptr ? std::nullopt : std::optional<std::string>(node->text);
+    };
+    const auto count = [&](std::initializer_list<std::string_view> path) -> std::optional<std::size_t> {
+      const TreeNode* node = at(root_, path);
+      const auto number = node == nullptr ? std::nullopt : integer_from(node->text);
+      return number ? std::optional<std::size_t>(static_cast<std::size_t>(*number)) : std::nullopt;
+    };
+    text.task = choice({"task"});
+    if (const auto tokenizer = choice({"preprocessing", "tokenizer"})) bind_tokenizer(*tokenizer);
+    text.max_tokens = count({"preprocessing", "max_length"});
+    if (const auto padding = choice({"preprocessing", "padding"})) text.fills_up = *padding == "max_length";
+    if (const auto side = choice({"preprocessing", "truncation_side"})) text.truncate_left = *side == "left";
+    text.pair_truncation = choice({"preprocessing", "pair_truncation"});
+    text.aggregation = choice({"postprocessing", "aggregation"});
+    bind_step("preprocessing", project_.before);
+    bind_step("postprocessing", project_.after);
+    text.max_answer_tokens = count({"postprocessing", "max_answer_length"});
+  }
+
+  // A model inside this file's folder.
+  void bind_step(std::string_view part, std::filesystem::path& step) {
+    const TreeNode* node = at(root_, {part, "custom"});
+    if (node == nullptr) return;
+    const std::string name = std::filesystem::path(node->text).lexically_normal().generic_string();
+    if (!is_inside_package(name) || !name.ends_with(".onnx")) {
+      problems_.add(node->position,
+                    fmt::format("'{}.custom' is {}; an .onnx file inside this file's folder is accepted", part,
+                                in_quotes(node->text)));
+      return;
+    }
+    step = absolute(node->text);
+  }
+
+  void bind_tokenizer(const std::string& path) {
+    const std::string name = std::filesystem::path(path).lexically_normal().generic_string();
+    if (path.empty() || (name != "." && name != "./" && !is_inside_package(name))) {
+      problems_.add(project_.positions["preprocessing.tokenizer"],
+                    fmt::format("'preprocessing.tokenizer' is {}; a tokenizer.json, or a folder with one, inside this "
+                                "file's folder is accepted",
+                                in_quotes(path)));
+      return;
+    }
+    project_.text.tokenizer = absolute(path);
+  }
+
+  void bind_source() {
+    const TreeNode& source = *at(root_, {"model", "source"});
+    if (source.text.find("://") != std::string::npos) {
+      problems_.add(source.position, fmt::format("'model.source' is {}; fetching a model is not supported here: "
+                                                 "download it and name the file",
+                                                 in_quotes(source.text)));
+    } else if (source.text.empty()) {
+      problems_.add(source.position, "'model.source' is ''; the path of an ONNX file is accepted");
+    }
+    project_.source = absolute(source.text);
+    if (const TreeNode* files = at(root_, {"model", "files"})) bind_files(*files);
+  }
+
+  void bind_files(const TreeNode& files) {
+    for (const auto& item : files.items) {
+      const std::string name = std::filesystem::path(item->text).lexically_normal().generic_string();
+      if (is_inside_package(name)) {
+        project_.files.push_back(name);
+      } else {
+        problems_.add(item->position,
+                      fmt::format("{} in 'model.files' is not inside this file's folder", in_quotes(item->text)));
+      }
+    }
+  }
+
+  std::optional<std::vector<DeclaredValue>> declared_values(std::string_view key) {
+    const TreeNode* node = at(root_, {key});
+    if (node == nullptr) return std::nullopt;
+    std::vector<DeclaredValue> values;
+    for (const auto& item : node->items)
+      values.push_back(declared_value(*item, text_at(*item, {"name"}), item->position));
+    for (const yaml::Entry& entry : node->entries) {
+      values.push_back(declared_value(*entry.value, entry.key, entry.key_position));
+    }
+    std::unordered_set<std::string_view> names;
+    for (const DeclaredValue& value : values) {
+      if (value.name.empty()) problems_.add(value.position, fmt::format("a name in '{}' is empty", key));
+      if (names.insert(value.name).second) continue;
+      problems_.add(value.position, fmt::format("{} stands in '{}' a second time", in_quotes(value.name), key));
+    }
+    return values;
+  }
+
+  DeclaredValue declared_value(const TreeNode& node, std::string name, yaml::Position position) {
+    DeclaredValue value;
+    value.name = std::move(name);
+    value.position = position;
+    if (node.kind == TreeNode::Kind::scalar) {
+      value.type = value_type_from(node.text).value_or(ValueType{});
+      return value;
+    }
+    value.type = value_type_from(text_at(node, {"type"})).value_or(ValueType{});
+    bind_shape(node, value);
+    if (const TreeNode* required = at(node, {"required"})) value.required = boolean_from(required->text);
+    value.description = text_at(node, {"description"});
+    bind_labels(node, value);
+    return value;
+  }
+
+  void bind_shape(const TreeNode& node, DeclaredValue& value) {
+    const TreeNode* shape = at(node, {"shape"});
+    if (shape == nullptr) return;
+    if (value.type.kind != ValueKind::tensor && value.type.kind != ValueKind::sparse_tensor) {
+      problems_.add(shape->position, fmt::format("{} has a shape, but is declared {}; only tensors have shapes",
+                                                 in_quotes(value.name), to_string(value.type)));
+      return;
+    }
+    std::vector<Dimension> dimensions;
+    for (const auto& item : shape->items) dimensions.push_back(dimension_from(*item).value_or(Dimension{}));
+    value.type.dimensions = std::move(dimensions);
+  }
+
+  void bind_labels(const TreeNode& node, DeclaredValue& value) {
+    if (const TreeNode* labels = at(node, {"labels"})) {
+      for (const auto& item : labels->items) value.labels.push_back(item->text);
+    }
+    const std::string activation = text_at(node, {"activation"});
+    if (activation == "softmax") value.activation = Activation::softmax;
+    if (activation == "sigmoid") value.activation = Activation::sigmoid;
+    value.top_k = integer_at(node, {"top_k"});
+    for (const std::string_view key : {"activation", "top_k"}) {
+      const TreeNode* given = at(node, {key});
+      if (given == nullptr || !value.labels.empty()) continue;
+      problems_.add(given->position,
+                    fmt::format("{} has '{}' without labels, which it would apply to", in_quotes(value.name), key));
+    }
+  }
+
+  void bind_runtime() {
+    RuntimeSettings& runtime = project_.runtime;
+    if (const TreeNode* backend = at(root_, {"runtime", "gpu", "backend"})) runtime.backend = backend->text;
+    if (const TreeNode* memory = at(root_, {"runtime", "gpu", "memory"})) {
+      runtime.memory_limit_bytes = parse_memory_size(memory->text);
+    }
+    runtime.device = count_at(root_, {"runtime", "gpu", "device"});
+    bind_providers();
+    bind_libraries();
+    if (const TreeNode* strict = at(root_, {"runtime", "strict"})) {
+      const bool on = boolean_from(strict->text).value_or(false);
+      runtime.strict = strict->text == "nodes" ? Strictness::nodes : on ? Strictness::provider : Strictness::off;
+    }
+    if (const TreeNode* timeout = at(root_, {"runtime", "timeout"})) runtime.timeout = duration_from(timeout->text);
+    runtime.intra_threads = count_at(root_, {"runtime", "threads", "intra"});
+    runtime.inter_threads = count_at(root_, {"runtime", "threads", "inter"});
+    if (const TreeNode* precision = at(root_, {"runtime", "precision"})) runtime.precision = precision->text;
+    if (const TreeNode* level = at(root_, {"runtime", "optimization_level"})) {
+      runtime.optimization = optimization_from(level->text);
+    }
+    runtime.batch_size = integer_at(root_, {"runtime", "batch_size"});
+    bind_profile();
+  }
+
+  void bind_providers() {
+    const TreeNode* node = at(root_, {"runtime", "providers"});
+    if (node == nullptr) return;
+    std::vector<DeclaredProvider>& providers = project_.runtime.providers;
+    if (node->kind == TreeNode::Kind::scalar) {
+      for (const std::string& name : split(node->text, ',')) providers.push_back({name, {}, {}, node->position});
+    }
+    for (const auto& item : node->items) providers.push_back(declared_provider(*item));
+    if (providers.empty()) problems_.add(node->position, "'runtime.providers' is an empty list; name a provider");
+    for (const DeclaredProvider& provider : providers) {
+      if (provider.name.empty()) problems_.add(provider.position, "a name in 'runtime.providers' is empty");
+    }
+    if (const TreeNode* backend = at(root_, {"runtime", "gpu", "backend"})) {
+      problems_.add(backend->position, "'runtime.gpu.backend' and 'runtime.providers' both set the provider; keep one");
+    }
+  }
+
+  DeclaredProvider declared_provider(const TreeNode& node) const {
+    if (node.kind == TreeNode::Kind::scalar) return {node.text, {}, {}, node.position};
+    if (node.find("name") == nullptr) {
+      const yaml::Entry& only = node.entries.front();
+      return {only.key, text_map(only.value.get()), {}, only.key_position};
+    }
+    DeclaredProvider provider{text_at(node, {"name"}), text_map(at(node, {"options"})), {}, node.position};
+    if (const TreeNode* library = at(node, {"library"})) provider.library = absolute(library->text);
+    return provider;
+  }
+
+  void bind_libraries() {
+    const TreeNode* node = at(root_, {"runtime", "provider_libraries"});
+    if (node == nullptr) return;
+    const auto add = [&](const TreeNode& map) {
+      for (const yaml::Entry& entry : map.entries) {
+        project_.runtime.provider_libraries.push_back({entry.key, absolute(entry.value->text), entry.key_position});
+      }
+    };
+    add(*node);
+    for (const auto& item : node->items) add(*item);
+  }
+
+  void bind_profile() {
+    const TreeNode* profile = at(root_, {"runtime", "profile"});
+    const TreeNode* enabled = at(root_, {"runtime", "enable_profiling"});
+    const bool wanted = enabled != nullptr && boolean_from(enabled->text).value_or(false);
+    if (profile != nullptr) {
+      project_.runtime.profile = absolute(profile->text);
+      if (profile->text.empty()) problems_.add(profile->position, "'runtime.profile' is ''; a path is accepted");
+      if (enabled != nullptr && !wanted) {
+        problems_.add(enabled->position,
+                      "'runtime.enable_profiling' is false, but 'runtime.profile' names a file; keep one");
+      }
+    } else if (wanted) {
+      project_.runtime.profile = home_folder() / "profiles" / ("gpux-profile-" + file_name_of(project_.name));
+    }
+  }
+
+  // A name may hold slashes; the profile must stay in its folder.
+  static std::string file_name_of(std::string name) {
+    const auto plain = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+    };
+    std::replace_if(
+        name.begin(), name.end(), [&](char c) { return !plain(c); }, '_');
+    return name.substr(0, 100);
+  }
+
+  const TreeNode& root_;
+  ProjectFile& project_;
+  ProblemList& problems_;
+  std::filesystem::path folder_;
+};
+
+}  // namespace
+
+std::shared_ptr<const TreeNode> parse_expanded(std::string_view text, const std::string& name, ProblemList& problems) {
+  std::size_t expanded_bytes = 0;
+  return yaml::parse(text, name, [&](const std::string& scalar, yaml::Position position) {
+    std::vector<std::string> wrong;
+    std::string expanded = expand_variables(scalar, wrong);
+    for (const std::string& message : wrong) problems.add(position, message);
+    expanded_bytes += expanded.size();
+    if (expanded_bytes > limit_expanded_bytes) {
+      problems.add(position, fmt::format("variables make more than {} bytes of the file", limit_expanded_bytes));
+      problems.throw_if_any();
+    }
+    return expanded;
+  });
+}
+
+ServingSettings read_serving(const TreeNode& node) {
+  ServingSettings serving;
+  if (const TreeNode* host = at(node, {"host"})) serving.host = host->text;
+  if (const auto port = count_at(node, {"port"})) serving.port = static_cast<std::uint16_t>(*port);
+  serving.batch_size = integer_at(node, {"batch_size"});
+  serving.max_batch_cost = integer_at(node, {"max_batch_cost"});
+  if (const TreeNode* axis = at(node, {"batch_axis"})) {
+    serving.batch_axis = axis->text == "0" ? BatchAxis::zero : BatchAxis::none;
+  }
+  if (const TreeNode* batching = at(node, {"batching"})) serving.batching = batching->text;
+  if (const TreeNode* padding = at(node, {"padding"})) serving.padding = text_map(padding);
+  if (const TreeNode* delay = at(node, {"max_queue_delay"})) serving.max_queue_delay = duration_from(delay->text);
+  if (const TreeNode* timeout = at(node, {"timeout"})) serving.timeout = duration_from(timeout->text);
+  serving.max_queue = count_at(node, {"max_queue"});
+  if (const TreeNode* workers = at(node, {"workers"})) serving.workers = workers->text;
+  serving.max_workers = count_at(node, {"max_workers"});
+  if (const TreeNode* warm_up = at(node, {"warm_up"})) {
+    for (const auto& item : warm_up->items) {
+      auto& sizes = serving.warm_up.emplace_back();
+      for (const yaml::Entry& entry : item->entries) {
+        sizes.emplace_back(entry.key, integer_from(entry.value->text).value_or(1));
+      }
+    }
+  }
+  return serving;
+}
+
+std::filesystem::path ProjectFile::folder() const {
+  return std::filesystem::absolute(file).lexically_normal().parent_path();
+}
+
+std::optional<ProjectFile::Request> ProjectFile::provider_request() const {
+  if (runtime.backend) return Request{*runtime.backend, "runtime.gpu.backend"};
+  if (runtime.providers.empty()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const DeclaredProvider& provider : runtime.providers) names.push_back(provider.name);
+  if (names.size() == 1) names.emplace_back();
+  return Request{join(names, ","), "runtime.providers"};
+}
+
+std::string ProjectFile::where(std::string_view key) const {
+  const auto found = positions.find(key);
+  return found == positions.end() ? file.string() : where(found->second);
+}
+
+std::string ProjectFile::where(yaml::Position position) const {
+  return fmt::format("{}:{}:{}", file.string(), position.line, position.column);
+}
+
+ProjectFile read_project_file(const std::filesystem::path& file) {
+  return parse_project_file(read_file(file, limit_file_bytes), file);
+}
+
+ProjectFile parse_project_file(std::string_view text, const std::filesystem::path& file) {
+  ProjectFile project;
+  project.file = file;
+  ProblemList problems(file.string());
+  const std::shared_ptr<const TreeNode> root = parse_expanded(text, file.string(), problems);
+  check_against_schema(*root, project_schema(), problems, project.positions);
+  problems.throw_if_any();
+  Binder(*root, project, problems).bind();
+  problems.throw_if_any();
+  return project;
+}
+
+void require_portable(const ProjectFile& project) {
+  ProblemList problems(project.file.string());
+  const auto refuse_library = [&](yaml::Position position) {
+    problems.add(position,
+                 "a package cannot bring a plugin library along; put it into $GPUX_HOME/providers or name it "
+                 "with --provider-library NAME=PATH");
+  };
+  for (const DeclaredLibrary& library : project.runtime.provider_libraries) refuse_library(library.position);
+  for (const DeclaredProvider& provider : project.runtime.providers) {
+    if (!provider.library.empty()) refuse_library(provider.position);
+  }
+  const auto profile = project.positions.find("runtime.profile");
+  if (profile != project.positions.end() && project.runtime.profile) {
+    problems.add(profile->second,
+                 "a package cannot say where to write; use 'enable_profiling: true', which writes into "
+                 "$GPUX_HOME/profiles, or --profile FILE");
+  }
+  problems.throw_if_any();
+}
+
+}  // namespace gpux

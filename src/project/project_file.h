@@ -1,0 +1,143 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpux/model_info.h"
+#include "gpux/options.h"
+#include "image/recipe.h"
+#include "project/yaml_document.h"
+
+namespace gpux {
+
+enum class Activation : std::uint8_t { none, softmax, sigmoid };
+
+/// An input or output as gpux.yml declares it.
+struct DeclaredValue {
+  std::string name;
+  ValueType type;                ///< `dimensions` is empty where no shape is declared
+  std::optional<bool> required;  ///< inputs
+  std::string description;
+  std::vector<std::string> labels;           ///< outputs: names of the last dimension's positions
+  Activation activation = Activation::none;  ///< outputs with labels
+  std::optional<std::int64_t> top_k;         ///< outputs with labels: how many; all where empty
+  bool is_json = false;                      ///< outputs that gpux adds: each text is a JSON value
+  yaml::Position position;
+};
+
+/// One provider of `runtime.providers`. Names and options are not judged here: the provider table does that.
+struct DeclaredProvider {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> options;
+  std::filesystem::path library;  ///< absolute; empty where none is given
+  yaml::Position position;
+};
+
+struct DeclaredLibrary {
+  std::string name;
+  std::filesystem::path path;  ///< absolute
+  yaml::Position position;
+};
+
+struct RuntimeSettings {
+  std::optional<std::string> backend;               ///< runtime.gpu.backend
+  std::optional<std::uint64_t> memory_limit_bytes;  ///< runtime.gpu.memory
+  std::optional<std::uint32_t> device;              ///< runtime.gpu.device
+  std::vector<DeclaredProvider> providers;
+  std::vector<DeclaredLibrary> provider_libraries;
+  std::optional<Strictness> strict;
+  std::optional<std::chrono::milliseconds> timeout;  ///< of one run
+  std::optional<std::uint32_t> intra_threads, inter_threads;
+  std::string precision;  ///< empty: none
+  std::optional<Optimization> optimization;
+  std::optional<std::filesystem::path> profile;  ///< absolute: where the runtime's profile goes
+  std::optional<std::int64_t> batch_size;        ///< the most objects of a list that one run takes
+};
+
+/// `task`, and the parts of `preprocessing` and `postprocessing` that are about texts; empty: not said.
+struct DeclaredText {
+  std::optional<std::string> task;                 ///< as the schema names them
+  std::optional<std::filesystem::path> tokenizer;  ///< absolute; a tokenizer.json or its folder
+  std::optional<std::size_t> max_tokens;           ///< preprocessing.max_length, with the special ones
+  std::optional<bool> fills_up;                    ///< padding: max_length
+  std::optional<bool> truncate_left;
+  std::optional<std::string> pair_truncation;  ///< longest_first, only_first, only_second
+  std::optional<std::string> aggregation;      ///< none, simple, first, average, max
+  std::optional<std::size_t> max_answer_tokens;
+};
+
+/// How a model is served, as gpux.yml or a list of models says; empty: not said.
+struct ServingSettings {
+  std::optional<std::string> host;
+  std::optional<std::uint16_t> port;
+  std::optional<std::int64_t> batch_size;      ///< the most rows that share a run
+  std::optional<std::int64_t> max_batch_cost;  ///< the most elements of a shared run's largest input
+  std::optional<BatchAxis> batch_axis;         ///< decides whether requests share runs
+  std::optional<std::string> batching;         ///< of texts: exact, throughput
+  /// Inputs that are filled up, with the number as it is written; not compared with the model.
+  std::optional<std::vector<std::pair<std::string, std::string>>> padding;
+  std::optional<std::chrono::milliseconds> max_queue_delay, timeout;
+  std::optional<std::uint32_t> max_queue;
+  std::optional<std::string> workers;  ///< "4", "auto", "devices"
+  std::optional<std::uint32_t> max_workers;
+  std::vector<std::vector<std::pair<std::string, std::int64_t>>> warm_up;  ///< sizes by name of dimension
+};
+
+/// Takes them off a map that agrees with the schema.
+ServingSettings read_serving(const yaml::TreeNode& node);
+
+/// A gpux.yml, checked. Texts have their variables expanded.
+struct ProjectFile {
+  std::filesystem::path file;  ///< as it was given
+  std::string name;
+  std::string version = "1.0.0";
+  std::string description;
+  std::filesystem::path source;  ///< absolute; not looked at
+  std::string model_version;
+  std::vector<std::string> files;                             ///< model.files: names inside folder()
+  std::optional<std::vector<DeclaredValue>> inputs, outputs;  ///< empty: not declared
+  RuntimeSettings runtime;
+  ServingSettings serving;
+  std::filesystem::path before, after;        ///< absolute: preprocessing.custom, postprocessing.custom; empty: none
+  std::optional<image::Recipe> image_recipe;  ///< empty: `preprocessing` has no key that is about images
+  DeclaredText text;
+  std::vector<std::pair<std::string, std::string>> metadata;
+
+  std::map<std::string, yaml::Position, std::less<>> positions;  ///< of each key given, "runtime.gpu.memory"
+
+  /// The file's folder, absolute.
+  [[nodiscard]] std::filesystem::path folder() const;
+
+  /// The provider request the file makes, with the key that makes it: "cuda" by runtime.gpu.backend,
+  /// "tensorrt,cuda,cpu" by runtime.providers, which is exactly its list ("cuda," where it names one).
+  struct Request {
+    std::string providers;
+    std::string key;
+  };
+
+  [[nodiscard]] std::optional<Request> provider_request() const;
+
+  /// "FILE:LINE:COLUMN" of a key, or of the file alone where the key is not given.
+  [[nodiscard]] std::string where(std::string_view key) const;
+  [[nodiscard]] std::string where(yaml::Position position) const;
+};
+
+/// Reads gpux.yml. Errors not_found, storage, and invalid_config that lists all that is wrong in one line,
+/// "FILE:LINE:COLUMN: what; FILE:LINE:COLUMN: what".
+ProjectFile read_project_file(const std::filesystem::path& file);
+
+/// The same for a text that is already there; paths in it are relative to the folder of `file`.
+ProjectFile parse_project_file(std::string_view text, const std::filesystem::path& file);
+
+/// Error invalid_config where the file names code or places of this machine that a package may not bring along:
+/// plugin libraries, and profiles outside gpux's home.
+void require_portable(const ProjectFile& project);
+
+}  // namespace gpux

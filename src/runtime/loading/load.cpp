@@ -1,0 +1,413 @@
+#include "runtime/loading/load.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "gpux/model_inspector.h"
+#include "ort/core.h"
+#include "provider/options.h"
+#include "provider/placement.h"
+#include "provider/probe.h"
+#include "provider/select.h"
+#include "runtime/loading/fastest.h"
+#include "runtime/loading/load_plan.h"
+#include "runtime/loading/precision_variant.h"
+#include "store/variant.h"
+
+namespace gpux::runtime {
+namespace {
+
+using Outcome = ProviderAttempt::Outcome;
+using provider::Request;
+
+ProviderAttempt* attempt_of(Verdict& verdict, const std::string& id) {
+  for (ProviderAttempt& attempt : verdict.tried) {
+    if (attempt.id == id) return &attempt;
+  }
+  return nullptr;
+}
+
+// What strict insists on: the first name of the request, or the first accelerator found by a kind.
+std::string insisted_on(const Plan& plan) {
+  switch (plan.request.form) {
+    case Request::Form::single:
+    case Request::Form::list:
+      return plan.request.ids.front();
+    case Request::Form::kind:
+      return plan.candidates.empty() ? plan.request.ids.front() : plan.candidates.front().id;
+    default:
+      return plan.candidates.empty() ? "cpu" : plan.candidates.front().id;
+  }
+}
+
+[[noreturn]] void fail_strictly(const std::string& id, const Verdict& verdict) {
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    if (attempt.id != id) continue;
+    throw Error(ErrorCode::provider_unavailable,
+                fmt::format("strict: {} was requested ({}): {}{}", id, verdict.requested_from,
+                            attempt.reason.empty() ? std::string("it is not active") : attempt.reason,
+                            attempt.remedy.empty() ? "" : fmt::format("; remedy: {}", attempt.remedy)));
+  }
+  throw Error(ErrorCode::provider_unavailable,
+              fmt::format("strict: no {} can be used on this machine; 'gpux doctor' says why", id));
+}
+
+void check_before(const Plan& plan, const LoadOptions& options) {
+  const bool nothing = std::none_of(plan.verdict.tried.begin(), plan.verdict.tried.end(),
+                                    [](const auto& attempt) { return attempt.outcome == Outcome::active; });
+  if (nothing) {
+    std::string reasons;
+    for (const ProviderAttempt& attempt : plan.verdict.tried) {
+      reasons += fmt::format("; {}: {}{}", attempt.id, attempt.reason,
+                             attempt.remedy.empty() ? "" : fmt::format(" (remedy: {})", attempt.remedy));
+    }
+    throw Error(ErrorCode::provider_unavailable,
+                fmt::format("nothing of '{}' can be used{}; add cpu to the list to fall back", plan.verdict.requested,
+                            reasons));
+  }
+  if (options.strict == Strictness::off) return;
+  const std::string wanted = insisted_on(plan);
+  if (wanted == "gpu" || wanted == "npu") fail_strictly(wanted, plan.verdict);
+  for (const ProviderAttempt& attempt : plan.verdict.tried) {
+    if (attempt.id == wanted && attempt.outcome != Outcome::active) fail_strictly(wanted, plan.verdict);
+  }
+}
+
+Error model_error(const Error& error, const std::filesystem::path& model) {
+  switch (error.code()) {
+    case ErrorCode::resource_exhausted:
+    case ErrorCode::permission:
+    case ErrorCode::storage:
+      return error;
+    default:
+      return {ErrorCode::invalid_model, fmt::format("'{}' cannot be loaded: {}", model.string(), error.message())};
+  }
+}
+
+ort::SessionSettings settings_for(const LoadOptions& options, const std::filesystem::path& profile_prefix) {
+  ort::SessionSettings settings;
+  settings.intra_threads = options.intra_threads.value_or(usable_processors());
+  settings.inter_threads = options.inter_threads.value_or(1);
+  settings.optimization = static_cast<ort::OptimizationLevel>(options.optimization);
+  settings.profile_prefix = profile_prefix;
+  settings.optimized_model = options.optimized_model;
+  settings.config = options.session_config;
+  return settings;
+}
+
+bool has_cpu(const Verdict& verdict) {
+  return std::any_of(verdict.tried.begin(), verdict.tried.end(),
+                     [](const auto& attempt) { return attempt.id == "cpu"; });
+}
+
+void check_after(const Plan& plan, const std::string& wanted, const LoadOptions& options) {
+  if (options.strict == Strictness::off) return;
+  const Verdict& verdict = plan.verdict;
+  if (std::find(verdict.active.begin(), verdict.active.end(), wanted) == verdict.active.end() &&
+      verdict.node_count != 0) {
+    fail_strictly(wanted, verdict);
+  }
+  if (options.strict != Strictness::nodes) return;
+  // A single name stands for itself here; its chain and the CPU are what it must not fall back to.
+  const bool listed = plan.request.form == Request::Form::list && plan.request.text == plan.verdict.requested;
+  const std::vector<std::string> allowed = listed ? plan.request.ids : std::vector<std::string>{wanted};
+  for (const std::string& id : verdict.active) {
+    if (std::find(allowed.begin(), allowed.end(), id) != allowed.end()) continue;
+    for (const ProviderAttempt& attempt : verdict.tried) {
+      if (attempt.id != id) continue;
+      throw Error(ErrorCode::provider_unavailable,
+                  fmt::format("strict=nodes: {} of {} nodes run on {}, outside '{}'", attempt.node_count,
+                              verdict.node_count, id, verdict.requested));
+    }
+  }
+}
+
+// What an optimized graph of this choice depends on.
+OptimizedGraph graph_of(const Plan& plan, const LoadOptions& options) {
+  OptimizedGraph graph{.file = {},
+                       .provider = "cpu",
+                       .runtime_version = ort::Core::current()->version(),
+                       .device = processor_name(),
+                       .optimization = std::string(to_string(options.optimization)),
+                       .machine = machine_fingerprint(),
+                       .provider_options = {}};
+  if (plan.candidates.empty()) return graph;
+  std::vector<std::string> ids, devices, values;
+  for (const Candidate& candidate : plan.candidates) {
+    ids.push_back(candidate.id);
+    for (const ProviderAttempt& attempt : plan.verdict.tried) {
+      if (attempt.id == candidate.id && !attempt.devices.empty()) devices.push_back(attempt.devices.front().name);
+    }
+    const auto resolved = plan.options.find(candidate.id);
+    if (resolved == plan.options.end()) continue;
+    for (const auto& [name, value] : resolved->second.passed) {
+      values.push_back(fmt::format("{}.{}={}", candidate.id, name, value));
+    }
+  }
+  graph.provider = join(ids, ",");
+  graph.device = join(devices, ",");
+  graph.provider_options = join(values, ",");
+  return graph;
+}
+
+// What else than the model decides over its answers.
+std::string computed_by(const Plan& plan, const LoadOptions& options) {
+  const OptimizedGraph graph = graph_of(plan, options);
+  std::string text = fmt::format("runtime {} {}\nmachine {}\nproviders {} on {} with {}\noptimization {}\n",
+                                 graph.runtime_version, library_version(plan.verdict.runtime_path), graph.machine,
+                                 graph.provider, graph.device, graph.provider_options, graph.optimization);
+  for (const Candidate& candidate : plan.candidates) {
+    text += fmt::format("library {}\n", library_version(candidate.library));
+  }
+  for (const std::string& id : plan.verdict.active) text += fmt::format("active {}\n", id);
+  for (const auto& [key, value] : options.session_config) text += fmt::format("session {}={}\n", key, value);
+  return text;
+}
+
+// The graph made for just this choice, or null.
+const OptimizedGraph* graph_for(const Plan& plan, const LoadOptions& options) {
+  OptimizedGraph wanted = graph_of(plan, options);
+  for (const OptimizedGraph& graph : options.optimized_graphs) {
+    wanted.file = graph.file;
+    if (graph == wanted) return &graph;
+  }
+  return nullptr;
+}
+
+// What was written, where it can be used: not all providers give what they compile, nor read all that they gave.
+OptimizedGraph written_graph(const Plan& plan, const LoadOptions& options, ort::SessionSettings settings) {
+  const std::filesystem::path file = std::exchange(settings.optimized_model, {});
+  if (file.empty()) return {};
+  settings.profile_prefix.clear();
+  for (const ProviderAttempt& attempt : plan.verdict.tried) {
+    if (attempt.outcome != Outcome::failed) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("no optimized graph can be kept with {}: {}", attempt.id, attempt.reason));
+  }
+  OptimizedGraph graph = graph_of(plan, options);
+  graph.file = file;
+  if (plan.candidates.empty()) return graph;
+  if (plan.verdict.active == std::vector<std::string>{"cpu"}) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("no optimized graph can be kept: {} took nothing of the model; ask for cpu alone", graph.provider));
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error) ||
+      !ModelInspector::inspect(file).operators.contains("com.microsoft::EPContext")) {
+    throw Error(ErrorCode::usage,
+                fmt::format("no optimized graph can be kept: {} gives nothing of what it compiles", graph.provider));
+  }
+  settings.optimization = ort::OptimizationLevel::disabled;
+  try {
+    (void)ort::Session::from_file(file, settings);
+  } catch (const Error& failure) {
+    throw Error(ErrorCode::provider_unavailable,
+                fmt::format("no optimized graph can be kept: {} cannot load what it compiled: {}", graph.provider,
+                            failure.message()));
+  }
+  return graph;
+}
+
+// Names what runs, and says where that is not what was asked for.
+void tell_precision(const Plan& plan, const ModelInfo& info, const LoadOptions& options, const PrecisionVariant* used,
+                    Verdict& verdict) {
+  const std::string front = verdict.active.empty() ? std::string() : verdict.active.front();
+  const auto resolved = plan.options.find(front);
+  if (used != nullptr) {
+    verdict.precision = used->precision;
+    verdict.notes.push_back(fmt::format("the model's {} variant is used, of a mean cosine of {:.4f} to it",
+                                        used->precision, used->mean_cosine));
+    return;
+  }
+  const bool by_provider = front != "cpu" && resolved != plan.options.end() && !resolved->second.precision.empty();
+  verdict.precision = by_provider ? resolved->second.precision : precision_of(info);
+  if (front != "cpu" || plan.precision.empty() || verdict.precision == plan.precision) return;
+  for (const PrecisionVariant& variant : options.precision_variants) {
+    if (variant.precision != plan.precision) continue;
+    const char* why = variant.provider != "cpu" ? "it is for accelerators, and the CPU runs the model"
+                      : can_run(variant)        ? "it is for the CPU alone"
+                                         : "its weights of 8 bits need a processor with VNNI, which this one lacks";
+    const std::string note = fmt::format("the model's {} variant is not used: {}", plan.precision, why);
+    if (options.strict != Strictness::off) throw Error(ErrorCode::provider_unavailable, "strict: " + note);
+    verdict.notes.push_back(note);
+    return;
+  }
+}
+
+// What was made of the options of those that hold nodes. What the CPU lacks counts only where it runs the model alone.
+void tell_options(const Plan& plan, const LoadOptions& options, Verdict& verdict) {
+  for (const auto& [id, resolved] : plan.options) {
+    verdict.notes.insert(verdict.notes.end(), resolved.notes.begin(), resolved.notes.end());
+    const bool active = std::find(verdict.active.begin(), verdict.active.end(), id) != verdict.active.end();
+    if (!active || (id == "cpu" && verdict.active.size() > 1)) continue;
+    if (options.strict != Strictness::off && !resolved.unenforced.empty()) {
+      throw Error(ErrorCode::provider_unavailable, "strict: " + join(resolved.unenforced, "; "));
+    }
+    verdict.notes.insert(verdict.notes.end(), resolved.unenforced.begin(), resolved.unenforced.end());
+  }
+}
+
+// Whether the provider that holds the most nodes keeps to the memory limit by itself.
+bool limits_memory(const Plan& plan) {
+  if (plan.verdict.active.empty()) return false;
+  const auto resolved = plan.options.find(plan.verdict.active.front());
+  return resolved != plan.options.end() && resolved->second.memory_limited;
+}
+
+// The variant that the plan's providers are to run; null: the model itself.
+const PrecisionVariant* variant_for(const Plan& plan, const LoadOptions& options) {
+  if (plan.candidates.empty()) return variant_of(options, plan.precision);
+  const auto first = plan.options.find(plan.candidates.front().id);
+  const bool converts_itself = first != plan.options.end() && !first->second.precision.empty();
+  return converts_itself ? nullptr : accelerator_variant_of(options, plan.precision);
+}
+
+// ONNX Runtime starts a profile for each session that it tries, also for those that come to nothing.
+void remove_profiles(const std::filesystem::path& prefix) {
+  if (prefix.empty()) return;
+  std::error_code error;
+  const std::filesystem::path folder = prefix.has_parent_path() ? prefix.parent_path() : std::filesystem::path(".");
+  const std::string stem = prefix.filename();
+  std::vector<std::filesystem::path> left;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(stem)) left.push_back(entry->path());
+  }
+  for (const std::filesystem::path& file : left) std::filesystem::remove(file, error);
+}
+
+// Whether a session of the model can be made without one of the candidates.
+bool loads_without(std::size_t left_out, const std::filesystem::path& model, const LoadOptions& options,
+                   const Plan& plan) {
+  ort::SessionSettings settings = settings_for(options, {});
+  settings.optimized_model.clear();
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
+    if (i != left_out) settings.providers.push_back(plan.candidates[i].append);
+  }
+  try {
+    (void)ort::Session::from_file(model, settings);
+  } catch (const Error& error) {
+    log::debug("no session without {} either: {}", plan.candidates[left_out].id, error.message());
+    return false;
+  }
+  return true;
+}
+
+// Leaves out the provider that could not be part of a session of `file`. Throws where it is not a provider's fault.
+void drop_culprit(const Error& error, const std::filesystem::path& file, const std::filesystem::path& model,
+                  const std::string& wanted, const LoadOptions& options, Plan& plan) {
+  const std::optional<std::size_t> named = named_in(error, plan.candidates, file);
+  const std::size_t index = named ? *named : culprit_by_trial(plan.candidates.size(), [&](std::size_t left_out) {
+    return loads_without(left_out, file, options, plan);
+  });
+  const std::string id = plan.candidates[index].id;
+  const ProviderOptions* given = options_of(options, id);
+  if (error.code() == ErrorCode::invalid_input && given != nullptr && provider::find_row(id) == nullptr) {
+    // Only the user's own libraries check their options themselves.
+    const Error refused(ErrorCode::usage, fmt::format("provider {}: {}", id, error.message()));
+    throw given->where.empty() ? refused : refused.within(given->where);
+  }
+  ProviderAttempt* attempt = attempt_of(plan.verdict, id);
+  attempt->outcome = Outcome::failed;
+  attempt->reason = "no session came to be with it: " + error.message();
+  log::debug("{} dropped: {}", id, error.message());
+  plan.candidates.erase(plan.candidates.begin() + static_cast<std::ptrdiff_t>(index));
+  plan.options.erase(id);
+  if (options.strict == Strictness::off || id != wanted) return;
+  try {
+    // A model that no provider can load is to be told as such.
+    (void)ort::Session::from_file(model, settings_for(options, {}));
+  } catch (const Error& without) {
+    throw model_error(without, model);
+  }
+  fail_strictly(wanted, plan.verdict);
+}
+
+}  // namespace
+
+void discard_profile(Loaded& loaded) {
+  if (loaded.profile_prefix.empty()) return;
+  (void)loaded.session.end_profiling();
+  remove_profiles(loaded.profile_prefix);
+  loaded.profile_prefix.clear();
+}
+
+Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  Plan plan = make_plan(model, info, options);
+  check_before(plan, options);
+  const std::string wanted = insisted_on(plan);
+
+  std::filesystem::path profile_prefix;
+  if (!options.profile.empty()) profile_prefix = fmt::format("{}.{}.part", options.profile.string(), ::getpid());
+  ort::SessionSettings settings = settings_for(options, profile_prefix);
+  const std::uint64_t resident_before_bytes = resident_bytes();
+  const ort::OptimizationLevel optimization = settings.optimization;
+  OptimizedGraph written;
+  std::optional<ort::Session> session;
+  const PrecisionVariant* variant = nullptr;
+  bool graphs_fail = false;
+  try {
+    while (!session) {
+      settings.providers.clear();
+      for (const Candidate& candidate : plan.candidates) settings.providers.push_back(candidate.append);
+      variant = variant_for(plan, options);
+      const OptimizedGraph* graph = variant == nullptr && !graphs_fail ? graph_for(plan, options) : nullptr;
+      settings.optimization = graph != nullptr ? ort::OptimizationLevel::disabled : optimization;
+      const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
+      try {
+        session.emplace(ort::Session::from_file(file, settings));
+        if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
+      } catch (const Error& error) {
+        remove_profiles(profile_prefix);
+        if (graph != nullptr) {
+          graphs_fail = true;
+          plan.verdict.notes.push_back("the graph optimized when the package was built is not used: " +
+                                       error.message());
+          continue;
+        }
+        if (plan.candidates.empty()) throw model_error(error, model);
+        drop_culprit(error, file, model, wanted, options, plan);
+      }
+    }
+    Verdict& verdict = plan.verdict;
+    if (!has_cpu(verdict)) {
+      // ONNX Runtime gives to the CPU what a list without it leaves over; the verdict says so.
+      ProviderAttempt attempt;
+      attempt.id = "cpu";
+      attempt.ort_name = "CPUExecutionProvider";
+      attempt.outcome = Outcome::active;
+      attempt.reason = "not in the list: it took what the others left";
+      verdict.tried.push_back(std::move(attempt));
+    }
+    provider::apply_placement(session->assignment(), session->log(), verdict);
+    verdict.fell_back = verdict.node_count != 0 && wanted != "cpu" &&
+                        std::find(verdict.active.begin(), verdict.active.end(), wanted) == verdict.active.end();
+    check_after(plan, wanted, options);
+    tell_precision(plan, info, options, variant, verdict);
+    tell_options(plan, options, verdict);
+    written = written_graph(plan, options, settings);
+  } catch (const Error&) {
+    session.reset();
+    remove_profiles(profile_prefix);
+    throw;
+  }
+  const bool memory_limited_by_provider = limits_memory(plan);
+  std::string computed = computed_by(plan, options);
+  return {.session = std::move(*session),
+          .verdict = std::move(plan.verdict),
+          .weights_file = variant == nullptr ? model : variant->file,
+          .profile_prefix = profile_prefix,
+          .memory_limited_by_provider = memory_limited_by_provider,
+          .resident_before_bytes = resident_before_bytes,
+          .computed_by = std::move(computed),
+          .written_graph = std::move(written)};
+}
+
+}  // namespace gpux::runtime

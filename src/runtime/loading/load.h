@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "gpux/model_info.h"
+#include "gpux/options.h"
+#include "gpux/verdict.h"
+#include "ort/session.h"
+
+namespace gpux::runtime {
+
+/// A session and how it came to be.
+struct Loaded {
+  ort::Session session;
+  Verdict verdict;
+  std::filesystem::path weights_file;    ///< the model's, or its variant's
+  std::filesystem::path profile_prefix;  ///< where ONNX Runtime profiles to; empty: it does not
+  bool memory_limited_by_provider = false;
+  std::uint64_t resident_before_bytes = 0;
+  std::string computed_by;       ///< ONNX Runtime, the providers with their versions and options, and the processor
+  OptimizedGraph written_graph;  ///< and what it was made for; has no file if none was requested
+};
+
+/// Ends the profile of a load that comes to nothing after all, and removes its file.
+void discard_profile(Loaded& loaded);
+
+/// Surveys the machine, selects, opens the core, makes the one session that works, reads its placement back.
+Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options);
+
+}  // namespace gpux::runtime

@@ -1,0 +1,352 @@
+#include "runtime/loading/load_plan.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/home.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "ort/core.h"
+#include "provider/placement.h"
+#include "provider/probe.h"
+#include "runtime/loading/fastest.h"
+#include "runtime/loading/precision_variant.h"
+
+namespace gpux::runtime {
+
+const ProviderOptions* options_of(const LoadOptions& options, const std::string& id) {
+  for (const ProviderOptions& entry : options.provider_options) {
+    const provider::ProviderRow* row = provider::find_row(entry.provider);
+    if (entry.provider == id || (row != nullptr && row->id == id)) return &entry;
+  }
+  return nullptr;
+}
+
+namespace {
+
+using Outcome = ProviderAttempt::Outcome;
+using provider::Request;
+
+/// What is there to choose from.
+struct Machine {
+  std::vector<ort::CoreFile> cores;
+  std::vector<provider::PluginFile> plugins;
+  std::vector<std::string> plugin_names;
+};
+
+Machine find_machine(const LoadOptions& options) {
+  Machine machine{ort::find_cores(), provider::find_plugins(options.provider_libraries), {}};
+  machine.plugin_names = provider::own_names(machine.plugins);
+  return machine;
+}
+
+provider::CommonOptions common_options(const LoadOptions& options) {
+  return {.device = options.device,
+          .memory_bytes = options.memory_bytes,
+          .precision = options.precision,
+          .cache_directory = options.cache_directory.string(),
+          .threads = options.intra_threads};
+}
+
+// Also those of providers that are not chosen are checked, so that a spelling mistake shows on every machine.
+void check_all_options(const LoadOptions& options, const std::vector<std::string>& own_names) {
+  for (const ProviderOptions& entry : options.provider_options) {
+    try {
+      const Request known = provider::parse_request(entry.provider, own_names);
+      if (const auto* row = provider::find_row(entry.provider)) {
+        (void)provider::resolve_options(*row, entry.values, common_options(options), false);
+      }
+    } catch (const Error& error) {
+      throw entry.where.empty() ? error : error.within(entry.where);
+    }
+  }
+}
+
+provider::ResolvedOptions resolve(const ProviderReport& report, const LoadOptions& options) {
+  const ProviderOptions* given = options_of(options, report.id);
+  const provider::OptionList values = given == nullptr ? provider::OptionList{} : given->values;
+  const provider::ProviderRow* row = provider::find_row(report.id);
+  if (row == nullptr || row->id != report.id) {
+    // A library of the user's own checks its options itself, when the session is made.
+    provider::ResolvedOptions resolved;
+    provider::CommonOptions common;
+    for (const auto& option : values) {
+      if (option.first == "device") {
+        provider::read_common_option(option.first, option.second, common);
+      } else {
+        resolved.passed.push_back(option);
+      }
+    }
+    resolved.device = common.device ? common.device : options.device;
+    return resolved;
+  }
+  provider::CommonOptions common = common_options(options);
+  // The CPU is given a precision by a variant of the model, not by an option.
+  if (report.id == "cpu" && variant_of(options, options.precision) != nullptr) common.precision.clear();
+  const auto resolved = [&] {
+    return provider::resolve_options(*row, values, common, report.source == "plugin", report.devices);
+  };
+  if (report.id == "cpu" || accelerator_variant_of(options, options.precision) == nullptr) return resolved();
+  // A provider's own conversion goes before the variant, which is for those that have none.
+  provider::ResolvedOptions own = resolved();
+  if (!own.precision.empty()) return own;
+  common.precision.clear();
+  return resolved();
+}
+
+// Hardware that is there while its provider is not installed is worth a word under auto.
+void note_idle_hardware(std::span<const ProviderReport> reports, Verdict& verdict) {
+  if (std::any_of(reports.begin(), reports.end(),
+                  [](const auto& report) { return report.available && report.accelerated; })) {
+    return;
+  }
+  for (const ProviderReport& report : reports) {
+    const provider::ProviderRow* row = provider::find_row(report.id);
+    if (report.available || row == nullptr || row->vendor_ids.empty() || report.remedy.empty()) continue;
+    verdict.notes.push_back(fmt::format("there is an {} but {} cannot be used: {} (remedy: {})", row->hardware,
+                                        report.id, report.reason, report.remedy));
+  }
+}
+
+// The core that the request needs first; without such a need one that is nobody's bridge.
+std::vector<ort::CoreFile> in_order(std::vector<ort::CoreFile> cores, const std::filesystem::path& wanted) {
+  std::stable_partition(cores.begin(), cores.end(), [&](const ort::CoreFile& core) {
+    return wanted.empty() ? core.bridges.empty() : core.library == wanted;
+  });
+  return cores;
+}
+
+// Puts a chosen provider among the candidates, with its options.
+void add_candidate(const ProviderReport& report, const LoadOptions& options, ProviderAttempt& attempt, Plan& plan) {
+  try {
+    provider::ResolvedOptions resolved = resolve(report, options);
+    attempt.options = resolved.passed;
+    if (report.id != "cpu")
+      plan.candidates.push_back({report.id, provider::to_append(report, resolved), report.library});
+    plan.options.emplace(report.id, std::move(resolved));
+  } catch (const Error& error) {
+    const ProviderOptions* given = options_of(options, report.id);
+    if (error.code() != ErrorCode::provider_unavailable) {
+      throw given == nullptr || given->where.empty() ? error : error.within(given->where);
+    }
+    attempt.outcome = Outcome::unavailable;
+    attempt.reason = error.message();
+    attempt.options.clear();
+  }
+}
+
+Plan make_plan(const Request& request, const Machine& machine, const LoadOptions& options) {
+  Plan plan{.request = request, .candidates = {}, .verdict = {}, .precision = options.precision, .options = {}};
+  const provider::System system = provider::this_system();
+  const std::vector<std::string> ids = provider::order_of(plan.request, system);
+  std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
+  const ort::Core& core = ort::Core::open(in_order(machine.cores, provider::core_for(plan.request, reports, system)));
+  provider::confirm(reports, machine.plugins);
+
+  Verdict& verdict = plan.verdict;
+  verdict.requested = options.provider;
+  verdict.requested_from = options.provider_from;
+  verdict.runtime_version = core.version();
+  verdict.runtime_path = core.library();
+  verdict.notes = plan.request.remarks;
+  if (plan.request.form == Request::Form::automatic) note_idle_hardware(reports, verdict);
+
+  for (const provider::Selection::Step& step : provider::select(plan.request, reports, system, core.library()).steps) {
+    const auto report =
+        std::find_if(reports.begin(), reports.end(), [&](const ProviderReport& entry) { return entry.id == step.id; });
+    ProviderAttempt attempt;
+    attempt.id = step.id;
+    attempt.ort_name = report->ort_name;
+    attempt.outcome = step.outcome;
+    attempt.reason = step.reason;
+    attempt.other_core = step.other_core;
+    attempt.remedy = step.remedy;
+    attempt.devices = report->devices;
+    if (step.outcome == Outcome::active) add_candidate(*report, options, attempt, plan);
+    verdict.tried.push_back(std::move(attempt));
+  }
+  return plan;
+}
+
+// The precisions that a provider could be told, where its options are in order.
+std::vector<std::string> precisions_of(const ProviderReport& report, const LoadOptions& options) {
+  LoadOptions without = options;
+  without.precision.clear();
+  try {
+    return resolve(report, without).precisions;
+  } catch (const Error&) {
+    return {};  // its own attempt says why
+  }
+}
+
+/// What was timed, and what came of it.
+struct Fastest {
+  std::vector<FastestCandidate> candidates;
+  FastestChoice choice;
+
+  /// Null where nothing could be measured.
+  [[nodiscard]] const FastestCandidate* winner() const {
+    const auto found = std::ranges::find(candidates, choice.candidate, &FastestCandidate::name);
+    return found == candidates.end() ? nullptr : &*found;
+  }
+};
+
+// "fastest": what can be used here by its libraries, each timed on this model.
+Fastest find_fastest(std::span<const ProviderReport> reports, const Machine& machine,
+                     const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  const std::filesystem::path program = find_program();
+  // Without the program nothing but this process can measure, and that has one core.
+  const ort::Core* core = program.empty() ? &ort::Core::open(in_order(machine.cores, {})) : ort::Core::current();
+  Fastest fastest;
+  for (const ProviderReport& report : reports) {
+    const bool elsewhere = core != nullptr && !report.core.empty() && report.core != core->library();
+    if (!report.available || elsewhere) continue;
+    const PrecisionChoice choice{.precisions = precisions_of(report, options),
+                                 .is_float32 = precision_of(info) == "fp32",
+                                 .can_compare = !program.empty()};
+    std::ranges::move(candidates_on(report, choice, options), std::back_inserter(fastest.candidates));
+  }
+  const Measure measure = [&](const FastestCandidate& candidate) {
+    if (program.empty()) return time_here(model, options, candidate);
+    return held_to(options.min_cosine, time_in_child(program, model, options, candidate));
+  };
+  const std::string key = fastest_key(model, info, options, fastest.candidates);
+  fastest.choice = choose_fastest(fastest.candidates, home_folder() / "fastest" / (key + ".json"), measure);
+  return fastest;
+}
+
+std::string tell_times(const FastestChoice& choice) {
+  std::vector<std::string> times;
+  for (const Timing& timing : choice.timings) {
+    if (timing.milliseconds) times.push_back(fmt::format("{} {:.3g} ms", timing.candidate, *timing.milliseconds));
+  }
+  return fmt::format("{} a run: {}", choice.remembered ? "measured before" : "measured", join(times));
+}
+
+// What becomes of providers themselves is told as their attempts, and not again.
+void tell_refused(const Fastest& fastest, Verdict& verdict) {
+  std::string own_failure;
+  for (std::size_t i = 0; i < fastest.candidates.size(); ++i) {
+    const Timing& timing = fastest.choice.timings[i];
+    if (fastest.candidates[i].name == fastest.candidates[i].provider.id) {
+      own_failure = timing.failure;
+    } else if (timing.failure != own_failure && !timing.failure.empty()) {
+      verdict.notes.push_back(fmt::format("not {}: {}", timing.candidate, timing.failure));
+    }
+  }
+}
+
+// The others of the request, with what became of each.
+void add_slower(const FastestChoice& choice, std::span<const ProviderReport> reports, Verdict& verdict) {
+  for (const ProviderReport& report : reports) {
+    if (std::any_of(verdict.tried.begin(), verdict.tried.end(),
+                    [&](const auto& attempt) { return attempt.id == report.id; })) {
+      continue;
+    }
+    ProviderAttempt attempt;
+    attempt.id = report.id;
+    attempt.ort_name = report.ort_name;
+    attempt.devices = report.devices;
+    attempt.reason = report.reason;
+    attempt.remedy = report.remedy;
+    if (report.available) {
+      attempt.reason = fmt::format("not with this core: it needs '{}'", report.core.string());
+      attempt.remedy = "ask for it first: --provider " + report.id;
+    }
+    for (const Timing& timing : choice.timings) {
+      if (timing.candidate != report.id) continue;
+      attempt.outcome = timing.milliseconds ? Outcome::not_needed : Outcome::failed;
+      attempt.reason = timing.milliseconds ? fmt::format("slower on this model: {:.3g} ms a run", *timing.milliseconds)
+                                           : timing.failure;
+      attempt.remedy.clear();
+    }
+    verdict.tried.insert(verdict.tried.end() - 1, std::move(attempt));
+  }
+}
+
+Plan plan_fastest(const Request& request, const Machine& machine, const std::filesystem::path& model,
+                  const ModelInfo& info, const LoadOptions& given) {
+  std::vector<std::string> ids = provider::order_of(request, provider::this_system());
+  for (const ProviderLibrary& library : given.provider_libraries) {
+    if (std::find(ids.begin(), ids.end(), library.name) == ids.end()) ids.insert(ids.end() - 1, library.name);
+  }
+  const std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
+  const Fastest fastest = find_fastest(reports, machine, model, info, given);
+  LoadOptions options = given;
+  if (options.precision == any_precision) options.precision.clear();
+  std::string list = "auto", times = "nothing could be timed on this model, so the choice is auto's";
+  if (const FastestCandidate* winner = fastest.winner()) {
+    list = winner->provider.id == "cpu" ? "cpu," : winner->provider.id + ",cpu";
+    times = tell_times(fastest.choice);
+    options.precision = winner->variant == nullptr ? winner->precision : winner->variant->precision;
+  }
+  Plan plan = make_plan(provider::parse_request(list, machine.plugin_names), machine, options);
+  plan.verdict.notes.push_back(std::move(times));
+  tell_refused(fastest, plan.verdict);
+  add_slower(fastest.choice, reports, plan.verdict);
+  return plan;
+}
+
+constexpr std::string_view name_ending = "executionprovider";
+
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+// Whether the name stands in the text as a word, with ONNX Runtime's ending or without. Both in lower case.
+bool has_word(std::string_view text, std::string_view name) {
+  if (name.ends_with(name_ending)) name.remove_suffix(name_ending.size());
+  if (name.empty()) return false;
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    std::string_view behind = text.substr(at + name.size());
+    if (behind.starts_with(name_ending)) behind.remove_prefix(name_ending.size());
+    const bool begins = at == 0 || !is_letter_or_digit(text[at - 1]);
+    if (begins && (behind.empty() || !is_letter_or_digit(behind.front()))) return true;
+  }
+  return false;
+}
+
+std::string without(std::string text, const std::string& part) {
+  if (part.empty()) return text;
+  for (std::size_t at = 0; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::size_t> named_in(const Error& error, std::span<const Candidate> candidates,
+                                    const std::filesystem::path& model) {
+  if (const auto* append = dynamic_cast<const ort::AppendError*>(&error)) return append->provider();
+  const std::string text = lower(without(error.message(), model.string()));
+  std::optional<std::size_t> named;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!has_word(text, lower(candidates[i].id)) && !has_word(text, lower(candidates[i].append.name))) continue;
+    if (named) return std::nullopt;
+    named = i;
+  }
+  return named;
+}
+
+std::size_t culprit_by_trial(std::size_t count, const std::function<bool(std::size_t left_out)>& loads_without) {
+  if (count == 1) return 0;
+  for (std::size_t i = count; i-- > 0;) {
+    if (loads_without(i)) return i;
+  }
+  return 0;
+}
+
+Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  const Machine machine = find_machine(options);
+  const Request request = provider::parse_request(options.provider, machine.plugin_names);
+  check_all_options(options, machine.plugin_names);
+  if (request.form == Request::Form::fastest) return plan_fastest(request, machine, model, info, options);
+  if (options.precision == any_precision) {
+    throw Error(ErrorCode::usage, "precision any: only the provider fastest measures which is quickest");
+  }
+  return make_plan(request, machine, options);
+}
+
+}  // namespace gpux::runtime

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpux/error.h"
+#include "gpux/model_info.h"
+#include "gpux/options.h"
+#include "gpux/verdict.h"
+#include "ort/session.h"
+#include "provider/options.h"
+#include "provider/select.h"
+
+namespace gpux::runtime {
+
+/// One provider that goes into the session.
+struct Candidate {
+  std::string id;
+  ort::ProviderAppend append;
+  std::filesystem::path library;  ///< that brings it; empty where ONNX Runtime's own does
+};
+
+/// All that is decided before a session is made.
+struct Plan {
+  provider::Request request;
+  std::vector<Candidate> candidates;  ///< without the CPU, which every session has
+  Verdict verdict;
+  std::string precision;                                     ///< that is asked for; empty: the model's own
+  std::map<std::string, provider::ResolvedOptions> options;  ///< of each provider that goes into the session, by id
+};
+
+/// The options meant for one provider, by whatever name it was called; null where there are none.
+const ProviderOptions* options_of(const LoadOptions& options, const std::string& id);
+
+/// Surveys the machine, selects, and opens the core. Error usage, and those of the requested providers.
+Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options);
+
+/// The candidate that the error of a failed session names. Empty where it names none, or several. `model`: the file
+/// that was loaded, whose name in the error counts for nothing. Pure.
+std::optional<std::size_t> named_in(const Error& error, std::span<const Candidate> candidates,
+                                    const std::filesystem::path& model);
+
+/// Of `count` candidates, 1 or more, the one without which a session can be made; the first where leaving out one does
+/// not help. The last is tried first, as those before it are preferred.
+std::size_t culprit_by_trial(std::size_t count, const std::function<bool(std::size_t left_out)>& loads_without);
+
+}  // namespace gpux::runtime

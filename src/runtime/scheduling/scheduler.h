@@ -1,0 +1,145 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpux/error.h"
+#include "gpux/tensor.h"
+#include "runtime/scheduling/batch_plan.h"
+#include "runtime/scheduling/padding.h"
+
+namespace gpux::runtime {
+
+/// One inference that somebody waits for.
+struct InferRequest {
+  NamedValues inputs;                ///< complete and fitting the signature; their memory is their own
+  std::vector<std::size_t> outputs;  ///< indices into the session's outputs
+  int priority = 0;                  ///< lower goes first
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  /// Another part of what was queued before: not refused where the queue is full.
+  bool is_admitted = false;
+};
+
+/// Where the time of one request went, and with how many it ran.
+struct InferTimes {
+  std::chrono::nanoseconds queue{0};    ///< from submission to being taken
+  std::chrono::nanoseconds input{0};    ///< joining the inputs, and waiting for the replica
+  std::chrono::nanoseconds compute{0};  ///< inside the session
+  std::chrono::nanoseconds output{0};   ///< cutting the results apart
+  std::size_t batch_requests = 0;
+  std::int64_t batch_rows = 0;
+};
+
+struct InferAnswer {
+  std::optional<Error> error;
+  NamedValues outputs;
+  InferTimes times;
+};
+
+/// Called once, on one of the scheduler's threads or (Here::allowed) within submit(), without any lock held. Must not
+/// throw and should not block.
+using Completion = std::function<void(InferAnswer&&)>;
+
+/// What runs one thing at a time: a session, or one of several.
+class Replica {
+ public:
+  Replica() = default;
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+  virtual ~Replica() = default;
+
+  /// Errors invalid_input, interrupted after stop(), resource_exhausted, internal.
+  virtual NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) = 0;
+
+  /// From another thread: the run that is in progress, if any, ends as soon as it can.
+  virtual void stop() = 0;
+};
+
+/// One call of Replica::run that is over.
+struct RunReport {
+  std::size_t requests = 0;
+  std::int64_t rows = 0;
+  std::chrono::nanoseconds input{0}, compute{0}, output{0};
+  bool failed = false;
+  bool is_probe = false;  ///< of submit_first(), not of a client's request
+};
+
+struct SchedulerOptions {
+  BatchLimits batch;
+  bool can_batch = false;  ///< whether requests may share runs: Runtime::run_sharing()
+  /// How requests whose sizes differ share one; null: they do not. Made for the model's signature.
+  std::shared_ptr<const Padding> padding;
+  std::size_t max_queue = 1024;  ///< requests that may wait
+  /// Runs that have lately taken less than this, with the answer, may happen on the caller's thread: waking another one
+  /// costs as much. 0: none do.
+  std::chrono::microseconds quick_run{200};
+  /// The same while other requests run with which this one could share its next run.
+  std::chrono::microseconds quick_run_in_company{50};
+  /// Called after each run, before its answers, on the thread that ran it, without any lock held. May be null.
+  std::function<void(const RunReport&)> on_run;
+};
+
+/// What happened since the start. Requests count once; runs are calls of Replica::run.
+struct SchedulerCounts {
+  std::uint64_t runs = 0;
+  std::uint64_t rejected = 0;    ///< the queue was full
+  std::uint64_t cancelled = 0;   ///< the client left
+  std::uint64_t expired = 0;     ///< past the deadline
+  std::uint64_t here = 0;        ///< runs on callers' threads, counted in `runs` too
+  std::uint64_t retried = 0;     ///< batches that failed and were run one by one
+  std::size_t waiting = 0;       ///< now
+  std::size_t running = 0;       ///< now: requests in runs, those past their deadline left out
+  std::size_t overdue_runs = 0;  ///< now: runs that nobody waits for any more and that have not returned
+};
+
+/// Whether a run may happen on the thread that submits its request.
+enum class Here : std::uint8_t { no, allowed };
+
+/// The queue before one model's replicas. All calls from any thread.
+class Scheduler {
+ public:
+  using Ticket = std::uint64_t;
+
+  /// One thread more than replicas: it prepares the next full batch while they run. `lanes` are used for runs on
+  /// callers' threads alone, each for one at a time; without them there are none.
+  Scheduler(std::vector<std::unique_ptr<Replica>> replicas, const SchedulerOptions& options,
+            std::vector<std::unique_ptr<Replica>> lanes = {});
+  /// Cancels what waits, tells what runs to stop, and waits until it has, on callers' threads too.
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// Queues the request. Errors, thrown at once and without a call of `done`: resource_exhausted where the queue is
+  /// full, deadline_exceeded where the deadline has passed, interrupted after close().
+  /// Otherwise `done` gets the results, or the error of this request alone; deadline_exceeded at the deadline,
+  /// whatever the run does.
+  /// Here::allowed: where nothing waits, a lane is free and runs of exactly these types and sizes have lately been
+  /// quick, it runs at once on this thread, and `done` is called before this returns 0.
+  Ticket submit(InferRequest request, Completion done, Here here = Here::no);
+
+  /// Ahead of the queue and beyond its bound: for probes of the device.
+  Ticket submit_first(InferRequest request, Completion done);
+
+  /// Nobody waits any more: `done` gets interrupted. What waits is dropped; a run ends after the node it is in when
+  /// nobody waits for any of its requests. Without effect after the answer.
+  void cancel(Ticket ticket);
+
+  /// Takes no new request and waits until all are answered, at most until `deadline`; true where all are.
+  bool close(std::chrono::steady_clock::time_point deadline);
+
+  /// Takes no new request and answers all with interrupted; does not wait for the runs.
+  void abandon();
+
+  [[nodiscard]] SchedulerCounts counts() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpux::runtime

@@ -1,0 +1,217 @@
+#include "runtime/sharing/run_sharing.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "gpux/error.h"
+#include "gpux/model_inspector.h"
+
+namespace gpux {
+
+std::string_view to_string(RunSharing::Source source) noexcept {
+  using enum RunSharing::Source;
+  switch (source) {
+    case signature:
+      return "signature";
+    case setting:
+      return "setting";
+    case graph:
+      return "graph";
+    case trial:
+      return "trial";
+    case single_run:
+      return "single-run";
+    case not_proven:
+      break;
+  }
+  return "not-proven";
+}
+
+std::string to_line(const RunSharing& sharing) {
+  return fmt::format("{} ({}): {}", sharing.shared ? "requests share runs" : "requests run one by one",
+                     to_string(sharing.source), sharing.reason);
+}
+
+std::string to_json(const RunSharing& sharing) {
+  nlohmann::ordered_json json;
+  json["shared"] = sharing.shared;
+  json["source"] = to_string(sharing.source);
+  json["reason"] = sharing.reason;
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace gpux
+
+namespace gpux::runtime {
+namespace {
+
+using Source = RunSharing::Source;
+using Outcome = SharingTrial::Outcome;
+
+template <typename Take>
+void for_each_entry(const Signature& signature, const Take& take) {
+  for (const SignatureEntry& entry : signature.inputs) take(entry, "input");
+  for (const SignatureEntry& entry : signature.outputs) take(entry, "output");
+}
+
+std::string described(const SignatureEntry& entry, const char* side) {
+  return fmt::format("{} '{}' is {}", side, entry.name.substr(0, 80), to_string(entry.type));
+}
+
+constexpr std::array<std::string_view, 3> dynamic_quantization{
+    "DynamicQuantizeLinear", "com.microsoft::DynamicQuantizeMatMul", "com.microsoft::DynamicQuantizeLSTM"};
+constexpr std::array<std::string_view, 7> random_numbers{"RandomNormal",           "RandomNormalLike", "RandomUniform",
+                                                         "RandomUniformLike",      "Multinomial",      "Bernoulli",
+                                                         "com.microsoft::Sampling"};
+
+const char* setting_name(BatchAxis axis) {
+  return axis == BatchAxis::zero ? "0" : "none";
+}
+
+}  // namespace
+
+std::string first_axis_obstacle(const Signature& signature) {
+  if (signature.inputs.empty()) return "the model has no input";
+  std::string obstacle;
+  for_each_entry(signature, [&](const SignatureEntry& entry, const char* side) {
+    if (!obstacle.empty()) return;
+    if (entry.type.kind != ValueKind::tensor) {
+      obstacle = described(entry, side) + ", which has no rows";
+    } else if (!entry.type.dimensions) {
+      obstacle = described(entry, side) + ", whose dimensions are not declared";
+    } else if (entry.type.dimensions->empty()) {
+      obstacle = described(entry, side) + ", which has no first dimension";
+    } else if (entry.type.dimensions->front().size) {
+      obstacle = described(entry, side) + ", whose first dimension is fixed";
+    }
+  });
+  return obstacle;
+}
+
+std::string dimension_name_obstacle(const Signature& signature) {
+  std::optional<std::string> batch;
+  std::string obstacle;
+  for_each_entry(signature, [&](const SignatureEntry& entry, const char* side) {
+    if (!entry.type.dimensions || entry.type.dimensions->empty() || !obstacle.empty()) return;
+    const std::vector<Dimension>& dimensions = *entry.type.dimensions;
+    if (!batch) batch = dimensions.front().name;
+    if (dimensions.front().name != *batch) {
+      obstacle = fmt::format("{}, and the first dimension of others is called '{}'", described(entry, side), *batch);
+      return;
+    }
+    for (std::size_t i = 1; i < dimensions.size(); ++i) {
+      if (batch->empty() || dimensions[i].size || dimensions[i].name != *batch) continue;
+      obstacle = fmt::format("{}: dimension {} would grow with the rows of a shared run", described(entry, side), i);
+      return;
+    }
+  });
+  return obstacle;
+}
+
+std::string operator_obstacle(const std::map<std::string, std::uint64_t>& operators) {
+  const auto has = [&](std::string_view name) { return operators.contains(std::string(name)); };
+  for (const std::string_view name : dynamic_quantization) {
+    if (has(name)) {
+      return fmt::format(
+          "{} quantizes by the range of all rows of a run, so that an answer would vary a little with "
+          "what shares its run; batch_axis 0 accepts that",
+          name);
+    }
+  }
+  for (const std::string_view name : random_numbers) {
+    if (has(name)) return fmt::format("{} draws random numbers", name);
+  }
+  return {};
+}
+
+SharingSubject sharing_subject(const ModelInfo& info, const std::filesystem::path& weights,
+                               const LoadOptions& options) {
+  SharingSubject subject{.files = {.weights = weights, .steps = {}, .external_files = info.external_files},
+                         .operators = info.operators};
+  if (weights != info.path) {
+    ModelInfo variant = ModelInspector::inspect(weights);
+    subject.files.external_files = std::move(variant.external_files);
+    subject.operators = std::move(variant.operators);
+  }
+  for (const std::filesystem::path& step : {options.before, options.after}) {
+    if (step.empty()) continue;
+    subject.files.steps.push_back(step);
+    for (const auto& [name, count] : ModelInspector::inspect(step).operators) subject.operators[name] += count;
+  }
+  return subject;
+}
+
+KnownSharing known_sharing(const ModelInfo& info, const std::filesystem::path& weights, const LoadOptions& options) {
+  const SharingSubject subject = sharing_subject(info, weights, options);
+  KnownSharing known{.decision = decide_without_trial(sharing_facts(info.signature, subject.operators, options)),
+                     .trials = {}};
+  if (!known.decision && may_have_kept_trials(subject.files)) {
+    known.trials = read_kept_trials(kept_trials_file(subject.files));
+  }
+  return known;
+}
+
+SharingFacts sharing_facts(const Signature& signature, const std::map<std::string, std::uint64_t>& operators,
+                           const LoadOptions& options) {
+  return {.first_axis = first_axis_obstacle(signature),
+          .dimension_names = dimension_name_obstacle(signature),
+          .operators = operator_obstacle(operators),
+          .setting = options.batch_axis,
+          .setting_from = options.batch_axis_from};
+}
+
+std::optional<RunSharing> decide_without_trial(const SharingFacts& facts) {
+  if (facts.setting == BatchAxis::zero && !facts.first_axis.empty()) {
+    throw Error(facts.setting_from.starts_with("--") ? ErrorCode::usage : ErrorCode::invalid_config,
+                fmt::format("{} is 0, but requests of this model cannot be joined along the first axis: {}; none is "
+                            "accepted",
+                            facts.setting_from, facts.first_axis));
+  }
+  if (facts.setting) {
+    return RunSharing{facts.setting == BatchAxis::zero, Source::setting,
+                      fmt::format("{} is {}", facts.setting_from, setting_name(*facts.setting))};
+  }
+  if (!facts.first_axis.empty()) return RunSharing{false, Source::signature, facts.first_axis};
+  if (!facts.dimension_names.empty()) return RunSharing{false, Source::signature, facts.dimension_names};
+  if (!facts.operators.empty()) return RunSharing{false, Source::graph, facts.operators};
+  return std::nullopt;
+}
+
+RunSharing decide_by_trial(const SharingTrial& trial) {
+  switch (trial.outcome) {
+    case Outcome::equal:
+      return {true, Source::trial,
+              fmt::format("{} shared runs of up to {} rows gave the answers of each request alone", trial.shared_runs,
+                          trial.max_rows)};
+    case Outcome::different:
+      return {false, Source::trial, "an answer depends on what shares its run: " + trial.detail};
+    case Outcome::changing:
+      return {false, Source::trial, "the same request is answered differently each time: " + trial.detail};
+    case Outcome::constant:
+      return {false, Source::not_proven,
+              "the model gives the same outputs for all synthetic inputs, so a trial shows nothing; "
+              "batch_axis 0 states that requests may share runs"};
+    case Outcome::failed:
+      return {
+          false, Source::not_proven,
+          fmt::format("no trial was possible with synthetic inputs: {}; batch_axis 0 states that requests may share "
+                      "runs",
+                      trial.detail)};
+    case Outcome::out_of_time:
+      break;
+  }
+  return {false, Source::not_proven,
+          fmt::format("the trial was stopped: {}; batch_axis 0 states that requests may share runs", trial.detail)};
+}
+
+RunSharing too_few_for_a_trial(std::size_t requests) {
+  return {false, Source::not_proven,
+          fmt::format("a trial would take longer than running {} requests one by one", requests)};
+}
+
+}  // namespace gpux::runtime

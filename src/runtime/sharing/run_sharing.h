@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpux/model_info.h"
+#include "gpux/options.h"
+#include "gpux/run_sharing.h"
+#include "runtime/sharing/kept_trials.h"
+#include "runtime/sharing/sharing_trial.h"
+
+/// Whether requests may share runs: the decision, without a session.
+namespace gpux::runtime {
+
+/// Why requests cannot be joined along the first axis at all: an input or output that is no tensor, or whose first
+/// dimension is fixed or unknown. Empty where they can. Pure.
+std::string first_axis_obstacle(const Signature& signature);
+
+/// Why the names of dimensions contradict a batch along the first axis: first dimensions of different names, or one
+/// whose name another dimension has, too. Empty where they do not. Pure.
+std::string dimension_name_obstacle(const Signature& signature);
+
+/// Operators whose answer for a row depends on the other rows, or differs from run to run: dynamic quantization, random
+/// numbers. Empty where there is none of them. `operators` as in ModelInfo. Pure.
+std::string operator_obstacle(const std::map<std::string, std::uint64_t>& operators);
+
+/// All that is known without running the model.
+struct SharingFacts {
+  std::string first_axis = {}, dimension_names = {}, operators = {};  ///< obstacles; empty: none
+  std::optional<BatchAxis> setting = {};
+  std::string setting_from = {};  ///< for messages
+};
+
+SharingFacts sharing_facts(const Signature& signature, const std::map<std::string, std::uint64_t>& operators,
+                           const LoadOptions& options);
+
+/// The decision where the facts suffice: a setting takes precedence over names and operators. Empty where a trial has
+/// to decide. Error invalid_config (usage for a flag) where
+/// the setting is zero and there is no free first axis. Pure.
+std::optional<RunSharing> decide_without_trial(const SharingFacts& facts);
+
+/// The decision after a trial. Pure.
+RunSharing decide_by_trial(const SharingTrial& trial);
+
+/// For a list of requests that is too short for a trial.
+RunSharing too_few_for_a_trial(std::size_t requests);
+
+/// What is known of a model that is not loaded: the decision where no trial is needed, and what earlier trials showed.
+struct KnownSharing {
+  std::optional<RunSharing> decision;  ///< empty: a trial decides
+  std::vector<KeptTrial> trials;       ///< without a decision
+};
+
+/// `weights` is the file that runs; `info` is the model's, with the signature that callers see. Reads the model as a
+/// whole where there may be trials of it. Errors of decide_without_trial() and of ModelInspector.
+KnownSharing known_sharing(const ModelInfo& info, const std::filesystem::path& weights, const LoadOptions& options);
+
+/// The files whose content decides over the answers, and the operators in them.
+struct SharingSubject {
+  TrialSubject files;
+  std::map<std::string, std::uint64_t> operators;
+};
+
+/// Errors of ModelInspector.
+SharingSubject sharing_subject(const ModelInfo& info, const std::filesystem::path& weights, const LoadOptions& options);
+
+/// A list of fewer requests than this is run one by one without a trial, which would take longer.
+inline constexpr std::size_t min_requests_for_a_trial = 64;
+
+}  // namespace gpux::runtime

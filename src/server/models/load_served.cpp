@@ -1,0 +1,236 @@
+#include "server/models/load_served.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/home.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "embedding/sentence_encoder.h"
+#include "embedding/text_batching.h"
+#include "gpux/error.h"
+#include "importer/sentence_model.h"
+#include "model/open_model.h"
+#include "project/project_check.h"
+#include "runtime/scheduling/padding.h"
+#include "server/http/server.h"
+
+namespace gpux::server {
+namespace {
+
+/// The serving settings of a model from the list of models and gpux.yml, without those that are flags.
+class Said {
+ public:
+  Said(const ListedModel& listed, const ServingFlags& flags, const OpenModel& opened)
+      : listed_(listed),
+        flags_(flags),
+        project_(opened.located.project ? &*opened.located.project : nullptr),
+        own_(project_ == nullptr ? ServingSettings{} : project_->serving) {}
+
+  // The list takes precedence over gpux.yml.
+  template <typename T>
+  [[nodiscard]] std::optional<T> setting(std::optional<T> ServingSettings::*member) const {
+    return listed_.serving.*member ? listed_.serving.*member : own_.*member;
+  }
+
+  // A flag before both.
+  template <typename T>
+  [[nodiscard]] std::optional<T> setting(const std::optional<T>& flag,
+                                         std::optional<T> ServingSettings::*member) const {
+    return flag ? flag : setting(member);
+  }
+
+  [[nodiscard]] std::string text(const std::string& flag, std::optional<std::string> ServingSettings::*member) const {
+    return flag.empty() ? setting(member).value_or("") : flag;
+  }
+
+  [[nodiscard]] const auto& warm_up() const {
+    return listed_.serving.warm_up.empty() ? own_.warm_up : listed_.serving.warm_up;
+  }
+
+  void set_batch_axis(LoadOptions& options) const {
+    if (listed_.serving.batch_axis) {
+      options.batch_axis = listed_.serving.batch_axis;
+      options.batch_axis_from = fmt::format("models.{}.batch_axis", listed_.name);
+    }
+    gpux::set_batch_axis(flags_.batch_axis, options);
+  }
+
+  // Null where nothing is said, or an empty map.
+  [[nodiscard]] std::shared_ptr<const runtime::Padding> padding(const Signature& signature) const {
+    const auto said = setting(&ServingSettings::padding);
+    if (!said || said->empty()) return nullptr;
+    const bool is_listed = listed_.serving.padding.has_value();
+    const std::string key = is_listed ? fmt::format("models.{}.padding", listed_.name) : "serving.padding";
+    try {
+      return std::make_shared<const runtime::Padding>(runtime::read_padding(*said, signature, key));
+    } catch (const Error& error) {
+      throw error.within(is_listed ? flags_.models_file : project_->where(key));
+    }
+  }
+
+ private:
+  const ListedModel& listed_;
+  const ServingFlags& flags_;
+  const ProjectFile* project_;
+  const ServingSettings own_;
+};
+
+OpenModel open_listed(const ListedModel& listed, const ServingFlags& flags) {
+  LoadFlags load = flags.load;
+  if (load.provider.empty() && !listed.provider.empty()) {
+    load.provider = listed.provider;
+    load.provider_from = "the list of models";
+  }
+  if (load.strict.empty() && listed.strict) {
+    load.strict = *listed.strict == Strictness::nodes ? "nodes" : *listed.strict == Strictness::off ? "false" : "true";
+  }
+  const std::string config = flags.config.empty() ? listed.config.string() : flags.config;
+  OpenModel opened = open_model(listed.model, config, load, flags.timeout);
+  opened.open_inputs();
+  return opened;
+}
+
+ServingOptions serving_options(const Said& said, const ServingFlags& flags, const OpenModel& opened, bool reads_texts) {
+  ServingOptions options;
+  options.max_batch_size = said.setting(flags.max_batch_size, &ServingSettings::batch_size)
+                               .value_or(reads_texts ? 1 : options.max_batch_size);
+  options.max_batch_cost =
+      said.setting(flags.max_batch_cost, &ServingSettings::max_batch_cost).value_or(options.max_batch_cost);
+  options.padding = said.padding(opened.info.signature);
+  options.max_queue_delay = flags.max_queue_delay.empty()
+                                ? said.setting(&ServingSettings::max_queue_delay).value_or(std::chrono::milliseconds(0))
+                                : duration_of(flags.max_queue_delay, "--max-queue-delay");
+  options.max_queue = flags.max_queue.value_or(said.setting(&ServingSettings::max_queue).value_or(1024));
+  const bool timeout_is_flag = !flags.timeout.empty() || !environment_variable("GPUX_TIMEOUT").empty();
+  options.timeout = opened.settings.timeout;
+  if (const auto timeout = said.setting(&ServingSettings::timeout); timeout && !timeout_is_flag) {
+    options.timeout = timeout;
+  }
+  options.quick_lanes = flags.io_threads != 0 ? flags.io_threads : http::threads_by_default();
+  // gRPC's threads are its own.
+  if (!flags.no_grpc) options.quick_lanes *= 2;
+  options.warm_up = said.warm_up();
+  return options;
+}
+
+WorkerRequest workers_asked_for(const Said& said, const ServingFlags& flags, const std::string& by_default) {
+  const std::string asked = said.text(flags.workers, &ServingSettings::workers);
+  WorkerRequest request =
+      worker_request_from(asked.empty() ? by_default : asked, flags.workers.empty() ? "workers" : "--workers");
+  const std::optional<unsigned> most = said.setting(flags.max_workers, &ServingSettings::max_workers);
+  request.most = most.value_or(0);
+  if (most && request.kind == WorkerRequest::Kind::count && request.count > *most) {
+    throw Error(ErrorCode::usage, fmt::format("{} workers are asked for, and max_workers is {}", request.count, *most));
+  }
+  return request;
+}
+
+// All models of a process share the ONNX Runtime that the first opened: one that was asked to run on what needs another
+// would run elsewhere for as long as the server lives.
+void require_this_core(const Runtime& session) {
+  const Verdict& verdict = session.verdict();
+  if (verdict.requested_from == "default" || verdict.tried.empty() || !verdict.tried.front().other_core) return;
+  throw Error(ErrorCode::provider_unavailable,
+              fmt::format("{} was requested ({}), and it needs another ONNX Runtime than the models before: serve this "
+                          "model in a server of its own",
+                          verdict.tried.front().id, verdict.requested_from));
+}
+
+// Empty where the model reads no texts.
+std::optional<importer::SentenceModel> sentence_model_for(const OpenModel& opened) {
+  const auto& inputs = opened.info.signature.inputs;
+  const bool takes_tokens =
+      std::any_of(inputs.begin(), inputs.end(), [](const auto& input) { return input.name == "input_ids"; });
+  return takes_tokens ? importer::sentence_model_of(opened.located.onnx_file) : std::nullopt;
+}
+
+// A folder may have a tokenizer and a model that uses tokens differently: null, the model is served without texts.
+std::shared_ptr<const embedding::SentenceEncoder> encoder_of(const std::string& name, importer::SentenceModel sentences,
+                                                             const Runtime& runtime, embedding::Batching batching) {
+  try {
+    return std::make_shared<embedding::SentenceEncoder>(std::move(sentences), runtime, batching);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_model) throw;
+    log::info("{} makes no vectors of texts: {}", name, error.message());
+    return nullptr;
+  }
+}
+
+// Texts share runs as far as their vectors stay the same, unless that is waived.
+void bound_batches_of_texts(const Said& said, const ServingFlags& flags, const embedding::SentenceEncoder& encoder,
+                            const Runtime& session, ServingOptions& options) {
+  const embedding::TextBatching batching = embedding::find_text_batching(encoder, session);
+  const runtime::BatchLimits& found = batching.limits;
+  if (options.padding == nullptr) options.padding = batching.padding;
+  options.max_batch_size = said.setting(flags.max_batch_size, &ServingSettings::batch_size).value_or(found.max_rows);
+  options.sharing = batching.sharing;
+  if (encoder.batching() == embedding::Batching::exact || !batching.sharing.shared) {
+    options.max_batch_size = std::min(options.max_batch_size, found.max_rows);
+  }
+  options.max_batch_cost =
+      said.setting(flags.max_batch_cost, &ServingSettings::max_batch_cost).value_or(found.max_cost);
+}
+
+[[noreturn]] void refuse_batching(const std::string& name, const ServingFlags& flags) {
+  if (flags.batching.empty()) {
+    throw Error(ErrorCode::invalid_config,
+                fmt::format("serving.batching is about vectors of texts, and '{}' makes none", name));
+  }
+  throw Error(ErrorCode::usage, fmt::format("--batching is about vectors of texts, and '{}' makes none; with several "
+                                            "models say batching of each in --models",
+                                            name));
+}
+
+}  // namespace
+
+std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const ServingFlags& flags) {
+  OpenModel opened = open_listed(listed, flags);
+  const Said said(listed, flags, opened);
+  std::optional<importer::SentenceModel> sentences = sentence_model_for(opened);
+  ServingOptions options = serving_options(said, flags, opened, sentences.has_value());
+  said.set_batch_axis(opened.settings.options);
+  const WorkerRequest request = workers_asked_for(said, flags, sentences ? std::to_string(usable_processors()) : "1");
+  const bool threads_are_set = opened.settings.options.intra_threads.has_value();
+  Workers loaded = load_workers(request, opened.settings.options, threads_are_set, [&](const LoadOptions& with) {
+    opened.settings.options = with;
+    return opened.load();
+  });
+  const Runtime& session = *loaded.sessions.front();
+  require_this_core(session);
+  const std::string batching = said.text(flags.batching, &ServingSettings::batching);
+  std::shared_ptr<const embedding::SentenceEncoder> encoder;
+  if (sentences) {
+    encoder = encoder_of(listed.name, *std::move(sentences), session,
+                         embedding::batching_from(batching).value_or(embedding::Batching::exact));
+  }
+  if (encoder) {
+    bound_batches_of_texts(said, flags, *encoder, session, options);
+  } else if (!batching.empty()) {
+    refuse_batching(listed.name, flags);
+  }
+  // runtime.batch_size limits every run.
+  if (opened.settings.batch_limit != 0) {
+    options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
+  }
+  if (!encoder && options.max_batch_size > 1) {
+    options.sharing = session.run_sharing({.sizes = options.warm_up});
+  }
+  auto served = std::make_unique<ServedModel>(listed.name, listed.version, std::move(loaded),
+                                              std::move(opened.located.project), options);
+  if (opened.pipeline) served->set_pipeline(opened.pipeline);
+  if (opened.image_input) {
+    // Clients must not name files of this machine.
+    opened.image_input->sources.path = false;
+    served->set_image_input(*opened.image_input);
+  }
+  served->set_encoder(std::move(encoder));
+  served->warm_up();
+  return served;
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpux/error.h"
+#include "server/model_description.h"
+#include "server/models/model_source.h"
+#include "server/models/model_state.h"
+#include "server/models/served_model.h"
+#include "server/models/version_order.h"
+
+namespace gpux::server {
+
+/// A request that waits for an evicted model.
+struct Waiter {
+  std::function<void(const std::shared_ptr<ServedModel>&)> use;
+  std::function<void(const Error&)> fail;
+  std::uint64_t number = 0;
+};
+
+void fail_all(const std::list<Waiter>& waiters, const Error& error) noexcept;
+
+/// What follows from transitions, to be done without the lock.
+struct Aftermath {
+  std::vector<std::shared_ptr<ServedModel>> dropped;
+  std::list<Waiter> failed;
+};
+
+/// What a repository knows of one version of a model. Under the repository's lock.
+struct ModelEntry {
+  using Clock = std::chrono::steady_clock;
+
+  ModelSource source;
+  ModelState state = ModelState::queued;
+  std::string reason;
+  std::string fingerprint;                              ///< of what is loaded, or failed to be
+  std::shared_ptr<ServedModel> model;                   ///< null unless is_serving(state)
+  ModelAliases model_aliases;                           ///< of the source that `model` was loaded from
+  std::shared_ptr<const ModelDescription> description;  ///< of the model, or of the last one
+  std::shared_ptr<ModelStatistics> statistics;          ///< of all models that stood here, one after the other
+  std::optional<std::chrono::milliseconds> time_limit;  ///< of a request, as the model had it last
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t last_use = 0;        ///< counts uses of the repository
+  std::optional<ErrorCode> failure;  ///< of the last load
+  unsigned failures = 0;             ///< in a row
+  Clock::time_point retry_at;        ///< before it a failed load is not repeated
+  bool is_restore_late = false;      ///< requests have given up waiting for the restore that runs
+  std::list<Waiter> waiters;         ///< empty unless the state is restore_queued or restoring
+
+  [[nodiscard]] const ModelAliases& aliases() const { return model ? model_aliases : source.aliases; }
+
+  /// Its last load failed, and it is too early for another attempt.
+  [[nodiscard]] bool is_backing_off(Clock::time_point now) const { return failure && now < retry_at; }
+
+  /// Goes on to the state that next() has, and moves what has to go into `after`. The rest is up to the caller.
+  ModelActions apply(ModelEvent event, Aftermath& after);
+
+  /// A load has failed: counts it and puts off the next attempt.
+  void note_failure(const Error& error, std::chrono::milliseconds first_retry_delay);
+
+  /// A load has succeeded: the model serves, and continues the counters of its predecessors.
+  void install(const std::shared_ptr<ServedModel>& loaded, const ModelAliases& loaded_aliases,
+               const std::shared_ptr<ModelDescription>& loaded_description, std::uint64_t grown_bytes);
+
+  /// unload() was called.
+  void forget_failures();
+
+  /// The error of a request while there is no model.
+  [[nodiscard]] Error unready() const;
+};
+
+using ModelVersions = std::map<std::string, ModelEntry, VersionLess>;
+
+/// "model minilm 1.0.0", for the log.
+std::string label_of(const ModelSource& source);
+
+/// How long to wait after so many failures in a row (1: the first).
+std::chrono::milliseconds retry_delay(std::chrono::milliseconds first, unsigned failures) noexcept;
+
+/// Without paths of the machine, which the log alone shows.
+Error for_clients(const Error& error);
+
+}  // namespace gpux::server

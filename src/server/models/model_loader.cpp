@@ -1,0 +1,188 @@
+#include "server/models/model_loader.h"
+
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/machine.h"
+#include "server/failure_of.h"
+#include "server/models/model_eviction.h"
+#include "server/models/source_watch.h"
+
+namespace gpux::server {
+
+ModelLoader::ModelLoader(RepositoryState& state, ModelRepository::Sources sources)
+    : state_(state), list_(std::move(sources)), thread_([this] { work(); }) {}
+
+void ModelLoader::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void ModelLoader::work() {
+  std::unique_lock lock(state_.mutex);
+  for (;;) {
+    state_.changed.wait(lock, [&] { return state_.ended || !state_.jobs.empty(); });
+    if (state_.ended) {
+      state_.loading_ended = true;
+      state_.changed.notify_all();
+      return;
+    }
+    const std::shared_ptr<LoadJob> job = state_.jobs.start_next();
+    lock.unlock();
+    std::optional<Error> failure = failure_of([&] { perform(*job); });
+    if (failure) failure = for_clients(*failure);
+    for (const std::uint64_t asker : job->askers) state_.answer(asker, failure);
+    lock.lock();
+    state_.jobs.finish();
+  }
+}
+
+void ModelLoader::perform(const LoadJob& job) {
+  std::optional<Error> failure;
+  switch (job.kind) {
+    case LoadJob::Kind::load:
+      failure = load_model(job);
+      break;
+    case LoadJob::Kind::restore:
+      restore(job);
+      break;
+    case LoadJob::Kind::refresh:
+      failure = refresh_all();
+      break;
+  }
+  if (failure) throw Error(*failure);
+}
+
+std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEvent event, bool is_reported) {
+  Aftermath after;
+  {
+    const std::lock_guard lock(state_.mutex);
+    if (state_.ended) return Error(ErrorCode::interrupted, "the server is going down");
+    if (!state_.table.put(source).apply(event, after).load) return std::nullopt;
+  }
+  std::string fingerprint;
+  std::shared_ptr<ServedModel> loaded;
+  std::shared_ptr<ModelDescription> description;
+  const std::uint64_t before = resident_bytes();
+  std::optional<Error> failure = failure_of([&] {
+    if (source.fingerprint) fingerprint = source.fingerprint();
+    loaded = ModelReaper::adopt(state_.reaper, source.load());
+    description = describe(*loaded);
+  });
+  if (!failure && !description) failure = Error(ErrorCode::resource_exhausted, "out of memory");
+  const std::uint64_t size = resident_bytes();
+  std::list<Waiter> served;
+  bool is_new_reason = true, is_wanted = true;
+  {
+    const std::lock_guard lock(state_.mutex);
+    ModelEntry* entry = state_.table.find(source.name, source.version);
+    if (entry == nullptr) return Error(ErrorCode::interrupted, "the server is going down");
+    entry->fingerprint = fingerprint;
+    if (failure) {
+      is_wanted = entry->state != ModelState::unloading;
+      is_new_reason = entry->reason != for_clients(*failure).message();
+      if (is_wanted) entry->note_failure(*failure, state_.options.first_retry_delay);
+      entry->apply(ModelEvent::load_failed, after);
+    } else {
+      is_wanted = entry->apply(ModelEvent::load_succeeded, after).install;
+      if (is_wanted) {
+        served.swap(entry->waiters);
+        entry->install(loaded, source.aliases, description, size > before ? size - before : 0);
+        entry->last_use = ++state_.uses;
+        make_room(state_.table, *entry, state_.options.memory_budget_bytes, after);
+      }
+    }
+  }
+  after.dropped.clear();
+  if (failure) {
+    if (is_reported || !is_wanted || !is_new_reason) {
+      log::debug("{} is not loaded: {}", label_of(source), failure->message());
+    } else {
+      log::warning("{}: {}", label_of(source), failure->message());
+    }
+    fail_all(after.failed, for_clients(*failure));
+    return failure;
+  }
+  if (!is_wanted) {
+    return Error(ErrorCode::interrupted, fmt::format("model '{}' was unloaded before it was loaded", source.name));
+  }
+  log::info("{} is ready: {}", label_of(source), to_line(loaded->runtime().verdict()));
+  for (const Waiter& waiter : served) {
+    const auto unanswered = failure_of([&] { waiter.use(loaded); });
+    if (unanswered) call_guarded(waiter.fail, for_clients(*unanswered));
+  }
+  return std::nullopt;
+}
+
+// Those of the model, whose own name `name` becomes, or where the sources cannot be listed its last ones. Throws that
+// failure where there are none.
+std::vector<ModelSource> ModelLoader::sources_of(std::string& name, bool& are_current) {
+  std::vector<ModelSource> found;
+  const std::optional<Error> failure = list_.look(found);
+  are_current = !failure;
+  const std::lock_guard lock(state_.mutex);
+  const auto known = state_.table.models().find(name);
+  const bool is_known = known != state_.table.models().end();
+  if (!failure) {
+    if (!is_known) name = name_among(found, name);
+    std::erase_if(found, [&](const ModelSource& source) { return source.name != name; });
+    return found;
+  }
+  if (!is_known) throw Error(*failure);
+  for (const auto& [version, entry] : known->second) found.push_back(entry.source);
+  return found;
+}
+
+std::optional<Error> ModelLoader::load_model(const LoadJob& job) {
+  bool are_current = false;
+  std::string name = job.name;
+  const std::vector<ModelSource> wanted = sources_of(name, are_current);
+  std::optional<Error> failure;
+  for (const ModelSource& source : wanted) {
+    {
+      const std::lock_guard lock(state_.mutex);
+      if (job.is_cancelled) return failure;
+    }
+    std::optional<Error> one = load_source(source, ModelEvent::load_started);
+    if (one && !failure) failure = std::move(one);
+  }
+  if (are_current) drop_vanished(state_, wanted, &name);
+  if (!wanted.empty()) return failure;
+  Aftermath after;
+  const std::lock_guard lock(state_.mutex);
+  Error gone = state_.table.unknown(name);
+  const auto known = state_.table.models().find(name);
+  if (known == state_.table.models().end()) return gone;
+  for (auto& [version, entry] : known->second) entry.apply(ModelEvent::load_failed, after);
+  return gone;
+}
+
+void ModelLoader::restore(const LoadJob& job) {
+  ModelSource source;
+  {
+    const std::lock_guard lock(state_.mutex);
+    const ModelEntry* entry = state_.table.find(job.name, job.version);
+    if (entry == nullptr) return;
+    source = entry->source;
+  }
+  (void)load_source(source, ModelEvent::restore_started);
+}
+
+std::optional<Error> ModelLoader::refresh_all() {
+  std::vector<ModelSource> there;
+  std::optional<Error> failure = list_.look(there);
+  if (failure) return failure;
+  for (const ModelSource& source : there) {
+    std::optional<Error> one;
+    const auto unread = failure_of([&] {
+      if (needs_load(state_, source)) one = load_source(source, ModelEvent::refresh_started);
+    });
+    if (!failure) failure = unread ? unread : one;
+  }
+  drop_vanished(state_, there, nullptr);
+  return failure;
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/models/repository_state.h"
+#include "server/models/source_list.h"
+
+namespace gpux::server {
+
+/// The thread that loads a repository's models, one after the other, as its jobs say.
+class ModelLoader {
+ public:
+  /// The state outlives the loader.
+  ModelLoader(RepositoryState& state, ModelRepository::Sources sources);
+
+  /// After the state's `loading_ended`.
+  void join();
+
+  /// Loads the source where the event has it so, and puts it in the place of what was there. On the loader's thread, or
+  /// while it has no job yet; without the lock. `is_reported`: the caller reports a failure, so that the log need not.
+  std::optional<Error> load_source(const ModelSource& source, ModelEvent event, bool is_reported = false);
+
+ private:
+  void work();
+  void perform(const LoadJob& job);
+  std::optional<Error> load_model(const LoadJob& job);
+  void restore(const LoadJob& job);
+  std::optional<Error> refresh_all();
+  std::vector<ModelSource> sources_of(std::string& name, bool& are_current);
+
+  RepositoryState& state_;
+  SourceList list_;
+  std::thread thread_;  // last: it uses the rest
+};
+
+}  // namespace gpux::server

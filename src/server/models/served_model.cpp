@@ -1,0 +1,194 @@
+#include "server/models/served_model.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "runtime/check_inputs.h"
+#include "runtime/scheduling/batch.h"
+#include "runtime/scheduling/session_replica.h"
+
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool runs_on_the_processor(const Verdict& verdict) {
+  return verdict.placement_known && std::all_of(verdict.active.begin(), verdict.active.end(),
+                                                [](const std::string& provider) { return provider == "cpu"; });
+}
+
+std::vector<std::unique_ptr<runtime::Replica>> lanes_of(const Runtime& runtime, std::size_t count) {
+  std::vector<std::unique_ptr<runtime::Replica>> lanes;
+  if (!runs_on_the_processor(runtime.verdict())) return lanes;
+  for (std::size_t i = 0; i < count; ++i) lanes.push_back(std::make_unique<runtime::SessionReplica>(runtime));
+  return lanes;
+}
+
+std::vector<std::size_t> indices_of(const std::vector<std::string>& names, const Signature& signature) {
+  std::vector<std::size_t> indices;
+  if (names.empty()) {
+    for (std::size_t i = 0; i < signature.outputs.size(); ++i) indices.push_back(i);
+    return indices;
+  }
+  for (const std::string& name : names) {
+    const auto found = std::find_if(signature.outputs.begin(), signature.outputs.end(),
+                                    [&](const SignatureEntry& entry) { return entry.name == name; });
+    if (found == signature.outputs.end()) {
+      throw Error(ErrorCode::invalid_input, fmt::format("there is no output '{}'", name.substr(0, 80)));
+    }
+    indices.push_back(static_cast<std::size_t>(found - signature.outputs.begin()));
+  }
+  return indices;
+}
+
+ServingOptions with_single_runs(ServingOptions options) {
+  if (options.max_batch_size <= 1) {
+    options.sharing = {false, RunSharing::Source::single_run, "max_batch_size is 1"};
+  }
+  return options;
+}
+
+}  // namespace
+
+void Histogram::add(std::chrono::nanoseconds duration) noexcept {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  const auto place = std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin();
+  counts_[static_cast<std::size_t>(place)].fetch_add(1, std::memory_order_relaxed);
+  nanoseconds_.fetch_add(duration.count(), std::memory_order_relaxed);
+}
+
+std::uint64_t Histogram::count() const noexcept {
+  std::uint64_t total = 0;
+  for (const auto& count : counts_) total += count.load(std::memory_order_relaxed);
+  return total;
+}
+
+std::chrono::nanoseconds Histogram::sum() const noexcept {
+  return std::chrono::nanoseconds(nanoseconds_.load(std::memory_order_relaxed));
+}
+
+std::uint64_t Histogram::in_bucket(std::size_t index) const noexcept {
+  return counts_[index].load(std::memory_order_relaxed);
+}
+
+void ModelStatistics::count(const Error& error, Clock::time_point arrived, bool admitted) noexcept {
+  failure.add(Clock::now() - arrived);
+  switch (error.code()) {
+    case ErrorCode::resource_exhausted:
+      ++(admitted ? failed : rejected);
+      break;
+    case ErrorCode::interrupted:
+      ++cancelled;
+      break;
+    case ErrorCode::deadline_exceeded:
+      ++expired;
+      break;
+    case ErrorCode::invalid_input:
+      ++invalid;
+      break;
+    default:
+      ++failed;
+  }
+}
+
+void ModelStatistics::count(const runtime::RunReport& run) {
+  ++runs;
+  const std::lock_guard lock(mutex_);
+  BatchStatistics& batch = batches_[run.rows];
+  ++batch.runs;
+  batch.input += run.input;
+  batch.compute += run.compute;
+  batch.output += run.output;
+}
+
+std::map<std::int64_t, BatchStatistics> ModelStatistics::batches() const {
+  const std::lock_guard lock(mutex_);
+  return batches_;
+}
+
+ServedModel::ServedModel(std::string name, std::string version, Workers workers, std::optional<ProjectFile> project,
+                         const ServingOptions& options)
+    : name_(std::move(name)),
+      version_(std::move(version)),
+      workers_(std::move(workers)),
+      project_(std::move(project)),
+      options_(with_single_runs(options)),
+      scheduler_(workers_.make_replicas(),
+                 {.batch = {.max_rows = options.max_batch_size,
+                            .max_delay = options.max_queue_delay,
+                            .look_ahead = 64,
+                            .max_cost = options.max_batch_cost,
+                            .counts_padding = options.padding == nullptr || options.padding->is_computed},
+                  .can_batch = can_batch(),
+                  .padding = options.padding,
+                  .max_queue = options.max_queue,
+                  .on_run =
+                      [this](const runtime::RunReport& run) {
+                        if (!run.is_probe) statistics_->count(run);
+                      }},
+                 lanes_of(runtime(), options.quick_lanes)) {
+  if (project_ && project_->outputs) declared_outputs_ = *project_->outputs;
+}
+
+void ServedModel::set_pipeline(std::shared_ptr<const pipeline::Pipeline> pipeline) {
+  pipeline_ = std::move(pipeline);
+  declared_outputs_ = pipeline_->outputs(project_ ? project_->outputs : std::nullopt);
+}
+
+void ServedModel::warm_up() {
+  const auto run = [&](const DimensionSizes& sizes) {
+    try {
+      for (const auto& session : workers_.sessions)
+        (void)session->infer(synthetic_inputs(session->info().signature, sizes));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::invalid_input) throw;
+    }
+  };
+  if (options_.warm_up.empty()) run({});
+  for (const DimensionSizes& sizes : options_.warm_up) run(sizes);
+}
+
+runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion done, runtime::Here here) {
+  const Clock::time_point arrived = call.arrived;
+  try {
+    const Signature& own = runtime().info().signature;
+    runtime::check_inputs(own, call.inputs);
+    runtime::InferRequest request{.inputs = std::move(call.inputs),
+                                  .outputs = indices_of(call.outputs, own),
+                                  .priority = call.priority,
+                                  .deadline = call.deadline,
+                                  .is_admitted = call.is_admitted};
+    if (options_.timeout) {
+      const auto latest = arrived + *options_.timeout;
+      request.deadline = request.deadline ? std::min(*request.deadline, latest) : latest;
+    }
+    std::int64_t rows = 1;
+    if (can_batch()) rows = runtime::shared_rows(request.inputs).value_or(1);
+    return scheduler_.submit(
+        std::move(request),
+        [this, rows, arrived, done = std::move(done)](runtime::InferAnswer&& answer) {
+          if (answer.error) {
+            statistics_->count(*answer.error, arrived, true);
+          } else {
+            const Clock::time_point now = Clock::now();
+            ++statistics_->succeeded;
+            statistics_->rows += static_cast<std::uint64_t>(rows);
+            statistics_->last_success = statistics_->last_answer = now.time_since_epoch().count();
+            statistics_->total.add(now - arrived);
+            statistics_->queue.add(answer.times.queue);
+            statistics_->input.add(answer.times.input);
+            statistics_->compute.add(answer.times.compute);
+            statistics_->output.add(answer.times.output);
+          }
+          done(std::move(answer));
+        },
+        here);
+  } catch (const Error& error) {
+    statistics_->count(error, arrived);
+    throw;
+  }
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,183 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "embedding/sentence_encoder.h"
+#include "gpux/runtime.h"
+#include "pipeline/pipeline.h"
+#include "project/project_file.h"
+#include "runtime/image_input.h"
+#include "runtime/scheduling/scheduler.h"
+#include "server/models/workers.h"
+
+namespace gpux::server {
+
+/// Counts durations in buckets. Thread-safe.
+class Histogram {
+ public:
+  /// Upper bounds in seconds; what is longer goes into one more bucket.
+  static constexpr std::array<double, 16> bounds{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                                                 0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10};
+
+  void add(std::chrono::nanoseconds duration) noexcept;
+  [[nodiscard]] std::uint64_t count() const noexcept;
+  [[nodiscard]] std::chrono::nanoseconds sum() const noexcept;
+  /// Of one bucket alone, the one above all bounds last.
+  [[nodiscard]] std::uint64_t in_bucket(std::size_t index) const noexcept;
+
+ private:
+  std::array<std::atomic<std::uint64_t>, bounds.size() + 1> counts_{};
+  std::atomic<std::int64_t> nanoseconds_ = 0;
+};
+
+/// All runs that had the same number of rows.
+struct BatchStatistics {
+  std::uint64_t runs = 0;
+  std::chrono::nanoseconds input{0}, compute{0}, output{0};
+};
+
+/// How requests of one model ended. Each is counted once. Kept when the model is reloaded. Thread-safe.
+struct ModelStatistics {
+  std::atomic<std::uint64_t> succeeded = 0, rejected = 0, cancelled = 0, expired = 0, invalid = 0, failed = 0;
+  std::atomic<std::uint64_t> rows = 0;         ///< of those that succeeded
+  std::atomic<std::int64_t> last_success = 0;  ///< of a request; steady clock, nanoseconds; 0: none yet
+  std::atomic<std::int64_t> last_answer = 0;   ///< of the device, to a request or a probe; as last_success
+  Histogram total, queue, input, compute, output;
+  Histogram failure;  ///< from arrival to the error
+
+  /// Counts a failure by what it was. `admitted`: the model took the request, so that resource_exhausted is said by its
+  /// device, not by its queue.
+  void count(const Error& error, std::chrono::steady_clock::time_point arrived, bool admitted = false) noexcept;
+  void count(const runtime::RunReport& run);
+
+  [[nodiscard]] std::map<std::int64_t, BatchStatistics> batches() const;  ///< by rows
+
+  /// Those that did not succeed.
+  [[nodiscard]] std::uint64_t failures() const noexcept { return rejected + cancelled + expired + invalid + failed; }
+
+  std::atomic<std::uint64_t> runs = 0;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::int64_t, BatchStatistics> batches_;
+};
+
+/// Sizes of free dimensions, by name or as "input.index".
+using DimensionSizes = std::vector<std::pair<std::string, std::int64_t>>;
+
+struct ServingOptions {
+  std::int64_t max_batch_size = 32;  ///< rows; 1: no batching
+  RunSharing sharing;                ///< whether requests may share runs, and why; with max_batch_size 1 they do not
+  std::int64_t max_batch_cost = 0;   ///< elements of a run's largest input, padding counted; 0: no bound
+  /// How requests whose sizes differ share a run; null: they do not. Made by runtime::read_padding().
+  std::shared_ptr<const runtime::Padding> padding;
+  std::chrono::microseconds max_queue_delay{0};  ///< the oldest request waits so long for company
+  std::size_t max_queue = 1024;                  ///< requests that may wait
+  std::optional<std::chrono::milliseconds> timeout;
+  /// How many threads may run quick requests themselves instead of waking the model's, where all of it runs on the
+  /// processor: a device that hangs would take them along.
+  std::size_t quick_lanes = 0;
+  std::vector<DimensionSizes> warm_up;  ///< one run of each before the first request; none given: one of sizes 1
+};
+
+/// A loaded model with its queue.
+class ServedModel {
+ public:
+  ServedModel(std::string name, std::string version, Workers workers, std::optional<ProjectFile> project,
+              const ServingOptions& options);
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+  [[nodiscard]] const std::string& version() const noexcept { return version_; }
+
+  [[nodiscard]] const Runtime& runtime() const noexcept { return *workers_.sessions.front(); }
+
+  [[nodiscard]] const Workers& workers() const noexcept { return workers_; }
+
+  /// What callers give and get: the model's own, or its pipeline's.
+  [[nodiscard]] const Signature& signature() const noexcept {
+    return pipeline_ ? pipeline_->signature() : runtime().info().signature;
+  }
+
+  [[nodiscard]] const ProjectFile* project() const noexcept { return project_ ? &*project_ : nullptr; }
+
+  /// What is said of outputs: labels, and which are JSON.
+  [[nodiscard]] std::span<const DeclaredValue> declared_outputs() const noexcept { return declared_outputs_; }
+
+  [[nodiscard]] const ServingOptions& options() const noexcept { return options_; }
+
+  [[nodiscard]] bool can_batch() const noexcept { return options_.sharing.shared; }
+
+  /// What makes vectors of texts with this model; null where it does not.
+  [[nodiscard]] const std::shared_ptr<const embedding::SentenceEncoder>& encoder() const noexcept { return encoder_; }
+
+  /// Before the first request.
+  void set_encoder(std::shared_ptr<const embedding::SentenceEncoder> encoder) noexcept {
+    encoder_ = std::move(encoder);
+  }
+
+  /// What makes inputs of texts; null where the model is not given any.
+  [[nodiscard]] const std::shared_ptr<const pipeline::Pipeline>& pipeline() const noexcept { return pipeline_; }
+
+  /// Before the first request.
+  void set_pipeline(std::shared_ptr<const pipeline::Pipeline> pipeline);
+
+  /// The input that is given images; null where none is.
+  [[nodiscard]] const runtime::ImageInput* image_input() const noexcept {
+    return image_input_ ? &*image_input_ : nullptr;
+  }
+
+  /// Before the first request.
+  void set_image_input(runtime::ImageInput image) { image_input_ = std::move(image); }
+
+  [[nodiscard]] ModelStatistics& statistics() noexcept { return *statistics_; }
+
+  /// Continues the counters of the model that this one replaces. Call it before the first request.
+  void continue_statistics(const std::shared_ptr<ModelStatistics>& statistics) noexcept { statistics_ = statistics; }
+
+  [[nodiscard]] const std::shared_ptr<ModelStatistics>& shared_statistics() const noexcept { return statistics_; }
+
+  [[nodiscard]] runtime::Scheduler& scheduler() noexcept { return scheduler_; }
+
+  /// Runs synthetic inputs of the requested sizes, so that the first request finds everything initialized. The model's
+  /// errors about the values are ignored. Error: the device's.
+  void warm_up();
+
+  struct Call {
+    NamedValues inputs;
+    std::vector<std::string> outputs;  ///< empty: all
+    int priority = 0;
+    std::optional<std::chrono::steady_clock::time_point> deadline;
+    std::chrono::steady_clock::time_point arrived;
+    bool is_admitted = false;  ///< continues a request that was queued before: not refused where the queue is full
+  };
+
+  /// Takes the model's own inputs and outputs. Checks the inputs against their signature and queues them, or runs them
+  /// as of Scheduler::submit; counts how it ends. Errors as of Scheduler::submit, and invalid_input.
+  runtime::Scheduler::Ticket submit(Call call, runtime::Completion done, runtime::Here here = runtime::Here::no);
+
+ private:
+  std::string name_, version_;
+  Workers workers_;
+  std::optional<ProjectFile> project_;
+  ServingOptions options_;
+  std::shared_ptr<const embedding::SentenceEncoder> encoder_;
+  std::shared_ptr<const pipeline::Pipeline> pipeline_;
+  std::optional<runtime::ImageInput> image_input_;
+  std::vector<DeclaredValue> declared_outputs_;
+  std::shared_ptr<ModelStatistics> statistics_ = std::make_shared<ModelStatistics>();
+  runtime::Scheduler scheduler_;  // last: its threads use the rest
+};
+
+}  // namespace gpux::server

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/package_fingerprint.h"
+#include "project/models_file.h"
+#include "server/models/model_repository.h"
+#include "server/models/serving_flags.h"
+
+namespace gpux::server {
+
+/// What the flags say is to be served, as it is on the disk now: the models named, those that --models lists, and those
+/// in --repository, a folder of DIR/NAME/VERSION/model.onnx, of which each model's highest version counts.
+class ServedModels {
+ public:
+  explicit ServedModels(ServingFlags flags) : flags_(std::move(flags)) {}
+
+  /// A model that cannot be found has a source all the same, under the name and version that it had when it was last
+  /// found: its load fails with the reason. Any thread. Errors usage (two of one name and version), and those of the
+  /// list and of the repository's folder.
+  std::vector<ModelSource> look();
+
+ private:
+  ModelSource source_of(ListedModel listed, const LocatedModel& located);
+  ModelSource lost_source(const ListedModel& listed, const std::string& name, const std::string& version,
+                          const Error& reason) const;
+  ModelSource from_listed(const ListedModel& listed, const Store& store);
+  void add_repository(const Store& store, std::vector<ModelSource>& sources);
+
+  const ServingFlags flags_;
+  std::mutex mutex_;
+  std::map<std::string, std::pair<std::string, std::string>> last_names_;  // name and version, by what is listed
+
+  // Outlives this object where a source does.
+  struct Fingerprints {
+    std::mutex mutex;
+    PackageFingerprints files;
+  };
+
+  std::shared_ptr<Fingerprints> fingerprints_ = std::make_shared<Fingerprints>();
+};
+
+/// Where to listen: a flag, or what the models' gpux.yml say where they agree, or 127.0.0.1:8080.
+struct ListenAddress {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+/// Error invalid_config where two models say different things and no flag decides.
+ListenAddress listen_address(const ServingFlags& flags, const ModelRepository& repository);
+
+/// The model of routes without a name: --default, or what --models says; empty: none.
+std::string default_model(const ServingFlags& flags);
+
+}  // namespace gpux::server

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/load_settings.h"
+
+namespace gpux::server {
+
+/// Which models are served and how, as typed; empty where the list of models, gpux.yml or a default decides.
+struct ServingFlags {
+  std::vector<std::string> models;  ///< NAME=MODEL or MODEL
+  std::string models_file, repository, config, default_model;
+  std::string host;
+  std::optional<std::uint16_t> port;
+  std::string timeout, max_queue_delay, workers, batch_axis, batching;
+  std::optional<std::int64_t> max_batch_size, max_batch_cost;
+  std::optional<std::size_t> max_queue;
+  std::optional<unsigned> max_workers;
+  unsigned io_threads = 0;  ///< of the transport; 0: its default
+  bool no_grpc = false;
+  LoadFlags load;
+};
+
+/// A time that may be 0. Error usage that names the flag.
+std::chrono::milliseconds duration_of(const std::string& text, const char* flag);
+
+}  // namespace gpux::server

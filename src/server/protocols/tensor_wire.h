@@ -1,0 +1,88 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpux/model_info.h"
+#include "gpux/tensor.h"
+#include "project/project_file.h"
+
+/// What the Open Inference Protocol's two forms, REST and gRPC, have in common: datatypes, raw tensors, and what an
+/// inference asks for and is answered with.
+namespace gpux::server {
+
+/// Throws Error invalid_input.
+[[noreturn]] void refuse(const std::string& message);
+
+/// A client's text as a message shows it: in quotes, short, on one line.
+std::string shown(std::string_view text);
+
+/// "FP32", "INT64", "BYTES", …; empty for types that the protocol has no name for.
+std::string_view datatype_of(ElementType type) noexcept;
+std::optional<ElementType> type_of_datatype(std::string_view datatype) noexcept;
+
+/// The tensor of an input from its raw bytes: elements in row-major order and little-endian; those of
+/// BYTES each after four bytes of length. Borrows if the bytes are aligned to their element and have an owner.
+/// Error invalid_input that names the input.
+Tensor read_binary_tensor(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner, ElementType type,
+                          const Shape& shape, const std::string& name);
+
+/// A string tensor as raw BYTES.
+std::string bytes_elements(const Tensor& tensor);
+
+/// An output that a request asks for.
+struct RequestedOutput {
+  std::string name;
+  bool binary = false;
+  std::uint32_t classes = 0;  ///< classification: the best so many of the last dimension as strings; 0: the tensor
+};
+
+/// What one call of infer asks.
+struct InferCall {
+  std::string id;
+  NamedValues inputs;
+  std::vector<RequestedOutput> outputs;  ///< empty: all
+  bool binary_outputs = false;           ///< for outputs that do not say
+  int priority = 0;                      ///< 1 is the highest; 0 is the model's default
+  std::optional<std::chrono::microseconds> timeout;
+
+  /// From the protocol's parameters; 0 is none.
+  void set_schedule(std::uint64_t wanted_priority, std::uint64_t timeout_microseconds) noexcept;
+};
+
+/// Parameters of a request that gpux refuses by name.
+inline constexpr std::array<const char*, 3> sequence_parameters{"sequence_id", "sequence_start", "sequence_end"};
+
+/// Error invalid_input where the model has no such input, or the call has it already.
+void require_input(const InferCall& call, std::string_view name, const Signature& signature);
+
+/// The same of outputs.
+void require_output(const InferCall& call, std::string_view name, const Signature& signature);
+
+/// What the answer is made of.
+struct InferResponse {
+  std::string_view model_name, model_version;
+  const InferCall& call;
+  const NamedValues& outputs;
+  std::span<const DeclaredValue> declared = {};  ///< the labels for classification
+};
+
+struct AnsweredOutput {
+  std::string name;
+  Tensor tensor;  ///< of a type that datatype_of() names
+  bool binary = false;
+};
+
+/// The outputs as they are answered: those asked for, in that order, classified where that is asked.
+/// Error invalid_input for outputs that the protocol has no form for.
+std::vector<AnsweredOutput> answered_outputs(const InferResponse& response);
+
+}  // namespace gpux::server

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "store/blobs.h"
+#include "store/reference.h"
+
+namespace gpux {
+
+/// The index.json of an OCI image layout: which manifest has which name. What others put there stays as it is.
+class LayoutIndex {
+ public:
+  struct Entry {
+    Reference reference;
+    std::string digest;
+    std::string created;  ///< may be empty
+  };
+
+  /// Reads `folder`/index.json; empty where there is none. Error storage where it is damaged.
+  static LayoutIndex read(const std::filesystem::path& folder);
+
+  /// Entries with a name that parse_reference takes, in alphabetical order.
+  [[nodiscard]] std::vector<Entry> entries() const;
+  [[nodiscard]] std::optional<Entry> find(const Reference& reference) const;
+
+  /// Digests of all manifests, with and without a name.
+  [[nodiscard]] std::vector<std::string> digests() const;
+
+  /// Gives the manifest this name, and takes it from the one that had it.
+  void set(const Reference& reference, const Blob& manifest, const std::string& created);
+  void remove(const Reference& reference);
+
+  /// Over the content of `folder`/index.json, which is not shorter: takes no room on the disk, and a loss of power may
+  /// leave it damaged. Error storage.
+  void overwrite(const std::filesystem::path& folder) const;
+
+  /// Replaces `folder`/index.json as a whole.
+  void write(const std::filesystem::path& folder) const;
+
+ private:
+  nlohmann::ordered_json json_;
+};
+
+}  // namespace gpux

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/blobs.h"
+#include "store/variant.h"
+
+namespace gpux {
+
+inline constexpr std::string_view project_file_name = "gpux.yml";
+inline constexpr const char* oci_manifest_type = "application/vnd.oci.image.manifest.v1+json";
+inline constexpr const char* modelpack_artifact_type = "application/vnd.cncf.model.manifest.v1+json";
+
+/// A file of a package.
+struct StoredFile {
+  std::string name;  ///< relative, with '/', inside the package
+  Blob blob;
+};
+
+/// What a package holds, as its OCI manifest says it.
+struct PackageManifest {
+  std::string name;  ///< gpux.yml's, or the file's stem
+  std::string version;
+  std::string description;
+  std::string model_file;  ///< the ONNX file that runs
+  std::string provider;    ///< the request it was built for; empty: none
+  std::string precision;   ///< the precision it was built for: "int8"; empty: none
+  std::vector<std::pair<std::string, std::string>> metadata;
+  std::vector<StoredFile> files;  ///< all of them, gpux.yml under that name
+  std::vector<Variant> variants;
+
+  [[nodiscard]] const StoredFile* find(std::string_view file) const noexcept;
+  [[nodiscard]] std::uint64_t total_bytes() const noexcept;
+};
+
+/// The CNCF ModelPack config object of a package, as JSON.
+std::string encode_config(const PackageManifest& package);
+
+/// The OCI image manifest of a package, as JSON with the artifact type and media types of CNCF ModelPack. The same
+/// content gives the same text.
+std::string encode_manifest(const PackageManifest& package, const Blob& config);
+
+/// Reads such a manifest, from any source. Error storage that begins with `name` if it is damaged, has names
+/// that leave the package, has no ONNX file that is clearly the model, or needs what gpux cannot read.
+PackageManifest decode_manifest(std::string_view json, const std::string& name);
+
+/// Digests that an OCI manifest or index refers to. Error storage where it is no JSON.
+struct References {
+  std::vector<std::string> blobs;
+  std::vector<std::string> manifests;
+};
+
+References references_of(std::string_view json, const std::string& name);
+
+/// Whether a file of that name stays inside the folder it is put into: relative, no '..', no empty part.
+bool is_inside_package(std::string_view name) noexcept;
+
+}  // namespace gpux

@@ -1,0 +1,239 @@
+#include "importer/sentence_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/temporary_folder.h"
+#include "gpux/error.h"
+
+namespace gpux::importer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+const std::string modules = R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+  {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}])";
+
+/// A folder with these files, beside an ONNX file and a tokenizer that nobody opens here.
+class Folder {
+ public:
+  explicit Folder(const Files& files) {
+    folder_.write("tokenizer.json", "{}");
+    folder_.write("model.onnx", "");
+    for (const auto& [name, text] : files) folder_.write(name, text);
+  }
+
+  [[nodiscard]] SentenceModel read() const { return read_sentence_model(folder_.path()); }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return folder_.path(); }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+Error error_of(const Folder& folder) {
+  try {
+    (void)folder.read();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCode::internal, "nothing was refused"};
+}
+
+TEST(SentenceModel, PoolsTheMeanWhereNothingIsSaid) {
+  const Folder folder(Files{});
+  const SentenceModel model = folder.read();
+  EXPECT_EQ(model.name, folder.path().filename());
+  EXPECT_EQ(model.onnx_file, folder.path() / "model.onnx");
+  EXPECT_EQ(model.tokenizer_file, folder.path() / "tokenizer.json");
+  EXPECT_THAT(model.poolings, ElementsAre(Pooling::mean));
+  EXPECT_TRUE(model.pools_prompt);
+  EXPECT_FALSE(model.normalize);
+  EXPECT_EQ(model.max_tokens, 0U);
+  EXPECT_FALSE(model.truncate_left);
+  EXPECT_EQ(model.first_position, 0);
+  EXPECT_THAT(model.prompts, IsEmpty());
+  EXPECT_EQ(model.default_prompt, "");
+}
+
+TEST(SentenceModel, FindsTheFilesBelowItsFolders) {
+  const test::TemporaryFolder folder;
+  folder.write("0_Transformer/tokenizer.json", "{}");
+  folder.write("0_Transformer/sentence_bert_config.json", R"({"max_seq_length": 75})");
+  folder.write("onnx/model.onnx", "");
+  folder.write("modules.json", R"([{"type": "sentence_transformers.base.modules.transformer.Transformer",
+                                    "path": "0_Transformer"},
+                                   {"type": "sentence_transformers.models.Normalize", "path": "1_Normalize"}])");
+  const SentenceModel model = read_sentence_model(folder.path());
+  EXPECT_EQ(model.tokenizer_file, folder.path() / "0_Transformer/tokenizer.json");
+  EXPECT_EQ(model.onnx_file, folder.path() / "onnx/model.onnx");
+  EXPECT_EQ(model.max_tokens, 75U);
+  EXPECT_TRUE(model.normalize);
+  EXPECT_THAT(model.poolings, IsEmpty());
+}
+
+TEST(SentenceModel, ReadsItsPoolings) {
+  struct {
+    const char* config;
+    std::vector<Pooling> expected;
+    bool pools_prompt = true;
+  } const cases[]{
+      {R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false})", {Pooling::cls}},
+      {R"({"pooling_mode_mean_sqrt_len_tokens": true})", {Pooling::mean_sqrt_length}},
+      {R"({"pooling_mode_weightedmean_tokens": true})", {Pooling::weighted_mean}},
+      {R"({"pooling_mode_lasttoken": true, "include_prompt": false})", {Pooling::last_token}, false},
+      {R"({"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true, "pooling_mode_cls_token": true})",
+       {Pooling::cls, Pooling::max, Pooling::mean}},
+      {R"({"pooling_mode_mean_tokens": false})", {Pooling::mean}},
+      {R"({"embedding_dimension": 384, "pooling_mode": "lasttoken", "include_prompt": true})", {Pooling::last_token}},
+      {R"({"pooling_mode": ["mean", "cls"], "pooling_mode_max_tokens": true})", {Pooling::mean, Pooling::cls}},
+  };
+
+  for (const auto& [config, expected, pools_prompt] : cases) {
+    const SentenceModel model = Folder(Files{{"modules.json", modules}, {"1_Pooling/config.json", config}}).read();
+    EXPECT_EQ(model.poolings, expected) << config;
+    EXPECT_EQ(model.pools_prompt, pools_prompt) << config;
+    EXPECT_FALSE(model.normalize);
+  }
+}
+
+TEST(SentenceModel, TakesTheLeastOfTheLimits) {
+  const std::string huge = R"({"model_max_length": 1000000000000000019884624838656})";
+
+  struct {
+    Files files;
+    std::size_t expected;
+    std::int64_t first_position = 0;
+  } const cases[]{
+      {{{"sentence_bert_config.json", R"({"max_seq_length": 256})"}, {"tokenizer_config.json", huge}}, 256},
+      {{{"sentence_bert_config.json", R"({"max_seq_length": null})"},
+        {"tokenizer_config.json", R"({"model_max_length": 512})"}},
+       512},
+      {{{"sentence_bert_config.json", R"({"max_seq_length": 1024})"},
+        {"config.json", R"({"model_type": "bert", "max_position_embeddings": 512})"}},
+       512},
+      {{{"tokenizer_config.json", huge}, {"config.json", R"({"model_type": "xlnet", "max_position_embeddings": -1})"}},
+       0},
+      {{{"config.json", R"({"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1})"}},
+       512,
+       2},
+      {{{"config.json", R"({"model_type": "mpnet", "max_position_embeddings": 514})"}}, 512, 2},
+      {{{"config.json", R"({"model_type": "bert", "max_position_embeddings": 514, "pad_token_id": 1})"}}, 514},
+  };
+
+  for (const auto& [files, expected, first_position] : cases) {
+    const SentenceModel model = Folder(files).read();
+    EXPECT_EQ(model.max_tokens, expected) << files.front().second;
+    EXPECT_EQ(model.first_position, first_position) << files.front().second;
+  }
+  EXPECT_TRUE(Folder(Files{{"tokenizer_config.json", R"({"truncation_side": "left"})"}}).read().truncate_left);
+}
+
+TEST(SentenceModel, ReadsWhatItsOutputsMean) {
+  const SentenceModel plain = Folder(Files{}).read();
+  EXPECT_FALSE(plain.declares_pooling);
+  EXPECT_FALSE(plain.needs_lower_case);
+  EXPECT_EQ(plain.architecture, "");
+  EXPECT_EQ(plain.vocabulary, 0U);
+  const SentenceModel told = Folder(Files{{"modules.json", modules},
+                                          {"1_Pooling/config.json", "{}"},
+                                          {"sentence_bert_config.json", R"({"do_lower_case": true})"},
+                                          {"config.json", R"({"architectures": ["BertModel"], "vocab_size": 30522})"}})
+                                 .read();
+  EXPECT_TRUE(told.declares_pooling);
+  EXPECT_TRUE(told.needs_lower_case);
+  EXPECT_EQ(told.architecture, "BertModel");
+  EXPECT_EQ(told.vocabulary, 30522U);
+}
+
+TEST(SentenceModel, ReadsItsPrompts) {
+  const SentenceModel model = Folder(Files{{"config_sentence_transformers.json",
+                                            R"({"prompts": {"query": "query: ", "document": "", "none": null},
+                                           "default_prompt_name": "query"})"}})
+                                  .read();
+  EXPECT_THAT(model.prompts, ElementsAre(Pair("document", ""), Pair("query", "query: ")));
+  EXPECT_EQ(model.default_prompt, "query: ");
+}
+
+TEST(SentenceModel, RefusesWhatItCannotDoWithTheFilesName) {
+  struct {
+    const char* file;
+    std::string text;
+    const char* words;
+  } const cases[]{
+      {"modules.json", "[", "is not JSON"},
+      {"modules.json", "{}", "is no list"},
+      {"modules.json", "[]", "has to be a Transformer"},
+      {"modules.json", "[3]", "each module needs 'type'"},
+      {"modules.json", R"([{"type": "a.Transformer"}])", "each module needs 'path'"},
+      {"modules.json", R"([{"type": "a.Pooling", "path": ""}])", "has to be a Transformer"},
+      {"modules.json", R"([{"type": "a.Transformer", "path": "../other"}])", "leads out of the folder"},
+      {"modules.json", R"([{"type": "a.Transformer", "path": "/etc"}])", "leads out of the folder"},
+      {"modules.json", R"([{"type": "a.Transformer", "path": ""}, {"type": "a.Dense", "path": "2_Dense"}])", "'Dense'"},
+      {"modules.json", R"([{"type": "a.Transformer", "path": ""}, {"type": "a.Normalize", "path": ""},
+                           {"type": "a.Pooling", "path": "1_Pooling"}])",
+       "module 2 is 'Pooling'"},
+      {"modules.json", modules, "is not there"},
+      {"sentence_bert_config.json", "[]", "is no object"},
+      {"sentence_bert_config.json", R"({"max_seq_length": "many"})", "max_seq_length is \"many\"; accepted"},
+      {"sentence_bert_config.json", R"({"max_seq_length": 1.5})", "max_seq_length is 1.5; accepted"},
+      {"sentence_bert_config.json", R"({"do_lower_case": 1})", "do_lower_case is 1"},
+      {"tokenizer_config.json", std::string(64, '[') + std::string(64, ']'), "nested deeper"},
+      {"tokenizer_config.json", R"({"truncation_side": "middle"})", "accepted: left, right"},
+      {"config.json", R"({"model_type": 7})", "model_type is 7"},
+      {"config_sentence_transformers.json", R"({"prompts": ["a"]})", "an object of texts"},
+      {"config_sentence_transformers.json", R"({"prompts": {"query": 1}})", "prompts.query is 1"},
+      {"config_sentence_transformers.json", R"({"default_prompt_name": "query"})", "no such prompt"},
+  };
+
+  for (const auto& [file, text, words] : cases) {
+    const Error error = error_of(Folder(Files{{file, text}}));
+    EXPECT_EQ(error.code(), ErrorCode::invalid_model) << text;
+    EXPECT_THAT(error.message(), HasSubstr(words)) << text;
+    const std::string to_blame = text == modules ? "1_Pooling/config.json" : file;
+    EXPECT_THAT(error.message(), HasSubstr("/" + to_blame + ": ")) << text;
+  }
+  const std::string dense = modules.substr(0, modules.size() - 1) + R"(, {"type": "a.Dense", "path": "2_Dense"}])";
+  for (const auto& [config, words] : std::vector<std::pair<std::string, std::string>>{
+           {"", "is not there"},
+           {R"({"in_features": 0, "out_features": 2})", "in_features is 0"},
+           {R"({"in_features": 2, "out_features": -3})", "out_features is"},
+           {R"({"in_features": 2, "out_features": 2, "activation_function": "torch.nn.Mish"})",
+            "activation_function is \"torch.nn.Mish\"; accepted: Identity"},
+           {R"({"in_features": 2, "out_features": 2})", "has no model.safetensors"}}) {
+    Files files{{"modules.json", dense}, {"1_Pooling/config.json", "{}"}};
+    if (!config.empty()) files.emplace_back("2_Dense/config.json", config);
+    EXPECT_THAT(error_of(Folder(files)).message(), HasSubstr(words)) << config;
+  }
+  for (const char* config : {R"({"pooling_mode": "median"})", R"({"pooling_mode": 3})", R"({"pooling_mode": [null]})",
+                             R"({"pooling_mode_cls_token": 1})", R"({"include_prompt": "no"})"}) {
+    const Error error = error_of(Folder(Files{{"modules.json", modules}, {"1_Pooling/config.json", config}}));
+    EXPECT_EQ(error.code(), ErrorCode::invalid_model) << config;
+    EXPECT_THAT(error.message(), HasSubstr("1_Pooling/config.json: ")) << config;
+  }
+}
+
+TEST(SentenceModel, SaysWhatItLookedFor) {
+  const auto message_of = [](const std::filesystem::path& folder) {
+    try {
+      (void)read_sentence_model(folder);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::not_found) << error.message();
+      return error.message();
+    }
+    return std::string();
+  };
+  const test::TemporaryFolder folder;
+  EXPECT_THAT(message_of(folder.path() / "none"), HasSubstr("there is no folder"));
+  EXPECT_THAT(message_of(folder.path()), HasSubstr("looked for tokenizer.json"));
+  folder.write("tokenizer.json", "{}");
+  EXPECT_THAT(message_of(folder.path()), HasSubstr("looked for model.onnx, onnx/model.onnx"));
+}
+
+}  // namespace
+}  // namespace gpux::importer

@@ -1,0 +1,215 @@
+// The public classes above Runtime: what they give is what the modules below give, and mistakes are errors by name.
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "embedding/embedder.h"
+#include "embedding/encoder_folder.h"
+#include "gpux/embedder.h"
+#include "gpux/error.h"
+#include "gpux/model.h"
+#include "gpux/pipeline.h"
+#include "gpux/search.h"
+#include "gpux/store.h"
+#include "importer/sentence_model.h"
+#include "pipeline/task_folder.h"
+
+namespace gpux {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+template <typename Call>
+void expect_error(ErrorCode code, const std::string& text, const Call& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.message();
+    EXPECT_THAT(error.message(), HasSubstr(text));
+  }
+}
+
+class Library : public testing::Test {
+ protected:
+  Library() {
+    home_ = folder_.path() / "home";
+    ::setenv("GPUX_HOME", home_.c_str(), 1);
+    encoder_ = test::write_encoder_folder(folder_, R"({"pooling_mode_mean_tokens": true})", true);
+  }
+
+  test::TemporaryFolder folder_;
+  std::filesystem::path home_, encoder_;
+};
+
+TEST_F(Library, EmbedsAsTheEmbedderBelow) {
+  const Embedder embedder(encoder_.string());
+  const std::vector<std::string> texts{"the cat", "a dog sat", "the cat sat on the mat"};
+  const Embeddings embeddings = embedder.embed(texts);
+  ASSERT_EQ(embeddings.size(), texts.size());
+  EXPECT_EQ(embeddings.dimension(), embedder.dimension());
+  const embedding::Embedder below(importer::read_sentence_model(encoder_),
+                                  Runtime(encoder_ / "onnx/model.onnx", {.provider = "cpu", .intra_threads = 1}));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_THAT(embedder.embed(texts[i]), testing::ElementsAreArray(below.embed(texts[i])));
+    EXPECT_THAT(embeddings[i], testing::ElementsAreArray(below.embed(texts[i])));
+  }
+  EXPECT_EQ(embedder.verdict().active, std::vector<std::string>{"cpu"});
+  EXPECT_EQ(embedder.digest().size(), 64U);
+}
+
+TEST_F(Library, EmbedsWithOptions) {
+  const Embedder embedder(encoder_.string());
+  EXPECT_EQ(embedder.prompts().size(), 2U);
+  EXPECT_EQ(embedder.embed("cat", {.prompt_name = "query"}), embedder.embed("the question: cat"));
+  EXPECT_EQ(embedder.embed("cat", {.prompt = "the question: "}), embedder.embed("the question: cat"));
+  const std::vector<float> cut = embedder.embed("cat", {.dimensions = 2});
+  EXPECT_EQ(cut.size(), 2U);
+  const std::vector<std::string> texts{"cat", "dog"};
+  EXPECT_EQ(embedder.embed(texts, {.dimensions = 2}).dimension(), 2U);
+  expect_error(ErrorCode::usage, "there is no prompt 'other'",
+               [&] { (void)embedder.embed("cat", {.prompt_name = "other"}); });
+  expect_error(ErrorCode::usage, "dimensions", [&] { (void)embedder.embed("cat", {.dimensions = 1 << 20}); });
+  expect_error(ErrorCode::invalid_input, "text 2", [&] {
+    const std::vector<std::string> wrong{"cat", "caf\xe9"};
+    (void)embedder.embed(wrong);
+  });
+  expect_error(ErrorCode::usage, "nonsense", [&] { Embedder(encoder_.string(), {.model = {.provider = "nonsense"}}); });
+  expect_error(ErrorCode::not_found, "nowhere", [] { Embedder("nowhere"); });
+}
+
+TEST_F(Library, EmbedsAsManyTextsAsASourceHas) {
+  const Embedder embedder(encoder_.string(), {.workers = 3});
+  int left = 100;
+  std::vector<std::string> seen;
+  const std::uint64_t count = embedder.embed(
+      [&](std::string& text) {
+        text = "cat " + std::to_string(left);
+        return left-- > 0;
+      },
+      [&](std::string_view text, std::span<const float> embedding) {
+        seen.emplace_back(text);
+        EXPECT_EQ(embedding.size(), embedder.dimension());
+      });
+  EXPECT_EQ(count, 100U);
+  ASSERT_EQ(seen.size(), 100U);
+  EXPECT_EQ(seen.front(), "cat 100");
+  EXPECT_EQ(seen.back(), "cat 1");
+}
+
+TEST_F(Library, FindsTheNearestVectors) {
+  SearchIndex index;
+  EXPECT_TRUE(index.search(std::vector<float>{1, 0}).empty());
+  index.add(std::vector<float>{1, 0}, "east");
+  index.add(std::vector<float>{0, 2}, "north", "n");
+  index.add(std::vector<float>{1, 1}, "between");
+  const std::vector<SearchHit> hits = index.search(std::vector<float>{0, 1}, 2);
+  ASSERT_EQ(hits.size(), 2U);
+  EXPECT_EQ(hits[0].text, "north");
+  EXPECT_EQ(hits[0].id, "n");
+  EXPECT_EQ(hits[0].index, 1U);
+  EXPECT_FLOAT_EQ(hits[0].score, 1);
+  EXPECT_EQ(hits[1].text, "between");
+  expect_error(ErrorCode::invalid_input, "3 dimensions", [&] { index.add(std::vector<float>{1, 2, 3}); });
+  expect_error(ErrorCode::invalid_input, "3 dimensions", [&] { (void)index.search(std::vector<float>{1, 2, 3}); });
+}
+
+TEST_F(Library, SearchesStoredVectorsOfTheSameModelAlone) {
+  const Embedder embedder(encoder_.string());
+  const std::string line =
+      R"({"text": "a cat", "model": "encoder", "digest": "sha256:)" + embedder.digest() + R"(", "vector": [)";
+  std::string numbers;
+  for (const float number : embedder.embed("a cat")) numbers += (numbers.empty() ? "" : ",") + std::to_string(number);
+  folder_.write("vectors.jsonl", line + numbers + "]}\n");
+  SearchIndex index = SearchIndex::open(folder_.path() / "vectors.jsonl");
+  EXPECT_EQ(index.size(), 1U);
+  EXPECT_EQ(index.search(embedder, "a cat").front().text, "a cat");
+  index.add(embedder.embed("a dog"), "a dog");
+  EXPECT_EQ(index.search(embedder, "a dog").front().text, "a dog");
+  std::string other = line;
+  other.replace(other.find("sha256:") + 7, 4, "0000");
+  folder_.write("other.jsonl", other + numbers + "]}\n");
+  expect_error(ErrorCode::invalid_input, "made by model 'encoder'",
+               [&] { (void)SearchIndex::open(folder_.path() / "other.jsonl").search(embedder, "a cat"); });
+}
+
+TEST_F(Library, ClassifiesAndRanksAndNamesAndAnswers) {
+  const Pipeline classifier(test::import_task_folder(folder_, "classify-bert").string());
+  EXPECT_EQ(classifier.task(), "text-classification");
+  const std::vector<std::string> texts{"the cat", "a dog sat on the mat"};
+  const auto all = classifier.classify(texts);
+  ASSERT_EQ(all.size(), 2U);
+  double sum = 0;
+  for (const LabelScore& one : all[1]) sum += one.score;
+  EXPECT_NEAR(sum, 1, 1e-6);
+  const std::vector<LabelScore> alone = classifier.classify(texts[1]);
+  ASSERT_EQ(alone.size(), all[1].size());
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_EQ(alone[i].label, all[1][i].label);
+    EXPECT_EQ(alone[i].score, all[1][i].score);
+    if (i != 0) EXPECT_GE(alone[i - 1].score, alone[i].score);
+  }
+  expect_error(ErrorCode::usage, "the model's task is text-classification", [&] { (void)classifier.rank("a", texts); });
+
+  const Pipeline ranker(test::import_task_folder(folder_, "rank-mpnet").string());
+  const std::vector<RankedText> ranked = ranker.rank("a cat", texts);
+  ASSERT_EQ(ranked.size(), 2U);
+  EXPECT_GE(ranked[0].score, ranked[1].score);
+
+  const Pipeline names(test::import_task_folder(folder_, "entities-bert").string());
+  for (const TextEntity& entity : names.find_entities("the cat sat")) EXPECT_LT(entity.begin, entity.end);
+
+  const Pipeline answers(test::import_task_folder(folder_, "answers-distilbert").string());
+  const TextAnswer answer = answers.answer("who sat", "the cat sat on the mat");
+  EXPECT_LE(answer.begin, answer.end);
+  EXPECT_THAT("the cat sat on the mat", HasSubstr(answer.text));
+
+  expect_error(ErrorCode::invalid_model, "reads no texts", [] { Pipeline(GPUX_SOURCE_DIR "/tests/models/add.onnx"); });
+}
+
+TEST_F(Library, KeepsModelsInTheStore) {
+  ModelStore store;
+  EXPECT_TRUE(store.list().empty());
+  const StoredPackage adder = store.build(GPUX_SOURCE_DIR "/tests/models/add.onnx", "adder:1.0.0");
+  EXPECT_EQ(adder.name + ":" + adder.tag, "adder:1.0.0");
+  EXPECT_TRUE(adder.id.starts_with("sha256:"));
+  const StoredPackage encoder = store.import_folder(encoder_, "encoder");
+  EXPECT_EQ(encoder.tag, "latest");
+  EXPECT_EQ(store.find("encoder")->id, encoder.id);
+  EXPECT_EQ(store.find(encoder.id.substr(7, 12))->id, encoder.id);
+  EXPECT_FALSE(store.find("other"));
+  EXPECT_EQ(store.tag("adder:1.0.0", "sum").id, adder.id);
+  std::vector<std::string> names;
+  for (const StoredPackage& package : store.list()) names.push_back(package.name);
+  EXPECT_THAT(names, ElementsAre("adder", "encoder", "sum"));
+  EXPECT_TRUE(store.verify("sum").empty());
+
+  const Model model("adder:1.0.0");
+  EXPECT_EQ(model.version(), "1.0.0");
+  const NamedValues outputs = model.infer({{"x", Tensor::of<float>({1, 3}, std::vector<float>{1, 2, 3})}});
+  EXPECT_THAT(outputs.front().second.tensor()->as<float>(), ElementsAre(2, 4, 6));
+  EXPECT_EQ(Embedder("encoder").embed("cat"), Embedder(encoder_.string()).embed("cat"));
+
+  store.remove("sum");
+  store.remove("adder:1.0.0");
+  EXPECT_FALSE(store.find("adder:1.0.0"));
+  expect_error(ErrorCode::not_found, "adder", [&] { store.remove("adder:1.0.0"); });
+  expect_error(ErrorCode::not_found, "nothing", [&] { (void)store.build("nothing.onnx", "nothing"); });
+}
+
+TEST_F(Library, OptionsAreThoseOfTheModel) {
+  const std::string adder = GPUX_SOURCE_DIR "/tests/models/add.onnx";
+  const Model model(adder, {.provider = "cpu", .intra_threads = 1, .optimization = Optimization::basic});
+  EXPECT_EQ(model.verdict().requested_from, "ModelOptions");
+  expect_error(ErrorCode::usage, "ModelOptions", [&] { Model(adder, {.provider = "nonsense"}); });
+  expect_error(ErrorCode::provider_unavailable, "cuda",
+               [&] { Model(adder, {.provider = "cuda", .strict = Strictness::provider}); });
+  expect_error(ErrorCode::not_found, "other.yml", [&] { Model(adder, {.config = "other.yml"}); });
+}
+
+}  // namespace
+}  // namespace gpux
