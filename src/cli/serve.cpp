@@ -187,7 +187,6 @@ void report_unserved(const Context& context, const server::ModelRepository& repo
 }
 
 void start_log(const Context& context, std::vector<std::string>& warnings) {
-  if (!context.quiet && environment_variable("GPUX_LOG_LEVEL").empty()) log::lower_to(log::Level::info);
   try {
     log::copy_to(server::own_log_file());
   } catch (const Error& error) {
@@ -377,6 +376,7 @@ void serve(const ServeFlags& flags, Context& context) {
 
   raise_file_limit();
   const Signals signals;
+  if (!context.quiet && environment_variable("GPUX_LOG_LEVEL").empty()) log::lower_to(log::Level::info);
   report_unserved(context, *serving.repository, warnings);
   serving.service = std::make_unique<server::Service>(*serving.repository, service_options);
   server::Service& service = *serving.service;

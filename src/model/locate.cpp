@@ -208,8 +208,11 @@ LocatedModel locate(std::string_view argument, const Store& store, const std::op
   try {
     name = parse_reference(argument);
   } catch (const Error& error) {
-    throw Error(ErrorCode::not_found, fmt::format("there is no file or folder {}, and no model of that name: {}",
-                                                  in_quotes(argument), error.message()));
+    const std::string problem = fmt::format("there is no file or folder {}", in_quotes(argument));
+    // README.md is the name of a file, and nothing else.
+    const bool is_file_name = path.has_extension() && argument.find_first_of(" :") == std::string_view::npos;
+    if (is_file_name) throw Error(ErrorCode::not_found, problem);
+    throw error.within(problem);
   }
   try {
     return from_store(name, store, config);

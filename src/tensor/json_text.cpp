@@ -88,7 +88,7 @@ bool is_json_number(std::string_view word) noexcept {
 
 std::string json_excerpt(std::string_view text) {
   constexpr std::size_t longest = 40;
-  if (text.empty()) return "the end";
+  if (text.empty()) return "the end of the text";
   std::size_t length = 1;
   if (text.front() == '"') {
     while (length < text.size() && length <= longest && text[length] != '"') ++length;

@@ -114,7 +114,7 @@ TEST(Serve, RefusesEachMistakeAndLivesOn) {
            {get("/predict"), 405, "POST"},
            {post("/predict", "{}"), 400, "name one: adder, scalar"},
            {post("/models/none/predict", "{}"), 404, "models: adder, scalar"},
-           {post("/models/adder/predict", ""), 400, "the end stands"},
+           {post("/models/adder/predict", ""), 400, "the end of the text found"},
            {post("/models/adder/predict", "{\"x\": "), 400, "JSON"},
            {post("/models/adder/predict", R"({"x": [[1, 2]]})"), 400, "2 elements, not 3"},
            {post("/models/adder/predict", R"({"x": [[1, 2, "a"]]})"), 400, "[0][2]"},

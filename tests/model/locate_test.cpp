@@ -144,7 +144,8 @@ TEST_F(LocateTest, SaysWhatIsThereInstead) {
   for (const char* path : {"./digits:1", "../nothing", "/nothing", "nothing.onnx", "nothing/", "nothing.yml", "~/x"}) {
     EXPECT_THAT(failure(ErrorCode::not_found, path), HasSubstr("there is no file or folder"));
   }
-  EXPECT_THAT(failure(ErrorCode::not_found, "My Model"), HasSubstr("is not a model's name"));
+  EXPECT_THAT(failure(ErrorCode::not_found, "README.md"), HasSubstr("there is no file or folder 'README.md'"));
+  EXPECT_THAT(failure(ErrorCode::usage, "My Model"), HasSubstr("is not a model's name"));
   EXPECT_THAT(failure(ErrorCode::usage, "https://host/model.onnx"), HasSubstr("is an address"));
   failure(ErrorCode::usage, "");
   fs::create_directory("sentiment");

@@ -44,7 +44,7 @@ TEST(JsonEnvelope, RefusesWithThePlace) {
     std::string text;
     std::string expected;
   } cases[] = {
-      {"", "line 1, column 1: the end found where an object was expected"},
+      {"", "line 1, column 1: the end of the text found where an object was expected"},
       {"[1]", "[ found where an object"},
       {"{\"a\":1,\n  \"b\" 2}", "line 2, column 7: 2 found where ':' was expected"},
       {"{\"a\":1,}", "} found where a name in quotes was expected"},
@@ -55,7 +55,7 @@ TEST(JsonEnvelope, RefusesWithThePlace) {
       {"{\"a\":1}{", "{ found where the end was expected"},
       {"{\"a\":[1}", "} found where ']' was expected"},
       {"{\"a\":{1]", "] found where '}' was expected"},
-      {"{\"a\":[1", "the end found where ']' was expected"},
+      {"{\"a\":[1", "the end of the text found where ']' was expected"},
       {"{\"a\":1,\"\\u0061\":2}", "the object has the name \"a\" twice"},
       {"{\"a", "the string has no end"},
       {"{\"a\":\"b", "the string has no end"},

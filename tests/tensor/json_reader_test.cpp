@@ -64,7 +64,7 @@ TEST(JsonReader, RefusesOtherShapesWithThePlace) {
       {"[1,[2]]", std::nullopt, "[1]: a list found where one element"},
       {"[[],[1]]", std::nullopt, "[1]: 1 elements where the list before has 0"},
       {"[[],[[1]]]", std::nullopt, "[1][0]: a list stands"},
-      {"[1,2", std::nullopt, "[2]: the end found where ',' or ']'"},
+      {"[1,2", std::nullopt, "[2]: the end of the text found where ',' or ']'"},
       {"[1,]", std::nullopt, "[1]: ] is not a float32"},
       {"[,1]", std::nullopt, "[0]: , is not a float32"},
       {"[1 2]", std::nullopt, "[1]: 2 found where ',' or ']'"},
@@ -314,9 +314,9 @@ TEST(JsonReader, ReadsSequences) {
   EXPECT_TRUE(read_json_value("[]", type, "x").sequence()->values.empty());
   const auto message = [&](std::string_view text) { return refusal_of([&] { read_json_value(text, type, "x"); }); };
   EXPECT_THAT(message("[[1],[2,true]]"), HasSubstr("input 'x': [1][1]: true is not an int64"));
-  EXPECT_THAT(message("[[1],"), HasSubstr("[1]: the end found where a list"));
+  EXPECT_THAT(message("[[1],"), HasSubstr("[1]: the end of the text found where a list"));
   EXPECT_THAT(message("[[1],null]"), HasSubstr("[1]: null is not int64[batch]"));
-  EXPECT_THAT(message("[[1]"), HasSubstr("the end found where ',' or ']'"));
+  EXPECT_THAT(message("[[1]"), HasSubstr("the end of the text found where ',' or ']'"));
   EXPECT_THAT(message("5"), HasSubstr("5 found where '[' was expected (the type is sequence(int64[batch]))"));
 }
 
