@@ -50,7 +50,8 @@ struct Embedder::State {
 };
 
 Embedder::Embedder(const std::string& model, const EmbedderOptions& options)
-    : state_(std::make_unique<State>(open_encoder(flags_of(model, options), {}), options.workers)) {
+    : state_(std::make_unique<State>(open_encoder(flags_of(model, options), [](std::string_view /*line*/) {}),
+                                     options.workers)) {
   if (state_->workers == 0) state_->workers = state_->encoder.workers;
 }
 

@@ -50,9 +50,9 @@ TEST(ApiKeys, OfTheVariableAreNeverNone) {
   for (const Line& line : std::vector<Line>{
            {"first-key-123", {"first-key-123"}},
            {"first-key-123\nsecond-key-456\n", {"first-key-123", "second-key-456"}},
-           {"", {}, "holds no key"},
-           {"   ", {}, "holds no key"},
-           {"\n\t\r\n", {}, "holds no key"},
+           {"", {}, "has no key"},
+           {"   ", {}, "has no key"},
+           {"\n\t\r\n", {}, "has no key"},
            {"#first-key-123", {}, "begins with '#'"},
            {"  # first-key-123", {}, "begins with '#'"},
            {"first-key-123\n#second-key-456", {}, "begins with '#'"},
