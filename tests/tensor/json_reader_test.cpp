@@ -63,7 +63,7 @@ TEST(JsonReader, RefusesOtherShapesWithThePlace) {
       {"[[1,2],3]", std::nullopt, "[1]: 3 found where a list was expected"},
       {"[1,[2]]", std::nullopt, "[1]: a list found where one element"},
       {"[[],[1]]", std::nullopt, "[1]: 1 elements where the list before has 0"},
-      {"[[],[[1]]]", std::nullopt, "[1][0]: a list stands"},
+      {"[[],[[1]]]", std::nullopt, "[1][0]: a list found"},
       {"[1,2", std::nullopt, "[2]: the end of the text found where ',' or ']'"},
       {"[1,]", std::nullopt, "[1]: ] is not a float32"},
       {"[,1]", std::nullopt, "[0]: , is not a float32"},
@@ -103,7 +103,7 @@ TEST(JsonReader, ReadsEveryElementIntoItsPlace) {
 
 TEST(JsonReader, DeepTextsEndCleanly) {
   EXPECT_THAT(refusal(std::string(1000000, '['), ElementType::float32), HasSubstr("deeper than 64"));
-  EXPECT_THAT(refusal(std::string(1000000, '['), ElementType::float32, {{any}}), HasSubstr("a list stands"));
+  EXPECT_THAT(refusal(std::string(1000000, '['), ElementType::float32, {{any}}), HasSubstr("a list found"));
   EXPECT_THAT(refusal(std::string(1000000, '{'), ElementType::float32), HasSubstr("{ is not a float32"));
 }
 
