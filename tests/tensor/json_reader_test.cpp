@@ -71,8 +71,8 @@ TEST(JsonReader, RefusesOtherShapesWithThePlace) {
       {"[1]]", std::nullopt, "] stands behind the value"},
       {"[1] 2", std::nullopt, "2 stands behind the value"},
       {"1 2", std::nullopt, "2 stands behind the value"},
-      {"", std::nullopt, "the end is not a float32"},
-      {"[", std::nullopt, "the end is not a float32"},
+      {"", std::nullopt, "the end of the text is not a float32"},
+      {"[", std::nullopt, "the end of the text is not a float32"},
       {"{\"a\":1}", std::nullopt, "{ is not a float32"},
       {"[1}", std::nullopt, "} found where ',' or ']'"},
   };
