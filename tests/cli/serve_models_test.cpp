@@ -318,7 +318,8 @@ TEST(ServedModels, AreWatchedWhateverIsWrongWithOthers) {
   EXPECT_EQ(server.ask(post("/v2/repository/models/b/load", "")).status, 200);
   // Both come back.
   place(gpux.folder().path() / "a.onnx", "scalar.onnx");
-  gpux.folder().write("models.yml", both + "  c: b.onnx\n");
+  // As a whole: half of a list is another reason.
+  write_file_atomically(list, both + "  c: b.onnx\n");
   EXPECT_TRUE(http::eventually([&] { return state_of(server, "c") == "READY"; })) << server.log();
   EXPECT_TRUE(http::eventually([&] { return server.json(get("/health")).at("status") == "healthy"; })) << server.log();
   EXPECT_EQ(server.json(post("/models/a/predict", "3")), Json::parse(R"({"y": -3})"));
