@@ -67,7 +67,9 @@ StoredPackage ModelStore::import_folder(const std::filesystem::path& folder, con
                               .tags = {name},
                               .load = load_flags_of(options),
                               .quantize = {}};
-  return package_of(gpux::import_folder(request, state_->store).package->stored);
+  const ImportedFolder made = gpux::import_folder(request, state_->store);
+  if (!made.package) throw Error(ErrorCode::internal, "an imported folder was not stored");
+  return package_of(made.package->stored);
 }
 
 StoredPackage ModelStore::tag(const std::string& model, const std::string& name) {
