@@ -16,7 +16,9 @@ void print_data(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
                        std::fputc('\n', stdout) != EOF && std::fflush(stdout) == 0;
   if (!written) {
-    throw Error(ErrorCode::storage, fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+    const std::string message = fmt::format("cannot write to standard output: {}", std::strerror(errno));
+    if (errno == EPIPE) throw ReaderLeft(ErrorCode::storage, message);
+    throw Error(ErrorCode::storage, message);
   }
 }
 

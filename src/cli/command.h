@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "gpux/error.h"
+
 namespace CLI {
 class App;
 }
@@ -20,6 +22,12 @@ struct Context {
 
   /// Whether JSON is to be printed instead of a table. Where the output goes makes no difference.
   [[nodiscard]] bool wants_json() const noexcept { return json; }
+};
+
+/// The reader of standard output has left, as `head` does: no message is due.
+class ReaderLeft : public Error {
+ public:
+  using Error::Error;
 };
 
 /// Writes data to standard output, a newline behind it. Error storage where it cannot be written.

@@ -91,7 +91,7 @@ void embed_texts(EmbedFlags& flags, Context& context) {
   writer.finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::string kept = writer.kept() == 0 ? "" : fmt::format(" behind {} that were there", writer.kept());
-  say(context, fmt::format("embedded {}{} in {:.2f} s: {:.1f} a second", counted(count, "text"), kept, seconds,
+  say(context, fmt::format("embedded {}{} in {:.2f} s: {:.1f} texts/s", counted(count, "text"), kept, seconds,
                            static_cast<double>(count) / std::max(seconds, 1e-9)));
   if (!flags.output.empty()) say(context, fmt::format("wrote {}", flags.output));
 }

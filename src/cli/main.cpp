@@ -49,6 +49,8 @@ int show(const CLI::App& program, const CLI::ParseError& asked, bool as_json) {
   try {
     print_data(data);
     return code;
+  } catch (const ReaderLeft& error) {
+    return error.exit_code();
   } catch (const Error& error) {
     return report(as_json, error);
   }
@@ -267,6 +269,8 @@ int run(int typed_count, char** typed) {
     const bool done = dynamic_cast<const CLI::Success*>(&error) != nullptr && !stands_for_a_command(program);
     if (done) return show(program, error, log_format == "json");
     return report(log_format == "json", Error(ErrorCode::usage, usage_line(program, error.what(), words)));
+  } catch (const ReaderLeft& error) {
+    return error.exit_code();
   } catch (const Error& error) {
     return report(log_format == "json", error);
   } catch (const std::bad_alloc&) {

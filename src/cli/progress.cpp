@@ -41,7 +41,7 @@ void Progress::show(std::uint64_t done) {
   drawn_ = now;
   is_drawn_ = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  std::string line = fmt::format("{} {}, {:.1f} a second", done, what_, static_cast<double>(done) / seconds);
+  std::string line = fmt::format("{} {}, {:.1f}/s", done, what_, static_cast<double>(done) / seconds);
   if (const auto share = share_(); share && *share - share_at_start_ >= least_share) {
     const double left = seconds * (1 - *share) / (*share - share_at_start_);
     line += fmt::format(", {} left", clock_text(std::chrono::seconds(std::lround(left))));

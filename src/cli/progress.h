@@ -11,7 +11,7 @@
 namespace gpux::cli {
 
 /// One line on standard error of how far a long call has come, drawn over itself some times a second, and taken away in
-/// the end: "1234 texts, 56.7 a second, 0:42 left". Nothing where standard error is no terminal, or with -q.
+/// the end: "1234 texts, 56.7/s, 0:42 left". Nothing where standard error is no terminal, or with -q.
 class Progress {
  public:
   /// `share` is how much of the whole is behind, 0 to 1; empty where that is not known. Asked as show() is.

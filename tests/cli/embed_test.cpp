@@ -145,7 +145,7 @@ TEST_F(Embed, PrintsALineForEachText) {
     EXPECT_NEAR(length_of(json["vector"]), 1, 1e-6);
   }
   EXPECT_EQ(count, 2U);
-  EXPECT_THAT(outcome.err, MatchesRegex("gpux: ran on cpu [^\n]*\ngpux: embedded 2 texts in [^\n]* a second\n"));
+  EXPECT_THAT(outcome.err, MatchesRegex("gpux: ran on cpu [^\n]*\ngpux: embedded 2 texts in [^\n]* texts/s\n"));
   EXPECT_EQ(embed({"-q", "the model"}).err, "");
 }
 
@@ -539,7 +539,7 @@ TEST_F(Embed, ShowsHowFarItIsOnATerminalOnly) {
   std::string lines;
   for (int i = 0; i < 20000; ++i) lines += "a line of the text that is long enough\n";
   gpux_.folder().write("lines.txt", lines);
-  EXPECT_THAT(shown(" @lines.txt", "true"), testing::ContainsRegex("\r[0-9]+ texts, [0-9.]+ a second, [0-9:]+ left"));
+  EXPECT_THAT(shown(" @lines.txt", "true"), testing::ContainsRegex("\r[0-9]+ texts, [0-9.]+/s, [0-9:]+ left"));
 }
 
 TEST_F(Embed, CutsAndNormalizesAsAsked) {
