@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -246,6 +248,11 @@ TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
     return true;
   };
   (void)embed_all(embedder, {}, source, threads, [&](auto, auto) {
+    // The other thread reads on meanwhile, as far as it may.
+    for (std::size_t before = 0; given == 0 && before != taken;) {
+      before = taken;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
     max_ahead = std::max(max_ahead, taken.load() - given);
     ++given;
   });
