@@ -237,7 +237,7 @@ TEST_F(Embeddings, OfManyTextsKeepOrderAndBitsOnAnyNumberOfThreads) {
 }
 
 TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
-  constexpr std::size_t count = 1500;
+  constexpr std::size_t count = 3000;
   constexpr unsigned threads = 2;
   const Embedder embedder = encoder(mean_pooling);
   std::atomic<std::size_t> taken = 0;
@@ -248,11 +248,8 @@ TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
     return true;
   };
   (void)embed_all(embedder, {}, source, threads, [&](auto, auto) {
-    // The other thread reads on meanwhile, as far as it may.
-    for (std::size_t before = 0; given == 0 && before != taken;) {
-      before = taken;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
+    // Slower than texts are read: they would be read as far ahead as they may.
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
     max_ahead = std::max(max_ahead, taken.load() - given);
     ++given;
   });
