@@ -2,12 +2,14 @@
 #include "server/request_readers.h"
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <latch>
 #include <mutex>
 #include <new>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -200,6 +202,9 @@ TEST(RequestReaders, LeaveAThreadToLightWork) {
   readers.post(first.task(101));
   first.wait_until_met();
   readers.post(record.task("heavy", 1, {}, 101));
+  // Time to begin it, where a thread would.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(readers.waiting(), 1U);
   readers.post(record.task("light", 1, {}, 100, true));
   record.over.get_future().get();
   {

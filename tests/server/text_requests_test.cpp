@@ -85,14 +85,16 @@ TEST(TextRequests, ReadAsLongAsTheBodyIs) {
 }
 
 TEST(TextRequests, AreReadNoFurtherForAClientThatHasLeft) {
-  const std::string body = R"({"ids": [)" + repeated("1,", 100'000) + "nonsense";
   std::stop_source left;
   left.request_stop();
-  try {
-    (void)read_decode(body, Cancellation(left.get_token()));
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::interrupted);
+  for (const std::string& body :
+       {R"({"ids": [)" + repeated("1,", 100'000) + "nonsense", std::string(R"({"ids": [1]})")}) {
+    try {
+      (void)read_decode(body, Cancellation(left.get_token()));
+      ADD_FAILURE() << body.size();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::interrupted);
+    }
   }
 }
 
