@@ -113,7 +113,8 @@ std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::
         state->result.figures.queue = times.queue;
         state->result.figures.inference = times.compute;
         done(error, state->result);
-        state->result.memory->release();
+        // After an error other texts may still be taken: what they use is let go with them.
+        if (!error) state->result.memory->release();
       });
 }
 

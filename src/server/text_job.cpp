@@ -216,8 +216,13 @@ Pending submit_images(const std::shared_ptr<ServedModel>& model, ServedModel::Ca
   auto job = std::make_shared<RunJob>(
       model, std::move(work),
       [outputs, images, done = std::move(done)](const std::optional<Error>& error, const RunJob::Times& times) {
+        if (error) {
+          // A unit or a run may go on beside it: what they use is let go with them.
+          done({.error = error, .outputs = {}, .times = times.slowest});
+          return;
+        }
         images->share->release();
-        done({.error = error, .outputs = std::move(*outputs), .times = times.slowest});
+        done({.error = {}, .outputs = std::move(*outputs), .times = times.slowest});
       });
   job->start();
   return Pending(std::move(job));

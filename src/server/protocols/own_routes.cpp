@@ -300,9 +300,10 @@ void predict_list(const std::shared_ptr<http::Exchange>& exchange, const Request
   };
   const auto answer = [exchange, list, cancellation = work.cancellation(), arrived = runs.arrived](
                           const std::optional<Error>& error, const RunJob::Times& times) {
-    list->share.reset();
     try {
+      // After an error others may still be read or taken: what they use is let go with them.
       if (error) throw Error(*error);
+      list->share.reset();
       cancellation.check();
       http::Response response = http::Response::json(200, list->end());
       add_times(response, times.slowest, arrived);
