@@ -17,6 +17,16 @@
 namespace gpux {
 namespace {
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr bool has_thread_sanitizer = true;
+#else
+constexpr bool has_thread_sanitizer = false;
+#endif
+#else
+constexpr bool has_thread_sanitizer = false;
+#endif
+
 namespace fs = std::filesystem;
 
 std::vector<std::string> names_in(const fs::path& folder) {
@@ -42,6 +52,7 @@ TEST(ScratchFolder, GoesWithTheObject) {
 }
 
 TEST(ScratchFolder, RemovesWhatAKilledProcessLeft) {
+  if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   const test::TemporaryFolder folder;
   const fs::path place = folder.path() / "made";
   const pid_t child = ::fork();
@@ -63,6 +74,7 @@ TEST(ScratchFolder, RemovesWhatAKilledProcessLeft) {
 
 // Where the process is ended by a signal whose handler asks for it.
 TEST(ScratchFolder, GoesBeforeASignalEndsTheProcess) {
+  if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   const test::TemporaryFolder folder;
   for (const bool has_folder : {true, false}) {
     const pid_t child = ::fork();

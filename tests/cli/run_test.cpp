@@ -285,16 +285,6 @@ TEST(Run, EndsWith130WhenInterrupted) {
   EXPECT_FALSE(fs::exists(gpux.folder().path() / "never.json"));
 }
 
-TEST(Run, SaysNothingToAReaderThatHasLeft) {
-  const Program gpux;
-  const std::string pipe = (gpux.folder().path() / "pipe").string();
-  const Outcome outcome =
-      gpux.run({"-q", "run", model("add.onnx"), "-i", R"({"x": [[1, 2, 3]]})"},
-               {.shell = "mkfifo " + pipe + " && exec 3<>" + pipe + " && exec >" + pipe + " && exec 3<&-"});
-  EXPECT_EQ(outcome.code, 13);
-  EXPECT_EQ(outcome.err, "");
-}
-
 TEST(Run, SaysWhenItsOutputCannotBeWritten) {
   const Program gpux;
   const ProcessResult full = run_process(
