@@ -1,4 +1,4 @@
-// What a model says of a text: pipeline MODEL TEXT [TEXT]
+// Runs the text task of a model: pipeline MODEL TEXT [TEXT]
 #include <gpux/error.h>
 #include <gpux/pipeline.h>
 

@@ -61,7 +61,7 @@ class GPUX_API Embeddings {
   std::size_t dimension_ = 0;
 };
 
-/// Makes embeddings of texts, as `gpux embed` does, with the same bits. Movable; all const calls from any thread.
+/// Makes embeddings of texts, bit-identical to those of `gpux embed`. Movable; all const calls from any thread.
 class GPUX_API Embedder {
  public:
   /// `model` is a folder with tokenizer.json and model.onnx, or a name in the store.

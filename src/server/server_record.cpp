@@ -119,11 +119,13 @@ void remove_left_files() {
   constexpr std::chrono::hours kept{24 * 7};
   const fs::path folder = home_folder() / "servers";
   std::error_code error;
-  std::set<std::string> known;
+  std::set<std::string> known, expired;
   for (const ServerRecord& record : records()) {
     const fs::file_time_type written = fs::last_write_time(folder / fmt::format("{}.json", record.pid), error);
     if (is_running(record) || error || fs::file_time_type::clock::now() - written < kept) {
       known.insert(std::to_string(record.pid));
+    } else {
+      expired.insert(std::to_string(record.pid));
     }
   }
   // Without a record: of a server that begins, as long as its process is there.
@@ -131,7 +133,11 @@ void remove_left_files() {
   for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
     const std::string process = i->path().filename().string().substr(0, i->path().filename().string().find('.'));
     std::error_code unreadable;
-    if (!known.contains(process) && !fs::exists("/proc/" + process, unreadable)) left.push_back(i->path());
+    // A container that shares the home has processes that are not seen here.
+    const bool is_old = fs::file_time_type::clock::now() - fs::last_write_time(i->path(), unreadable) > kept;
+    const bool is_left =
+        !known.contains(process) && is_old && !unreadable && !fs::exists("/proc/" + process, unreadable);
+    if (is_left || expired.contains(process)) left.push_back(i->path());
   }
   for (const fs::path& file : left) remove_quietly(file);
 }
