@@ -32,6 +32,9 @@ struct Embedder::State {
     options.max_tokens = given.max_tokens;
     options.dimensions = given.dimensions;
     options.normalize = given.normalize;
+    if (given.prompt && !given.prompt_name.empty()) {
+      throw Error(ErrorCode::usage, "prompt and prompt_name are two ways to give a prompt: use one of them");
+    }
     if (given.prompt) options.prompt = given.prompt;
     if (!given.prompt_name.empty()) options.prompt = prompt_named(given.prompt_name);
     encoder.embedder->encoder().check(options);

@@ -73,6 +73,8 @@ TEST_F(Library, EmbedsWithOptions) {
   EXPECT_EQ(embedder.embed(texts, {.dimensions = 2}).dimension(), 2U);
   expect_error(ErrorCode::usage, "there is no prompt 'other'",
                [&] { (void)embedder.embed("cat", {.prompt_name = "other"}); });
+  expect_error(ErrorCode::usage, "use one of them",
+               [&] { (void)embedder.embed("cat", {.prompt = "a: ", .prompt_name = "query"}); });
   expect_error(ErrorCode::usage, "dimensions", [&] { (void)embedder.embed("cat", {.dimensions = 1 << 20}); });
   expect_error(ErrorCode::invalid_input, "text 2", [&] {
     const std::vector<std::string> wrong{"cat", "caf\xe9"};
