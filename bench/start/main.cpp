@@ -1,6 +1,6 @@
-// bench_start --library LIBRARY [--model MODEL.onnx | --large BYTES] [--rounds N]
-// Starts gpux run and the plain program by turns, takes the time from start to end and the peak of resident memory of
-// each, and prints the medians with their ratios as JSON.
+// bench_start --library LIBRARY [--model MODEL.onnx | --large BYTES | --text FOLDER] [--rounds N]
+// Starts gpux and the plain program by turns, takes the time from start to end and the peak of resident memory of each,
+// and prints the medians with their ratios as JSON. --text: to the vector of one text, with each of --provider.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -65,15 +65,47 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+using Command = std::vector<std::string>;
+
+// Each of them once per round, in turn: its median time and memory, in the order of the commands.
+std::vector<Sample> run_by_turns(const std::vector<Command>& commands, int rounds) {
+  std::vector<std::vector<double>> times(commands.size()), bytes(commands.size());
+  for (const Command& command : commands) run(command);
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      const Sample sample = run(commands[i]);
+      times[i].push_back(sample.time_ms);
+      bytes[i].push_back(sample.peak_bytes);
+    }
+  }
+  std::vector<Sample> medians;
+  for (std::size_t i = 0; i < commands.size(); ++i) medians.push_back({median(times[i]), median(bytes[i])});
+  return medians;
+}
+
+void print(const std::string& model, const std::string& provider, int rounds, const Sample& ours, const Sample& plain) {
+  fmt::print("{{\"model\": \"{}\", ", model);
+  if (!provider.empty()) fmt::print("\"provider\": \"{}\", ", provider);
+  fmt::print(
+      "\"rounds\": {}, \"gpux_ms\": {:.2f}, \"plain_ms\": {:.2f}, \"time_ratio\": {:.3f}, "
+      "\"gpux_peak_bytes\": {:.0f}, \"plain_peak_bytes\": {:.0f}, \"memory_ratio\": {:.3f}}}\n",
+      rounds, ours.time_ms, plain.time_ms, ours.time_ms / plain.time_ms, ours.peak_bytes, plain.peak_bytes,
+      ours.peak_bytes / plain.peak_bytes);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  CLI::App program("From the start of a process to its answer: gpux run against a plain ONNX Runtime program.");
-  std::string library, model, large, gpux = GPUX_PROGRAM;
+  CLI::App program("From the start of a process to its answer: gpux against a plain ONNX Runtime program.");
+  std::string library, model, large, text_model, gpux = GPUX_PROGRAM;
+  std::vector<std::string> providers{"cpu", "encoder"};
   int rounds = 40, threads = 2;
   program.add_option("--library", library, "the ONNX Runtime library that both use")->required();
   program.add_option("--model", model, "a model with one float32 input");
   program.add_option("--large", large, "write a model of so many bytes and use that: 1GB");
+  program.add_option("--text", text_model,
+                     "a folder with gpux.yml, model.onnx and tokenizer.json: embed a text with it");
+  program.add_option("--provider", providers, "of gpux, with --text")->delimiter(',');
   program.add_option("--rounds", rounds, "runs of each");
   program.add_option("--threads", threads, "of both");
   program.add_option("--gpux", gpux, "the gpux program");
@@ -88,29 +120,26 @@ int main(int count, char** arguments) {
       model = folder / "large.onnx";
       gpux::bench::write_large_model(model, gpux::parse_memory_size(large).value());
     }
-    if (model.empty()) throw std::runtime_error("give --model or --large");
+    if (model.empty() && text_model.empty()) throw std::runtime_error("give --model, --large or --text");
     ::setenv("GPUX_ONNXRUNTIME", library.c_str(), 1);
-    const std::string input = folder / "input.npy";
-    write_zeros(model, input);
-    const std::vector<std::string> own{gpux,      "-q",        "run",       model,
-                                       "--input", "@" + input, "--threads", std::to_string(threads)};
-    const std::vector<std::string> plain{PLAIN_PROGRAM, library, model, std::to_string(threads)};
-    std::vector<double> own_ms, plain_ms, own_bytes, plain_bytes;
-    run(own);
-    run(plain);
-    for (int i = 0; i < rounds; ++i) {
-      const Sample ours = run(own), theirs = run(plain);
-      own_ms.push_back(ours.time_ms);
-      own_bytes.push_back(ours.peak_bytes);
-      plain_ms.push_back(theirs.time_ms);
-      plain_bytes.push_back(theirs.peak_bytes);
+    if (!text_model.empty()) {
+      const std::string text = "The quick brown fox jumps over the lazy dog.", number = std::to_string(threads);
+      std::vector<Command> commands{{PLAIN_TEXT_PROGRAM, library, text_model, number, text}};
+      for (const std::string& provider : providers) {
+        commands.push_back(
+            {gpux, "-q", "embed", "-m", text_model, text, "--threads", number, "--provider", provider, "--strict"});
+      }
+      const std::vector<Sample> samples = run_by_turns(commands, rounds);
+      const std::string name = std::filesystem::weakly_canonical(text_model).filename().string();
+      for (std::size_t i = 0; i < providers.size(); ++i) print(name, providers[i], rounds, samples[i + 1], samples[0]);
+    } else {
+      const std::string input = folder / "input.npy";
+      write_zeros(model, input);
+      const Command own{gpux, "-q", "run", model, "--input", "@" + input, "--threads", std::to_string(threads)};
+      const std::vector<Sample> samples =
+          run_by_turns({own, {PLAIN_PROGRAM, library, model, std::to_string(threads)}}, rounds);
+      print(std::filesystem::path(model).filename().string(), "", rounds, samples[0], samples[1]);
     }
-    fmt::print(
-        "{{\"model\": \"{}\", \"rounds\": {}, \"gpux_ms\": {:.2f}, \"plain_ms\": {:.2f}, \"time_ratio\": {:.3f}, "
-        "\"gpux_peak_bytes\": {:.0f}, \"plain_peak_bytes\": {:.0f}, \"memory_ratio\": {:.3f}}}\n",
-        std::filesystem::path(model).filename().string(), rounds, median(own_ms), median(plain_ms),
-        median(own_ms) / median(plain_ms), median(own_bytes), median(plain_bytes),
-        median(own_bytes) / median(plain_bytes));
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench_start: {}\n", error.what());
     code = 1;

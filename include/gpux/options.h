@@ -86,6 +86,10 @@ struct LoadOptions {
   std::vector<OptimizedGraph> optimized_graphs;      ///< candidates to load instead of the model's own graph
   std::vector<PrecisionVariant> precision_variants;  ///< candidates if another precision is requested
   std::vector<std::pair<std::string, std::string>> session_config;  ///< ONNX Runtime's configuration entries
+  /// Map the weights of the model file into memory, where the providers support that, instead of reading and copying
+  /// them: a faster start with less memory. The file must not be changed while the model is loaded. Models in the store
+  /// are loaded so.
+  bool map_weights = false;
   /// ONNX models that run before and after this one on the CPU, in the same call; empty: none. The outputs of one are
   /// connected to the inputs of the next by name. Callers pass the remaining inputs and get the outputs of the last
   /// one.

@@ -47,7 +47,7 @@ void refuse_load_flags(const LoadFlags& flags) {
       {"--cache-dir", !flags.cache_directory.empty()},
       {"--threads", !flags.intra_threads.empty()},
       {"--inter-threads", !flags.inter_threads.empty()},
-      {"--optimization", !flags.optimization.empty()},
+      {"--optimization-level", !flags.optimization.empty()},
       {"--session-option", !flags.session_options.empty()},
       {"--profile", !flags.profile.empty()},
   };

@@ -41,7 +41,7 @@ void add_load_flags(CLI::App& command, LoadFlags& flags, bool with_provider) {
       ->group(group);
   command.add_option("--inter-threads", flags.inter_threads, "threads between operators (default: 1)")->group(group);
   command
-      .add_option("--optimization", flags.optimization,
+      .add_option("--optimization-level", flags.optimization,
                   "optimization of the graph: disabled, basic, extended, layout, all")
       ->group(group);
   command.add_option("--session-option", flags.session_options, "an ONNX Runtime configuration entry: KEY=VALUE")

@@ -19,6 +19,7 @@
 #include "base/spelling.h"
 #include "base/standard_streams.h"
 #include "cli/command.h"
+#include "cli/former_flags.h"
 #include "gpux/error.h"
 
 namespace gpux::cli {
@@ -224,19 +225,18 @@ void add_commands(CLI::App& program, Context& context, std::string_view first_wo
 }
 
 // 'gpux help COMMAND' is 'gpux COMMAND --help'.
-std::vector<char*> with_help_as_flag(int count, char** arguments) {
-  static char flag[] = "--help";
-  std::vector<char*> words(arguments, arguments + count);
-  if (count < 2 || std::string_view(words[1]) != "help") return words;
+std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
+  if (words.size() < 2 || words[1] != "help") return words;
   words.erase(words.begin() + 1);
-  words.push_back(flag);
+  words.emplace_back("--help");
   return words;
 }
 
-int run(int typed_count, char** typed) {
-  const std::vector<char*> typed_words = with_help_as_flag(typed_count, typed);
-  const int count = static_cast<int>(typed_words.size());
-  const char* const* const arguments = typed_words.data();
+int run(int count, char** arguments) {
+  const std::vector<std::string_view> typed(arguments, arguments + count);
+  const std::vector<std::string> command_line = with_help_as_flag(with_present_flags(typed));
+  std::vector<const char*> words;
+  for (const std::string& word : command_line) words.push_back(word.c_str());
   Context context;
   std::string log_format = environment_variable("GPUX_LOG_FORMAT");
   if (log_format.empty()) log_format = "text";
@@ -255,14 +255,13 @@ int run(int typed_count, char** typed) {
     }
     log::start(level_from(context), log_format == "json" ? log::Format::json : log::Format::text);
   });
-  add_commands(program, context, count > 1 ? arguments[1] : "");
+  add_commands(program, context, words.size() > 1 ? words[1] : "");
   program.footer(
       "'gpux help COMMAND' describes a command. Exit codes: 0 done, 2 wrong usage, 3 gpux.yml, 4 model,\n"
       "5 provider, 6 input, 7 not found, 8 memory, 9 timeout, 10 network, 11 permission, 12 verify differs, 13 "
       "storage.");
-  const std::span<const char* const> words(arguments, static_cast<std::size_t>(count));
   try {
-    program.parse(count, arguments);
+    program.parse(static_cast<int>(words.size()), words.data());
     return context.exit_code;
   } catch (const CLI::ParseError& error) {
     // Help or the version was requested, but not for an unknown command.

@@ -151,8 +151,8 @@ void add_run(CLI::App& program, Context& context) {
   add_input_flags(*command, flags->inputs);
   command->add_option("-o,--output", flags->output,
                       "write the outputs to FILE.{json,npz,npy,pb} instead of printing them");
-  command->add_option("--select", flags->outputs, "only these outputs; repeatable")->allow_extra_args(false);
-  command->add_option("--nonfinite", flags->nonfinite, "NaN and infinities as: null, string")
+  command->add_option("--output-name", flags->outputs, "only these outputs; repeatable")->allow_extra_args(false);
+  command->add_option("--non-finite", flags->nonfinite, "NaN and infinities as: null, string")
       ->check(CLI::IsMember({"null", "string"}));
   command->add_option("--report", flags->report, "write the provider verdict and the timings to this JSON file");
   command->add_option("-c,--config", flags->config, "another gpux.yml");

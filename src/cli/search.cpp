@@ -52,15 +52,16 @@ struct Result {
 
 void check_flags(const SearchFlags& flags) {
   if (flags.place.empty() && flags.among.empty()) {
-    throw Error(ErrorCode::usage,
-                "search: give --in FILE.{npy,jsonl,vec} or FOLDER, where the vectors are, or texts behind the query; "
-                "'gpux images' lists models");
+    throw Error(
+        ErrorCode::usage,
+        "search: give --index FILE.{npy,jsonl,vec} or FOLDER, where the vectors are, or texts behind the query; "
+        "'gpux images' lists models");
   }
   if (!flags.place.empty() && !flags.among.empty()) {
-    throw Error(ErrorCode::usage, "search: give --in, or texts behind the query, not both");
+    throw Error(ErrorCode::usage, "search: give --index, or texts behind the query, not both");
   }
   const auto refuse_with_vector = [](std::string_view what) {
-    throw Error(ErrorCode::usage, fmt::format("search: --vector is searched for as it is, without {}", what));
+    throw Error(ErrorCode::usage, fmt::format("search: --query-vector is searched for as it is, without {}", what));
   };
   for (const CLI::Option* option : flags.about_text) {
     if (!flags.vector.empty() && option->count() != 0) refuse_with_vector(option->get_name());
@@ -72,18 +73,18 @@ void check_flags(const SearchFlags& flags) {
                     ? fmt::format("search: '{}' is the model, and there is no text to search for: give MODEL QUERY, or "
                                   "-m MODEL QUERY",
                                   flags.encoder.model)
-                    : "search: give a text, and the model of the vectors; or --vector FILE.npy");
+                    : "search: give a text, and the model of the vectors; or --query-vector FILE.npy");
   }
   const bool has_model = !flags.encoder.model.empty() || choose_level(flags.encoder.level).level != nullptr;
   if (flags.query && !has_model) {
     throw Error(ErrorCode::usage,
-                "search: a text needs the model or --level that made the vectors; --vector FILE.npy needs none");
+                "search: a text needs the model or --level that made the vectors; --query-vector FILE.npy needs none");
   }
   if (flags.query && is_standard_input(*flags.query) && std::ranges::any_of(flags.among, is_standard_input)) {
     throw Error(ErrorCode::usage, "search: standard input is read once: for the query or for the texts");
   }
   if (!flags.among.empty() && !flags.texts.empty()) {
-    throw Error(ErrorCode::usage, "search: --texts FILE is for the vectors of --in; a file to embed here is @FILE");
+    throw Error(ErrorCode::usage, "search: --texts FILE is for the vectors of --index; a file to embed here is @FILE");
   }
   if (flags.among.empty() && flags.texts.empty() && (!flags.form.field.empty() || !flags.form.column.empty())) {
     throw Error(ErrorCode::usage, fmt::format("{} says what the lines of --texts FILE are, which is not given",
@@ -103,7 +104,7 @@ std::vector<float> read_query(const fs::path& file) {
     const std::span<const float> elements = vector.as<float>();
     return {elements.begin(), elements.end()};
   } catch (const Error& error) {
-    throw error.within("--vector " + file.string());
+    throw error.within("--query-vector " + file.string());
   }
 }
 
@@ -112,7 +113,7 @@ void require_same_dimension(const SearchFlags& flags, const StoredVectors& vecto
   const bool can_be_cut = flags.query && dimension > vectors.dimension;
   throw Error(ErrorCode::invalid_input,
               fmt::format("{} has {}, the vectors of '{}' have {}{}",
-                          flags.query ? fmt::format("--model '{}'", flags.encoder.model) : "--vector",
+                          flags.query ? fmt::format("--model '{}'", flags.encoder.model) : "--query-vector",
                           counted(dimension, "dimension"), flags.place, vectors.dimension,
                           can_be_cut ? fmt::format("; --dimensions {} cuts the query's", vectors.dimension) : ""));
 }
@@ -157,7 +158,7 @@ std::map<std::size_t, std::string> texts_of_rows(const SearchFlags& flags, const
                                                  const std::vector<embedding::Match>& matches) {
   if (!vectors.hashes.empty()) {
     throw Error(ErrorCode::usage,
-                fmt::format("--texts with --in '{}': its vectors are known by hashes, not by lines", flags.place));
+                fmt::format("--texts with --index '{}': its vectors are known by hashes, not by lines", flags.place));
   }
   std::map<std::size_t, std::string> texts;
   for (const embedding::Match& match : matches) texts[match.index];
@@ -283,10 +284,10 @@ void add_search(CLI::App& program, Context& context) {
   command->add_option("MODEL", flags->model, "the model, unless -m or --level names it: then it is the QUERY");
   command->add_option("QUERY", flags->query, "a text; @FILE: the content of a file; -: standard input");
   add_words(*command, "TEXT", flags->among,
-            "the texts to search, instead of --in: TEXT itself, the lines of @FILE, or - for standard input");
-  command->add_option("--in", flags->place,
+            "the texts to search, instead of --index: TEXT itself, the lines of @FILE, or - for standard input");
+  command->add_option("--index", flags->place,
                       "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec}, or a folder of .vec");
-  command->add_option("--top", flags->top, "number of results (default: 10)")
+  command->add_option("--top-k", flags->top, "number of results (default: 10)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   command->add_option("--texts", flags->texts, "the file with the texts of the vectors in FILE.{npy,jsonl}");
   CLI::Option* field = command->add_option("--field", flags->form.field,
@@ -296,7 +297,7 @@ void add_search(CLI::App& program, Context& context) {
       ->excludes(field);
   command->add_option("--workers", flags->workers, "search threads (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
-  command->add_option("--vector", flags->vector, "search for the vector in FILE.npy, instead of a text");
+  command->add_option("--query-vector", flags->vector, "search for the vector in FILE.npy, instead of a text");
   const std::size_t own = command->get_options().size();
   add_encoder_flags(*command, flags->encoder);
   flags->about_text = command->get_options();
@@ -304,8 +305,8 @@ void add_search(CLI::App& program, Context& context) {
   command->footer(
       "Examples:\n"
       "  gpux search all-MiniLM-L6-v2 'a query' 'one text' 'another'\n"
-      "  gpux search all-MiniLM-L6-v2 'what runs' --in vectors.npy --texts lines.txt\n"
-      "  gpux search --vector query.npy --in vectors.jsonl --top 3");
+      "  gpux search all-MiniLM-L6-v2 'what runs' --index vectors.npy --texts lines.txt\n"
+      "  gpux search --query-vector query.npy --index vectors.jsonl --top-k 3");
   command->callback([flags, &context] { search(*flags, context); });
 }
 

@@ -444,9 +444,13 @@ void add_serve(CLI::App& program, Context& context) {
   command->add_flag("--log-requests", flags->log_requests, "log one line per request");
   // -h and -p mean what they mean elsewhere to those who serve.
   command->add_option("--host", flags->host, "address to listen on (default: 127.0.0.1)");
-  command->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free port and prints it");
-  auto* grpc_port = command->add_option("--grpc-port", flags->grpc_port,
-                                        "gRPC port (default: 8081); 0 picks a free port and prints it");
+  const CLI::Range ports(0U, 65535U);
+  command->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free port and prints it")
+      ->check(ports);
+  auto* grpc_port =
+      command
+          ->add_option("--grpc-port", flags->grpc_port, "gRPC port (default: 8081); 0 picks a free port and prints it")
+          ->check(ports);
   command->add_flag("--no-grpc", flags->no_grpc, "serve only HTTP")->excludes(grpc_port);
   command->add_option("--unix", flags->unix_path, "also listen on this unix socket");
   command->add_option("--default", flags->default_model, "the model for routes without a name");

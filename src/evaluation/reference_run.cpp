@@ -112,7 +112,7 @@ NamedValues ReferenceRun::infer_in_child(const NamedValues& inputs, const InferO
   const std::filesystem::path report = folder.path() / "report.json";
   const std::vector<SignatureEntry>& outputs = model_->info.signature.outputs;
   const std::filesystem::path output = folder.path() / (only_tensors(outputs) ? "outputs.npz" : "outputs.json");
-  std::vector<std::string> arguments{"run", "--provider=" + provider_, "--nonfinite=string",
+  std::vector<std::string> arguments{"run", "--provider=" + provider_, "--non-finite=string",
                                      "--output=" + output.string(), "--report=" + report.string()};
   for (const ProviderLibrary& library : model_->settings.options.provider_libraries) {
     arguments.push_back(fmt::format("--provider-library={}={}", library.name, library.path.string()));

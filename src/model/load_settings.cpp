@@ -311,7 +311,7 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   } else {
     options.strict = declared.strict.value_or(Strictness::off);
   }
-  if (const Said level = flag_or_variable(flags.optimization, "--optimization", "GPUX_OPTIMIZATION")) {
+  if (const Said level = flag_or_variable(flags.optimization, "--optimization-level", "GPUX_OPTIMIZATION")) {
     options.optimization = optimization(level);
   } else {
     options.optimization = declared.optimization.value_or(Optimization::all);

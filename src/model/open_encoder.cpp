@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <future>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -158,13 +159,16 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
                       .digest = {},
                       .dimension = flags.dimensions,
                       .workers = std::max(1U, usable_processors() / load.intra_threads.value_or(1))};
+  // Of the file that most likely runs, while it is loaded: each takes about as long as the other.
+  std::future<std::string> digest = std::async(std::launch::async, sha256_of_file, located.onnx_file);
   encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), batching_of(flags));
   encoder.embedder->encoder().check(encoder.options);
   const std::vector<std::string>& active = encoder.embedder->runtime().verdict().active;
   if (!active.empty() && active.front() == "openvino") {
     encoder.workers = openvino_streams(load).value_or(encoder.workers);
   }
-  encoder.digest = sha256_of_file(encoder.embedder->runtime().weights_file());
+  const std::filesystem::path& weights = encoder.embedder->runtime().weights_file();
+  encoder.digest = weights == located.onnx_file ? digest.get() : sha256_of_file(weights);
   if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();
   tell(to_line(encoder.embedder->runtime().verdict()));
   return encoder;

@@ -77,6 +77,7 @@ std::vector<DeclaredValue> OpenModel::declared_outputs() const {
 Runtime load_located(const LocatedModel& located, LoadSettings settings) {
   LoadOptions& options = settings.options;
   if (located.stored) {
+    options.map_weights = true;  // files of the store are never changed
     const std::filesystem::path& folder = located.package_folder;
     for (const Variant& variant : located.stored->package.variants) {
       const VariantTarget& target = variant.target;

@@ -88,7 +88,7 @@ TEST_F(Completion, OffersInBashWhatAFlagTakes) {
   EXPECT_THAT(offered("run adder --provider cu"), ElementsAre("cuda"));
   EXPECT_THAT(offered("run adder -p openv"), ElementsAre("openvino"));
   EXPECT_THAT(offered("run --provider=cu"), ElementsAre("cuda"));
-  EXPECT_THAT(offered("run --nonfinite "), ElementsAre("null", "string"));
+  EXPECT_THAT(offered("run --non-finite "), ElementsAre("null", "string"));
   EXPECT_THAT(offered("run --threads "), ElementsAre());
   EXPECT_THAT(offered("run --config in"), ElementsAre("input.json"));
   EXPECT_THAT(offered("run adder --input @in"), ElementsAre("@input.json"));
@@ -143,7 +143,7 @@ TEST_F(Completion, OffersInFishWhatTheProgramTakes) {
     return lines_of(result.standard_output);
   };
   EXPECT_THAT(fish_offers("ins"), ElementsAre("inspect"));
-  EXPECT_THAT(fish_offers("run --nonfinite "), ElementsAre("null", "string"));
+  EXPECT_THAT(fish_offers("run --non-finite "), ElementsAre("null", "string"));
   EXPECT_THAT(fish_offers("run --provider cu"), ElementsAre("cuda"));
   EXPECT_THAT(fish_offers("run ad"), ElementsAre("adder:1.0"));
   EXPECT_THAT(fish_offers("run --prov"), ElementsAre("--provider", "--provider-library", "--provider-option"));

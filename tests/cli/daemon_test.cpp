@@ -211,8 +211,8 @@ TEST_F(Daemon, MakesTheVectorsThatEmbedMakes) {
       Json::parse(content_of(path("out/timing") / (made.at("events 2.json").at("hash").get<std::string>() + ".json")));
   EXPECT_EQ(timing.at("timestamp"), 5);
   EXPECT_EQ(timing.at("provider"), "cpu");
-  const Outcome found = gpux_.run({"search", "plugin: net\noperation: delete", "--in", path("out/vectors"), "--model",
-                                   path("encoder"), "--top", "1", "--json"});
+  const Outcome found = gpux_.run({"search", "plugin: net\noperation: delete", "--index", path("out/vectors"),
+                                   "--model", path("encoder"), "--top-k", "1", "--json"});
   ASSERT_EQ(found.code, 0) << found.err;
   EXPECT_EQ(found.json().at("results").at(0).at("text"), "plugin: net\noperation: delete");
 

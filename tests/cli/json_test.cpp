@@ -65,8 +65,8 @@ std::vector<Row> rows(const Program& gpux) {
       // Its lines: embed_test.cpp.
       {"embed", {}, {{{}, 2}, {{"--model", none, "a"}, 7}, {{"--model", add, "a"}, 4}}},
       {"search",
-       {{"--in", vectors, "--vector", vector}},
-       {{{}, 2}, {{"a", "--in", none}, 2}, {{"a", "--in", encoder, "--model", none}, 7}}},
+       {{"--index", vectors, "--query-vector", vector}},
+       {{{}, 2}, {{"a", "--index", none}, 2}, {{"a", "--index", encoder, "--model", none}, 7}}},
       {"import",
        {{encoder, "-o", encoder + "-made"}},
        {{{}, 2}, {{none, "-o", none}, 7}, {{suite, "-o", none}, 7}, {{encoder, "-o", suite}, 2}}},

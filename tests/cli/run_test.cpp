@@ -90,10 +90,10 @@ TEST(Run, Answers) {
            // NaN and the infinities
            {"divide.onnx", {"-i", R"({"a": [1, 0, -1, 1], "b": [0, 0, 0, 4]})"}, R"({"y": [null, null, null, 0.25]})"},
            {"divide.onnx",
-            {"-i", R"({"a": [1, 0, -1, 1], "b": [0, 0, 0, 4]})", "--nonfinite", "string"},
+            {"-i", R"({"a": [1, 0, -1, 1], "b": [0, 0, 0, 4]})", "--non-finite", "string"},
             R"({"y": ["Infinity", "NaN", "-Infinity", 0.25]})"},
            {"add.onnx",
-            {"-i", R"(x=[[NaN, "Infinity", -Infinity]])", "--nonfinite", "string"},
+            {"-i", R"(x=[[NaN, "Infinity", -Infinity]])", "--non-finite", "string"},
             R"({"y": [["NaN", "Infinity", "-Infinity"]]})"},
        }) {
     std::vector<std::string> arguments{model(one.model)};
@@ -163,7 +163,7 @@ TEST(Run, WritesWhatItReads) {
                          {"identity_uint64.onnx", "[18446744073709551615]", {".npy", ".npz", ".pb", ".json"}},
                          {"identity_bool.onnx", "[true, false]", {".npy", ".npz", ".pb", ".json"}},
                          {"identity_string.onnx", R"(["a", "é"])", {".npy", ".npz", ".pb", ".json"}}}) {
-    const std::vector<std::string> base{model(one.model), "--nonfinite", "string"};
+    const std::vector<std::string> base{model(one.model), "--non-finite", "string"};
     std::vector<std::string> arguments = base;
     arguments.insert(arguments.end(), {"-i", std::string("x=") + one.values});
     const Json expected = run(gpux, arguments).json();
@@ -237,7 +237,7 @@ TEST(Run, KeepsTheOrderOfLists) {
 
 TEST(Run, SelectsOutputs) {
   const Program gpux;
-  EXPECT_EQ(run(gpux, {model("add.onnx"), "-i", "x=[[1, 2, 3]]", "--select", "y"}).json(),
+  EXPECT_EQ(run(gpux, {model("add.onnx"), "-i", "x=[[1, 2, 3]]", "--output-name", "y"}).json(),
             Json::parse(R"({"y": [[2, 4, 6]]})"));
 }
 
@@ -403,14 +403,14 @@ TEST(Run, RefusesBadInputs) {
           {{add, "-i", "@" + folder.path().string() + "/nowhere.json"}, 7, "nowhere.json"},
           {{add, "-i", "@" + folder.path().string()}, 6, "is a directory"},
           {{add, "-i", folder.write("a.json", "{}").string()}, 2, "is a file: write '@"},
-          {{add, "-i", "x=[[1, 2, 3]]", "--select", "q"}, 6, "there is no output 'q'; outputs: y"},
+          {{add, "-i", "x=[[1, 2, 3]]", "--output-name", "q"}, 6, "there is no output 'q'; outputs: y"},
           {{add, "-i", "x=[[1, 2, 3]]", "-o", "x.txt"}, 2, "accepted: .json, .npz, .npy, .pb"},
           {{add, "-i", "[]", "-o", "x.npz"}, 6, "there is a list: use .json"},
           {{model("zipmap_int64.onnx"), "-i", "x=[[1, 2, 3]]", "-o", "x.npz"}, 6, "output 'y' is none: use .json"},
           {{model("zipmap_int64.onnx"), "-i", "x=[[1, 2, 3]]", "-o", "x.pb"}, 6, "output 'y' is none: use .json"},
           {{model("sequence_output.onnx"), "-i", R"({"a": [1], "b": [2]})", "-o", "x.npy"}, 6, "use .json or .pb"},
           {{add, "-i", "x=[[1, 2, 3]]", "--timeout", "soon"}, 2, "--timeout is 'soon'"},
-          {{add, "-i", "x=[[1, 2, 3]]", "--nonfinite", "x"}, 2, "--nonfinite"},
+          {{add, "-i", "x=[[1, 2, 3]]", "--non-finite", "x"}, 2, "--non-finite"},
           {{add, "-i", "x=[[1, 2, 3]]", "--provider", "cdua"}, 2, "cdua"},
           {{add, "--benchmark", "--runs", "0"}, 2, "0 runs"},
           {{add, "--benchmark", "--runs", "-1"}, 2, "--runs"},

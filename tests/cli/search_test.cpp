@@ -90,7 +90,7 @@ TEST_F(Search, FindsATextInWhateverEmbedWrites) {
                                                                                 {"q.npy", {"--encoding", "int8"}}}) {
     SCOPED_TRACE(file);
     embed(file, flags);
-    const Json found = results(query + Strings{"--in", file});
+    const Json found = results(query + Strings{"--index", file});
     ASSERT_EQ(found.size(), texts.size());
     EXPECT_EQ(found[0]["index"], 1);
     EXPECT_EQ(found[1]["index"], 4);
@@ -98,12 +98,12 @@ TEST_F(Search, FindsATextInWhateverEmbedWrites) {
     EXPECT_NEAR(found[0]["score"], 1, file.starts_with("q") ? 1e-3 : 1e-6);
     EXPECT_LT(found[2]["score"], found[1]["score"]);
     EXPECT_FALSE(found[0].contains("text"));
-    const Indices all = indices(query + Strings{"--in", file, "--workers", "3"});
+    const Indices all = indices(query + Strings{"--index", file, "--workers", "3"});
     if (order.empty()) order = all;
     EXPECT_EQ(all, order);
-    EXPECT_EQ(indices(query + Strings{"--in", file, "--top", "2"}), Indices({1, 4}));
+    EXPECT_EQ(indices(query + Strings{"--index", file, "--top-k", "2"}), Indices({1, 4}));
   }
-  const Json whole = search(query + Strings{"--in", "v.npy", "--top", "1"}).json();
+  const Json whole = search(query + Strings{"--index", "v.npy", "--top-k", "1"}).json();
   EXPECT_EQ(whole["vectors"], 5);
   EXPECT_EQ(whole["dimension"], 16);
 }
@@ -120,25 +120,25 @@ TEST_F(Search, TellsTextsWhereTheyAreKnown) {
   gpux_.folder().write("items.csv", "text\n" + lines);
   for (const Strings& from : {Strings{"--texts", "lines.txt"}, Strings{"--texts", "items.jsonl", "--field", "text"},
                               Strings{"--texts", "items.csv", "--column", "text"}}) {
-    for (const Json& result : results(query + Strings{"--in", "v.npy"} + from)) {
+    for (const Json& result : results(query + Strings{"--index", "v.npy"} + from)) {
       EXPECT_EQ(result["text"], texts[result["index"]]);
     }
   }
   gpux_.folder().write("fewer.txt", "one\n");
-  EXPECT_THAT(search(query + Strings{"--in", "v.npy", "--texts", "fewer.txt"}).err,
+  EXPECT_THAT(search(query + Strings{"--index", "v.npy", "--texts", "fewer.txt"}).err,
               HasSubstr("--texts 'fewer.txt' has 1 text, 'v.npy' has 5 vectors"));
 
   embed("vectors/");
-  const Json found = results(query + Strings{"--in", "vectors"});
+  const Json found = results(query + Strings{"--index", "vectors"});
   EXPECT_EQ(found.size(), 4U) << "equal texts share a file";
   EXPECT_EQ(found[0]["hash"], sha256_of("one line"));
   for (const Json& result : found) EXPECT_EQ(result["hash"], sha256_of(result["text"].get<std::string>()));
-  EXPECT_EQ(results(query + Strings{"--in", "vectors/" + sha256_of("one line") + ".vec"})[0]["text"], "one line");
-  EXPECT_EQ(search(query + Strings{"--in", "vectors", "--texts", "lines.txt"}).code, 2);
+  EXPECT_EQ(results(query + Strings{"--index", "vectors/" + sha256_of("one line") + ".vec"})[0]["text"], "one line");
+  EXPECT_EQ(search(query + Strings{"--index", "vectors", "--texts", "lines.txt"}).code, 2);
 
   gpux_.folder().write("named.jsonl", "{\"id\": 7, \"vector\": [1, 0]}\n\n{\"vector\": [0, 1], \"text\": \"up\"}\n");
   gpux_.folder().write("q.npy", npy("<f4", "2,", bytes_of<float>({3, 4})));
-  const Json named = results({"--vector", "q.npy", "--in", "named.jsonl"});
+  const Json named = results({"--query-vector", "q.npy", "--index", "named.jsonl"});
   EXPECT_EQ(named, Json::parse(R"([{"rank": 1, "score": 0.8, "index": 1, "text": "up"},
                                    {"rank": 2, "score": 0.6, "index": 0, "id": "7"}])"));
 }
@@ -146,7 +146,7 @@ TEST_F(Search, TellsTextsWhereTheyAreKnown) {
 TEST_F(Search, IsATableForPeople) {
   gpux_.folder().write("named.jsonl", "{\"id\": \"a\", \"vector\": [1, 0], \"text\": \"to\\nthe right\"}\n");
   gpux_.folder().write("q.npy", npy("<f4", "1, 2", bytes_of<float>({1, 0})));
-  const Outcome outcome = search({"--vector", "q.npy", "--in", "named.jsonl", "--table"});
+  const Outcome outcome = search({"--query-vector", "q.npy", "--index", "named.jsonl", "--table"});
   EXPECT_EQ(outcome.out, "RANK  SCORE   INDEX  ID  TEXT\n1     1.0000  0      a   to the right\n");
   EXPECT_THAT(outcome.err, testing::MatchesRegex("gpux: searched 1 vector in [^\n]* s\n"));
 }
@@ -159,18 +159,18 @@ TEST_F(Search, ReadsArraysOfOtherTypes) {
   gpux_.folder().write("levels.npy", npy("|i1", "2, 2", bytes_of<std::int8_t>({0, 1, 127, 0})));
   gpux_.folder().write("none.npy", npy("<f4", "0, 2", ""));
   gpux_.folder().write("none.jsonl", "");
-  EXPECT_EQ(indices({"--vector", "q.npy", "--in", "nan.npy"}), Indices({1, 2}));
-  EXPECT_EQ(indices({"--vector", "q.npy", "--in", "double.npy"}), Indices({1, 0}));
-  EXPECT_EQ(indices({"--vector", "q.npy", "--in", "levels.npy"}), Indices({1, 0}));
-  EXPECT_EQ(indices({"--vector", "q.npy", "--in", "none.npy"}), Indices());
-  EXPECT_EQ(indices({"--vector", "q.npy", "--in", "none.jsonl"}), Indices());
+  EXPECT_EQ(indices({"--query-vector", "q.npy", "--index", "nan.npy"}), Indices({1, 2}));
+  EXPECT_EQ(indices({"--query-vector", "q.npy", "--index", "double.npy"}), Indices({1, 0}));
+  EXPECT_EQ(indices({"--query-vector", "q.npy", "--index", "levels.npy"}), Indices({1, 0}));
+  EXPECT_EQ(indices({"--query-vector", "q.npy", "--index", "none.npy"}), Indices());
+  EXPECT_EQ(indices({"--query-vector", "q.npy", "--index", "none.jsonl"}), Indices());
 }
 
 TEST_F(Search, CutsTheQueryAsTheVectorsWereCut) {
   embed("cut.jsonl", {"--dimensions", "5"});
-  EXPECT_THAT(search(query + Strings{"--in", "cut.jsonl"}).err,
+  EXPECT_THAT(search(query + Strings{"--index", "cut.jsonl"}).err,
               HasSubstr("--model 'encoder' has 16 dimensions, the vectors of 'cut.jsonl' have 5; --dimensions 5 cuts"));
-  EXPECT_NEAR(results(query + Strings{"--in", "cut.jsonl", "--dimensions", "5"})[0]["score"], 1, 1e-6);
+  EXPECT_NEAR(results(query + Strings{"--index", "cut.jsonl", "--dimensions", "5"})[0]["score"], 1, 1e-6);
 }
 
 TEST_F(Search, EmbedsTheTextsThatAreGivenHere) {
@@ -178,28 +178,28 @@ TEST_F(Search, EmbedsTheTextsThatAreGivenHere) {
   ASSERT_EQ(found.size(), texts.size());
   embed("v.npy");
   gpux_.folder().write("lines.txt", "the model runs\none line\nvectors of texts\nthe processor\none line\n");
-  EXPECT_EQ(found, results(query + Strings{"--in", "v.npy", "--texts", "lines.txt"}));
+  EXPECT_EQ(found, results(query + Strings{"--index", "v.npy", "--texts", "lines.txt"}));
   EXPECT_EQ(found, results(query + Strings{"@lines.txt"}));
   gpux_.folder().write("items.csv", "text\nthe model runs\none line\n");
-  EXPECT_EQ(results(query + Strings{"@items.csv", "--column", "text", "--top", "1"})[0]["text"], "one line");
+  EXPECT_EQ(results(query + Strings{"@items.csv", "--column", "text", "--top-k", "1"})[0]["text"], "one line");
   const Json prompted = results(query + texts + Strings{"--prompt-text", "the processor"});
   EXPECT_LT(prompted[0]["score"], 0.999999) << "the prompt is the query's alone";
 }
 
 TEST_F(Search, TakesItsModelAsTheFirstWordOrByFlag) {
   embed("v.npy");
-  const Json among = results(query + texts), stored = results(query + Strings{"--in", "v.npy"});
+  const Json among = results(query + texts), stored = results(query + Strings{"--index", "v.npy"});
   EXPECT_EQ(results(Strings{"encoder", "one line"} + texts), among);
   EXPECT_EQ(results(Strings{"-m", "encoder", "one line"} + texts), among);
-  EXPECT_EQ(results({"encoder", "one line", "--in", "v.npy"}), stored);
+  EXPECT_EQ(results({"encoder", "one line", "--index", "v.npy"}), stored);
 }
 
 TEST_F(Search, ReadsItsQueryAsAText) {
   embed("v.npy");
   gpux_.folder().write("query.txt", "one line\n");
   gpux_.folder().write("latin1.txt", "caf\xe9\n");
-  const Strings flags{"--model", "encoder", "--in", "v.npy"};
-  const Json expected = results(query + Strings{"--in", "v.npy"});
+  const Strings flags{"--model", "encoder", "--index", "v.npy"};
+  const Json expected = results(query + Strings{"--index", "v.npy"});
   EXPECT_EQ(results(Strings{"@query.txt"} + flags), expected);
   const Outcome read = call(Strings{"search", "-", "--json"} + flags, {.standard_input = "one line\n"});
   EXPECT_EQ(read.json()["results"], expected);
@@ -243,41 +243,47 @@ TEST_F(Search, RefusesInOneLine) {
     int code;
     const char* words;
   } const cases[]{
-      {{}, 2, "give --in"},
-      {{"--in", "v.npy"}, 2, "give a text"},
-      {{"encoder", "--in", "v.npy"}, 2, "'encoder' is the model, and there is no text to search for"},
-      {{"a", "b"}, 2, "give --in"},
-      {{"what runs", "b", "--in", "v.npy"}, 2, "the first word is the model, unless -m or --level names it"},
-      {{"a", "b", "--in", "v.npy", "--model", "encoder"}, 2, "not both"},
+      {{}, 2, "give --index"},
+      {{"--index", "v.npy"}, 2, "give a text"},
+      {{"encoder", "--index", "v.npy"}, 2, "'encoder' is the model, and there is no text to search for"},
+      {{"a", "b"}, 2, "give --index"},
+      {{"what runs", "b", "--index", "v.npy"}, 2, "the first word is the model, unless -m or --level names it"},
+      {{"a", "b", "--index", "v.npy", "--model", "encoder"}, 2, "not both"},
       {{"a", "b", "--texts", "v.npy", "--model", "encoder"}, 2, "@FILE"},
       {{"a", "@none.txt", "--model", "encoder"}, 7, "none.txt"},
-      {{"a", "--in", "v.npy", "--vector", "two.npy"}, 2, "without a text"},
-      {{"--in", "v.npy", "--vector", "two.npy", "--model", "encoder"},
+      {{"a", "--index", "v.npy", "--query-vector", "two.npy"}, 2, "without a text"},
+      {{"--index", "v.npy", "--query-vector", "two.npy", "--model", "encoder"},
        2,
-       "--vector is searched for as it is, without --model"},
-      {{"--in", "v.npy", "--vector", "two.npy", "--threads", "2"},
+       "--query-vector is searched for as it is, without --model"},
+      {{"--index", "v.npy", "--query-vector", "two.npy", "--threads", "2"},
        2,
-       "--vector is searched for as it is, without --threads"},
-      {{"--in", "v.npy", "--vector", "two.npy", "--top", "0"}, 2, "--top"},
-      {{"--in", "v.npy", "--vector", "two.npy", "--field", "a"}, 2, "--texts FILE"},
-      {{"--in", "v.f32", "--vector", "two.npy"}, 2, ".npy, .jsonl, .vec"},
-      {{"--in", "none.npy", "--vector", "two.npy"}, 7, "none.npy"},
-      {{"--in", "empty", "--vector", "two.npy"}, 7, "'empty' has no .vec files"},
-      {{"--in", "v.npy", "--vector", "none.npy"}, 7, "--vector none.npy"},
-      {{"--in", "v.npy", "--vector", "cube.npy"}, 6, "[dimension] or [1, dimension]"},
-      {{"--in", "v.npy", "--vector", "two.npy"}, 6, "--vector has 2 dimensions, the vectors of 'v.npy' have 16"},
-      {{"--in", "cube.npy", "--vector", "two.npy"}, 6, "[rows, dimension]"},
-      {{"--in", "lengths.jsonl", "--vector", "two.npy"}, 6, "lengths.jsonl:2: the vector has 1 dimension,"},
-      {{"--in", "models.jsonl", "--vector", "two.npy"}, 6, "models.jsonl:2: the vector is of model"},
-      {{"--in", "text.jsonl", "--vector", "two.npy"}, 6, "text.jsonl:1: "},
-      {{"--in", "bare.jsonl", "--vector", "two.npy"}, 6, "bare.jsonl:1: there is no 'vector'"},
-      {{"--in", "broken.jsonl", "--vector", "two.npy"}, 6, "broken.jsonl:2: "},
-      {{"--in", "base64.jsonl", "--vector", "two.npy"}, 6, "base64.jsonl:1: 'vector' is not base64 of float32"},
-      {{"--in", "bits.npy", "--vector", "two.npy"}, 6, "vectors of uint8 are not searched"},
-      {{"--in", "bits.jsonl", "--vector", "two.npy"}, 6, "vectors of encoding 'binary' are not searched"},
-      {{"--in", "other", "--vector", "zero.npy"}, 6, "the query has no direction"},
-      {{"a", "--in", "other", "--model", "encoder"}, 6, "were made by model 'm' (sha256:c), and 'encoder' is sha256:"},
-      {{"a", "--in", "v.npy", "--model", "none"}, 7, "none"},
+       "--query-vector is searched for as it is, without --threads"},
+      {{"--index", "v.npy", "--query-vector", "two.npy", "--top-k", "0"}, 2, "--top-k"},
+      {{"--index", "v.npy", "--query-vector", "two.npy", "--field", "a"}, 2, "--texts FILE"},
+      {{"--index", "v.f32", "--query-vector", "two.npy"}, 2, ".npy, .jsonl, .vec"},
+      {{"--index", "none.npy", "--query-vector", "two.npy"}, 7, "none.npy"},
+      {{"--index", "empty", "--query-vector", "two.npy"}, 7, "'empty' has no .vec files"},
+      {{"--index", "v.npy", "--query-vector", "none.npy"}, 7, "--query-vector none.npy"},
+      {{"--index", "v.npy", "--query-vector", "cube.npy"}, 6, "[dimension] or [1, dimension]"},
+      {{"--index", "v.npy", "--query-vector", "two.npy"},
+       6,
+       "--query-vector has 2 dimensions, the vectors of 'v.npy' have 16"},
+      {{"--index", "cube.npy", "--query-vector", "two.npy"}, 6, "[rows, dimension]"},
+      {{"--index", "lengths.jsonl", "--query-vector", "two.npy"}, 6, "lengths.jsonl:2: the vector has 1 dimension,"},
+      {{"--index", "models.jsonl", "--query-vector", "two.npy"}, 6, "models.jsonl:2: the vector is of model"},
+      {{"--index", "text.jsonl", "--query-vector", "two.npy"}, 6, "text.jsonl:1: "},
+      {{"--index", "bare.jsonl", "--query-vector", "two.npy"}, 6, "bare.jsonl:1: there is no 'vector'"},
+      {{"--index", "broken.jsonl", "--query-vector", "two.npy"}, 6, "broken.jsonl:2: "},
+      {{"--index", "base64.jsonl", "--query-vector", "two.npy"},
+       6,
+       "base64.jsonl:1: 'vector' is not base64 of float32"},
+      {{"--index", "bits.npy", "--query-vector", "two.npy"}, 6, "vectors of uint8 are not searched"},
+      {{"--index", "bits.jsonl", "--query-vector", "two.npy"}, 6, "vectors of encoding 'binary' are not searched"},
+      {{"--index", "other", "--query-vector", "zero.npy"}, 6, "the query has no direction"},
+      {{"a", "--index", "other", "--model", "encoder"},
+       6,
+       "were made by model 'm' (sha256:c), and 'encoder' is sha256:"},
+      {{"a", "--index", "v.npy", "--model", "none"}, 7, "none"},
   };
 
   for (const auto& [arguments, code, words] : cases) {

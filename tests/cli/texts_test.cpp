@@ -185,7 +185,7 @@ TEST_F(Texts, AreNamedAndAnsweredByRun) {
   const Json told = run(model, Json{{"question", one.at("question")}, {"context", one.at("context")}});
   EXPECT_EQ(told.at("answers").at(0).at("answer"), one.at("answer"));
   const Outcome raw = gpux_.run(
-      {"run", model, "--select", "start_logits", "-i", Json{{"question", "who"}, {"context", "the fox"}}.dump()});
+      {"run", model, "--output-name", "start_logits", "-i", Json{{"question", "who"}, {"context", "the fox"}}.dump()});
   EXPECT_EQ(raw.code, 0) << raw.err;
   EXPECT_TRUE(Json::parse(raw.out).contains("start_logits"));
 }

@@ -1,5 +1,6 @@
 //! Where a long text may be cut before it is tokenized, so that its first or last tokens stay exactly the same.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 /// The regular expressions of GPT-2, Llama 3 and Qwen 2, which end a word before a single space.
@@ -9,6 +10,15 @@ const WORD_EXPRESSIONS: [&str; 4] = [
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
 ];
+
+/// Of tokenizer.json: without the vocabulary, which is most of it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parts {
+    added_tokens: Value,
+    normalizer: Value,
+    pre_tokenizer: Value,
+}
 
 fn type_of(step: &Value) -> &str {
     step["type"].as_str().unwrap_or_default()
@@ -59,13 +69,16 @@ fn pre_tokenizer_splits(step: &Value) -> (bool, bool) {
 /// Whether the tokens of a text before a space between two words are those of the whole text, and those behind it but
 /// for the first word's, whatever the text. `json` is tokenizer.json.
 pub fn can_cut(json: &[u8]) -> bool {
-    let Ok(all) = serde_json::from_slice::<Value>(json) else { return false };
-    let no_blank_in_added = steps_of(&all, "added_tokens")
+    let Ok(parts) = serde_json::from_slice::<Parts>(json) else { return false };
+    let no_blank_in_added = parts
+        .added_tokens
+        .as_array()
         .into_iter()
+        .flatten()
         .all(|token| token["content"].as_str().is_some_and(|content| !content.contains(char::is_whitespace)));
     no_blank_in_added
-        && normalizer_is_local(&all["normalizer"])
-        && pre_tokenizer_splits(&all["pre_tokenizer"]) == (true, true)
+        && normalizer_is_local(&parts.normalizer)
+        && pre_tokenizer_splits(&parts.pre_tokenizer) == (true, true)
 }
 
 /// Letters and digits that no normalizer joins with what stands beside them.

@@ -92,7 +92,7 @@ std::vector<std::string> flags_for(const LoadOptions& options) {
   if (!options.cache_directory.empty()) add("--cache-dir", fs::absolute(options.cache_directory).string());
   if (options.intra_threads) add("--threads", std::to_string(*options.intra_threads));
   if (options.inter_threads) add("--inter-threads", std::to_string(*options.inter_threads));
-  add("--optimization", std::string(to_string(options.optimization)));
+  add("--optimization-level", std::string(to_string(options.optimization)));
   for (const auto& [key, value] : options.session_config) add("--session-option", key + "=" + value);
   return flags;
 }

@@ -1,6 +1,7 @@
 #include "runtime/loading/load.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "onnx/weight_references.h"
 #include "ort/core.h"
 #include "provider/options.h"
 #include "provider/placement.h"
@@ -283,6 +285,25 @@ void remove_profiles(const std::filesystem::path& prefix) {
   for (const std::filesystem::path& file : left) std::filesystem::remove(file, error);
 }
 
+// Others than these may want the model as one file, or copy its weights to a device anyway.
+bool can_map_weights(const Plan& plan) {
+  return std::ranges::all_of(plan.candidates, [](const Candidate& candidate) { return candidate.id == "encoder"; });
+}
+
+ort::Session open_session(const std::filesystem::path& file, const ort::SessionSettings& settings,
+                          const LoadOptions& options, const Plan& plan) {
+  if (options.map_weights && settings.optimized_model.empty() && can_map_weights(plan)) {
+    if (const auto model = onnx::with_weight_references(file)) {
+      try {
+        return ort::Session::from_memory(std::as_bytes(std::span(*model)), file.parent_path(), settings);
+      } catch (const Error& error) {
+        log::debug("the weights of {} cannot be mapped: {}", file.string(), error.message());
+      }
+    }
+  }
+  return ort::Session::from_file(file, settings);
+}
+
 // Whether a session of the model can be made without one of the candidates.
 bool loads_without(std::size_t left_out, const std::filesystem::path& model, const LoadOptions& options,
                    const Plan& plan) {
@@ -362,7 +383,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       settings.optimization = graph != nullptr ? ort::OptimizationLevel::disabled : optimization;
       const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
       try {
-        session.emplace(ort::Session::from_file(file, settings));
+        session.emplace(open_session(file, settings, options, plan));
         if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
       } catch (const Error& error) {
         remove_profiles(profile_prefix);
