@@ -18,7 +18,7 @@
 #include <fmt/format.h>
 #include <time.h>
 
-#include "encoder.h"
+#include "encoder/encoder.h"
 
 namespace gpux_encoder {
 namespace {

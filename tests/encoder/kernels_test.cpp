@@ -1,4 +1,4 @@
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "linear.h"
+#include "kernels/linear.h"
 #include "runnable_kernels.h"
 
 namespace gpux_encoder {

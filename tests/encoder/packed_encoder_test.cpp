@@ -1,4 +1,4 @@
-#include "packed_encoder.h"
+#include "encoder/packed_encoder.h"
 
 #include <cstddef>
 #include <cstring>

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "encoder.h"
+#include "encoder/encoder.h"
 
 namespace gpux_encoder {
 

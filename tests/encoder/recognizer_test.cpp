@@ -1,4 +1,4 @@
-#include "recognizer.h"
+#include "recognizer/recognizer.h"
 
 #include <cstdint>
 #include <optional>
@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fields.h"
-#include "reading.h"
+#include "recognizer/known_facts.h"
+#include "recognizer/symbolic_tensor.h"
 
 namespace gpux_encoder {
 namespace {

@@ -1,4 +1,4 @@
-#include "shared_encoders.h"
+#include "encoder/shared_encoders.h"
 
 #include <cstdint>
 #include <vector>

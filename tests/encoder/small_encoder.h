@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "encoder.h"
+#include "encoder/encoder.h"
 
 /// An encoder of random weights that takes no time, and texts for it.
 namespace gpux_encoder {

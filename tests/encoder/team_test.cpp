@@ -1,4 +1,4 @@
-#include "team.h"
+#include "kernels/team.h"
 
 #include <atomic>
 #include <stdexcept>
