@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "recognizer/graph_digest.h"
+
 namespace gpux_encoder {
 namespace {
 
@@ -27,7 +29,7 @@ class Shared : public testing::Test {
   }
 
   std::shared_ptr<const Encoder> get(const Graph& graph, Precision precision = Precision::fp32) {
-    return all_.get(SharedEncoders::digest_of(graph, precision), [&] {
+    return all_.get(digest_of(graph, precision), [&] {
       ++made_;
       Weights weights;
       weights.hidden = weights.heads = 1;

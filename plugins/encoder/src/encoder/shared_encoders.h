@@ -8,19 +8,15 @@
 #include <mutex>
 
 #include "encoder/encoder.h"
-#include "kernels/linear.h"
-#include "recognizer/graph.h"
 
 namespace gpux_encoder {
 
 /// Encoders in use, so that sessions of one model have its weights in memory once. All calls from any thread.
 class SharedEncoders {
  public:
-  /// Of a graph, weights and all, and the precision in which it is computed.
+  /// Of a graph and its precision: equal for encoders with the same answers.
   using Digest = std::array<std::uint64_t, 2>;
   using Make = std::function<std::unique_ptr<Encoder>()>;
-
-  static Digest digest_of(const Graph& graph, Precision precision);
 
   /// The one of this digest that is still in use; else what `make` gives. Others wait meanwhile. Throws what `make`
   /// does.

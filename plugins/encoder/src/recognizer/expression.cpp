@@ -7,90 +7,12 @@
 #include <span>
 #include <utility>
 
+#include "recognizer/simplify.h"
+
 namespace gpux_encoder {
 namespace {
 
-constexpr std::size_t max_elements_to_look_at = 4096;
-
 constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
-
-bool is_integer(Element element) {
-  return element == Element::int64 || element == Element::int32 || element == Element::boolean;
-}
-
-// As ONNX Runtime's kernels have it: float32 is rounded after each step.
-double rounded(double value, Element element) {
-  return element == Element::float32 ? static_cast<double>(static_cast<float>(value)) : value;
-}
-
-double divided(double a, double b, Element element) {
-  if (!is_integer(element)) return a / b;
-  return b == 0 ? nothing : std::trunc(a / b);
-}
-
-double cast_to(double value, Element element) {
-  if (element == Element::boolean) return value != 0 ? 1 : 0;
-  return is_integer(element) ? std::trunc(value) : value;
-}
-
-double calculated(Operation operation, Element element, std::span<const double> x) {
-  const auto single = [&](double (*function)(double)) { return rounded(function(x[0]), element); };
-  switch (operation) {
-    case Operation::add:
-      return rounded(x[0] + x[1], element);
-    case Operation::subtract:
-      return rounded(x[0] - x[1], element);
-    case Operation::multiply:
-      return rounded(x[0] * x[1], element);
-    case Operation::divide:
-      return rounded(divided(x[0], x[1], element), element);
-    case Operation::power:
-      return rounded(std::pow(x[0], x[1]), element);
-    case Operation::least:
-      return std::min(x[0], x[1]);
-    case Operation::greatest:
-      return std::max(x[0], x[1]);
-    case Operation::equal:
-      return x[0] == x[1] ? 1 : 0;
-    case Operation::less:
-      return x[0] < x[1] ? 1 : 0;
-    case Operation::less_or_equal:
-      return x[0] <= x[1] ? 1 : 0;
-    case Operation::both:
-      return x[0] != 0 && x[1] != 0 ? 1 : 0;
-    case Operation::either:
-      return x[0] != 0 || x[1] != 0 ? 1 : 0;
-    case Operation::negate:
-      return x[0] == 0 ? 1 : 0;
-    case Operation::where:
-      return x[0] != 0 ? x[1] : x[2];
-    case Operation::cast:
-      return rounded(cast_to(x[0], element), element);
-    case Operation::minus:
-      return -x[0];
-    case Operation::magnitude:
-      return std::abs(x[0]);
-    case Operation::logarithm:
-      return single(std::log);
-    case Operation::square_root:
-      return single(std::sqrt);
-    case Operation::reciprocal:
-      return rounded(1 / x[0], element);
-    case Operation::error_function:
-      return single(std::erf);
-    case Operation::tangent:
-      return single(std::tanh);
-    case Operation::sigmoid:
-      return rounded(1 / (1 + std::exp(-x[0])), element);
-    case Operation::floor:
-      return std::floor(x[0]);
-    case Operation::is_nan:
-      return std::isnan(x[0]) ? 1 : 0;
-    case Operation::remainder:
-      return x[1] == 0 ? nothing : std::fmod(x[0], x[1]);
-  }
-  return nothing;
-}
 
 std::size_t flat_index(const Constant& constant, std::span<const double> places) {
   std::size_t index = 0;
@@ -102,112 +24,9 @@ std::size_t flat_index(const Constant& constant, std::span<const double> places)
   return index;
 }
 
-bool is_number(const ExpressionPointer& expression, double value) {
-  return expression->kind == Expression::Kind::number && expression->number == value;
-}
-
-// Sizes and places are never below 0.
-bool is_at_least(const Expression& expression, double least) {
-  switch (expression.kind) {
-    case Expression::Kind::number:
-      return expression.number >= least;
-    case Expression::Kind::size:
-    case Expression::Kind::place:
-      return least <= 0;
-    case Expression::Kind::apply:
-      return expression.operation == Operation::add && expression.arguments[1]->kind == Expression::Kind::number &&
-             is_at_least(*expression.arguments[0], least - expression.arguments[1]->number);
-    case Expression::Kind::table: {
-      const Constant& table = *expression.constant;
-      bool is_so = is_integer(table.element) && table.count() <= max_elements_to_look_at;
-      for (std::size_t i = 0; i < table.count() && is_so; ++i) is_so = element_of(table, i) >= least;
-      return is_so;
-    }
-    default:
-      return false;
-  }
-}
-
 ExpressionPointer finished(Expression made) {
   for (const ExpressionPointer& argument : made.arguments) made.parts += argument->parts;
   return std::make_shared<const Expression>(std::move(made));
-}
-
-bool is_row_of(const Expression& expression, const ExpressionPointer& length) {
-  return expression.kind == Expression::Kind::row && size_of(length) == expression.size;
-}
-
-// What follows without all arguments being known; null where nothing does.
-ExpressionPointer shortened(Operation operation, Element element, std::vector<ExpressionPointer>& x) {
-  const bool commutes = operation == Operation::add || operation == Operation::multiply ||
-                        operation == Operation::both || operation == Operation::either || operation == Operation::equal;
-  if (commutes && x[0]->kind == Expression::Kind::number) std::swap(x[0], x[1]);
-  switch (operation) {
-    case Operation::add:
-      if (is_number(x[1], 0)) return x[0];
-      if (is_integer(element) && x[1]->kind == Expression::Kind::number && x[0]->is(Operation::add) &&
-          x[0]->arguments[1]->kind == Expression::Kind::number) {
-        return apply(Operation::add, element,
-                     {x[0]->arguments[0], number(x[0]->arguments[1]->number + x[1]->number, element)});
-      }
-      return nullptr;
-    case Operation::subtract:
-      if (is_number(x[1], 0)) return x[0];
-      if (is_integer(element) && x[1]->kind == Expression::Kind::number) {
-        return apply(Operation::add, element, {x[0], number(-x[1]->number, element)});
-      }
-      return nullptr;
-    case Operation::multiply: {
-      if (is_number(x[1], 1)) return x[0];
-      if (is_integer(element) && is_number(x[1], 0)) return x[1];
-      const auto a = size_of(x[0]), b = size_of(x[1]);
-      using Kind = Size::Kind;
-      if (a && b &&
-          ((a->kind == Kind::batch && b->kind == Kind::sequence) ||
-           (a->kind == Kind::sequence && b->kind == Kind::batch))) {
-        return size_of_batch({Kind::rows, 0});
-      }
-      return nullptr;
-    }
-    case Operation::divide:
-      if (is_integer(element) && is_row_of(*x[0], x[1])) return x[0]->arguments[0];
-      return is_number(x[1], 1) ? x[0] : nullptr;
-    case Operation::remainder:
-      return is_row_of(*x[0], x[1]) ? x[0]->arguments[1] : nullptr;
-    case Operation::equal:
-      if (same(*x[0], *x[1])) return number(1, Element::boolean);
-      if (x[1]->kind == Expression::Kind::number && is_at_least(*x[0], std::nextafter(x[1]->number, INFINITY))) {
-        return number(0, Element::boolean);
-      }
-      return nullptr;
-    case Operation::less:
-      if (x[1]->kind == Expression::Kind::number && is_at_least(*x[0], x[1]->number)) {
-        return number(0, Element::boolean);
-      }
-      return nullptr;
-    case Operation::less_or_equal:
-      if (x[0]->kind == Expression::Kind::number && is_at_least(*x[1], x[0]->number)) {
-        return number(1, Element::boolean);
-      }
-      return nullptr;
-    case Operation::both:
-      if (is_number(x[1], 0)) return x[1];
-      return x[1]->kind == Expression::Kind::number ? x[0] : same(*x[0], *x[1]) ? x[0] : nullptr;
-    case Operation::either:
-      if (is_number(x[1], 0)) return x[0];
-      return x[1]->kind == Expression::Kind::number ? number(1, Element::boolean) : same(*x[0], *x[1]) ? x[0] : nullptr;
-    case Operation::where:
-      if (x[0]->kind == Expression::Kind::number) return x[0]->number != 0 ? x[1] : x[2];
-      return same(*x[1], *x[2]) ? x[1] : nullptr;
-    case Operation::cast: {
-      // Whole numbers stay what they are, whatever their width.
-      const bool keeps = is_integer(element) && element != Element::boolean && is_integer(x[0]->element);
-      const bool repeats = x[0]->element == element;
-      return (keeps && x[0]->element != Element::boolean) || repeats ? x[0] : nullptr;
-    }
-    default:
-      return nullptr;
-  }
 }
 
 }  // namespace

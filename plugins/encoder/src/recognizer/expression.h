@@ -8,40 +8,12 @@
 #include <vector>
 
 #include "recognizer/graph.h"
+#include "recognizer/operation.h"
 
 namespace gpux_encoder {
 
 struct Expression;
 using ExpressionPointer = std::shared_ptr<const Expression>;
-
-enum class Operation : std::uint8_t {
-  add,
-  subtract,
-  multiply,
-  divide,
-  power,
-  least,
-  greatest,
-  equal,
-  less,
-  less_or_equal,
-  both,
-  either,
-  negate,  ///< of truth
-  where,   ///< which of the second and the third the first says
-  cast,
-  minus,
-  magnitude,
-  logarithm,
-  square_root,
-  reciprocal,
-  error_function,
-  tangent,  ///< hyperbolic
-  sigmoid,
-  floor,
-  is_nan,
-  remainder,  ///< of whole numbers that are not negative
-};
 
 /// A size: a number, or one of those that a batch brings with it.
 struct Size {

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <vector>
+
+#include "recognizer/expression.h"
+
+namespace gpux_encoder {
+
+/// What follows without all arguments being known; null where nothing does. May swap the arguments.
+ExpressionPointer shortened(Operation operation, Element element, std::vector<ExpressionPointer>& arguments);
+
+}  // namespace gpux_encoder
