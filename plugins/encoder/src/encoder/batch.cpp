@@ -16,34 +16,36 @@ void require_below(std::span<const std::int64_t> values, std::size_t end, const 
                      std::to_string(static_cast<std::int64_t>(end) - 1));
 }
 
-void require_length(std::size_t length, std::size_t longest) {
-  if (length <= longest) return;
+void require_length(std::size_t length, std::size_t max_length) {
+  if (length <= max_length) return;
   throw InvalidBatch("a text of " + std::to_string(length) +
-                     " tokens is longer than the model's positions; accepted: up to " + std::to_string(longest));
+                     " tokens is longer than the model's positions; accepted: up to " + std::to_string(max_length));
 }
 
 }  // namespace
 
-void require_valid(const Batch& batch, const Weights& weights, bool wants_first) {
-  const std::size_t count = batch.texts * batch.length;
-  const std::span<const std::int64_t> ids(batch.ids, count);
-  require_below(ids, weights.words.size() / weights.hidden, "token id");
-  if (batch.mask != nullptr) require_below({batch.mask, count}, 2, "attention mask value");
-  if (!weights.types.empty() && batch.types != nullptr) {
-    require_below({batch.types, count}, weights.types.size() / weights.hidden, "token type");
+void require_valid(const Batch& batch, const Weights& weights, bool reads_first_token) {
+  const std::size_t count = batch.batch_size * batch.sequence_length;
+  const std::span<const std::int64_t> ids(batch.input_ids, count);
+  require_below(ids, weights.word_embeddings.size() / weights.hidden_size, "token id");
+  if (batch.attention_mask != nullptr) require_below({batch.attention_mask, count}, 2, "attention mask value");
+  if (!weights.token_type_embeddings.empty() && batch.token_type_ids != nullptr) {
+    require_below({batch.token_type_ids, count}, weights.token_type_embeddings.size() / weights.hidden_size,
+                  "token type");
   }
-  const std::size_t positions = weights.positions.size() / weights.hidden;
-  if (!weights.relative.empty()) require_length(batch.length, weights.relative_places);
-  if (!weights.padding) {
-    require_length(batch.length, positions);
-  } else if (batch.length >= positions) {
+  const std::size_t positions = weights.position_embeddings.size() / weights.hidden_size;
+  if (!weights.position_bias.empty()) require_length(batch.sequence_length, weights.max_bias_positions);
+  if (!weights.pad_token_id) {
+    require_length(batch.sequence_length, positions);
+  } else if (batch.sequence_length >= positions) {
     // Position 0 is that of padding, which does not count.
-    for (std::size_t text = 0; text < batch.texts; ++text) {
-      const auto padding = std::ranges::count(ids.subspan(text * batch.length, batch.length), *weights.padding);
-      require_length(batch.length - static_cast<std::size_t>(padding), positions - 1);
+    for (std::size_t text = 0; text < batch.batch_size; ++text) {
+      const auto pad_tokens =
+          std::ranges::count(ids.subspan(text * batch.sequence_length, batch.sequence_length), *weights.pad_token_id);
+      require_length(batch.sequence_length - static_cast<std::size_t>(pad_tokens), positions - 1);
     }
   }
-  if (wants_first && batch.texts > 0 && batch.length == 0) {
+  if (reads_first_token && batch.batch_size > 0 && batch.sequence_length == 0) {
     throw InvalidBatch(
         "texts without a token have no first one, whose vector the model takes; accepted: 1 token or more");
   }

@@ -8,12 +8,12 @@
 
 namespace gpux_encoder {
 
-/// Texts as an encoder's inputs have them: `texts` rows of `length`; what the mask leaves out is not computed.
+/// The inputs of an encoder: arrays of [batch_size, sequence_length]. Masked tokens are not computed.
 struct Batch {
-  std::size_t texts = 0, length = 0;
-  const std::int64_t* ids = nullptr;
-  const std::int64_t* mask = nullptr;   ///< null: all count
-  const std::int64_t* types = nullptr;  ///< null: 0
+  std::size_t batch_size = 0, sequence_length = 0;
+  const std::int64_t* input_ids = nullptr;
+  const std::int64_t* attention_mask = nullptr;  ///< null: all tokens are unmasked
+  const std::int64_t* token_type_ids = nullptr;  ///< null: 0
 };
 
 /// A batch that this encoder does not accept: one line that names the value and what would be accepted.
@@ -22,8 +22,8 @@ class InvalidBatch : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws InvalidBatch for values that the model does not have, also of tokens that do not count: what is refused does
-/// not depend on which results are wanted. `wants_first`: the first token of each text is read.
-void require_valid(const Batch& batch, const Weights& weights, bool wants_first);
+/// Throws InvalidBatch for values that the model does not have, also of masked tokens: what is refused does not
+/// depend on the requested results. `reads_first_token`: the first token of each text is read.
+void require_valid(const Batch& batch, const Weights& weights, bool reads_first_token);
 
 }  // namespace gpux_encoder

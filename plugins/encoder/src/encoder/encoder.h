@@ -11,7 +11,7 @@
 
 namespace gpux_encoder {
 
-/// Somebody asked a run to end.
+/// The run was stopped by its caller.
 struct Stopped {};
 
 class Encoder {
@@ -21,26 +21,26 @@ class Encoder {
 
   [[nodiscard]] const Weights& weights() const noexcept { return weights_; }
 
-  /// What a run gives; null where it is not wanted.
+  /// What a run computes; null: not requested.
   struct Results {
-    float* vectors = nullptr;  ///< [texts, hidden]; the mean over no token is 0
-    float* hidden = nullptr;   ///< [texts, length, hidden], of the tokens that do not count, too
+    float* vectors = nullptr;        ///< [batch_size, hidden_size]; the mean over no token is 0
+    float* hidden_states = nullptr;  ///< [batch_size, sequence_length, hidden_size], of masked tokens, too
   };
 
-  /// Several threads may call at once; the room that they need is kept for later calls.
-  /// `threads`: how many parts are worth having. `stopped`, where it is not null, is looked at before each layer.
-  /// A batch may have no text, texts without a token, and texts of which no token counts. Throws InvalidBatch for ids,
-  /// types, mask values and lengths that the model does not have, of tokens that do not count as well, and for texts
-  /// without a first token where Pooling::cls takes it; throws Stopped. The results are then of no use.
+  /// Several threads may call at once; their scratch memory is kept for later calls.
+  /// `threads`: the number of parts to divide the work into. `stopped`, if not null, is checked before each layer.
+  /// A batch may have no text, texts without a token, and texts whose tokens are all masked. Throws InvalidBatch for
+  /// input_ids, token_type_ids, mask values and lengths that the model does not have, also of masked tokens, and for
+  /// texts without a first token if Pooling::cls reads it; throws Stopped. The results are then undefined.
   void run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
            const std::atomic<bool>* stopped = nullptr) const;
 
-  struct Rooms;
+  struct Scratch;
 
  private:
   Weights weights_;
   const Kernels& kernels_;
-  std::unique_ptr<Rooms> rooms_;
+  std::unique_ptr<Scratch> scratch_;
 };
 
 }  // namespace gpux_encoder

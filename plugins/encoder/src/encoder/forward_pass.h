@@ -13,21 +13,22 @@
 namespace gpux_encoder {
 
 struct Workspace {
-  Room<float> x, wide, mixed, projected, scale;
-  Room<std::uint16_t> bfloat16s, attention_bfloat16s;
-  Room<std::uint8_t> bytes;
-  Room<std::int32_t> zero;
+  ScratchBuffer<float> x, intermediate, context, projected, scale;
+  ScratchBuffer<std::uint16_t> bfloat16s, attention_bfloat16s;
+  ScratchBuffer<std::uint8_t> bytes;
+  ScratchBuffer<std::int32_t> zero;
 };
 
-struct Encoder::Rooms {
-  Pool<Workspace> passes;
-  Pool<AttentionRoom> attention;
+struct Encoder::Scratch {
+  Pool<Workspace> workspaces;
+  Pool<AttentionScratch> attention;
 };
 
-/// Computes the texts from `first_text` on, without `last_text`, through all layers, and writes their part of
-/// `results`. `length` is that of the batch. `team` shares out each step; null: this thread does all. Throws Stopped.
-void run_pass(const Weights& weights, const Kernels& kernels, Encoder::Rooms& rooms, const Packed& packed,
-              std::size_t length, std::size_t first_text, std::size_t last_text, Team* team,
-              const std::atomic<bool>* stopped, const Encoder::Results& results);
+/// Runs the texts [first_text, last_text) through all layers, and writes their part of `results`. `length` is the
+/// sequence_length of the batch. `team` divides each step among its threads; null: this thread does all. Throws
+/// Stopped.
+void run_forward_pass(const Weights& weights, const Kernels& kernels, Encoder::Scratch& scratch,
+                      const PackedTokens& packed, std::size_t length, std::size_t first_text, std::size_t last_text,
+                      Team* team, const std::atomic<bool>* stopped, const Encoder::Results& results);
 
 }  // namespace gpux_encoder

@@ -14,7 +14,7 @@
 namespace gpux_encoder {
 
 // Beside each other in the order of the file; of what is read and of what is written, which is constant.
-struct LinearFields {
+struct LinearArchive {
   template <typename Archive, typename SomeLinear>
   static void visit(Archive& archive, SomeLinear& linear) {
     archive(linear.precision_);
@@ -32,13 +32,14 @@ struct LinearFields {
   static bool is_whole(const Linear& linear, Precision precision, std::size_t inner, std::size_t columns) {
     if (linear.precision_ != precision || linear.inner_ != inner || linear.columns_ != columns) return false;
     if (linear.padded_inner_ != padded_inner(precision, inner)) return false;
-    const std::size_t all = linear.padded_inner_ * linear.columns(), wide = linear.columns();
-    const auto has = [precision](Precision user, const auto& numbers, std::size_t count) {
-      return numbers.size() == (precision == user ? count : 0);
+    const std::size_t all = linear.padded_inner_ * linear.columns(), columns_padded = linear.columns();
+    const auto has = [precision](Precision user, const auto& array, std::size_t count) {
+      return array.size() == (precision == user ? count : 0);
     };
-    return linear.bias_.size() == wide && has(Precision::fp32, linear.floats_, all) &&
+    return linear.bias_.size() == columns_padded && has(Precision::fp32, linear.floats_, all) &&
            has(Precision::bf16, linear.bfloat16s_, all) && has(Precision::int8, linear.bytes_, all) &&
-           has(Precision::int8, linear.column_scale_, wide) && has(Precision::int8, linear.column_sum_, wide);
+           has(Precision::int8, linear.column_scale_, columns_padded) &&
+           has(Precision::int8, linear.column_sum_, columns_padded);
   }
 };
 
@@ -52,7 +53,7 @@ constexpr std::size_t alignment = 64;
 // Of those that write() never exceeds, so that a damaged file does not take all memory.
 constexpr std::size_t max_layers = 4096;
 // And so that no product of sizes is more than a number holds.
-constexpr std::size_t widest = std::size_t{1} << 20;
+constexpr std::size_t max_size = std::size_t{1} << 20;
 
 class Writer {
  public:
@@ -65,11 +66,11 @@ class Writer {
   }
 
   template <typename Number>
-  void operator()(const Numbers<Number>& numbers) {
-    (*this)(numbers.size());
-    constexpr std::array<char, alignment> nothing{};
-    put(nothing.data(), (alignment - place_ % alignment) % alignment);
-    put(numbers.data(), numbers.size() * sizeof(Number));
+  void operator()(const SharedArray<Number>& array) {
+    (*this)(array.size());
+    constexpr std::array<char, alignment> zeros{};
+    put(zeros.data(), (alignment - offset_ % alignment) % alignment);
+    put(array.data(), array.size() * sizeof(Number));
   }
 
   void text(std::string_view text) { put(text.data(), text.size()); }
@@ -78,11 +79,11 @@ class Writer {
   void put(const void* data, std::size_t bytes) {
     if (bytes == 0) return;
     out_.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-    place_ += bytes;
+    offset_ += bytes;
   }
 
   std::ostream& out_;
-  std::size_t place_ = 0;
+  std::size_t offset_ = 0;
 };
 
 class Reader {
@@ -101,13 +102,13 @@ class Reader {
   }
 
   template <typename Number>
-  void operator()(Numbers<Number>& numbers) {
+  void operator()(SharedArray<Number>& array) {
     std::size_t count = 0;
     (*this)(count);
-    take((alignment - place_ % alignment) % alignment);
+    take((alignment - offset_ % alignment) % alignment);
     if (count > left_.size() / sizeof(Number)) throw std::runtime_error("it ends too early");
     const std::span<const std::byte> from = take(count * sizeof(Number));
-    numbers = {{reinterpret_cast<const Number*>(from.data()), count}, keeper_};
+    array = {{reinterpret_cast<const Number*>(from.data()), count}, keeper_};
   }
 
   void text(std::string_view text) {
@@ -124,16 +125,16 @@ class Reader {
     if (bytes > left_.size()) throw std::runtime_error("it ends too early");
     const auto taken = left_.first(bytes);
     left_ = left_.subspan(bytes);
-    place_ += bytes;
+    offset_ += bytes;
     return taken;
   }
 
   std::span<const std::byte> left_;
   const std::shared_ptr<const void>& keeper_;
-  std::size_t place_ = 0;
+  std::size_t offset_ = 0;
 };
 
-template <typename Archive, Is<Norm> SomeNorm>
+template <typename Archive, Is<LayerNorm> SomeNorm>
 void visit(Archive& archive, SomeNorm& norm) {
   archive(norm.gamma);
   archive(norm.beta);
@@ -142,13 +143,13 @@ void visit(Archive& archive, SomeNorm& norm) {
 
 template <typename Archive, Is<Layer> SomeLayer>
 void visit(Archive& archive, SomeLayer& layer) {
-  LinearFields::visit(archive, layer.query_key_value);
-  LinearFields::visit(archive, layer.attention_out);
-  visit(archive, layer.attention_norm);
-  LinearFields::visit(archive, layer.up_projection);
-  LinearFields::visit(archive, layer.down_projection);
+  LinearArchive::visit(archive, layer.query_key_value);
+  LinearArchive::visit(archive, layer.attention_output);
+  visit(archive, layer.attention_layer_norm);
+  LinearArchive::visit(archive, layer.up_projection);
+  LinearArchive::visit(archive, layer.down_projection);
   archive(layer.activation);
-  visit(archive, layer.output_norm);
+  visit(archive, layer.output_layer_norm);
   archive(layer.score_scale);
 }
 
@@ -181,18 +182,18 @@ void visit(Reader& archive, std::optional<std::int64_t>& number) {
 
 template <typename Archive, Is<Weights> SomeWeights>
 void visit(Archive& archive, SomeWeights& weights) {
-  archive(weights.hidden);
-  archive(weights.heads);
-  archive(weights.words);
-  archive(weights.positions);
-  archive(weights.types);
-  visit(archive, weights.padding);
-  archive(weights.relative);
-  archive(weights.relative_places);
-  visit(archive, weights.embedding_norm);
-  archive(weights.hidden_keys.score);
-  archive(weights.hidden_keys.replaces);
-  archive(weights.hidden_keys.nothing_if_all);
+  archive(weights.hidden_size);
+  archive(weights.num_heads);
+  archive(weights.word_embeddings);
+  archive(weights.position_embeddings);
+  archive(weights.token_type_embeddings);
+  visit(archive, weights.pad_token_id);
+  archive(weights.position_bias);
+  archive(weights.max_bias_positions);
+  visit(archive, weights.embedding_layer_norm);
+  archive(weights.masked_keys.score);
+  archive(weights.masked_keys.replaces);
+  archive(weights.masked_keys.zero_if_all_masked);
   visit(archive, weights.masked_id);
   archive(weights.mask_from_front);
   const std::size_t layers = layer_count(archive, weights.layers);
@@ -206,41 +207,48 @@ void visit(Archive& archive, SomeEncoder& encoder) {
   archive.text(magic);
   archive(encoder.digest);
   archive(encoder.precision);
-  archive(encoder.takes_mask);
-  archive(encoder.takes_types);
-  archive(encoder.gives_vectors);
-  archive(encoder.gives_hidden);
+  archive(encoder.has_attention_mask);
+  archive(encoder.has_token_type_ids);
+  archive(encoder.has_vectors);
+  archive(encoder.has_hidden_states);
   visit(archive, encoder.weights);
   archive.text(magic);  // what is torn lacks it
 }
 
-bool is_whole(const Norm& norm, std::size_t width) {
-  return norm.gamma.size() == width && norm.beta.size() == width;
+bool is_whole(const LayerNorm& norm, std::size_t hidden_size) {
+  return norm.gamma.size() == hidden_size && norm.beta.size() == hidden_size;
 }
 
-bool is_whole(const Layer& layer, const LayerPrecision& precision, std::size_t hidden) {
-  const std::size_t wide = layer.down_projection.inner();
-  return LinearFields::is_whole(layer.query_key_value, precision.query_key_value, hidden, 3 * hidden) &&
-         LinearFields::is_whole(layer.attention_out, precision.others, hidden, hidden) &&
-         is_whole(layer.attention_norm, hidden) && wide > 0 && wide <= widest &&
-         LinearFields::is_whole(layer.up_projection, precision.others, hidden, wide) &&
-         LinearFields::is_whole(layer.down_projection, precision.others, wide, hidden) &&
-         layer.activation <= Activation::tanh_gelu && is_whole(layer.output_norm, hidden);
+bool is_whole(const Layer& layer, const LayerPrecision& precision, std::size_t hidden_size) {
+  const std::size_t intermediate_size = layer.down_projection.inner();
+  return LinearArchive::is_whole(layer.query_key_value, precision.query_key_value, hidden_size, 3 * hidden_size) &&
+         LinearArchive::is_whole(layer.attention_output, precision.others, hidden_size, hidden_size) &&
+         is_whole(layer.attention_layer_norm, hidden_size) && intermediate_size > 0 && intermediate_size <= max_size &&
+         LinearArchive::is_whole(layer.up_projection, precision.others, hidden_size, intermediate_size) &&
+         LinearArchive::is_whole(layer.down_projection, precision.others, intermediate_size, hidden_size) &&
+         layer.activation <= Activation::tanh_gelu && is_whole(layer.output_layer_norm, hidden_size);
 }
 
 // What a run takes for granted.
 bool is_whole(const Weights& weights, Precision precision) {
-  const std::size_t hidden = weights.hidden, heads = weights.heads, places = weights.relative_places;
-  if (hidden == 0 || hidden > widest || heads == 0 || hidden % heads != 0 || places > widest) return false;
+  const std::size_t hidden_size = weights.hidden_size, num_heads = weights.num_heads,
+                    positions = weights.max_bias_positions;
+  if (hidden_size == 0 || hidden_size > max_size || num_heads == 0 || hidden_size % num_heads != 0 ||
+      positions > max_size)
+    return false;
   // Attention in bfloat16 takes its rows by pairs.
-  if (precision != Precision::fp32 && hidden / heads % 2 != 0) return false;
-  const auto has_rows = [hidden](const Numbers<float>& table) { return table.size() % hidden == 0; };
-  if (!has_rows(weights.words) || !has_rows(weights.positions) || !has_rows(weights.types)) return false;
-  if (weights.relative.size() != heads * places * places || weights.pooling > Pooling::mean) return false;
+  if (precision != Precision::fp32 && hidden_size / num_heads % 2 != 0) return false;
+  const auto has_rows = [hidden_size](const SharedArray<float>& table) { return table.size() % hidden_size == 0; };
+  if (!has_rows(weights.word_embeddings) || !has_rows(weights.position_embeddings) ||
+      !has_rows(weights.token_type_embeddings))
+    return false;
+  if (weights.position_bias.size() != num_heads * positions * positions || weights.pooling > Pooling::mean)
+    return false;
   std::size_t layers_behind = weights.layers.size();
   if (layers_behind == 0) return false;
-  return is_whole(weights.embedding_norm, hidden) && std::ranges::all_of(weights.layers, [&](const Layer& layer) {
-           return is_whole(layer, layer_precision(precision, --layers_behind), hidden);
+  return is_whole(weights.embedding_layer_norm, hidden_size) &&
+         std::ranges::all_of(weights.layers, [&](const Layer& layer) {
+           return is_whole(layer, layer_precision(precision, --layers_behind), hidden_size);
          });
 }
 

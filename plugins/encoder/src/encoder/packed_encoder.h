@@ -17,8 +17,8 @@ namespace gpux_encoder {
 struct PackedEncoder {
   SharedEncoders::Digest digest{};  ///< of the graph that it was made of
   Precision precision = Precision::fp32;
-  bool takes_mask = false, takes_types = false;
-  bool gives_vectors = false, gives_hidden = false;
+  bool has_attention_mask = false, has_token_type_ids = false;
+  bool has_vectors = false, has_hidden_states = false;
   Weights weights;
 };
 

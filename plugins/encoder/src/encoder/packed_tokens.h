@@ -9,26 +9,17 @@
 
 namespace gpux_encoder {
 
-/// Which rows are wanted of the tokens that do not count.
-enum class Others : std::uint8_t { none, first_of_text, all };
+/// The rows of masked tokens that are requested.
+enum class MaskedTokens : std::uint8_t { none, first_token, all };
 
-/// The tokens of all texts, one text behind the other; of each those that count, and then, where they are wanted, the
-/// others.
-struct Packed {
-  std::vector<std::int64_t> ids, types, positions;
-  std::vector<std::size_t> starts;   // of each text, and the end of the last
-  std::vector<std::size_t> counted;  // tokens of each text that count
-  std::vector<std::size_t> places;   // of each token in its text
-
-  void add(const Batch& batch, std::size_t text, std::size_t place_in_text, std::int64_t position) {
-    const std::size_t place = text * batch.length + place_in_text;
-    ids.push_back(batch.ids[place]);
-    types.push_back(batch.types == nullptr ? 0 : batch.types[place]);
-    positions.push_back(position);
-    places.push_back(place_in_text);
-  }
+/// The tokens of all texts, one text after the other: of each text its unmasked tokens, then the requested masked ones.
+struct PackedTokens {
+  std::vector<std::int64_t> input_ids, token_type_ids, position_ids;
+  std::vector<std::size_t> text_starts;      // of each text, and the end of the last
+  std::vector<std::size_t> unmasked_counts;  // of each text
+  std::vector<std::size_t> positions;        // of each token in its text
 };
 
-Packed pack(const Batch& batch, const std::optional<std::int64_t>& padding, Others others);
+PackedTokens pack_tokens(const Batch& batch, const std::optional<std::int64_t>& pad_token_id, MaskedTokens masked);
 
 }  // namespace gpux_encoder

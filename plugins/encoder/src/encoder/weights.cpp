@@ -3,15 +3,15 @@
 namespace gpux_encoder {
 namespace {
 
-// Nearly a third of how far int8 is from float32 comes from queries, keys and values of so many layers at the end, as
-// measured with all-MiniLM-L6-v2.
-constexpr std::size_t layers_with_finer_queries = 2;
+// Nearly a third of the error of int8 comes from the query, key and value projections of the last layers, as measured
+// with all-MiniLM-L6-v2.
+constexpr std::size_t bfloat16_attention_layers = 2;
 
 }  // namespace
 
 LayerPrecision layer_precision(Precision precision, std::size_t layers_behind) noexcept {
   if (precision != Precision::int8_bf16) return {precision, precision};
-  return {layers_behind < layers_with_finer_queries ? Precision::bf16 : Precision::int8, Precision::int8};
+  return {layers_behind < bfloat16_attention_layers ? Precision::bf16 : Precision::int8, Precision::int8};
 }
 
 }  // namespace gpux_encoder

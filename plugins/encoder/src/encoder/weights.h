@@ -11,52 +11,52 @@
 
 namespace gpux_encoder {
 
-struct Norm {
-  Numbers<float> gamma, beta;
+struct LayerNorm {
+  SharedArray<float> gamma, beta;
   float epsilon = 1e-12F;
 };
 
 enum class Activation : std::uint8_t { gelu, tanh_gelu };
 
-/// Of a layer's products.
+/// Of a layer's matrix products.
 struct LayerPrecision {
   Precision query_key_value, others;
 };
 
-/// Those of a layer in an encoder of `precision`, where so many layers are behind it.
+/// The precisions of a layer in an encoder of `precision` that has `layers_behind` layers after it.
 LayerPrecision layer_precision(Precision precision, std::size_t layers_behind) noexcept;
 
 struct Layer {
-  Linear query_key_value;  ///< beside each other
-  Linear attention_out;
-  Norm attention_norm;
+  Linear query_key_value;  ///< the three projections side by side
+  Linear attention_output;
+  LayerNorm attention_layer_norm;
   Linear up_projection, down_projection;
   Activation activation = Activation::gelu;  ///< between them
-  Norm output_norm;
+  LayerNorm output_layer_norm;
   float score_scale = 1;  ///< of query * key
 };
 
 enum class Pooling : std::uint8_t {
   none,
-  cls,  ///< the row of the first place, counted or not
+  cls,  ///< the row of the first token, masked or not
   mean
 };
 
 /// A text encoder of the BERT family: post-norm layers, learned positions.
 struct Weights {
-  std::size_t hidden = 0, heads = 0;
-  Numbers<float> words, positions, types;  ///< rows of `hidden`; `types` may be empty
-  /// Where it is set, a token's position is not its place, but how many tokens there are up to it that are not this
-  /// one, and 0 for this one.
-  std::optional<std::int64_t> padding;
-  /// Added to the scores of each head and pair of places, [heads, places, places]; may be empty.
-  Numbers<float> relative;
-  std::size_t relative_places = 0;
-  Norm embedding_norm;
-  HiddenKeys hidden_keys;
-  /// Where it is set, there is no mask: all tokens count but those of this id.
+  std::size_t hidden_size = 0, num_heads = 0;
+  /// [rows, hidden_size]; token_type_embeddings may be empty.
+  SharedArray<float> word_embeddings, position_embeddings, token_type_embeddings;
+  /// If set, position_ids count the tokens that are not this id, from 1; a token of this id has position 0 (RoBERTa).
+  std::optional<std::int64_t> pad_token_id;
+  /// Added to the attention scores, [num_heads, max_bias_positions, max_bias_positions]; may be empty.
+  SharedArray<float> position_bias;
+  std::size_t max_bias_positions = 0;
+  LayerNorm embedding_layer_norm;
+  MaskedKeys masked_keys;
+  /// If set, there is no attention_mask: all tokens are unmasked but those of this id.
   std::optional<std::int64_t> masked_id;
-  bool mask_from_front = false;  ///< as many tokens count as the mask has, but the first ones
+  bool mask_from_front = false;  ///< the number of ones in the mask counts: so many tokens from the first are unmasked
   std::vector<Layer> layers;
   Pooling pooling = Pooling::mean;
   bool normalize = false;

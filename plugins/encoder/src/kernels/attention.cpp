@@ -8,10 +8,10 @@
 namespace gpux_encoder {
 namespace {
 
-// Softmax goes through so many scores at once; a row of them is filled up to a multiple.
-constexpr std::size_t score_step = 16;
-// So far below the others that it counts for nothing.
-constexpr float no_score = -std::numeric_limits<float>::infinity();
+// Softmax takes so many scores at a time; a row of scores is padded to a multiple.
+constexpr std::size_t softmax_step = 16;
+// Its probability is 0.
+constexpr float masked_score = -std::numeric_limits<float>::infinity();
 
 std::size_t rounded_up(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
@@ -29,10 +29,10 @@ void pack_as_columns(const void* rows, std::size_t stride_bytes, std::size_t cou
   }
 }
 
-// What is beyond `width` is 0.
-void pack(const Head<float>& head, float* packed) {
-  for (std::size_t column = 0; column < head.width; column += panel_columns) {
-    const std::size_t columns = std::min(panel_columns, head.width - column);
+// Columns beyond `head_size` are 0.
+void pack(const AttentionHead<float>& head, float* packed) {
+  for (std::size_t column = 0; column < head.head_size; column += panel_columns) {
+    const std::size_t columns = std::min(panel_columns, head.head_size - column);
     for (std::size_t row = 0; row < head.key_count; ++row, packed += panel_columns) {
       std::copy_n(head.values + row * head.stride + column, columns, packed);
       std::fill(packed + columns, packed + panel_columns, 0.0F);
@@ -40,10 +40,10 @@ void pack(const Head<float>& head, float* packed) {
   }
 }
 
-// Two rows at a time, their elements side by side; beyond the last row and `width` is 0.
-void pack(const Head<std::uint16_t>& head, std::uint32_t* packed) {
-  for (std::size_t column = 0; column < head.width; column += panel_columns) {
-    const std::size_t columns = std::min(panel_columns, head.width - column);
+// Two rows at a time, their elements side by side; beyond the last row and `head_size` is 0.
+void pack(const AttentionHead<std::uint16_t>& head, std::uint32_t* packed) {
+  for (std::size_t column = 0; column < head.head_size; column += panel_columns) {
+    const std::size_t columns = std::min(panel_columns, head.head_size - column);
     for (std::size_t row = 0; row < head.key_count; row += 2, packed += panel_columns) {
       const std::uint16_t* const even = head.values + row * head.stride + column;
       const std::uint16_t* const odd = even + head.stride;
@@ -57,86 +57,93 @@ void pack(const Head<std::uint16_t>& head, std::uint32_t* packed) {
   }
 }
 
-// The scores' shares of their row, in place.
+// Softmax of each row of scores, in place.
 template <typename Element>
-void to_shares(const Kernels& kernels, const Head<Element>& head, const Relative& relative, float* scores,
-               std::size_t stride) {
+void to_probabilities(const Kernels& kernels, const AttentionHead<Element>& head, const PositionBias& position_bias,
+                      float* scores, std::size_t stride) {
   for (std::size_t query = 0; query < head.query_count; ++query) {
     float* const row = scores + query * stride;
     float scale = head.scale;
-    const HiddenKeys* const hidden = head.hidden_keys;
-    const std::size_t end = rounded_up(head.key_count, score_step);
-    if (hidden != nullptr && std::isinf(hidden->score)) {
-      // Of infinities no shares come; what would be no numbers is put in at the end.
+    const MaskedKeys* const masked_keys = head.masked_keys;
+    const std::size_t end = rounded_up(head.key_count, softmax_step);
+    if (masked_keys != nullptr && std::isinf(masked_keys->score)) {
+      // The softmax of infinities is NaN, which the forward pass writes at the end.
       std::fill_n(row, end, 0.0F);
       continue;
     }
-    if (relative.values != nullptr || hidden != nullptr || scale < 0) {
+    if (position_bias.values != nullptr || masked_keys != nullptr || scale < 0) {
       const float* const added =
-          relative.values == nullptr ? nullptr : relative.values + relative.place[query] * relative.places;
+          position_bias.values == nullptr
+              ? nullptr
+              : position_bias.values + position_bias.positions[query] * position_bias.max_positions;
       for (std::size_t key = 0; key < head.key_count; ++key) {
-        row[key] = row[key] * scale + (added == nullptr ? 0 : added[relative.place[key]]);
-        if (hidden != nullptr) row[key] = hidden->replaces ? hidden->score : row[key] + hidden->score;
+        row[key] = row[key] * scale + (added == nullptr ? 0 : added[position_bias.positions[key]]);
+        if (masked_keys != nullptr)
+          row[key] = masked_keys->replaces ? masked_keys->score : row[key] + masked_keys->score;
       }
       scale = 1;
     }
-    std::fill(row + head.key_count, row + end, no_score);
+    std::fill(row + head.key_count, row + end, masked_score);
     kernels.softmax(row, end, scale);
   }
 }
 
-// Whole panels are written: where a head has less, beside it is the next head.
+// The kernels write whole panels. A narrower head goes through scratch memory, because the next head follows it.
 template <typename Element, typename Multiply>
-void write(const Head<Element>& head, AttentionRoom& room, const Multiply& multiply) {
-  const std::size_t stride = panels_of(head.width) * panel_columns;
-  if (head.width == stride) {
+void write(const AttentionHead<Element>& head, AttentionScratch& scratch, const Multiply& multiply) {
+  const std::size_t stride = panels_of(head.head_size) * panel_columns;
+  if (head.head_size == stride) {
     multiply(head.out, head.out_stride);
     return;
   }
-  float* const mixed = room.mixed.of(head.query_count * stride);
-  multiply(mixed, stride);
+  float* const context = scratch.context.get(head.query_count * stride);
+  multiply(context, stride);
   for (std::size_t row = 0; row < head.query_count; ++row) {
-    std::copy_n(mixed + row * stride, head.width, head.out + row * head.out_stride);
+    std::copy_n(context + row * stride, head.head_size, head.out + row * head.out_stride);
   }
 }
 
 }  // namespace
 
-void attend(const Kernels& kernels, const Head<float>& head, const Relative& relative, AttentionRoom& room) {
+void attend(const Kernels& kernels, const AttentionHead<float>& head, const PositionBias& position_bias,
+            AttentionScratch& scratch) {
   const std::size_t panels = panels_of(head.key_count), stride = panels * panel_columns;
-  float* const keys = room.keys.of(stride * head.width);
-  float* const values = room.values.of(panels_of(head.width) * panel_columns * head.key_count);
-  float* const scores = room.scores.of(head.query_count * stride);
-  pack_as_columns(head.keys, head.stride * sizeof(float), head.key_count, head.width, keys);
+  float* const keys = scratch.keys.get(stride * head.head_size);
+  float* const values = scratch.values.get(panels_of(head.head_size) * panel_columns * head.key_count);
+  float* const scores = scratch.scores.get(head.query_count * stride);
+  pack_as_columns(head.keys, head.stride * sizeof(float), head.key_count, head.head_size, keys);
   pack(head, values);
   kernels.float_product(
-      {head.queries, head.stride, head.query_count, head.width, keys, nullptr, scores, stride, 0, panels});
-  to_shares(kernels, head, relative, scores, stride);
-  write(head, room, [&](float* out, std::size_t out_stride) {
-    kernels.float_product(
-        {scores, stride, head.query_count, head.key_count, values, nullptr, out, out_stride, 0, panels_of(head.width)});
+      {head.queries, head.stride, head.query_count, head.head_size, keys, nullptr, scores, stride, 0, panels});
+  to_probabilities(kernels, head, position_bias, scores, stride);
+  write(head, scratch, [&](float* out, std::size_t out_stride) {
+    kernels.float_product({scores, stride, head.query_count, head.key_count, values, nullptr, out, out_stride, 0,
+                           panels_of(head.head_size)});
   });
 }
 
-void attend(const Kernels& kernels, const Head<std::uint16_t>& head, const Relative& relative, AttentionRoom& room) {
+void attend(const Kernels& kernels, const AttentionHead<std::uint16_t>& head, const PositionBias& position_bias,
+            AttentionScratch& scratch) {
   const std::size_t panels = panels_of(head.key_count), stride = panels * panel_columns;
   const std::size_t key_count = rounded_up(head.key_count, bfloat16_depth);
-  std::uint32_t* const keys = room.key_pairs.of(stride * head.width / bfloat16_depth);
-  std::uint32_t* const values = room.value_pairs.of(panels_of(head.width) * panel_columns * key_count / bfloat16_depth);
-  float* const scores = room.scores.of(head.query_count * stride);
-  std::uint16_t* const shares = room.shares.of(head.query_count * stride);
-  pack_as_columns(head.keys, head.stride * sizeof(std::uint16_t), head.key_count, head.width / bfloat16_depth, keys);
+  std::uint32_t* const keys = scratch.key_pairs.get(stride * head.head_size / bfloat16_depth);
+  std::uint32_t* const values =
+      scratch.value_pairs.get(panels_of(head.head_size) * panel_columns * key_count / bfloat16_depth);
+  float* const scores = scratch.scores.get(head.query_count * stride);
+  std::uint16_t* const probabilities = scratch.probabilities.get(head.query_count * stride);
+  pack_as_columns(head.keys, head.stride * sizeof(std::uint16_t), head.key_count, head.head_size / bfloat16_depth,
+                  keys);
   pack(head, values);
   const auto bfloat16s = [](const std::uint32_t* pairs) { return reinterpret_cast<const std::uint16_t*>(pairs); };
-  kernels.bfloat16_product(
-      {head.queries, head.stride, head.query_count, head.width, bfloat16s(keys), nullptr, scores, stride, 0, panels});
-  to_shares(kernels, head, relative, scores, stride);
+  kernels.bfloat16_product({head.queries, head.stride, head.query_count, head.head_size, bfloat16s(keys), nullptr,
+                            scores, stride, 0, panels});
+  to_probabilities(kernels, head, position_bias, scores, stride);
   for (std::size_t row = 0; row < head.query_count; ++row) {
-    kernels.to_bfloat16(scores + row * stride, rounded_up(head.key_count, score_step), shares + row * stride);
+    kernels.to_bfloat16(scores + row * stride, rounded_up(head.key_count, softmax_step), probabilities + row * stride);
   }
-  write(head, room, [&](float* out, std::size_t out_stride) {
-    kernels.bfloat16_product({shares, stride, head.query_count, key_count, bfloat16s(values), nullptr, out, out_stride,
-                              0, panels_of(head.width)});
+  write(head, scratch, [&](float* out, std::size_t out_stride) {
+    kernels.bfloat16_product({probabilities, stride, head.query_count, key_count, bfloat16s(values), nullptr, out,
+                              out_stride, 0, panels_of(head.head_size)});
   });
 }
 

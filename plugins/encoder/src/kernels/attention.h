@@ -8,45 +8,47 @@
 
 namespace gpux_encoder {
 
-/// What one head of one text is computed in; one thread at a time.
-struct AttentionRoom {
-  Room<float> keys, values, scores, mixed;
-  Room<std::uint32_t> key_pairs, value_pairs;
-  Room<std::uint16_t> shares;
+/// Scratch memory for one head of one text; one thread at a time.
+struct AttentionScratch {
+  ScratchBuffer<float> keys, values, scores, context;
+  ScratchBuffer<std::uint32_t> key_pairs, value_pairs;
+  ScratchBuffer<std::uint16_t> probabilities;
 };
 
-/// What a mask makes of the scores of keys that it leaves out. Nothing is left of them beside one that counts; in a
-/// text without any, shares come of these alone.
-struct HiddenKeys {
+/// What the attention mask does to the scores of masked keys. Their probabilities are 0 next to any unmasked key; in a
+/// text without unmasked keys, the probabilities come from these scores alone.
+struct MaskedKeys {
   float score = -10000;
-  bool replaces = false;        ///< else it is added
-  bool nothing_if_all = false;  ///< shares of 0, where they would be no numbers
+  bool replaces = false;            ///< false: it is added
+  bool zero_if_all_masked = false;  ///< probabilities of 0 instead of NaN
 
-  bool operator==(const HiddenKeys&) const = default;
+  bool operator==(const MaskedKeys&) const = default;
 };
 
 /// One head of one text, as float32 or as bfloat16.
 template <typename Element>
-struct Head {
-  const Element *queries = nullptr, *keys = nullptr, *values = nullptr;  ///< rows of `width`
+struct AttentionHead {
+  const Element *queries = nullptr, *keys = nullptr, *values = nullptr;  ///< rows of `head_size`
   std::size_t stride = 0;                                                ///< of the three, in elements
-  std::size_t width = 0;                                                 ///< even where it is bfloat16
+  std::size_t head_size = 0;                                             ///< even for bfloat16
   std::size_t query_count = 0, key_count = 0;                            ///< both 1 or more
-  const HiddenKeys* hidden_keys = nullptr;                               ///< set where no key counts
-  float scale = 1;                                                       ///< of a query times a key
+  const MaskedKeys* masked_keys = nullptr;                               ///< set if all keys are masked
+  float scale = 1;                                                       ///< of query * key
   float* out = nullptr;                                                  ///< [query_count, width]
   std::size_t out_stride = 0;
 };
 
-/// Added to the score of each query and key, by their number; or nothing.
-struct Relative {
-  const float* values = nullptr;  ///< [places, places] of this head
-  std::size_t places = 0;
-  const std::size_t* place = nullptr;  ///< of each query; the keys are the first of them
+/// A bias that is added to the score of each query and key, by their positions; without values: none.
+struct PositionBias {
+  const float* values = nullptr;  ///< [max_positions, max_positions] of this head
+  std::size_t max_positions = 0;
+  const std::size_t* positions = nullptr;  ///< of each query; the keys are the first of them
 };
 
-/// out = softmax(queries * keys * scale + relative) * values. Adds up in float32.
-void attend(const Kernels& kernels, const Head<float>& head, const Relative& relative, AttentionRoom& room);
-void attend(const Kernels& kernels, const Head<std::uint16_t>& head, const Relative& relative, AttentionRoom& room);
+/// out = softmax(queries * keys * scale + position_bias) * values. Adds up in float32.
+void attend(const Kernels& kernels, const AttentionHead<float>& head, const PositionBias& position_bias,
+            AttentionScratch& scratch);
+void attend(const Kernels& kernels, const AttentionHead<std::uint16_t>& head, const PositionBias& position_bias,
+            AttentionScratch& scratch);
 
 }  // namespace gpux_encoder

@@ -4,18 +4,18 @@
 #include <cstdint>
 #include <string_view>
 
-/// The inner loops of an encoder, as a table for each instruction set. What a row comes to does not depend on the rows
-/// beside it, nor on which call computes which of them: each element is added up in the order of `inner`.
+/// The inner loops of an encoder, as a table for each instruction set. The result of a row does not depend on the other
+/// rows, nor on which call computes which of them: each element is accumulated in the order of `inner`.
 namespace gpux_encoder {
 
-/// Weights are packed in panels of so many columns; what is missing in the last is filled up with 0.
+/// Weights are packed in panels of this many columns; the last one is padded with 0.
 constexpr std::size_t panel_columns = 32;
 
 constexpr std::size_t panels_of(std::size_t columns) noexcept {
   return (columns + panel_columns - 1) / panel_columns;
 }
 
-/// How many neighbouring elements of `inner` lie side by side in a packed panel: [panel][inner / depth][32][depth].
+/// How many consecutive elements of `inner` are adjacent in a packed panel: [panel][inner / depth][32][depth].
 constexpr std::size_t float_depth = 1, bfloat16_depth = 2, byte_depth = 4;
 
 /// out[r][c] = sum of rows[r][k] * weights[k][c], plus bias[c], for the columns of some panels.
@@ -76,7 +76,7 @@ struct Kernels {
   void (*softmax)(float* values, std::size_t count, float scale) noexcept;
   /// out = (x + residual - mean) / sqrt(variance + epsilon) * gamma + beta; `residual` may be null, `out` be `x`.
   void (*layer_norm)(const float* x, const float* residual, const float* gamma, const float* beta, float epsilon,
-                     std::size_t width, float* out) noexcept;
+                     std::size_t hidden_size, float* out) noexcept;
   /// To the nearest, ties to even.
   void (*to_bfloat16)(const float* values, std::size_t count, std::uint16_t* out) noexcept;
   /// 255 steps from the least to the largest, 0 among them; a row of zeros has the scale 1.

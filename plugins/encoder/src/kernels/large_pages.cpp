@@ -25,7 +25,7 @@ class Pages {
       : bytes_(rounded_up(bytes, page_bytes)), begin_(static_cast<std::byte*>(std::aligned_alloc(page_bytes, bytes_))) {
     if (begin_ == nullptr) throw std::bad_alloc();
 #if defined(__linux__)
-    (void)::madvise(begin_, bytes_, MADV_HUGEPAGE);  // a wish
+    (void)::madvise(begin_, bytes_, MADV_HUGEPAGE);  // optional
 #endif
   }
 
@@ -34,7 +34,7 @@ class Pages {
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
-  /// Null where there is not so much left.
+  /// Null if less than `bytes` is left.
   std::byte* take(std::size_t bytes) noexcept {
     if (bytes_ - used_ < bytes) return nullptr;
     std::byte* const taken = begin_ + used_;
@@ -49,9 +49,9 @@ class Pages {
 
 }  // namespace
 
-std::shared_ptr<std::byte> room_in_large_pages(std::size_t bytes) {
+std::shared_ptr<std::byte> allocate_in_large_pages(std::size_t bytes) {
   static std::mutex mutex;
-  static std::weak_ptr<Pages> latest;  // as long as somebody has room there
+  static std::weak_ptr<Pages> latest;  // as long as some of its memory is in use
   const std::size_t rounded = rounded_up(bytes, line_bytes);
   const std::lock_guard lock(mutex);
   std::shared_ptr<Pages> pages = latest.lock();

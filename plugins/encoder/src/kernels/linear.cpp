@@ -21,7 +21,7 @@ std::size_t depth_of(Precision precision) {
   return float_depth;
 }
 
-// Where an element stands: [panel][inner / depth][32][depth].
+// The index of an element: [panel][inner / depth][32][depth].
 std::size_t packed_index(std::size_t row, std::size_t column, std::size_t padded_inner, std::size_t depth) {
   const std::size_t panel = column / panel_columns;
   return (panel * padded_inner + row / depth * depth) * panel_columns + column % panel_columns * depth + row % depth;
@@ -59,16 +59,16 @@ Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::sp
       for (std::size_t row = 0; row < inner_; ++row) largest = std::max(largest, std::abs(part.at(row, own)));
       const float scale = largest > 0 ? largest / 127.0F : 1.0F;
       for (std::size_t row = 0; row < inner_; ++row) {
-        const std::size_t place = packed_index(row, column, padded_inner_, depth);
+        const std::size_t index = packed_index(row, column, padded_inner_, depth);
         const float value = part.at(row, own);
         if (precision == Precision::fp32) {
-          floats[place] = value;
+          floats[index] = value;
         } else if (precision == Precision::bf16) {
           const auto bits = __builtin_bit_cast(std::uint32_t, value);
-          bfloat16s[place] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+          bfloat16s[index] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
         } else {
           const auto step = static_cast<std::int32_t>(std::lrint(value / scale));
-          bytes[place] = static_cast<std::int8_t>(step);
+          bytes[index] = static_cast<std::int8_t>(step);
           column_sum[column] += step;
         }
       }
@@ -76,9 +76,9 @@ Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::sp
     }
   }
   bias_ = std::move(all_bias);
-  floats_ = Numbers<float>::in_large_pages(floats);
-  bfloat16s_ = Numbers<std::uint16_t>::in_large_pages(bfloat16s);
-  bytes_ = Numbers<std::int8_t>::in_large_pages(bytes);
+  floats_ = SharedArray<float>::in_large_pages(floats);
+  bfloat16s_ = SharedArray<std::uint16_t>::in_large_pages(bfloat16s);
+  bytes_ = SharedArray<std::int8_t>::in_large_pages(bytes);
   column_scale_ = std::move(column_scale);
   column_sum_ = std::move(column_sum);
 }
@@ -98,7 +98,7 @@ void Linear::convert(const Kernels& kernels, const Rows& rows, std::size_t first
     } else if (precision_ == Precision::int8) {
       std::uint8_t* const to = rows.bytes + row * padded_inner_;
       kernels.to_bytes(from, inner_, to, rows.scale[row], rows.zero[row]);
-      // Its weights are 0, so that what stands here counts for nothing.
+      // Its weights are 0, so that these have no effect.
       std::fill(to + inner_, to + padded_inner_, std::uint8_t{0});
     }
   }

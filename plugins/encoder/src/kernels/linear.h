@@ -73,14 +73,14 @@ class Linear {
                 std::size_t out_stride) const noexcept;
 
  private:
-  friend struct LinearFields;  // which keeps them
+  friend struct LinearArchive;  // reads and writes them
 
   Precision precision_ = Precision::fp32;
   std::size_t inner_ = 0, padded_inner_ = 0, columns_ = 0;
-  Numbers<float> floats_, bias_, column_scale_;
-  Numbers<std::uint16_t> bfloat16s_;
-  Numbers<std::int8_t> bytes_;
-  Numbers<std::int32_t> column_sum_;
+  SharedArray<float> floats_, bias_, column_scale_;
+  SharedArray<std::uint16_t> bfloat16s_;
+  SharedArray<std::int8_t> bytes_;
+  SharedArray<std::int32_t> column_sum_;
 };
 
 }  // namespace gpux_encoder

@@ -156,7 +156,7 @@ struct WidenedBfloat16Kind {
   static void add(Sum& sum, Sum row, Sum weights) noexcept { add_product(sum, row, weights); }
 };
 
-/// Bytes as words, of which two products fit into a sum of 32 bits: those of even places, then those of odd ones.
+/// Bytes as words, of which two products fit into a sum of 32 bits: those at even indices, then those at odd ones.
 template <typename Vectors_, std::size_t rows>
 struct WidenedByteKind {
   using Vectors = Vectors_;
@@ -247,8 +247,8 @@ template <typename Kind, std::size_t rows>
 void tile(const typename Kind::Product& product, std::size_t first_row, std::size_t column, const char* ahead,
           std::size_t ahead_step) noexcept {
   constexpr std::size_t lanes = Kind::Vectors::lanes, depth = Kind::depth;
-  const std::size_t place = column % panel_columns;
-  const auto* weights = product.weights + (column - place) * product.inner + place * depth;
+  const std::size_t column_in_panel = column % panel_columns;
+  const auto* weights = product.weights + (column - column_in_panel) * product.inner + column_in_panel * depth;
   const auto* row = product.rows + first_row * product.row_stride;
   typename Kind::Sum left[rows], right[rows];
 #pragma GCC unroll 14

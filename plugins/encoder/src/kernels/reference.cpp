@@ -5,8 +5,8 @@
 namespace gpux_encoder {
 namespace {
 
-float to_float(std::uint16_t half) noexcept {
-  return __builtin_bit_cast(float, static_cast<std::uint32_t>(half) << 16);
+float to_float(std::uint16_t bfloat16) noexcept {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(bfloat16) << 16);
 }
 
 // One row times one panel: the sum of `depth` products after the other.

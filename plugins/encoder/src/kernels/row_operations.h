@@ -8,7 +8,7 @@ namespace {
 
 // exp(x) for x of -87 to 0: 2^n times a polynomial on [-ln(2)/2, ln(2)/2], by Cody and Waite. Relative error 3e-7.
 inline float exp_of_negative(float x) noexcept {
-  // What is no number becomes one here, too: it could not be a power.
+  // A NaN becomes a number here, because it could not be a power.
   const float bounded = x > -87.0F ? x : -87.0F;
   // Adding and taking away 1.5 * 2^23 rounds to a whole number.
   constexpr float rounding = 12582912.0F;
@@ -70,36 +70,36 @@ void softmax_row(float* values, std::size_t count, float scale) noexcept {
     values[i] = value;
     sum += value;
   }
-  const float share = 1.0F / sum;
+  const float inverse_sum = 1.0F / sum;
 #pragma omp simd
-  for (std::size_t i = 0; i < count; ++i) values[i] *= share;
+  for (std::size_t i = 0; i < count; ++i) values[i] *= inverse_sum;
 }
 
 void layer_norm_row(const float* x, const float* residual, const float* gamma, const float* beta, float epsilon,
-                    std::size_t width, float* out) noexcept {
+                    std::size_t hidden_size, float* out) noexcept {
   float sum = 0;
   if (residual == nullptr) {
 #pragma omp simd reduction(+ : sum)
-    for (std::size_t i = 0; i < width; ++i) sum += x[i];
+    for (std::size_t i = 0; i < hidden_size; ++i) sum += x[i];
   } else {
 #pragma omp simd reduction(+ : sum)
-    for (std::size_t i = 0; i < width; ++i) {
+    for (std::size_t i = 0; i < hidden_size; ++i) {
       const float value = x[i] + residual[i];
       out[i] = value;
       sum += value;
     }
     x = out;
   }
-  const float mean = sum / static_cast<float>(width);
+  const float mean = sum / static_cast<float>(hidden_size);
   float squares = 0;
 #pragma omp simd reduction(+ : squares)
-  for (std::size_t i = 0; i < width; ++i) {
+  for (std::size_t i = 0; i < hidden_size; ++i) {
     const float distance = x[i] - mean;
     squares += distance * distance;
   }
-  const float share = 1.0F / __builtin_sqrtf(squares / static_cast<float>(width) + epsilon);
+  const float inverse_deviation = 1.0F / __builtin_sqrtf(squares / static_cast<float>(hidden_size) + epsilon);
 #pragma omp simd
-  for (std::size_t i = 0; i < width; ++i) out[i] = (x[i] - mean) * share * gamma[i] + beta[i];
+  for (std::size_t i = 0; i < hidden_size; ++i) out[i] = (x[i] - mean) * inverse_deviation * gamma[i] + beta[i];
 }
 
 void to_bfloat16_row(const float* values, std::size_t count, std::uint16_t* out) noexcept {

@@ -8,11 +8,12 @@
 
 namespace gpux_encoder {
 
-/// A buffer that keeps its room. What is in it is lost where it grows.
+/// A buffer that keeps its memory for the next use. Its content is lost when it grows.
 template <typename Element>
-class Room {
+class ScratchBuffer {
  public:
-  Element* of(std::size_t count) {
+  /// At least `count` elements, valid until the next call.
+  Element* get(std::size_t count) {
     if (elements_.size() < count) elements_.resize(count);
     return elements_.data();
   }
@@ -21,51 +22,51 @@ class Room {
   std::vector<Element> elements_;
 };
 
-/// What is lent to one user at a time and kept for the next. Any thread may call.
-template <typename Thing>
+/// Objects that are lent to one user at a time and kept for the next. Any thread may call.
+template <typename Object>
 class Pool {
  public:
   class Loan {
    public:
-    explicit Loan(Pool& pool) : pool_(pool), thing_(pool.take()) {}
+    explicit Loan(Pool& pool) : pool_(pool), object_(pool.take()) {}
 
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
 
-    ~Loan() { pool_.give_back(std::move(thing_)); }
+    ~Loan() { pool_.put_back(std::move(object_)); }
 
-    Thing& operator*() const noexcept { return *thing_; }
+    Object& operator*() const noexcept { return *object_; }
 
    private:
     Pool& pool_;
-    std::unique_ptr<Thing> thing_;
+    std::unique_ptr<Object> object_;
   };
 
   Loan lend() { return Loan(*this); }
 
  private:
-  std::unique_ptr<Thing> take() {
+  std::unique_ptr<Object> take() {
     {
       const std::lock_guard lock(mutex_);
       if (!free_.empty()) {
-        auto thing = std::move(free_.back());
+        auto object = std::move(free_.back());
         free_.pop_back();
-        return thing;
+        return object;
       }
-      // So that giving it back needs no memory.
-      free_.reserve(++lent_);
+      // Returning it must not allocate.
+      free_.reserve(++created_);
     }
-    return std::make_unique<Thing>();
+    return std::make_unique<Object>();
   }
 
-  void give_back(std::unique_ptr<Thing> thing) noexcept {
+  void put_back(std::unique_ptr<Object> object) noexcept {
     const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(thing));
+    free_.push_back(std::move(object));
   }
 
   std::mutex mutex_;
-  std::size_t lent_ = 0;  // all there are
-  std::vector<std::unique_ptr<Thing>> free_;
+  std::size_t created_ = 0;
+  std::vector<std::unique_ptr<Object>> free_;
 };
 
 }  // namespace gpux_encoder

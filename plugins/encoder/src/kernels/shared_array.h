@@ -11,32 +11,33 @@
 
 namespace gpux_encoder {
 
-/// An immutable array of numbers: its own, or in memory of another owner, such as a mapped file. Copies share it.
-template <typename Number>
-class Numbers {
+/// An immutable array: its own, or in memory of another owner, such as a mapped file. Copies share it.
+template <typename Element>
+class SharedArray {
  public:
-  Numbers() = default;
+  SharedArray() = default;
 
-  // Implicit, as a list of numbers is what it is made of.
-  Numbers(std::vector<Number> own) {
-    auto kept = std::make_shared<const std::vector<Number>>(std::move(own));
+  // Implicit: a vector is such an array.
+  SharedArray(std::vector<Element> own) {
+    auto kept = std::make_shared<const std::vector<Element>>(std::move(own));
     all_ = *kept;
     keeper_ = std::move(kept);
   }
 
   /// A copy, in large pages.
-  static Numbers in_large_pages(std::span<const Number> all) {
+  static SharedArray in_large_pages(std::span<const Element> all) {
     if (all.empty()) return {};
-    std::shared_ptr<std::byte> room = room_in_large_pages(all.size_bytes());
-    auto* const first = reinterpret_cast<Number*>(room.get());
+    std::shared_ptr<std::byte> memory = allocate_in_large_pages(all.size_bytes());
+    auto* const first = reinterpret_cast<Element*>(memory.get());
     std::ranges::copy(all, first);
-    return {std::span<const Number>(first, all.size()), std::move(room)};
+    return {std::span<const Element>(first, all.size()), std::move(memory)};
   }
 
   /// `all` lives as long as `keeper`.
-  Numbers(std::span<const Number> all, std::shared_ptr<const void> keeper) : keeper_(std::move(keeper)), all_(all) {}
+  SharedArray(std::span<const Element> all, std::shared_ptr<const void> keeper)
+      : keeper_(std::move(keeper)), all_(all) {}
 
-  [[nodiscard]] const Number* data() const noexcept { return all_.data(); }
+  [[nodiscard]] const Element* data() const noexcept { return all_.data(); }
 
   [[nodiscard]] std::size_t size() const noexcept { return all_.size(); }
 
@@ -44,7 +45,7 @@ class Numbers {
 
  private:
   std::shared_ptr<const void> keeper_;
-  std::span<const Number> all_;
+  std::span<const Element> all_;
 };
 
 }  // namespace gpux_encoder

@@ -62,10 +62,10 @@ class Factory : public OrtEpFactory {
 
   static OrtStatus* ORT_API_CALL get_supported_devices(OrtEpFactory* self, const OrtHardwareDevice* const* devices,
                                                        std::size_t device_count, OrtEpDevice** supported,
-                                                       std::size_t room, std::size_t* supported_count) noexcept {
+                                                       std::size_t capacity, std::size_t* supported_count) noexcept {
     return as_status([=] {
       *supported_count = 0;
-      for (std::size_t index = 0; index < device_count && *supported_count == 0 && room > 0; ++index) {
+      for (std::size_t index = 0; index < device_count && *supported_count == 0 && capacity > 0; ++index) {
         Ort::ConstHardwareDevice device(devices[index]);
         if (device.Type() != OrtHardwareDeviceType_CPU) continue;
         Ort::KeyValuePairs metadata, options;
@@ -107,7 +107,7 @@ extern "C" {
 __attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char* /*registered_name*/,
                                                                     const OrtApiBase* api_base,
                                                                     const OrtLogger* /*logger*/,
-                                                                    OrtEpFactory** factories, std::size_t room,
+                                                                    OrtEpFactory** factories, std::size_t capacity,
                                                                     std::size_t* factory_count) noexcept {
   const OrtApi* api = api_base->GetApi(ORT_API_VERSION);
   if (api == nullptr) {
@@ -119,7 +119,7 @@ __attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char* 
   return gpux_encoder::as_status([=] {
     *factory_count = 0;
     (void)gpux_encoder::kernels();  // so that a wrong GPUX_ENCODER_ISA is told at once
-    if (room < 1) throw Ort::Exception("no room for a factory", ORT_INVALID_ARGUMENT);
+    if (capacity < 1) throw Ort::Exception("no room for a factory", ORT_INVALID_ARGUMENT);
     factories[0] = std::make_unique<gpux_encoder::Factory>().release();
     *factory_count = 1;
   });

@@ -16,7 +16,7 @@ namespace gpux_encoder {
 namespace {
 
 // A fused node has its values once each, in the order of first use: they are found by name.
-std::size_t position_of(const std::string& name, const std::vector<Ort::ConstValueInfo>& values) {
+std::size_t index_of(const std::string& name, const std::vector<Ort::ConstValueInfo>& values) {
   const auto found =
       std::ranges::find_if(values, [&](const Ort::ConstValueInfo& value) { return value.GetName() == name; });
   if (found == values.end()) throw Ort::Exception("the fused node has no '" + name + "'", ORT_EP_FAIL);
@@ -29,13 +29,13 @@ std::size_t usable_processors() {
   return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
 }
 
-// Of int64 as they lie there, of int32 in `room`.
-const std::int64_t* whole_numbers(const Ort::ConstValue& value, std::vector<std::int64_t>& room) {
+// int64 in place, int32 converted into `scratch`.
+const std::int64_t* as_int64(const Ort::ConstValue& value, std::vector<std::int64_t>& scratch) {
   const auto type = value.GetTensorTypeAndShapeInfo();
   if (type.GetElementType() != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32) return value.GetTensorData<std::int64_t>();
-  const auto* const narrow = value.GetTensorData<std::int32_t>();
-  room.assign(narrow, narrow + type.GetElementCount());
-  return room.data();
+  const auto* const data = value.GetTensorData<std::int32_t>();
+  scratch.assign(data, data + type.GetElementCount());
+  return scratch.data();
 }
 
 // On ONNX Runtime's own threads. Nothing may be thrown through them.
@@ -61,7 +61,7 @@ void run_parts(const OrtKernelContext* context, std::size_t parts, const std::fu
 
 }  // namespace
 
-Values values_of(const Ort::ConstNode& node, const PackedEncoder& encoder) {
+EncoderValues values_of(const Ort::ConstNode& node, const PackedEncoder& encoder) {
   const auto take = [](const std::vector<Ort::ConstValueInfo>& from) {
     return [from, next = std::size_t{0}](bool is_there) mutable {
       if (!is_there) return std::string();
@@ -75,17 +75,17 @@ Values values_of(const Ort::ConstNode& node, const PackedEncoder& encoder) {
     throw Ort::Exception("the context's node takes something else than whole numbers for each token", ORT_EP_FAIL);
   }
   auto input = take(inputs), output = take(node.GetOutputs());
-  Values values;
-  values.ids = input(true);
-  values.mask = input(encoder.takes_mask);
-  values.types = input(encoder.takes_types);
-  values.vectors = output(encoder.gives_vectors);
-  values.hidden = output(encoder.gives_hidden);
+  EncoderValues values;
+  values.input_ids = input(true);
+  values.attention_mask = input(encoder.has_attention_mask);
+  values.token_type_ids = input(encoder.has_token_type_ids);
+  values.vectors = output(encoder.has_vectors);
+  values.hidden_states = output(encoder.has_hidden_states);
   return values;
 }
 
-FusedEncoder::FusedEncoder(std::shared_ptr<const Encoder> encoder, const Values& values, const OrtNode* fused_node,
-                           const std::set<std::string>& only_read_outside)
+FusedEncoder::FusedEncoder(std::shared_ptr<const Encoder> encoder, const EncoderValues& values,
+                           const OrtNode* fused_node, const std::set<std::string>& only_read_by_caller)
     : OrtNodeComputeInfo{}, encoder_(std::move(encoder)), processors_(usable_processors()) {
   ort_version_supported = ORT_API_VERSION;
   CreateState = create_state;
@@ -93,15 +93,15 @@ FusedEncoder::FusedEncoder(std::shared_ptr<const Encoder> encoder, const Values&
   ReleaseState = release_state;
   const std::vector<Ort::ConstValueInfo> inputs = Ort::ConstNode(fused_node).GetInputs();
   const std::vector<Ort::ConstValueInfo> outputs = Ort::ConstNode(fused_node).GetOutputs();
-  const auto place = [](const std::string& name, const std::vector<Ort::ConstValueInfo>& among) {
-    return name.empty() ? std::optional<std::size_t>() : position_of(name, among);
+  const auto optional_index = [](const std::string& name, const std::vector<Ort::ConstValueInfo>& among) {
+    return name.empty() ? std::optional<std::size_t>() : index_of(name, among);
   };
-  ids_ = position_of(values.ids, inputs);
-  mask_ = place(values.mask, inputs);
-  types_ = place(values.types, inputs);
-  vectors_ = place(values.vectors, outputs);
-  hidden_ = place(values.hidden, outputs);
-  if (only_read_outside.contains(values.hidden)) optional_hidden_ = values.hidden;
+  input_ids_ = index_of(values.input_ids, inputs);
+  attention_mask_ = optional_index(values.attention_mask, inputs);
+  token_type_ids_ = optional_index(values.token_type_ids, inputs);
+  vectors_ = optional_index(values.vectors, outputs);
+  hidden_states_ = optional_index(values.hidden_states, outputs);
+  if (only_read_by_caller.contains(values.hidden_states)) optional_hidden_states_ = values.hidden_states;
 }
 
 OrtStatus* ORT_API_CALL FusedEncoder::create_state(OrtNodeComputeInfo* self, OrtNodeComputeContext* /*context*/,
@@ -120,27 +120,28 @@ void ORT_API_CALL FusedEncoder::release_state(OrtNodeComputeInfo* /*self*/, void
 
 void FusedEncoder::compute(OrtKernelContext* context) const {
   const Ort::KernelContext kernel(context);
-  const Ort::ConstValue ids = kernel.GetInput(ids_);
-  const std::vector<std::int64_t> shape = ids.GetTensorTypeAndShapeInfo().GetShape();
+  const Ort::ConstValue input_ids = kernel.GetInput(input_ids_);
+  const std::vector<std::int64_t> shape = input_ids.GetTensorTypeAndShapeInfo().GetShape();
   if (shape.size() != 2) throw InvalidBatch("token ids are not of two axes; accepted: [texts, tokens]");
-  std::array<std::vector<std::int64_t>, 3> widened;
-  const auto beside = [&](const std::optional<std::size_t>& input, std::size_t which) -> const std::int64_t* {
+  std::array<std::vector<std::int64_t>, 3> converted;
+  const auto data_of = [&](const std::optional<std::size_t>& input, std::size_t which) -> const std::int64_t* {
     if (!input) return nullptr;
     const Ort::ConstValue value = kernel.GetInput(*input);
     if (value.GetTensorTypeAndShapeInfo().GetShape() != shape) {
       throw InvalidBatch("token ids, attention mask and token types have different shapes; accepted: one shape");
     }
-    return whole_numbers(value, widened[which]);
+    return as_int64(value, converted[which]);
   };
-  const Batch batch{static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]), beside(ids_, 0),
-                    beside(mask_, 1), beside(types_, 2)};
-  const auto width = static_cast<std::int64_t>(encoder_->weights().hidden);
+  const Batch batch{static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]), data_of(input_ids_, 0),
+                    data_of(attention_mask_, 1), data_of(token_type_ids_, 2)};
+  const auto hidden_size = static_cast<std::int64_t>(encoder_->weights().hidden_size);
   Encoder::Results results;
-  if (vectors_) results.vectors = kernel.GetOutput(*vectors_, {shape[0], width}).GetTensorMutableData<float>();
-  // Of texts that are filled up, the hidden states take the longer part of the time.
-  const bool reads_hidden = !vectors_ || optional_hidden_.empty() || WantedOutputs::include(optional_hidden_);
-  if (hidden_ && reads_hidden)
-    results.hidden = kernel.GetOutput(*hidden_, {shape[0], shape[1], width}).GetTensorMutableData<float>();
+  if (vectors_) results.vectors = kernel.GetOutput(*vectors_, {shape[0], hidden_size}).GetTensorMutableData<float>();
+  // Of padded texts, the hidden states take most of the time.
+  const bool reads_hidden_states =
+      !vectors_ || optional_hidden_states_.empty() || RequestedOutputs::include(optional_hidden_states_);
+  if (hidden_states_ && reads_hidden_states)
+    results.hidden_states = kernel.GetOutput(*hidden_states_, {shape[0], shape[1], hidden_size}).GetTensorMutableData<float>();
   if (shape[0] == 0) return;
   const NamedRuns::Flag stopped = NamedRuns::current();
   try {

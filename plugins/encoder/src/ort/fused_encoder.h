@@ -16,31 +16,33 @@
 
 namespace gpux_encoder {
 
-/// The values by which an encoder is reached, "" for one that it has not.
-struct Values {
-  std::string ids, mask, types;  ///< taken
-  std::string vectors, hidden;   ///< given
+/// The names of an encoder's inputs and outputs, "" for one that it does not have.
+struct EncoderValues {
+  std::string input_ids, attention_mask, token_type_ids;
+  std::string vectors, hidden_states;
 
-  [[nodiscard]] std::vector<std::string> inputs() const { return those_of({ids, mask, types}); }
+  [[nodiscard]] std::vector<std::string> inputs() const {
+    return without_empty({input_ids, attention_mask, token_type_ids});
+  }
 
-  [[nodiscard]] std::vector<std::string> outputs() const { return those_of({vectors, hidden}); }
+  [[nodiscard]] std::vector<std::string> outputs() const { return without_empty({vectors, hidden_states}); }
 
  private:
-  static std::vector<std::string> those_of(std::vector<std::string> names) {
+  static std::vector<std::string> without_empty(std::vector<std::string> names) {
     std::erase(names, "");
     return names;
   }
 };
 
 /// The inputs and outputs of a context's node. Throws Ort::Exception where they do not fit the encoder.
-Values values_of(const Ort::ConstNode& node, const PackedEncoder& encoder);
+EncoderValues values_of(const Ort::ConstNode& node, const PackedEncoder& encoder);
 
 /// What ONNX Runtime keeps of one encoder. Computes for several threads at once.
 class FusedEncoder : public OrtNodeComputeInfo {
  public:
-  /// `only_read_outside`: values that no node takes.
-  FusedEncoder(std::shared_ptr<const Encoder> encoder, const Values& values, const OrtNode* fused_node,
-               const std::set<std::string>& only_read_outside);
+  /// `only_read_by_caller`: values that no node takes.
+  FusedEncoder(std::shared_ptr<const Encoder> encoder, const EncoderValues& values, const OrtNode* fused_node,
+               const std::set<std::string>& only_read_by_caller);
 
  private:
   static OrtStatus* ORT_API_CALL create_state(OrtNodeComputeInfo* self, OrtNodeComputeContext* context,
@@ -52,9 +54,9 @@ class FusedEncoder : public OrtNodeComputeInfo {
   void compute(OrtKernelContext* context) const;
 
   std::shared_ptr<const Encoder> encoder_;
-  std::size_t ids_ = 0;
-  std::optional<std::size_t> mask_, types_, vectors_, hidden_;
-  std::string optional_hidden_;  // their name, where nothing but a caller may read them
+  std::size_t input_ids_ = 0;
+  std::optional<std::size_t> attention_mask_, token_type_ids_, vectors_, hidden_states_;
+  std::string optional_hidden_states_;  // their name, if no node reads them
   const std::size_t processors_;
 };
 

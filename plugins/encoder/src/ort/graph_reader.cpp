@@ -7,44 +7,44 @@
 namespace gpux_encoder {
 namespace {
 
-Element element_of(ONNXTensorElementDataType type) {
+ElementType element_type_of(ONNXTensorElementDataType type) {
   switch (type) {
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
-      return Element::float32;
+      return ElementType::float32;
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
-      return Element::int64;
+      return ElementType::int64;
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
-      return Element::int32;
+      return ElementType::int32;
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
-      return Element::boolean;
+      return ElementType::boolean;
     default:
-      return Element::other;
+      return ElementType::other;
   }
 }
 
 // A tensor of one element, such as ConstantOfShape's.
 void read_single(const Ort::ConstOpAttr& given, Attribute& attribute) {
-  attribute.element = Element::other;
+  attribute.element_type = ElementType::other;
   Ort::Value value;
   if (!given.GetTensorAttributeAsOrtValue(value).IsOK() || !value) return;
   const auto type = value.GetTensorTypeAndShapeInfo();
   if (type.GetElementCount() != 1) return;
-  attribute.element = element_of(type.GetElementType());
+  attribute.element_type = element_type_of(type.GetElementType());
   const void* const data = value.GetTensorRawData();
-  switch (attribute.element) {
-    case Element::float32:
+  switch (attribute.element_type) {
+    case ElementType::float32:
       attribute.number = *static_cast<const float*>(data);
       break;
-    case Element::int64:
+    case ElementType::int64:
       attribute.number = static_cast<float>(*static_cast<const std::int64_t*>(data));
       break;
-    case Element::int32:
+    case ElementType::int32:
       attribute.number = static_cast<float>(*static_cast<const std::int32_t*>(data));
       break;
-    case Element::boolean:
+    case ElementType::boolean:
       attribute.number = *static_cast<const bool*>(data) ? 1 : 0;
       break;
-    case Element::other:
+    case ElementType::other:
       break;
   }
 }
@@ -78,7 +78,7 @@ std::optional<Constant> constant_of(const Ort::ConstValueInfo& info) {
   if (!info.GetInitializer(value).IsOK() || !value || !value.IsTensor()) return std::nullopt;
   const auto type = value.GetTensorTypeAndShapeInfo();
   Constant constant;
-  constant.element = element_of(type.GetElementType());
+  constant.element_type = element_type_of(type.GetElementType());
   constant.shape = type.GetShape();
   constant.data = value.GetTensorRawData();
   return constant;
@@ -90,8 +90,8 @@ std::optional<Input> token_input(const Ort::ConstValueInfo& info) {
   const Ort::ConstTypeInfo type = info.TypeInfo();
   if (type.GetONNXType() != ONNX_TYPE_TENSOR) return std::nullopt;
   const auto tensor = type.GetTensorTypeAndShapeInfo();
-  const Element element = element_of(tensor.GetElementType());
-  const bool is_whole = element == Element::int64 || element == Element::int32;
+  const ElementType element_type = element_type_of(tensor.GetElementType());
+  const bool is_whole = element_type == ElementType::int64 || element_type == ElementType::int32;
   if (!is_whole || tensor.GetShape().size() != 2) return std::nullopt;
   return Input{info.GetName(), tensor.GetShape()};
 }

@@ -66,13 +66,13 @@ OrtStatus* Provider::on_run_start(OrtEp* self, const OrtRunOptions* options) noe
     if (const char* name = Ort::GetApi().GetRunConfigEntry(options, run_name_option)) {
       static_cast<Provider*>(self)->runs_.begin(name);
     }
-    if (const char* names = Ort::GetApi().GetRunConfigEntry(options, outputs_option)) WantedOutputs::begin(names);
+    if (const char* names = Ort::GetApi().GetRunConfigEntry(options, outputs_option)) RequestedOutputs::begin(names);
   });
 }
 
 OrtStatus* Provider::on_run_end(OrtEp* self, const OrtRunOptions* options, bool /*sync_stream*/) noexcept {
   return as_status([=] {
-    WantedOutputs::end();
+    RequestedOutputs::end();
     if (const char* name = Ort::GetApi().GetRunConfigEntry(options, run_name_option)) {
       static_cast<Provider*>(self)->runs_.end(name);
     }
@@ -96,7 +96,7 @@ OrtStatus* Provider::get_capability(OrtEp* self, const OrtGraph* graph, OrtEpGra
   return as_status([=] { static_cast<Provider*>(self)->claim(graph, support); });
 }
 
-// Each alone: where one stands, an encoder stood.
+// Each alone: each was one encoder.
 void Provider::claim_contexts(const std::vector<Ort::ConstNode>& nodes, OrtEpGraphSupportInfo* support) {
   OrtNodeFusionOptions options{};
   options.ort_version_supported = ORT_API_VERSION;
@@ -104,8 +104,9 @@ void Provider::claim_contexts(const std::vector<Ort::ConstNode>& nodes, OrtEpGra
     if (!is_context(nodes[index])) continue;
     const std::vector<Ort::ConstValueInfo> outputs = nodes[index].GetOutputs();
     // Hidden states are never the first of two.
-    const std::string hidden = outputs.empty() ? "" : outputs.back().GetName();
-    if (!hidden.empty() && !is_taken_outside(hidden, {index}, nodes)) only_read_outside_.insert(hidden);
+    const std::string hidden_states = outputs.empty() ? "" : outputs.back().GetName();
+    if (!hidden_states.empty() && !is_taken_outside(hidden_states, {index}, nodes))
+      only_read_by_caller_.insert(hidden_states);
     const OrtNode* const node = nodes[index];
     Ort::ThrowOnError(Ort::GetEpApi().EpGraphSupportInfo_AddNodesToFuse(support, &node, 1, &options));
   }
@@ -119,7 +120,7 @@ void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) {
   }
   const Graph graph = read_graph(given, false);
   std::string reason;
-  const std::optional<Found> found = recognize(graph, reason);
+  const std::optional<RecognizedEncoder> found = recognize(graph, reason);
   if (!found) {
     ORT_CXX_LOGF_NOEXCEPT(logger_, ORT_LOGGING_LEVEL_WARNING, "%s: no encoder is recognised: %s", provider_name,
                           reason.c_str());
@@ -128,7 +129,8 @@ void Provider::claim(const OrtGraph* given, OrtEpGraphSupportInfo* support) {
   std::vector<const OrtNode*> claimed;
   for (const std::size_t index : found->nodes) claimed.push_back(nodes[index]);
   const std::set<std::size_t> own(found->nodes.begin(), found->nodes.end());
-  if (!found->hidden.empty() && !is_taken_outside(found->hidden, own, nodes)) only_read_outside_.insert(found->hidden);
+  if (!found->hidden_states.empty() && !is_taken_outside(found->hidden_states, own, nodes))
+    only_read_by_caller_.insert(found->hidden_states);
   OrtNodeFusionOptions options{};
   options.ort_version_supported = ORT_API_VERSION;
   // The weights are packed when this is compiled: ONNX Runtime need not keep its own.
@@ -141,7 +143,7 @@ OrtNodeComputeInfo* Provider::fuse(const OrtGraph* graph, const OrtNode* fused_n
   const Ort::ConstGraph source(graph);
   const std::vector<Ort::ConstNode> nodes = source.GetNodes();
   PackedEncoder packed;
-  Values values;
+  EncoderValues values;
   std::shared_ptr<const Encoder> encoder;
   const auto shared = [&packed](const SharedEncoders::Make& make) {
     return shared_encoders().get(packed.digest, make);
@@ -158,25 +160,25 @@ OrtNodeComputeInfo* Provider::fuse(const OrtGraph* graph, const OrtNode* fused_n
   } else {
     const Graph read = read_graph(graph, true);
     std::string reason;
-    const std::optional<Found> found = recognize(read, reason);
+    const std::optional<RecognizedEncoder> found = recognize(read, reason);
     if (!found) throw Ort::Exception("what was claimed as an encoder is none: " + reason, ORT_EP_FAIL);
     const MaskSource& mask = found->mask.source;
-    values = {found->embeddings.ids, mask.masked_id ? "" : mask.input, found->embeddings.types, found->vectors,
-              found->hidden};
+    values = {found->embeddings.input_ids, mask.masked_id ? "" : mask.input, found->embeddings.token_type_ids,
+              found->vectors, found->hidden_states};
     packed.precision = precision_.value_or(Precision::fp32);
     packed.digest = digest_of(read, packed.precision);
     encoder = shared([&] { return std::make_unique<Encoder>(weights_of(*found, packed.precision), kernels()); });
     if (context_.enabled) {
-      packed.takes_mask = !values.mask.empty();
-      packed.takes_types = !values.types.empty();
-      packed.gives_vectors = !values.vectors.empty();
-      packed.gives_hidden = !values.hidden.empty();
+      packed.has_attention_mask = !values.attention_mask.empty();
+      packed.has_token_type_ids = !values.token_type_ids.empty();
+      packed.has_vectors = !values.vectors.empty();
+      packed.has_hidden_states = !values.hidden_states.empty();
       packed.weights = encoder->weights();
       *context_node = make_context(packed, context_, source.GetModelPath(), Ort::ConstNode(fused_node).GetName(),
                                    values.inputs(), values.outputs());
     }
   }
-  return std::make_unique<FusedEncoder>(std::move(encoder), values, fused_node, only_read_outside_).release();
+  return std::make_unique<FusedEncoder>(std::move(encoder), values, fused_node, only_read_by_caller_).release();
 }
 
 OrtStatus* Provider::compile(OrtEp* self, const OrtGraph** graphs, const OrtNode** fused_nodes, std::size_t count,

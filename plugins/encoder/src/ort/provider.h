@@ -43,7 +43,7 @@ class Provider : public OrtEp {
   ContextOptions context_;
   Ort::Logger logger_;
   NamedRuns runs_;
-  std::set<std::string> only_read_outside_;  // hidden states that no other node takes
+  std::set<std::string> only_read_by_caller_;  // hidden states that no other node takes
 };
 
 }  // namespace gpux_encoder

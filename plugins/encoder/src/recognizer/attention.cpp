@@ -1,4 +1,4 @@
-// Attention in steps: scores of queries and keys, what a mask makes of them, shares, and what is mixed by them.
+// Attention of single operators: scores, masks and biases, softmax, context.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -8,69 +8,70 @@
 namespace gpux_encoder {
 namespace {
 
-bool are_alike(const Heads& a, const Heads& b) {
-  return a.heads == b.heads && a.parts == 1 && b.parts == 1 && a.product.hidden == b.product.hidden &&
-         columns_of(a) == columns_of(b);
+bool have_equal_shapes(const Heads& a, const Heads& b) {
+  return a.num_heads == b.num_heads && a.parts == 1 && b.parts == 1 &&
+         a.projection.hidden_index == b.projection.hidden_index && columns_of(a) == columns_of(b);
 }
 
-Meaning matmul(const Node& node, const Reading& reading) {
+Fact matmul(const Node& node, const KnownFacts& facts) {
   const bool is_fused = node.domain == "com.microsoft";
   const auto alpha = node.attributes.find("alpha");
   const double factor = is_fused && alpha != node.attributes.end() ? static_cast<double>(alpha->second.number) : 1;
-  const bool turns = is_fused && integer(node, "transB", 0) != 0;
+  const bool transposes = is_fused && integer(node, "transB", 0) != 0;
   if (is_fused && (integer(node, "transA", 0) != 0 || integer(node, "transBatchA", 0) != 0 ||
                    integer(node, "transBatchB", 0) != 0)) {
     return Unknown{};
   }
-  const auto* right = reading.as<Heads>(node.inputs[1]);
+  const auto* right = facts.as<Heads>(node.inputs[1]);
   if (right == nullptr) return Unknown{};
   std::string order = right->order;
-  if (turns && order.size() > 2) std::swap(order[order.size() - 1], order[order.size() - 2]);
-  if (const auto* query = reading.as<Heads>(node.inputs[0])) {
+  if (transposes && order.size() > 2) std::swap(order[order.size() - 1], order[order.size() - 2]);
+  if (const auto* query = facts.as<Heads>(node.inputs[0])) {
     const bool is_product = (query->order == "bhsd" && order == "bhds") || (query->order == "xsd" && order == "xds");
     auto scores = is_product ? scores_of(*query, *right, query->order == "xsd" ? "xsk" : "bhsk") : std::nullopt;
-    if (!scores) return unknown(node, "multiplies heads that are not queries and keys of the same rows");
+    if (!scores) return unknown(node, "multiplies heads that are not queries and keys of the same hidden states");
     scores->scale *= factor;
     return *scores;
   }
-  if (const auto* scores = reading.as<Scores>(node.inputs[0])) {
-    if (scores->stage != Scores::Stage::shares) return unknown(node, "mixes values by what is not shares");
+  if (const auto* scores = facts.as<AttentionScores>(node.inputs[0])) {
+    if (scores->stage != AttentionScores::Stage::probabilities)
+      return unknown(node, "multiplies values by something else than attention probabilities");
     const bool fits = (scores->order == "bhsk" && order == "bhsd") || (scores->order == "xsk" && order == "xsd");
-    if (!fits || factor != 1) return unknown(node, "mixes values of another order");
-    return mixed(node, *scores, *right, order);
+    if (!fits || factor != 1) return unknown(node, "multiplies values of another axis order");
+    return context_of(node, *scores, *right, order);
   }
   return Unknown{};
 }
 
-Field seen_by_scores(const ExpressionPointer& at, const Reading& reading, std::size_t heads) {
-  return {{reading.texts, {Size::Kind::number, static_cast<std::int64_t>(heads)}, reading.tokens, reading.tokens},
-          Element::float32,
+SymbolicTensor over_scores(const ExpressionPointer& at, const KnownFacts& facts, std::size_t num_heads) {
+  return {{facts.batch, {Dimension::Kind::fixed, static_cast<std::int64_t>(num_heads)}, facts.sequence, facts.sequence},
+          ElementType::float32,
           at};
 }
 
-Meaning add(const Node& node, const Reading& reading) {
+Fact add(const Node& node, const KnownFacts& facts) {
   for (const auto& [first, second] : {std::pair{0, 1}, {1, 0}}) {
-    const auto* scores = reading.as<Scores>(node.inputs[static_cast<std::size_t>(first)]);
-    const auto* added = reading.as<Field>(node.inputs[static_cast<std::size_t>(second)]);
+    const auto* scores = facts.as<AttentionScores>(node.inputs[static_cast<std::size_t>(first)]);
+    const auto* added = facts.as<SymbolicTensor>(node.inputs[static_cast<std::size_t>(second)]);
     if (scores == nullptr) continue;
     if (added == nullptr) return unknown(node, "adds something unknown to scores");
     std::string why;
-    const auto with = with_added(*scores, *added, reading, why);
-    return with ? Meaning(*with) : unknown(node, why);
+    const auto with = with_added(*scores, *added, facts, why);
+    return with ? Fact(*with) : unknown(node, why);
   }
   return Unknown{};
 }
 
-Meaning scale(const Node& node, const Reading& reading) {
+Fact scale(const Node& node, const KnownFacts& facts) {
   for (const auto& [value, other] : {std::pair{0, 1}, {1, 0}}) {
     if (node.type == "Div" && value == 1) break;
     const std::string& rows = node.inputs[static_cast<std::size_t>(value)];
-    const auto* heads = reading.as<Heads>(rows);
-    const auto* scores = reading.as<Scores>(rows);
+    const auto* heads = facts.as<Heads>(rows);
+    const auto* scores = facts.as<AttentionScores>(rows);
     if (heads == nullptr && scores == nullptr) continue;
-    const auto number = reading.scalar(node.inputs[static_cast<std::size_t>(other)], 3);
+    const auto number = facts.scalar(node.inputs[static_cast<std::size_t>(other)], 3);
     if (!number || *number == 0 || !std::isfinite(*number)) {
-      return unknown(node, "scales heads or scores by what is no number");
+      return unknown(node, "scales heads or scores by an unknown factor");
     }
     const double factor = node.type == "Div" ? 1 / *number : *number;
     if (heads != nullptr) {
@@ -78,62 +79,64 @@ Meaning scale(const Node& node, const Reading& reading) {
       with.scale *= factor;
       return with;
     }
-    if (scores->mask || scores->relative || scores->stage != Scores::Stage::raw) {
-      return unknown(node, "scales scores behind their mask");
+    if (scores->mask || scores->position_bias || scores->stage != AttentionScores::Stage::raw) {
+      return unknown(node, "scales scores after their mask");
     }
-    Scores with = *scores;
+    AttentionScores with = *scores;
     with.scale *= factor;
     return with;
   }
   return Unknown{};
 }
 
-Meaning softmax(const Node& node, const Reading& reading) {
-  const auto* scores = reading.as<Scores>(node.inputs[0]);
+Fact softmax(const Node& node, const KnownFacts& facts) {
+  const auto* scores = facts.as<AttentionScores>(node.inputs[0]);
   if (scores == nullptr) return Unknown{};
   // Before version 13 it was over all axes from the second on where nothing else was said.
   const std::int64_t axis = integer(node, "axis", node.version < 13 ? 1 : -1);
   const auto last = static_cast<std::int64_t>(scores->order.size()) - 1;
-  if (scores->stage != Scores::Stage::raw || (axis != -1 && axis != last)) {
+  if (scores->stage != AttentionScores::Stage::raw || (axis != -1 && axis != last)) {
     return unknown(node, "is not over the keys");
   }
-  Scores with = *scores;
-  with.stage = Scores::Stage::shares;
+  AttentionScores with = *scores;
+  with.stage = AttentionScores::Stage::probabilities;
   return with;
 }
 
-std::optional<double> number_everywhere(const Field& field) {
-  return field.shape.size() <= 4 ? number_of(seen_from(field, 4)) : std::nullopt;
+std::optional<double> uniform_value(const SymbolicTensor& tensor) {
+  return tensor.shape.size() <= 4 ? literal_value(broadcast_to(tensor, 4)) : std::nullopt;
 }
 
-// Scores of which hidden keys have a number instead, or shares that are 0 where they would be no numbers.
-Meaning where(const Node& node, const Reading& reading) {
+// Scores whose masked keys are replaced by a constant, or probabilities that are 0 instead of NaN.
+Fact where(const Node& node, const KnownFacts& facts) {
   for (const bool is_second : {false, true}) {
     const std::string &rows = node.inputs[is_second ? 2 : 1], &other = node.inputs[is_second ? 1 : 2];
-    const auto* scores = reading.as<Scores>(rows);
+    const auto* scores = facts.as<AttentionScores>(rows);
     if (scores == nullptr) continue;
-    const auto* instead = reading.as<Field>(other);
-    const auto value = instead == nullptr ? std::nullopt : number_everywhere(*instead);
-    if (!value) return unknown(node, "puts something unknown in the place of scores");
-    if (const auto* nan = reading.as<SharesAreNaN>(node.inputs[0])) {
-      if (!is_second || nan->of != reading.origin(rows) || *value != 0 || scores->stage != Scores::Stage::shares) {
-        return unknown(node, "puts something else than 0 in the place of shares");
+    const auto* instead = facts.as<SymbolicTensor>(other);
+    const auto value = instead == nullptr ? std::nullopt : uniform_value(*instead);
+    if (!value) return unknown(node, "replaces scores by something unknown");
+    if (const auto* nan = facts.as<ProbabilitiesAreNaN>(node.inputs[0])) {
+      if (!is_second || nan->of != facts.origin(rows) || *value != 0 ||
+          scores->stage != AttentionScores::Stage::probabilities) {
+        return unknown(node, "replaces probabilities by something else than 0");
       }
-      Scores with = *scores;
-      if (with.mask) with.mask->keys.nothing_if_all = true;
+      AttentionScores with = *scores;
+      if (with.mask) with.mask->keys.zero_if_all_masked = true;
       return with;
     }
-    const auto* condition = reading.as<Field>(node.inputs[0]);
+    const auto* condition = facts.as<SymbolicTensor>(node.inputs[0]);
     const auto mask =
-        condition == nullptr || scores->order != "bhsk" ? std::nullopt : mask_of(*condition, 4, 0, 3, reading);
-    if (!mask || scores->stage != Scores::Stage::raw) return unknown(node, "chooses among scores by something unknown");
-    const bool keeps_counted = (mask->counted != 0) != is_second, keeps_hidden = (mask->hidden != 0) != is_second;
+        condition == nullptr || scores->order != "bhsk" ? std::nullopt : mask_of(*condition, 4, 0, 3, facts);
+    if (!mask || scores->stage != AttentionScores::Stage::raw)
+      return unknown(node, "selects scores by something unknown");
+    const bool keeps_counted = (mask->unmasked != 0) != is_second, keeps_hidden = (mask->masked != 0) != is_second;
     if (keeps_counted && keeps_hidden) return *scores;
-    if (!keeps_counted || !(*value < largest_of_hidden) || scores->mask || mask->source.input.empty()) {
-      return unknown(node, "does not hide scores as a mask over keys does");
+    if (!keeps_counted || !(*value < max_masked_score) || scores->mask || mask->source.input.empty()) {
+      return unknown(node, "replaces scores by something else than a mask over keys");
     }
-    Scores with = *scores;
-    with.mask = FoundMask{mask->source, {static_cast<float>(*value), true, false}, false};
+    AttentionScores with = *scores;
+    with.mask = RecognizedMask{mask->source, {static_cast<float>(*value), true, false}, false};
     return with;
   }
   return Unknown{};
@@ -142,81 +145,84 @@ Meaning where(const Node& node, const Reading& reading) {
 }  // namespace
 
 std::size_t columns_of(const Heads& heads) {
-  return heads.product.linear.columns;
+  return heads.projection.linear.columns;
 }
 
 std::optional<double> factor_of(const Expression& function) {
   const bool is_scaled = function.is(Operation::multiply) || function.is(Operation::divide);
   if (!is_scaled || function.arguments[0]->kind != Expression::Kind::input) return std::nullopt;
-  const auto number = number_of(function.arguments[1]);
+  const auto number = literal_value(function.arguments[1]);
   if (!number || *number == 0) return std::nullopt;
   return function.is(Operation::divide) ? 1 / *number : *number;
 }
 
-std::optional<Scores> scores_of(const Heads& query, const Heads& key, std::string order) {
-  if (!are_alike(query, key)) return std::nullopt;
-  return Scores{query.product,      key.product,     query.heads, query.scale * key.scale, {}, {},
-                Scores::Stage::raw, std::move(order)};
+std::optional<AttentionScores> scores_of(const Heads& query, const Heads& key, std::string order) {
+  if (!have_equal_shapes(query, key)) return std::nullopt;
+  return AttentionScores{
+      query.projection, key.projection, query.num_heads, query.scale * key.scale, {}, {}, AttentionScores::Stage::raw,
+      std::move(order)};
 }
 
-Meaning mixed(const Node& node, const Scores& scores, const Heads& value, std::string order) {
-  const bool fits = value.heads == scores.heads && value.scale == 1 && value.parts == 1 &&
-                    value.product.hidden == scores.query.hidden && columns_of(value) == scores.query.linear.columns;
-  if (!fits) return unknown(node, "mixes values that do not belong to the scores");
-  return Context{scores, value.product, std::move(order)};
+Fact context_of(const Node& node, const AttentionScores& scores, const Heads& value, std::string order) {
+  const bool fits = value.num_heads == scores.num_heads && value.scale == 1 && value.parts == 1 &&
+                    value.projection.hidden_index == scores.query.hidden_index &&
+                    columns_of(value) == scores.query.linear.columns;
+  if (!fits) return unknown(node, "multiplies values that do not belong to the scores");
+  return Context{scores, value.projection, std::move(order)};
 }
 
-std::optional<Scores> with_added(const Scores& scores, const Field& added, const Reading& reading, std::string& why) {
+std::optional<AttentionScores> with_added(const AttentionScores& scores, const SymbolicTensor& added,
+                                          const KnownFacts& facts, std::string& why) {
   const auto refuse = [&](const char* reason) {
     why = reason;
     return std::nullopt;
   };
-  const bool fits =
-      added.shape.size() <= 4 && broadcast(added.shape, {reading.texts,
-                                                         {Size::Kind::number, static_cast<std::int64_t>(scores.heads)},
-                                                         reading.tokens,
-                                                         reading.tokens});
-  if (!fits || scores.stage != Scores::Stage::raw || scores.order != "bhsk") {
+  const bool fits = added.shape.size() <= 4 &&
+                    broadcast(added.shape, {facts.batch,
+                                            {Dimension::Kind::fixed, static_cast<std::int64_t>(scores.num_heads)},
+                                            facts.sequence,
+                                            facts.sequence});
+  if (!fits || scores.stage != AttentionScores::Stage::raw || scores.order != "bhsk") {
     return refuse("adds something of another shape to scores");
   }
-  Scores with = scores;
-  for (const ExpressionPointer& term : terms_of(seen_from(added, 4))) {
-    const Field field = seen_by_scores(term, reading, scores.heads);
-    if (const auto mask = mask_of(field, 4, 0, 3, reading)) {
-      if (mask->counted == 0 && mask->hidden == 0) continue;
-      if (mask->counted != 0 || !(mask->hidden < largest_of_hidden) || mask->source.input.empty()) {
-        return refuse("adds a mask to scores that does not hide keys, and nothing else");
+  AttentionScores with = scores;
+  for (const ExpressionPointer& term : terms_of(broadcast_to(added, 4))) {
+    const SymbolicTensor tensor = over_scores(term, facts, scores.num_heads);
+    if (const auto mask = mask_of(tensor, 4, 0, 3, facts)) {
+      if (mask->unmasked == 0 && mask->masked == 0) continue;
+      if (mask->unmasked != 0 || !(mask->masked < max_masked_score) || mask->source.input.empty()) {
+        return refuse("adds a mask to scores that does more than hide keys");
       }
       if (with.mask) return refuse("adds a second mask to scores");
-      with.mask = FoundMask{mask->source, {static_cast<float>(mask->hidden), false, false}, false};
+      with.mask = RecognizedMask{mask->source, {static_cast<float>(mask->masked), false, false}, false};
       continue;
     }
-    const bool is_relative = !contains(*term, [](const Expression& one) {
-      return one.kind == Expression::Kind::input || one.kind == Expression::Kind::count ||
-             one.kind == Expression::Kind::size || is_place(std::make_shared<const Expression>(one), 0);
+    const bool is_position_bias = !contains(*term, [](const Expression& one) {
+      return one.kind == Expression::Kind::input || one.kind == Expression::Kind::cumulative_sum ||
+             one.kind == Expression::Kind::dimension || is_axis_index(std::make_shared<const Expression>(one), 0);
     });
-    if (!is_relative) return refuse("adds something to scores that is neither a mask over keys nor relative positions");
-    if (with.relative || (with.mask && with.mask->keys.replaces))
-      return refuse("adds relative positions a second time");
-    with.relative = field;
+    if (!is_position_bias)
+      return refuse("adds something to scores that is neither a mask over keys nor a position bias");
+    if (with.position_bias || (with.mask && with.mask->keys.replaces)) return refuse("adds a second position bias");
+    with.position_bias = tensor;
   }
   return with;
 }
 
-Meaning read_attention(const Node& node, const Reading& reading) {
+Fact derive_attention(const Node& node, const KnownFacts& facts) {
   const std::string& type = node.type;
   const std::size_t count = node.inputs.size();
   const bool is_microsoft = node.domain == "com.microsoft";
-  if (count == 2 && (type == "MatMul" || (is_microsoft && type == "FusedMatMul"))) return matmul(node, reading);
+  if (count == 2 && (type == "MatMul" || (is_microsoft && type == "FusedMatMul"))) return matmul(node, facts);
   if (is_microsoft || count == 0) return Unknown{};
-  if (type == "Add" && count == 2) return add(node, reading);
-  if ((type == "Mul" || type == "Div") && count == 2) return scale(node, reading);
-  if (type == "Softmax") return softmax(node, reading);
-  if (type == "Where" && count == 3) return where(node, reading);
+  if (type == "Add" && count == 2) return add(node, facts);
+  if ((type == "Mul" || type == "Div") && count == 2) return scale(node, facts);
+  if (type == "Softmax") return softmax(node, facts);
+  if (type == "Where" && count == 3) return where(node, facts);
   if (type == "IsNaN") {
-    const auto* scores = reading.as<Scores>(node.inputs[0]);
-    if (scores != nullptr && scores->stage == Scores::Stage::shares)
-      return SharesAreNaN{reading.origin(node.inputs[0])};
+    const auto* scores = facts.as<AttentionScores>(node.inputs[0]);
+    if (scores != nullptr && scores->stage == AttentionScores::Stage::probabilities)
+      return ProbabilitiesAreNaN{facts.origin(node.inputs[0])};
   }
   return Unknown{};
 }

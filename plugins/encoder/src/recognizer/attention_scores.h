@@ -5,24 +5,25 @@
 
 #include "recognizer/known_facts.h"
 
-/// What attention in steps and attention in one node share.
+/// Shared by attention of single operators and by attention nodes.
 namespace gpux_encoder {
 
-/// What a mask adds to scores hides keys from here on down.
-inline constexpr double largest_of_hidden = -9999;
+/// A mask adds at most this to the score of a masked key.
+inline constexpr double max_masked_score = -9999;
 
 std::size_t columns_of(const Heads& heads);
 
-/// Of queries and keys of the same rows; empty where they are not.
-std::optional<Scores> scores_of(const Heads& query, const Heads& key, std::string order);
+/// Empty if queries and keys do not belong together.
+std::optional<AttentionScores> scores_of(const Heads& query, const Heads& key, std::string order);
 
-/// Scores with masks and relative positions added; empty and `why` where it is anything else.
-std::optional<Scores> with_added(const Scores& scores, const Field& added, const Reading& reading, std::string& why);
+/// The scores plus a mask, a position bias or both; empty, with the reason in `why`, for anything else.
+std::optional<AttentionScores> with_added(const AttentionScores& scores, const SymbolicTensor& added,
+                                          const KnownFacts& facts, std::string& why);
 
-/// Values mixed by shares.
-Meaning mixed(const Node& node, const Scores& scores, const Heads& value, std::string order);
+/// The attention probabilities times the values.
+Fact context_of(const Node& node, const AttentionScores& scores, const Heads& value, std::string order);
 
-/// A number that input "" is multiplied by, and nothing else.
+/// The factor of a function that only multiplies its input "" by a number; empty for other functions.
 std::optional<double> factor_of(const Expression& function);
 
 }  // namespace gpux_encoder

@@ -15,74 +15,80 @@ namespace gpux_encoder {
 struct Expression;
 using ExpressionPointer = std::shared_ptr<const Expression>;
 
-/// A size: a number, or one of those that a batch brings with it.
-struct Size {
-  enum class Kind : std::uint8_t { number, batch, sequence, rows } kind = Kind::number;  ///< rows: batch * sequence
-  std::int64_t number = 0;
+/// A dimension of a shape: a fixed size, or one that is known only at run time. tokens: batch * sequence.
+struct Dimension {
+  enum class Kind : std::uint8_t { fixed, batch, sequence, tokens } kind = Kind::fixed;
+  std::int64_t value = 0;  ///< of a fixed one
 
-  bool operator==(const Size&) const = default;
+  bool operator==(const Dimension&) const = default;
 };
 
-using Shape = std::vector<Size>;
+inline Dimension fixed(std::int64_t size) {
+  return {Dimension::Kind::fixed, size};
+}
 
-/// The value at an index of a tensor, as far as it follows from the index, from the graph's constants and from its
-/// inputs. The functions below build it and evaluate what they can: the rest is in its shortest form.
+using Shape = std::vector<Dimension>;
+
+/// The value of an element of a tensor as a function of the element's index, the graph's constants and its inputs. The
+/// functions below build expressions, evaluate what is known, and simplify the rest.
 struct Expression {
   enum class Kind : std::uint8_t {
-    number,
-    size,   ///< a size of the batch
-    place,  ///< along `axis`, 0 or more
-    table,  ///< an element of `constant`, at the arguments
-    input,  ///< an element of the graph's input `name`, at the arguments
-    count,  ///< the first argument, a function of the places 0 and 1, added up to the place (arguments 2 and 3)
-    row,    ///< argument 0 times `size`, plus argument 1, which is known to be below `size`
-    apply,  ///< `operation` of the arguments
+    literal,         ///< `value`
+    dimension,       ///< the size `dimension`, known at run time
+    axis_index,      ///< the element's index along `axis`
+    table,           ///< the element of `constant` whose indices are the arguments
+    input,           ///< the element of the graph's input `name` whose indices are the arguments
+    cumulative_sum,  ///< of argument 0, a function of the axis indices 0 and 1, up to the text and token of arguments 1
+                     ///< and 2
+    token_index,     ///< argument 0 * `dimension` + argument 1, which is below `dimension`
+    apply,           ///< `operation` of the arguments
   };
-  Kind kind = Kind::number;
-  double number = 0;
-  Size size;
+  Kind kind = Kind::literal;
+  double value = 0;
+  Dimension dimension;
   std::size_t axis = 0;
   const Constant* constant = nullptr;
   std::string name;
   Operation operation = Operation::add;
-  Element element = Element::float32;  ///< of the result
+  ElementType element_type = ElementType::float32;  ///< of the result
   std::vector<ExpressionPointer> arguments;
-  std::size_t parts = 1;  ///< of it and its arguments, and theirs: what it takes to go through it
+  std::size_t node_count = 1;  ///< of the expression tree
 
   [[nodiscard]] bool is(Operation other) const noexcept { return kind == Kind::apply && operation == other; }
 };
 
-ExpressionPointer number(double value, Element element);
-ExpressionPointer size_of_batch(const Size& size);
-ExpressionPointer place(std::size_t axis);
-ExpressionPointer input_at(std::string name, std::vector<ExpressionPointer> places);
-ExpressionPointer table_at(const Constant& constant, std::vector<ExpressionPointer> places);
-ExpressionPointer count_up(ExpressionPointer counted, ExpressionPointer text, ExpressionPointer place);
-/// text * length + token: a row of texts of `length` that are put one behind the other. `token` is below `length`.
-ExpressionPointer row_of(ExpressionPointer text, const Size& length, ExpressionPointer token);
-ExpressionPointer apply(Operation operation, Element element, std::vector<ExpressionPointer> arguments);
+ExpressionPointer literal(double value, ElementType element_type);
+ExpressionPointer dimension_value(const Dimension& dimension);
+ExpressionPointer axis_index(std::size_t axis);
+ExpressionPointer input_element(std::string name, std::vector<ExpressionPointer> indices);
+ExpressionPointer table_element(const Constant& constant, std::vector<ExpressionPointer> indices);
+ExpressionPointer cumulative_sum(ExpressionPointer summand, ExpressionPointer text, ExpressionPointer token);
+/// text * length + token: the index of a token in texts of `length`, one after the other. `token` is below `length`.
+ExpressionPointer token_index(ExpressionPointer text, const Dimension& length, ExpressionPointer token);
+ExpressionPointer apply(Operation operation, ElementType element_type, std::vector<ExpressionPointer> arguments);
 
-[[nodiscard]] std::optional<double> number_of(const ExpressionPointer& expression);
-[[nodiscard]] std::optional<Size> size_of(const ExpressionPointer& expression);
-[[nodiscard]] bool is_place(const ExpressionPointer& expression, std::size_t axis);
+[[nodiscard]] std::optional<double> literal_value(const ExpressionPointer& expression);
+[[nodiscard]] std::optional<Dimension> dimension_of(const ExpressionPointer& expression);
+[[nodiscard]] bool is_axis_index(const ExpressionPointer& expression, std::size_t axis);
 [[nodiscard]] bool same(const Expression& a, const Expression& b);
 
-/// Gives an input's or a count's value instead; null: as it is.
+/// Gives a replacement for an input or a cumulative sum; null: none.
 using Replacement = std::function<ExpressionPointer(const Expression& leaf)>;
 
-/// The expression with `places` for its own places (null: as it is) and what `replacement` says for inputs and counts.
-ExpressionPointer substitute(const ExpressionPointer& expression, const std::vector<ExpressionPointer>& places,
+/// The expression with `indices` in place of its axis indices (null: unchanged), and replaced inputs and cumulative
+/// sums.
+ExpressionPointer substitute(const ExpressionPointer& expression, const std::vector<ExpressionPointer>& indices,
                              const Replacement& replacement = nullptr);
 
-/// The number that comes out with numbers for places; `leaf` gives inputs and counts. NaN where there is none, such as
+/// The value at an element; `leaf` gives the values of inputs and cumulative sums. NaN if it is not known, such as
 /// beyond a table's end.
-double evaluate(const Expression& expression, const std::vector<double>& places,
+double evaluate(const Expression& expression, const std::vector<double>& indices,
                 const std::function<double(const Expression&)>& leaf = nullptr);
 
-/// Whether any part of it is of this kind and pleases `condition`.
+/// Whether `condition` is true for any node of the expression tree.
 [[nodiscard]] bool contains(const Expression& expression, const std::function<bool(const Expression&)>& condition);
 
-/// What is added up in float32.
+/// The terms of a sum in float32.
 std::vector<ExpressionPointer> terms_of(const ExpressionPointer& sum);
 
 /// An element of a constant as a number; NaN for elements of other types.

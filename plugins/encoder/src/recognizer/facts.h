@@ -9,80 +9,82 @@
 #include "recognizer/recognizer.h"
 #include "recognizer/symbolic_tensor.h"
 
-/// What the values of a graph are. `order` tells the axes of a value, a letter each: b texts, s tokens (of queries), k
-/// tokens (of keys), r the tokens of all texts, h heads, d the width of a head, p query, key and value beside each
+/// Facts about the values of a graph. `order` tells the axes of a value, a letter each: b texts, s tokens (of queries),
+/// k tokens (of keys), r the tokens of all texts, h heads, d the width of a head, p query, key and value beside each
 /// other, w the whole width, x texts and heads together, 1 an axis of one place.
 namespace gpux_encoder {
 
-/// Nothing that is known: `why` is a sentence without its end that names the node at which knowledge ended.
+/// Nothing is known about the value. `why` is a sentence without its full stop that names the node that was not
+/// understood.
 struct Unknown {
   std::string why;
 };
 
-/// What comes out of a norm: rows. 0: of the embeddings; 1 + 2i, 2 + 2i: of layer i.
-struct Hidden {
+/// The output of a layer normalization. Index 0: of the embeddings; 1 + 2i: after the attention of layer i; 2 + 2i:
+/// after its feed-forward layer.
+struct HiddenStates {
   std::size_t index = 0;
   std::string order = "bsw";
 };
 
 struct Context;
 
-/// Rows that were multiplied.
-struct Product {
-  enum class Of : std::uint8_t { hidden, context, wide } of = Of::hidden;
-  std::size_t hidden = 0;  ///< that it began with
-  FoundLinear linear;
-  FoundLinear widened;  ///< before it, of what was wide
+/// A linear layer of hidden states, of attention's context or of the activated up projection.
+struct Projection {
+  enum class Of : std::uint8_t { hidden, context, intermediate } of = Of::hidden;
+  std::size_t hidden_index = 0;  ///< of the hidden states that it depends on
+  RecognizedLinear linear;
+  RecognizedLinear up_projection;  ///< of intermediate: the linear layer before it
   Activation activation = Activation::gelu;
-  std::shared_ptr<const Context> context;  ///< that was multiplied
+  std::shared_ptr<const Context> context;  ///< the input, if it is a context
   std::string order = "bsw";
 };
 
-/// A product, element by element through a function of input "".
+/// An elementwise function of a projection, which is the function's input "".
 struct Elementwise {
-  std::string of;  ///< the product's name
-  Product product;
+  std::string of;  ///< the projection's name
+  Projection projection;
   ExpressionPointer function;
 };
 
-/// A product as heads.
+/// A projection that is split into heads. parts: 3 while query, key and value are one tensor.
 struct Heads {
-  Product product;
-  std::size_t heads = 0, parts = 1;
+  Projection projection;
+  std::size_t num_heads = 0, parts = 1;
   std::string order;
   double scale = 1;
 };
 
-struct Scores {
-  Product query, key;
-  std::size_t heads = 0;
+struct AttentionScores {
+  Projection query, key;
+  std::size_t num_heads = 0;
   double scale = 1;
-  std::optional<FoundMask> mask;
-  std::optional<Field> relative;
-  enum class Stage : std::uint8_t { raw, shares } stage = Stage::raw;
+  std::optional<RecognizedMask> mask;
+  std::optional<SymbolicTensor> position_bias;
+  enum class Stage : std::uint8_t { raw, probabilities } stage = Stage::raw;
   std::string order = "bhsk";
 };
 
-/// Whether each share is not a number: it is so where no key counts.
-struct SharesAreNaN {
+/// IsNaN of attention probabilities: true if all keys are masked.
+struct ProbabilitiesAreNaN {
   std::string of;
 };
 
 struct Context {
-  Scores scores;
-  Product value;
+  AttentionScores scores;
+  Projection value;
   std::string order;
 };
 
-/// A product added to what it began with.
-struct Sum {
-  Product product;
+/// A projection plus the hidden states of index `residual`.
+struct ResidualSum {
+  Projection projection;
   std::size_t residual = 0;
   std::string order;
 };
 
-/// On the way through a norm that is written out.
-struct NormStep {
+/// An intermediate value of a layer normalization that is written as single operators.
+struct LayerNormStep {
   enum class Stage : std::uint8_t { mean, centered, squared, variance, guarded, deviation, inverse, normal, scaled };
   Stage stage = Stage::mean;
   std::string of;  ///< the name of what is normalised
@@ -90,9 +92,9 @@ struct NormStep {
   std::string gamma;
 };
 
-/// Hidden states of which those that the mask leaves out are 0.
-struct Masked {
-  std::size_t hidden = 0;
+/// Hidden states times the mask: 0 for masked tokens.
+struct MaskedHiddenStates {
+  std::size_t hidden_index = 0;
   MaskSource mask;
 };
 
@@ -100,19 +102,20 @@ struct Pooled {
   enum class State : std::uint8_t { summed, vector, squares, length, normalized } state = State::summed;
   std::string order = "bw";  ///< 1: an axis of size 1
   Pooling pooling = Pooling::mean;
-  std::size_t hidden = 0;  ///< whose rows they are
-  MaskSource mask;         ///< of a mean
+  std::size_t hidden_index = 0;  ///< of the hidden states
+  MaskSource mask;               ///< of a mean
 };
 
-/// How many tokens of each text the mask lets count.
+/// The number of unmasked tokens of each text.
 struct TokenCount {
   MaskSource mask;
-  std::string order;        ///< "b", "b1", "bw", …
-  bool is_guarded = false;  ///< never 0
-  std::int64_t width = 1;   ///< of w
+  std::string order;         ///< "b", "b1", "bw", …
+  bool is_guarded = false;   ///< never 0
+  std::int64_t columns = 1;  ///< of the last axis
 };
 
-using Meaning = std::variant<Unknown, Field, Hidden, Product, Elementwise, Heads, Scores, SharesAreNaN, Context, Sum,
-                             NormStep, Masked, Pooled, TokenCount>;
+using Fact =
+    std::variant<Unknown, SymbolicTensor, HiddenStates, Projection, Elementwise, Heads, AttentionScores,
+                 ProbabilitiesAreNaN, Context, ResidualSum, LayerNormStep, MaskedHiddenStates, Pooled, TokenCount>;
 
 }  // namespace gpux_encoder

@@ -10,10 +10,10 @@
 /// A graph as far as an encoder is looked for in it. What the elements point to is the caller's, and stays there.
 namespace gpux_encoder {
 
-enum class Element : std::uint8_t { float32, int64, int32, boolean, other };
+enum class ElementType : std::uint8_t { float32, int64, int32, boolean, other };
 
 struct Constant {
-  Element element = Element::other;
+  ElementType element_type = ElementType::other;
   std::vector<std::int64_t> shape;
   const void* data = nullptr;
 
@@ -28,7 +28,7 @@ struct Attribute {
   std::vector<std::int64_t> integers;  ///< one for an INT
   float number = 0;
   std::string text;
-  Element element = Element::float32;  ///< of a TENSOR of one element, which is `number`
+  ElementType element_type = ElementType::float32;  ///< of a TENSOR of one element, which is `number`
 };
 
 struct Node {

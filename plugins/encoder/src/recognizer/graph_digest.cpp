@@ -38,10 +38,10 @@ class Hash {
     add(&number, sizeof number);
   }
 
-  template <typename Element>
-  void add(const std::vector<Element>& list) noexcept {
+  template <typename Value>
+  void add(const std::vector<Value>& list) noexcept {
     add(list.size());
-    for (const Element& element : list) add(element);
+    for (const Value& value : list) add(value);
   }
 
   [[nodiscard]] std::array<std::uint64_t, 2> digest() const noexcept { return {first_, second_}; }
@@ -56,16 +56,16 @@ class Hash {
   std::uint64_t first_ = 1, second_ = 2;
 };
 
-std::size_t bytes_of(Element element) noexcept {
-  switch (element) {
-    case Element::float32:
-    case Element::int32:
+std::size_t bytes_of(ElementType element_type) noexcept {
+  switch (element_type) {
+    case ElementType::float32:
+    case ElementType::int32:
       return 4;
-    case Element::int64:
+    case ElementType::int64:
       return 8;
-    case Element::boolean:
+    case ElementType::boolean:
       return 1;
-    case Element::other:
+    case ElementType::other:
       break;
   }
   return 0;
@@ -82,14 +82,14 @@ void add(Hash& hash, const Node& node) {
     hash.add(attribute.integers);
     hash.add(attribute.number);
     hash.add(attribute.text);
-    hash.add(static_cast<int>(attribute.element));
+    hash.add(static_cast<int>(attribute.element_type));
   }
 }
 
 void add(Hash& hash, const Constant& constant) {
-  hash.add(static_cast<int>(constant.element));
+  hash.add(static_cast<int>(constant.element_type));
   hash.add(constant.shape);
-  hash.add(constant.data, constant.count() * bytes_of(constant.element));
+  hash.add(constant.data, constant.count() * bytes_of(constant.element_type));
 }
 
 }  // namespace

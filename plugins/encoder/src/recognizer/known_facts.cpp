@@ -7,39 +7,36 @@ namespace gpux_encoder {
 namespace {
 
 struct ShapeOf {
-  const Reading& reading;
+  const KnownFacts& facts;
 
-  [[nodiscard]] Size number(std::size_t number) const {
-    return {Size::Kind::number, static_cast<std::int64_t>(number)};
-  }
-
-  [[nodiscard]] std::optional<Shape> of(const std::string& order, std::size_t width, std::size_t heads) const {
+  [[nodiscard]] std::optional<Shape> of(const std::string& order, std::size_t hidden_size,
+                                        std::size_t num_heads) const {
     Shape shape;
     for (const char axis : order) {
       switch (axis) {
         case 'b':
-          shape.push_back(reading.texts);
+          shape.push_back(facts.batch);
           break;
         case 's':
         case 'k':
-          shape.push_back(reading.tokens);
+          shape.push_back(facts.sequence);
           break;
         case 'h':
-          shape.push_back(number(heads));
+          shape.push_back(fixed(static_cast<std::int64_t>(num_heads)));
           break;
         case 'd':
-          shape.push_back(number(width / heads));
+          shape.push_back(fixed(static_cast<std::int64_t>(hidden_size / num_heads)));
           break;
         case 'w':
-          shape.push_back(number(width));
+          shape.push_back(fixed(static_cast<std::int64_t>(hidden_size)));
           break;
         case '1':
-          shape.push_back(number(1));
+          shape.push_back(fixed(1));
           break;
         case 'r':
-          if (reading.texts.kind == Size::Kind::number || reading.tokens.kind == Size::Kind::number)
+          if (facts.batch.kind == Dimension::Kind::fixed || facts.sequence.kind == Dimension::Kind::fixed)
             return std::nullopt;
-          shape.push_back({Size::Kind::rows, 0});
+          shape.push_back({Dimension::Kind::tokens, 0});
           break;
         default:
           return std::nullopt;
@@ -48,29 +45,33 @@ struct ShapeOf {
     return shape;
   }
 
-  std::optional<Shape> operator()(const Field& field) const { return field.shape; }
+  std::optional<Shape> operator()(const SymbolicTensor& tensor) const { return tensor.shape; }
 
-  std::optional<Shape> operator()(const Hidden& hidden) const { return of(hidden.order, reading.width, 1); }
+  std::optional<Shape> operator()(const HiddenStates& hidden) const { return of(hidden.order, facts.hidden_size, 1); }
 
-  std::optional<Shape> operator()(const Product& product) const { return of(product.order, product.linear.columns, 1); }
+  std::optional<Shape> operator()(const Projection& projection) const {
+    return of(projection.order, projection.linear.columns, 1);
+  }
 
-  std::optional<Shape> operator()(const Elementwise& rows) const { return (*this)(rows.product); }
+  std::optional<Shape> operator()(const Elementwise& rows) const { return (*this)(rows.projection); }
 
   std::optional<Shape> operator()(const Heads& heads) const {
-    return of(heads.order, heads.product.linear.columns, heads.heads);
+    return of(heads.order, heads.projection.linear.columns, heads.num_heads);
   }
 
-  std::optional<Shape> operator()(const Scores& scores) const { return of(scores.order, 1, scores.heads); }
+  std::optional<Shape> operator()(const AttentionScores& scores) const { return of(scores.order, 1, scores.num_heads); }
 
   std::optional<Shape> operator()(const Context& context) const {
-    return of(context.order, context.value.linear.columns, context.scores.heads);
+    return of(context.order, context.value.linear.columns, context.scores.num_heads);
   }
 
-  std::optional<Shape> operator()(const Sum& sum) const { return of(sum.order, reading.width, 1); }
+  std::optional<Shape> operator()(const ResidualSum& sum) const { return of(sum.order, facts.hidden_size, 1); }
 
-  std::optional<Shape> operator()(const Masked& /*masked*/) const { return of("bsw", reading.width, 1); }
+  std::optional<Shape> operator()(const MaskedHiddenStates& /*masked*/) const {
+    return of("bsw", facts.hidden_size, 1);
+  }
 
-  std::optional<Shape> operator()(const Pooled& pooled) const { return of(pooled.order, reading.width, 1); }
+  std::optional<Shape> operator()(const Pooled& pooled) const { return of(pooled.order, facts.hidden_size, 1); }
 
   template <typename Other>
   std::optional<Shape> operator()(const Other& /*other*/) const {
@@ -80,67 +81,69 @@ struct ShapeOf {
 
 }  // namespace
 
-Reading::Reading(const Graph& graph) : graph_(graph) {
+KnownFacts::KnownFacts(const Graph& graph) : graph_(graph) {
   if (!graph.inputs.empty()) {
     const std::vector<std::int64_t>& first = graph.inputs.front().shape;
-    if (first.size() == 2 && first[0] >= 0) texts = {Size::Kind::number, first[0]};
-    if (first.size() == 2 && first[1] >= 0) tokens = {Size::Kind::number, first[1]};
+    if (first.size() == 2 && first[0] >= 0) batch = {Dimension::Kind::fixed, first[0]};
+    if (first.size() == 2 && first[1] >= 0) sequence = {Dimension::Kind::fixed, first[1]};
   }
   for (const Input& input : graph.inputs) {
-    Shape shape{texts, tokens};
+    Shape shape{batch, sequence};
     for (std::size_t axis = 0; axis < input.shape.size() && axis < 2; ++axis) {
-      if (input.shape[axis] >= 0) shape[axis] = {Size::Kind::number, input.shape[axis]};
+      if (input.shape[axis] >= 0) shape[axis] = {Dimension::Kind::fixed, input.shape[axis]};
     }
-    meanings_[input.name] = Field{shape, Element::int64, input_at(input.name, {place(0), place(1)})};
+    facts_[input.name] =
+        SymbolicTensor{shape, ElementType::int64, input_element(input.name, {axis_index(0), axis_index(1)})};
   }
   for (const auto& [name, constant] : graph.constants) {
-    if (constant.element != Element::other) meanings_[name] = field_of(constant);
+    if (constant.element_type != ElementType::other) facts_[name] = symbolic_tensor_of(constant);
   }
 }
 
-const std::string& Reading::origin(const std::string& value) const {
+const std::string& KnownFacts::origin(const std::string& value) const {
   const auto found = origins_.find(value);
   return found == origins_.end() ? value : found->second;
 }
 
-const Meaning* Reading::find(const std::string& value) const {
-  const auto found = meanings_.find(origin(value));
-  return found == meanings_.end() ? nullptr : &found->second;
+const Fact* KnownFacts::find(const std::string& value) const {
+  const auto found = facts_.find(origin(value));
+  return found == facts_.end() ? nullptr : &found->second;
 }
 
-const Constant* Reading::constant(const std::string& value) const {
+const Constant* KnownFacts::constant(const std::string& value) const {
   const auto found = graph_.constants.find(origin(value));
   return found == graph_.constants.end() ? nullptr : &found->second;
 }
 
-const Constant* Reading::weights(const std::string& value, std::size_t rank) const {
+const Constant* KnownFacts::weights(const std::string& value, std::size_t rank) const {
   const Constant* found = constant(value);
-  return found != nullptr && found->element == Element::float32 && found->shape.size() == rank ? found : nullptr;
+  return found != nullptr && found->element_type == ElementType::float32 && found->shape.size() == rank ? found
+                                                                                                        : nullptr;
 }
 
-std::optional<double> Reading::scalar(const std::string& value, std::size_t rank) const {
-  const auto* field = as<Field>(value);
-  return field == nullptr || field->shape.size() > rank ? std::nullopt : scalar_of(*field);
+std::optional<double> KnownFacts::scalar(const std::string& value, std::size_t rank) const {
+  const auto* tensor = as<SymbolicTensor>(value);
+  return tensor == nullptr || tensor->shape.size() > rank ? std::nullopt : scalar_of(*tensor);
 }
 
-std::optional<Shape> Reading::sizes(const std::string& value) const {
-  const auto* field = as<Field>(value);
-  return field == nullptr ? std::nullopt : sizes_of(*field);
+std::optional<Shape> KnownFacts::dimensions(const std::string& value) const {
+  const auto* tensor = as<SymbolicTensor>(value);
+  return tensor == nullptr ? std::nullopt : dimensions_of(*tensor);
 }
 
-std::optional<std::vector<std::int64_t>> Reading::axes(const Node& node) const {
+std::optional<std::vector<std::int64_t>> KnownFacts::axes(const Node& node) const {
   if (node.inputs.size() > 1 && !node.inputs[1].empty()) {
-    const auto* field = as<Field>(node.inputs[1]);
-    return field == nullptr ? std::nullopt : numbers_of(*field);
+    const auto* tensor = as<SymbolicTensor>(node.inputs[1]);
+    return tensor == nullptr ? std::nullopt : integers_of(*tensor);
   }
   const auto attribute = node.attributes.find("axes");
   if (attribute == node.attributes.end()) return std::nullopt;
   return attribute->second.integers;
 }
 
-std::optional<Shape> Reading::shape(const std::string& value) const {
-  const Meaning* meaning = find(value);
-  return meaning == nullptr ? std::nullopt : std::visit(ShapeOf{*this}, *meaning);
+std::optional<Shape> KnownFacts::shape(const std::string& value) const {
+  const Fact* fact = find(value);
+  return fact == nullptr ? std::nullopt : std::visit(ShapeOf{*this}, *fact);
 }
 
 std::string named(const Node& node) {

@@ -13,33 +13,32 @@ enum class Operation : std::uint8_t {
   multiply,
   divide,
   power,
-  least,
-  greatest,
+  minimum,
+  maximum,
   equal,
   less,
   less_or_equal,
-  both,
-  either,
-  negate,  ///< of truth
-  where,   ///< which of the second and the third the first says
+  logical_and,
+  logical_or,
+  logical_not,
+  where,  ///< argument 1 where argument 0 is true, else argument 2
   cast,
-  minus,
-  magnitude,
-  logarithm,
-  square_root,
+  negate,
+  absolute,
+  log,
+  sqrt,
   reciprocal,
-  error_function,
-  tangent,  ///< hyperbolic
+  erf,
+  tanh,
   sigmoid,
   floor,
   is_nan,
-  remainder,  ///< of whole numbers that are not negative
+  remainder,  ///< of non-negative integers
 };
 
-[[nodiscard]] bool is_integer(Element element);
+[[nodiscard]] bool is_integer(ElementType element_type);
 
-/// The value of an operation whose arguments are numbers, as ONNX Runtime computes it in `element`. NaN where there is
-/// none.
-double calculated(Operation operation, Element element, std::span<const double> arguments);
+/// The result of an operation as ONNX Runtime computes it in `element_type`; NaN if there is none.
+double calculated(Operation operation, ElementType element_type, std::span<const double> arguments);
 
 }  // namespace gpux_encoder

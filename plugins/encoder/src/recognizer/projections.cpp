@@ -1,4 +1,4 @@
-// Rows that are multiplied, go through a GELU and are added to what they began with.
+// Linear layers, GELUs and residual sums.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -9,16 +9,16 @@
 namespace gpux_encoder {
 namespace {
 
-ExpressionPointer number32(double value) {
-  return number(static_cast<double>(static_cast<float>(value)), Element::float32);
+ExpressionPointer float32_literal(double value) {
+  return literal(static_cast<double>(static_cast<float>(value)), ElementType::float32);
 }
 
 ExpressionPointer variable() {
   static const ExpressionPointer x = [] {
-    Expression made;
-    made.kind = Expression::Kind::input;
-    made.element = Element::float32;
-    return std::make_shared<const Expression>(std::move(made));
+    Expression result;
+    result.kind = Expression::Kind::input;
+    result.element_type = ElementType::float32;
+    return std::make_shared<const Expression>(std::move(result));
   }();
   return x;
 }
@@ -27,7 +27,7 @@ double at(const Expression& function, double x) {
   return evaluate(function, {}, [x](const Expression& /*leaf*/) { return x; });
 }
 
-// Where functions of one number are compared: densely where they bend, and far out.
+// Compares functions at dense points around 0, where they bend, and at some far points.
 bool is_near(const Expression& function, Activation activation) {
   const auto expected = [activation](double x) {
     if (activation == Activation::gelu) return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
@@ -50,48 +50,48 @@ std::optional<Activation> activation_of(const Expression& function) {
   return std::nullopt;
 }
 
-// Through a node that works element by element, with numbers beside the rows.
-Meaning elementwise(const Node& node, const Reading& reading) {
+// An elementwise operator of a projection and constants.
+Fact elementwise(const Node& node, const KnownFacts& facts) {
   Elementwise found;
-  std::vector<Field> fields(node.inputs.size());
-  std::vector<const Field*> inputs;
+  std::vector<SymbolicTensor> tensors(node.inputs.size());
+  std::vector<const SymbolicTensor*> inputs;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    const std::string& name = reading.origin(node.inputs[i]);
-    const auto* product = reading.as<Product>(name);
-    const auto* before = reading.as<Elementwise>(name);
-    if (product != nullptr || before != nullptr) {
+    const std::string& name = facts.origin(node.inputs[i]);
+    const auto* projection = facts.as<Projection>(name);
+    const auto* before = facts.as<Elementwise>(name);
+    if (projection != nullptr || before != nullptr) {
       const std::string& of = before != nullptr ? before->of : name;
       if (!found.of.empty() && found.of != of) return Unknown{};
       found.of = of;
-      found.product = before != nullptr ? before->product : *product;
-      fields[i] = Field{{}, Element::float32, before != nullptr ? before->function : variable()};
+      found.projection = before != nullptr ? before->projection : *projection;
+      tensors[i] = SymbolicTensor{{}, ElementType::float32, before != nullptr ? before->function : variable()};
     } else {
-      const auto scalar = reading.scalar(name);
+      const auto scalar = facts.scalar(name);
       if (!scalar) return Unknown{};
-      const auto* field = reading.as<Field>(name);
-      fields[i] = Field{{}, field->element, number(*scalar, field->element)};
+      const auto* tensor = facts.as<SymbolicTensor>(name);
+      tensors[i] = SymbolicTensor{{}, tensor->element_type, literal(*scalar, tensor->element_type)};
     }
-    inputs.push_back(&fields[i]);
+    inputs.push_back(&tensors[i]);
   }
   if (found.of.empty()) return Unknown{};
-  const auto made = field_of(node, inputs);
-  if (!made || made->element != Element::float32) return Unknown{};
-  found.function = made->at;
+  const auto result = symbolic_tensor_of(node, inputs);
+  if (!result || result->element_type != ElementType::float32) return Unknown{};
+  found.function = result->expression;
   return found;
 }
 
 // Gelu of ONNX, and com.microsoft's with and without a bias.
-Meaning gelu(const Node& node, const Reading& reading) {
-  const auto* product = reading.as<Product>(node.inputs[0]);
-  if (product == nullptr) return Unknown{};
+Fact gelu(const Node& node, const KnownFacts& facts) {
+  const auto* projection = facts.as<Projection>(node.inputs[0]);
+  if (projection == nullptr) return Unknown{};
   const auto approximate = node.attributes.find("approximate");
   const bool is_tanh =
       node.type == "FastGelu" || (approximate != node.attributes.end() && approximate->second.text == "tanh");
-  Product with = *product;
+  Projection with = *projection;
   const bool has_bias = node.inputs.size() > 1 && !node.inputs[1].empty();
   if (has_bias) {
-    const Constant* bias = reading.weights(node.inputs[1], 1);
-    const auto biased = bias == nullptr ? std::nullopt : with_bias(*product, *bias);
+    const Constant* bias = facts.weights(node.inputs[1], 1);
+    const auto biased = bias == nullptr ? std::nullopt : with_bias(*projection, *bias);
     if (!biased) return unknown(node, "has a bias that does not fit");
     with = *biased;
   }
@@ -99,171 +99,173 @@ Meaning gelu(const Node& node, const Reading& reading) {
                      gelu_of(is_tanh ? Activation::tanh_gelu : Activation::gelu, variable())};
 }
 
-Meaning add(const Node& node, const Reading& reading) {
+Fact add(const Node& node, const KnownFacts& facts) {
   for (const auto& [first, second] : {std::pair{0, 1}, {1, 0}}) {
     const std::string &left = node.inputs[static_cast<std::size_t>(first)],
                       &right = node.inputs[static_cast<std::size_t>(second)];
-    if (const auto* product = reading.as<Product>(left)) {
-      if (const Constant* bias = reading.weights(right, 1); bias != nullptr && bias->count() > 1) {
-        const auto biased = with_bias(*product, *bias);
-        return biased ? Meaning(*biased) : unknown(node, "adds a second bias, or one that does not fit");
+    if (const auto* projection = facts.as<Projection>(left)) {
+      if (const Constant* bias = facts.weights(right, 1); bias != nullptr && bias->count() > 1) {
+        const auto biased = with_bias(*projection, *bias);
+        return biased ? Fact(*biased) : unknown(node, "adds a second bias, or one that does not fit");
       }
-      if (const auto* residual = reading.as<Hidden>(right)) {
-        if (residual->order != product->order) return unknown(node, "adds rows of another order");
-        return Sum{*product, residual->index, residual->order};
+      if (const auto* residual = facts.as<HiddenStates>(right)) {
+        if (residual->order != projection->order) return unknown(node, "adds rows of another axis order");
+        return ResidualSum{*projection, residual->index, residual->order};
       }
     }
-    if (const auto* sum = reading.as<Sum>(left)) {
-      const Constant* bias = reading.weights(right, 1);
-      const auto biased = bias == nullptr ? std::nullopt : with_bias(sum->product, *bias);
+    if (const auto* sum = facts.as<ResidualSum>(left)) {
+      const Constant* bias = facts.weights(right, 1);
+      const auto biased = bias == nullptr ? std::nullopt : with_bias(sum->projection, *bias);
       if (!biased) return unknown(node, "adds something unknown to a sum of rows");
-      return Sum{*biased, sum->residual, sum->order};
+      return ResidualSum{*biased, sum->residual, sum->order};
     }
   }
-  return elementwise(node, reading);
+  return elementwise(node, facts);
 }
 
-Meaning matmul(const Node& node, const Reading& reading) {
+Fact matmul(const Node& node, const KnownFacts& facts) {
   const bool is_fused = node.type == "FusedMatMul";
   if (is_fused && (integer(node, "transA", 0) != 0 || integer(node, "transBatchA", 0) != 0 ||
                    integer(node, "transBatchB", 0) != 0)) {
     return Unknown{};
   }
-  const Constant* weights = reading.weights(node.inputs[1], 2);
+  const Constant* weights = facts.weights(node.inputs[1], 2);
   if (weights == nullptr) return Unknown{};
   const auto alpha = node.attributes.find("alpha");
   if (is_fused && alpha != node.attributes.end() && alpha->second.number != 1) {
-    return unknown(node, "multiplies weights by a number");
+    return unknown(node, "multiplies weights by a factor");
   }
-  const bool is_turned = is_fused && integer(node, "transB", 0) != 0;
-  const auto columns = static_cast<std::size_t>(weights->shape[is_turned ? 0 : 1]);
-  const auto product = product_of(reading, node.inputs[0], {weights, is_turned, 0, columns, nullptr, 0});
-  if (product) return *product;
-  if (reading.as<Elementwise>(node.inputs[0]) != nullptr) {
-    return unknown(node, "multiplies what went through something else than a GELU");
+  const bool is_transposed = is_fused && integer(node, "transB", 0) != 0;
+  const auto columns = static_cast<std::size_t>(weights->shape[is_transposed ? 0 : 1]);
+  const auto projection = projection_of(facts, node.inputs[0], {weights, is_transposed, 0, columns, nullptr, 0});
+  if (projection) return *projection;
+  if (facts.as<Elementwise>(node.inputs[0]) != nullptr) {
+    return unknown(node, "multiplies the result of something else than a GELU");
   }
-  if (reading.as<Product>(node.inputs[0]) != nullptr) {
-    return unknown(node, "multiplies what was multiplied already");
+  if (facts.as<Projection>(node.inputs[0]) != nullptr) {
+    return unknown(node, "follows another linear layer without an activation");
   }
-  const bool is_rows = reading.as<Hidden>(node.inputs[0]) != nullptr || reading.as<Context>(node.inputs[0]) != nullptr;
-  return is_rows ? unknown(node, "multiplies rows of another width or order than its weights have") : Unknown{};
+  const bool is_rows =
+      facts.as<HiddenStates>(node.inputs[0]) != nullptr || facts.as<Context>(node.inputs[0]) != nullptr;
+  return is_rows ? unknown(node, "multiplies rows of another size or axis order than its weights need") : Unknown{};
 }
 
-Meaning gemm(const Node& node, const Reading& reading) {
+Fact gemm(const Node& node, const KnownFacts& facts) {
   const auto factor = [&](const char* name) {
     const auto found = node.attributes.find(name);
     return found == node.attributes.end() ? 1.0F : found->second.number;
   };
-  const Constant* weights = reading.weights(node.inputs[1], 2);
+  const Constant* weights = facts.weights(node.inputs[1], 2);
   if (weights == nullptr) return Unknown{};
   const bool is_plain = factor("alpha") == 1 && factor("beta") == 1 && integer(node, "transA", 0) == 0;
-  const bool is_turned = integer(node, "transB", 0) != 0;
-  const auto columns = static_cast<std::size_t>(weights->shape[is_turned ? 0 : 1]);
-  const auto product = product_of(reading, node.inputs[0], {weights, is_turned, 0, columns, nullptr, 0});
-  if (!product) return Unknown{};
-  if (!is_plain) return unknown(node, "multiplies by a number, or turned rows");
-  if (product->order != "rw") return unknown(node, "is over rows of another order");
-  if (node.inputs.size() < 3 || node.inputs[2].empty()) return *product;
-  const Constant* bias = reading.weights(node.inputs[2], 1);
-  const auto biased = bias == nullptr ? std::nullopt : with_bias(*product, *bias);
-  return biased ? Meaning(*biased) : unknown(node, "has a bias that does not fit");
+  const bool is_transposed = integer(node, "transB", 0) != 0;
+  const auto columns = static_cast<std::size_t>(weights->shape[is_transposed ? 0 : 1]);
+  const auto projection = projection_of(facts, node.inputs[0], {weights, is_transposed, 0, columns, nullptr, 0});
+  if (!projection) return Unknown{};
+  if (!is_plain) return unknown(node, "multiplies by a factor, or transposed rows");
+  if (projection->order != "rw") return unknown(node, "is over rows of another axis order");
+  if (node.inputs.size() < 3 || node.inputs[2].empty()) return *projection;
+  const Constant* bias = facts.weights(node.inputs[2], 1);
+  const auto biased = bias == nullptr ? std::nullopt : with_bias(*projection, *bias);
+  return biased ? Fact(*biased) : unknown(node, "has a bias that does not fit");
 }
 
 }  // namespace
 
 ExpressionPointer gelu_of(Activation activation, const ExpressionPointer& x) {
   const auto make = [](Operation operation, std::vector<ExpressionPointer> arguments) {
-    return apply(operation, Element::float32, std::move(arguments));
+    return apply(operation, ElementType::float32, std::move(arguments));
   };
-  ExpressionPointer bent;
+  ExpressionPointer inner;
   if (activation == Activation::gelu) {
-    bent = make(Operation::error_function, {make(Operation::divide, {x, number32(std::numbers::sqrt2)})});
+    inner = make(Operation::erf, {make(Operation::divide, {x, float32_literal(std::numbers::sqrt2)})});
   } else {
     const ExpressionPointer cube =
-        make(Operation::multiply, {make(Operation::power, {x, number32(3)}), number32(0.044715)});
-    bent =
-        make(Operation::tangent,
-             {make(Operation::multiply, {make(Operation::add, {x, cube}), number32(std::sqrt(2 / std::numbers::pi))})});
+        make(Operation::multiply, {make(Operation::power, {x, float32_literal(3)}), float32_literal(0.044715)});
+    inner = make(Operation::tanh, {make(Operation::multiply, {make(Operation::add, {x, cube}),
+                                                              float32_literal(std::sqrt(2 / std::numbers::pi))})});
   }
-  return make(Operation::multiply,
-              {make(Operation::multiply, {x, make(Operation::add, {bent, number32(1)})}), number32(0.5)});
+  return make(Operation::multiply, {make(Operation::multiply, {x, make(Operation::add, {inner, float32_literal(1)})}),
+                                    float32_literal(0.5)});
 }
 
-Product columns_of(const Product& product, std::size_t first, std::size_t count) {
-  Product part = product;
+Projection columns_of(const Projection& projection, std::size_t first, std::size_t count) {
+  Projection part = projection;
   part.linear.first_column += first;
   part.linear.first_bias += first;
   part.linear.columns = count;
   return part;
 }
 
-std::optional<Product> with_bias(const Product& product, const Constant& bias) {
-  if (product.linear.bias != nullptr || bias.element != Element::float32 || bias.shape.size() != 1 ||
-      bias.count() != product.linear.columns) {
+std::optional<Projection> with_bias(const Projection& projection, const Constant& bias) {
+  if (projection.linear.bias != nullptr || bias.element_type != ElementType::float32 || bias.shape.size() != 1 ||
+      bias.count() != projection.linear.columns) {
     return std::nullopt;
   }
-  Product with = product;
+  Projection with = projection;
   with.linear.bias = &bias;
   with.linear.first_bias = 0;
   return with;
 }
 
-std::optional<Product> product_of(const Reading& reading, const std::string& rows, const FoundLinear& linear) {
-  if (const auto* hidden = reading.as<Hidden>(rows)) {
-    if (linear.inner() != reading.width) return std::nullopt;
-    return Product{Product::Of::hidden, hidden->index, linear, {}, Activation::gelu, nullptr, hidden->order};
+std::optional<Projection> projection_of(const KnownFacts& facts, const std::string& rows,
+                                        const RecognizedLinear& linear) {
+  if (const auto* hidden = facts.as<HiddenStates>(rows)) {
+    if (linear.inner() != facts.hidden_size) return std::nullopt;
+    return Projection{Projection::Of::hidden, hidden->index, linear, {}, Activation::gelu, nullptr, hidden->order};
   }
-  if (const auto* context = reading.as<Context>(rows)) {
+  if (const auto* context = facts.as<Context>(rows)) {
     if ((context->order != "bsw" && context->order != "rw") || linear.inner() != context->value.linear.columns) {
       return std::nullopt;
     }
-    return Product{Product::Of::context,
-                   context->scores.query.hidden,
-                   linear,
-                   {},
-                   Activation::gelu,
-                   std::make_shared<const Context>(*context),
-                   context->order};
+    return Projection{Projection::Of::context, context->scores.query.hidden_index,        linear,        {},
+                      Activation::gelu,        std::make_shared<const Context>(*context), context->order};
   }
-  const auto* wide = reading.as<Elementwise>(rows);
-  if (wide == nullptr || wide->product.of != Product::Of::hidden || linear.inner() != wide->product.linear.columns) {
+  const auto* intermediate = facts.as<Elementwise>(rows);
+  if (intermediate == nullptr || intermediate->projection.of != Projection::Of::hidden ||
+      linear.inner() != intermediate->projection.linear.columns) {
     return std::nullopt;
   }
-  const auto activation = activation_of(*wide->function);
+  const auto activation = activation_of(*intermediate->function);
   if (!activation) return std::nullopt;
-  return Product{Product::Of::wide, wide->product.hidden, linear, wide->product.linear, *activation,
-                 nullptr,           wide->product.order};
+  return Projection{Projection::Of::intermediate,
+                    intermediate->projection.hidden_index,
+                    linear,
+                    intermediate->projection.linear,
+                    *activation,
+                    nullptr,
+                    intermediate->projection.order};
 }
 
-Meaning read_rows(const Node& node, const Reading& reading) {
+Fact derive_projection(const Node& node, const KnownFacts& facts) {
   if (node.inputs.empty()) return Unknown{};
   const bool is_microsoft = node.domain == "com.microsoft";
   const std::size_t count = node.inputs.size();
   if (node.type == "Gelu" || (is_microsoft && (node.type == "BiasGelu" || node.type == "FastGelu"))) {
-    return gelu(node, reading);
+    return gelu(node, facts);
   }
   if (count == 2 && (node.type == "MatMul" || (is_microsoft && node.type == "FusedMatMul"))) {
-    return matmul(node, reading);
+    return matmul(node, facts);
   }
   if (is_microsoft) return Unknown{};
-  if (node.type == "Gemm" && count >= 2) return gemm(node, reading);
-  if (node.type == "Add" && count == 2) return add(node, reading);
+  if (node.type == "Gemm" && count >= 2) return gemm(node, facts);
+  if (node.type == "Add" && count == 2) return add(node, facts);
   if (node.type == "Slice" && (count == 4 || count == 5)) {
-    const auto* product = reading.as<Product>(node.inputs[0]);
-    if (product == nullptr) return Unknown{};
-    const auto number = [&](std::size_t index) { return index < count ? reading.scalar(node.inputs[index]) : 1.0; };
-    const auto first = number(1), last = number(2), axis = number(3), step = number(4);
-    const auto columns = static_cast<double>(product->linear.columns);
-    const auto final_axis = static_cast<double>(product->order.size()) - 1;
+    const auto* projection = facts.as<Projection>(node.inputs[0]);
+    if (projection == nullptr) return Unknown{};
+    const auto scalar_input = [&](std::size_t index) { return index < count ? facts.scalar(node.inputs[index]) : 1.0; };
+    const auto first = scalar_input(1), last = scalar_input(2), axis = scalar_input(3), step = scalar_input(4);
+    const auto columns = static_cast<double>(projection->linear.columns);
+    const auto final_axis = static_cast<double>(projection->order.size()) - 1;
     if (!first || !last || !axis || step != 1.0 || (*axis != -1 && *axis != final_axis) || *first < 0 ||
         *last <= *first) {
-      return unknown(node, "cuts rows in another way than by columns");
+      return unknown(node, "slices rows along another axis than the columns");
     }
     const double end = std::min(*last, columns);
     if (end <= *first) return Unknown{};
-    return columns_of(*product, static_cast<std::size_t>(*first), static_cast<std::size_t>(end - *first));
+    return columns_of(*projection, static_cast<std::size_t>(*first), static_cast<std::size_t>(end - *first));
   }
-  return elementwise(node, reading);
+  return elementwise(node, facts);
 }
 
 }  // namespace gpux_encoder

@@ -9,28 +9,28 @@
 namespace gpux_encoder::symbolic {
 namespace {
 
-std::optional<Field> spread(Operation operation, Element element, const Inputs& inputs) {
+std::optional<SymbolicTensor> broadcast_apply(Operation operation, ElementType element_type, const Inputs& inputs) {
   std::optional<Shape> shape = Shape{};
-  for (const Field* one : inputs) {
+  for (const SymbolicTensor* one : inputs) {
     if (one == nullptr) return std::nullopt;
     shape = broadcast(*shape, one->shape);
     if (!shape) return std::nullopt;
   }
   std::vector<ExpressionPointer> arguments;
-  for (const Field* one : inputs) arguments.push_back(seen_from(*one, shape->size()));
-  return Field{*shape, element, apply(operation, element, std::move(arguments))};
+  for (const SymbolicTensor* one : inputs) arguments.push_back(broadcast_to(*one, shape->size()));
+  return SymbolicTensor{*shape, element_type, apply(operation, element_type, std::move(arguments))};
 }
 
-std::optional<Element> element_of_onnx(std::int64_t type) {
+std::optional<ElementType> element_type_of_onnx(std::int64_t type) {
   switch (type) {
     case 1:
-      return Element::float32;
+      return ElementType::float32;
     case 6:
-      return Element::int32;
+      return ElementType::int32;
     case 7:
-      return Element::int64;
+      return ElementType::int64;
     case 9:
-      return Element::boolean;
+      return ElementType::boolean;
     default:
       return std::nullopt;
   }
@@ -38,7 +38,7 @@ std::optional<Element> element_of_onnx(std::int64_t type) {
 
 }  // namespace
 
-std::optional<Field> elementwise(const Node& node, const Inputs& inputs) {
+std::optional<SymbolicTensor> elementwise(const Node& node, const Inputs& inputs) {
   struct Row {
     std::string_view type;
     Operation operation;
@@ -46,78 +46,69 @@ std::optional<Field> elementwise(const Node& node, const Inputs& inputs) {
     bool is_truth;      // comes out
   };
 
-  static constexpr std::array rows{Row{"Add", Operation::add, 2, false},
-                                   Row{"Sub", Operation::subtract, 2, false},
-                                   Row{"Mul", Operation::multiply, 2, false},
-                                   Row{"Div", Operation::divide, 2, false},
-                                   Row{"Pow", Operation::power, 2, false},
-                                   Row{"Min", Operation::least, 0, false},
-                                   Row{"Max", Operation::greatest, 0, false},
-                                   Row{"Equal", Operation::equal, 2, true},
-                                   Row{"Less", Operation::less, 2, true},
-                                   Row{"LessOrEqual", Operation::less_or_equal, 2, true},
-                                   Row{"And", Operation::both, 2, true},
-                                   Row{"Or", Operation::either, 2, true},
-                                   Row{"Not", Operation::negate, 1, true},
-                                   Row{"Neg", Operation::minus, 1, false},
-                                   Row{"Abs", Operation::magnitude, 1, false},
-                                   Row{"Log", Operation::logarithm, 1, false},
-                                   Row{"Sqrt", Operation::square_root, 1, false},
-                                   Row{"Reciprocal", Operation::reciprocal, 1, false},
-                                   Row{"Erf", Operation::error_function, 1, false},
-                                   Row{"Tanh", Operation::tangent, 1, false},
-                                   Row{"Sigmoid", Operation::sigmoid, 1, false},
-                                   Row{"Floor", Operation::floor, 1, false},
-                                   Row{"IsNaN", Operation::is_nan, 1, true}};
+  static constexpr std::array rows{
+      Row{"Add", Operation::add, 2, false},         Row{"Sub", Operation::subtract, 2, false},
+      Row{"Mul", Operation::multiply, 2, false},    Row{"Div", Operation::divide, 2, false},
+      Row{"Pow", Operation::power, 2, false},       Row{"Min", Operation::minimum, 0, false},
+      Row{"Max", Operation::maximum, 0, false},     Row{"Equal", Operation::equal, 2, true},
+      Row{"Less", Operation::less, 2, true},        Row{"LessOrEqual", Operation::less_or_equal, 2, true},
+      Row{"And", Operation::logical_and, 2, true},  Row{"Or", Operation::logical_or, 2, true},
+      Row{"Not", Operation::logical_not, 1, true},  Row{"Neg", Operation::negate, 1, false},
+      Row{"Abs", Operation::absolute, 1, false},    Row{"Log", Operation::log, 1, false},
+      Row{"Sqrt", Operation::sqrt, 1, false},       Row{"Reciprocal", Operation::reciprocal, 1, false},
+      Row{"Erf", Operation::erf, 1, false},         Row{"Tanh", Operation::tanh, 1, false},
+      Row{"Sigmoid", Operation::sigmoid, 1, false}, Row{"Floor", Operation::floor, 1, false},
+      Row{"IsNaN", Operation::is_nan, 1, true}};
   const auto row = std::ranges::find(rows, std::string_view(node.type), &Row::type);
   if (row == rows.end() || inputs.empty() || inputs[0] == nullptr) return std::nullopt;
   if (row->count != 0 && row->count != inputs.size()) return std::nullopt;
-  const Element element = row->is_truth ? Element::boolean : inputs[0]->element;
-  if (row->count != 0) return spread(row->operation, element, inputs);
-  std::optional<Field> all = *inputs[0];
+  const ElementType element_type = row->is_truth ? ElementType::boolean : inputs[0]->element_type;
+  if (row->count != 0) return broadcast_apply(row->operation, element_type, inputs);
+  std::optional<SymbolicTensor> all = *inputs[0];
   for (std::size_t i = 1; i < inputs.size() && all; ++i) {
-    const Field so_far = *all;
-    all = spread(row->operation, element, {&so_far, inputs[i]});
+    const SymbolicTensor so_far = *all;
+    all = broadcast_apply(row->operation, element_type, {&so_far, inputs[i]});
   }
   return all;
 }
 
-std::optional<Field> turned_comparison(const Node& node, const Inputs& inputs) {
+std::optional<SymbolicTensor> swapped_comparison(const Node& node, const Inputs& inputs) {
   if (inputs.size() != 2 || (node.type != "Greater" && node.type != "GreaterOrEqual")) return std::nullopt;
   const Operation operation = node.type == "Greater" ? Operation::less : Operation::less_or_equal;
-  return spread(operation, Element::boolean, {inputs[1], inputs[0]});
+  return broadcast_apply(operation, ElementType::boolean, {inputs[1], inputs[0]});
 }
 
-std::optional<Field> where(const Node& /*node*/, const Inputs& inputs) {
+std::optional<SymbolicTensor> where(const Node& /*node*/, const Inputs& inputs) {
   if (inputs.size() != 3 || inputs[1] == nullptr) return std::nullopt;
-  return spread(Operation::where, inputs[1]->element, inputs);
+  return broadcast_apply(Operation::where, inputs[1]->element_type, inputs);
 }
 
-std::optional<Field> cast(const Node& node, const Inputs& inputs) {
-  const auto element = element_of_onnx(integer(node, "to", 0));
-  if (!element || inputs.size() != 1) return std::nullopt;
-  return spread(Operation::cast, *element, inputs);
+std::optional<SymbolicTensor> cast(const Node& node, const Inputs& inputs) {
+  const auto element_type = element_type_of_onnx(integer(node, "to", 0));
+  if (!element_type || inputs.size() != 1) return std::nullopt;
+  return broadcast_apply(Operation::cast, *element_type, inputs);
 }
 
 // Bounds are inputs, or attributes before version 11.
-std::optional<Field> clip(const Node& node, const Inputs& inputs) {
+std::optional<SymbolicTensor> clip(const Node& node, const Inputs& inputs) {
   struct Bound {
     std::size_t index;
     const char* name;
     Operation operation;
   };
 
-  std::optional<Field> all = *inputs[0];
-  for (const Bound& bound : {Bound{1, "min", Operation::greatest}, Bound{2, "max", Operation::least}}) {
+  std::optional<SymbolicTensor> all = *inputs[0];
+  for (const Bound& bound : {Bound{1, "min", Operation::maximum}, Bound{2, "max", Operation::minimum}}) {
     const auto attribute = node.attributes.find(bound.name);
-    std::optional<Field> value;
-    if (const Field* given = input(inputs, bound.index)) value = *given;
+    std::optional<SymbolicTensor> value;
+    if (const SymbolicTensor* given = input(inputs, bound.index)) value = *given;
     if (attribute != node.attributes.end()) {
-      value = Field{{}, Element::float32, number(static_cast<double>(attribute->second.number), Element::float32)};
+      value = SymbolicTensor{
+          {}, ElementType::float32, literal(static_cast<double>(attribute->second.number), ElementType::float32)};
     }
     if (!value || !all) continue;
-    const Field so_far = *all;
-    all = spread(bound.operation, so_far.element, {&so_far, &*value});
+    const SymbolicTensor so_far = *all;
+    all = broadcast_apply(bound.operation, so_far.element_type, {&so_far, &*value});
   }
   return all;
 }

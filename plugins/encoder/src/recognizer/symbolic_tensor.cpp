@@ -10,27 +10,23 @@
 namespace gpux_encoder {
 namespace symbolic {
 
-Size number_size(std::int64_t number) {
-  return {Size::Kind::number, number};
+bool is_one(const Dimension& size) {
+  return size == fixed(1);
 }
 
-bool is_one(const Size& size) {
-  return size == number_size(1);
+std::vector<ExpressionPointer> axis_indices(std::size_t rank) {
+  std::vector<ExpressionPointer> indices;
+  for (std::size_t axis = 0; axis < rank; ++axis) indices.push_back(axis_index(axis));
+  return indices;
 }
 
-std::vector<ExpressionPointer> places_of(std::size_t rank) {
-  std::vector<ExpressionPointer> places;
-  for (std::size_t axis = 0; axis < rank; ++axis) places.push_back(place(axis));
-  return places;
-}
-
-const Field* input(const Inputs& inputs, std::size_t index) {
+const SymbolicTensor* input(const Inputs& inputs, std::size_t index) {
   return index < inputs.size() ? inputs[index] : nullptr;
 }
 
 // Axes, from an input or from the attribute of older versions.
 std::optional<std::vector<std::int64_t>> axes_of(const Node& node, const Inputs& inputs, std::size_t index) {
-  if (const Field* given = input(inputs, index)) return numbers_of(*given);
+  if (const SymbolicTensor* given = input(inputs, index)) return integers_of(*given);
   const auto attribute = node.attributes.find("axes");
   if (attribute == node.attributes.end()) return std::nullopt;
   return attribute->second.integers;
@@ -41,10 +37,9 @@ std::optional<std::vector<std::int64_t>> axes_of(const Node& node, const Inputs&
 namespace {
 
 using symbolic::is_one;
-using symbolic::number_size;
 
 // Graphs that are no encoders may reckon with shapes at any length.
-constexpr std::size_t max_parts = 2000;
+constexpr std::size_t max_node_count = 2000;
 
 }  // namespace
 
@@ -59,10 +54,10 @@ std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
   return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
 }
 
-Field field_of(const Constant& constant) {
-  Field field{{}, constant.element, nullptr};
-  for (const std::int64_t size : constant.shape) field.shape.push_back(number_size(size));
-  const bool is_whole = constant.element != Element::float32 && constant.element != Element::other;
+SymbolicTensor symbolic_tensor_of(const Constant& constant) {
+  SymbolicTensor tensor{{}, constant.element_type, nullptr};
+  for (const std::int64_t size : constant.shape) tensor.shape.push_back(fixed(size));
+  const bool is_whole = constant.element_type != ElementType::float32 && constant.element_type != ElementType::other;
   const auto is_like_first = [&](std::size_t i) { return element_of(constant, i) == element_of(constant, 0); };
   bool is_even = constant.count() == 1;
   if (is_whole && constant.count() > 1) {
@@ -70,55 +65,58 @@ Field field_of(const Constant& constant) {
     for (std::size_t i = 1; i < constant.count() && is_even; ++i) is_even = is_like_first(i);
   }
   if (is_even) {
-    field.at = number(element_of(constant, 0), constant.element);
+    tensor.expression = literal(element_of(constant, 0), constant.element_type);
   } else {
-    std::vector<ExpressionPointer> places;
+    std::vector<ExpressionPointer> indices;
     // What has one place is spread over many: always at its only one.
     for (std::size_t axis = 0; axis < constant.shape.size(); ++axis) {
-      places.push_back(constant.shape[axis] == 1 ? number(0, Element::int64) : place(axis));
+      indices.push_back(constant.shape[axis] == 1 ? literal(0, ElementType::int64) : axis_index(axis));
     }
-    field.at = table_at(constant, std::move(places));
+    tensor.expression = table_element(constant, std::move(indices));
   }
-  return field;
+  return tensor;
 }
 
-Field field_of(const Shape& sizes) {
-  Field field{{number_size(static_cast<std::int64_t>(sizes.size()))}, Element::int64, number(0, Element::int64)};
-  if (sizes.empty()) return field;
-  field.at = size_of_batch(sizes.back());
+SymbolicTensor symbolic_tensor_of(const Shape& sizes) {
+  SymbolicTensor tensor{
+      {fixed(static_cast<std::int64_t>(sizes.size()))}, ElementType::int64, literal(0, ElementType::int64)};
+  if (sizes.empty()) return tensor;
+  tensor.expression = dimension_value(sizes.back());
   for (std::size_t i = sizes.size() - 1; i-- > 0;) {
-    const ExpressionPointer is_here =
-        apply(Operation::equal, Element::boolean, {place(0), number(static_cast<double>(i), Element::int64)});
-    field.at = apply(Operation::where, Element::int64, {is_here, size_of_batch(sizes[i]), field.at});
+    const ExpressionPointer is_here = apply(Operation::equal, ElementType::boolean,
+                                            {axis_index(0), literal(static_cast<double>(i), ElementType::int64)});
+    tensor.expression =
+        apply(Operation::where, ElementType::int64, {is_here, dimension_value(sizes[i]), tensor.expression});
   }
-  return field;
+  return tensor;
 }
 
-std::optional<double> scalar_of(const Field& field) {
-  if (!std::ranges::all_of(field.shape, is_one)) return std::nullopt;
-  return number_of(substitute(field.at, std::vector(field.shape.size(), number(0, Element::int64))));
+std::optional<double> scalar_of(const SymbolicTensor& tensor) {
+  if (!std::ranges::all_of(tensor.shape, is_one)) return std::nullopt;
+  return literal_value(substitute(tensor.expression, std::vector(tensor.shape.size(), literal(0, ElementType::int64))));
 }
 
-std::optional<Shape> sizes_of(const Field& field) {
-  if (field.shape.size() > 1 || field.element == Element::float32) return std::nullopt;
-  const Size count = field.shape.empty() ? number_size(1) : field.shape[0];
-  if (count.kind != Size::Kind::number || count.number > symbolic::max_elements_of_a_list) return std::nullopt;
+std::optional<Shape> dimensions_of(const SymbolicTensor& tensor) {
+  if (tensor.shape.size() > 1 || tensor.element_type == ElementType::float32) return std::nullopt;
+  const Dimension count = tensor.shape.empty() ? fixed(1) : tensor.shape[0];
+  if (count.kind != Dimension::Kind::fixed || count.value > symbolic::max_elements_of_a_list) return std::nullopt;
   Shape sizes;
-  for (std::int64_t i = 0; i < count.number; ++i) {
-    const auto size = size_of(substitute(field.at, {number(static_cast<double>(i), Element::int64)}));
+  for (std::int64_t i = 0; i < count.value; ++i) {
+    const auto size =
+        dimension_of(substitute(tensor.expression, {literal(static_cast<double>(i), ElementType::int64)}));
     if (!size) return std::nullopt;
     sizes.push_back(*size);
   }
   return sizes;
 }
 
-std::optional<std::vector<std::int64_t>> numbers_of(const Field& field) {
-  const auto sizes = sizes_of(field);
+std::optional<std::vector<std::int64_t>> integers_of(const SymbolicTensor& tensor) {
+  const auto sizes = dimensions_of(tensor);
   if (!sizes) return std::nullopt;
   std::vector<std::int64_t> numbers;
-  for (const Size& size : *sizes) {
-    if (size.kind != Size::Kind::number) return std::nullopt;
-    numbers.push_back(size.number);
+  for (const Dimension& size : *sizes) {
+    if (size.kind != Dimension::Kind::fixed) return std::nullopt;
+    numbers.push_back(size.value);
   }
   return numbers;
 }
@@ -128,33 +126,33 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   Shape both;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     const auto of = [&](const Shape& shape) {
-      return axis + shape.size() < rank ? number_size(1) : shape[axis + shape.size() - rank];
+      return axis + shape.size() < rank ? fixed(1) : shape[axis + shape.size() - rank];
     };
-    const Size left = of(a), right = of(b);
+    const Dimension left = of(a), right = of(b);
     if (left != right && !is_one(left) && !is_one(right)) return std::nullopt;
     both.push_back(is_one(left) ? right : left);
   }
   return both;
 }
 
-ExpressionPointer seen_from(const Field& field, std::size_t rank) {
-  std::vector<ExpressionPointer> places;
-  const std::size_t ahead = rank - field.shape.size();
-  for (std::size_t axis = 0; axis < field.shape.size(); ++axis) {
-    places.push_back(is_one(field.shape[axis]) ? number(0, Element::int64) : place(ahead + axis));
+ExpressionPointer broadcast_to(const SymbolicTensor& tensor, std::size_t rank) {
+  std::vector<ExpressionPointer> indices;
+  const std::size_t ahead = rank - tensor.shape.size();
+  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+    indices.push_back(is_one(tensor.shape[axis]) ? literal(0, ElementType::int64) : axis_index(ahead + axis));
   }
-  return substitute(field.at, places);
+  return substitute(tensor.expression, indices);
 }
 
-std::optional<Field> field_of(const Node& node, const std::vector<const Field*>& inputs) {
+std::optional<SymbolicTensor> symbolic_tensor_of(const Node& node, const std::vector<const SymbolicTensor*>& inputs) {
   using namespace symbolic;
-  using Reader = std::optional<Field> (*)(const Node&, const Inputs&);
+  using Reader = std::optional<SymbolicTensor> (*)(const Node&, const Inputs&);
   static const std::map<std::string_view, Reader> readers{{"Where", where},
                                                           {"Cast", cast},
                                                           {"Clip", clip},
                                                           {"Gather", gather},
                                                           {"GatherElements", gather_elements},
-                                                          {"GatherND", gather_places},
+                                                          {"GatherND", gather_nd},
                                                           {"Slice", slice},
                                                           {"Concat", concat},
                                                           {"Unsqueeze", unsqueeze},
@@ -163,17 +161,17 @@ std::optional<Field> field_of(const Node& node, const std::vector<const Field*>&
                                                           {"Expand", expand},
                                                           {"Reshape", reshape},
                                                           {"Flatten", flatten},
-                                                          {"ConstantOfShape", same_everywhere},
+                                                          {"ConstantOfShape", constant_of_shape},
                                                           {"Range", range},
-                                                          {"CumSum", cumulate},
-                                                          {"Greater", turned_comparison},
-                                                          {"GreaterOrEqual", turned_comparison}};
+                                                          {"CumSum", cumsum},
+                                                          {"Greater", swapped_comparison},
+                                                          {"GreaterOrEqual", swapped_comparison}};
   if ((!node.domain.empty() && node.domain != "ai.onnx") || inputs.empty() || inputs[0] == nullptr) return std::nullopt;
   const auto reader = readers.find(node.type);
   const bool wants_two = node.type.starts_with("Gather");
   if (wants_two && (inputs.size() != 2 || inputs[1] == nullptr)) return std::nullopt;
-  auto made = reader == readers.end() ? elementwise(node, inputs) : reader->second(node, inputs);
-  return made && made->at->parts <= max_parts ? made : std::nullopt;
+  auto result = reader == readers.end() ? elementwise(node, inputs) : reader->second(node, inputs);
+  return result && result->expression->node_count <= max_node_count ? result : std::nullopt;
 }
 
 }  // namespace gpux_encoder

@@ -9,39 +9,40 @@
 
 namespace gpux_encoder {
 
-/// A tensor that is known as a function of its places: shapes, masks, positions, tables and sums of their rows.
-struct Field {
+/// A tensor whose elements are known as an expression of their indices: shapes, masks, position ids, embedding tables
+/// and sums of their rows.
+struct SymbolicTensor {
   Shape shape;
-  Element element = Element::float32;
-  ExpressionPointer at;
+  ElementType element_type = ElementType::float32;
+  ExpressionPointer expression;
 };
 
-Field field_of(const Constant& constant);
-Field field_of(const Shape& sizes);  ///< the list of them
+SymbolicTensor symbolic_tensor_of(const Constant& constant);
+SymbolicTensor symbolic_tensor_of(const Shape& dimensions);  ///< the output of Shape
 
-/// Of a node whose inputs are all fields (null where one is left out). Empty where it is not known what comes out.
-std::optional<Field> field_of(const Node& node, const std::vector<const Field*>& inputs);
+/// The output of a node whose inputs are all symbolic tensors; null: an optional input that is missing. Empty if the
+/// output is not known.
+std::optional<SymbolicTensor> symbolic_tensor_of(const Node& node, const std::vector<const SymbolicTensor*>& inputs);
 
-/// The one element; empty where there are more, or it depends on anything.
-std::optional<double> scalar_of(const Field& field);
+/// The value of a tensor of one element; empty if there are more elements, or the value is not known.
+std::optional<double> scalar_of(const SymbolicTensor& tensor);
 
-/// A list of sizes; empty where it is none.
-std::optional<Shape> sizes_of(const Field& field);
+/// A list of dimensions; empty if it is none.
+std::optional<Shape> dimensions_of(const SymbolicTensor& tensor);
 
-/// A list of numbers, such as axes.
-std::optional<std::vector<std::int64_t>> numbers_of(const Field& field);
+/// A list of integers, such as axes.
+std::optional<std::vector<std::int64_t>> integers_of(const SymbolicTensor& tensor);
 
-/// The shape that two have together; empty where they do not fit.
+/// The shape that both broadcast to; empty if there is none.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
-/// The field as seen from a tensor of `rank` axes that it is spread over: its last axis on the last, its only places
-/// wherever it has but one.
-ExpressionPointer seen_from(const Field& field, std::size_t rank);
+/// The expression of the tensor broadcast to `rank` axes.
+ExpressionPointer broadcast_to(const SymbolicTensor& tensor, std::size_t rank);
 
-/// An axis from 0, of one that may count from the end; empty where there is none such.
+/// The axis from 0, of one that may count from the end; empty if there is no such axis.
 std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
 
-/// An attribute of one whole number.
+/// An INT attribute.
 std::int64_t integer(const Node& node, const char* name, std::int64_t otherwise);
 
 }  // namespace gpux_encoder
