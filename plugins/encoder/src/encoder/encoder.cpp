@@ -31,8 +31,8 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
   std::vector<std::int64_t> mask;
   if (weights_.masked_id) {
     mask.resize(given.batch_size * given.sequence_length);
-    const auto counts = [this](std::int64_t id) { return id == *weights_.masked_id ? 0 : 1; };
-    std::transform(given.input_ids, given.input_ids + mask.size(), mask.begin(), counts);
+    const auto mask_value = [this](std::int64_t id) { return id == *weights_.masked_id ? 0 : 1; };
+    std::transform(given.input_ids, given.input_ids + mask.size(), mask.begin(), mask_value);
     batch.attention_mask = mask.data();
   }
   if (weights_.mask_from_front && batch.attention_mask != nullptr) {

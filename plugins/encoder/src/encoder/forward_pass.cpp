@@ -82,8 +82,8 @@ class ForwardPass {
       work(std::size_t{0}, count);
       return;
     }
-    const auto part_of_it = [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); };
-    team_->run_parts(parts, std::ref(part_of_it));
+    const auto run_part = [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); };
+    team_->run_parts(parts, std::ref(run_part));
   }
 
   void embed(std::size_t row) const {
@@ -190,14 +190,16 @@ class ForwardPass {
 
   // The heads of texts, over the unmasked keys and values.
   void attend(const Layer& layer, std::size_t first, std::size_t last) {
-    const Pool<AttentionScratch>::Loan room(scratch_.attention);
+    const Pool<AttentionScratch>::Loan attention_scratch(scratch_.attention);
     for (std::size_t i = first; i < last; ++i) {
       const std::size_t text = first_text_ + i / weights_.num_heads, head = i % weights_.num_heads;
       if (packed_.text_starts[text] == packed_.text_starts[text + 1]) continue;
       if (bfloat16s_ != nullptr) {
-        gpux_encoder::attend(kernels_, head_of(layer, text, head, bfloat16s_), position_bias_of(text, head), *room);
+        gpux_encoder::attend(kernels_, head_of(layer, text, head, bfloat16s_), position_bias_of(text, head),
+                             *attention_scratch);
       } else {
-        gpux_encoder::attend(kernels_, head_of(layer, text, head, intermediate_), position_bias_of(text, head), *room);
+        gpux_encoder::attend(kernels_, head_of(layer, text, head, intermediate_), position_bias_of(text, head),
+                             *attention_scratch);
       }
     }
   }

@@ -56,7 +56,7 @@ struct Weights {
   MaskedKeys masked_keys;
   /// If set, there is no attention_mask: all tokens are unmasked but those of this id.
   std::optional<std::int64_t> masked_id;
-  bool mask_from_front = false;  ///< the number of ones in the mask counts: so many tokens from the first are unmasked
+  bool mask_from_front = false;  ///< the first N tokens are unmasked, N being the sum of the mask
   std::vector<Layer> layers;
   Pooling pooling = Pooling::mean;
   bool normalize = false;

@@ -34,7 +34,7 @@ struct AttentionHead {
   std::size_t query_count = 0, key_count = 0;                            ///< both 1 or more
   const MaskedKeys* masked_keys = nullptr;                               ///< set if all keys are masked
   float scale = 1;                                                       ///< of query * key
-  float* out = nullptr;                                                  ///< [query_count, width]
+  float* out = nullptr;                                                  ///< [query_count, head_size]
   std::size_t out_stride = 0;
 };
 

@@ -17,8 +17,8 @@ using ParallelFor = std::function<void(std::size_t parts, const std::function<vo
 /// start.
 class Team {
  public:
-  /// Calls `lead` on the first of `threads` parts of `parallel_for` that begins; the others help with what it shares
-  /// out until it returns. As few may come as will, even one after the other. Throws what `lead` does.
+  /// Calls `leader` in the first of `threads` parts of `parallel_for` that starts. The others are followers: they run
+  /// parts of its steps until it returns. Fewer threads than requested are fine, even one. Throws what `leader` does.
   static void run(std::size_t threads, const ParallelFor& parallel_for, const std::function<void(Team&)>& leader);
 
   /// For the lead alone: work(part) for all parts below `parts`, at most 2^32 - 1. Returns when all are done, and

@@ -58,10 +58,10 @@ std::int64_t number_of(const Ort::ConstNode& node, const char* attribute) {
   return number;
 }
 
-// As ONNX Runtime calls it where nobody does.
+// ONNX Runtime's default name.
 fs::path context_model(const ContextOptions& options, const fs::path& model) {
   if (!options.model.empty()) return options.model;
-  if (model.empty()) fail("a context beside the model needs ep.context_file_path, or ep.context_embed_mode=1");
+  if (model.empty()) fail("a context next to the model needs ep.context_file_path, or ep.context_embed_mode=1");
   return model.parent_path() / (model.stem().string() + "_ctx.onnx");
 }
 
@@ -71,7 +71,7 @@ std::string digits_of(const SharedEncoders::Digest& digest) {
   return digits.str();
 }
 
-// Whole or not at all, whatever happens meanwhile.
+// Atomic: the whole file or none.
 void write_file(const PackedEncoder& encoder, const fs::path& file) {
   fs::path part = file;
   part += '.';
@@ -123,7 +123,7 @@ Bytes copy_of(const std::string& text) {
   return {{static_cast<const std::byte*>(data), text.size()}, std::move(keeper)};
 }
 
-// Beside the model and nowhere else: a model may come from anybody.
+// Only next to the model: a model may come from an untrusted source.
 fs::path file_beside(const fs::path& model, const std::string& name) {
   if (model.empty()) fail("a context in a file of its own needs the model's file");
   if (name.empty() || fs::path(name).filename() != name || name == "..") {

@@ -10,15 +10,15 @@
 
 #include "encoder/packed_encoder.h"
 
-/// Encoders that outlive their session, as ONNX Runtime's nodes of type EPContext
+/// Compiled encoders, as ONNX Runtime's nodes of type EPContext
 /// (https://onnxruntime.ai/docs/execution-providers/EP-Context-Design.html).
 namespace gpux_encoder {
 
-/// Whether a session is to leave such nodes behind, and where.
+/// Whether a session writes such nodes, and where.
 struct ContextOptions {
   bool enabled = false;
-  bool embedded = false;        ///< the encoder in the node itself, not in a file beside the model
-  std::filesystem::path model;  ///< the file that ONNX Runtime writes; empty: its own name for it
+  bool embedded = false;        ///< the encoder in the node itself, not in a file next to the model
+  std::filesystem::path model;  ///< the file that ONNX Runtime writes; empty: its default name
   std::string node_prefix;
 };
 
@@ -28,8 +28,8 @@ ContextOptions context_options(const OrtSessionOptions* options);
 /// Whether the node is one that this provider wrote.
 bool is_context(const Ort::ConstNode& node);
 
-/// Writes the encoder where `options` say, and the node of these inputs and outputs that leads to it. `model` is the
-/// file that the session was made of; it may be empty. The caller owns the node. Throws Ort::Exception.
+/// Writes the encoder, and returns its node with these inputs and outputs. `model` is the file of the session's model;
+/// it may be empty. The caller owns the node. Throws Ort::Exception.
 OrtNode* make_context(const PackedEncoder& encoder, const ContextOptions& options, const std::filesystem::path& model,
                       const std::string& name, const std::vector<std::string>& inputs,
                       const std::vector<std::string>& outputs);

@@ -141,7 +141,8 @@ void FusedEncoder::compute(OrtKernelContext* context) const {
   const bool reads_hidden_states =
       !vectors_ || optional_hidden_states_.empty() || RequestedOutputs::include(optional_hidden_states_);
   if (hidden_states_ && reads_hidden_states)
-    results.hidden_states = kernel.GetOutput(*hidden_states_, {shape[0], shape[1], hidden_size}).GetTensorMutableData<float>();
+    results.hidden_states =
+        kernel.GetOutput(*hidden_states_, {shape[0], shape[1], hidden_size}).GetTensorMutableData<float>();
   if (shape[0] == 0) return;
   const NamedRuns::Flag stopped = NamedRuns::current();
   try {

@@ -5,8 +5,8 @@
 
 namespace gpux_encoder {
 
-/// Which of the model's outputs the caller of a run reads: ONNX Runtime does not show a node what nobody will. The run
-/// option "gpux.outputs" holds their names, a line each; without it all are read. Of the run on this thread.
+/// The outputs that the caller of a run reads, which ONNX Runtime does not show a node. The run option "gpux.outputs"
+/// has their names, one per line; without it all are read. For the run on this thread.
 class RequestedOutputs {
  public:
   static void begin(std::string names) { names_ = std::move(names); }

@@ -24,11 +24,16 @@ Fact matmul(const Node& node, const KnownFacts& facts) {
   }
   const auto* right = facts.as<Heads>(node.inputs[1]);
   if (right == nullptr) return Unknown{};
-  std::string order = right->order;
-  if (transposes && order.size() > 2) std::swap(order[order.size() - 1], order[order.size() - 2]);
+  const AxisOrder order = transposes ? right->order.with_last_two_swapped() : right->order;
   if (const auto* query = facts.as<Heads>(node.inputs[0])) {
-    const bool is_product = (query->order == "bhsd" && order == "bhds") || (query->order == "xsd" && order == "xds");
-    auto scores = is_product ? scores_of(*query, *right, query->order == "xsd" ? "xsk" : "bhsk") : std::nullopt;
+    const bool is_product =
+        (query->order == axis_order::batch_heads_sequence_size && order == axis_order::batch_heads_size_sequence) ||
+        (query->order == axis_order::merged_heads_sequence_size && order == axis_order::merged_heads_size_sequence);
+    auto scores = is_product ? scores_of(*query, *right,
+                                         query->order == axis_order::merged_heads_sequence_size
+                                             ? axis_order::merged_heads_query_key
+                                             : axis_order::batch_heads_query_key)
+                             : std::nullopt;
     if (!scores) return unknown(node, "multiplies heads that are not queries and keys of the same hidden states");
     scores->scale *= factor;
     return *scores;
@@ -36,7 +41,9 @@ Fact matmul(const Node& node, const KnownFacts& facts) {
   if (const auto* scores = facts.as<AttentionScores>(node.inputs[0])) {
     if (scores->stage != AttentionScores::Stage::probabilities)
       return unknown(node, "multiplies values by something else than attention probabilities");
-    const bool fits = (scores->order == "bhsk" && order == "bhsd") || (scores->order == "xsk" && order == "xsd");
+    const bool fits =
+        (scores->order == axis_order::batch_heads_query_key && order == axis_order::batch_heads_sequence_size) ||
+        (scores->order == axis_order::merged_heads_query_key && order == axis_order::merged_heads_sequence_size);
     if (!fits || factor != 1) return unknown(node, "multiplies values of another axis order");
     return context_of(node, *scores, *right, order);
   }
@@ -92,9 +99,9 @@ Fact scale(const Node& node, const KnownFacts& facts) {
 Fact softmax(const Node& node, const KnownFacts& facts) {
   const auto* scores = facts.as<AttentionScores>(node.inputs[0]);
   if (scores == nullptr) return Unknown{};
-  // Before version 13 it was over all axes from the second on where nothing else was said.
+  // Before version 13, the default was all axes from the second on.
   const std::int64_t axis = integer(node, "axis", node.version < 13 ? 1 : -1);
-  const auto last = static_cast<std::int64_t>(scores->order.size()) - 1;
+  const auto last = static_cast<std::int64_t>(scores->order.rank()) - 1;
   if (scores->stage != AttentionScores::Stage::raw || (axis != -1 && axis != last)) {
     return unknown(node, "is not over the keys");
   }
@@ -126,8 +133,9 @@ Fact where(const Node& node, const KnownFacts& facts) {
       return with;
     }
     const auto* condition = facts.as<SymbolicTensor>(node.inputs[0]);
-    const auto mask =
-        condition == nullptr || scores->order != "bhsk" ? std::nullopt : mask_of(*condition, 4, 0, 3, facts);
+    const auto mask = condition == nullptr || scores->order != axis_order::batch_heads_query_key
+                          ? std::nullopt
+                          : mask_of(*condition, 4, 0, 3, facts);
     if (!mask || scores->stage != AttentionScores::Stage::raw)
       return unknown(node, "selects scores by something unknown");
     const bool keeps_counted = (mask->unmasked != 0) != is_second, keeps_hidden = (mask->masked != 0) != is_second;
@@ -156,19 +164,24 @@ std::optional<double> factor_of(const Expression& function) {
   return function.is(Operation::divide) ? 1 / *number : *number;
 }
 
-std::optional<AttentionScores> scores_of(const Heads& query, const Heads& key, std::string order) {
+std::optional<AttentionScores> scores_of(const Heads& query, const Heads& key, AxisOrder order) {
   if (!have_equal_shapes(query, key)) return std::nullopt;
-  return AttentionScores{
-      query.projection, key.projection, query.num_heads, query.scale * key.scale, {}, {}, AttentionScores::Stage::raw,
-      std::move(order)};
+  return AttentionScores{query.projection,
+                         key.projection,
+                         query.num_heads,
+                         query.scale * key.scale,
+                         {},
+                         {},
+                         AttentionScores::Stage::raw,
+                         order};
 }
 
-Fact context_of(const Node& node, const AttentionScores& scores, const Heads& value, std::string order) {
+Fact context_of(const Node& node, const AttentionScores& scores, const Heads& value, AxisOrder order) {
   const bool fits = value.num_heads == scores.num_heads && value.scale == 1 && value.parts == 1 &&
                     value.projection.hidden_index == scores.query.hidden_index &&
                     columns_of(value) == scores.query.linear.columns;
   if (!fits) return unknown(node, "multiplies values that do not belong to the scores");
-  return Context{scores, value.projection, std::move(order)};
+  return Context{scores, value.projection, order};
 }
 
 std::optional<AttentionScores> with_added(const AttentionScores& scores, const SymbolicTensor& added,
@@ -182,7 +195,7 @@ std::optional<AttentionScores> with_added(const AttentionScores& scores, const S
                                             {Dimension::Kind::fixed, static_cast<std::int64_t>(scores.num_heads)},
                                             facts.sequence,
                                             facts.sequence});
-  if (!fits || scores.stage != AttentionScores::Stage::raw || scores.order != "bhsk") {
+  if (!fits || scores.stage != AttentionScores::Stage::raw || scores.order != axis_order::batch_heads_query_key) {
     return refuse("adds something of another shape to scores");
   }
   AttentionScores with = scores;

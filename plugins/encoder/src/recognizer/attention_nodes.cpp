@@ -18,7 +18,7 @@ std::optional<AttentionScores> with_padding(const AttentionScores& scores, const
   if (!(static_cast<double>(hidden) < max_masked_score) || scores.mask) return std::nullopt;
   AttentionScores with = scores;
   if (const auto* tokens = facts.as<TokenCount>(name)) {
-    if (tokens->order != "b" || tokens->is_guarded) return std::nullopt;
+    if (tokens->order != axis_order::batch || tokens->is_guarded) return std::nullopt;
     with.mask = RecognizedMask{tokens->mask, {hidden, false, false}, true};
     return with;
   }
@@ -37,8 +37,8 @@ struct QueryKeyValue {
 
 // Shared by all attention nodes: scores, masks and biases, probabilities, context.
 Fact attended(const Node& node, const KnownFacts& facts, const QueryKeyValue& heads, const std::string& padding,
-              const std::string& added, std::string order) {
-  auto scores = scores_of(heads.query, heads.key, "bhsk");
+              const std::string& added, AxisOrder order) {
+  auto scores = scores_of(heads.query, heads.key, axis_order::batch_heads_query_key);
   if (!scores) return unknown(node, "is not over queries and keys of the same rows");
   const double head_size = static_cast<double>(columns_of(heads.query)) / static_cast<double>(heads.query.num_heads);
   const auto given = node.attributes.find("scale");
@@ -56,7 +56,7 @@ Fact attended(const Node& node, const KnownFacts& facts, const QueryKeyValue& he
     if (!scores) return unknown(node, "has a mask of another shape than [batch, sequence]");
   }
   scores->stage = AttentionScores::Stage::probabilities;
-  return context_of(node, *scores, heads.value, std::move(order));
+  return context_of(node, *scores, heads.value, order);
 }
 
 std::string given(const Node& node, std::size_t index) {
@@ -74,7 +74,7 @@ bool is_given_from(const Node& node, std::size_t first) {
 Fact packed_attention(const Node& node, const KnownFacts& facts) {
   const auto* hidden = facts.as<HiddenStates>(given(node, 0));
   const Constant* weights = facts.weights(given(node, 1), 2);
-  if (hidden == nullptr || weights == nullptr || hidden->order != "bsw") return Unknown{};
+  if (hidden == nullptr || weights == nullptr || hidden->order != axis_order::batch_sequence_hidden) return Unknown{};
   const auto num_heads = static_cast<std::size_t>(std::max<std::int64_t>(integer(node, "num_heads", 0), 0));
   const auto sizes = node.attributes.find("qkv_hidden_sizes");
   const auto hidden_size = static_cast<std::int64_t>(facts.hidden_size);
@@ -98,9 +98,10 @@ Fact packed_attention(const Node& node, const KnownFacts& facts) {
     Projection projection = *all;
     projection.linear.first_column = projection.linear.first_bias = part * facts.hidden_size;
     projection.linear.columns = facts.hidden_size;
-    parts.push_back({projection, num_heads, 1, "bhsd", 1});
+    parts.push_back({projection, num_heads, 1, axis_order::batch_heads_sequence_size, 1});
   }
-  return attended(node, facts, {parts[0], parts[1], parts[2]}, given(node, 3), given(node, 5), "bsw");
+  return attended(node, facts, {parts[0], parts[1], parts[2]}, given(node, 3), given(node, 5),
+                  axis_order::batch_sequence_hidden);
 }
 
 std::optional<Heads> heads_of(const KnownFacts& facts, const std::string& rows, std::size_t num_heads) {
@@ -109,10 +110,11 @@ std::optional<Heads> heads_of(const KnownFacts& facts, const std::string& rows, 
   if ((projection == nullptr && scaled == nullptr) || num_heads == 0) return std::nullopt;
   const Projection& from = projection != nullptr ? *projection : scaled->projection;
   const auto factor = projection != nullptr ? std::optional(1.0) : factor_of(*scaled->function);
-  if (!factor || from.of != Projection::Of::hidden || from.order != "bsw" || from.linear.columns % num_heads != 0) {
+  if (!factor || from.of != Projection::Of::hidden || from.order != axis_order::batch_sequence_hidden ||
+      from.linear.columns % num_heads != 0) {
     return std::nullopt;
   }
-  return Heads{from, num_heads, 1, "bhsd", *factor};
+  return Heads{from, num_heads, 1, axis_order::batch_heads_sequence_size, *factor};
 }
 
 // com.microsoft MultiHeadAttention: query, key, value, bias, key_padding_mask, attention_bias.
@@ -140,7 +142,8 @@ Fact multi_head_attention(const Node& node, const KnownFacts& facts) {
       linear.first_bias = i * columns;
     }
   }
-  return attended(node, facts, {parts[0], parts[1], parts[2]}, given(node, 4), given(node, 5), "bsw");
+  return attended(node, facts, {parts[0], parts[1], parts[2]}, given(node, 4), given(node, 5),
+                  axis_order::batch_sequence_hidden);
 }
 
 // ONNX Attention: Q, K, V, attn_mask.
@@ -153,7 +156,7 @@ Fact onnx_attention(const Node& node, const KnownFacts& facts) {
   for (std::size_t i = 0; i < 3; ++i) {
     const std::string name = given(node, i);
     if (const auto* heads = facts.as<Heads>(name)) {
-      if (heads->order != "bhsd") return unknown(node, "is over heads of another order");
+      if (heads->order != axis_order::batch_heads_sequence_size) return unknown(node, "is over heads of another order");
       parts.push_back(*heads);
       continue;
     }
@@ -166,7 +169,7 @@ Fact onnx_attention(const Node& node, const KnownFacts& facts) {
   if (!is_plain) return unknown(node, "has attributes or inputs that are not supported");
   std::string added = given(node, 3);
   const QueryKeyValue heads{parts[0], parts[1], parts[2]};
-  const std::string order = is_split ? "bhsd" : "bsw";
+  const AxisOrder order = is_split ? axis_order::batch_heads_sequence_size : axis_order::batch_sequence_hidden;
   const auto* mask = added.empty() ? nullptr : facts.as<SymbolicTensor>(added);
   // If all keys are masked, ONNX Runtime's probabilities are 0.
   constexpr MaskedKeys none{-std::numeric_limits<float>::infinity(), false, true};

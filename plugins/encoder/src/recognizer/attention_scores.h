@@ -14,14 +14,14 @@ inline constexpr double max_masked_score = -9999;
 std::size_t columns_of(const Heads& heads);
 
 /// Empty if queries and keys do not belong together.
-std::optional<AttentionScores> scores_of(const Heads& query, const Heads& key, std::string order);
+std::optional<AttentionScores> scores_of(const Heads& query, const Heads& key, AxisOrder order);
 
 /// The scores plus a mask, a position bias or both; empty, with the reason in `why`, for anything else.
 std::optional<AttentionScores> with_added(const AttentionScores& scores, const SymbolicTensor& added,
                                           const KnownFacts& facts, std::string& why);
 
 /// The attention probabilities times the values.
-Fact context_of(const Node& node, const AttentionScores& scores, const Heads& value, std::string order);
+Fact context_of(const Node& node, const AttentionScores& scores, const Heads& value, AxisOrder order);
 
 /// The factor of a function that only multiplies its input "" by a number; empty for other functions.
 std::optional<double> factor_of(const Expression& function);

@@ -139,7 +139,7 @@ std::optional<Dimension> dimension_of(const ExpressionPointer& expression) {
   if (expression->kind == Expression::Kind::dimension) return expression->dimension;
   const auto known = literal_value(expression);
   if (!known || std::isnan(*known)) return std::nullopt;
-  constexpr double far = 4e18;  // ends of slices are
+  constexpr double far = 4e18;  // as the ends of slices are
   return Dimension{Dimension::Kind::fixed, static_cast<std::int64_t>(std::clamp(*known, -far, far))};
 }
 
@@ -173,7 +173,7 @@ ExpressionPointer substitute(const ExpressionPointer& expression, const std::vec
   std::vector<ExpressionPointer> arguments;
   const bool is_sum = from.kind == Expression::Kind::cumulative_sum;
   for (const ExpressionPointer& argument : from.arguments) {
-    // The summand is a function of indices of its own.
+    // The summand has axis indices of its own.
     arguments.push_back(is_sum && arguments.empty() ? argument : substitute(argument, indices, replacement));
   }
   ExpressionPointer result;

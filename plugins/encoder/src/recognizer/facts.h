@@ -6,12 +6,11 @@
 #include <string>
 #include <variant>
 
+#include "recognizer/axis_order.h"
 #include "recognizer/recognizer.h"
 #include "recognizer/symbolic_tensor.h"
 
-/// Facts about the values of a graph. `order` tells the axes of a value, a letter each: b texts, s tokens (of queries),
-/// k tokens (of keys), r the tokens of all texts, h heads, d the width of a head, p query, key and value beside each
-/// other, w the whole width, x texts and heads together, 1 an axis of one place.
+/// Facts about the values of a graph.
 namespace gpux_encoder {
 
 /// Nothing is known about the value. `why` is a sentence without its full stop that names the node that was not
@@ -24,7 +23,7 @@ struct Unknown {
 /// after its feed-forward layer.
 struct HiddenStates {
   std::size_t index = 0;
-  std::string order = "bsw";
+  AxisOrder order = axis_order::batch_sequence_hidden;
 };
 
 struct Context;
@@ -37,7 +36,7 @@ struct Projection {
   RecognizedLinear up_projection;  ///< of intermediate: the linear layer before it
   Activation activation = Activation::gelu;
   std::shared_ptr<const Context> context;  ///< the input, if it is a context
-  std::string order = "bsw";
+  AxisOrder order = axis_order::batch_sequence_hidden;
 };
 
 /// An elementwise function of a projection, which is the function's input "".
@@ -51,7 +50,7 @@ struct Elementwise {
 struct Heads {
   Projection projection;
   std::size_t num_heads = 0, parts = 1;
-  std::string order;
+  AxisOrder order;
   double scale = 1;
 };
 
@@ -62,7 +61,7 @@ struct AttentionScores {
   std::optional<RecognizedMask> mask;
   std::optional<SymbolicTensor> position_bias;
   enum class Stage : std::uint8_t { raw, probabilities } stage = Stage::raw;
-  std::string order = "bhsk";
+  AxisOrder order = axis_order::batch_heads_query_key;
 };
 
 /// IsNaN of attention probabilities: true if all keys are masked.
@@ -73,14 +72,14 @@ struct ProbabilitiesAreNaN {
 struct Context {
   AttentionScores scores;
   Projection value;
-  std::string order;
+  AxisOrder order;
 };
 
 /// A projection plus the hidden states of index `residual`.
 struct ResidualSum {
   Projection projection;
   std::size_t residual = 0;
-  std::string order;
+  AxisOrder order;
 };
 
 /// An intermediate value of a layer normalization that is written as single operators.
@@ -100,16 +99,17 @@ struct MaskedHiddenStates {
 
 struct Pooled {
   enum class State : std::uint8_t { summed, vector, squares, length, normalized } state = State::summed;
-  std::string order = "bw";  ///< 1: an axis of size 1
+  AxisOrder order = axis_order::batch_hidden;
   Pooling pooling = Pooling::mean;
   std::size_t hidden_index = 0;  ///< of the hidden states
   MaskSource mask;               ///< of a mean
+  bool is_clamped = false;       ///< of a length: never 0
 };
 
 /// The number of unmasked tokens of each text.
 struct TokenCount {
   MaskSource mask;
-  std::string order;         ///< "b", "b1", "bw", …
+  AxisOrder order;
   bool is_guarded = false;   ///< never 0
   std::int64_t columns = 1;  ///< of the last axis
 };

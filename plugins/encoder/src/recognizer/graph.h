@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-/// A graph as far as an encoder is looked for in it. What the elements point to is the caller's, and stays there.
+/// A graph, without ONNX Runtime's types. The data of constants belongs to the caller.
 namespace gpux_encoder {
 
 enum class ElementType : std::uint8_t { float32, int64, int32, boolean, other };
@@ -34,21 +34,21 @@ struct Attribute {
 struct Node {
   std::string name, type, domain;            ///< domain "" is ONNX's own
   int version = 1;                           ///< of the operator: the opset that it is of
-  std::vector<std::string> inputs, outputs;  ///< "" where an optional one is left out
+  std::vector<std::string> inputs, outputs;  ///< "": a missing optional one
   std::map<std::string, Attribute, std::less<>> attributes;
 };
 
-/// Whole numbers, [batch, sequence].
+/// Integers, [batch, sequence].
 struct Input {
   std::string name;
-  std::vector<std::int64_t> shape;  ///< below 0 where it is not known beforehand
+  std::vector<std::int64_t> shape;  ///< negative: known only at run time
 };
 
 struct Graph {
-  std::vector<Node> nodes;  ///< each behind those whose outputs it takes
+  std::vector<Node> nodes;  ///< in topological order
   std::map<std::string, Constant, std::less<>> constants;
   std::vector<Input> inputs;
-  std::vector<std::string> outputs;  ///< what is used behind the graph
+  std::vector<std::string> outputs;  ///< the values that are used outside the graph
 };
 
 }  // namespace gpux_encoder

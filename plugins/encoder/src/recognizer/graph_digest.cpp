@@ -12,8 +12,7 @@
 namespace gpux_encoder {
 namespace {
 
-/// 128 bits of all that is added, in order. Against chance, not against malice: who can load a model has its answers in
-/// hand anyway.
+/// 128 bits, against accidental collisions. Not cryptographic: who can load a model controls its results anyway.
 class Hash {
  public:
   void add(const void* data, std::size_t bytes) noexcept {

@@ -9,36 +9,36 @@ namespace {
 struct ShapeOf {
   const KnownFacts& facts;
 
-  [[nodiscard]] std::optional<Shape> of(const std::string& order, std::size_t hidden_size,
-                                        std::size_t num_heads) const {
+  [[nodiscard]] std::optional<Shape> of(const AxisOrder& order, std::size_t hidden_size, std::size_t num_heads) const {
     Shape shape;
-    for (const char axis : order) {
-      switch (axis) {
-        case 'b':
+    for (std::size_t i = 0; i < order.rank(); ++i) {
+      switch (order[i]) {
+        case Axis::batch:
           shape.push_back(facts.batch);
           break;
-        case 's':
-        case 'k':
+        case Axis::sequence:
+        case Axis::key_sequence:
           shape.push_back(facts.sequence);
           break;
-        case 'h':
+        case Axis::heads:
           shape.push_back(fixed(static_cast<std::int64_t>(num_heads)));
           break;
-        case 'd':
+        case Axis::head_size:
           shape.push_back(fixed(static_cast<std::int64_t>(hidden_size / num_heads)));
           break;
-        case 'w':
+        case Axis::hidden:
           shape.push_back(fixed(static_cast<std::int64_t>(hidden_size)));
           break;
-        case '1':
+        case Axis::one:
           shape.push_back(fixed(1));
           break;
-        case 'r':
+        case Axis::tokens:
           if (facts.batch.kind == Dimension::Kind::fixed || facts.sequence.kind == Dimension::Kind::fixed)
             return std::nullopt;
           shape.push_back({Dimension::Kind::tokens, 0});
           break;
-        default:
+        case Axis::batch_heads:
+        case Axis::qkv:
           return std::nullopt;
       }
     }
@@ -68,7 +68,7 @@ struct ShapeOf {
   std::optional<Shape> operator()(const ResidualSum& sum) const { return of(sum.order, facts.hidden_size, 1); }
 
   std::optional<Shape> operator()(const MaskedHiddenStates& /*masked*/) const {
-    return of("bsw", facts.hidden_size, 1);
+    return of(axis_order::batch_sequence_hidden, facts.hidden_size, 1);
   }
 
   std::optional<Shape> operator()(const Pooled& pooled) const { return of(pooled.order, facts.hidden_size, 1); }

@@ -1,4 +1,4 @@
-// Norms: as one node, with the sum in front of it, with the embeddings, or written out.
+// Layer normalization: one node, fused with a residual sum or with the embeddings, or single operators.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -19,7 +19,7 @@ bool fits(const RecognizedLinear& linear, std::size_t inner, std::size_t columns
   return linear.weights != nullptr && linear.inner() == inner && linear.columns == columns;
 }
 
-// What a layer's arithmetic relies on; says what does not hold.
+// Checks what the forward pass relies on; returns an error, or an empty string.
 std::string wrong_with(const RecognizedLayer& layer, std::size_t hidden_size, std::size_t num_heads) {
   if (num_heads == 0 || hidden_size % num_heads != 0)
     return "has a hidden size that is not a multiple of the number of heads";
@@ -80,7 +80,7 @@ Fact fed_forward(const Node& node, const ResidualSum& sum, const RecognizedLayer
   return HiddenStates{sum.residual + 1, sum.order};
 }
 
-// Rows behind a norm, whatever form it had.
+// The output of a layer normalization of any form.
 Fact normalized(const Node& node, const Fact& before, const std::string& gamma, const std::string& beta, float epsilon,
                 KnownFacts& facts, RecognizedEncoder& found) {
   const Constant *scale = facts.weights(gamma, 1), *shift = facts.weights(beta, 1);
@@ -102,7 +102,7 @@ Fact normalized(const Node& node, const Fact& before, const std::string& gamma, 
     facts.hidden_size = embeddings->word_embeddings.hidden_size();
     facts.input_ids = embeddings->input_ids;
     facts.vocabulary_size = embeddings->word_embeddings.rows->count() / facts.hidden_size;
-    return HiddenStates{0, "bsw"};
+    return HiddenStates{0, axis_order::batch_sequence_hidden};
   }
   const auto* sum = std::get_if<ResidualSum>(&before);
   if (sum == nullptr) return unknown(node, "is not over embeddings or a residual sum");
@@ -131,7 +131,7 @@ Fact whole(const Node& node, KnownFacts& facts, RecognizedEncoder& found) {
   if (before == nullptr || !is_normalisable(before)) return Unknown{};
   const std::int64_t axis = integer(node, "axis", -1);
   const auto* sum = std::get_if<ResidualSum>(before);
-  const std::int64_t last = sum != nullptr ? static_cast<std::int64_t>(sum->order.size()) - 1 : 2;
+  const std::int64_t last = sum != nullptr ? static_cast<std::int64_t>(sum->order.rank()) - 1 : 2;
   if (axis != -1 && axis != last) return unknown(node, "is not along the last axis");
   if (node.inputs.size() != 3) return unknown(node, "has no shift");
   return normalized(node, *before, node.inputs[1], node.inputs[2], epsilon_of(node, 1e-5F), facts, found);
@@ -142,7 +142,7 @@ std::optional<SymbolicTensor> sum_of(const SymbolicTensor& a, const SymbolicTens
       Node{.name = {}, .type = "Add", .domain = {}, .inputs = {}, .outputs = {}, .attributes = {}}, {&a, &b});
 }
 
-// com.microsoft: input, skip, gamma, beta, bias.
+// com.microsoft SkipLayerNormalization: input, skip, gamma, beta, bias.
 Fact with_skip(const Node& node, KnownFacts& facts, RecognizedEncoder& found) {
   if (node.inputs.size() < 4) return Unknown{};
   for (const auto& [rows, skip] : {std::pair{0, 1}, {1, 0}}) {
@@ -165,7 +165,8 @@ Fact with_skip(const Node& node, KnownFacts& facts, RecognizedEncoder& found) {
   return normalized(node, *sum, node.inputs[2], node.inputs[3], epsilon_of(node, 1e-12F), facts, found);
 }
 
-// com.microsoft: ids, types, words, positions, type rows, gamma, beta, mask, position ids.
+// com.microsoft EmbedLayerNormalization: input_ids, segment_ids, word_embedding, position_embedding,
+// segment_embedding, gamma, beta, mask, position_ids.
 Fact with_embeddings(const Node& node, KnownFacts& facts, RecognizedEncoder& found) {
   const auto tensor = [&](std::size_t index) {
     return index < node.inputs.size() && !node.inputs[index].empty() ? facts.as<SymbolicTensor>(node.inputs[index])
@@ -174,8 +175,8 @@ Fact with_embeddings(const Node& node, KnownFacts& facts, RecognizedEncoder& fou
   const auto is_given = [&](std::size_t index) { return index < node.inputs.size() && !node.inputs[index].empty(); };
   if (node.inputs.size() < 7) return Unknown{};
   const Node gather{.name = node.name, .type = "Gather", .domain = "", .inputs = {}, .outputs = {}, .attributes = {}};
-  const SymbolicTensor places{{facts.sequence}, ElementType::int64, axis_index(0)};
-  const SymbolicTensor* positions = is_given(8) ? tensor(8) : &places;
+  const SymbolicTensor token_positions{{facts.sequence}, ElementType::int64, axis_index(0)};
+  const SymbolicTensor* positions = is_given(8) ? tensor(8) : &token_positions;
   std::optional<SymbolicTensor> sum;
   for (const auto& [table, rows, may_lack] :
        {std::tuple{tensor(2), tensor(0), false}, {tensor(3), positions, false}, {tensor(4), tensor(1), true}}) {
@@ -192,20 +193,20 @@ Fact with_embeddings(const Node& node, KnownFacts& facts, RecognizedEncoder& fou
     const auto bits = mask_of(*mask, 2, 0, 1, facts);
     const bool fits = mask->shape == Shape{facts.batch, facts.sequence};
     if (fits && bits && bits->unmasked == 1 && bits->masked == 0) {
-      facts.set(node.outputs[1], TokenCount{bits->source, "b", false});
+      facts.set(node.outputs[1], TokenCount{bits->source, axis_order::batch, false});
     }
   }
   return rows;
 }
 
-// (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, step by step.
+// (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, as single operators.
 Fact mean(const Node& node, const KnownFacts& facts) {
   const auto axes = facts.axes(node);
   if (!axes || integer(node, "keepdims", 1) != 1) return Unknown{};
   const std::string& of = facts.origin(node.inputs[0]);
   const auto* sum = facts.as<ResidualSum>(of);
   const bool is_last = is_last_axis(*axes) || (sum != nullptr && axes->size() == 1 &&
-                                               axes->front() == static_cast<std::int64_t>(sum->order.size()) - 1);
+                                               axes->front() == static_cast<std::int64_t>(sum->order.rank()) - 1);
   if (!is_last) return Unknown{};
   if (const auto* step = facts.as<LayerNormStep>(of); step != nullptr && step->stage == Stage::squared) {
     LayerNormStep next = *step;

@@ -1,6 +1,5 @@
-// The same elements in another order of axes: rows as heads and back, axes turned, one of several parts.
+// Reshapes, transposes and splits: hidden states as heads and back, one of query, key and value.
 #include <array>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -9,24 +8,39 @@
 namespace gpux_encoder {
 namespace {
 
-// Which order rows have in a shape asked for, of those that hold the same elements in the same order. `heads` is found
-// where the shape tells it.
+// The axis order after a Reshape, of those with the same elements in the same order. `num_heads` comes from the shape.
 struct Layout {
-  std::string order;
+  AxisOrder order;
   std::size_t num_heads = 0, parts = 1;
 };
 
-std::optional<Layout> laid_out(const Node& node, const KnownFacts& facts, const std::string& from, std::size_t columns,
+std::optional<Layout> laid_out(const Node& node, const KnownFacts& facts, const AxisOrder& from, std::size_t columns,
                                std::size_t known_heads) {
   struct Row {
-    std::string_view from, to;
+    AxisOrder from, to;
   };
 
-  static constexpr std::array rows{Row{"bsw", "bsw"},  Row{"bsw", "rw"},    Row{"bsw", "bshd"},  Row{"bsw", "bsphd"},
-                                   Row{"rw", "rw"},    Row{"rw", "bsw"},    Row{"rw", "bshd"},   Row{"rw", "bsphd"},
-                                   Row{"bshd", "bsw"}, Row{"bshd", "rw"},   Row{"bshd", "bshd"}, Row{"bhsd", "xsd"},
-                                   Row{"bhds", "xds"}, Row{"xsd", "bhsd"},  Row{"xds", "bhds"},  Row{"bhsk", "xsk"},
-                                   Row{"xsk", "bhsk"}, Row{"bhsd", "bhsd"}, Row{"bhds", "bhds"}, Row{"bhsk", "bhsk"}};
+  using namespace axis_order;
+  static constexpr std::array rows{Row{batch_sequence_hidden, batch_sequence_hidden},
+                                   Row{batch_sequence_hidden, tokens_hidden},
+                                   Row{batch_sequence_hidden, batch_sequence_heads_size},
+                                   Row{batch_sequence_hidden, batch_sequence_qkv_heads_size},
+                                   Row{tokens_hidden, tokens_hidden},
+                                   Row{tokens_hidden, batch_sequence_hidden},
+                                   Row{tokens_hidden, batch_sequence_heads_size},
+                                   Row{tokens_hidden, batch_sequence_qkv_heads_size},
+                                   Row{batch_sequence_heads_size, batch_sequence_hidden},
+                                   Row{batch_sequence_heads_size, tokens_hidden},
+                                   Row{batch_sequence_heads_size, batch_sequence_heads_size},
+                                   Row{batch_heads_sequence_size, merged_heads_sequence_size},
+                                   Row{batch_heads_size_sequence, merged_heads_size_sequence},
+                                   Row{merged_heads_sequence_size, batch_heads_sequence_size},
+                                   Row{merged_heads_size_sequence, batch_heads_size_sequence},
+                                   Row{batch_heads_query_key, merged_heads_query_key},
+                                   Row{merged_heads_query_key, batch_heads_query_key},
+                                   Row{batch_heads_sequence_size, batch_heads_sequence_size},
+                                   Row{batch_heads_size_sequence, batch_heads_size_sequence},
+                                   Row{batch_heads_query_key, batch_heads_query_key}};
   const auto target = node.inputs.size() == 2 ? facts.dimensions(node.inputs[1]) : std::nullopt;
   if (!target) return std::nullopt;
   const bool zero_copies = integer(node, "allowzero", 0) == 0;
@@ -36,24 +50,25 @@ std::optional<Layout> laid_out(const Node& node, const KnownFacts& facts, const 
     return dimension_of(apply(Operation::multiply, ElementType::int64, {dimension_value(a), dimension_value(b)}));
   };
   for (const Row& row : rows) {
-    if (row.from != from || row.to.size() != target->size()) continue;
-    Layout result{std::string(row.to), known_heads, 1};
-    const auto at = [&](char letter) -> std::int64_t {
-      const std::size_t axis = row.to.find(letter);
-      if (axis == std::string_view::npos) return 0;
-      const Dimension& size = (*target)[axis];
+    if (row.from != from || row.to.rank() != target->size()) continue;
+    Layout result{row.to, known_heads, 1};
+    const auto is_copied = [&](std::size_t index) { return index < from.rank() && from[index] == row.to[index]; };
+    const auto size_of = [&](Axis axis) -> std::int64_t {
+      const auto index = row.to.index_of(axis);
+      if (!index) return 0;
+      const Dimension& size = (*target)[*index];
       if (size.kind != Kind::fixed) return 0;
-      return size.value == 0 && zero_copies && axis < from.size() && from[axis] == letter ? -1 : size.value;
+      return size.value == 0 && zero_copies && is_copied(*index) ? -1 : size.value;
     };
-    const bool makes_heads = row.to.find('h') != std::string_view::npos && from.find('h') == std::string::npos &&
-                             from.find('x') == std::string::npos;
+    const bool makes_heads =
+        row.to.contains(Axis::heads) && !from.contains(Axis::heads) && !from.contains(Axis::batch_heads);
     if (makes_heads) {
-      if (row.to == "bsphd") {
-        if (at('p') != 3) continue;
+      if (row.to.contains(Axis::qkv)) {
+        if (size_of(Axis::qkv) != 3) continue;
         result.parts = 3;
       }
       const auto whole = static_cast<std::int64_t>(columns / result.parts);
-      const std::int64_t told_heads = at('h'), head_size = at('d');
+      const std::int64_t told_heads = size_of(Axis::heads), head_size = size_of(Axis::head_size);
       const std::int64_t heads = told_heads > 0 ? told_heads : head_size > 0 ? whole / head_size : 0;
       if (heads <= 0 || columns % result.parts != 0 || whole % heads != 0) continue;
       result.num_heads = static_cast<std::size_t>(heads);
@@ -61,9 +76,8 @@ std::optional<Layout> laid_out(const Node& node, const KnownFacts& facts, const 
     bool fits = true, has_rest = false;
     for (std::size_t axis = 0; axis < target->size() && fits; ++axis) {
       const Dimension& size = (*target)[axis];
-      const char letter = row.to[axis];
       if (zero_copies && size == fixed(0)) {
-        fits = axis < from.size() && from[axis] == letter;
+        fits = is_copied(axis);
         continue;
       }
       if (size == Dimension{Kind::fixed, -1}) {
@@ -72,32 +86,35 @@ std::optional<Layout> laid_out(const Node& node, const KnownFacts& facts, const 
         continue;
       }
       std::optional<Dimension> expected;
-      switch (letter) {
-        case 'b':
+      switch (row.to[axis]) {
+        case Axis::batch:
           expected = facts.batch;
           break;
-        case 's':
-        case 'k':
+        case Axis::sequence:
+        case Axis::key_sequence:
           expected = facts.sequence;
           break;
-        case 'r':
+        case Axis::tokens:
           expected = times(facts.batch, facts.sequence);
           break;
-        case 'x':
+        case Axis::batch_heads:
           expected = times(facts.batch, fixed(result.num_heads));
           break;
-        case 'h':
+        case Axis::heads:
           expected = fixed(result.num_heads);
           break;
-        case 'd':
+        case Axis::head_size:
           expected =
               result.num_heads == 0 ? std::nullopt : std::optional(fixed(columns / result.parts / result.num_heads));
           break;
-        case 'p':
+        case Axis::qkv:
           expected = fixed(result.parts);
           break;
-        default:
+        case Axis::hidden:
           expected = fixed(columns);
+          break;
+        case Axis::one:
+          expected = fixed(1);
           break;
       }
       fits = expected && *expected == size;
@@ -162,27 +179,21 @@ Fact reshape(const Node& node, const KnownFacts& facts) {
   return Unknown{};
 }
 
-std::optional<std::string> turned(const Node& node, const std::string& order) {
-  const auto given = node.attributes.find("perm");
-  if (given == node.attributes.end() || given->second.integers.size() != order.size()) return std::nullopt;
-  std::string out;
-  for (const std::int64_t axis : given->second.integers) {
-    if (axis < 0 || axis >= static_cast<std::int64_t>(order.size())) return std::nullopt;
-    out += order[static_cast<std::size_t>(axis)];
-  }
-  return out;
+std::optional<AxisOrder> transposed(const Node& node, const AxisOrder& order) {
+  const auto perm = node.attributes.find("perm");
+  return perm == node.attributes.end() ? std::nullopt : order.transposed(perm->second.integers);
 }
 
 Fact transpose(const Node& node, const KnownFacts& facts) {
   if (const auto* heads = facts.as<Heads>(node.inputs[0])) {
-    const auto order = turned(node, heads->order);
+    const auto order = transposed(node, heads->order);
     if (!order) return Unknown{};
     Heads with = *heads;
     with.order = *order;
     return with;
   }
   if (const auto* context = facts.as<Context>(node.inputs[0])) {
-    const auto order = turned(node, context->order);
+    const auto order = transposed(node, context->order);
     if (!order) return Unknown{};
     Context with = *context;
     with.order = *order;
@@ -191,16 +202,17 @@ Fact transpose(const Node& node, const KnownFacts& facts) {
   return Unknown{};
 }
 
-// Of query, key and value beside each other, one. Its axis stays, with one place.
+// One of query, key and value. The axis remains, with size 1.
 std::optional<Heads> part_of(const Heads& heads, std::size_t axis, std::int64_t which) {
-  if (heads.order[axis] != 'p' || which < 0 || which >= static_cast<std::int64_t>(heads.parts)) return std::nullopt;
+  if (heads.order[axis] != Axis::qkv || which < 0 || which >= static_cast<std::int64_t>(heads.parts))
+    return std::nullopt;
   Heads with = heads;
   const std::size_t columns = columns_of(heads) / heads.parts;
   with.projection.linear.first_column += static_cast<std::size_t>(which) * columns;
   with.projection.linear.first_bias += static_cast<std::size_t>(which) * columns;
   with.projection.linear.columns = columns;
   with.parts = 1;
-  with.order[axis] = '1';
+  with.order = with.order.with_one(axis);
   return with;
 }
 
@@ -209,10 +221,10 @@ Fact gather(const Node& node, const KnownFacts& facts) {
   const auto* index = node.inputs.size() == 2 ? facts.as<SymbolicTensor>(node.inputs[1]) : nullptr;
   if (heads == nullptr || index == nullptr || index->shape.size() > 1) return Unknown{};
   const auto which = scalar_of(*index);
-  const auto axis = axis_of(integer(node, "axis", 0), heads->order.size());
+  const auto axis = axis_of(integer(node, "axis", 0), heads->order.rank());
   auto part = which && axis ? part_of(*heads, *axis, static_cast<std::int64_t>(*which)) : std::nullopt;
   if (!part) return unknown(node, "takes something else than one of query, key and value");
-  if (index->shape.empty()) part->order.erase(*axis, 1);
+  if (index->shape.empty()) part->order = part->order.without(*axis);
   return *part;
 }
 
@@ -222,7 +234,7 @@ Fact slice(const Node& node, const KnownFacts& facts) {
   if (heads == nullptr || count < 4 || (count > 4 && facts.scalar(node.inputs[4]) != 1.0)) return Unknown{};
   const auto first = facts.scalar(node.inputs[1]), end = facts.scalar(node.inputs[2]),
              along = facts.scalar(node.inputs[3]);
-  const auto axis = along ? axis_of(static_cast<std::int64_t>(*along), heads->order.size()) : std::nullopt;
+  const auto axis = along ? axis_of(static_cast<std::int64_t>(*along), heads->order.rank()) : std::nullopt;
   if (!first || !end || !axis) return Unknown{};
   const bool is_last = *first == static_cast<double>(heads->parts) - 1;
   const bool is_one = *end == *first + 1 || (is_last && *end > *first);
@@ -234,14 +246,14 @@ Fact squeeze(const Node& node, const KnownFacts& facts) {
   const auto* heads = facts.as<Heads>(node.inputs[0]);
   const auto axes = facts.axes(node);
   if (heads == nullptr || !axes || axes->size() != 1) return Unknown{};
-  const auto axis = axis_of(axes->front(), heads->order.size());
-  if (!axis || heads->order[*axis] != '1') return Unknown{};
+  const auto axis = axis_of(axes->front(), heads->order.rank());
+  if (!axis || heads->order[*axis] != Axis::one) return Unknown{};
   Heads with = *heads;
-  with.order.erase(*axis, 1);
+  with.order = with.order.without(*axis);
   return with;
 }
 
-// How many places of an axis each output of a Split has; empty where it is not told.
+// The size of each output of a Split; empty if it is not known.
 std::vector<std::int64_t> split_sizes(const Node& node, const KnownFacts& facts, std::size_t whole) {
   const auto attribute = node.attributes.find("split");
   if (node.inputs.size() > 1 && !node.inputs[1].empty()) {
@@ -269,9 +281,9 @@ std::vector<Fact> derive_split(const Node& node, const KnownFacts& facts) {
   const auto* projection = facts.as<Projection>(node.inputs[0]);
   const auto* heads = facts.as<Heads>(node.inputs[0]);
   if (projection == nullptr && heads == nullptr) return {};
-  const std::string& order = projection != nullptr ? projection->order : heads->order;
-  const auto axis = axis_of(integer(node, "axis", 0), order.size());
-  if (!axis || order[*axis] != (projection != nullptr ? 'w' : 'p')) return {};
+  const AxisOrder& order = projection != nullptr ? projection->order : heads->order;
+  const auto axis = axis_of(integer(node, "axis", 0), order.rank());
+  if (!axis || order[*axis] != (projection != nullptr ? Axis::hidden : Axis::qkv)) return {};
   const std::size_t whole = projection != nullptr ? projection->linear.columns : heads->parts;
   const std::vector<std::int64_t> sizes = split_sizes(node, facts, whole);
   if (sizes.size() != node.outputs.size()) return {};

@@ -1,4 +1,4 @@
-// What a mask makes of the scores.
+// Masks over keys: evaluated for a masked and an unmasked token.
 #include <cmath>
 #include <set>
 
@@ -7,7 +7,7 @@
 namespace gpux_encoder {
 namespace {
 
-// An input is read nowhere but at the text and the key.
+// The element of an input for the text and the key.
 bool is_of_key(const Expression& leaf, std::size_t text_axis, std::size_t key_axis, const KnownFacts& facts) {
   if (leaf.kind != Expression::Kind::input || leaf.arguments.size() != 2) return false;
   const bool is_text = is_axis_index(leaf.arguments[0], text_axis) ||
@@ -15,7 +15,7 @@ bool is_of_key(const Expression& leaf, std::size_t text_axis, std::size_t key_ax
   return is_text && is_axis_index(leaf.arguments[1], key_axis);
 }
 
-// What comes of each id there is: all but one count.
+// Evaluated for the whole vocabulary: a mask if all ids but one have the same value.
 std::optional<EvaluatedMask> tried_with_all_ids(const Expression& of_id, const KnownFacts& facts) {
   const auto with = [&](std::size_t id) {
     return evaluate(of_id, {}, [id](const Expression& leaf) {
@@ -23,7 +23,7 @@ std::optional<EvaluatedMask> tried_with_all_ids(const Expression& of_id, const K
     });
   };
   if (facts.vocabulary_size < 3) return std::nullopt;
-  // Of the first three ids two are alike.
+  // At least two of the first three ids are unmasked.
   const double unmasked = with(0) == with(1) ? with(0) : with(2);
   EvaluatedMask found{{facts.input_ids, std::nullopt}, unmasked, unmasked};
   for (std::size_t id = 0; id < facts.vocabulary_size; ++id) {

@@ -32,13 +32,17 @@ bool is_hidden_size_or_one(const Dimension& size, const KnownFacts& facts) {
 
 Fact first_row(const Node& node, const KnownFacts& facts) {
   const auto* hidden = facts.as<HiddenStates>(node.inputs[0]);
-  if (hidden == nullptr || hidden->order != "bsw") return Unknown{};
+  if (hidden == nullptr || hidden->order != axis_order::batch_sequence_hidden) return Unknown{};
   if (node.type == "Gather") {
     const auto* index = node.inputs.size() == 2 ? facts.as<SymbolicTensor>(node.inputs[1]) : nullptr;
     if (index == nullptr || index->shape.size() > 1 || scalar_of(*index) != 0.0 || integer(node, "axis", 0) != 1) {
       return unknown(node, "takes other tokens than the first of each text");
     }
-    return Pooled{State::vector, index->shape.empty() ? "bw" : "b1w", Pooling::cls, hidden->index, {}};
+    return Pooled{State::vector,
+                  index->shape.empty() ? axis_order::batch_hidden : axis_order::batch_one_hidden,
+                  Pooling::cls,
+                  hidden->index,
+                  {}};
   }
   const std::size_t count = node.inputs.size();
   const auto scalar_input = [&](std::size_t index) { return index < count ? facts.scalar(node.inputs[index]) : 1.0; };
@@ -49,12 +53,12 @@ Fact first_row(const Node& node, const KnownFacts& facts) {
   if (*end > 1e9) return *hidden;
   const bool is_first = *end == 1 && (*axis == 1 || *axis == -2);
   if (!is_first) return unknown(node, "takes other tokens than the first of each text");
-  return Pooled{State::vector, "b1w", Pooling::cls, hidden->index, {}};
+  return Pooled{State::vector, axis_order::batch_one_hidden, Pooling::cls, hidden->index, {}};
 }
 
 Fact without_axis(const Node& node, const KnownFacts& facts) {
   const auto* pooled = facts.as<Pooled>(node.inputs[0]);
-  if (pooled == nullptr || pooled->order != "b1w") return Unknown{};
+  if (pooled == nullptr || pooled->order != axis_order::batch_one_hidden) return Unknown{};
   if (node.type == "Squeeze") {
     if (!is_axis(facts.axes(node), 1, 3)) return Unknown{};
   } else {
@@ -66,7 +70,7 @@ Fact without_axis(const Node& node, const KnownFacts& facts) {
     }
   }
   Pooled with = *pooled;
-  with.order = "bw";
+  with.order = axis_order::batch_hidden;
   return with;
 }
 
@@ -74,21 +78,21 @@ Fact without_axis(const Node& node, const KnownFacts& facts) {
 Fact sum_by_product(const Node& node, const KnownFacts& facts) {
   const auto* tensor = facts.as<SymbolicTensor>(node.inputs[0]);
   const auto* hidden = facts.as<HiddenStates>(node.inputs[1]);
-  if (tensor == nullptr || hidden == nullptr || hidden->order != "bsw" || tensor->shape.size() != 3 ||
-      tensor->shape != Shape{facts.batch, {Dimension::Kind::fixed, 1}, facts.sequence}) {
+  if (tensor == nullptr || hidden == nullptr || hidden->order != axis_order::batch_sequence_hidden ||
+      tensor->shape.size() != 3 || tensor->shape != Shape{facts.batch, {Dimension::Kind::fixed, 1}, facts.sequence}) {
     return Unknown{};
   }
   const auto mask = mask_of(*tensor, 3, 0, 2, facts);
   if (!mask || mask->unmasked != 1 || mask->masked != 0)
     return unknown(node, "sums rows by something else than a mask");
-  return Pooled{State::summed, "b1w", Pooling::mean, hidden->index, mask->source};
+  return Pooled{State::summed, axis_order::batch_one_hidden, Pooling::mean, hidden->index, mask->source};
 }
 
 Fact masked_rows(const Node& node, const KnownFacts& facts) {
   for (const auto& [first, second] : {std::pair{0, 1}, {1, 0}}) {
     const auto* hidden = facts.as<HiddenStates>(node.inputs[static_cast<std::size_t>(first)]);
     const auto* tensor = facts.as<SymbolicTensor>(node.inputs[static_cast<std::size_t>(second)]);
-    if (hidden == nullptr || tensor == nullptr || hidden->order != "bsw") continue;
+    if (hidden == nullptr || tensor == nullptr || hidden->order != axis_order::batch_sequence_hidden) continue;
     const auto bits = tensor->shape.size() == 3 && is_hidden_size_or_one(tensor->shape[2], facts)
                           ? bits_of(*tensor, facts)
                           : std::nullopt;
@@ -103,22 +107,25 @@ Fact sum(const Node& node, const KnownFacts& facts) {
   const bool keeps = integer(node, "keepdims", 1) == 1;
   if (const auto* masked = facts.as<MaskedHiddenStates>(node.inputs[0])) {
     if (!is_axis(axes, 1, 3)) return unknown(node, "sums rows along another axis than the sequence");
-    return Pooled{State::summed, keeps ? "b1w" : "bw", Pooling::mean, masked->hidden_index, masked->mask};
+    return Pooled{State::summed, keeps ? axis_order::batch_one_hidden : axis_order::batch_hidden, Pooling::mean,
+                  masked->hidden_index, masked->mask};
   }
   if (const auto* pooled = facts.as<Pooled>(node.inputs[0])) {
-    if (pooled->state != State::squares || pooled->order != "bw" || !keeps || !is_axis(axes, 1, 2)) return Unknown{};
+    if (pooled->state != State::squares || pooled->order != axis_order::batch_hidden || !keeps || !is_axis(axes, 1, 2))
+      return Unknown{};
     Pooled with = *pooled;
-    with.order = "b1";
+    with.order = axis_order::batch_one;
     return with;
   }
   const auto* tensor = facts.as<SymbolicTensor>(node.inputs[0]);
   const auto bits = tensor == nullptr ? std::nullopt : bits_of(*tensor, facts);
   if (!bits || !is_axis(axes, 1, tensor->shape.size())) return Unknown{};
-  if (tensor->shape.size() == 2) return TokenCount{*bits, keeps ? "b1" : "b", false};
+  if (tensor->shape.size() == 2) return TokenCount{*bits, keeps ? axis_order::batch_one : axis_order::batch, false};
   // The hidden size of the encoder may not be known yet.
   if (tensor->shape[2].kind != Dimension::Kind::fixed) return Unknown{};
   const std::int64_t columns = tensor->shape[2].value;
-  return TokenCount{*bits, std::string(keeps ? "b1" : "b") + (columns == 1 ? "1" : "w"), false, columns};
+  const AxisOrder order = keeps ? axis_order::batch_one_hidden : axis_order::batch_hidden;
+  return TokenCount{*bits, columns == 1 ? order.with_one(order.rank() - 1) : order, false, columns};
 }
 
 // A lower bound that only prevents a division by 0.
@@ -141,7 +148,7 @@ Fact at_least(const Node& node, const KnownFacts& facts) {
     if (const auto* pooled = facts.as<Pooled>(of);
         pooled != nullptr && pooled->state == State::length && least <= max_norm_epsilon) {
       Pooled with = *pooled;
-      with.order = "b1+";
+      with.is_clamped = true;
       return with;
     }
   }
@@ -153,10 +160,11 @@ Fact l2_norm(const Node& node, const KnownFacts& facts) {
   if (pooled == nullptr) return Unknown{};
   Pooled with = *pooled;
   with.state = State::length;
-  with.order = "b1";
+  with.order = axis_order::batch_one;
   const bool is_sqrt = node.type == "Sqrt";
-  if (is_sqrt) return pooled->state == State::squares && pooled->order == "b1" ? Fact(with) : Fact(Unknown{});
-  const bool is_vector = pooled->state == State::vector && pooled->order == "bw";
+  if (is_sqrt)
+    return pooled->state == State::squares && pooled->order == axis_order::batch_one ? Fact(with) : Fact(Unknown{});
+  const bool is_vector = pooled->state == State::vector && pooled->order == axis_order::batch_hidden;
   return is_vector && is_axis(facts.axes(node), 1, 2) && integer(node, "keepdims", 1) == 1 ? Fact(with)
                                                                                            : Fact(Unknown{});
 }
@@ -165,7 +173,8 @@ Fact squares(const Node& node, const KnownFacts& facts) {
   const auto* pooled = facts.as<Pooled>(node.inputs[0]);
   const bool is_square = node.type == "Pow" ? facts.scalar(node.inputs[1]) == 2.0
                                             : facts.origin(node.inputs[0]) == facts.origin(node.inputs[1]);
-  if (pooled == nullptr || pooled->state != State::vector || pooled->order != "bw" || !is_square) return Unknown{};
+  if (pooled == nullptr || pooled->state != State::vector || pooled->order != axis_order::batch_hidden || !is_square)
+    return Unknown{};
   Pooled with = *pooled;
   with.state = State::squares;
   return with;
@@ -176,8 +185,7 @@ Fact quotient(const Node& node, const KnownFacts& facts) {
   if (pooled == nullptr) return Unknown{};
   Pooled with = *pooled;
   if (const auto* count = facts.as<TokenCount>(node.inputs[1])) {
-    std::string by_row = pooled->order;
-    std::ranges::replace(by_row, 'w', '1');
+    const AxisOrder by_row = pooled->order.with_one(pooled->order.rank() - 1);
     const bool is_as_wide =
         count->order == pooled->order && static_cast<std::size_t>(count->columns) == facts.hidden_size;
     const bool fits = is_as_wide || count->order == by_row;
@@ -188,8 +196,8 @@ Fact quotient(const Node& node, const KnownFacts& facts) {
     return with;
   }
   const auto* length = facts.as<Pooled>(node.inputs[1]);
-  const bool fits = pooled->state == State::vector && pooled->order == "bw" && length != nullptr &&
-                    length->state == State::length && length->order == "b1+" && length->pooling == pooled->pooling &&
+  const bool fits = pooled->state == State::vector && pooled->order == axis_order::batch_hidden && length != nullptr &&
+                    length->state == State::length && length->is_clamped && length->pooling == pooled->pooling &&
                     length->hidden_index == pooled->hidden_index && length->mask == pooled->mask;
   if (!fits) return Unknown{};
   with.state = State::normalized;
@@ -207,8 +215,8 @@ Fact expand(const Node& node, const KnownFacts& facts) {
 Fact lp_normalization(const Node& node, const KnownFacts& facts) {
   const auto* pooled = facts.as<Pooled>(node.inputs[0]);
   const std::int64_t axis = integer(node, "axis", -1);
-  if (pooled == nullptr || pooled->state != State::vector || pooled->order != "bw" || (axis != 1 && axis != -1) ||
-      integer(node, "p", 2) != 2) {
+  if (pooled == nullptr || pooled->state != State::vector || pooled->order != axis_order::batch_hidden ||
+      (axis != 1 && axis != -1) || integer(node, "p", 2) != 2) {
     return Unknown{};
   }
   Pooled with = *pooled;

@@ -163,7 +163,7 @@ Fact gemm(const Node& node, const KnownFacts& facts) {
   const auto projection = projection_of(facts, node.inputs[0], {weights, is_transposed, 0, columns, nullptr, 0});
   if (!projection) return Unknown{};
   if (!is_plain) return unknown(node, "multiplies by a factor, or transposed rows");
-  if (projection->order != "rw") return unknown(node, "is over rows of another axis order");
+  if (projection->order != axis_order::tokens_hidden) return unknown(node, "is over rows of another axis order");
   if (node.inputs.size() < 3 || node.inputs[2].empty()) return *projection;
   const Constant* bias = facts.weights(node.inputs[2], 1);
   const auto biased = bias == nullptr ? std::nullopt : with_bias(*projection, *bias);
@@ -215,7 +215,8 @@ std::optional<Projection> projection_of(const KnownFacts& facts, const std::stri
     return Projection{Projection::Of::hidden, hidden->index, linear, {}, Activation::gelu, nullptr, hidden->order};
   }
   if (const auto* context = facts.as<Context>(rows)) {
-    if ((context->order != "bsw" && context->order != "rw") || linear.inner() != context->value.linear.columns) {
+    if ((context->order != axis_order::batch_sequence_hidden && context->order != axis_order::tokens_hidden) ||
+        linear.inner() != context->value.linear.columns) {
       return std::nullopt;
     }
     return Projection{Projection::Of::context, context->scores.query.hidden_index,        linear,        {},
@@ -256,7 +257,7 @@ Fact derive_projection(const Node& node, const KnownFacts& facts) {
     const auto scalar_input = [&](std::size_t index) { return index < count ? facts.scalar(node.inputs[index]) : 1.0; };
     const auto first = scalar_input(1), last = scalar_input(2), axis = scalar_input(3), step = scalar_input(4);
     const auto columns = static_cast<double>(projection->linear.columns);
-    const auto final_axis = static_cast<double>(projection->order.size()) - 1;
+    const auto final_axis = static_cast<double>(projection->order.rank()) - 1;
     if (!first || !last || !axis || step != 1.0 || (*axis != -1 && *axis != final_axis) || *first < 0 ||
         *last <= *first) {
       return unknown(node, "slices rows along another axis than the columns");

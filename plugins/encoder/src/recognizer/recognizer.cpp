@@ -11,7 +11,7 @@
 namespace gpux_encoder {
 namespace {
 
-/// Where a graph can be cut behind its encoder.
+/// The outputs of an encoder at which a graph can be divided.
 struct End {
   std::string vectors, hidden_states;
   Pooling pooling = Pooling::none;
@@ -20,7 +20,7 @@ struct End {
 
 class Recognizer {
  public:
-  /// The ids and how many there are, where they are known.
+  /// The input of ids and the size of the vocabulary, if they are known from an earlier pass.
   Recognizer(const Graph& graph, std::string& reason, std::string ids = {}, std::size_t vocabulary = 0)
       : graph_(graph), facts_(graph), reason_(reason) {
     facts_.input_ids = std::move(ids);
@@ -61,7 +61,7 @@ class Recognizer {
     if (node.inputs.empty() || (!node.domain.empty() && node.domain != "ai.onnx")) return false;
     if (node.type == "Identity") return true;
     if (node.type == "Dropout") {
-      // In training it would not.
+      // In training mode it is not.
       const bool trains = node.inputs.size() > 2 && !node.inputs[2].empty() && facts_.scalar(node.inputs[2]) != 0.0;
       return !trains;
     }
@@ -110,7 +110,7 @@ class Recognizer {
     return symbolic_tensor_of(Shape(whole->begin() + start, whole->begin() + std::max(start, end)));
   }
 
-  // Why nothing is known: for what was not known before, or for what this node does to rows.
+  // The reason for an Unknown: that of its input, or this node.
   void explain(const Node& node, Unknown& unknown) {
     const auto origin = std::ranges::find_if(node.inputs, [&](const std::string& input) {
       const auto* before = facts_.as<Unknown>(input);
@@ -144,7 +144,7 @@ class Recognizer {
                   ": " + (first_at_rows_.empty() ? "the graph ends" : first_at_rows_));
     }
     if (const MaskSource& mask = found_.mask.source; !mask.input.empty() && !mask.masked_id) {
-      // Their values are others than 0 and 1.
+      // Their values are not 0 and 1.
       if (mask.input == found_.embeddings.input_ids)
         return fail("the mask depends on input_ids in a way that is not understood");
       if (mask.input == found_.embeddings.token_type_ids) return fail("the mask depends on token_type_ids");
@@ -166,7 +166,7 @@ class Recognizer {
     return fail(first_at_rows_.empty() ? why : why + ", since " + first_at_rows_);
   }
 
-  // The furthest first. Of values that are the same the first is taken.
+  // The last values of the graph first. Aliases are left out.
   [[nodiscard]] std::vector<End> ends() const {
     const std::size_t last = 2 * found_.layers.size();
     End behind_rows;
@@ -174,12 +174,13 @@ class Recognizer {
     for (const Node& node : graph_.nodes) {
       for (const std::string& output : node.outputs) {
         if (facts_.origin(output) != output) continue;
-        if (const auto* hidden = facts_.as<HiddenStates>(output);
-            hidden != nullptr && hidden->index == last && hidden->order == "bsw" && behind_rows.hidden_states.empty()) {
+        if (const auto* hidden = facts_.as<HiddenStates>(output); hidden != nullptr && hidden->index == last &&
+                                                                  hidden->order == axis_order::batch_sequence_hidden &&
+                                                                  behind_rows.hidden_states.empty()) {
           behind_rows.hidden_states = output;
         }
         const auto* pooled = facts_.as<Pooled>(output);
-        if (pooled == nullptr || pooled->order != "bw" || pooled->hidden_index != last) continue;
+        if (pooled == nullptr || pooled->order != axis_order::batch_hidden || pooled->hidden_index != last) continue;
         const bool is_mean = pooled->pooling == Pooling::mean;
         if (is_mean && (pooled->mask != found_.mask.source || found_.mask.from_front)) continue;
         if (pooled->state == Pooled::State::normalized) normalized.push_back({output, {}, pooled->pooling, true});
@@ -206,7 +207,7 @@ class Recognizer {
     found.nodes.assign(claimed.begin(), claimed.end());
   }
 
-  // Nothing but the vectors and the hidden states may be; says what is.
+  // Only the vectors and the hidden states may be used outside; returns an error for any other value.
   std::string used_outside(RecognizedEncoder& found) const {
     const std::set<std::size_t> claimed(found.nodes.begin(), found.nodes.end());
     std::set<std::string> used(graph_.outputs.begin(), graph_.outputs.end());

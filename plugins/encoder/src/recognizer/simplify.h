@@ -6,7 +6,8 @@
 
 namespace gpux_encoder {
 
-/// What follows without all arguments being known; null where nothing does. May swap the arguments.
+/// A simpler expression than the operation of these arguments, not all of which are known; null if there is none. May
+/// swap the arguments.
 ExpressionPointer shortened(Operation operation, ElementType element_type, std::vector<ExpressionPointer>& arguments);
 
 }  // namespace gpux_encoder

@@ -1,4 +1,4 @@
-// Operators that work element by element.
+// Elementwise operators.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -42,8 +42,8 @@ std::optional<SymbolicTensor> elementwise(const Node& node, const Inputs& inputs
   struct Row {
     std::string_view type;
     Operation operation;
-    std::size_t count;  // of inputs; 0: any, two by two
-    bool is_truth;      // comes out
+    std::size_t count;  // of inputs; 0: any number, combined in pairs
+    bool is_boolean;    // the result
   };
 
   static constexpr std::array rows{
@@ -62,7 +62,7 @@ std::optional<SymbolicTensor> elementwise(const Node& node, const Inputs& inputs
   const auto row = std::ranges::find(rows, std::string_view(node.type), &Row::type);
   if (row == rows.end() || inputs.empty() || inputs[0] == nullptr) return std::nullopt;
   if (row->count != 0 && row->count != inputs.size()) return std::nullopt;
-  const ElementType element_type = row->is_truth ? ElementType::boolean : inputs[0]->element_type;
+  const ElementType element_type = row->is_boolean ? ElementType::boolean : inputs[0]->element_type;
   if (row->count != 0) return broadcast_apply(row->operation, element_type, inputs);
   std::optional<SymbolicTensor> all = *inputs[0];
   for (std::size_t i = 1; i < inputs.size() && all; ++i) {

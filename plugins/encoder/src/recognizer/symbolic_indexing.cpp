@@ -1,4 +1,4 @@
-// Operators that take a part of a tensor by its indices.
+// Operators that select elements by their indices: Gather, GatherElements, GatherND, Slice.
 #include <algorithm>
 #include <utility>
 
@@ -9,12 +9,12 @@ namespace {
 
 constexpr std::size_t max_elements_of_a_table = std::size_t{1} << 16;
 
-// Exporters of fixed sizes calculate indices and keep a table of them: where each is its place along one axis of
-// `shape`, or its row over two, that is what stands there.
+// Exporters of fixed sizes store calculated indices in a table. If each of them is the index along one axis of `shape`,
+// or the token index of two, returns that instead of the table.
 ExpressionPointer without_table(const ExpressionPointer& index, const Shape& shape) {
   if (index->kind != Expression::Kind::table || index->element_type == ElementType::float32) return index;
   const Constant& table = *index->constant;
-  std::vector<std::size_t> axes;  // of the table that run
+  std::vector<std::size_t> axes;  // of the table that are not fixed
   for (std::size_t axis = 0; axis < table.shape.size(); ++axis) {
     const Expression& at = *index->arguments[axis];
     if (at.kind == Expression::Kind::literal) continue;
@@ -42,7 +42,7 @@ ExpressionPointer without_table(const ExpressionPointer& index, const Shape& sha
   return is_row ? token_index(index->arguments[axes[0]], fixed(size(1)), index->arguments[axes[1]]) : index;
 }
 
-// place * length + place, where the second runs along an axis of that length in `shape`: a row.
+// text * length + token, where `token` is the index along an axis of that length in `shape`: a token index.
 ExpressionPointer as_token_index(const ExpressionPointer& index, const Shape& shape) {
   if (!index->is(Operation::add)) return without_table(index, shape);
   for (const bool is_turned : {false, true}) {
@@ -63,8 +63,8 @@ ExpressionPointer as_token_index(const ExpressionPointer& index, const Shape& sh
   return index;
 }
 
-// Where a cut of an axis begins and how many it takes. The front of a longer axis of numbers, up to a size of the
-// batch, is taken to have that many.
+// The start and the size of a slice of an axis. A slice of a fixed axis from 0 up to a run-time dimension is taken to
+// have that dimension.
 std::optional<std::pair<std::int64_t, Dimension>> slice_range(const Dimension& size, const Dimension& start,
                                                               const Dimension& end) {
   using Kind = Dimension::Kind;

@@ -1,4 +1,4 @@
-// Operators that give the same elements another shape.
+// Operators that change the shape and keep the elements.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -41,7 +41,7 @@ SymbolicTensor without(const SymbolicTensor& tensor, const std::vector<bool>& dr
 
 }  // namespace
 
-// Two axes: what is in front of `axis`, and the rest.
+// To two axes: those before `axis`, and the rest.
 std::optional<SymbolicTensor> flatten(const Node& node, const Inputs& inputs) {
   const SymbolicTensor& data = *inputs[0];
   const auto rank = static_cast<std::int64_t>(data.shape.size());
@@ -99,7 +99,7 @@ std::optional<SymbolicTensor> squeeze(const Node& node, const Inputs& inputs) {
       dropped[*axis] = true;
     }
   } else {
-    // A size of the batch may be 1, too.
+    // A run-time dimension may be 1, too.
     for (std::size_t axis = 0; axis < dropped.size(); ++axis) {
       if (data.shape[axis].kind != Dimension::Kind::fixed) return std::nullopt;
       dropped[axis] = is_one(data.shape[axis]);
@@ -136,7 +136,7 @@ std::optional<SymbolicTensor> expand(const Node& /*node*/, const Inputs& inputs)
   return SymbolicTensor{*shape, inputs[0]->element_type, broadcast_to(*inputs[0], shape->size())};
 }
 
-// Axes of size 1 come and go; two others become one, or one becomes two.
+// Adds and removes axes of size 1, merges two other axes, or splits one.
 std::optional<SymbolicTensor> reshape(const Node& node, const Inputs& inputs) {
   if (inputs.size() != 2 || inputs[1] == nullptr) return std::nullopt;
   const SymbolicTensor& data = *inputs[0];
@@ -163,7 +163,7 @@ std::optional<SymbolicTensor> reshape(const Node& node, const Inputs& inputs) {
   const auto old_size = [&](std::size_t i) { return data.shape[old_axes[i]]; };
   const auto new_size = [&](std::size_t i) -> Dimension& { return (*wanted)[new_axes[i]]; };
   if (rest) {
-    // Of the sizes that are told, as many axes lie in front of it and behind it.
+    // The dimension of -1 follows from the others.
     const auto before = static_cast<std::size_t>(std::ranges::find(new_axes, *rest) - new_axes.begin());
     const std::size_t told = new_axes.size() - 1;
     std::optional<Dimension> size;

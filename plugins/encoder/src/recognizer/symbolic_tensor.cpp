@@ -38,7 +38,7 @@ namespace {
 
 using symbolic::is_one;
 
-// Graphs that are no encoders may reckon with shapes at any length.
+// Graphs that are no encoders may have expressions of any size.
 constexpr std::size_t max_node_count = 2000;
 
 }  // namespace
@@ -68,7 +68,7 @@ SymbolicTensor symbolic_tensor_of(const Constant& constant) {
     tensor.expression = literal(element_of(constant, 0), constant.element_type);
   } else {
     std::vector<ExpressionPointer> indices;
-    // What has one place is spread over many: always at its only one.
+    // An axis of size 1 is broadcast: its index is always 0.
     for (std::size_t axis = 0; axis < constant.shape.size(); ++axis) {
       indices.push_back(constant.shape[axis] == 1 ? literal(0, ElementType::int64) : axis_index(axis));
     }
