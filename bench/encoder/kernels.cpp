@@ -18,7 +18,7 @@
 #include <fmt/format.h>
 #include <time.h>
 
-#include "encoder.h"
+#include "encoder/encoder.h"
 
 namespace gpux_encoder {
 namespace {
@@ -41,7 +41,8 @@ class Stopwatch {
   double start_ = now();
 };
 
-constexpr std::size_t hidden = 384, heads = 12, wide = 1536, layers = 6, vocabulary = 30522, places = 512;
+constexpr std::size_t hidden_size = 384, num_heads = 12, intermediate_size = 1536, layers = 6, vocabulary_size = 30522,
+                      max_positions = 512;
 
 std::vector<float> random_values(std::size_t count, float spread, float middle = 0) {
   static std::mt19937 engine(20261122);
@@ -57,24 +58,24 @@ Linear random_linear(Precision precision, std::size_t inner, std::size_t columns
   return {precision, std::span(&plain, 1), random_values(columns, 0.1F)};
 }
 
-Norm random_norm() {
-  return {random_values(hidden, 0.1F, 1), random_values(hidden, 0.1F), 1e-12F};
+LayerNorm random_norm() {
+  return {random_values(hidden_size, 0.1F, 1), random_values(hidden_size, 0.1F), 1e-12F};
 }
 
 Weights random_weights(Precision precision) {
-  Weights weights{.hidden = hidden, .heads = heads};
-  weights.words = random_values(vocabulary * hidden, 0.05F);
-  weights.positions = random_values(places * hidden, 0.02F);
-  weights.types = random_values(2 * hidden, 0.02F);
-  weights.embedding_norm = random_norm();
+  Weights weights{.hidden_size = hidden_size, .num_heads = num_heads};
+  weights.word_embeddings = random_values(vocabulary_size * hidden_size, 0.05F);
+  weights.position_embeddings = random_values(max_positions * hidden_size, 0.02F);
+  weights.token_type_embeddings = random_values(2 * hidden_size, 0.02F);
+  weights.embedding_layer_norm = random_norm();
   for (std::size_t behind = layers; behind-- > 0;) {
     const auto [query_key_value, others] = layer_precision(precision, behind);
-    weights.layers.push_back({.query_key_value = random_linear(query_key_value, hidden, 3 * hidden),
-                              .attention_out = random_linear(others, hidden, hidden),
-                              .attention_norm = random_norm(),
-                              .up_projection = random_linear(others, hidden, wide),
-                              .down_projection = random_linear(others, wide, hidden),
-                              .output_norm = random_norm(),
+    weights.layers.push_back({.query_key_value = random_linear(query_key_value, hidden_size, 3 * hidden_size),
+                              .attention_output = random_linear(others, hidden_size, hidden_size),
+                              .attention_layer_norm = random_norm(),
+                              .up_projection = random_linear(others, hidden_size, intermediate_size),
+                              .down_projection = random_linear(others, intermediate_size, hidden_size),
+                              .output_layer_norm = random_norm(),
                               .score_scale = 0.17677669F});
   }
   weights.normalize = true;
@@ -105,7 +106,7 @@ std::vector<Mix> mixes() {
 
 /// Of the layers' matrices, for a token.
 double products_of_a_token() {
-  return static_cast<double>(layers * (4 * hidden * hidden + 2 * hidden * wide));
+  return static_cast<double>(layers * (4 * hidden_size * hidden_size + 2 * hidden_size * intermediate_size));
 }
 
 /// Products a second of one matrix; many times over, so that what fits into a cache is there.
@@ -142,15 +143,15 @@ struct Texts {
     std::mt19937 engine(5);
     for (const std::size_t own : mix.lengths) {
       tokens += own;
-      for (std::size_t place = 0; place < length; ++place) {
-        ids.push_back(static_cast<std::int64_t>(engine() % vocabulary));
-        mask.push_back(place < own ? 1 : 0);
+      for (std::size_t position = 0; position < length; ++position) {
+        ids.push_back(static_cast<std::int64_t>(engine() % vocabulary_size));
+        mask.push_back(position < own ? 1 : 0);
       }
     }
   }
 
   void run(const Encoder& encoder, std::size_t threads, std::vector<float>& vectors) const {
-    vectors.resize(count * hidden);
+    vectors.resize(count * hidden_size);
     encoder.run({count, length, ids.data(), mask.data(), nullptr}, threads, on_threads, {vectors.data(), nullptr});
   }
 
@@ -179,13 +180,15 @@ void measure(const Kernels& kernels, Precision precision, std::string_view name,
   const auto product = [&](std::size_t rows, std::size_t inner, std::size_t columns) {
     return products_a_second(kernels, layer_precision(precision, 0).others, rows, inner, columns);
   };
-  const double peak = product(56, hidden, panel_columns);
+  const double peak = product(56, hidden_size, panel_columns);
   fmt::print("{:<12} {:<9} one panel of 56 rows: {:.1f} GMAC/s\n", kernels.name, name, peak / 1e9);
   for (const std::size_t rows : {1, 16, 256}) {
     fmt::print(
-        "  products of {:>3} rows: to queries, keys and values {:.0f} %, widened {:.0f} %, narrowed {:.0f} % of it\n",
-        rows, 100 * product(rows, hidden, 3 * hidden) / peak, 100 * product(rows, hidden, wide) / peak,
-        100 * product(rows, wide, hidden) / peak);
+        "  products of {:>3} rows: query, key and value {:.0f} %, up projection {:.0f} %, down projection {:.0f} % of "
+        "it\n",
+        rows, 100 * product(rows, hidden_size, 3 * hidden_size) / peak,
+        100 * product(rows, hidden_size, intermediate_size) / peak,
+        100 * product(rows, intermediate_size, hidden_size) / peak);
   }
   const Encoder encoder(random_weights(precision), kernels);
   for (const Mix& mix : mixes()) {

@@ -17,8 +17,8 @@ std::vector<std::vector<std::int64_t>> random_texts(std::size_t count) {
   Random random;
   std::vector<std::vector<std::int64_t>> texts(count);
   for (std::size_t i = 0; i < count; ++i) {
-    texts[i].resize(1 + i % longest);
-    for (std::int64_t& id : texts[i]) id = random.below(vocabulary);
+    texts[i].resize(1 + i % max_length);
+    for (std::int64_t& id : texts[i]) id = random.below(vocabulary_size);
   }
   return texts;
 }
@@ -29,7 +29,7 @@ class BatchesIn : public testing::TestWithParam<Precision> {};
 TEST_P(BatchesIn, LeaveEachTextItsBits) {
   constexpr int batches = 1000;
   constexpr std::size_t max_texts = 24;
-  const std::vector<std::vector<std::int64_t>> texts = random_texts(2 * longest);
+  const std::vector<std::vector<std::int64_t>> texts = random_texts(2 * max_length);
   for (const Kernels* kernels : runnable()) {
     SCOPED_TRACE(std::string(kernels->name));
     const Encoder encoder(small_model(GetParam()), *kernels);
@@ -45,18 +45,18 @@ TEST_P(BatchesIn, LeaveEachTextItsBits) {
         text = engine() % texts.size();
         length = std::max(length, texts[text].size());
       }
-      length += engine() % (longest - length + 1);
+      length += engine() % (max_length - length + 1);
       std::vector<std::int64_t> ids(chosen.size() * length), mask(ids.size());
       for (std::size_t i = 0; i < chosen.size(); ++i) {
         const std::vector<std::int64_t>& text = texts[chosen[i]];
         std::copy(text.begin(), text.end(), ids.begin() + static_cast<std::ptrdiff_t>(i * length));
         std::fill_n(mask.begin() + static_cast<std::ptrdiff_t>(i * length), text.size(), 1);
       }
-      std::vector<float> vectors(chosen.size() * hidden);
+      std::vector<float> vectors(chosen.size() * hidden_size);
       encoder.run({chosen.size(), length, ids.data(), mask.data(), nullptr}, 1 + engine() % 2, side_by_side,
                   {vectors.data(), nullptr});
       for (std::size_t i = 0; i < chosen.size(); ++i) {
-        const auto first = vectors.begin() + static_cast<std::ptrdiff_t>(i * hidden);
+        const auto first = vectors.begin() + static_cast<std::ptrdiff_t>(i * hidden_size);
         ASSERT_TRUE(std::equal(alone[chosen[i]].begin(), alone[chosen[i]].end(), first))
             << "batch " << batch << ", text " << i << " of " << chosen.size();
       }

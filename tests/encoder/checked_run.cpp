@@ -16,7 +16,7 @@ namespace gpux_encoder {
 namespace {
 
 constexpr PlainSizes sizes;
-constexpr std::int64_t padding = 1;
+constexpr std::int64_t pad_token_id = 1;
 
 // Of every way that recognised graphs have to hide keys and to pool.
 std::vector<PlainEncoder> plain_encoders() {
@@ -25,11 +25,11 @@ std::vector<PlainEncoder> plain_encoders() {
   struct Row {
     Pooling pooling;
     bool normalize;
-    HiddenKeys keys;
-    bool from_front, counts_positions, masks_by_id, has_relative;
+    MaskedKeys keys;
+    bool from_front, counts_positions, masks_by_id, has_position_bias;
   };
 
-  constexpr HiddenKeys added{-10000, false, false}, lost{lowest, false, false}, replaced{lowest, true, false},
+  constexpr MaskedKeys added{-10000, false, false}, lost{lowest, false, false}, replaced{lowest, true, false},
       no_number{-infinity, true, false}, nothing{-infinity, true, true};
   const std::array rows{
       Row{Pooling::mean, true, lost, false, false, false, false},
@@ -49,16 +49,16 @@ std::vector<PlainEncoder> plain_encoders() {
     PlainEncoder& made = encoders.emplace_back(random_encoder(sizes, engine));
     made.settings.pooling = row.pooling;
     made.settings.normalize = row.normalize;
-    made.settings.hidden_keys = row.keys;
+    made.settings.masked_keys = row.keys;
     made.settings.mask_from_front = row.from_front;
-    if (row.counts_positions) made.settings.padding = padding;
-    if (row.masks_by_id) made.settings.masked_id = padding;
-    if (!row.has_relative) continue;
+    if (row.counts_positions) made.settings.pad_token_id = pad_token_id;
+    if (row.masks_by_id) made.settings.masked_id = pad_token_id;
+    if (!row.has_position_bias) continue;
     std::normal_distribution<float> normal(0, 0.5F);
-    std::vector<float> relative(sizes.heads * sizes.positions * sizes.positions);
-    for (float& value : relative) value = normal(engine);
-    made.settings.relative = relative;
-    made.settings.relative_places = sizes.positions;
+    std::vector<float> position_bias(sizes.num_heads * sizes.positions * sizes.positions);
+    for (float& value : position_bias) value = normal(engine);
+    made.settings.position_bias = position_bias;
+    made.settings.max_bias_positions = sizes.positions;
   }
   return encoders;
 }
@@ -129,47 +129,50 @@ struct Inputs {
 
 void add_token(Inputs& inputs, std::size_t byte) {
   // One of each kind that is not valid, seldom.
-  constexpr std::array<std::int64_t, 4> beyond{-1, sizes.vocabulary, std::numeric_limits<std::int64_t>::max(),
+  constexpr std::array<std::int64_t, 4> beyond{-1, sizes.vocabulary_size, std::numeric_limits<std::int64_t>::max(),
                                                std::numeric_limits<std::int64_t>::min()};
   if (byte >= 256 - beyond.size()) {
     inputs.ids.push_back(beyond[256 - 1 - byte]);
   } else {
-    inputs.ids.push_back(static_cast<std::int64_t>(byte % sizes.vocabulary));
+    inputs.ids.push_back(static_cast<std::int64_t>(byte % sizes.vocabulary_size));
   }
-  inputs.types.push_back(byte == 250 ? static_cast<std::int64_t>(sizes.types) : static_cast<std::int64_t>(byte % 2));
+  inputs.types.push_back(byte == 250 ? static_cast<std::int64_t>(sizes.token_types)
+                                     : static_cast<std::int64_t>(byte % 2));
 }
 
 void add_mask(Inputs& inputs, std::size_t byte, std::size_t length) {
   const std::size_t kind = byte % 8, number = byte / 8;
   std::minstd_rand random(static_cast<unsigned>(number) + 1);
-  for (std::size_t place = 0; place < length; ++place) {
+  for (std::size_t position = 0; position < length; ++position) {
     bool counts = kind == all_count || kind == not_a_mask;
-    if (kind == front_counts) counts = place < number;
-    if (kind == back_counts) counts = place + number >= length;
+    if (kind == front_counts) counts = position < number;
+    if (kind == back_counts) counts = position + number >= length;
     if (kind == some_count) counts = random() % 3 == 0;
-    if (kind == odd_count) counts = place % 2 == 1;
-    if (kind == only_last) counts = place + 1 == length;
+    if (kind == odd_count) counts = position % 2 == 1;
+    if (kind == only_last) counts = position + 1 == length;
     inputs.mask.push_back(counts ? 1 : 0);
   }
   if (kind == not_a_mask && length > 0) inputs.mask.back() = number % 2 == 0 ? 2 : -1;
 }
 
 bool is_valid(const Weights& settings, const Batch& batch, bool wants_first) {
-  const std::size_t count = batch.texts * batch.length;
+  const std::size_t count = batch.batch_size * batch.sequence_length;
   const auto are_below = [count](const std::int64_t* values, std::size_t end) {
     return values == nullptr || std::all_of(values, values + count, [end](std::int64_t value) {
              return value >= 0 && value < static_cast<std::int64_t>(end);
            });
   };
-  if (!are_below(batch.ids, sizes.vocabulary) || !are_below(batch.types, sizes.types) || !are_below(batch.mask, 2)) {
+  if (!are_below(batch.input_ids, sizes.vocabulary_size) || !are_below(batch.token_type_ids, sizes.token_types) ||
+      !are_below(batch.attention_mask, 2)) {
     return false;
   }
-  if (wants_first && batch.texts > 0 && batch.length == 0) return false;
-  if (!settings.padding) return batch.length <= sizes.positions;
-  if (settings.relative_places > 0 && batch.length > settings.relative_places) return false;
-  for (std::size_t text = 0; text < batch.texts; ++text) {
-    const std::int64_t* const ids = batch.ids + text * batch.length;
-    const auto tokens = batch.length - static_cast<std::size_t>(std::count(ids, ids + batch.length, padding));
+  if (wants_first && batch.batch_size > 0 && batch.sequence_length == 0) return false;
+  if (!settings.pad_token_id) return batch.sequence_length <= sizes.positions;
+  if (settings.max_bias_positions > 0 && batch.sequence_length > settings.max_bias_positions) return false;
+  for (std::size_t text = 0; text < batch.batch_size; ++text) {
+    const std::int64_t* const ids = batch.input_ids + text * batch.sequence_length;
+    const auto tokens =
+        batch.sequence_length - static_cast<std::size_t>(std::count(ids, ids + batch.sequence_length, pad_token_id));
     if (tokens >= sizes.positions) return false;
   }
   return true;
@@ -220,16 +223,16 @@ std::string checked_run(std::span<const std::uint8_t> bytes) {
   Inputs inputs;
   for (std::size_t text = 0; text < texts; ++text) {
     add_mask(inputs, source.next(), length);
-    for (std::size_t place = 0; place < length; ++place) add_token(inputs, source.next());
+    for (std::size_t position = 0; position < length; ++position) add_token(inputs, source.next());
   }
   const PlainEncoder& plain = encoders.plain(which);
-  const bool takes_mask = (bits & has_mask) != 0 && !plain.settings.masked_id;
-  const Batch batch{texts, length, inputs.ids.data(), takes_mask ? inputs.mask.data() : nullptr,
+  const bool has_attention_mask = (bits & has_mask) != 0 && !plain.settings.masked_id;
+  const Batch batch{texts, length, inputs.ids.data(), has_attention_mask ? inputs.mask.data() : nullptr,
                     (bits & has_types) != 0 ? inputs.types.data() : nullptr};
   // What is not written shows.
   constexpr float untouched = 1e9F;
-  std::vector<float> vectors((bits & wants_vectors) != 0 ? texts * sizes.hidden : 0, untouched);
-  std::vector<float> hidden((bits & wants_hidden) != 0 ? texts * length * sizes.hidden : 0, untouched);
+  std::vector<float> vectors((bits & wants_vectors) != 0 ? texts * sizes.hidden_size : 0, untouched);
+  std::vector<float> hidden((bits & wants_hidden) != 0 ? texts * length * sizes.hidden_size : 0, untouched);
   const bool wants_first = (bits & wants_vectors) != 0 && plain.settings.pooling == Pooling::cls;
   const bool should_run = is_valid(plain.settings, batch, wants_first);
   try {
@@ -244,7 +247,8 @@ std::string checked_run(std::span<const std::uint8_t> bytes) {
   const PlainEncoder::Results expected = plain.run(batch);
   std::string wrong;
   if (!vectors.empty()) wrong = difference("vectors", vectors, expected.vectors, allowed(precision));
-  if (wrong.empty() && !hidden.empty()) wrong = difference("hidden", hidden, expected.hidden, allowed(precision));
+  if (wrong.empty() && !hidden.empty())
+    wrong = difference("hidden", hidden, expected.hidden_states, allowed(precision));
   if (wrong.empty()) return {};
   return wrong + " (encoder " + std::to_string(which) + ", " +
          std::string(precision_names[static_cast<std::size_t>(precision)]) + ", " +

@@ -15,7 +15,7 @@ namespace {
 
 double cosine(const float* a, const float* b) {
   double ab = 0, aa = 0, bb = 0;
-  for (std::size_t i = 0; i < hidden; ++i) {
+  for (std::size_t i = 0; i < hidden_size; ++i) {
     ab += static_cast<double>(a[i]) * b[i];
     aa += static_cast<double>(a[i]) * a[i];
     bb += static_cast<double>(b[i]) * b[i];
@@ -35,13 +35,13 @@ TEST_P(EncoderIn, GivesATextTheSameBitsWhateverItIsRunWith) {
     for (const std::size_t threads : {1, 2, 3, 64}) {
       ASSERT_EQ(vectors_of(encoder, texts.batch(0, count), threads), together) << threads;
       for (std::size_t text = 0; text < count; ++text) {
-        const auto first = together.begin() + static_cast<std::ptrdiff_t>(text * hidden);
-        ASSERT_EQ(vectors_of(encoder, texts.batch(text, 1), threads), std::vector<float>(first, first + hidden))
+        const auto first = together.begin() + static_cast<std::ptrdiff_t>(text * hidden_size);
+        ASSERT_EQ(vectors_of(encoder, texts.batch(text, 1), threads), std::vector<float>(first, first + hidden_size))
             << text;
       }
     }
     // Nor does it matter whether the hidden states are wanted, too.
-    std::vector<float> vectors(count * hidden), states(count * longest * hidden);
+    std::vector<float> vectors(count * hidden_size), states(count * max_length * hidden_size);
     encoder.run(texts.batch(0, count), 2, one_after_the_other, {vectors.data(), states.data()});
     EXPECT_EQ(vectors, together);
   }
@@ -62,8 +62,8 @@ TEST_P(EncoderIn, IsNearFloat32OfTheReferenceAndTheSameElsewhere) {
     SCOPED_TRACE(std::string(kernels->name));
     const std::vector<float> got = vectors(GetParam(), *kernels, 2);
     for (std::size_t text = 0; text < count; ++text) {
-      EXPECT_GT(cosine(got.data() + text * hidden, exact.data() + text * hidden), least);
-      EXPECT_GT(cosine(got.data() + text * hidden, expected.data() + text * hidden), least_elsewhere);
+      EXPECT_GT(cosine(got.data() + text * hidden_size, exact.data() + text * hidden_size), least);
+      EXPECT_GT(cosine(got.data() + text * hidden_size, expected.data() + text * hidden_size), least_elsewhere);
     }
   }
 }
@@ -76,7 +76,7 @@ TEST(Encoder, HasQueriesOfTheLastTwoLayersInBfloat16WhereInt8IsMixed) {
     std::vector<Precision> found;
     for (const Layer& layer : small_model(precision).layers) {
       for (const Linear* linear :
-           {&layer.query_key_value, &layer.attention_out, &layer.up_projection, &layer.down_projection}) {
+           {&layer.query_key_value, &layer.attention_output, &layer.up_projection, &layer.down_projection}) {
         found.push_back(linear->precision());
       }
     }
@@ -92,10 +92,10 @@ TEST(Encoder, HasQueriesOfTheLastTwoLayersInBfloat16WhereInt8IsMixed) {
 TEST(Encoder, HasZerosForATextWithoutATokenThatCounts) {
   const Encoder encoder(small_model(Precision::fp32), kernels());
   Texts texts(2);
-  std::fill_n(texts.mask.begin(), longest, 0);
+  std::fill_n(texts.attention_mask.begin(), max_length, 0);
   const std::vector<float> vectors = vectors_of(encoder, texts.batch(0, 2), 1);
-  EXPECT_TRUE(std::all_of(vectors.begin(), vectors.begin() + hidden, [](float value) { return value == 0; }));
-  EXPECT_NE(vectors[hidden], 0);
+  EXPECT_TRUE(std::all_of(vectors.begin(), vectors.begin() + hidden_size, [](float value) { return value == 0; }));
+  EXPECT_NE(vectors[hidden_size], 0);
 }
 
 TEST(Encoder, TakesTheFirstPlaceForClsThoughItDoesNotCount) {
@@ -104,15 +104,16 @@ TEST(Encoder, TakesTheFirstPlaceForClsThoughItDoesNotCount) {
   weights.normalize = false;
   const Encoder encoder(std::move(weights), kernels());
   Texts texts(3);
-  std::fill_n(texts.mask.begin(), 5, 0);                      // padded on the left
-  std::fill_n(texts.mask.begin() + 2 * longest, longest, 0);  // without any
+  std::fill_n(texts.attention_mask.begin(), 5, 0);                            // padded on the left
+  std::fill_n(texts.attention_mask.begin() + 2 * max_length, max_length, 0);  // without any
   const Batch batch = texts.batch(0, 3);
-  std::vector<float> vectors(3 * hidden), states(3 * longest * hidden), alone(3 * hidden);
+  std::vector<float> vectors(3 * hidden_size), states(3 * max_length * hidden_size), alone(3 * hidden_size);
   encoder.run(batch, 1, one_after_the_other, {vectors.data(), states.data()});
   encoder.run(batch, 2, one_after_the_other, {alone.data(), nullptr});
   for (std::size_t text = 0; text < 3; ++text) {
-    const auto first = states.begin() + static_cast<std::ptrdiff_t>(text * longest * hidden);
-    EXPECT_TRUE(std::equal(first, first + hidden, vectors.begin() + static_cast<std::ptrdiff_t>(text * hidden)));
+    const auto first = states.begin() + static_cast<std::ptrdiff_t>(text * max_length * hidden_size);
+    EXPECT_TRUE(
+        std::equal(first, first + hidden_size, vectors.begin() + static_cast<std::ptrdiff_t>(text * hidden_size)));
   }
   EXPECT_EQ(alone, vectors);
 }
@@ -120,11 +121,11 @@ TEST(Encoder, TakesTheFirstPlaceForClsThoughItDoesNotCount) {
 // What a mask makes of hidden keys matters only where there are no others.
 TEST(Encoder, DoesWithATextWithoutTokensWhatItsMaskDoes) {
   Texts texts(1);
-  std::fill(texts.mask.begin(), texts.mask.end(), 0);
-  const auto states_with = [&](const HiddenKeys& keys) {
+  std::fill(texts.attention_mask.begin(), texts.attention_mask.end(), 0);
+  const auto states_with = [&](const MaskedKeys& keys) {
     Weights weights = small_model(Precision::fp32);
-    weights.hidden_keys = keys;
-    std::vector<float> states(longest * hidden);
+    weights.masked_keys = keys;
+    std::vector<float> states(max_length * hidden_size);
     Encoder(std::move(weights), kernels()).run(texts.batch(0, 1), 1, one_after_the_other, {nullptr, states.data()});
     return states;
   };
@@ -143,30 +144,30 @@ TEST(Encoder, CountsTokensFromTheFrontWhereItsMaskIsANumberOfThem) {
   weights.mask_from_front = true;
   const Encoder encoder(std::move(weights), kernels()), plain(small_model(Precision::fp32), kernels());
   Texts texts(1), front(1);
-  texts.mask.assign(longest, 0);
-  front.mask.assign(longest, 0);
-  for (const std::size_t place : {3, 7, 20}) texts.mask[place] = 1;
-  std::fill_n(front.mask.begin(), 3, 1);
+  texts.attention_mask.assign(max_length, 0);
+  front.attention_mask.assign(max_length, 0);
+  for (const std::size_t position : {3, 7, 20}) texts.attention_mask[position] = 1;
+  std::fill_n(front.attention_mask.begin(), 3, 1);
   EXPECT_EQ(vectors_of(encoder, texts.batch(0, 1), 1), vectors_of(plain, front.batch(0, 1), 1));
 }
 
 TEST(Encoder, RefusesAMaskOfOtherNumbers) {
   const Encoder encoder(small_model(Precision::fp32), kernels());
   Texts texts(1);
-  texts.mask[2] = 2;
+  texts.attention_mask[2] = 2;
   EXPECT_THROW((void)vectors_of(encoder, texts.batch(0, 1), 1), InvalidBatch);
 }
 
 TEST(Encoder, RefusesWhatItsTablesHaveNot) {
   const Encoder encoder(small_model(Precision::fp32), kernels());
-  std::vector<float> vectors(hidden);
-  std::vector<std::int64_t> ids(longest + 1, 1), types(longest + 1, 0);
+  std::vector<float> vectors(hidden_size);
+  std::vector<std::int64_t> ids(max_length + 1, 1), types(max_length + 1, 0);
   const auto run = [&](std::size_t length) {
     encoder.run({1, length, ids.data(), nullptr, types.data()}, 1, one_after_the_other, {vectors.data(), nullptr});
   };
-  EXPECT_NO_THROW(run(longest));
-  EXPECT_THROW(run(longest + 1), InvalidBatch);
-  for (const std::int64_t id : {std::int64_t{-1}, static_cast<std::int64_t>(vocabulary), INT64_MAX, INT64_MIN}) {
+  EXPECT_NO_THROW(run(max_length));
+  EXPECT_THROW(run(max_length + 1), InvalidBatch);
+  for (const std::int64_t id : {std::int64_t{-1}, static_cast<std::int64_t>(vocabulary_size), INT64_MAX, INT64_MIN}) {
     ids[3] = id;
     EXPECT_THROW(run(4), InvalidBatch) << id;
   }

@@ -1,4 +1,4 @@
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "linear.h"
+#include "kernels/linear.h"
 #include "runnable_kernels.h"
 
 namespace gpux_encoder {
@@ -29,7 +29,7 @@ class Random {
   std::mt19937 engine_{20261122};
 };
 
-/// Rows and the room that their conversion takes.
+/// Rows and the memory of their conversion.
 struct Converted {
   Converted(const Linear& linear, std::vector<float> given, std::size_t count) : floats(std::move(given)) {
     bfloat16s.resize(count * linear.row_stride());
@@ -184,9 +184,9 @@ TEST(Kernels, AddBytesUpExactly) {
       for (std::size_t column = 0; column < columns; ++column) {
         std::int32_t sum = -3000;
         for (std::size_t k = 0; k < inner; ++k) {
-          const std::size_t place = (column / panel_columns * inner + k / byte_depth * byte_depth) * panel_columns +
+          const std::size_t index = (column / panel_columns * inner + k / byte_depth * byte_depth) * panel_columns +
                                     column % panel_columns * byte_depth + k % byte_depth;
-          sum += values[row * inner + k] * weights[place];
+          sum += values[row * inner + k] * weights[index];
         }
         ASSERT_EQ(out[row * columns + column], static_cast<float>(sum)) << row << " " << column;
       }
@@ -198,33 +198,33 @@ TEST(Kernels, WorkOnRowsAsTheMathematicsDoes) {
   Random random;
   for (const Kernels* kernels : runnable()) {
     SCOPED_TRACE(std::string(kernels->name));
-    for (const std::size_t width : {1, 15, 16, 33, 384}) {
-      const std::vector<float> x = random.values(width, 3), residual = random.values(width, 1);
-      const std::vector<float> gamma = random.values(width, 1), beta = random.values(width, 1);
+    for (const std::size_t hidden_size : {1, 15, 16, 33, 384}) {
+      const std::vector<float> x = random.values(hidden_size, 3), residual = random.values(hidden_size, 1);
+      const std::vector<float> gamma = random.values(hidden_size, 1), beta = random.values(hidden_size, 1);
 
       std::vector<float> gelu = x;
-      kernels->gelu(gelu.data(), width);
+      kernels->gelu(gelu.data(), hidden_size);
       std::vector<float> tanh_gelu = x;
-      kernels->tanh_gelu(tanh_gelu.data(), width);
+      kernels->tanh_gelu(tanh_gelu.data(), hidden_size);
       std::vector<float> softmax = x;
-      kernels->softmax(softmax.data(), width, 0.5F);
-      std::vector<float> norm(width);
-      kernels->layer_norm(x.data(), residual.data(), gamma.data(), beta.data(), 1e-12F, width, norm.data());
+      kernels->softmax(softmax.data(), hidden_size, 0.5F);
+      std::vector<float> norm(hidden_size);
+      kernels->layer_norm(x.data(), residual.data(), gamma.data(), beta.data(), 1e-12F, hidden_size, norm.data());
 
       double sum = 0, mean = 0, variance = 0;
-      for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t i = 0; i < hidden_size; ++i) {
         sum += std::exp(0.5 * x[i]);
-        mean += (static_cast<double>(x[i]) + residual[i]) / static_cast<double>(width);
+        mean += (static_cast<double>(x[i]) + residual[i]) / static_cast<double>(hidden_size);
       }
-      for (std::size_t i = 0; i < width; ++i) {
-        variance += std::pow(static_cast<double>(x[i]) + residual[i] - mean, 2) / static_cast<double>(width);
+      for (std::size_t i = 0; i < hidden_size; ++i) {
+        variance += std::pow(static_cast<double>(x[i]) + residual[i] - mean, 2) / static_cast<double>(hidden_size);
       }
-      for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t i = 0; i < hidden_size; ++i) {
         EXPECT_NEAR(gelu[i], x[i] * (1 + std::erf(x[i] / std::sqrt(2.0))) / 2, 2e-6);
         const double inside = std::sqrt(2 / std::numbers::pi) * (x[i] + 0.044715 * std::pow(x[i], 3));
         EXPECT_NEAR(tanh_gelu[i], x[i] * (1 + std::tanh(inside)) / 2, 2e-6);
         EXPECT_NEAR(softmax[i], std::exp(0.5 * x[i]) / sum, 1e-6);
-        if (width > 1) {
+        if (hidden_size > 1) {
           EXPECT_NEAR(
               norm[i],
               (static_cast<double>(x[i]) + residual[i] - mean) / std::sqrt(variance + 1e-12) * gamma[i] + beta[i],
@@ -260,8 +260,8 @@ TEST(Kernels, RoundRowsToTheNearest) {
     std::int32_t zero = 0;
     kernels->to_bytes(values.data(), values.size(), bytes.data(), scale, zero);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const float half = __builtin_bit_cast(float, static_cast<std::uint32_t>(bfloat16s[i]) << 16);
-      EXPECT_LE(std::abs(half - values[i]), half_step_of_bfloat16(values[i])) << values[i];
+      const float rounded = __builtin_bit_cast(float, static_cast<std::uint32_t>(bfloat16s[i]) << 16);
+      EXPECT_LE(std::abs(rounded - values[i]), half_step_of_bfloat16(values[i])) << values[i];
       EXPECT_NEAR(scale * static_cast<float>(bytes[i] - zero), values[i], scale * 0.51F);
     }
     const std::vector<float> zeros(64);

@@ -1,4 +1,4 @@
-#include "packed_encoder.h"
+#include "encoder/packed_encoder.h"
 
 #include <cstddef>
 #include <cstring>
@@ -25,10 +25,10 @@ std::string packed(const PackedEncoder& encoder) {
 PackedEncoder small(Precision precision) {
   return {.digest = {1, 2},
           .precision = precision,
-          .takes_mask = true,
-          .takes_types = true,
-          .gives_vectors = true,
-          .gives_hidden = false,
+          .has_attention_mask = true,
+          .has_token_type_ids = true,
+          .has_vectors = true,
+          .has_hidden_states = false,
           .weights = small_model(precision)};
 }
 
@@ -44,11 +44,11 @@ PackedEncoder read_copy(const std::string& text) {
 std::vector<float> vectors_of(Weights weights) {
   const Encoder encoder(std::move(weights), kernels());
   const Texts texts(8);
-  std::vector<float> vectors(8 * hidden);
+  std::vector<float> vectors(8 * hidden_size);
   const auto one_by_one = [](std::size_t parts, const std::function<void(std::size_t)>& work) {
     for (std::size_t part = 0; part < parts; ++part) work(part);
   };
-  encoder.run(texts.batch(0, 8), 1, one_by_one, {.vectors = vectors.data(), .hidden = nullptr});
+  encoder.run(texts.batch(0, 8), 1, one_by_one, {.vectors = vectors.data(), .hidden_states = nullptr});
   return vectors;
 }
 
@@ -59,7 +59,7 @@ TEST_P(Packed, GivesTheSameBits) {
   PackedEncoder again = read_copy(packed(encoder));
   EXPECT_EQ(again.digest, encoder.digest);
   EXPECT_EQ(again.precision, GetParam());
-  EXPECT_TRUE(again.takes_mask && again.takes_types && again.gives_vectors && !again.gives_hidden);
+  EXPECT_TRUE(again.has_attention_mask && again.has_token_type_ids && again.has_vectors && !again.has_hidden_states);
   EXPECT_EQ(packed(again), packed(encoder));
   EXPECT_EQ(vectors_of(std::move(again.weights)), vectors_of(encoder.weights));
 }
@@ -76,9 +76,9 @@ TEST_P(Packed, IsRefusedWhereItIsTornAnywhere) {
 TEST_P(Packed, DoesNoHarmWhereItIsDamaged) {
   const std::string whole = packed(small(GetParam()));
   std::size_t refused = 0, beyond = 0;
-  for (std::size_t place = 0; place < whole.size(); place += place < 400 ? 1 : 397) {
+  for (std::size_t position = 0; position < whole.size(); position += position < 400 ? 1 : 397) {
     std::string damaged = whole;
-    damaged[place] = static_cast<char>(damaged[place] ^ 0x55);
+    damaged[position] = static_cast<char>(damaged[position] ^ 0x55);
     try {
       (void)vectors_of(read_copy(damaged).weights);
     } catch (const std::runtime_error&) {
@@ -96,18 +96,18 @@ INSTANTIATE_TEST_SUITE_P(Precisions, Packed,
 
 TEST(Packed, HoldsWhatOnlySomeEncodersHave) {
   PackedEncoder encoder = small(Precision::fp32);
-  encoder.weights.padding = 1;
-  encoder.weights.relative_places = 3;
-  encoder.weights.relative = std::vector<float>(heads * 3 * 3, 0.5F);
-  encoder.weights.hidden_keys = {.score = -3, .replaces = true, .nothing_if_all = true};
+  encoder.weights.pad_token_id = 1;
+  encoder.weights.max_bias_positions = 3;
+  encoder.weights.position_bias = std::vector<float>(num_heads * 3 * 3, 0.5F);
+  encoder.weights.masked_keys = {.score = -3, .replaces = true, .zero_if_all_masked = true};
   encoder.weights.mask_from_front = true;
-  encoder.weights.types = {};
+  encoder.weights.token_type_embeddings = {};
   const Weights again = read_copy(packed(encoder)).weights;
-  EXPECT_EQ(again.padding, 1);
-  EXPECT_EQ(again.relative_places, 3U);
-  EXPECT_EQ(again.relative.size(), heads * 3 * 3);
-  EXPECT_EQ(again.hidden_keys, encoder.weights.hidden_keys);
-  EXPECT_TRUE(again.mask_from_front && again.types.empty());
+  EXPECT_EQ(again.pad_token_id, 1);
+  EXPECT_EQ(again.max_bias_positions, 3U);
+  EXPECT_EQ(again.position_bias.size(), num_heads * 3 * 3);
+  EXPECT_EQ(again.masked_keys, encoder.weights.masked_keys);
+  EXPECT_TRUE(again.mask_from_front && again.token_type_embeddings.empty());
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "encoder.h"
+#include "encoder/encoder.h"
 
 namespace gpux_encoder {
 
@@ -14,8 +14,8 @@ struct PlainLinear {
 };
 
 struct PlainLayer {
-  PlainLinear query_key_value, attention_out, up_projection, down_projection;
-  Norm attention_norm, output_norm;
+  PlainLinear query_key_value, attention_output, up_projection, down_projection;
+  LayerNorm attention_layer_norm, output_layer_norm;
 };
 
 /// An encoder as its definition has it: every row of every text through every layer, in double.
@@ -25,7 +25,8 @@ struct PlainEncoder {
   float score_scale = 1;
 
   struct Results {
-    std::vector<float> vectors, hidden;  ///< [texts, hidden], [texts, length, hidden]
+    /// [batch_size, hidden_size], [batch_size, sequence_length, hidden_size]
+    std::vector<float> vectors, hidden_states;
   };
 
   /// `batch` is one that Encoder::run accepts.
@@ -36,7 +37,8 @@ struct PlainEncoder {
 };
 
 struct PlainSizes {
-  std::size_t hidden = 40, heads = 2, wide = 48, layers = 2, vocabulary = 40, types = 2, positions = 24;
+  std::size_t hidden_size = 40, num_heads = 2, intermediate_size = 48, layers = 2, vocabulary_size = 40,
+              token_types = 2, positions = 24;
 };
 
 /// Random weights; pooling, mask and positions are those of a fresh Weights.

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <vector>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace gpux_encoder {
 

@@ -1,9 +1,11 @@
-#include "shared_encoders.h"
+#include "encoder/shared_encoders.h"
 
 #include <cstdint>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "recognizer/graph_digest.h"
 
 namespace gpux_encoder {
 namespace {
@@ -19,18 +21,18 @@ class Shared : public testing::Test {
          .version = 13,
          .inputs = {"a", "w"},
          .outputs = {"b"},
-         .attributes = {{"axis", {.integers = {1}, .number = 0, .text = {}, .element = Element::float32}}}});
-    made.constants["w"] = {Element::float32, {2, 2}, weights_.data()};
+         .attributes = {{"axis", {.integers = {1}, .number = 0, .text = {}, .element_type = ElementType::float32}}}});
+    made.constants["w"] = {ElementType::float32, {2, 2}, weights_.data()};
     made.inputs = {{"a", {-1, -1}}};
     made.outputs = {"b"};
     return made;
   }
 
   std::shared_ptr<const Encoder> get(const Graph& graph, Precision precision = Precision::fp32) {
-    return all_.get(SharedEncoders::digest_of(graph, precision), [&] {
+    return all_.get(digest_of(graph, precision), [&] {
       ++made_;
       Weights weights;
-      weights.hidden = weights.heads = 1;
+      weights.hidden_size = weights.num_heads = 1;
       return std::make_unique<Encoder>(std::move(weights), kernels());
     });
   }

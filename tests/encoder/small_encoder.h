@@ -6,12 +6,13 @@
 #include <random>
 #include <vector>
 
-#include "encoder.h"
+#include "encoder/encoder.h"
 
 /// An encoder of random weights that takes no time, and texts for it.
 namespace gpux_encoder {
 
-inline constexpr std::size_t hidden = 64, heads = 2, wide = 96, layers = 3, vocabulary = 50, longest = 40;
+inline constexpr std::size_t hidden_size = 64, num_heads = 2, intermediate_size = 96, layers = 3, vocabulary_size = 50,
+                             max_length = 40;
 
 class Random {
  public:
@@ -30,8 +31,8 @@ class Random {
   std::mt19937_64 engine_{7};
 };
 
-inline Norm norm(Random& random) {
-  return {random.values(hidden, 0.1F, 1), random.values(hidden, 0.1F), 1e-12F};
+inline LayerNorm norm(Random& random) {
+  return {random.values(hidden_size, 0.1F, 1), random.values(hidden_size, 0.1F), 1e-12F};
 }
 
 inline Linear linear(Random& random, Precision precision, std::size_t inner, std::size_t columns) {
@@ -42,19 +43,19 @@ inline Linear linear(Random& random, Precision precision, std::size_t inner, std
 
 inline Weights small_model(Precision precision) {
   Random random;
-  Weights weights{.hidden = hidden, .heads = heads};
-  weights.words = random.values(vocabulary * hidden, 1);
-  weights.positions = random.values(longest * hidden, 0.5F);
-  weights.types = random.values(2 * hidden, 0.5F);
-  weights.embedding_norm = norm(random);
+  Weights weights{.hidden_size = hidden_size, .num_heads = num_heads};
+  weights.word_embeddings = random.values(vocabulary_size * hidden_size, 1);
+  weights.position_embeddings = random.values(max_length * hidden_size, 0.5F);
+  weights.token_type_embeddings = random.values(2 * hidden_size, 0.5F);
+  weights.embedding_layer_norm = norm(random);
   for (std::size_t behind = layers; behind-- > 0;) {
     const auto [query_key_value, others] = layer_precision(precision, behind);
-    weights.layers.push_back({.query_key_value = linear(random, query_key_value, hidden, 3 * hidden),
-                              .attention_out = linear(random, others, hidden, hidden),
-                              .attention_norm = norm(random),
-                              .up_projection = linear(random, others, hidden, wide),
-                              .down_projection = linear(random, others, wide, hidden),
-                              .output_norm = norm(random),
+    weights.layers.push_back({.query_key_value = linear(random, query_key_value, hidden_size, 3 * hidden_size),
+                              .attention_output = linear(random, others, hidden_size, hidden_size),
+                              .attention_layer_norm = norm(random),
+                              .up_projection = linear(random, others, hidden_size, intermediate_size),
+                              .down_projection = linear(random, others, intermediate_size, hidden_size),
+                              .output_layer_norm = norm(random),
                               .score_scale = 0.2F});
   }
   weights.pooling = Pooling::mean;
@@ -66,20 +67,20 @@ inline Weights small_model(Precision precision) {
 struct Texts {
   explicit Texts(std::size_t count) {
     Random random;
-    for (std::size_t i = 0; i < count * longest; ++i) {
-      const std::size_t place = i % longest, length = 1 + (i / longest * 7) % longest;
-      ids.push_back(random.below(vocabulary));
-      types.push_back(random.below(2));
-      mask.push_back(place < length && (place == 0 || random.below(5) != 0) ? 1 : 0);
+    for (std::size_t i = 0; i < count * max_length; ++i) {
+      const std::size_t position = i % max_length, length = 1 + (i / max_length * 7) % max_length;
+      input_ids.push_back(random.below(vocabulary_size));
+      token_type_ids.push_back(random.below(2));
+      attention_mask.push_back(position < length && (position == 0 || random.below(5) != 0) ? 1 : 0);
     }
   }
 
   [[nodiscard]] Batch batch(std::size_t first, std::size_t count) const {
-    return {count, longest, ids.data() + first * longest, mask.data() + first * longest,
-            types.data() + first * longest};
+    return {count, max_length, input_ids.data() + first * max_length, attention_mask.data() + first * max_length,
+            token_type_ids.data() + first * max_length};
   }
 
-  std::vector<std::int64_t> ids, types, mask;
+  std::vector<std::int64_t> input_ids, token_type_ids, attention_mask;
 };
 
 inline void one_after_the_other(std::size_t parts, const std::function<void(std::size_t)>& work) {
@@ -87,7 +88,7 @@ inline void one_after_the_other(std::size_t parts, const std::function<void(std:
 }
 
 inline std::vector<float> vectors_of(const Encoder& encoder, const Batch& batch, std::size_t threads) {
-  std::vector<float> vectors(batch.texts * hidden);
+  std::vector<float> vectors(batch.batch_size * hidden_size);
   encoder.run(batch, threads, one_after_the_other, {vectors.data(), nullptr});
   return vectors;
 }

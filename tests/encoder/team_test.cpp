@@ -1,4 +1,4 @@
-#include "team.h"
+#include "kernels/team.h"
 
 #include <atomic>
 #include <stdexcept>
@@ -23,7 +23,7 @@ TEST(Team, DoesEachPartOfEachStepOnce) {
         for (std::size_t step = 0; step < 2000; ++step) {
           // What a step has written the next one reads.
           std::vector<std::size_t> next(step % 7);
-          team.share(next.size(), [&](std::size_t part) { next[part] += seen.size() + part + 1; });
+          team.run_parts(next.size(), [&](std::size_t part) { next[part] += seen.size() + part + 1; });
           for (std::size_t part = 0; part < next.size(); ++part) ASSERT_EQ(next[part], seen.size() + part + 1);
           seen = std::move(next);
         }
@@ -37,11 +37,11 @@ TEST(Team, ThrowsWhatAPartThrowsAndGoesOn) {
   std::atomic<int> done = 0;
   Team::run(3, side_by_side, [&](Team& team) {
     for (int step = 0; step < 100; ++step) {
-      EXPECT_THROW(team.share(4,
-                              [&](std::size_t part) {
-                                ++done;
-                                if (part == 2) throw std::runtime_error("part 2");
-                              }),
+      EXPECT_THROW(team.run_parts(4,
+                                  [&](std::size_t part) {
+                                    ++done;
+                                    if (part == 2) throw std::runtime_error("part 2");
+                                  }),
                    std::runtime_error);
     }
   });

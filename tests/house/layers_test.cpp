@@ -154,6 +154,23 @@ TEST(Layers, PluginsIncludeTheirOwnHeadersAlone) {
   EXPECT_GT(count, 0U);
 }
 
+// The folders of plugins/encoder/src, each below those before it.
+TEST(Layers, FoldersOfTheEncoderProviderIncludeOnlyThoseBelow) {
+  const std::vector<std::string> folders{"ort", "recognizer", "encoder", "kernels"};
+  const std::regex include(R"re(#include "([^"/]+)/)re");
+  const fs::path sources = fs::path(GPUX_SOURCE_DIR) / "plugins/encoder/src";
+  for (auto folder = folders.begin(); folder != folders.end(); ++folder) {
+    const std::set<std::string> allowed(folder, folders.end());
+    const std::vector<fs::path> files = files_of(sources / *folder);
+    EXPECT_FALSE(files.empty()) << *folder;
+    for (const fs::path& file : files) {
+      for (const std::string& used : matches(gpux::read_file(file), include)) {
+        EXPECT_TRUE(allowed.contains(used)) << file << " includes from " << used;
+      }
+    }
+  }
+}
+
 TEST(Layers, OnlyTheTwoModulesForItNameOnnxRuntimesHeaders) {
   std::vector<std::string> words{"#include <onnxruntime", "#include \"onnxruntime", "onnxruntime_c_api.h",
                                  "onnxruntime_cxx_api.h", "Ort::"};

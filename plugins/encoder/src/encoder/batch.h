@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+#include "encoder/weights.h"
+
+namespace gpux_encoder {
+
+/// The inputs of an encoder: arrays of [batch_size, sequence_length]. Masked tokens are not computed.
+struct Batch {
+  std::size_t batch_size = 0, sequence_length = 0;
+  const std::int64_t* input_ids = nullptr;
+  const std::int64_t* attention_mask = nullptr;  ///< null: all tokens are unmasked
+  const std::int64_t* token_type_ids = nullptr;  ///< null: 0
+};
+
+/// A batch that this encoder does not accept: one line that names the value and what would be accepted.
+class InvalidBatch : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws InvalidBatch for values that the model does not have, also of masked tokens: what is refused does not
+/// depend on the requested results. `reads_first_token`: the first token of each text is read.
+void require_valid(const Batch& batch, const Weights& weights, bool reads_first_token);
+
+}  // namespace gpux_encoder

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "encoder/batch.h"
+
+namespace gpux_encoder {
+
+/// The rows of masked tokens that are requested.
+enum class MaskedTokens : std::uint8_t { none, first_token, all };
+
+/// The tokens of all texts, one text after the other: of each text its unmasked tokens, then the requested masked ones.
+struct PackedTokens {
+  std::vector<std::int64_t> input_ids, token_type_ids, position_ids;
+  std::vector<std::size_t> text_starts;      // of each text, and the end of the last
+  std::vector<std::size_t> unmasked_counts;  // of each text
+  std::vector<std::size_t> positions;        // of each token in its text
+};
+
+PackedTokens pack_tokens(const Batch& batch, const std::optional<std::int64_t>& pad_token_id, MaskedTokens masked);
+
+}  // namespace gpux_encoder

@@ -1,0 +1,128 @@
+#include "kernels/linear.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace gpux_encoder {
+namespace {
+
+std::size_t depth_of(Precision precision) {
+  switch (precision) {
+    case Precision::bf16:
+      return bfloat16_depth;
+    case Precision::int8:
+      return byte_depth;
+    case Precision::fp32:
+    case Precision::int8_bf16:
+      break;
+  }
+  return float_depth;
+}
+
+// The index of an element: [panel][inner / depth][32][depth].
+std::size_t packed_index(std::size_t row, std::size_t column, std::size_t padded_inner, std::size_t depth) {
+  const std::size_t panel = column / panel_columns;
+  return (panel * padded_inner + row / depth * depth) * panel_columns + column % panel_columns * depth + row % depth;
+}
+
+}  // namespace
+
+std::size_t padded_inner(Precision precision, std::size_t inner) noexcept {
+  const std::size_t depth = depth_of(precision);
+  return (inner + depth - 1) / depth * depth;
+}
+
+Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::span<const float> bias)
+    : precision_(precision), inner_(parts.front().inner) {
+  for (const PlainWeights& part : parts) columns_ += part.columns;
+  const std::size_t depth = depth_of(precision);
+  padded_inner_ = padded_inner(precision, inner_);
+  const std::size_t packed = padded_inner_ * columns();
+  std::vector<float> all_bias(columns()), floats, column_scale;
+  std::vector<std::uint16_t> bfloat16s;
+  std::vector<std::int8_t> bytes;
+  std::vector<std::int32_t> column_sum;
+  std::copy(bias.begin(), bias.end(), all_bias.begin());
+  if (precision == Precision::fp32) floats.assign(packed, 0);
+  if (precision == Precision::bf16) bfloat16s.assign(packed, 0);
+  if (precision == Precision::int8) {
+    bytes.assign(packed, 0);
+    column_scale.assign(columns(), 0);
+    column_sum.assign(columns(), 0);
+  }
+  std::size_t column = 0;
+  for (const PlainWeights& part : parts) {
+    for (std::size_t own = 0; own < part.columns; ++own, ++column) {
+      float largest = 0;
+      for (std::size_t row = 0; row < inner_; ++row) largest = std::max(largest, std::abs(part.at(row, own)));
+      const float scale = largest > 0 ? largest / 127.0F : 1.0F;
+      for (std::size_t row = 0; row < inner_; ++row) {
+        const std::size_t index = packed_index(row, column, padded_inner_, depth);
+        const float value = part.at(row, own);
+        if (precision == Precision::fp32) {
+          floats[index] = value;
+        } else if (precision == Precision::bf16) {
+          const auto bits = __builtin_bit_cast(std::uint32_t, value);
+          bfloat16s[index] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+        } else {
+          const auto step = static_cast<std::int32_t>(std::lrint(value / scale));
+          bytes[index] = static_cast<std::int8_t>(step);
+          column_sum[column] += step;
+        }
+      }
+      if (precision == Precision::int8) column_scale[column] = scale;
+    }
+  }
+  bias_ = std::move(all_bias);
+  floats_ = SharedArray<float>::in_large_pages(floats);
+  bfloat16s_ = SharedArray<std::uint16_t>::in_large_pages(bfloat16s);
+  bytes_ = SharedArray<std::int8_t>::in_large_pages(bytes);
+  column_scale_ = std::move(column_scale);
+  column_sum_ = std::move(column_sum);
+}
+
+std::size_t Linear::bytes() const noexcept {
+  return floats_.size() * sizeof(float) + bfloat16s_.size() * sizeof(std::uint16_t) + bytes_.size() +
+         (bias_.size() + column_scale_.size() + column_sum_.size()) * sizeof(float);
+}
+
+void Linear::convert(const Kernels& kernels, const Rows& rows, std::size_t first, std::size_t last) const noexcept {
+  for (std::size_t row = first; row < last; ++row) {
+    const float* const from = rows.floats + row * rows.float_stride;
+    if (precision_ == Precision::bf16) {
+      std::uint16_t* const to = rows.bfloat16s + row * padded_inner_;
+      kernels.to_bfloat16(from, inner_, to);
+      std::fill(to + inner_, to + padded_inner_, std::uint16_t{0});
+    } else if (precision_ == Precision::int8) {
+      std::uint8_t* const to = rows.bytes + row * padded_inner_;
+      kernels.to_bytes(from, inner_, to, rows.scale[row], rows.zero[row]);
+      // Its weights are 0, so that these have no effect.
+      std::fill(to + inner_, to + padded_inner_, std::uint8_t{0});
+    }
+  }
+}
+
+void Linear::multiply(const Kernels& kernels, const Rows& rows, std::size_t first_panel, std::size_t last_panel,
+                      float* out, std::size_t out_stride) const noexcept {
+  switch (precision_) {
+    case Precision::fp32:
+      kernels.float_product({rows.floats, rows.float_stride, rows.count, padded_inner_, floats_.data(), bias_.data(),
+                             out, out_stride, first_panel, last_panel});
+      return;
+    case Precision::bf16:
+      kernels.bfloat16_product({rows.bfloat16s, padded_inner_, rows.count, padded_inner_, bfloat16s_.data(),
+                                bias_.data(), out, out_stride, first_panel, last_panel});
+      return;
+    case Precision::int8:
+      kernels.byte_product({rows.bytes, padded_inner_, rows.count, padded_inner_, rows.scale, rows.zero, bytes_.data(),
+                            column_scale_.data(), column_sum_.data(), bias_.data(), out, out_stride, first_panel,
+                            last_panel});
+      return;
+    case Precision::int8_bf16:
+      return;
+  }
+}
+
+}  // namespace gpux_encoder

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace gpux_encoder {
+
+/// A buffer that keeps its memory for the next use. Its content is lost when it grows.
+template <typename Element>
+class ScratchBuffer {
+ public:
+  /// At least `count` elements, valid until the next call.
+  Element* get(std::size_t count) {
+    if (elements_.size() < count) elements_.resize(count);
+    return elements_.data();
+  }
+
+ private:
+  std::vector<Element> elements_;
+};
+
+/// Objects that are lent to one user at a time and kept for the next. Any thread may call.
+template <typename Object>
+class Pool {
+ public:
+  class Loan {
+   public:
+    explicit Loan(Pool& pool) : pool_(pool), object_(pool.take()) {}
+
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+
+    ~Loan() { pool_.put_back(std::move(object_)); }
+
+    Object& operator*() const noexcept { return *object_; }
+
+   private:
+    Pool& pool_;
+    std::unique_ptr<Object> object_;
+  };
+
+  Loan lend() { return Loan(*this); }
+
+ private:
+  std::unique_ptr<Object> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        auto object = std::move(free_.back());
+        free_.pop_back();
+        return object;
+      }
+      // Returning it must not allocate.
+      free_.reserve(++created_);
+    }
+    return std::make_unique<Object>();
+  }
+
+  void put_back(std::unique_ptr<Object> object) noexcept {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(object));
+  }
+
+  std::mutex mutex_;
+  std::size_t created_ = 0;
+  std::vector<std::unique_ptr<Object>> free_;
+};
+
+}  // namespace gpux_encoder

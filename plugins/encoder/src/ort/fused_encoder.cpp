@@ -1,0 +1,159 @@
+#include "ort/fused_encoder.h"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <mutex>
+
+#include <sched.h>
+
+#include "ort/graph_reader.h"
+#include "ort/named_runs.h"
+#include "ort/requested_outputs.h"
+#include "ort/status.h"
+
+namespace gpux_encoder {
+namespace {
+
+// A fused node has its values once each, in the order of first use: they are found by name.
+std::size_t index_of(const std::string& name, const std::vector<Ort::ConstValueInfo>& values) {
+  const auto found =
+      std::ranges::find_if(values, [&](const Ort::ConstValueInfo& value) { return value.GetName() == name; });
+  if (found == values.end()) throw Ort::Exception("the fused node has no '" + name + "'", ORT_EP_FAIL);
+  return static_cast<std::size_t>(found - values.begin());
+}
+
+std::size_t usable_processors() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
+}
+
+// int64 in place, int32 converted into `scratch`.
+const std::int64_t* as_int64(const Ort::ConstValue& value, std::vector<std::int64_t>& scratch) {
+  const auto type = value.GetTensorTypeAndShapeInfo();
+  if (type.GetElementType() != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32) return value.GetTensorData<std::int64_t>();
+  const auto* const data = value.GetTensorData<std::int32_t>();
+  scratch.assign(data, data + type.GetElementCount());
+  return scratch.data();
+}
+
+// On ONNX Runtime's own threads. Nothing may be thrown through them.
+void run_parts(const OrtKernelContext* context, std::size_t parts, const std::function<void(std::size_t)>& work) {
+  struct Shared {
+    const std::function<void(std::size_t)>& work;
+    std::mutex mutex;
+    std::exception_ptr failure;
+  } shared{work, {}, nullptr};
+
+  const auto run = [](void* data, std::size_t part) noexcept {
+    auto& all = *static_cast<Shared*>(data);
+    try {
+      all.work(part);
+    } catch (...) {
+      const std::lock_guard lock(all.mutex);
+      if (!all.failure) all.failure = std::current_exception();
+    }
+  };
+  Ort::ThrowOnError(Ort::GetApi().KernelContext_ParallelFor(context, run, parts, 0, &shared));
+  if (shared.failure) std::rethrow_exception(shared.failure);
+}
+
+}  // namespace
+
+EncoderValues values_of(const Ort::ConstNode& node, const PackedEncoder& encoder) {
+  const auto take = [](const std::vector<Ort::ConstValueInfo>& from) {
+    return [from, next = std::size_t{0}](bool is_there) mutable {
+      if (!is_there) return std::string();
+      if (next == from.size()) throw Ort::Exception("the context's node has too few inputs or outputs", ORT_EP_FAIL);
+      return from[next++].GetName();
+    };
+  };
+  // A run reads them as what the recognizer would have made sure of.
+  const std::vector<Ort::ConstValueInfo> inputs = node.GetInputs();
+  if (!std::ranges::all_of(inputs, [](const auto& info) { return info && token_input(info).has_value(); })) {
+    throw Ort::Exception("the context's node takes something else than whole numbers for each token", ORT_EP_FAIL);
+  }
+  auto input = take(inputs), output = take(node.GetOutputs());
+  EncoderValues values;
+  values.input_ids = input(true);
+  values.attention_mask = input(encoder.has_attention_mask);
+  values.token_type_ids = input(encoder.has_token_type_ids);
+  values.vectors = output(encoder.has_vectors);
+  values.hidden_states = output(encoder.has_hidden_states);
+  return values;
+}
+
+FusedEncoder::FusedEncoder(std::shared_ptr<const Encoder> encoder, const EncoderValues& values,
+                           const OrtNode* fused_node, const std::set<std::string>& only_read_by_caller)
+    : OrtNodeComputeInfo{}, encoder_(std::move(encoder)), processors_(usable_processors()) {
+  ort_version_supported = ORT_API_VERSION;
+  CreateState = create_state;
+  Compute = compute_callback;
+  ReleaseState = release_state;
+  const std::vector<Ort::ConstValueInfo> inputs = Ort::ConstNode(fused_node).GetInputs();
+  const std::vector<Ort::ConstValueInfo> outputs = Ort::ConstNode(fused_node).GetOutputs();
+  const auto optional_index = [](const std::string& name, const std::vector<Ort::ConstValueInfo>& among) {
+    return name.empty() ? std::optional<std::size_t>() : index_of(name, among);
+  };
+  input_ids_ = index_of(values.input_ids, inputs);
+  attention_mask_ = optional_index(values.attention_mask, inputs);
+  token_type_ids_ = optional_index(values.token_type_ids, inputs);
+  vectors_ = optional_index(values.vectors, outputs);
+  hidden_states_ = optional_index(values.hidden_states, outputs);
+  if (only_read_by_caller.contains(values.hidden_states)) optional_hidden_states_ = values.hidden_states;
+}
+
+OrtStatus* ORT_API_CALL FusedEncoder::create_state(OrtNodeComputeInfo* self, OrtNodeComputeContext* /*context*/,
+                                                   void** state) noexcept {
+  *state = self;
+  return nullptr;
+}
+
+OrtStatus* ORT_API_CALL FusedEncoder::compute_callback(OrtNodeComputeInfo* /*self*/, void* state,
+                                                       OrtKernelContext* context) noexcept {
+  return as_status(
+      [state, context] { static_cast<FusedEncoder*>(static_cast<OrtNodeComputeInfo*>(state))->compute(context); });
+}
+
+void ORT_API_CALL FusedEncoder::release_state(OrtNodeComputeInfo* /*self*/, void* /*state*/) noexcept {}
+
+void FusedEncoder::compute(OrtKernelContext* context) const {
+  const Ort::KernelContext kernel(context);
+  const Ort::ConstValue input_ids = kernel.GetInput(input_ids_);
+  const std::vector<std::int64_t> shape = input_ids.GetTensorTypeAndShapeInfo().GetShape();
+  if (shape.size() != 2) throw InvalidBatch("token ids are not of two axes; accepted: [texts, tokens]");
+  std::array<std::vector<std::int64_t>, 3> converted;
+  const auto data_of = [&](const std::optional<std::size_t>& input, std::size_t which) -> const std::int64_t* {
+    if (!input) return nullptr;
+    const Ort::ConstValue value = kernel.GetInput(*input);
+    if (value.GetTensorTypeAndShapeInfo().GetShape() != shape) {
+      throw InvalidBatch("token ids, attention mask and token types have different shapes; accepted: one shape");
+    }
+    return as_int64(value, converted[which]);
+  };
+  const Batch batch{static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]), data_of(input_ids_, 0),
+                    data_of(attention_mask_, 1), data_of(token_type_ids_, 2)};
+  const auto hidden_size = static_cast<std::int64_t>(encoder_->weights().hidden_size);
+  Encoder::Results results;
+  if (vectors_) results.vectors = kernel.GetOutput(*vectors_, {shape[0], hidden_size}).GetTensorMutableData<float>();
+  // Of padded texts, the hidden states take most of the time.
+  const bool reads_hidden_states =
+      !vectors_ || optional_hidden_states_.empty() || RequestedOutputs::include(optional_hidden_states_);
+  if (hidden_states_ && reads_hidden_states)
+    results.hidden_states =
+        kernel.GetOutput(*hidden_states_, {shape[0], shape[1], hidden_size}).GetTensorMutableData<float>();
+  if (shape[0] == 0) return;
+  const NamedRuns::Flag stopped = NamedRuns::current();
+  try {
+    encoder_->run(
+        batch, processors_,
+        [context](std::size_t parts, const std::function<void(std::size_t)>& work) { run_parts(context, parts, work); },
+        results, stopped.get());
+  } catch (const Stopped&) {
+    // In ONNX Runtime's own words, which its callers know.
+    throw Ort::Exception("Exiting due to terminate flag being set to true.", ORT_FAIL);
+  }
+}
+
+}  // namespace gpux_encoder

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <exception>
+
+#include <onnxruntime_cxx_api.h>
+
+#include "encoder/encoder.h"
+
+namespace gpux_encoder {
+
+/// Runs `work` and turns whatever it throws into a status that ONNX Runtime owns; null where it throws nothing. An
+/// exception that leaves a callback ends the host's process. An invalid batch is the caller's fault, all else the
+/// provider's. Needs Ort::InitApi to have been called.
+template <typename Work>
+OrtStatus* as_status(Work&& work) noexcept {
+  try {
+    work();
+    return nullptr;
+  } catch (const Ort::Exception& error) {
+    return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
+  } catch (const InvalidBatch& error) {
+    return Ort::GetApi().CreateStatus(ORT_INVALID_ARGUMENT, error.what());
+  } catch (const std::exception& error) {
+    return Ort::GetApi().CreateStatus(ORT_EP_FAIL, error.what());
+  } catch (...) {
+    return Ort::GetApi().CreateStatus(ORT_EP_FAIL, "unknown exception in GpuxEncoderExecutionProvider");
+  }
+}
+
+}  // namespace gpux_encoder
