@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/unique_fd.h"
+
 namespace gpux {
 namespace {
 
@@ -45,11 +47,9 @@ int sync_file_system(int descriptor) noexcept {
 
 int sync_folder(const fs::path& folder) noexcept {
   if (const int error = report(DiskOperation::sync_folder, folder, {}); error != 0) return error;
-  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return errno == EACCES ? 0 : errno;
-  const int error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
-  ::close(descriptor);
-  return error;
+  const UniqueFd descriptor(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor) return errno == EACCES ? 0 : errno;
+  return ::fsync(descriptor.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
 
 int rename_file(const fs::path& from, const fs::path& to) noexcept {

@@ -2,6 +2,9 @@
 
 #include <filesystem>
 #include <optional>
+#include <utility>
+
+#include "base/unique_fd.h"
 
 namespace gpux {
 
@@ -13,17 +16,14 @@ class FileLock {
 
   /// Waits for the lock. Error storage where the file cannot be made.
   FileLock(const std::filesystem::path& file, Mode mode);
-  ~FileLock();
-  FileLock(FileLock&& other) noexcept;
-  FileLock& operator=(FileLock&&) = delete;
 
   /// Empty where another holds it.
   static std::optional<FileLock> try_exclusive(const std::filesystem::path& file);
 
  private:
-  explicit FileLock(int descriptor) noexcept : descriptor_(descriptor) {}
+  explicit FileLock(UniqueFd descriptor) noexcept : descriptor_(std::move(descriptor)) {}
 
-  int descriptor_;
+  UniqueFd descriptor_;
 };
 
 }  // namespace gpux

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,34 +18,15 @@
 namespace gpux {
 namespace {
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int value) : value_(value) {}
-
-  ~FileDescriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-
-  [[nodiscard]] int get() const { return value_; }
-
-  int release() { return std::exchange(value_, -1); }
-
- private:
-  int value_;
-};
-
 struct OpenFile {
-  FileDescriptor descriptor;
+  UniqueFd descriptor;
   std::size_t size;
 };
 
 OpenFile open_for_reading(const std::filesystem::path& path) {
   // Non-blocking, so that a named pipe without a writer is refused below instead of waited for.
-  FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (descriptor.get() < 0) throw_file_error("open", path, errno);
+  UniqueFd descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor) throw_file_error("open", path, errno);
 
   struct stat status {};
 
@@ -55,7 +37,20 @@ OpenFile open_for_reading(const std::filesystem::path& path) {
   if (!S_ISREG(status.st_mode)) {
     throw Error(ErrorCode::invalid_input, "'" + path.string() + "' is not a regular file");
   }
-  return {FileDescriptor(descriptor.release()), static_cast<std::size_t>(status.st_size)};
+  return {std::move(descriptor), static_cast<std::size_t>(status.st_size)};
+}
+
+std::filesystem::path replaceable_file(std::filesystem::path path) {
+  std::error_code unreadable;
+  if (std::filesystem::is_symlink(path, unreadable)) {
+    if (auto behind = std::filesystem::canonical(path, unreadable); !unreadable) path = std::move(behind);
+  }
+  const std::filesystem::file_status status = std::filesystem::status(path, unreadable);
+  if (std::filesystem::is_directory(status)) throw_file_error("write", path, EISDIR);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw Error(ErrorCode::storage, "cannot write '" + path.string() + "': it is not a regular file");
+  }
+  return path;
 }
 
 }  // namespace
@@ -108,40 +103,60 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit_byt
   return content;
 }
 
-std::filesystem::path replaceable_file(std::filesystem::path path) {
-  std::error_code unreadable;
-  if (std::filesystem::is_symlink(path, unreadable)) {
-    if (auto behind = std::filesystem::canonical(path, unreadable); !unreadable) path = std::move(behind);
+FileReplacement::FileReplacement(std::filesystem::path file, Uncommitted uncommitted)
+    : file_(replaceable_file(std::move(file))), uncommitted_(uncommitted) {
+  if (const std::error_code error = make_folders(file_.parent_path())) {
+    throw_file_error("make the folder", file_.parent_path(), error.value());
   }
-  const std::filesystem::file_status status = std::filesystem::status(path, unreadable);
-  if (std::filesystem::is_directory(status)) throw_file_error("write", path, EISDIR);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw Error(ErrorCode::storage, "cannot write '" + path.string() + "': it is not a regular file");
-  }
-  return path;
-}
-
-FileReplacement::FileReplacement(std::filesystem::path path) : path_(replaceable_file(std::move(path))) {
-  if (const std::error_code error = make_folders(path_.parent_path())) {
-    throw_file_error("make the folder", path_.parent_path(), error.value());
-  }
-  temporary_ = path_.string() + ".part.XXXXXX";
-  descriptor_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
-  if (descriptor_ < 0) fail(errno);
-  ::fchmod(descriptor_, 0644);
+  uncommitted == Uncommitted::kept ? open_part() : create_part();
 }
 
 FileReplacement::~FileReplacement() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (uncommitted_ == Uncommitted::removed) discard();
+}
+
+void FileReplacement::create_part() {
+  std::string name = file_.string() + ".part.XXXXXX";
+  descriptor_.reset(::mkostemp(name.data(), O_CLOEXEC));
+  if (!descriptor_) fail(errno);
+  part_ = name;
+  ::fchmod(descriptor_.get(), 0644);
+}
+
+void FileReplacement::open_part() {
+  part_ = file_.string() + ".part";
+  for (;;) {
+    descriptor_.reset(::open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (!descriptor_) fail(errno);
+    if (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      throw Error(ErrorCode::storage, "cannot write '" + part_.string() + "': another process is writing it");
+    }
+
+    struct stat opened {};
+
+    struct stat named {};
+
+    if (::fstat(descriptor_.get(), &opened) != 0) fail(errno);
+    if (!S_ISREG(opened.st_mode)) {
+      throw Error(ErrorCode::storage, "cannot write '" + part_.string() + "': it is not a regular file");
+    }
+    size_ = static_cast<std::uint64_t>(opened.st_size);
+    // Between the opening and the lock another may have committed it: then this is FILE itself.
+    if (::stat(part_.c_str(), &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev) return;
+  }
 }
 
 void FileReplacement::fail(int error_number) const {
-  throw_file_error("write", path_, error_number);
+  throw_file_error("write", uncommitted_ == Uncommitted::kept ? part_ : file_, error_number);
 }
 
 void FileReplacement::write(std::span<const std::byte> content, std::uint64_t position) {
-  if (const int error = write_fully(descriptor_, content, position); error != 0) fail(error);
+  if (const int error = write_fully(descriptor_.get(), content, position); error != 0) fail(error);
+}
+
+void FileReplacement::cut(std::uint64_t size) {
+  if (::ftruncate(descriptor_.get(), static_cast<off_t>(size)) != 0) fail(errno);
+  size_ = size;
 }
 
 void FileReplacement::append(std::span<const std::byte> content) {
@@ -149,12 +164,26 @@ void FileReplacement::append(std::span<const std::byte> content) {
   size_ += content.size();
 }
 
+void FileReplacement::overwrite_beginning(std::span<const std::byte> content) {
+  write(content, 0);
+}
+
+void FileReplacement::commit_as(const std::filesystem::path& place) {
+  if (const int error = sync_file(descriptor_.get()); error != 0) fail(error);
+  if (const int error = rename_file(part_, place); error != 0) throw_file_error("write", place, error);
+  // Only now: until the part is renamed, its lock keeps others from continuing it.
+  if (const int error = descriptor_.close(); error != 0) throw_file_error("write", place, error);
+}
+
 void FileReplacement::commit() {
-  if (const int error = sync_file(descriptor_); error != 0) fail(error);
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
-  if (const int error = rename_file(temporary_, path_); error != 0) fail(error);
-  temporary_.clear();
-  if (const int error = sync_folder(path_.parent_path()); error != 0) fail(error);
+  commit_as(file_);
+  if (const int error = sync_folder(file_.parent_path()); error != 0) throw_file_error("write", file_, error);
+}
+
+void FileReplacement::discard() noexcept {
+  if (!descriptor_) return;
+  ::unlink(part_.c_str());
+  descriptor_.reset();
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/unique_fd.h"
+
 namespace gpux {
 
 /// A whole file in memory, read-only, shared with the page cache. Movable.
@@ -31,31 +33,49 @@ class MappedFile {
 /// The file's content. Errors as MappedFile; invalid_input where it is longer than `limit_bytes`.
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit_bytes = std::uint64_t{1} << 32);
 
-/// Where a file that is to replace `path` is written: `path`, or the file that a symbolic link of that name points to.
-/// Error storage where something else than a regular file has the name, as /dev/null has: it is not replaced.
-std::filesystem::path replaceable_file(std::filesystem::path path);
-
-/// A file that is written piece by piece beside its place and takes it as a whole, or not at all. Without commit()
-/// nothing stays. Parent folders are made. Errors storage, permission.
+/// A new version of a file: written piece by piece to a part next to it, which then replaces it as a whole or not at
+/// all. Behind a symbolic link the file it points to is replaced. Parent folders are made. Errors storage (also where
+/// the name is that of something else than a regular file, as /dev/null is), permission.
 class FileReplacement {
  public:
-  explicit FileReplacement(std::filesystem::path path);
+  /// What happens to the part if it is not committed.
+  enum class Uncommitted : std::uint8_t {
+    removed,  ///< it is removed, but not if the process is killed
+    kept,     ///< it stays as FILE.part, and the next FileReplacement of this kind continues it
+  };
+
+  /// Error storage also where another process writes the part that is kept.
+  explicit FileReplacement(std::filesystem::path file, Uncommitted uncommitted = Uncommitted::removed);
   ~FileReplacement();
   FileReplacement(const FileReplacement&) = delete;
   FileReplacement& operator=(const FileReplacement&) = delete;
 
-  /// Behind what was written before.
+  [[nodiscard]] const std::filesystem::path& part() const noexcept { return part_; }
+
+  /// Bytes of the part.
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+
+  /// Only the first `size` bytes stay.
+  void cut(std::uint64_t size);
+  /// After the last byte.
   void append(std::span<const std::byte> content);
-  /// Nothing can be written afterwards.
+  void overwrite_beginning(std::span<const std::byte> content);
+  /// Replaces the file, also after a loss of power. Nothing can be written afterwards.
   void commit();
+  /// The same under another name of the same file system. The caller syncs the folder (base/durability.h).
+  void commit_as(const std::filesystem::path& place);
+  /// Removes the part.
+  void discard() noexcept;
 
  private:
+  void create_part();
+  void open_part();
   void write(std::span<const std::byte> content, std::uint64_t position);
   [[noreturn]] void fail(int error_number) const;
 
-  std::filesystem::path path_;
-  std::string temporary_;
-  int descriptor_ = -1;
+  std::filesystem::path file_, part_;
+  Uncommitted uncommitted_;
+  UniqueFd descriptor_;  // none: committed or discarded
   std::uint64_t size_ = 0;
 };
 

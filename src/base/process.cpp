@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/unique_fd.h"
 #include "gpux/error.h"
 
 extern char** environ;
@@ -21,29 +22,15 @@ namespace gpux {
 namespace {
 
 struct Pipe {
-  int read_end = -1;
-  int write_end = -1;
+  UniqueFd read_end, write_end;
 
   Pipe() {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
       throw Error(ErrorCode::internal, std::string("cannot make a pipe: ") + std::strerror(errno));
     }
-    read_end = ends[0];
-    write_end = ends[1];
-  }
-
-  ~Pipe() {
-    close_end(read_end);
-    close_end(write_end);
-  }
-
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-
-  static void close_end(int& end) {
-    if (end >= 0) ::close(end);
-    end = -1;
+    read_end.reset(ends[0]);
+    write_end.reset(ends[1]);
   }
 };
 
@@ -60,8 +47,8 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::option
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.write_end, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out.write_end.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.write_end.get(), STDERR_FILENO);
 
   std::vector<char*> argument_pointers, environment_pointers;
   for (const std::string& argument : arguments) argument_pointers.push_back(const_cast<char*>(argument.c_str()));
@@ -84,12 +71,12 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::option
   if (failure != 0) {
     throw Error(ErrorCode::internal, "cannot start '" + arguments[0] + "': " + std::strerror(failure));
   }
-  Pipe::close_end(out.write_end);
-  Pipe::close_end(err.write_end);
+  out.write_end.reset();
+  err.write_end.reset();
 
   ProcessResult result;
   const auto deadline = limit ? std::optional(Clock::now() + *limit) : std::nullopt;
-  std::array<pollfd, 2> watched{{{out.read_end, POLLIN, 0}, {err.read_end, POLLIN, 0}}};
+  std::array<pollfd, 2> watched{{{out.read_end.get(), POLLIN, 0}, {err.read_end.get(), POLLIN, 0}}};
   std::array<std::string*, 2> sinks{&result.standard_output, &result.standard_error};
   int open_ends = 2;
   while (open_ends > 0) {

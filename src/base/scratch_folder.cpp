@@ -100,22 +100,22 @@ class Registry {
   std::vector<fs::path> folders_;
 };
 
-/// -1 where another process has it, or it has gone. Without locks on its file system: unlocked.
-int lock_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor < 0) return -1;
+/// Empty, with errno set, where another process has it, or it has gone. Without locks on its file system: unlocked.
+UniqueFd lock_folder(const fs::path& folder) {
+  UniqueFd descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!descriptor) return descriptor;
 
   struct stat opened {};
 
   struct stat named {};
 
-  const bool is_locked = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-  const bool is_there = ::fstat(descriptor, &opened) == 0 && ::lstat(folder.c_str(), &named) == 0 &&
+  const bool is_locked = ::flock(descriptor.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  const bool is_there = ::fstat(descriptor.get(), &opened) == 0 && ::lstat(folder.c_str(), &named) == 0 &&
                         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
   if (is_locked && is_there) return descriptor;
-  ::close(descriptor);
+  descriptor.reset();
   errno = EBUSY;
-  return -1;
+  return descriptor;
 }
 
 bool is_own(const fs::path& folder) {
@@ -133,10 +133,7 @@ void remove_left_behind(const fs::path& parent, const std::string& prefix) {
   }
   for (const fs::path& folder : found) {
     if (!is_own(folder)) continue;
-    const int lock = lock_folder(folder);
-    if (lock < 0) continue;
-    fs::remove_all(folder, error);
-    ::close(lock);
+    if (const UniqueFd lock = lock_folder(folder)) fs::remove_all(folder, error);
   }
 }
 
@@ -162,12 +159,12 @@ void ScratchFolder::make(const fs::path& parent, const std::string& prefix) {
   remove_left_behind(parent, prefix);
   Registry::get().add([&] {
     // Before it is locked another process may take it for one that was left behind.
-    for (int tries = 0; lock_ < 0; ++tries) {
+    for (int tries = 0; !lock_; ++tries) {
       std::string pattern = (parent / (prefix + std::string(random_part))).string();
       if (::mkdtemp(pattern.data()) == nullptr) throw_file_error("make", pattern, errno);
       path_ = pattern;
       lock_ = lock_folder(path_);
-      if (lock_ < 0 && tries == 10) {
+      if (!lock_ && tries == 10) {
         const int error = errno;
         ::rmdir(pattern.c_str());
         throw_file_error("lock", pattern, error);
@@ -181,7 +178,6 @@ ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
   Registry::get().forget(path_);
-  ::close(lock_);
 }
 
 int ScratchFolder::move_out(const fs::path& from, const fs::path& to) const {

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/unique_fd.h"
+
 namespace gpux {
 
 /// A folder of this process alone. It goes, with all in it, with the object. What a process that was killed left is
@@ -26,7 +28,7 @@ class ScratchFolder {
   void make(const std::filesystem::path& parent, const std::string& prefix);
 
   std::filesystem::path path_;
-  int lock_ = -1;
+  UniqueFd lock_;
 };
 
 /// For a signal handler that would end the process: removes the scratch folders on another thread, which then ends the

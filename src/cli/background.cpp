@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/home.h"
 #include "base/own_program.h"
+#include "base/unique_fd.h"
 
 namespace gpux::cli {
 
@@ -21,30 +22,31 @@ std::string start_in_background(std::vector<std::string> arguments) {
   std::vector<char*> words;
   for (std::string& word : arguments) words.push_back(word.data());
   words.push_back(nullptr);
-  std::array<int, 2> out{};
-  if (::pipe2(out.data(), O_CLOEXEC) != 0) throw_file_error("create", "a pipe", errno);
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_file_error("create", "a pipe", errno);
+  UniqueFd out(ends[0]), child_out(ends[1]);
   // In memory, so that the child never waits for a reader, and a full disk keeps nothing from it.
-  const int memory = ::memfd_create("gpux-messages", MFD_CLOEXEC);
-  std::FILE* said = memory < 0 ? nullptr : ::fdopen(memory, "w+");
+  UniqueFd memory(::memfd_create("gpux-messages", MFD_CLOEXEC));
+  std::FILE* said = memory ? ::fdopen(memory.get(), "w+") : nullptr;
   if (said == nullptr) throw_file_error("create", "a file in memory", errno);
-  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (nothing < 0) throw_file_error("open", "/dev/null", errno);
+  memory.release();
+  const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing) throw_file_error("open", "/dev/null", errno);
   const pid_t child = ::fork();
   if (child < 0) throw_file_error("start", program, errno);
   if (child == 0) {
     ::setsid();
-    ::dup2(nothing, STDIN_FILENO);
-    ::dup2(out[1], STDOUT_FILENO);
+    ::dup2(nothing.get(), STDIN_FILENO);
+    ::dup2(child_out.get(), STDOUT_FILENO);
     ::dup2(::fileno(said), STDERR_FILENO);
     ::execv(program.c_str(), words.data());
     ::_exit(127);
   }
-  ::close(out[1]);
-  ::close(nothing);
+  child_out.reset();
   std::string line;
   char byte = 0;
-  while (::read(out[0], &byte, 1) == 1 && byte != '\n') line += byte;
-  ::close(out[0]);
+  while (::read(out.get(), &byte, 1) == 1 && byte != '\n') line += byte;
+  out.reset();
   ProcessResult result;
   if (byte != '\n') {
     int status = 0;
@@ -60,11 +62,10 @@ std::string start_in_background(std::vector<std::string> arguments) {
 }
 
 void leave_foreground() {
-  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (nothing < 0) return;
-  ::dup2(nothing, STDOUT_FILENO);
-  ::dup2(nothing, STDERR_FILENO);
-  ::close(nothing);
+  const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!nothing) return;
+  ::dup2(nothing.get(), STDOUT_FILENO);
+  ::dup2(nothing.get(), STDERR_FILENO);
 }
 
 }  // namespace gpux::cli

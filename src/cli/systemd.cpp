@@ -6,9 +6,9 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "base/home.h"
+#include "base/unique_fd.h"
 
 namespace gpux::cli {
 
@@ -21,10 +21,10 @@ void notify_systemd(std::string_view state) {
   // An abstract name begins with a zero byte and is as long as it says.
   if (path.front() == '@') address.sun_path[0] = '\0';
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-  const int handle = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (handle < 0) return;
-  (void)::sendto(handle, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), length);
-  ::close(handle);
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket) return;
+  (void)::sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address),
+                 length);
 }
 
 }  // namespace gpux::cli

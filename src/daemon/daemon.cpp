@@ -1,11 +1,17 @@
 #include "daemon/daemon.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <span>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
+#include "base/durability.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/unique_fd.h"
+#include "base/write_fully.h"
 #include "embedding/level.h"
 #include "gpux/error.h"
 
@@ -221,12 +227,12 @@ void Daemon::write_status() {
     // Nobody misses it behind a power cut, so it is not waited for.
     const fs::path file = output_->folder / own_folder / "status.json", part = file.string() + ".part";
     const std::string text = to_json(status());
-    std::FILE* stream = std::fopen(part.c_str(), "we");
-    if (stream == nullptr) throw_file_error("write", file, errno);
-    const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
-    if (std::fclose(stream) != 0 || !written || std::rename(part.c_str(), file.c_str()) != 0) {
-      throw_file_error("write", file, errno);
-    }
+    UniqueFd descriptor(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!descriptor) throw_file_error("write", file, errno);
+    int error = write_fully(descriptor.get(), std::as_bytes(std::span(text)), 0);
+    if (error == 0) error = descriptor.close();
+    if (error == 0) error = rename_file(part, file);
+    if (error != 0) throw_file_error("write", file, error);
   } catch (const Error& error) {
     problem = error.message();
   }

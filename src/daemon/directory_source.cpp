@@ -71,23 +71,6 @@ std::string line_of(const std::string& name, std::uint64_t stamp) {
   return fmt::format("{:016x} {}\n", stamp, escaped(name));
 }
 
-class File {
- public:
-  explicit File(const fs::path& path) : value_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-
-  ~File() {
-    if (value_ >= 0) ::close(value_);
-  }
-
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  [[nodiscard]] int get() const { return value_; }
-
- private:
-  int value_;
-};
-
 // What the file holds now, `most` bytes at most; the number of the error in `error`.
 std::string content_of(int file, std::size_t most, int& error) {
   std::string content;
@@ -143,15 +126,11 @@ DoneFiles::DoneFiles(fs::path file) : file_(std::move(file)) {
   open();
 }
 
-DoneFiles::~DoneFiles() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 void DoneFiles::open() {
-  descriptor_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) throw_file_error("open", file_, errno);
+  descriptor_.reset(::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!descriptor_) throw_file_error("open", file_, errno);
   // Behind a line that was not finished.
-  [[maybe_unused]] const auto ignored = ::write(descriptor_, "\n", 1);
+  [[maybe_unused]] const auto ignored = ::write(descriptor_.get(), "\n", 1);
 }
 
 bool DoneFiles::has(const std::string& name, std::uint64_t stamp) const {
@@ -164,8 +143,8 @@ void DoneFiles::add(const std::string& name, std::uint64_t stamp) {
   const std::string line = line_of(name, stamp);
   ++lines_;
   // A full disk cuts it: the next one must not stand behind what is there of it.
-  if (::write(descriptor_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    [[maybe_unused]] const auto ignored = ::write(descriptor_, "\n", 1);
+  if (::write(descriptor_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    [[maybe_unused]] const auto ignored = ::write(descriptor_.get(), "\n", 1);
   }
 }
 
@@ -179,7 +158,6 @@ void DoneFiles::keep_only(const std::set<std::string>& present) {
   }
   file.commit();
   lines_ = stamps_.size();
-  ::close(descriptor_);
   open();
 }
 
@@ -189,19 +167,12 @@ class DirectorySource::Watch {
   explicit Watch(const fs::path& folder) : descriptor_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
     constexpr std::uint32_t wanted =
         IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
-    if (descriptor_ < 0 || ::inotify_add_watch(descriptor_, folder.c_str(), wanted) < 0) {
+    if (!descriptor_ || ::inotify_add_watch(descriptor_.get(), folder.c_str(), wanted) < 0) {
       failure_ = std::strerror(errno);
     }
   }
 
-  ~Watch() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
 
   /// Why there will be no word; empty: there will.
   [[nodiscard]] const std::string& failure() const { return failure_; }
@@ -210,7 +181,7 @@ class DirectorySource::Watch {
   bool take(std::set<std::string>& names) const {
     alignas(inotify_event) std::array<char, 65536> buffer{};
     for (;;) {
-      const ssize_t count = ::read(descriptor_, buffer.data(), buffer.size());
+      const ssize_t count = ::read(descriptor_.get(), buffer.data(), buffer.size());
       if (count <= 0) return true;
       for (const char* at = buffer.data(); at < buffer.data() + count;) {
         const auto* event = reinterpret_cast<const inotify_event*>(at);
@@ -222,7 +193,7 @@ class DirectorySource::Watch {
   }
 
  private:
-  int descriptor_;
+  UniqueFd descriptor_;
   std::string failure_;
 };
 
@@ -322,8 +293,8 @@ bool DirectorySource::offer(const std::string& name, const std::stop_token& stop
 
   struct stat status {};
 
-  const File file(path);
-  const int open_error = file.get() < 0 ? errno : 0;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const int open_error = file ? 0 : errno;
   const int stat_error =
       (open_error == 0 ? ::fstat(file.get(), &status) : ::stat(path.c_str(), &status)) != 0 ? errno : 0;
   const bool is_gone = stat_error == ENOENT;  // or a link to nothing

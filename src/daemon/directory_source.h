@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/unique_fd.h"
 #include "daemon/source.h"
 
 namespace gpux::daemon {
@@ -21,7 +22,6 @@ class DoneFiles {
  public:
   /// Error storage where what is there cannot be read.
   explicit DoneFiles(std::filesystem::path file);
-  ~DoneFiles();
   DoneFiles(const DoneFiles&) = delete;
   DoneFiles& operator=(const DoneFiles&) = delete;
 
@@ -37,7 +37,7 @@ class DoneFiles {
   std::filesystem::path file_;
   std::unordered_map<std::string, std::uint64_t> stamps_;
   std::uint64_t lines_ = 0;
-  int descriptor_ = -1;
+  UniqueFd descriptor_;
 };
 
 /// Each *.json right in a folder, but those whose name begins with a dot, is an event; its position is its name. One

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -62,14 +63,9 @@ fs::path LineSource::position_file() const {
   return around().state_folder / (declared().name + ".position");
 }
 
-LineSource::~LineSource() {
-  close_file();
-}
-
 void LineSource::close_file() {
   reader_.reset();
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = -1;
+  file_.reset();
 }
 
 ReadPosition LineSource::position() const {
@@ -77,16 +73,11 @@ ReadPosition LineSource::position() const {
   return position_;
 }
 
-void LineSource::begin(int descriptor, ReadPosition position) {
-  try {
-    if (position != saved_) write_position(position_file(), position);
-  } catch (...) {
-    ::close(descriptor);
-    throw;
-  }
+void LineSource::begin(UniqueFd file, ReadPosition position) {
+  if (position != saved_) write_position(position_file(), position);
   close_file();
-  descriptor_ = descriptor;
-  reader_ = std::make_unique<LineReader>(descriptor_, position.offset, around().limits.event_bytes);
+  file_ = std::move(file);
+  reader_ = std::make_unique<LineReader>(file_.get(), position.offset, around().limits.event_bytes);
   read_ = position.offset;
   const std::scoped_lock lock(mutex_);
   done_ = CompletedPrefix(position.offset);
@@ -161,7 +152,7 @@ void LineSource::save(bool now) {
     position = position_;
     if (position.offset == saved_.offset) return;
   }
-  position.before = bytes_before(descriptor_, position.offset);
+  position.before = bytes_before(file_.get(), position.offset);
   write_position(position_file(), position);
   const std::scoped_lock lock(mutex_);
   position_.before = position.before;
@@ -189,29 +180,29 @@ void LineSource::fill(SourceStatus& status) const {
 
 bool FileSource::open_file(const std::string& name, std::uint64_t inode) {
   const fs::path path = declared().path.parent_path() / name;
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) {
     wait_for(fmt::format("cannot open '{}': {}", path.string(), std::strerror(errno)));
     return false;
   }
 
   struct stat status {};
 
-  if (::fstat(file, &status) != 0 || status.st_ino != inode) {
+  if (::fstat(file.get(), &status) != 0 || status.st_ino != inode) {
     // It was renamed in between: the next look finds it.
-    ::close(file);
     return false;
   }
   ReadPosition position = this->position();
   const bool is_known = position.generation != 0 && position.inode == inode;
   const bool is_same = is_known && static_cast<std::uint64_t>(status.st_size) >= position.offset &&
-                       (position.before.empty() || bytes_before(file, position.offset) == position.before);
+                       (position.before.empty() || bytes_before(file.get(), position.offset) == position.before);
   if (is_known && !is_same) {
     log::warning("{}: '{}' was cut off and begun anew: it is read from its beginning", declared().name, path.string());
   }
   if (!is_same) position = {.generation = position.generation + 1, .inode = inode, .offset = 0, .before = {}};
-  begin(file, position);
-  seen_ = {.generation = 0, .inode = 0, .offset = position.offset, .before = bytes_before(file, position.offset)};
+  begin(std::move(file), position);
+  seen_ = {
+      .generation = 0, .inode = 0, .offset = position.offset, .before = bytes_before(descriptor(), position.offset)};
   wait_for({});
   return true;
 }
@@ -238,9 +229,9 @@ void FileSource::look_around(const std::stop_token& stop) {
     log::warning("{}: '{}' was cut off and begun anew: it is read from its beginning", declared().name,
                  declared().path.string());
     if (!settle(stop)) return;
-    const int again = ::fcntl(descriptor(), F_DUPFD_CLOEXEC, 0);
-    if (again < 0) throw_file_error("open", declared().path, errno);
-    begin(again, {.generation = at.generation + 1, .inode = at.inode, .offset = 0, .before = {}});
+    UniqueFd again(::fcntl(descriptor(), F_DUPFD_CLOEXEC, 0));
+    if (!again) throw_file_error("open", declared().path, errno);
+    begin(std::move(again), {.generation = at.generation + 1, .inode = at.inode, .offset = 0, .before = {}});
     seen_ = {};
     return;
   }

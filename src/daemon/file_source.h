@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/unique_fd.h"
 #include "daemon/completed_prefix.h"
 #include "daemon/line_reader.h"
 #include "daemon/position_file.h"
@@ -15,7 +16,6 @@ namespace gpux::daemon {
 class LineSource : public Source {
  public:
   using Source::Source;
-  ~LineSource() override;
 
  protected:
   void fill(SourceStatus& status) const override;
@@ -25,12 +25,12 @@ class LineSource : public Source {
   /// The position that was kept; a copy. From any thread.
   [[nodiscard]] ReadPosition position() const;
   /// From now on it is this file, from there on, and that is safe on disk. Nothing may be in flight. Where it throws
-  /// (storage) nothing has changed; the descriptor is closed then.
-  void begin(int descriptor, ReadPosition position);
+  /// (storage) nothing has changed.
+  void begin(UniqueFd file, ReadPosition position);
   /// Lets go of the file.
   void close_file();
 
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return file_.get(); }
 
   /// Gives the pipeline all lines that end before `until`; false where it was stopped.
   bool pump(const std::stop_token& stop, std::uint64_t until = UINT64_MAX);
@@ -57,7 +57,7 @@ class LineSource : public Source {
   [[nodiscard]] std::filesystem::path position_file() const;
 
   bool is_loaded_ = false;
-  int descriptor_ = -1;
+  UniqueFd file_;
   std::unique_ptr<LineReader> reader_;
   std::chrono::steady_clock::time_point next_save_;
   std::atomic<std::uint64_t> end_ = 0, read_ = 0;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -41,19 +42,16 @@ sockaddr_un address_of(const fs::path& path) {
   return address;
 }
 
-int unix_socket() {
-  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (descriptor < 0) throw_file_error("create", "a socket", errno);
+UniqueFd unix_socket() {
+  UniqueFd descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!descriptor) throw_file_error("create", "a socket", errno);
   return descriptor;
 }
 
 bool is_listened_on(const fs::path& path) {
   const sockaddr_un address = address_of(path);
-  const int descriptor = unix_socket();
-  const bool answered =
-      ::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN;
-  ::close(descriptor);
-  return answered;
+  const UniqueFd socket = unix_socket();
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN;
 }
 
 std::string refusal(std::string_view reason) {
@@ -82,18 +80,16 @@ class SocketSource::Listener {
     const sockaddr_un address = address_of(path_);
     descriptor_ = unix_socket();
     // Before it has its name, so that it is nobody else's for a moment.
-    ::fchmod(descriptor_, 0600);
-    if (::bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-        ::listen(descriptor_, 128) != 0) {
-      const int error = errno;
-      ::close(descriptor_);
-      throw_file_error("listen on", path_, error);
+    ::fchmod(descriptor_.get(), 0600);
+    if (::bind(descriptor_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(descriptor_.get(), 128) != 0) {
+      throw_file_error("listen on", path_, errno);
     }
     ::lstat(path_.c_str(), &bound_);
   }
 
   ~Listener() {
-    ::close(descriptor_);
+    descriptor_.reset();
 
     struct stat status {};
 
@@ -104,24 +100,20 @@ class SocketSource::Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
 
  private:
   fs::path path_;
 
   struct stat bound_ {};
 
-  int descriptor_ = -1;
+  UniqueFd descriptor_;
 };
-
-SocketSource::Client::~Client() {
-  ::close(descriptor);
-}
 
 bool SocketSource::take_clients(const Listener& listener, std::list<Client>& clients) {
   for (;;) {
-    const int descriptor = ::accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (descriptor < 0) {
+    UniqueFd socket(::accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
       if (!is_shortage(errno)) return true;
       ++failed_accepts_;
       wait_for(fmt::format("no client can be accepted, retrying: {}", std::strerror(errno)));
@@ -130,11 +122,10 @@ bool SocketSource::take_clients(const Listener& listener, std::list<Client>& cli
     if (clients.size() >= around().limits.connections) {
       const std::string line =
           refusal(fmt::format("{} clients are connected, the limit 'connections'", clients.size()));
-      [[maybe_unused]] const auto ignored = ::send(descriptor, line.data(), line.size(), MSG_NOSIGNAL);
-      ::close(descriptor);
+      [[maybe_unused]] const auto ignored = ::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL);
       continue;
     }
-    clients.emplace_back(descriptor);
+    clients.emplace_back().descriptor = std::move(socket);
   }
 }
 
@@ -142,7 +133,7 @@ void SocketSource::read(Client& client) {
   std::array<char, 65536> buffer{};
   std::size_t total = 0;
   while (total < read_at_once) {
-    const ssize_t count = ::recv(client.descriptor, buffer.data(), buffer.size(), 0);
+    const ssize_t count = ::recv(client.descriptor.get(), buffer.data(), buffer.size(), 0);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (count <= 0) {
@@ -218,7 +209,7 @@ bool SocketSource::keep_and_answer(const std::vector<std::string>& lines, const 
 
 void SocketSource::write(Client& client) {
   while (!client.out.empty()) {
-    const ssize_t count = ::send(client.descriptor, client.out.data(), client.out.size(), MSG_NOSIGNAL);
+    const ssize_t count = ::send(client.descriptor.get(), client.out.data(), client.out.size(), MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (count <= 0) {
@@ -244,7 +235,7 @@ void SocketSource::accept(const std::stop_token& stop) {
     for (const Client& client : clients) {
       const bool reads = !full && !client.ended && client.out.size() < max_unsent;
       const auto events = static_cast<short>((reads ? POLLIN : 0) | (client.out.empty() ? 0 : POLLOUT));
-      waited.push_back({.fd = client.descriptor, .events = events, .revents = 0});
+      waited.push_back({.fd = client.descriptor.get(), .events = events, .revents = 0});
     }
     ::poll(waited.data(), waited.size(), full || rests ? 200 : -1);
     accept_waker().clear();

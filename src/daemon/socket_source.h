@@ -3,6 +3,7 @@
 #include <list>
 #include <string>
 
+#include "base/unique_fd.h"
 #include "daemon/spooled_source.h"
 
 namespace gpux::daemon {
@@ -21,13 +22,7 @@ class SocketSource final : public SpooledSource {
   class Listener;
 
   struct Client {
-    explicit Client(int socket) : descriptor(socket) {}
-
-    ~Client();
-    Client(const Client&) = delete;
-    Client& operator=(const Client&) = delete;
-
-    int descriptor;
+    UniqueFd descriptor;
     std::string in, out;
     bool skips = false;  // the rest of a line that is too long
     bool ended = false;  // it sends no more

@@ -37,25 +37,21 @@ std::string kind_name(DeclaredSource::Kind kind) {
 }  // namespace
 
 Waker::Waker() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (event_ < 0) throw_file_error("create", "an event descriptor", errno);
-}
-
-Waker::~Waker() {
-  ::close(event_);
+  if (!event_) throw_file_error("create", "an event descriptor", errno);
 }
 
 void Waker::wake() noexcept {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto ignored = ::write(event_, &one, sizeof one);
+  [[maybe_unused]] const auto ignored = ::write(event_.get(), &one, sizeof one);
 }
 
 void Waker::clear() noexcept {
   std::uint64_t count = 0;
-  [[maybe_unused]] const auto ignored = ::read(event_, &count, sizeof count);
+  [[maybe_unused]] const auto ignored = ::read(event_.get(), &count, sizeof count);
 }
 
 void Waker::sleep(std::chrono::milliseconds time, std::initializer_list<int> descriptors) {
-  std::vector<pollfd> waited{{.fd = event_, .events = POLLIN, .revents = 0}};
+  std::vector<pollfd> waited{{.fd = event_.get(), .events = POLLIN, .revents = 0}};
   for (const int descriptor : descriptors) {
     if (descriptor >= 0) waited.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
   }

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "daemon/pipeline.h"
 #include "daemon/state_file.h"
 
@@ -39,7 +40,6 @@ class Waker {
  public:
   /// Error storage.
   Waker();
-  ~Waker();
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
 
@@ -49,12 +49,12 @@ class Waker {
   void sleep(std::chrono::milliseconds time, std::initializer_list<int> descriptors = {});
 
   /// Can be read after wake().
-  [[nodiscard]] int descriptor() const noexcept { return event_; }
+  [[nodiscard]] int descriptor() const noexcept { return event_.get(); }
 
   void clear() noexcept;
 
  private:
-  int event_;
+  UniqueFd event_;
 };
 
 /// Watches where events come from, on a thread of its own. What it has to remember is written while it goes, so that it

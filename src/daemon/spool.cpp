@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -32,33 +33,22 @@ Spool::Spool(fs::path folder, std::uint64_t number) : folder_(std::move(folder))
   open(sizes_.empty() ? number : sizes_.rbegin()->first);
 }
 
-Spool::~Spool() {
-  ::close(descriptor_);
-}
-
 fs::path Spool::file(std::uint64_t number) const {
   return folder_ / fmt::format("{}.jsonl", number);
 }
 
 void Spool::open(std::uint64_t number) {
   const fs::path path = file(number);
-  const int opened = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (opened < 0) throw_file_error("open", path, errno);
-  std::uint64_t size = 0;
-  try {
-    const std::string content = read_file(path, std::uint64_t{1} << 40);
-    // A line without its end was never accepted.
-    size = content.find_last_of('\n') + 1;
-    if (size != content.size() && ::ftruncate(opened, static_cast<off_t>(size)) != 0) {
-      throw_file_error("cut off", path, errno);
-    }
-    if (const int error = sync_folder(folder_); error != 0) throw_file_error("write to", folder_, error);
-  } catch (...) {
-    ::close(opened);
-    throw;
+  UniqueFd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!opened) throw_file_error("open", path, errno);
+  const std::string content = read_file(path, std::uint64_t{1} << 40);
+  // A line without its end was never accepted.
+  const std::uint64_t size = content.find_last_of('\n') + 1;
+  if (size != content.size() && ::ftruncate(opened.get(), static_cast<off_t>(size)) != 0) {
+    throw_file_error("cut off", path, errno);
   }
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = opened;
+  if (const int error = sync_folder(folder_); error != 0) throw_file_error("write to", folder_, error);
+  descriptor_ = std::move(opened);
   sizes_[number] = size;
 }
 
@@ -73,10 +63,10 @@ std::vector<Spool::Place> Spool::append(std::span<const std::string_view> lines)
     content += line;
     content += '\n';
   }
-  int error = write_fully(descriptor_, std::as_bytes(std::span(content)), size);
-  if (error == 0) error = sync_file(descriptor_);
+  int error = write_fully(descriptor_.get(), std::as_bytes(std::span(content)), size);
+  if (error == 0) error = sync_file(descriptor_.get());
   if (error != 0) {
-    [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, static_cast<off_t>(size));
+    [[maybe_unused]] const int ignored = ::ftruncate(descriptor_.get(), static_cast<off_t>(size));
     throw_file_error("write", file(number), error);
   }
   size += content.size();

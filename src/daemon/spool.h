@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/unique_fd.h"
+
 namespace gpux::daemon {
 
 /// Lines that were accepted and wait to be worked off, in files FOLDER/NUMBER.jsonl, of which the last is appended to.
@@ -18,7 +20,6 @@ class Spool {
   /// Continues the existing files, without an unfinished line at the end; if there are none, starts with the file
   /// `number`. Errors storage, permission.
   Spool(std::filesystem::path folder, std::uint64_t number);
-  ~Spool();
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
@@ -48,7 +49,7 @@ class Spool {
   const std::filesystem::path folder_;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::uint64_t> sizes_;
-  int descriptor_ = -1;
+  UniqueFd descriptor_;
 };
 
 }  // namespace gpux::daemon

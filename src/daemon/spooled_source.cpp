@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -60,11 +61,11 @@ void SpooledSource::read(const std::stop_token& stop) {
 }
 
 void SpooledSource::open(std::uint64_t number, std::uint64_t offset) {
-  const int file = ::open(spool_->file(number).c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw_file_error("open", spool_->file(number), errno);
+  UniqueFd file(::open(spool_->file(number).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) throw_file_error("open", spool_->file(number), errno);
   ReadPosition position = this->position();
   if (position.generation != number) position = {.generation = number, .inode = 0, .offset = offset, .before = {}};
-  begin(file, position);
+  begin(std::move(file), position);
 }
 
 void SpooledSource::look_meanwhile() {

@@ -11,6 +11,7 @@
 
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/unique_fd.h"
 #include "base/write_fully.h"
 #include "gpux/tensor.h"
 #include "tensor/json_writer.h"
@@ -25,23 +26,11 @@ constexpr const char* timing = "timing";
 constexpr const char* rejected = "rejected";
 constexpr std::string_view unfinished = ".part";
 
-/// An open file or folder.
-class Descriptor {
- public:
-  Descriptor(const fs::path& path, int flags) : value_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (value_ < 0) throw_file_error("open", path, errno);
-  }
-
-  ~Descriptor() { ::close(value_); }
-
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] int get() const { return value_; }
-
- private:
-  int value_;
-};
+UniqueFd opened(const fs::path& path, int flags) {
+  UniqueFd descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+  if (!descriptor) throw_file_error("open", path, errno);
+  return descriptor;
+}
 
 void make_folder(const fs::path& folder) {
   if (const std::error_code error = make_folders(folder)) throw_file_error("make the folder", folder, error.value());
@@ -142,7 +131,7 @@ bool VectorFolder::has(const std::string& hash) const {
 
 VectorFolder::Written VectorFolder::put(const char* folder, const std::string& name, std::string_view content) const {
   Written written{folder_ / folder / ("." + name + std::string(unfinished)), folder_ / folder / name};
-  const Descriptor file(written.temporary, O_WRONLY | O_CREAT | O_TRUNC);
+  const UniqueFd file = opened(written.temporary, O_WRONLY | O_CREAT | O_TRUNC);
   const auto bytes = std::as_bytes(std::span(content));
   if (const int error = write_fully(file.get(), bytes, 0); error != 0) {
     ::unlink(written.temporary.c_str());
@@ -163,7 +152,7 @@ void VectorFolder::write(std::span<const EmbeddedEvent> embedded, std::span<cons
     if (hashes.insert(event.hash).second) files.push_back(put(rejected, event.hash + ".json", refusal_document(event)));
   }
   // One wait for the disk instead of one a file.
-  const Descriptor folder(folder_, O_RDONLY | O_DIRECTORY);
+  const UniqueFd folder = opened(folder_, O_RDONLY | O_DIRECTORY);
   if (const int error = sync_file_system(folder.get()); error != 0) throw_file_error("write to", folder_, error);
   for (const Written& file : files) {
     if (const int error = rename_file(file.temporary, file.place); error != 0) {

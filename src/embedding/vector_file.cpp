@@ -73,7 +73,7 @@ VectorTarget vector_target(const std::string& output, const std::string& encodin
 VectorWriter::VectorWriter(VectorTarget target, VectorSource source, LinePrinter print)
     : target_(std::move(target)), source_(std::move(source)), print_(std::move(print)) {
   if (!is_partial()) return;
-  PartialFile& file = file_.emplace(target_.path);
+  FileReplacement& file = file_.emplace(target_.path, FileReplacement::Uncommitted::kept);
   if (target_.resume) keep_what_is_whole(file);
   if (kept_ == 0) begin(file);
 }
@@ -116,13 +116,13 @@ std::string VectorWriter::array_header() const {
   return header;
 }
 
-void VectorWriter::begin(PartialFile& file) const {
+void VectorWriter::begin(FileReplacement& file) const {
   file.cut(0);
   write_file_atomically(run_file(), run().dump(-1, ' ', false, Json::error_handler_t::replace));
   if (target_.form == Form::array_file) file.append(bytes_of(array_header()));
 }
 
-void VectorWriter::require_same_run(const PartialFile& file) const {
+void VectorWriter::require_same_run(const FileReplacement& file) const {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::invalid_input,
                 fmt::format("--resume: '{}' {}; without --resume it is begun anew", file.part().string(), what));
@@ -143,7 +143,7 @@ void VectorWriter::require_same_run(const PartialFile& file) const {
   }
 }
 
-void VectorWriter::keep_what_is_whole(PartialFile& file) {
+void VectorWriter::keep_what_is_whole(FileReplacement& file) {
   const std::uint64_t header = target_.form == Form::array_file ? array_header().size() : 0;
   if (file.size() <= header) return;
   std::uint64_t whole = 0;
@@ -227,7 +227,7 @@ void VectorWriter::finish() {
     throw Error(ErrorCode::invalid_input, fmt::format("--output '{}': there is no text", target_.path.string()));
   }
   if (!file_) return;
-  if (target_.form == Form::array_file) file_->rewrite_beginning(bytes_of(array_header()));
+  if (target_.form == Form::array_file) file_->overwrite_beginning(bytes_of(array_header()));
   file_->commit();
   file_.reset();
   std::error_code unreadable;

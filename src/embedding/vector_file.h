@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/partial_file.h"
+#include "base/files.h"
 #include "embedding/vector_encoding.h"
 
 namespace gpux::embedding {
@@ -74,9 +74,9 @@ class VectorWriter {
   [[nodiscard]] nlohmann::ordered_json run() const;
   [[nodiscard]] std::size_t bytes_a_vector() const;
   [[nodiscard]] std::string array_header() const;
-  void begin(PartialFile& file) const;
-  void keep_what_is_whole(PartialFile& file);
-  void require_same_run(const PartialFile& file) const;
+  void begin(FileReplacement& file) const;
+  void keep_what_is_whole(FileReplacement& file);
+  void require_same_run(const FileReplacement& file) const;
   void append_fields(std::string& out, const EncodedVector& encoded) const;
   void append_vector(std::string& out, const EncodedVector& encoded) const;
   void add_document(std::string_view text, const EncodedVector& encoded);
@@ -85,7 +85,7 @@ class VectorWriter {
   VectorSource source_;
   std::uint64_t kept_ = 0, vectors_ = 0;
   LinePrinter print_;
-  std::optional<PartialFile> file_;
+  std::optional<FileReplacement> file_;
   std::string document_;  // until it is known to be the only one
 };
 

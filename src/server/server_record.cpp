@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "base/home.h"
 #include "base/spelling.h"
+#include "base/unique_fd.h"
 #include "gpux/error.h"
 
 namespace gpux::server {
@@ -77,23 +78,6 @@ std::string listed(const std::vector<ServerRecord>& servers) {
   }
   return join(texts, "; ");
 }
-
-class Socket {
- public:
-  Socket() : handle_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
-
-  ~Socket() {
-    if (handle_ >= 0) ::close(handle_);
-  }
-
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-
-  [[nodiscard]] int handle() const { return handle_; }
-
- private:
-  int handle_;
-};
 
 // Of all servers, oldest first.
 std::vector<ServerRecord> records() {
@@ -241,23 +225,23 @@ std::string ask_server(const ServerRecord& record, const std::string& target) {
     throw Error(ErrorCode::network,
                 fmt::format("server {} has no control socket: the path of its home is too long", record.pid));
   }
-  const Socket socket;
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string path = record.control.string();
   std::copy_n(path.begin(), std::min(path.size(), sizeof address.sun_path - 1), address.sun_path);
   const timeval limit{.tv_sec = 10, .tv_usec = 0};
-  ::setsockopt(socket.handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  if (::connect(socket.handle(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     throw Error(ErrorCode::not_found, fmt::format("server {} does not answer", record.pid));
   }
   const std::string request = fmt::format("GET {} HTTP/1.0\r\nAccept: application/json\r\n\r\n", target);
-  if (::send(socket.handle(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) {
+  if (::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) {
     throw Error(ErrorCode::network, fmt::format("server {} accepts no requests", record.pid));
   }
   std::string answer;
   char part[16384];
-  for (ssize_t count = 0; (count = ::recv(socket.handle(), part, sizeof part, 0)) > 0;) {
+  for (ssize_t count = 0; (count = ::recv(socket.get(), part, sizeof part, 0)) > 0;) {
     answer.append(part, static_cast<std::size_t>(count));
   }
   const std::size_t body = answer.find("\r\n\r\n");

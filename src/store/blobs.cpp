@@ -7,16 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/durability.h"
 #include "base/files.h"
 #include "base/sha256.h"
 #include "base/storage_error.h"
-#include "base/write_fully.h"
 #include "gpux/error.h"
 
 namespace gpux {
@@ -24,45 +21,28 @@ namespace {
 
 constexpr std::uint64_t limit_text_bytes = std::uint64_t{4} << 20;
 
-/// A new file under a name nobody else has, that goes away unless it is kept.
-class ScratchFile {
+/// A blob that is being written.
+class NewBlob {
  public:
-  explicit ScratchFile(const std::filesystem::path& folder) : path_((folder / "blob-XXXXXX").string()) {
-    descriptor_ = ::mkostemp(path_.data(), O_CLOEXEC);
-    if (descriptor_ < 0) throw_storage_error("write to", folder, errno);
-  }
+  explicit NewBlob(const std::filesystem::path& scratch) : file_(scratch / "blob") {}
 
-  ~ScratchFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
-
-  void write(std::span<const std::byte> bytes) {
+  void append(std::span<const std::byte> bytes) {
     hash_.update(bytes);
-    if (const int error = write_fully(descriptor_, bytes, bytes_); error != 0)
-      throw_storage_error("write", path_, error);
-    bytes_ += bytes.size();
+    file_.append(bytes);
   }
 
   Blob keep_in(const std::filesystem::path& folder) {
-    Blob blob{hash_.hex(), bytes_};
-    if (::fchmod(descriptor_, 0444) != 0) throw_storage_error("write", path_, errno);
-    if (const int error = sync_file(descriptor_); error != 0) throw_storage_error("write", path_, error);
-    if (::close(std::exchange(descriptor_, -1)) != 0) throw_storage_error("write", path_, errno);
-    const std::filesystem::path kept = folder / blob.digest;
-    if (const int error = rename_file(path_, kept); error != 0) throw_storage_error("write", kept, error);
-    path_.clear();
+    Blob blob{hash_.hex(), file_.size()};
+    std::error_code error;
+    std::filesystem::permissions(file_.part(), std::filesystem::perms(0444), error);
+    require_stored(error, "write", file_.part());
+    file_.commit_as(folder / blob.digest);
     return blob;
   }
 
  private:
-  std::string path_;
-  int descriptor_ = -1;
+  FileReplacement file_;
   Sha256 hash_;
-  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace
@@ -82,23 +62,23 @@ Blob BlobFolder::add_file(const std::filesystem::path& file) const {
   // kill whoever touches its mapping.
   const std::size_t size = MappedFile(file).bytes().size();
   if (const Blob blob{sha256_of_file(file), size}; damage(blob).empty()) return blob;
-  ScratchFile scratch(scratch_);
+  NewBlob added(scratch_);
   std::ifstream stream(file, std::ios::binary);
   std::vector<char> piece(std::size_t{1} << 20);
   do {
     stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    scratch.write(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(stream.gcount()))));
+    added.append(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(stream.gcount()))));
   } while (stream);
   if (!stream.eof()) throw_storage_error("read", file, EIO);
-  return scratch.keep_in(folder_);
+  return added.keep_in(folder_);
 }
 
 Blob BlobFolder::add_text(std::string_view text) const {
   Blob blob{sha256_of(text), text.size()};
   if (damage(blob).empty()) return blob;
-  ScratchFile scratch(scratch_);
-  scratch.write(std::as_bytes(std::span(text)));
-  return scratch.keep_in(folder_);
+  NewBlob added(scratch_);
+  added.append(std::as_bytes(std::span(text)));
+  return added.keep_in(folder_);
 }
 
 std::string BlobFolder::read_text(const std::string& digest) const {

@@ -6,12 +6,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "base/bounded_json.h"
 #include "base/durability.h"
 #include "base/files.h"
 #include "base/storage_error.h"
+#include "base/unique_fd.h"
 #include "base/write_fully.h"
 #include "gpux/error.h"
 #include "store/package_manifest.h"
@@ -144,11 +144,10 @@ void LayoutIndex::overwrite(const std::filesystem::path& folder) const {
   if (text.size() > size) throw_storage_error("write", file, ENOSPC);
   // What is behind a document may be blank.
   text.resize(size, ' ');
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) throw_storage_error("write", file, errno);
-  int error = write_fully(descriptor, std::as_bytes(std::span(text)), 0);
-  if (error == 0) error = sync_file(descriptor);
-  ::close(descriptor);
+  const UniqueFd descriptor(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!descriptor) throw_storage_error("write", file, errno);
+  int error = write_fully(descriptor.get(), std::as_bytes(std::span(text)), 0);
+  if (error == 0) error = sync_file(descriptor.get());
   if (error != 0) throw_storage_error("write", file, error);
 }
 

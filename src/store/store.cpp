@@ -8,13 +8,13 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "base/durability.h"
 #include "base/file_error.h"
 #include "base/files.h"
 #include "base/in_quotes.h"
 #include "base/log.h"
+#include "base/scratch_folder.h"
 #include "base/sha256.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
@@ -54,32 +54,6 @@ void storing(const Write& write) {
     throw Error(ErrorCode::storage, error.message());
   }
 }
-
-/// A new folder under a name nobody else has, that goes away unless it is kept.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(const fs::path& parent) {
-    std::string path = (parent / "tree-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr) throw_storage_error("make a folder in", parent, errno);
-    path_ = path;
-    fs::permissions(path_, fs::perms(0755));
-  }
-
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
-  void kept() { path_.clear(); }
-
- private:
-  fs::path path_;
-};
 
 void link_or_copy(const fs::path& blob, const fs::path& file) {
   make_folder(file.parent_path());
@@ -350,21 +324,22 @@ bool Store::is_laid_out(const StoredModel& model, Check check) const {
 void Store::lay_out(const StoredModel& model, Check check) const {
   const fs::path tree = tree_of(model);
   if (is_laid_out(model, check)) return;
-  ScratchFolder scratch(scratch_);
+  const ScratchFolder scratch(scratch_ / "tree");
+  const fs::path made = scratch.path() / "made";
+  std::error_code error;
+  fs::create_directory(made, error);
+  require_stored(error, "make the folder", made);
+  fs::permissions(made, fs::perms(0755));
   for (const StoredFile& file : model.package.files) {
-    link_or_copy(blobs_.path_of(file.blob.digest), scratch.path() / file.name);
+    link_or_copy(blobs_.path_of(file.blob.digest), made / file.name);
   }
-  if (rename_file(scratch.path(), tree) == 0) return scratch.kept();
+  if (scratch.move_out(made, tree) == 0) return;
   if (is_laid_out(model, check)) return;  // somebody else was quicker
   // What lies there is not the package: it goes first.
-  const ScratchFolder broken(scratch_);
-  if (const int error = rename_file(tree, broken.path() / "tree"); error != 0) {
+  if (const int error = rename_file(tree, scratch.path() / "replaced"); error != 0) {
     throw_storage_error("replace", tree, error);
   }
-  if (const int error = rename_file(scratch.path(), tree); error != 0) {
-    throw_storage_error("make the folder", tree, error);
-  }
-  scratch.kept();
+  if (const int error = scratch.move_out(made, tree); error != 0) throw_storage_error("make the folder", tree, error);
 }
 
 fs::path Store::materialize(const StoredModel& model) const {

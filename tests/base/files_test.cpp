@@ -1,4 +1,4 @@
-// What a loss of power must not take: the order of writes, syncs and renames.
+// Files that are replaced as a whole, and what a loss of power must not take: the order of writes, syncs and renames.
 #include "base/files.h"
 
 #include <cerrno>
@@ -10,7 +10,6 @@
 
 #include "base/durability.h"
 #include "base/file_error.h"
-#include "base/partial_file.h"
 #include "base/recorded_disk.h"
 #include "base/temporary_folder.h"
 #include "gpux/error.h"
@@ -20,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::RecordedDisk;
+
+constexpr auto kept = FileReplacement::Uncommitted::kept;
 
 std::span<const std::byte> bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -37,16 +38,29 @@ TEST(FileReplacement, SurvivesALossOfPowerOnceItIsCommitted) {
   EXPECT_EQ(read_file(file), "one two");
 }
 
-TEST(PartialFiles, SurviveALossOfPowerOnceTheyAreCommitted) {
+TEST(KeptParts, SurviveALossOfPowerOnceTheyAreCommitted) {
   const test::TemporaryFolder folder;
   const fs::path file = folder.path() / "new/file";
   const RecordedDisk disk;
-  PartialFile partial(file);
+  FileReplacement partial(file, kept);
   partial.append(bytes("one"));
-  partial.rewrite_beginning(bytes("O"));
+  partial.overwrite_beginning(bytes("O"));
   partial.commit();
   EXPECT_EQ(disk.risk_of_replaced(file), "");
   EXPECT_TRUE(disk.has_synced_names(folder.path())) << "of its folder, which is new";
+}
+
+TEST(FileReplacement, CanBeCommittedUnderAnotherName) {
+  const test::TemporaryFolder folder;
+  fs::create_directory(folder.path() / "other");
+  const fs::path place = folder.path() / "other/name";
+  const RecordedDisk disk;
+  FileReplacement replacement(folder.path() / "file");
+  replacement.append(bytes("text"));
+  replacement.commit_as(place);
+  EXPECT_EQ(read_file(place), "text");
+  EXPECT_EQ(disk.risk_of_replaced(place), "its folder was not synced after the rename") << "the caller does that";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
 TEST(Folders, SurviveALossOfPowerWithTheirNewParents) {
@@ -82,7 +96,7 @@ TEST(FileReplacement, ReplacesNothingButFiles) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::storage) << place;
     }
-    EXPECT_THROW(PartialFile{place}, Error) << place;
+    EXPECT_THROW(FileReplacement(place, kept), Error) << place;
   }
   EXPECT_TRUE(fs::is_fifo(pipe));
   EXPECT_TRUE(fs::is_symlink(to_device));
@@ -98,7 +112,7 @@ TEST(FileReplacement, ReplacesTheFileBehindALink) {
   write_file_atomically(link, "new");
   EXPECT_TRUE(fs::is_symlink(link));
   EXPECT_EQ(read_file(file), "new");
-  PartialFile part(link);
+  FileReplacement part(link, kept);
   part.append(bytes("newer"));
   part.commit();
   EXPECT_TRUE(fs::is_symlink(link));
@@ -121,6 +135,57 @@ TEST(FileReplacement, LeavesTheOldFileWhereAnyStepFails) {
     EXPECT_EQ(test::content_of(file), "old");
     EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
   }
+}
+
+TEST(KeptParts, StayUntilTheyAreCommittedOrDiscarded) {
+  const test::TemporaryFolder folder;
+  const fs::path file = folder.path() / "deeper/file", part = folder.path() / "deeper/file.part";
+  {
+    FileReplacement partial(file, kept);
+    EXPECT_EQ(partial.size(), 0U);
+    partial.append(bytes("one "));
+    partial.append(bytes("two"));
+    EXPECT_FALSE(fs::exists(file));
+  }
+  EXPECT_EQ(read_file(part), "one two");
+  {
+    FileReplacement partial(file, kept);
+    EXPECT_EQ(partial.size(), 7U);
+    partial.cut(4);
+    partial.append(bytes("three"));
+    partial.overwrite_beginning(bytes("1  "));
+    partial.commit();
+  }
+  EXPECT_EQ(read_file(file), "1   three");
+  EXPECT_FALSE(fs::exists(part));
+  FileReplacement partial(file, kept);
+  partial.append(bytes("more"));
+  partial.discard();
+  EXPECT_FALSE(fs::exists(part));
+  EXPECT_EQ(read_file(file), "1   three");
+}
+
+TEST(KeptParts, AreWrittenByOneAtATime) {
+  const test::TemporaryFolder folder;
+  const fs::path file = folder.path() / "file";
+  FileReplacement partial(file, kept);
+  try {
+    const FileReplacement other(file, kept);
+    ADD_FAILURE() << "two have it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::storage);
+    EXPECT_THAT(error.message(), testing::HasSubstr("another process is writing it"));
+  }
+  partial.commit();
+  EXPECT_NO_THROW(FileReplacement(file, kept).discard());
+}
+
+TEST(KeptParts, AreRefusedWhereTheyCannotBe) {
+  const test::TemporaryFolder folder;
+  folder.write("file", "");
+  fs::create_directory(folder.path() / "other.part");
+  EXPECT_THROW(FileReplacement(folder.path() / "file/inside", kept), Error);
+  EXPECT_THROW(FileReplacement(folder.path() / "other", kept), Error);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/recorded_disk.h"
 #include "base/temporary_folder.h"
+#include "base/unique_fd.h"
 #include "daemon/completed_prefix.h"
 #include "daemon/directory_source.h"
 #include "daemon/line_reader.h"
@@ -74,20 +75,9 @@ TEST(Rotation, FindsWhatIsStillToBeRead) {
   }
 }
 
-class OpenFile {
- public:
-  explicit OpenFile(const fs::path& path) : value_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-
-  ~OpenFile() { ::close(value_); }
-
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  [[nodiscard]] int get() const { return value_; }
-
- private:
-  int value_;
-};
+UniqueFd opened(const fs::path& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
 
 void append(const fs::path& file, const std::string& text) {
   std::ofstream(file, std::ios::app | std::ios::binary) << text;
@@ -96,7 +86,7 @@ void append(const fs::path& file, const std::string& text) {
 TEST(LineReader, GivesLinesThatHaveEnded) {
   const test::TemporaryFolder folder;
   const fs::path file = folder.write("log", "skipped\n{1}\n\n  \r\n{2}\r\n{3");
-  const OpenFile open(file);
+  const UniqueFd open = opened(file);
   LineReader reader(open.get(), 8, 100);
   FoundLine line;
   ASSERT_TRUE(reader.next(line));
@@ -124,7 +114,7 @@ TEST(LineReader, PassesOverWhatIsTooLongInBoundedMemory) {
   const test::TemporaryFolder folder;
   const std::string big(3'000'000, 'x');
   const fs::path file = folder.write("log", "{1}\n" + big + "\n{2}\n" + std::string(11, 'y') + "\n{3}\n" + big);
-  const OpenFile open(file);
+  const UniqueFd open = opened(file);
   LineReader reader(open.get(), 0, 10);
   FoundLine line;
   std::vector<std::string> seen;
@@ -200,7 +190,9 @@ TEST(DoneFiles, AreRememberedByNameAndStamp) {
     EXPECT_FALSE(done.has("cut", 3));
     done.add("next.json", 4);
     for (int i = 0; i < 3000; ++i) done.add("gone.json", static_cast<std::uint64_t>(i));
+    const test::RecordedDisk disk;
     done.keep_only({"next.json"});
+    EXPECT_EQ(disk.risk_of_replaced(file), "");
     EXPECT_FALSE(done.has("gone.json", 2999));
     done.add("last.json", 5);
   }

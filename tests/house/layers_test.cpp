@@ -1,12 +1,14 @@
 // The order of the modules: what a folder under src/ may include, and where ONNX Runtime, the HTTP library, gRPC and
 // the decoders of images may be named.
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -188,6 +190,26 @@ TEST(Layers, OnlyTheGrpcFolderNamesGrpcAndProtobuf) {
 
 TEST(Layers, OnlyTheImageFolderNamesTheDecodersOfImages) {
   expect_named_only_in({"image/"}, {"<jpeglib", "<jerror", "<turbojpeg", "<png", "<webp/"});
+}
+
+// Where a test sees the order of writes, syncs and renames (base/durability.h), and no temporary folder is left behind.
+TEST(Layers, OnlyBaseMakesFilesDurableAndTemporary) {
+  expect_named_only_in({"base/"}, {"::fsync(", "::fdatasync(", "::syncfs(", "::pwrite(", "std::rename(", "::mkdtemp(",
+                                   "::mkostemp(", "::mkstemp("});
+}
+
+// Elsewhere it is forgotten where an exception is thrown.
+TEST(Layers, DescriptorsAreClosedInOnePlace) {
+  constexpr std::string_view call = "::close(";
+  std::set<std::string> closing;
+  for (const fs::path& file : files_of(source_folder)) {
+    const std::string text = gpux::read_file(file);
+    for (std::size_t at = text.find(call); at != std::string::npos; at = text.find(call, at + 1)) {
+      const bool is_member = at != 0 && std::isalnum(static_cast<unsigned char>(text[at - 1])) != 0;
+      if (!is_member) closing.insert(file.lexically_relative(source_folder));
+    }
+  }
+  EXPECT_EQ(closing, std::set<std::string>{"base/unique_fd.h"}) << "use UniqueFd";
 }
 
 // A message that cannot be written must change nothing (base/standard_streams.h); most ways to write one throw.

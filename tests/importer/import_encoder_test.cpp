@@ -194,8 +194,21 @@ TEST_F(ImportEncoder, NormalizesAsTheFolderSays) {
 
 TEST_F(ImportEncoder, SurvivesALossOfPowerOnceItIsDone) {
   const fs::path from = source("bert");
-  const test::RecordedDisk disk;
+  std::string risk = "the folder was not renamed to its place";
+  test::RecordedDisk* recorded = nullptr;
+  test::RecordedDisk disk([&](const DiskCall& call) {
+    if (call.operation != DiskOperation::rename || call.target != folder_ / "made") return 0;
+    risk.clear();
+    for (const auto& entry : fs::recursive_directory_iterator(call.path)) {
+      if (entry.is_regular_file()) risk += recorded->risk_of_replaced(entry.path());
+    }
+    EXPECT_TRUE(fs::exists(call.path / "model.onnx"));
+    recorded->forget();  // what follows counts
+    return 0;
+  });
+  recorded = &disk;
   (void)import_encoder(from, folder_ / "made");
+  EXPECT_EQ(risk, "");
   EXPECT_TRUE(disk.has_synced_names(folder_));
 }
 

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "base/recorded_disk.h"
 #include "base/temporary_folder.h"
 #include "onnx/message.h"
 #include "onnx/model_file.h"
@@ -337,8 +338,10 @@ TEST(Quantize, TakesOldModelsInitializersForTheConstantsThatTheyAre) {
 TEST(Quantize, WritesWhatItMade) {
   const test::TemporaryFolder folder;
   const QuantizedModel made = quantized(one_matmul());
+  const test::RecordedDisk disk;
   made.write(folder.path() / "made.onnx");
   EXPECT_EQ(read_file(folder.path() / "made.onnx"), content_of(made));
+  EXPECT_EQ(disk.risk_of_replaced(folder.path() / "made.onnx"), "");
 }
 
 /// A node that keeps its weights, and why.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "base/recorded_disk.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "runtime/loading/fastest.h"
@@ -153,7 +154,9 @@ class ChooseFastest : public testing::Test {
 };
 
 TEST_F(ChooseFastest, MeasuresOnceAndRemembers) {
+  const test::RecordedDisk disk;
   const FastestChoice first = choose({"broken", "webgpu", "cpu"});
+  EXPECT_EQ(disk.risk_of_replaced(file_), "");
   EXPECT_EQ(first.candidate, "webgpu");
   EXPECT_FALSE(first.remembered);
   EXPECT_THAT(measured_, ElementsAre("broken", "webgpu", "cpu"));

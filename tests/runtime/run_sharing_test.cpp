@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/recorded_disk.h"
 #include "gpux/error.h"
 #include "runtime/sharing/kept_trials.h"
 #include "runtime/sharing/sharing_trial.h"
@@ -519,7 +520,11 @@ TEST_F(KeptTrials, AreFoundByTheModelsContentAndWhatComputedThem) {
                      .runtime_version = "1.24.0",
                      .trial = {.outcome = outcome, .detail = "d", .shared_runs = 5, .max_rows = 30}};
   };
-  keep_trial(file, trial("a", Outcome::equal));
+  {
+    const test::RecordedDisk disk;
+    keep_trial(file, trial("a", Outcome::equal));
+    EXPECT_EQ(disk.risk_of_replaced(file), "");
+  }
   keep_trial(file, trial("b", Outcome::different));
   keep_trial(file, trial("a", Outcome::changing));
   EXPECT_TRUE(may_have_kept_trials(subject()));

@@ -357,7 +357,7 @@ TEST_F(StoreTest, SurvivesALossOfPowerOnceAPackageIsStored) {
     EXPECT_EQ(disk.risk_of_replaced(root_ / "blobs/sha256" / file.blob.digest), "") << file.name;
   }
   EXPECT_EQ(disk.risk_of_replaced(root_ / "blobs/sha256" / model.digest), "") << "the manifest";
-  EXPECT_EQ(disk.risk_of_replaced(root_ / "index.json"), "");
+  for (const char* file : {"index.json", "oci-layout"}) EXPECT_EQ(disk.risk_of_replaced(root_ / file), "") << file;
   for (const char* parent : {"", "blobs"}) {
     EXPECT_TRUE(disk.has_synced_names(*parent == '\0' ? root_ : root_ / parent)) << parent;
   }
@@ -455,6 +455,7 @@ TEST_F(StoreTest, RemovesOneOfTwoNamesThoughTheDiskIsFull) {
       return call.operation == DiskOperation::write && is_new ? ENOSPC : 0;
     });
     EXPECT_EQ(store_.remove({"digits"}).digest, model.digest);
+    EXPECT_EQ(disk.risk_of_appended(root_ / "index.json"), "");
   }
   EXPECT_THAT(names(), ElementsAre("other:latest"));
   EXPECT_THAT(store_.verify(*store_.find({"other"})), testing::IsEmpty());

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -44,10 +43,10 @@ namespace {
   }
 }
 
-int open_socket(int family) {
-  const int handle = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (handle < 0) throw_bind_error("a socket", "", errno);
-  return handle;
+UniqueFd open_socket(int family) {
+  UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) throw_bind_error("a socket", "", errno);
+  return socket;
 }
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -92,10 +91,9 @@ void remove_stale(const std::filesystem::path& path, const sockaddr_un& address)
   if (!S_ISSOCK(facts.st_mode)) {
     throw Error(ErrorCode::usage, fmt::format("'{}' exists and is not a socket; give another path", path.string()));
   }
-  const int probe = open_socket(AF_UNIX);
-  const int outcome = ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const UniqueFd probe = open_socket(AF_UNIX);
+  const int outcome = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int number = outcome == 0 ? 0 : errno;
-  ::close(probe);
   // Anything but a refusal may come from a server that is alive, and merely busy or another user's.
   if (number != ECONNREFUSED)
     throw_bind_error("unix socket '" + path.string() + "'", "", number == EACCES ? EACCES : EADDRINUSE);
@@ -110,15 +108,16 @@ ListeningSocket ListeningSocket::tcp(const std::string& host, std::uint16_t port
   ListeningSocket socket(open_socket(address->ai_family));
   const int on = 1;
   const int off = 0;
-  ::setsockopt(socket.handle_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (address->ai_family == AF_INET6) ::setsockopt(socket.handle_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (::bind(socket.handle_, address->ai_addr, address->ai_addrlen) != 0 || ::listen(socket.handle_, SOMAXCONN) != 0) {
+  ::setsockopt(socket.handle(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address->ai_family == AF_INET6) ::setsockopt(socket.handle(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (::bind(socket.handle(), address->ai_addr, address->ai_addrlen) != 0 ||
+      ::listen(socket.handle(), SOMAXCONN) != 0) {
     throw_bind_error(fmt::format("port {} of host {}", port, host), "; ports from 1024 on are free to all", errno,
                      port);
   }
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
-  ::getsockname(socket.handle_, reinterpret_cast<sockaddr*>(&bound), &length);
+  ::getsockname(socket.handle(), reinterpret_cast<sockaddr*>(&bound), &length);
   socket.port_ = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port
                                                    : reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
   return socket;
@@ -128,8 +127,8 @@ ListeningSocket ListeningSocket::unix_domain(const std::filesystem::path& path) 
   const sockaddr_un address = address_of(path);
   remove_stale(path, address);
   ListeningSocket socket(open_socket(AF_UNIX));
-  if (::bind(socket.handle_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(socket.handle_, SOMAXCONN) != 0) {
+  if (::bind(socket.handle(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(socket.handle(), SOMAXCONN) != 0) {
     throw_bind_error("unix socket '" + path.string() + "'", "", errno);
   }
   socket.path_ = path;
@@ -143,20 +142,13 @@ ListeningSocket ListeningSocket::unix_domain(const std::filesystem::path& path) 
   return socket;
 }
 
-ListeningSocket::ListeningSocket(ListeningSocket&& other) noexcept
-    : handle_(std::exchange(other.handle_, -1)),
-      port_(other.port_),
-      path_(std::exchange(other.path_, {})),
-      device_(other.device_),
-      inode_(other.inode_) {}
-
 ListeningSocket::~ListeningSocket() {
   close();
 }
 
 void ListeningSocket::close() noexcept {
-  if (handle_ < 0) return;
-  ::close(std::exchange(handle_, -1));
+  if (!socket_) return;
+  socket_.reset();
   if (path_.empty()) return;
 
   // Another server may have put its own there since.

@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include <sys/types.h>
+
+#include "base/unique_fd.h"
 
 namespace gpux::http {
 
@@ -18,10 +21,10 @@ class ListeningSocket {
   static ListeningSocket unix_domain(const std::filesystem::path& path);
 
   ~ListeningSocket();
-  ListeningSocket(ListeningSocket&& other) noexcept;
+  ListeningSocket(ListeningSocket&&) noexcept = default;
   ListeningSocket& operator=(ListeningSocket&&) = delete;
 
-  [[nodiscard]] int handle() const noexcept { return handle_; }
+  [[nodiscard]] int handle() const noexcept { return socket_.get(); }
 
   /// 0 for a unix socket.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
@@ -31,9 +34,9 @@ class ListeningSocket {
   void close() noexcept;
 
  private:
-  explicit ListeningSocket(int handle) : handle_(handle) {}
+  explicit ListeningSocket(UniqueFd socket) : socket_(std::move(socket)) {}
 
-  int handle_;
+  UniqueFd socket_;
   std::uint16_t port_ = 0;
   std::filesystem::path path_;
   dev_t device_ = 0;

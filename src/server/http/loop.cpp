@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <boost/asio/post.hpp>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "server/http/connection.h"
@@ -70,12 +69,10 @@ void Loop::adopt(Arrival arrival) {
 void Loop::welcome(Arrival arrival) {
   Socket socket(context_);
   ErrorNumber error;
-  socket.assign(net::generic::stream_protocol(arrival.family, 0), arrival.socket, error);
+  socket.assign(net::generic::stream_protocol(arrival.family, 0), arrival.socket.get(), error);
+  if (!error) arrival.socket.release();
   if (error || ending_) {
-    if (error) {
-      log::warning("cannot serve a connection: {}", error.message());
-      ::close(arrival.socket);
-    }
+    if (error) log::warning("cannot serve a connection: {}", error.message());
     connection_count_.fetch_sub(1, std::memory_order_relaxed);
     service_.connection_ended();
     return;

@@ -15,6 +15,7 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 
+#include "base/unique_fd.h"
 #include "server/busy_poll.h"
 #include "server/http/asio.h"
 #include "server/http/service.h"
@@ -45,7 +46,7 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   struct Arrival {
-    int socket = -1;
+    UniqueFd socket;
     int family = 0;
     std::shared_ptr<net::ssl::context> tls;  ///< null without
     std::string peer;

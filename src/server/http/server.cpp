@@ -15,10 +15,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/unique_fd.h"
 #include "gpux/error.h"
 #include "server/http/listening.h"
 #include "server/http/loop.h"
@@ -50,18 +50,17 @@ std::string text_of(const sockaddr_storage& address) {
 }
 
 /// Best effort: what the client has sent is read, or the reset on close would overtake the answer.
-void turn_away(int socket, bool tls) noexcept {
+void turn_away(const UniqueFd& socket, bool tls) noexcept {
   constexpr std::string_view answer =
       "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 63\r\n"
       "Retry-After: 1\r\nConnection: close\r\n\r\n"
       "{\"error\": \"the server has as many connections as it may have\"}\n";
   if (!tls) {
     std::array<char, 16384> ignored;
-    [[maybe_unused]] const auto read = ::recv(socket, ignored.data(), ignored.size(), MSG_DONTWAIT);
-    [[maybe_unused]] const auto sent = ::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    ::shutdown(socket, SHUT_WR);
+    [[maybe_unused]] const auto read = ::recv(socket.get(), ignored.data(), ignored.size(), MSG_DONTWAIT);
+    [[maybe_unused]] const auto sent = ::send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ::shutdown(socket.get(), SHUT_WR);
   }
-  ::close(socket);
 }
 
 }  // namespace
@@ -113,7 +112,7 @@ class Server::Implementation {
   void await(Acceptor& acceptor);
   /// Accepts who waits, at most `most`. False where it must rest.
   bool accept(Acceptor& acceptor, int most);
-  void welcome(Acceptor& acceptor, int socket, const sockaddr_storage& address);
+  void welcome(Acceptor& acceptor, UniqueFd socket, const sockaddr_storage& address);
   /// False where the thread that accepts has not come to it by `deadline`.
   bool stop_accepting(Clock::time_point deadline);
 
@@ -186,11 +185,11 @@ bool Server::Implementation::accept(Acceptor& acceptor, int most) {
   for (int count = 0; count < most; ++count) {
     sockaddr_storage address{};
     socklen_t length = sizeof address;
-    const int socket = ::accept4(acceptor.socket.handle(), reinterpret_cast<sockaddr*>(&address), &length,
-                                 SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (socket >= 0) {
+    UniqueFd socket(::accept4(acceptor.socket.handle(), reinterpret_cast<sockaddr*>(&address), &length,
+                              SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket) {
       acceptor.resting = false;
-      welcome(acceptor, socket, address);
+      welcome(acceptor, std::move(socket), address);
       continue;
     }
     switch (errno) {
@@ -217,7 +216,7 @@ bool Server::Implementation::accept(Acceptor& acceptor, int most) {
   return true;
 }
 
-void Server::Implementation::welcome(Acceptor& acceptor, int socket, const sockaddr_storage& address) {
+void Server::Implementation::welcome(Acceptor& acceptor, UniqueFd socket, const sockaddr_storage& address) {
   const bool tls = tls_ && !acceptor.socket.is_unix();
   if (service_.connections_open.load() >= service_.limits.max_connections) {
     service_.connections_refused.fetch_add(1);
@@ -226,14 +225,14 @@ void Server::Implementation::welcome(Acceptor& acceptor, int socket, const socka
   }
   if (!acceptor.socket.is_unix()) {
     const int on = 1;
-    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
   service_.connections_accepted.fetch_add(1);
   service_.connections_open.fetch_add(1);
   const auto emptiest = std::min_element(loops_.begin(), loops_.end(), [](const auto& left, const auto& right) {
     return left->connections() < right->connections();
   });
-  (*emptiest)->adopt({socket, acceptor.socket.is_unix() ? AF_UNIX : static_cast<int>(address.ss_family),
+  (*emptiest)->adopt({std::move(socket), acceptor.socket.is_unix() ? AF_UNIX : static_cast<int>(address.ss_family),
                       tls ? tls_->current() : nullptr, acceptor.socket.is_unix() ? "unix" : text_of(address)});
 }
 
