@@ -112,7 +112,7 @@ void add_openvino_threads(embedding::Batching batching, LoadOptions& options) {
   if (options.provider.find("openvino") == std::string::npos) return;
   const auto of_openvino = [](const ProviderOptions& given) { return given.provider == "openvino"; };
   if (std::ranges::any_of(options.provider_options, of_openvino)) return;
-  const std::string processors = std::to_string(usable_processors());
+  const std::string processors = std::to_string(usable_processors(Machine::this_one()));
   ProviderOptions own{.provider = "openvino", .values = {{"num_of_threads", processors}}, .where = {}};
   if (batching == embedding::Batching::exact) own.values.emplace_back("num_streams", processors);
   options.provider_options.push_back(std::move(own));
@@ -157,7 +157,7 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
                       .level = {},
                       .digest = {},
                       .dimension = flags.dimensions,
-                      .workers = std::max(1U, usable_processors() / load.intra_threads.value_or(1))};
+                      .workers = std::max(1U, usable_processors(Machine::this_one()) / load.intra_threads.value_or(1))};
   encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), batching_of(flags));
   encoder.embedder->encoder().check(encoder.options);
   const std::vector<std::string>& active = encoder.embedder->runtime().verdict().active;
