@@ -25,7 +25,7 @@ struct Settings {
   std::vector<std::string> models;
   double seconds = 10;
   double limit = 1.02;
-  unsigned threads = usable_processors();
+  unsigned threads = usable_processors(Machine::this_one());
 };
 
 struct Comparison {

@@ -17,7 +17,7 @@ struct Needs {
   std::vector<std::filesystem::path> folders;  // from RPATH and RUNPATH
 };
 
-Needs read_needs(const std::filesystem::path& library) {
+Needs read_needs(const std::filesystem::path& library, const Machine& machine) {
   Needs needs;
   MappedFile file;
   try {
@@ -28,6 +28,7 @@ Needs read_needs(const std::filesystem::path& library) {
   ElfNeeds found = read_elf_needs(file.bytes());
   needs.libraries = std::move(found.libraries);
   for (std::string& folder : found.folders) {
+    folder = machine.at(folder).string();
     for (const std::string_view origin : {"$ORIGIN", "${ORIGIN}"}) {
       if (const auto position = folder.find(origin); position != std::string::npos) {
         folder.replace(position, origin.size(), library.parent_path().string());
@@ -40,10 +41,11 @@ Needs read_needs(const std::filesystem::path& library) {
 
 class Search {
  public:
-  explicit Search(const std::vector<std::filesystem::path>& folders) : folders_(folders) {}
+  Search(const std::vector<std::filesystem::path>& folders, const Machine& machine)
+      : folders_(folders), machine_(machine) {}
 
   void collect(const std::filesystem::path& library) {
-    const Needs needs = read_needs(library);
+    const Needs needs = read_needs(library, machine_);
     for (const std::string& name : needs.libraries) {
       if (name.empty() || !seen_.insert(name).second) continue;
       if (const auto beside = find(name, needs.folders); !beside.empty()) {
@@ -56,12 +58,12 @@ class Search {
 
   void open(const std::string& name) {
     seen_.insert(name);
-    if (::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return;
+    if (machine_.opens_library(name)) return;
     const std::filesystem::path file = find(name, folders_);
     if (!file.empty()) {
       // Its own needs first: the loader takes what is already open by the name that it was built with.
       collect(file);
-      if (::dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return;
+      if (machine_.opens_library(file)) return;
     }
     missing_.push_back(name);
   }
@@ -80,6 +82,7 @@ class Search {
   }
 
   const std::vector<std::filesystem::path>& folders_;
+  const Machine& machine_;
   std::set<std::string> seen_;
   std::vector<std::string> missing_;
 };
@@ -100,8 +103,9 @@ void* DynamicLibrary::symbol(const char* name) const noexcept {
   return ::dlsym(handle_, name);
 }
 
-std::vector<std::string> missing_libraries(const std::filesystem::path& library, const LibraryNeeds& needs) {
-  Search search(needs.folders);
+std::vector<std::string> missing_libraries(const std::filesystem::path& library, const LibraryNeeds& needs,
+                                           const Machine& machine) {
+  Search search(needs.folders, machine);
   search.collect(library);
   for (const std::string& name : needs.also) {
     if (!search.knows(name)) search.open(name);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
+
 namespace gpux {
 
 /// A shared library, opened with its symbols kept to itself and never closed: vendor libraries leave threads and
@@ -32,6 +34,7 @@ struct LibraryNeeds {
 /// Names of the libraries that `library` needs and that are nowhere: those it lists, theirs in turn where they lie
 /// beside it or in `needs.folders`, and `needs.also`. What is found is opened and stays open, so that `library` finds
 /// it too, in `needs.folders` as well, where the loader would not look.
-std::vector<std::string> missing_libraries(const std::filesystem::path& library, const LibraryNeeds& needs = {});
+std::vector<std::string> missing_libraries(const std::filesystem::path& library, const LibraryNeeds& needs,
+                                           const Machine& machine);
 
 }  // namespace gpux

@@ -3,20 +3,13 @@
 #include <cstdlib>
 
 #include <dlfcn.h>
-#include <pwd.h>
-#include <unistd.h>
 
-#include "gpux/error.h"
+#include "base/machine.h"
 
 namespace gpux {
 
 std::filesystem::path home_folder() {
-  if (std::string home = environment_variable("GPUX_HOME"); !home.empty()) return std::filesystem::absolute(home);
-  if (std::string home = environment_variable("HOME"); !home.empty()) return std::filesystem::path(home) / ".gpux";
-  if (const passwd* user = ::getpwuid(::getuid()); user != nullptr && user->pw_dir != nullptr) {
-    return std::filesystem::path(user->pw_dir) / ".gpux";
-  }
-  throw Error(ErrorCode::storage, "neither GPUX_HOME nor HOME is set: set GPUX_HOME to a folder");
+  return Machine::this_one().home_folder();
 }
 
 std::filesystem::path executable_path() {

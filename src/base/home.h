@@ -5,7 +5,7 @@
 
 namespace gpux {
 
-/// Where gpux keeps what is the user's: $GPUX_HOME, else ~/.gpux. Not necessarily there yet.
+/// Machine::home_folder() of the machine that this process runs on.
 std::filesystem::path home_folder();
 
 /// The running program's own file.

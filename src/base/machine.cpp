@@ -1,18 +1,22 @@
 #include "base/machine.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
-#include <sched.h>
+#include <dlfcn.h>
+#include <pwd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/spelling.h"
+#include "gpux/error.h"
 
 namespace gpux {
 namespace {
@@ -29,19 +33,46 @@ std::uint64_t hexadecimal(const std::optional<std::string>& text) {
   return text ? std::strtoull(text->c_str(), nullptr, 16) : 0;
 }
 
+// What is behind "name:" in a file of /proc; empty where no line begins so.
+std::string field(const std::filesystem::path& file, std::string_view name) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with(name)) continue;
+    const std::size_t colon = line.find(':');
+    const std::size_t value = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    return value == std::string::npos ? std::string() : line.substr(value);
+  }
+  return {};
+}
+
+// Of a list like "0-3,8"; 0 where it is none.
+unsigned count_listed(const std::string& list) {
+  unsigned count = 0;
+  for (const std::string& range : split(list, ',')) {
+    unsigned first = 0;
+    const char* const end = range.data() + range.size();
+    const auto [behind, error] = std::from_chars(range.data(), end, first);
+    if (error != std::errc()) return 0;
+    unsigned last = first;
+    if (behind != end && std::from_chars(behind + 1, end, last).ec != std::errc()) return 0;
+    count += last < first ? 0 : last - first + 1;
+  }
+  return count;
+}
+
 // The folders of this process's cgroup for `controller`, innermost first (v2 has one tree for all).
-std::vector<std::filesystem::path> cgroup_folders(const std::string& controller) {
+std::vector<std::filesystem::path> cgroup_folders(const Machine& machine, const std::string& controller) {
   std::vector<std::filesystem::path> folders;
-  std::ifstream stream("/proc/self/cgroup");
+  std::ifstream stream(machine.at("/proc/self/cgroup"));
   for (std::string line; std::getline(stream, line);) {
     const std::vector<std::string> parts = split(line, ':');
     if (parts.size() < 3) continue;
     std::filesystem::path root;
     if (parts[1].empty()) {
-      root = "/sys/fs/cgroup";
+      root = machine.at("/sys/fs/cgroup");
     } else if (const auto names = split(parts[1], ',');
                std::find(names.begin(), names.end(), controller) != names.end()) {
-      root = "/sys/fs/cgroup/" + controller;
+      root = machine.at("/sys/fs/cgroup") / controller;
     } else {
       continue;
     }
@@ -55,10 +86,38 @@ std::vector<std::filesystem::path> cgroup_folders(const std::string& controller)
 
 }  // namespace
 
-std::vector<PciDevice> pci_accelerators() {
+bool loader_opens(const std::filesystem::path& library) {
+  return ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr;
+}
+
+const Machine& Machine::this_one() {
+  static const Machine machine;
+  return machine;
+}
+
+std::filesystem::path Machine::at(const std::filesystem::path& path) const {
+  return path.is_absolute() ? root / path.relative_path() : path;
+}
+
+std::string Machine::variable(const std::string& name) const {
+  if (!variables) return environment_variable(name.c_str());
+  const auto found = variables->find(name);
+  return found == variables->end() ? std::string() : found->second;
+}
+
+std::filesystem::path Machine::home_folder() const {
+  if (const std::string home = variable("GPUX_HOME"); !home.empty()) return std::filesystem::absolute(at(home));
+  if (const std::string home = variable("HOME"); !home.empty()) return at(home) / ".gpux";
+  if (const passwd* user = ::getpwuid(::getuid()); user != nullptr && user->pw_dir != nullptr) {
+    return at(user->pw_dir) / ".gpux";
+  }
+  throw Error(ErrorCode::storage, "neither GPUX_HOME nor HOME is set: set GPUX_HOME to a folder");
+}
+
+std::vector<PciDevice> pci_accelerators(const Machine& machine) {
   std::vector<PciDevice> devices;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/sys/bus/pci/devices", error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(machine.at("/sys/bus/pci/devices"), error)) {
     PciDevice device;
     device.class_code = static_cast<std::uint32_t>(hexadecimal(first_line(entry.path() / "class")));
     const std::uint32_t base_class = device.class_code >> 16;
@@ -73,11 +132,25 @@ std::vector<PciDevice> pci_accelerators() {
   return devices;
 }
 
-unsigned usable_processors() {
-  unsigned count = std::max(1U, std::thread::hardware_concurrency());
-  cpu_set_t mask;
-  if (::sched_getaffinity(0, sizeof(mask), &mask) == 0) count = static_cast<unsigned>(CPU_COUNT(&mask));
-  for (const auto& folder : cgroup_folders("cpu")) {
+std::vector<std::filesystem::path> numbered_files(const Machine& machine, const std::filesystem::path& folder,
+                                                  std::string_view prefix) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(machine.at(folder), error)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(prefix) || name.size() == prefix.size()) continue;
+    const bool is_number = std::all_of(name.begin() + static_cast<std::ptrdiff_t>(prefix.size()), name.end(),
+                                       [](char c) { return c >= '0' && c <= '9'; });
+    if (is_number) files.push_back(folder / name);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+unsigned usable_processors(const Machine& machine) {
+  unsigned count = count_listed(field(machine.at("/proc/thread-self/status"), "Cpus_allowed_list:"));
+  if (count == 0) count = std::max(1U, std::thread::hardware_concurrency());
+  for (const auto& folder : cgroup_folders(machine, "cpu")) {
     double quota = 0, period = 0;
     if (const auto line = first_line(folder / "cpu.max"); line && line->rfind("max", 0) != 0) {
       std::istringstream(*line) >> quota >> period;
@@ -90,22 +163,14 @@ unsigned usable_processors() {
   return std::max(1U, count);
 }
 
-std::string processor_name() {
-  std::ifstream stream("/proc/cpuinfo");
-  for (std::string line; std::getline(stream, line);) {
-    if (line.rfind("model name", 0) == 0) return line.substr(std::min(line.size(), line.find(':') + 2));
-  }
-  return {};
+std::string processor_name(const Machine& machine) {
+  return field(machine.at("/proc/cpuinfo"), "model name");
 }
 
-bool adds_byte_products_exactly() {
+bool adds_byte_products_exactly(const Machine& machine) {
   if (!is_x86()) return true;
-  std::ifstream stream("/proc/cpuinfo");
-  for (std::string line; std::getline(stream, line);) {
-    if (line.rfind("flags", 0) != 0) continue;
-    return line.find(" avx512_vnni") != std::string::npos || line.find(" avx_vnni") != std::string::npos;
-  }
-  return false;
+  const std::string flags = " " + field(machine.at("/proc/cpuinfo"), "flags");
+  return flags.find(" avx512_vnni") != std::string::npos || flags.find(" avx_vnni") != std::string::npos;
 }
 
 std::uint64_t resident_bytes() {
@@ -121,10 +186,12 @@ std::uint64_t peak_resident_bytes() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-std::uint64_t usable_memory_bytes() {
-  std::uint64_t bytes =
-      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  for (const auto& folder : cgroup_folders("memory")) {
+std::uint64_t usable_memory_bytes(const Machine& machine) {
+  std::uint64_t bytes = std::strtoull(field(machine.at("/proc/meminfo"), "MemTotal:").c_str(), nullptr, 10) * 1024;
+  if (bytes == 0) {
+    bytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  }
+  for (const auto& folder : cgroup_folders(machine, "memory")) {
     for (const char* name : {"memory.max", "memory.limit_in_bytes"}) {
       if (const auto line = first_line(folder / name); line && line->rfind("max", 0) != 0) {
         bytes = std::min<std::uint64_t>(bytes, std::strtoull(line->c_str(), nullptr, 10));

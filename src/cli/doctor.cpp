@@ -14,6 +14,7 @@
 #include "diagnosis/machine_report.h"
 #include "gpux/error.h"
 #include "gpux/provider_manager.h"
+#include "provider/remedy.h"
 #include "provider/table.h"
 
 namespace gpux::cli {
@@ -33,10 +34,10 @@ void add(std::vector<diagnosis::Check>& checks, const std::vector<diagnosis::Che
 
 // Without an ONNX Runtime the providers are still looked for: what is missing besides is worth knowing.
 std::vector<ProviderReport> survey_only(const std::vector<ort::CoreFile>& cores,
-                                        const std::vector<provider::PluginFile>& plugins) {
+                                        const std::vector<provider::PluginFile>& plugins, const Machine& machine) {
   std::vector<std::string> ids;
   for (const provider::ProviderRow& row : provider::table()) ids.emplace_back(row.id);
-  std::vector<ProviderReport> reports = provider::survey(ids, cores, plugins);
+  std::vector<ProviderReport> reports = provider::survey(ids, cores, plugins, machine);
   for (ProviderReport& report : reports) {
     if (!report.available) continue;
     report.available = report.accelerated = false;
@@ -46,7 +47,7 @@ std::vector<ProviderReport> survey_only(const std::vector<ort::CoreFile>& cores,
   return reports;
 }
 
-void examine_runtime(Examination& examination) {
+void examine_runtime(const Machine& machine, Examination& examination) {
   std::vector<ort::CoreFile> cores;
   std::vector<diagnosis::Check> failures;
   const auto fail = [&](const char* name, const std::string& why) {
@@ -54,15 +55,15 @@ void examine_runtime(Examination& examination) {
                         .name = name,
                         .state = diagnosis::Check::State::problem,
                         .found = why,
-                        .next = diagnosis::command_here("pip install onnxruntime")});
+                        .next = provider::remedy_on(machine, "pip install onnxruntime")});
   };
   try {
-    cores = ort::find_cores();
+    cores = ort::find_cores(machine);
   } catch (const Error& error) {
     fail("GPUX_ONNXRUNTIME", error.message());
     failures.back().next = "unset GPUX_ONNXRUNTIME, or set it to such a library";
   }
-  const std::vector<provider::PluginFile> plugins = provider::find_plugins({});
+  const std::vector<provider::PluginFile> plugins = provider::find_plugins({}, machine);
   if (!cores.empty()) {
     try {
       examination.reports = ProviderManager().providers();
@@ -73,13 +74,13 @@ void examine_runtime(Examination& examination) {
   } else if (failures.empty()) {
     fail("library", "none found next to gpux, in GPUX_HOME, in Python's packages, on the system");
   }
-  if (!examination.runtime) examination.reports = survey_only(cores, plugins);
+  if (!examination.runtime) examination.reports = survey_only(cores, plugins, machine);
   for (const ProviderReport& report : examination.reports) {
     if (report.id == "cpu") examination.processor_works = report.available;
   }
   add(examination.checks, diagnosis::check_cores(cores, examination.runtime ? examination.runtime->path : ""));
   add(examination.checks, failures);
-  add(examination.checks, diagnosis::check_plugins(plugins));
+  add(examination.checks, diagnosis::check_plugins(plugins, machine));
   add(examination.checks, diagnosis::check_providers(examination.reports));
 }
 
@@ -104,10 +105,11 @@ class ReadingLine {
 };
 
 Examination examine(bool is_quick, const Context& context) {
+  const Machine& machine = Machine::this_one();
   Examination examination;
-  add(examination.checks, diagnosis::check_devices());
-  add(examination.checks, diagnosis::check_drivers());
-  examine_runtime(examination);
+  add(examination.checks, diagnosis::check_devices(machine));
+  add(examination.checks, diagnosis::check_drivers(machine));
+  examine_runtime(machine, examination);
   {
     const ReadingLine line(context);
     add(examination.checks, diagnosis::check_home(is_quick, [&](const std::string& what) { line.show(what); }));
@@ -120,7 +122,7 @@ void print_examination(const Examination& examination, std::size_t problems) {
   Json json;
   json["works"] = examination.processor_works;
   json["problems"] = problems;
-  json["machine"] = diagnosis::machine_json();
+  json["machine"] = diagnosis::machine_json(Machine::this_one());
   json["onnxruntime"] = examination.runtime ? diagnosis::to_json(*examination.runtime) : Json(nullptr);
   json["checks"] = Json::array();
   for (const diagnosis::Check& check : examination.checks) {
@@ -136,7 +138,8 @@ void print_examination(const Examination& examination, std::size_t problems) {
 }
 
 std::string examination_tables(const Examination& examination) {
-  std::vector<std::pair<std::string, Table>> tables{{"machine", {.head = {}, .rows = diagnosis::machine_rows()}}};
+  std::vector<std::pair<std::string, Table>> tables{
+      {"machine", {.head = {}, .rows = diagnosis::machine_rows(Machine::this_one())}}};
   for (const diagnosis::Check& check : examination.checks) {
     if (tables.back().first != check.area) tables.push_back({check.area, {.head = {}, .rows = {}}});
     tables.back().second.rows.push_back({"  " + check.name, to_string(check.state), check.found,

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
+#include "base/home.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "cli/command.h"
@@ -38,6 +39,10 @@ Json to_json(const StoredModel& model) {
 
 void list_images(const Context& context) {
   const std::vector<StoredModel> models = open_store().list();
+  std::error_code error;
+  if (const auto home = home_folder(); !std::filesystem::exists(home, error)) {
+    say(context, fmt::format("no model is stored: the folder '{}' does not exist yet", home.string()));
+  }
   if (context.wants_json()) {
     Json list = Json::array();
     for (const StoredModel& model : models) list.push_back(to_json(model));

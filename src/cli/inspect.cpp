@@ -247,7 +247,7 @@ void print_machine_json(const std::vector<ProviderReport>& reports, const Runtim
                                 {"name", rank.report->ort_name},
                                 {"status", rank.status}});
   }
-  json["machine"] = diagnosis::machine_json();
+  json["machine"] = diagnosis::machine_json(Machine::this_one());
   json["machine"]["onnxruntime"] = diagnosis::to_json(library);
   print_json(json);
 }
@@ -262,7 +262,7 @@ void print_machine_tables(const std::vector<ProviderReport>& reports, const Runt
   for (const Rank& rank : priority_of(reports)) {
     priority.rows.push_back({std::to_string(priority.rows.size() + 1), rank.report->id, rank.status});
   }
-  Table machine{.head = {}, .rows = diagnosis::machine_rows()};
+  Table machine{.head = {}, .rows = diagnosis::machine_rows(Machine::this_one())};
   machine.rows.push_back({"ONNX Runtime", fmt::format("{} (API {}), {}: {}", library.version, library.api_version,
                                                       library.origin, library.path.string())});
   print_data(sections({{"Available execution providers", std::move(available)},

@@ -7,7 +7,6 @@
 #include "cli/load_flags.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
-#include "diagnosis/diagnosis.h"
 #include "diagnosis/machine_report.h"
 #include "gpux/provider_manager.h"
 
@@ -15,8 +14,7 @@ namespace gpux::cli {
 namespace {
 
 void print_providers(const std::vector<std::string>& libraries, const Context& context) {
-  std::vector<ProviderReport> reports = ProviderManager(read_provider_libraries(libraries)).providers();
-  for (ProviderReport& report : reports) report.remedy = diagnosis::command_here(report.remedy);
+  const std::vector<ProviderReport> reports = ProviderManager(read_provider_libraries(libraries)).providers();
   const RuntimeLibrary library = runtime_library();
   if (context.wants_json()) {
     Json json;

@@ -131,7 +131,7 @@ std::vector<float> embed_query(const SearchFlags& flags, const StoredVectors& ve
 }
 
 unsigned workers_of(const SearchFlags& flags) {
-  return flags.workers != 0 ? flags.workers : usable_processors();
+  return flags.workers != 0 ? flags.workers : usable_processors(Machine::this_one());
 }
 
 // The texts' vectors, made here. A prompt that is asked for is the query's; the texts have the model's own.

@@ -348,8 +348,8 @@ void serve(const ServeFlags& flags, Context& context) {
   const std::string default_name = service_options.default_model;
   service_options.api_keys = read_api_keys(flags.api_key_file);
   service_options.log_requests = flags.log_requests;
-  service_options.memory =
-      std::make_shared<MemoryBudget>(server::request_memory_bytes(flags.max_body_bytes, usable_memory_bytes()));
+  service_options.memory = std::make_shared<MemoryBudget>(
+      server::request_memory_bytes(flags.max_body_bytes, usable_memory_bytes(Machine::this_one())));
 
   server::RepositoryOptions repository_options;
   if (!flags.memory_budget.empty()) repository_options.memory_budget_bytes = memory_budget_of(flags.memory_budget);

@@ -65,33 +65,20 @@ bool may(const fs::path& path, int mode) {
   return ::faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0;
 }
 
-bool loader_finds(const std::string& library) {
-  return missing_libraries({}, {.also = {library}, .folders = {}}).empty();
+bool has_vendor(const Machine& machine, std::initializer_list<std::uint16_t> vendors) {
+  return std::ranges::any_of(pci_accelerators(machine), [&](const PciDevice& device) {
+    return std::find(vendors.begin(), vendors.end(), device.vendor_id) != vendors.end();
+  });
 }
 
-// Where the shell would find it; empty where it would not.
-fs::path on_path(const std::string& program) {
-  for (const std::string& folder : split(environment_variable("PATH"), ':')) {
-    if (!folder.empty() && may(fs::path(folder) / program, X_OK)) return fs::path(folder) / program;
-  }
-  return {};
-}
-
-bool has_vendor(std::initializer_list<std::uint16_t> vendors) {
-  for (const PciDevice& device : pci_accelerators()) {
-    if (std::find(vendors.begin(), vendors.end(), device.vendor_id) != vendors.end()) return true;
-  }
-  return false;
-}
-
-Check pci_check(const PciDevice& device) {
+Check pci_check(const Machine& machine, const PciDevice& device) {
   Check check{.area = "devices",
               .name = device.address,
               .state = State::ok,
               .found = fmt::format("{} {:04x}:{:04x}", vendor_name(device), device.vendor_id, device.device_id),
               .next = {}};
   std::error_code error;
-  const fs::path driver = fs::read_symlink(fs::path("/sys/bus/pci/devices") / device.address / "driver", error);
+  const fs::path driver = fs::read_symlink(machine.at("/sys/bus/pci/devices") / device.address / "driver", error);
   if (!error) {
     check.found += ", driver " + driver.filename().string();
     return check;
@@ -102,9 +89,10 @@ Check pci_check(const PciDevice& device) {
   return check;
 }
 
-Check device_file_check(const fs::path& file) {
-  Check check{
-      .area = "devices", .name = file.string(), .state = State::ok, .found = "readable and writable", .next = {}};
+// `name`: as the machine names it; its file is below the machine's root.
+Check device_file_check(const Machine& machine, const std::string& name) {
+  Check check{.area = "devices", .name = name, .state = State::ok, .found = "readable and writable", .next = {}};
+  const fs::path file = machine.at(name);
   if (may(file, R_OK | W_OK)) return check;
   check.state = State::problem;
   check.found = std::string("cannot be used: ") + std::strerror(errno);
@@ -119,21 +107,15 @@ Check device_file_check(const fs::path& file) {
   return check;
 }
 
-std::vector<fs::path> device_files() {
-  std::vector<fs::path> files;
+std::vector<std::string> device_files(const Machine& machine) {
+  std::vector<std::string> files;
   for (const char* name : {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kfd", "/dev/dxg"}) {
-    if (present(name)) files.emplace_back(name);
+    if (present(machine.at(name))) files.emplace_back(name);
   }
   const std::array<std::pair<const char*, const char*>, 3> kinds{
       {{"/dev", "nvidia"}, {"/dev/dri", "renderD"}, {"/dev/accel", "accel"}}};
   for (const auto& [folder, prefix] : kinds) {
-    for (const fs::path& entry : entries(folder)) {
-      const std::string name = entry.filename();
-      const std::string number = name.substr(std::min(name.size(), std::strlen(prefix)));
-      const bool is_device = name.starts_with(prefix) && !number.empty() &&
-                             std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
-      if (is_device) files.push_back(entry);
-    }
+    for (const fs::path& file : numbered_files(machine, folder, prefix)) files.push_back(file);
   }
   return files;
 }
@@ -148,23 +130,23 @@ Check part(const std::string& name, bool is_there, const std::string& found, boo
           .next = is_needed ? next : std::string()};
 }
 
-Check kernel_module(const std::string& module, bool is_needed) {
-  const fs::path folder = fs::path("/sys/module") / module;
+Check kernel_module(const Machine& machine, const std::string& module, bool is_needed) {
+  const fs::path folder = machine.at("/sys/module") / module;
   const std::string version = first_line(folder / "version");
   return part("kernel module " + module, present(folder), version.empty() ? "loaded, version unknown" : version,
               is_needed, "sudo modprobe " + module);
 }
 
-Check library(const std::string& name, bool is_needed, const std::string& next) {
-  if (loader_finds(name)) return part(name, true, "the loader finds it", is_needed, next);
-  for (const fs::path& folder : provider::vendor_library_folders()) {
+Check library(const Machine& machine, const std::string& name, bool is_needed, const std::string& next) {
+  if (machine.opens_library(name)) return part(name, true, "the loader finds it", is_needed, next);
+  for (const fs::path& folder : provider::vendor_library_folders(machine)) {
     if (present(folder / name)) return part(name, true, (folder / name).string(), is_needed, next);
   }
   return part(name, false, {}, is_needed, next);
 }
 
-Check nvidia_kernel_driver(bool is_needed) {
-  const fs::path file = "/proc/driver/nvidia/version";
+Check nvidia_kernel_driver(const Machine& machine, bool is_needed) {
+  const fs::path file = machine.at("/proc/driver/nvidia/version");
   if (present(file) && !may(file, R_OK)) {
     return {.area = "drivers",
             .name = "NVIDIA kernel driver",
@@ -176,9 +158,9 @@ Check nvidia_kernel_driver(bool is_needed) {
 }
 
 // Drivers that the Vulkan loader would open (its documentation, "Driver Discovery on Linux").
-std::vector<fs::path> vulkan_manifests() {
-  std::string given = environment_variable("VK_DRIVER_FILES");
-  if (given.empty()) given = environment_variable("VK_ICD_FILENAMES");
+std::vector<fs::path> vulkan_manifests(const Machine& machine) {
+  std::string given = machine.variable("VK_DRIVER_FILES");
+  if (given.empty()) given = machine.variable("VK_ICD_FILENAMES");
   std::vector<fs::path> manifests;
   if (!given.empty()) {
     for (const std::string& file : split(given, ':')) {
@@ -193,22 +175,23 @@ std::vector<fs::path> vulkan_manifests() {
     }
   };
   const auto or_else = [](std::string value, const char* fallback) { return value.empty() ? fallback : value; };
-  const std::string home = environment_variable("HOME");
-  add_list(or_else(environment_variable("XDG_CONFIG_HOME"), home.empty() ? "" : (home + "/.config").c_str()));
-  add_list(or_else(environment_variable("XDG_CONFIG_DIRS"), "/etc/xdg"));
+  const std::string home = machine.variable("HOME");
+  add_list(or_else(machine.variable("XDG_CONFIG_HOME"), home.empty() ? "" : (home + "/.config").c_str()));
+  add_list(or_else(machine.variable("XDG_CONFIG_DIRS"), "/etc/xdg"));
   add_list("/usr/local/etc:/etc");
-  add_list(or_else(environment_variable("XDG_DATA_HOME"), home.empty() ? "" : (home + "/.local/share").c_str()));
-  add_list(or_else(environment_variable("XDG_DATA_DIRS"), "/usr/local/share:/usr/share"));
+  add_list(or_else(machine.variable("XDG_DATA_HOME"), home.empty() ? "" : (home + "/.local/share").c_str()));
+  add_list(or_else(machine.variable("XDG_DATA_DIRS"), "/usr/local/share:/usr/share"));
   std::set<fs::path> seen;
   for (const fs::path& folder : folders) {
-    for (const fs::path& entry : entries(folder)) {
-      if (entry.extension() == ".json" && seen.insert(entry).second) manifests.push_back(entry);
+    for (const fs::path& entry : entries(machine.at(folder))) {
+      const fs::path manifest = folder / entry.filename();
+      if (entry.extension() == ".json" && seen.insert(manifest).second) manifests.push_back(manifest);
     }
   }
   return manifests;
 }
 
-Check vulkan_driver(const fs::path& manifest) {
+Check vulkan_driver(const Machine& machine, const fs::path& manifest) {
   Check check{.area = "drivers",
               .name = "Vulkan driver " + manifest.filename().string(),
               .state = State::problem,
@@ -216,7 +199,7 @@ Check vulkan_driver(const fs::path& manifest) {
               .next = {}};
   std::string text;
   try {
-    text = read_file(manifest, std::uint64_t{1} << 20);
+    text = read_file(machine.at(manifest), std::uint64_t{1} << 20);
   } catch (const Error& error) {
     check.found = error.message();
     return check;
@@ -231,31 +214,31 @@ Check vulkan_driver(const fs::path& manifest) {
   }
   const std::string path = (*icd)["library_path"];
   const fs::path file = path.find('/') == std::string::npos ? fs::path() : manifest.parent_path() / path;
-  const bool is_there = file.empty() ? loader_finds(path) : present(file);
+  const bool is_there = file.empty() ? machine.opens_library(path) : present(machine.at(file));
   check.state = is_there ? State::ok : State::problem;
   check.found = is_there ? path : fmt::format("its library '{}' does not exist", path);
   return check;
 }
 
-std::vector<Check> check_vulkan(bool has_gpu) {
+std::vector<Check> check_vulkan(const Machine& machine, bool has_gpu) {
   std::vector<Check> checks;
-  checks.push_back(library("libvulkan.so.1", has_gpu, "sudo apt install libvulkan1"));
-  const std::vector<fs::path> manifests = vulkan_manifests();
-  for (const fs::path& manifest : manifests) checks.push_back(vulkan_driver(manifest));
+  checks.push_back(library(machine, "libvulkan.so.1", has_gpu, "sudo apt install libvulkan1"));
+  const std::vector<fs::path> manifests = vulkan_manifests(machine);
+  for (const fs::path& manifest : manifests) checks.push_back(vulkan_driver(machine, manifest));
   if (manifests.empty()) {
     // NVIDIA's own comes with its driver.
-    const bool is_mesas = has_vendor({0x8086, 0x1002});
+    const bool is_mesas = has_vendor(machine, {0x8086, 0x1002});
     checks.push_back(part("Vulkan drivers", false, {}, is_mesas, "sudo apt install mesa-vulkan-drivers"));
   }
   return checks;
 }
 
-std::vector<Check> check_opencl() {
+std::vector<Check> check_opencl(const Machine& machine) {
   std::vector<Check> checks;
-  const bool has_intel = has_vendor({0x8086});
-  checks.push_back(library("libOpenCL.so.1", has_intel, "sudo apt install ocl-icd-libopencl1"));
+  const bool has_intel = has_vendor(machine, {0x8086});
+  checks.push_back(library(machine, "libOpenCL.so.1", has_intel, "sudo apt install ocl-icd-libopencl1"));
   std::vector<std::string> drivers;
-  for (const fs::path& entry : entries("/etc/OpenCL/vendors")) {
+  for (const fs::path& entry : entries(machine.at("/etc/OpenCL/vendors"))) {
     if (entry.extension() == ".icd") drivers.push_back(entry.stem());
   }
   checks.push_back(
@@ -284,7 +267,7 @@ Check home_check(const fs::path& home) {
     return check;
   }
   const fs::space_info space = fs::space(there, error);
-  check.found = there == home ? "writable" : "not made yet; it can be";
+  check.found = there == home ? "writable" : "does not exist yet, and can be created";
   if (!error) check.found += fmt::format(", {} free", format_bytes(space.available));
   return check;
 }
@@ -350,17 +333,17 @@ const char* to_string(State state) noexcept {
   return "unknown";
 }
 
-std::vector<Check> check_devices() {
+std::vector<Check> check_devices(const Machine& machine) {
   std::vector<Check> checks;
-  if (!present("/sys/bus/pci/devices")) {
+  if (!present(machine.at("/sys/bus/pci/devices"))) {
     checks.push_back({.area = "devices",
                       .name = "PCI bus",
                       .state = State::unknown,
                       .found = "there is none to read, as in some containers",
                       .next = {}});
   }
-  for (const PciDevice& device : pci_accelerators()) checks.push_back(pci_check(device));
-  for (const fs::path& file : device_files()) checks.push_back(device_file_check(file));
+  for (const PciDevice& device : pci_accelerators(machine)) checks.push_back(pci_check(machine, device));
+  for (const std::string& name : device_files(machine)) checks.push_back(device_file_check(machine, name));
   if (checks.empty()) {
     checks.push_back({.area = "devices",
                       .name = "accelerators",
@@ -371,19 +354,21 @@ std::vector<Check> check_devices() {
   return checks;
 }
 
-std::vector<Check> check_drivers() {
-  const bool has_nvidia = has_vendor({0x10de}) || present("/dev/nvidiactl");
-  const bool has_amd = has_vendor({0x1002});
-  const bool has_gpu = has_nvidia || has_amd || has_vendor({0x8086});
+std::vector<Check> check_drivers(const Machine& machine) {
+  const bool has_nvidia = has_vendor(machine, {0x10de}) || present(machine.at("/dev/nvidiactl"));
+  const bool has_amd = has_vendor(machine, {0x1002});
+  const bool has_gpu = has_nvidia || has_amd || has_vendor(machine, {0x8086});
   std::vector<Check> checks;
-  checks.push_back(nvidia_kernel_driver(has_nvidia));
-  checks.push_back(library("libcuda.so.1", has_nvidia, "sudo apt install libcuda1"));
-  checks.push_back(kernel_module("amdgpu", has_amd));
-  const std::string rocm = first_line("/opt/rocm/.info/version");
-  checks.push_back(part("ROCm", present("/opt/rocm"), rocm.empty() ? "/opt/rocm, version unknown" : rocm, has_amd,
-                        "install ROCm by AMD's instructions (amdgpu-install --usecase=rocm)"));
-  for (const char* module : {"i915", "xe", "intel_vpu", "amdxdna"}) checks.push_back(kernel_module(module, false));
-  for (auto&& more : {check_vulkan(has_gpu), check_opencl()}) checks.insert(checks.end(), more.begin(), more.end());
+  checks.push_back(nvidia_kernel_driver(machine, has_nvidia));
+  checks.push_back(library(machine, "libcuda.so.1", has_nvidia, "sudo apt install libcuda1"));
+  checks.push_back(kernel_module(machine, "amdgpu", has_amd));
+  const std::string rocm = first_line(machine.at("/opt/rocm/.info/version"));
+  checks.push_back(part("ROCm", present(machine.at("/opt/rocm")), rocm.empty() ? "/opt/rocm, version unknown" : rocm,
+                        has_amd, "install ROCm by AMD's instructions (amdgpu-install --usecase=rocm)"));
+  for (const char* module : {"i915", "xe", "intel_vpu", "amdxdna"})
+    checks.push_back(kernel_module(machine, module, false));
+  for (auto&& more : {check_vulkan(machine, has_gpu), check_opencl(machine)})
+    checks.insert(checks.end(), more.begin(), more.end());
   return checks;
 }
 
@@ -446,7 +431,7 @@ std::vector<Check> check_cores(const std::vector<ort::CoreFile>& cores, const fs
   return checks;
 }
 
-std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugins) {
+std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugins, const Machine& machine) {
   std::vector<Check> checks;
   for (const provider::PluginFile& plugin : plugins) {
     Check check{.area = "provider libraries",
@@ -454,8 +439,8 @@ std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugin
                 .state = State::ok,
                 .found = fmt::format("{}: {}", plugin.origin, plugin.library.string()),
                 .next = {}};
-    if (const auto missing =
-            missing_libraries(plugin.library, {.also = {}, .folders = provider::vendor_library_folders()});
+    if (const auto missing = missing_libraries(
+            plugin.library, {.also = {}, .folders = provider::vendor_library_folders(machine)}, machine);
         !missing.empty()) {
       check.state = State::problem;
       check.found += fmt::format("; the loader does not find {}", join(missing));
@@ -475,37 +460,11 @@ std::vector<Check> check_providers(const std::vector<ProviderReport>& reports) {
     } else {
       check.state = report.source.empty() ? State::absent : State::problem;
       check.found = report.reason;
-      check.next = command_here(report.remedy);
+      check.next = report.remedy;
     }
     checks.push_back(std::move(check));
   }
   return checks;
-}
-
-std::string command_here(const std::string& remedy) {
-  constexpr std::string_view pip = "pip install ";
-  if (!remedy.starts_with(pip)) return remedy;
-  const fs::path pip_program = on_path("pip");
-  const std::string prefix = (pip_program.parent_path().parent_path() / "lib").string() + "/";
-  bool gpux_looks_there = false;
-  for (const fs::path& folder : ort::python_package_folders()) {
-    gpux_looks_there = gpux_looks_there || folder.string().starts_with(prefix);
-  }
-  bool is_managed = false;
-  for (const fs::path& entry : entries("/usr/lib")) {
-    const bool is_python = entry.filename().string().starts_with("python3");
-    is_managed = is_managed || (is_python && present(entry / "EXTERNALLY-MANAGED"));
-  }
-  std::string command = remedy;
-  // Into ~/.local, where gpux looks too; the distribution's own folders stay as they are.
-  const bool is_the_systems = pip_program.empty() || prefix == "/usr/lib/";
-  if (is_the_systems && is_managed) {
-    command = "pip install --user --break-system-packages " + remedy.substr(pip.size());
-  } else if (!gpux_looks_there) {
-    command = "pip install --user " + remedy.substr(pip.size());
-  }
-  if (pip_program.empty()) command = "sudo apt install python3-pip && " + command;
-  return command;
 }
 
 }  // namespace gpux::diagnosis

@@ -27,10 +27,10 @@ struct Check {
 const char* to_string(Check::State state) noexcept;
 
 /// Accelerators on the PCI bus with the driver each is bound to, and device files with their rights.
-std::vector<Check> check_devices();
+std::vector<Check> check_devices(const Machine& machine);
 
 /// Kernel drivers and the vendors' own libraries, Vulkan and OpenCL with the drivers they would load.
-std::vector<Check> check_drivers();
+std::vector<Check> check_drivers(const Machine& machine);
 
 /// Called with the file that is read next, because reading can take long.
 using ReadingListener = std::function<void(const std::string& what)>;
@@ -45,13 +45,9 @@ std::vector<Check> check_variables();
 std::vector<Check> check_cores(const std::vector<ort::CoreFile>& cores, const std::filesystem::path& opened);
 
 /// Provider libraries found.
-std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugins);
+std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugins, const Machine& machine);
 
-/// What each provider lacks, with the command that brings it.
+/// What each provider lacks, with the command that brings it. Pure.
 std::vector<Check> check_providers(const std::vector<ProviderReport>& reports);
-
-/// A remedy as it has to be typed on this system: Debian's Python takes "pip install" only with further words, and
-/// may lack pip. Remedies that are no such command come back as they are.
-std::string command_here(const std::string& remedy);
 
 }  // namespace gpux::diagnosis

@@ -20,9 +20,9 @@ const char* class_name(const PciDevice& device) {
   return device.class_code >> 16 == 0x03 ? "display" : "processing accelerator";
 }
 
-bool has_pci_bus() {
+bool has_pci_bus(const Machine& machine) {
   std::error_code error;
-  return std::filesystem::is_directory("/sys/bus/pci/devices", error);
+  return std::filesystem::is_directory(machine.at("/sys/bus/pci/devices"), error);
 }
 
 }  // namespace
@@ -47,14 +47,14 @@ std::string vendor_name(const PciDevice& device) {
   }
 }
 
-Json machine_json() {
+Json machine_json(const Machine& machine) {
   Json json;
   json["system"] = system_description();
-  json["processor"] = processor_name();
-  json["processors"] = usable_processors();
-  json["memory_bytes"] = usable_memory_bytes();
-  json["accelerators"] = has_pci_bus() ? Json::array() : Json(nullptr);
-  for (const PciDevice& device : pci_accelerators()) {
+  json["processor"] = processor_name(machine);
+  json["processors"] = usable_processors(machine);
+  json["memory_bytes"] = usable_memory_bytes(machine);
+  json["accelerators"] = has_pci_bus(machine) ? Json::array() : Json(nullptr);
+  for (const PciDevice& device : pci_accelerators(machine)) {
     json["accelerators"].push_back({{"address", device.address},
                                     {"vendor", vendor_name(device)},
                                     {"vendor_id", fmt::format("0x{:04x}", device.vendor_id)},
@@ -64,20 +64,22 @@ Json machine_json() {
   return json;
 }
 
-std::vector<std::vector<std::string>> machine_rows() {
-  const std::string processor = processor_name();
+std::vector<std::vector<std::string>> machine_rows(const Machine& machine) {
+  const std::string processor = processor_name(machine);
+  const std::vector<PciDevice> accelerators = pci_accelerators(machine);
   std::vector<std::vector<std::string>> rows = {
       {"system", system_description()},
       {"processor", processor.empty() ? "unknown" : processor},
-      {"processors usable", std::to_string(usable_processors())},
-      {"memory usable", format_bytes(usable_memory_bytes())},
+      {"processors usable", std::to_string(usable_processors(machine))},
+      {"memory usable", format_bytes(usable_memory_bytes(machine))},
   };
-  for (const PciDevice& device : pci_accelerators()) {
+  for (const PciDevice& device : accelerators) {
     rows.push_back({"accelerator", fmt::format("{} {:04x}:{:04x} at {} ({})", vendor_name(device), device.vendor_id,
                                                device.device_id, device.address, class_name(device))});
   }
-  if (pci_accelerators().empty()) {
-    rows.push_back({"accelerators", has_pci_bus() ? "none on the PCI bus" : "unknown: there is no PCI bus to read"});
+  if (accelerators.empty()) {
+    rows.push_back(
+        {"accelerators", has_pci_bus(machine) ? "none on the PCI bus" : "unknown: there is no PCI bus to read"});
   }
   return rows;
 }

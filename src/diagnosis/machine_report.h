@@ -13,12 +13,12 @@ namespace gpux::diagnosis {
 
 using Json = nlohmann::ordered_json;
 
-/// What can be said of this machine without ONNX Runtime: system, processor, memory, accelerators (null where there is
+/// What can be said of the machine without ONNX Runtime: system, processor, memory, accelerators (null where there is
 /// no PCI bus to read).
-Json machine_json();
+Json machine_json(const Machine& machine);
 
 /// The same as rows of name and value.
-std::vector<std::vector<std::string>> machine_rows();
+std::vector<std::vector<std::string>> machine_rows(const Machine& machine);
 
 Json to_json(const RuntimeLibrary& library);
 

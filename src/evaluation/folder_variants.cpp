@@ -62,7 +62,7 @@ ExportedFiles files_beside(const fs::path& folder, const fs::path& onnx_file) {
     std::error_code unreadable;
     if (!fs::equivalent(folder / file, onnx_file, unreadable)) others.push_back(file);
   }
-  return sort_exported_files(others, is_x86(), adds_byte_products_exactly());
+  return sort_exported_files(others, is_x86(), adds_byte_products_exactly(Machine::this_one()));
 }
 
 FolderVariants folder_variants(const fs::path& folder, const fs::path& onnx_file,

@@ -54,7 +54,7 @@ MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, cons
   if (listener) teller = [&](const std::string& what) { listener(flags.precision, what); };
   const GateOptions gate{.precision = flags.precision,
                          .min_cosine = gate_of(load),
-                         .reduce_range = flags.reduce_range || !adds_byte_products_exactly(),
+                         .reduce_range = flags.reduce_range || !adds_byte_products_exactly(Machine::this_one()),
                          .load = options,
                          .progress = teller};
   const fs::path file = folder / (flags.precision + ".onnx");

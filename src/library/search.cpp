@@ -72,8 +72,8 @@ std::vector<SearchHit> SearchIndex::search(std::span<const float> query, std::si
                                                       counted(query.size(), "dimension"), state.dimension));
   }
   std::vector<SearchHit> hits;
-  for (const embedding::Match& match :
-       embedding::top_k(state.elements(), query, count, threads == 0 ? usable_processors() : threads)) {
+  for (const embedding::Match& match : embedding::top_k(
+           state.elements(), query, count, threads == 0 ? usable_processors(Machine::this_one()) : threads)) {
     hits.push_back({match.index, match.score, state.ids[match.index], state.texts[match.index]});
   }
   return hits;

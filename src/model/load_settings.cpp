@@ -130,7 +130,7 @@ void read_provider_options(const LoadFlags& flags, LoadOptions& options) {
 }
 
 std::vector<std::string> plugin_names(std::span<const ProviderLibrary> given) {
-  return provider::own_names(provider::find_plugins(given));
+  return provider::own_names(provider::find_plugins(given, Machine::this_one()));
 }
 
 // The exit code of an unknown name depends on its source: 2 for a flag or variable, 3 for gpux.yml.

@@ -5,7 +5,6 @@
 #include <set>
 #include <string_view>
 
-#include "base/home.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 
@@ -57,9 +56,9 @@ void add_cores_in(const fs::path& folder, const std::string& origin, std::vector
 
 }  // namespace
 
-std::vector<fs::path> own_library_folders() {
+std::vector<fs::path> own_library_folders(const Machine& machine) {
   std::vector<fs::path> folders;
-  for (const fs::path& own : {own_library_path(), executable_path()}) {
+  for (const fs::path& own : machine.own_files) {
     const fs::path folder = own.parent_path();
     for (const fs::path& candidate :
          {folder / "gpux", folder.parent_path() / "gpux", folder.parent_path() / "lib" / "gpux"}) {
@@ -72,21 +71,23 @@ std::vector<fs::path> own_library_folders() {
   return folders;
 }
 
-std::vector<fs::path> python_package_folders() {
+std::vector<fs::path> python_package_folders(const Machine& machine) {
   std::vector<fs::path> prefixes;
-  if (const std::string active = environment_variable("VIRTUAL_ENV"); !active.empty()) prefixes.emplace_back(active);
+  if (const std::string active = machine.variable("VIRTUAL_ENV"); !active.empty()) {
+    prefixes.push_back(machine.at(active));
+  }
   // Each provider's package in an environment of its own: their files have the same names.
-  for (const fs::path& environment : entries(home_folder() / "python")) prefixes.push_back(environment);
-  for (const std::string& folder : split(environment_variable("PATH"), ':')) {
+  for (const fs::path& environment : entries(machine.home_folder() / "python")) prefixes.push_back(environment);
+  for (const std::string& folder : split(machine.variable("PATH"), ':')) {
     std::error_code error;
-    const fs::path python = fs::path(folder) / "python3";
-    if (!folder.empty() && fs::exists(python, error)) prefixes.push_back(fs::path(folder).parent_path());
+    const fs::path programs = machine.at(folder);
+    if (!folder.empty() && fs::exists(programs / "python3", error)) prefixes.push_back(programs.parent_path());
   }
-  if (const std::string home = environment_variable("HOME"); !home.empty()) {
-    prefixes.push_back(fs::path(home) / ".local");
+  if (const std::string home = machine.variable("HOME"); !home.empty()) {
+    prefixes.push_back(machine.at(home) / ".local");
   }
-  prefixes.emplace_back("/usr/local");
-  prefixes.emplace_back("/usr");
+  prefixes.push_back(machine.at("/usr/local"));
+  prefixes.push_back(machine.at("/usr"));
 
   std::vector<fs::path> folders;
   for (const fs::path& prefix : prefixes) {
@@ -104,14 +105,14 @@ std::vector<fs::path> python_package_folders() {
   return folders;
 }
 
-std::vector<CoreFile> find_cores() {
+std::vector<CoreFile> find_cores(const Machine& machine) {
   std::vector<CoreFile> cores;
-  if (const std::string given = environment_variable("GPUX_ONNXRUNTIME"); !given.empty()) {
+  if (const std::string given = machine.variable("GPUX_ONNXRUNTIME"); !given.empty()) {
     std::error_code error;
-    if (fs::is_directory(given, error)) {
-      add_cores_in(given, "GPUX_ONNXRUNTIME", cores);
+    if (const fs::path file = machine.at(given); fs::is_directory(file, error)) {
+      add_cores_in(file, "GPUX_ONNXRUNTIME", cores);
     } else {
-      add_core(given, "GPUX_ONNXRUNTIME", cores);
+      add_core(file, "GPUX_ONNXRUNTIME", cores);
     }
     if (cores.empty()) {
       throw Error(
@@ -120,23 +121,23 @@ std::vector<CoreFile> find_cores() {
     }
     return cores;
   }
-  for (const fs::path& folder : own_library_folders()) {
+  for (const fs::path& folder : own_library_folders(machine)) {
     add_cores_in(folder, "beside gpux", cores);
     for (const fs::path& core : entries(folder / "cores")) add_cores_in(core, "beside gpux", cores);
   }
-  const fs::path home = home_folder();
+  const fs::path home = machine.home_folder();
   add_cores_in(home / "lib", "GPUX_HOME", cores);
   for (const fs::path& core : entries(home / "cores")) add_cores_in(core, "GPUX_HOME", cores);
-  for (const fs::path& folder : python_package_folders()) {
+  for (const fs::path& folder : python_package_folders(machine)) {
     add_cores_in(folder / "onnxruntime" / "capi", "Python package", cores);
   }
-  for (const std::string& folder : split(environment_variable("LD_LIBRARY_PATH"), ':')) {
-    if (!folder.empty()) add_cores_in(folder, "system", cores);
+  for (const std::string& folder : split(machine.variable("LD_LIBRARY_PATH"), ':')) {
+    if (!folder.empty()) add_cores_in(machine.at(folder), "system", cores);
   }
   static constexpr std::array<const char*, 6> system_folders{
       "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
       "/usr/lib",       "/opt/onnxruntime/lib"};
-  for (const char* folder : system_folders) add_cores_in(folder, "system", cores);
+  for (const char* folder : system_folders) add_cores_in(machine.at(folder), "system", cores);
   return cores;
 }
 

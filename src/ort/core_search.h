@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
+
 namespace gpux::ort {
 
-/// An ONNX Runtime library found on this machine, not opened.
+/// An ONNX Runtime library found on the machine, not opened.
 struct CoreFile {
-  std::filesystem::path library;
+  std::filesystem::path library;     ///< where it can be opened: below the machine's root
   std::string version;               ///< "1.31.1" from the file's name; empty where that does not say
   std::string origin;                ///< "GPUX_ONNXRUNTIME", "beside gpux", "GPUX_HOME", "Python package", "system"
   std::vector<std::string> bridges;  ///< providers next to it that need exactly this core: "cuda", "openvino", …
@@ -16,12 +18,12 @@ struct CoreFile {
 
 /// All of them, in the order in which they are considered: $GPUX_ONNXRUNTIME (a library or its folder; where it is set
 /// nothing else is searched), beside gpux, in $GPUX_HOME, in Python's packages, on the system.
-std::vector<CoreFile> find_cores();
+std::vector<CoreFile> find_cores(const Machine& machine);
 
 /// Folders in which installed Python packages lie, those of an active virtual environment first.
-std::vector<std::filesystem::path> python_package_folders();
+std::vector<std::filesystem::path> python_package_folders(const Machine& machine);
 
 /// Folders that hold what is installed with gpux: lib/gpux beside the program or libgpux.
-std::vector<std::filesystem::path> own_library_folders();
+std::vector<std::filesystem::path> own_library_folders(const Machine& machine);
 
 }  // namespace gpux::ort

@@ -6,11 +6,10 @@
 #include <fmt/format.h>
 
 #include "base/dynamic_library.h"
-#include "base/home.h"
-#include "base/machine.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "ort/core.h"
+#include "provider/remedy.h"
 #include "provider/request.h"
 
 namespace gpux::provider {
@@ -19,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* given_origin = "given";
+constexpr std::uint16_t nvidia = 0x10de;
 
 std::string_view system_name() {
   switch (this_system()) {
@@ -32,12 +32,37 @@ std::string_view system_name() {
   return "linux";
 }
 
+/// What of a machine's hardware decides whether a provider can work.
+struct Hardware {
+  std::vector<PciDevice> accelerators;
+  bool has_nvidia_file = false;    ///< of NVIDIA's driver, where no PCI bus can be read: containers, Windows's Linux
+  bool has_graphics_file = false;  ///< /dev/dri: without it a GPU on the bus cannot be used by OpenVINO
+  std::size_t nvidia_gpus = 1;     ///< that CUDA numbers from 0; 1 where that is not known
+};
+
+// A container is given some of the GPUs on the bus: those with a device file. CUDA_VISIBLE_DEVICES names fewer of them.
+std::size_t count_nvidia_gpus(const Machine& machine) {
+  std::size_t count = numbered_files(machine, "/dev", "nvidia").size();
+  if (const std::string visible = machine.variable("CUDA_VISIBLE_DEVICES"); !visible.empty()) {
+    count = std::min(count, split(visible, ',').size());
+  }
+  return std::max<std::size_t>(count, 1);
+}
+
+Hardware hardware_of(const Machine& machine) {
+  std::error_code error;
+  return {
+      .accelerators = pci_accelerators(machine),
+      .has_nvidia_file = fs::exists(machine.at("/dev/nvidiactl"), error) || fs::exists(machine.at("/dev/dxg"), error),
+      .has_graphics_file = fs::exists(machine.at("/dev/dri"), error),
+      .nvidia_gpus = count_nvidia_gpus(machine)};
+}
+
 bool is_here(const ProviderRow& row, const Hardware& hardware) {
   if (row.vendor_ids.empty()) return true;
   const auto is_of_row = [&](std::uint16_t vendor) {
     return std::ranges::find(row.vendor_ids, vendor) != row.vendor_ids.end();
   };
-  constexpr std::uint16_t nvidia = 0x10de;
   return std::ranges::any_of(hardware.accelerators, is_of_row, &PciDevice::vendor_id) ||
          (is_of_row(nvidia) && hardware.has_nvidia_file);
 }
@@ -80,13 +105,13 @@ std::string missing_sentence(const fs::path& library, const std::vector<std::str
                      missing.size() == 1 ? "it" : "them");
 }
 
-LibraryNeeds library_needs(const ProviderRow* row) {
-  LibraryNeeds needs{.also = {}, .folders = vendor_library_folders()};
+LibraryNeeds library_needs(const ProviderRow* row, const Machine& machine) {
+  LibraryNeeds needs{.also = {}, .folders = vendor_library_folders(machine)};
   if (row != nullptr) needs.also.assign(row->opened_later.begin(), row->opened_later.end());
   return needs;
 }
 
-void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hardware& hardware,
+void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hardware& hardware, const Machine& machine,
                    ProviderReport& report) {
   report.source = "bridge";
   report.core = core.library;
@@ -95,7 +120,7 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hard
     report.reason = fmt::format("no {} on this machine", row.hardware);
     return;
   }
-  if (const auto missing = missing_libraries(report.library, library_needs(&row)); !missing.empty()) {
+  if (const auto missing = missing_libraries(report.library, library_needs(&row, machine), machine); !missing.empty()) {
     report.reason = missing_sentence(report.library, missing);
     report.remedy = row.remedy;
     return;
@@ -103,7 +128,11 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hard
   report.available = true;
   if (row.id != "openvino") {
     report.accelerated = true;
-    report.devices.push_back({.kind = report.kind, .name = {}, .vendor = {}, .index = 0});
+    const bool is_nvidias = std::ranges::find(row.vendor_ids, nvidia) != row.vendor_ids.end();
+    const std::size_t count = is_nvidias ? hardware.nvidia_gpus : 1;
+    for (std::uint32_t index = 0; index < count; ++index) {
+      report.devices.push_back({.kind = report.kind, .name = {}, .vendor = {}, .index = index});
+    }
     return;
   }
   const std::size_t gpus = count_intel_gpus(hardware);
@@ -115,15 +144,15 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hard
                               .index = static_cast<std::uint32_t>(i)});
   }
   report.devices.push_back({.kind = "cpu",
-                            .name = processor_name(),
+                            .name = processor_name(machine),
                             .vendor = {},
                             .index = static_cast<std::uint32_t>(report.devices.size())});
 }
 
-void survey_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderReport& report) {
+void survey_plugin(const ProviderRow* row, const PluginFile& plugin, const Machine& machine, ProviderReport& report) {
   report.source = "plugin";
   report.library = plugin.library;
-  if (const auto missing = missing_libraries(plugin.library, library_needs(row)); !missing.empty()) {
+  if (const auto missing = missing_libraries(plugin.library, library_needs(row, machine), machine); !missing.empty()) {
     report.reason = missing_sentence(plugin.library, missing);
     report.remedy = "install the package that brings " + missing.front();
     return;
@@ -133,7 +162,7 @@ void survey_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderRep
 }
 
 ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile> cores,
-                          std::span<const PluginFile> plugins, const Hardware& hardware) {
+                          std::span<const PluginFile> plugins, const Hardware& hardware, const Machine& machine) {
   ProviderReport report = describe(row);
   if (row.id == "cpu") {
     report.source = "built in";
@@ -142,18 +171,18 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
       report.reason = "no ONNX Runtime found";
       report.remedy = row.remedy;
     }
-    report.devices.push_back({.kind = "cpu", .name = processor_name(), .vendor = {}, .index = 0});
+    report.devices.push_back({.kind = "cpu", .name = processor_name(machine), .vendor = {}, .index = 0});
     return report;
   }
   for (const ort::CoreFile& core : cores) {
     if (row.bridge.empty() || std::find(core.bridges.begin(), core.bridges.end(), row.bridge) == core.bridges.end()) {
       continue;
     }
-    survey_bridge(row, core, hardware, report);
+    survey_bridge(row, core, hardware, machine, report);
     if (report.available) return report;
   }
   if (const PluginFile* plugin = plugin_of(row, plugins)) {
-    survey_plugin(brings(*plugin, row) ? &row : nullptr, *plugin, report);
+    survey_plugin(brings(*plugin, row) ? &row : nullptr, *plugin, machine, report);
     return report;
   }
   if (!report.source.empty()) return report;  // a bridge that does not work
@@ -193,7 +222,7 @@ void take_devices(const std::vector<ort::ProviderDevice>& devices, const std::st
   }
 }
 
-void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderReport& report) {
+void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, const Machine& machine, ProviderReport& report) {
   const auto refuse = [&](const std::string& reason, const std::string& remedy) {
     report.available = report.accelerated = false;
     report.reason = reason;
@@ -213,7 +242,7 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, ProviderRe
     devices = ort::provider_devices();
   } catch (const Error& error) {
     refuse(error.message(), row == nullptr ? "give a library that exports CreateEpFactories, built for this system"
-                                           : fmt::format("reinstall it: {}", row->remedy));
+                                           : "reinstall it: " + remedy_on(machine, row->remedy));
     return;
   }
   std::string ort_name = names.empty() ? std::string() : names.front();
@@ -241,9 +270,9 @@ bool is_older(const std::string& version, std::string_view floor) {
   return false;
 }
 
-std::vector<fs::path> vendor_library_folders() {
+std::vector<fs::path> vendor_library_folders(const Machine& machine) {
   std::vector<fs::path> folders;
-  for (const fs::path& packages : ort::python_package_folders()) {
+  for (const fs::path& packages : ort::python_package_folders(machine)) {
     std::error_code error;
     for (fs::directory_iterator entry(packages / "nvidia", error), end; !error && entry != end;
          entry.increment(error)) {
@@ -254,7 +283,7 @@ std::vector<fs::path> vendor_library_folders() {
   return folders;
 }
 
-std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given) {
+std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, const Machine& machine) {
   std::vector<PluginFile> plugins;
   const auto add = [&](const std::string& name, const fs::path& library, const char* origin) {
     std::error_code error;
@@ -287,9 +316,10 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given) {
     }
     add(library.name, library.path, given_origin);
   }
-  add_folder(home_folder() / "providers", "GPUX_HOME", false);
-  for (const fs::path& folder : ort::own_library_folders()) add_folder(folder / "providers", "beside gpux", false);
-  for (const fs::path& packages : ort::python_package_folders()) {
+  add_folder(machine.home_folder() / "providers", "GPUX_HOME", false);
+  for (const fs::path& folder : ort::own_library_folders(machine))
+    add_folder(folder / "providers", "beside gpux", false);
+  for (const fs::path& packages : ort::python_package_folders(machine)) {
     std::error_code error;
     for (fs::directory_iterator entry(packages, error), end; !error && entry != end; entry.increment(error)) {
       const std::string name = entry->path().filename();
@@ -312,19 +342,14 @@ std::vector<std::string> own_names(std::span<const PluginFile> plugins) {
   return names;
 }
 
-Hardware find_hardware() {
-  std::error_code error;
-  return {.accelerators = pci_accelerators(),
-          .has_nvidia_file = fs::exists("/dev/nvidiactl", error) || fs::exists("/dev/dxg", error),
-          .has_graphics_file = fs::exists("/dev/dri", error)};
-}
-
 std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,
-                                   std::span<const PluginFile> plugins, const Hardware& hardware) {
+                                   std::span<const PluginFile> plugins, const Machine& machine) {
+  const Hardware hardware = hardware_of(machine);
   std::vector<ProviderReport> reports;
   for (const std::string& id : ids) {
     if (const ProviderRow* row = find_row(id); row != nullptr && row->id == id) {
-      reports.push_back(survey_row(*row, cores, plugins, hardware));
+      reports.push_back(survey_row(*row, cores, plugins, hardware, machine));
+      reports.back().remedy = remedy_on(machine, reports.back().remedy);
       continue;
     }
     ProviderReport report;
@@ -333,14 +358,14 @@ std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<c
     report.description = "a provider library of your own";
     report.reason = "its library does not exist";
     for (const PluginFile& plugin : plugins) {
-      if (plugin.name == id) survey_plugin(nullptr, plugin, report);
+      if (plugin.name == id) survey_plugin(nullptr, plugin, machine, report);
     }
     reports.push_back(std::move(report));
   }
   return reports;
 }
 
-void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> plugins) {
+void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> plugins, const Machine& machine) {
   const ort::Core* core = ort::Core::current();
   if (core == nullptr) throw Error(ErrorCode::internal, "providers are confirmed before ONNX Runtime is open");
   const std::vector<std::string> built_in = core->built_in_providers();
@@ -353,12 +378,12 @@ void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> p
     if (report.source == "plugin" && report.available) {
       const auto plugin = std::find_if(plugins.begin(), plugins.end(),
                                        [&](const PluginFile& file) { return file.library == report.library; });
-      if (plugin != plugins.end()) confirm_plugin(row, *plugin, report);
+      if (plugin != plugins.end()) confirm_plugin(row, *plugin, machine, report);
     } else if (row != nullptr && report.source == "bridge" && report.available && report.core == core->library()) {
       if (!is_built_in(row->built_in_name)) {
         report.available = report.accelerated = false;
         report.reason = fmt::format("ONNX Runtime {} does not know it", core->version());
-        report.remedy = row->remedy;
+        report.remedy = remedy_on(machine, row->remedy);
       }
     } else if (report.source.empty() && row != nullptr && is_built_in(row->built_in_name)) {
       report.source = "built in";

@@ -21,7 +21,7 @@ struct PluginFile {
 
 /// The user's own first, then $GPUX_HOME/providers, what is installed with gpux, and Python's packages
 /// (onnxruntime_ep_*). A library is listed once. Error not_found where one of `given` is not there.
-std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given);
+std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, const Machine& machine);
 
 /// Whether the version comes before `floor`: "1.24.4" before "1.24.10". Numbers only; what is missing is 0. Pure.
 bool is_older(const std::string& version, std::string_view floor);
@@ -30,25 +30,15 @@ bool is_older(const std::string& version, std::string_view floor);
 std::vector<std::string> own_names(std::span<const PluginFile> plugins);
 
 /// Where Python packages put the vendors' own libraries (nvidia/*/lib, tensorrt_libs), where no loader looks.
-std::vector<std::filesystem::path> vendor_library_folders();
+std::vector<std::filesystem::path> vendor_library_folders(const Machine& machine);
 
-/// What of the hardware decides whether a provider can work.
-struct Hardware {
-  std::vector<PciDevice> accelerators = {};
-  bool has_nvidia_file = false;    ///< of NVIDIA's driver, where no PCI bus can be read: containers, Windows's Linux
-  bool has_graphics_file = false;  ///< /dev/dri: without it a GPU on the bus cannot be used by OpenVINO
-};
-
-/// This machine's.
-Hardware find_hardware();
-
-/// What can be said before ONNX Runtime is opened: libraries present or missing, hardware present or not.
-/// One report for each id, plugins provisionally available. `ids` may hold names of `plugins`.
+/// What can be said before ONNX Runtime is opened: libraries present or missing, hardware present or not, and what to
+/// type on that machine. One report for each id, plugins provisionally available. `ids` may hold names of `plugins`.
 std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,
-                                   std::span<const PluginFile> plugins, const Hardware& hardware = find_hardware());
+                                   std::span<const PluginFile> plugins, const Machine& machine);
 
 /// Completes the reports with what the open core says: registers the plugins that the reports name, lists their
 /// devices, checks which providers are built in. Reports bound to another core are left as they are.
-void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> plugins);
+void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> plugins, const Machine& machine);
 
 }  // namespace gpux::provider

@@ -20,10 +20,11 @@ std::vector<ort::CoreFile> plain_first(std::vector<ort::CoreFile> cores) {
 
 std::vector<ProviderReport> report(const std::vector<std::string>& ids,
                                    const std::vector<provider::PluginFile>& plugins) {
-  const std::vector<ort::CoreFile> cores = ort::find_cores();
-  std::vector<ProviderReport> reports = provider::survey(ids, cores, plugins);
+  const Machine& machine = Machine::this_one();
+  const std::vector<ort::CoreFile> cores = ort::find_cores(machine);
+  std::vector<ProviderReport> reports = provider::survey(ids, cores, plugins, machine);
   ort::Core::open(plain_first(cores));
-  provider::confirm(reports, plugins);
+  provider::confirm(reports, plugins, machine);
   return reports;
 }
 
@@ -32,7 +33,7 @@ std::vector<ProviderReport> report(const std::vector<std::string>& ids,
 ProviderManager::ProviderManager(std::vector<ProviderLibrary> libraries) : libraries_(std::move(libraries)) {}
 
 std::vector<ProviderReport> ProviderManager::providers() const {
-  const std::vector<provider::PluginFile> plugins = provider::find_plugins(libraries_);
+  const std::vector<provider::PluginFile> plugins = provider::find_plugins(libraries_, Machine::this_one());
   std::vector<std::string> ids;
   for (const provider::ProviderRow& row : provider::table()) ids.emplace_back(row.id);
   for (const provider::PluginFile& plugin : plugins) {
@@ -46,7 +47,7 @@ std::vector<ProviderReport> ProviderManager::providers() const {
 }
 
 std::vector<std::string> ProviderManager::select(std::string_view request_text) const {
-  const std::vector<provider::PluginFile> plugins = provider::find_plugins(libraries_);
+  const std::vector<provider::PluginFile> plugins = provider::find_plugins(libraries_, Machine::this_one());
   const provider::Request request = provider::parse_request(request_text, provider::own_names(plugins));
   const provider::System system = provider::this_system();
   const std::vector<ProviderReport> reports = report(provider::order_of(request, system), plugins);
@@ -64,7 +65,7 @@ std::string ProviderManager::best_provider(std::string_view request) const {
 
 RuntimeLibrary runtime_library() {
   const ort::Core* core = ort::Core::current();
-  if (core == nullptr) core = &ort::Core::open(plain_first(ort::find_cores()));
+  if (core == nullptr) core = &ort::Core::open(plain_first(ort::find_cores(Machine::this_one())));
   return {core->version(), core->library(), core->origin(), core->api_version()};
 }
 

@@ -31,6 +31,20 @@ bool bound_elsewhere(const ProviderReport& report, const std::filesystem::path& 
   return !core.empty() && !report.core.empty() && report.core != core;
 }
 
+// Hardware that is there while its provider is not installed is worth a word under auto.
+void note_idle_hardware(std::span<const ProviderReport> reports, Verdict& verdict) {
+  if (std::any_of(reports.begin(), reports.end(),
+                  [](const auto& report) { return report.available && report.accelerated; })) {
+    return;
+  }
+  for (const ProviderReport& report : reports) {
+    const ProviderRow* row = find_row(report.id);
+    if (report.available || row == nullptr || row->vendor_ids.empty() || report.remedy.empty()) continue;
+    verdict.notes.push_back(fmt::format("there is an {} but {} cannot be used: {} (remedy: {})", row->hardware,
+                                        report.id, report.reason, report.remedy));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> Selection::chosen() const {
@@ -72,6 +86,27 @@ Selection select(const Request& request, std::span<const ProviderReport> reports
     selection.steps.push_back(std::move(step));
   }
   return selection;
+}
+
+Verdict planned_verdict(const Request& request, const Selection& selection, std::span<const ProviderReport> reports) {
+  Verdict verdict;
+  verdict.requested = request.text;
+  verdict.notes = request.remarks;
+  if (request.form == Form::automatic) note_idle_hardware(reports, verdict);
+  for (const Selection::Step& step : selection.steps) {
+    ProviderAttempt attempt;
+    attempt.id = step.id;
+    attempt.outcome = step.outcome;
+    attempt.reason = step.reason;
+    attempt.remedy = step.remedy;
+    attempt.other_core = step.other_core;
+    if (const ProviderReport* report = report_of(reports, step.id)) {
+      attempt.ort_name = report->ort_name;
+      attempt.devices = report->devices;
+    }
+    verdict.tried.push_back(std::move(attempt));
+  }
+  return verdict;
 }
 
 std::filesystem::path core_for(const Request& request, std::span<const ProviderReport> reports, System system) {

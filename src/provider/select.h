@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpux/provider_manager.h"
+#include "gpux/verdict.h"
 #include "provider/request.h"
 
 namespace gpux::provider {
@@ -32,6 +33,10 @@ struct Selection {
 /// single and list everything available; fastest everything available, as candidates.
 Selection select(const Request& request, std::span<const ProviderReport> reports, System system,
                  const std::filesystem::path& core = {});
+
+/// What the verdict says before a session exists: an attempt for each step, and notes on the request and on hardware
+/// that auto leaves idle. `reports` as for select(). Pure.
+Verdict planned_verdict(const Request& request, const Selection& selection, std::span<const ProviderReport> reports);
 
 /// The library that the first available provider of the request is bound to; empty: any will do.
 std::filesystem::path core_for(const Request& request, std::span<const ProviderReport> reports, System system);

@@ -73,7 +73,7 @@ void add_callers(const std::vector<SignatureEntry>& inputs, const std::vector<co
 
 ort::Session open(const std::filesystem::path& file, const LoadOptions& options) {
   ort::SessionSettings settings;
-  settings.intra_threads = options.intra_threads.value_or(usable_processors());
+  settings.intra_threads = options.intra_threads.value_or(usable_processors(Machine::this_one()));
   settings.optimization = static_cast<ort::OptimizationLevel>(options.optimization);
   try {
     return ort::Session::from_file(file, settings);

@@ -19,7 +19,7 @@ std::string machine_fingerprint() {
   struct utsname system {};
 
   const std::string architecture = ::uname(&system) == 0 ? system.machine : "unknown";
-  return architecture + "/" + processor_name();
+  return architecture + "/" + processor_name(Machine::this_one());
 }
 
 }  // namespace gpux

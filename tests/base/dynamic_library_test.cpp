@@ -10,14 +10,18 @@ using testing::IsEmpty;
 
 const std::filesystem::path folder = LIBRARY_FOLDER;
 
+std::vector<std::string> missing_here(const std::filesystem::path& library, const LibraryNeeds& needs = {}) {
+  return missing_libraries(library, needs, Machine::this_one());
+}
+
 TEST(MissingLibraries, NamesWhatNobodyFinds) {
-  EXPECT_THAT(missing_libraries(folder / "libneeds_vendor.so"), ElementsAre("libvendor_outer.so"));
-  EXPECT_THAT(missing_libraries({}, {.also = {"libgpux_nowhere.so.1", "libc.so.6"}, .folders = {}}),
+  EXPECT_THAT(missing_here(folder / "libneeds_vendor.so"), ElementsAre("libvendor_outer.so"));
+  EXPECT_THAT(missing_here({}, {.also = {"libgpux_nowhere.so.1", "libc.so.6"}, .folders = {}}),
               ElementsAre("libgpux_nowhere.so.1"));
 }
 
 TEST(MissingLibraries, AreNoneForAFileThatIsNoLibrary) {
-  EXPECT_THAT(missing_libraries(folder / "CTestTestfile.cmake"), IsEmpty());
+  EXPECT_THAT(missing_here(folder / "CTestTestfile.cmake"), IsEmpty());
 }
 
 // The folders hold two libraries, one of which needs the other: both must be open before the third finds them.
@@ -27,7 +31,7 @@ TEST(MissingLibraries, AreTakenFromTheGivenFoldersSoThatTheLibraryOpens) {
   EXPECT_FALSE(DynamicLibrary::open(library, failure));
   EXPECT_THAT(failure, testing::HasSubstr("libvendor_outer.so"));
 
-  EXPECT_THAT(missing_libraries(library, {.also = {}, .folders = {folder / "nowhere", folder / "vendor"}}), IsEmpty());
+  EXPECT_THAT(missing_here(library, {.also = {}, .folders = {folder / "nowhere", folder / "vendor"}}), IsEmpty());
   const auto opened = DynamicLibrary::open(library, failure);
   ASSERT_TRUE(opened);
   EXPECT_NE(opened->symbol("gpux_vendor_library"), nullptr);

@@ -120,6 +120,44 @@ TEST(Doctor, SaysWhereTheHomeIsNoFolder) {
   EXPECT_THAT(check["found"].get<std::string>(), HasSubstr("is no folder"));
 }
 
+TEST(Doctor, SaysThatTheHomeDoesNotExistYet) {
+  const Program gpux;
+  const std::string name = "GPUX_HOME " + gpux.home().string();
+  const Outcome outcome = gpux.run({"doctor", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(check_of(outcome.json(), name)["state"], "ok");
+  EXPECT_THAT(check_of(outcome.json(), name)["found"].get<std::string>(), HasSubstr("does not exist yet"));
+
+  const Outcome images = gpux.run({"images"});
+  EXPECT_EQ(images.code, 0);
+  EXPECT_TRUE(is_one_line(images.err)) << images.err;
+  EXPECT_THAT(images.err, HasSubstr("'" + gpux.home().string() + "' does not exist yet"));
+  EXPECT_EQ(gpux.run({"images", "--json"}).out, "[]\n");
+  EXPECT_EQ(gpux.run({"images", "-q"}).err, "");
+  EXPECT_FALSE(std::filesystem::exists(gpux.home()));
+
+  std::filesystem::create_directory(gpux.home());
+  EXPECT_EQ(gpux.run({"images"}).err, "");
+}
+
+// Without pip its command has further words on every system.
+TEST(Doctor, PrintsTheRemedyThatOtherCommandsPrint) {
+  const Program gpux;
+  const Surroundings where{.environment = {"PATH=/nowhere"}};
+  std::string remedy;
+  const Json report = gpux.run({"providers", "--json"}, where).json();
+  for (const Json& provider : report["providers"]) {
+    if (provider["id"] == "qnn") remedy = provider["remedy"];
+  }
+  EXPECT_THAT(remedy, testing::StartsWith("sudo apt install python3-pip && pip install "));
+  EXPECT_EQ(check_of(gpux.run({"doctor", "--json", "--quick"}, where).json(), "qnn")["next"], remedy);
+  const std::vector<std::string> run{"run", model("add.onnx"), "-i", R"({"x": [[1, 2, 3]]})", "-p", "qnn"};
+  EXPECT_THAT(gpux.run(run, where).err, HasSubstr("(remedy: " + remedy + ")"));
+  std::vector<std::string> strict = run;
+  strict.emplace_back("--strict");
+  EXPECT_THAT(gpux.run(strict, where).err, HasSubstr("; remedy: " + remedy));
+}
+
 TEST(Doctor, FindsADamagedModelInTheStore) {
   const Program gpux;
   ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "good:1"}).code, 0);

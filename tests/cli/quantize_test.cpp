@@ -354,7 +354,7 @@ TEST_F(Quantize, KeepsWhatLiesBesideTheModel) {
   EXPECT_THAT(reasons(said).at("onnx/model_q4.onnx"), HasSubstr("no precision"));
   const Json variants = run({"inspect", "mini", "--json"}).json().at("package").at("variants");
   EXPECT_EQ(variants.size(), kept.size());
-  if (adds_byte_products_exactly()) {
+  if (adds_byte_products_exactly(Machine::this_one())) {
     EXPECT_EQ(kept.at("int8").at("file"), "onnx/model_quantized.onnx");
     EXPECT_THAT(reasons(said).at("onnx/model_int8.onnx"), HasSubstr("is kept for int8"));
     const Json own = vectors_of({}), asked = vectors_of({"--precision", "int8"});

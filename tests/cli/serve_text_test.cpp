@@ -142,7 +142,7 @@ TEST_F(ServeText, SharesRunsOfAllLengthsOnTheEncoderProvider) {
     words.insert(words.end(), {"--workers", "auto"});
     const Serving server(gpux_, words);
     // Replicas bound to processors or not, by what was measured; more than one processor is needed for that.
-    if (usable_processors() > 1) {
+    if (usable_processors(Machine::this_one()) > 1) {
       EXPECT_THAT(server.log(), ContainsRegex("worker.* of .*runs/s"));
     }
     const Json info = server.json(get("/info"));

@@ -182,7 +182,7 @@ TEST_F(PrecisionGate, MakesProductsThatOnnxRuntimeFuses) {
                           Case{"Gemm", gemm, "com.microsoft::DynamicQuantizeMatMul"},
                           Case{"two of one input", shared, "com.microsoft::MatMulIntegerToFloat"}}) {
     for (const bool reduce_range : {false, true}) {
-      if (!reduce_range && !adds_byte_products_exactly()) continue;
+      if (!reduce_range && !adds_byte_products_exactly(Machine::this_one())) continue;
       const GatedVariant made = make(one.model, {.reduce_range = reduce_range});
       EXPECT_GT(made.agreement.least, 0.999) << one.name;
       EXPECT_LT(made.agreement.least, 1) << one.name;
@@ -299,7 +299,7 @@ TEST_F(Variants, AreNotUsedWhereTheProcessorOrTheProviderIsAnother) {
   options_.precision = "int8";
   options_.precision_variants[0].weight_bits = 8;
   const Runtime eight(source(), options_);
-  EXPECT_EQ(eight.verdict().precision, adds_byte_products_exactly() ? "int8" : "fp32");
+  EXPECT_EQ(eight.verdict().precision, adds_byte_products_exactly(Machine::this_one()) ? "int8" : "fp32");
 
   options_.precision_variants[0].provider = "cuda";
   const Runtime other(source(), options_);

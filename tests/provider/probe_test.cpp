@@ -3,48 +3,50 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/temporary_folder.h"
+#include "base/made_machine.h"
 
 namespace gpux::provider {
 namespace {
 
-constexpr std::uint16_t nvidia = 0x10de, amd = 0x1002, intel = 0x8086;
+using test::MadeMachine;
 
-Hardware with(std::uint16_t vendor) {
-  return {.accelerators = {{.address = "0000:01:00.0", .vendor_id = vendor, .device_id = 1, .class_code = 0x030000}}};
-}
+constexpr const char* nothing = "env HOME=/root\n";
+constexpr const char* nvidia = "env HOME=/root\npci 0000:01:00.0 10de:2330 030200\n";
+constexpr const char* amd = "env HOME=/root\npci 0000:01:00.0 1002:744c 030000\n";
+constexpr const char* intel = "env HOME=/root\npci 0000:00:02.0 8086:7d55 030000\n";
 
-ProviderReport report_of(const std::string& id, const Hardware& hardware,
-                         const std::vector<ort::CoreFile>& cores = {}) {
+ProviderReport report_of(const std::string& id, const Machine& machine, const std::vector<ort::CoreFile>& cores = {}) {
   const std::vector<std::string> ids{id};
-  return survey(ids, cores, {}, hardware).front();
+  return survey(ids, cores, {}, machine).front();
 }
 
 // What is not installed is worth installing only where the hardware for it is.
 TEST(Survey, TellsHardwareThatIsNotHereFromSoftwareThatIsNotInstalled) {
   struct Case {
     const char* id;
-    Hardware hardware;
+    const char* machine;
     bool is_here;
   };
 
   const Case cases[] = {
-      {"cuda", {}, false},
-      {"cuda", with(amd), false},
-      {"cuda", with(intel), false},
-      {"cuda", with(nvidia), true},
-      {"cuda", {.has_nvidia_file = true}, true},
-      {"tensorrt", {}, false},
-      {"tensorrt", with(nvidia), true},
-      {"migraphx", {}, false},
-      {"migraphx", with(nvidia), false},
-      {"migraphx", {.has_nvidia_file = true}, false},
-      {"migraphx", with(amd), true},
+      {"cuda", nothing, false},
+      {"cuda", amd, false},
+      {"cuda", intel, false},
+      {"cuda", nvidia, true},
+      {"cuda", "env HOME=/root\n/dev/nvidiactl\n", true},
+      {"cuda", "env HOME=/root\n/dev/dxg\n", true},
+      {"tensorrt", nothing, false},
+      {"tensorrt", nvidia, true},
+      {"migraphx", nothing, false},
+      {"migraphx", nvidia, false},
+      {"migraphx", "env HOME=/root\n/dev/nvidiactl\n", false},
+      {"migraphx", amd, true},
       // It works on any processor, too.
-      {"openvino", {}, true},
+      {"openvino", nothing, true},
   };
   for (const Case& one : cases) {
-    const ProviderReport report = report_of(one.id, one.hardware);
+    const MadeMachine machine(one.machine);
+    const ProviderReport report = report_of(one.id, machine);
     EXPECT_FALSE(report.available) << one.id;
     EXPECT_EQ(report.reason == "not installed", one.is_here) << one.id << ": " << report.reason;
     EXPECT_EQ(report.remedy.empty(), !one.is_here) << one.id << ": " << report.remedy;
@@ -63,12 +65,39 @@ TEST(Survey, ComparesVersionsByTheirNumbers) {
 }
 
 TEST(Survey, DoesNotOfferABridgeWithoutItsHardware) {
-  const test::TemporaryFolder folder;
-  const ort::CoreFile core{.library = folder.write("libonnxruntime.so.1", ""), .bridges = {"cuda"}};
-  const ProviderReport report = report_of("cuda", {}, {core});
+  const MadeMachine without(nothing), with(nvidia);
+  const ort::CoreFile core{.library = without->root / "libonnxruntime.so.1", .bridges = {"cuda"}};
+  const ProviderReport report = report_of("cuda", without, {core});
   EXPECT_FALSE(report.available);
   EXPECT_EQ(report.reason, "no NVIDIA GPU on this machine");
-  EXPECT_NE(report_of("cuda", with(nvidia), {core}).reason, report.reason);
+  EXPECT_NE(report_of("cuda", with, {core}).reason, report.reason);
+}
+
+// The GPUs that CUDA numbers: those whose device files are here, whatever is on the bus.
+TEST(Survey, CountsTheNvidiaGpusThatThisProcessMayUse) {
+  struct Case {
+    const char* machine;
+    std::size_t gpus;
+  };
+
+  const Case cases[] = {
+      {"pci 0000:01:00.0 10de:2330 030200 nvidia\n", 1},
+      {"/dev/nvidiactl\n/dev/nvidia0\n/dev/nvidia1\n/dev/nvidia-uvm\n/dev/nvidiamodeset\n", 2},
+      {"pci 0000:01:00.0 10de:2330 030200 nvidia\npci 0000:02:00.0 10de:2330 030200 nvidia\n/dev/nvidiactl\n"
+       "/dev/nvidia1\n",
+       1},
+      {"/dev/nvidiactl\n/dev/nvidia0\n/dev/nvidia1\nenv CUDA_VISIBLE_DEVICES=1\n", 1},
+      {"/dev/nvidiactl\n/dev/nvidia0\nenv CUDA_VISIBLE_DEVICES=0,1,2\n", 1},
+      {"/dev/dxg\n", 1},
+  };
+  for (const Case& one : cases) {
+    const MadeMachine machine(std::string(nothing) + "/usr/lib/libcudnn.so.9\n" + one.machine);
+    const ort::CoreFile core{.library = machine->root / "libonnxruntime.so.1", .bridges = {"cuda"}};
+    const ProviderReport report = report_of("cuda", machine, {core});
+    EXPECT_TRUE(report.available) << one.machine << report.reason;
+    ASSERT_EQ(report.devices.size(), one.gpus) << one.machine;
+    EXPECT_EQ(report.devices.back().index, one.gpus - 1) << one.machine;
+  }
 }
 
 }  // namespace

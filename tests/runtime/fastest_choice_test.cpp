@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/made_machine.h"
 #include "base/files.h"
 #include "base/recorded_disk.h"
 #include "gpux/error.h"
@@ -221,33 +222,37 @@ TEST(FastestKey, ChangesWithWhateverChangesTheTimes) {
   const ModelInfo info = ModelInspector::inspect(add);
   std::vector<FastestCandidate> candidates = named({"webgpu", "cpu"});
   candidates[0].provider.library = add;
-  const std::string key = fastest_key(add, info, {}, candidates);
+  const Machine& machine = Machine::this_one();
+  const std::string key = fastest_key(add, info, {}, candidates, machine);
   EXPECT_EQ(key.size(), 64U);
-  EXPECT_EQ(fastest_key(add, info, {}, candidates), key);
-  EXPECT_NE(fastest_key(scalar, info, {}, candidates), key);
+  EXPECT_EQ(fastest_key(add, info, {}, candidates, machine), key);
+  EXPECT_NE(fastest_key(scalar, info, {}, candidates, machine), key);
   LoadOptions options;
   options.precision = "fp16";
-  EXPECT_NE(fastest_key(add, info, options, candidates), key);
+  EXPECT_NE(fastest_key(add, info, options, candidates, machine), key);
+  const test::MadeMachine other_machine("pci 0000:01:00.0 10de:2330 030200\n");
+  EXPECT_NE(fastest_key(add, info, {}, candidates, other_machine), key);
   options = {};
   options.intra_threads = 3;
-  EXPECT_NE(fastest_key(add, info, options, candidates), key);
+  EXPECT_NE(fastest_key(add, info, options, candidates, machine), key);
   options = asking_for("any", 0.99);
-  EXPECT_NE(fastest_key(add, info, options, candidates), fastest_key(add, info, asking_for("any"), candidates));
+  EXPECT_NE(fastest_key(add, info, options, candidates, machine),
+            fastest_key(add, info, asking_for("any"), candidates, machine));
   candidates[0].provider.library = scalar;
-  EXPECT_NE(fastest_key(add, info, {}, candidates), key);
+  EXPECT_NE(fastest_key(add, info, {}, candidates, machine), key);
   candidates[0].provider.library = add;
   candidates[0].precision = "fp32";
-  EXPECT_NE(fastest_key(add, info, {}, candidates), key);
+  EXPECT_NE(fastest_key(add, info, {}, candidates, machine), key);
   candidates[0].precision.clear();
   const PrecisionVariant variant{.file = add, .precision = "int8", .provider = "cpu"}, other{.file = scalar};
   candidates[1].variant = &variant;
-  const std::string with_variant = fastest_key(add, info, {}, candidates);
+  const std::string with_variant = fastest_key(add, info, {}, candidates, machine);
   EXPECT_NE(with_variant, key);
   candidates[1].variant = &other;
-  EXPECT_NE(fastest_key(add, info, {}, candidates), with_variant);
+  EXPECT_NE(fastest_key(add, info, {}, candidates, machine), with_variant);
   candidates[1].variant = nullptr;
   candidates.pop_back();
-  EXPECT_NE(fastest_key(add, info, {}, candidates), key);
+  EXPECT_NE(fastest_key(add, info, {}, candidates, machine), key);
 }
 
 }  // namespace

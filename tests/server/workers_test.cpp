@@ -59,6 +59,27 @@ TEST(Workers, ShareTheirSessionOrHaveOneADevice) {
   EXPECT_EQ(one.choice, "1 worker: one usable processor");
 }
 
+TEST(Workers, TakeADeviceEachWithTheChosenOneFirst) {
+  struct Row {
+    std::size_t devices;
+    std::optional<unsigned> chosen;
+    unsigned most;
+    std::vector<unsigned> expected;
+  };
+
+  for (const Row& row : std::vector<Row>{{2, {}, 0, {0, 1}},
+                                         {1, {}, 0, {0}},
+                                         {0, {}, 0, {0}},
+                                         {4, 2, 0, {2, 0, 1, 3}},
+                                         {4, {}, 2, {0, 1}},
+                                         {4, 3, 1, {3}},
+                                         {0, 1, 0, {1}}}) {
+    std::vector<Device> devices(row.devices);
+    for (std::size_t i = 0; i < devices.size(); ++i) devices[i].index = static_cast<std::uint32_t>(i);
+    EXPECT_EQ(devices_of_workers(devices, row.chosen, row.most), row.expected);
+  }
+}
+
 // Another server on this machine would choose the same processors, and leave the rest idle.
 TEST(Workers, BindNoThreadToAProcessor) {
   LoadOptions options;
@@ -70,7 +91,7 @@ TEST(Workers, BindNoThreadToAProcessor) {
     return set;
   };
   WorkerRequest request;
-  request.count = std::max(usable_processors(), 2U);
+  request.count = std::max(usable_processors(Machine::this_one()), 2U);
   const Workers workers = load_workers(request, options, false, load);
   const NamedValues inputs = synthetic_inputs(workers.sessions.front()->info().signature);
   for (const auto& replica : workers.make_replicas()) {
@@ -84,7 +105,7 @@ TEST(Workers, BindNoThreadToAProcessor) {
 }
 
 TEST(Workers, SayWhatWasMeasured) {
-  if (usable_processors() < 2) GTEST_SKIP() << "needs a second processor";
+  if (usable_processors(Machine::this_one()) < 2) GTEST_SKIP() << "needs a second processor";
   LoadOptions options;
   options.provider = "cpu";
   const Workers workers = load_workers({.kind = WorkerRequest::Kind::automatic}, options, false, load);

@@ -229,11 +229,11 @@ std::string library_version(const fs::path& library) {
 }
 
 std::string fastest_key(const fs::path& model, const ModelInfo& info, const LoadOptions& options,
-                        std::span<const FastestCandidate> candidates) {
+                        std::span<const FastestCandidate> candidates, const Machine& machine) {
   std::string text = fmt::format("choice 2\nmodel {}\n", sha256_of_file(model));
   for (const ExternalFile& file : info.external_files) text += fmt::format("data {} {}\n", file.location, file.bytes);
-  text += fmt::format("machine {} {} processors\n", machine_fingerprint(), usable_processors());
-  for (const PciDevice& device : pci_accelerators()) {
+  text += fmt::format("machine {} {} processors\n", machine_fingerprint(), usable_processors(machine));
+  for (const PciDevice& device : pci_accelerators(machine)) {
     text += fmt::format("device {} {:04x}:{:04x}\n", device.address, device.vendor_id, device.device_id);
   }
   for (const std::string& flag : flags_for(options)) text += fmt::format("option {}\n", flag);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "gpux/provider_manager.h"
@@ -57,11 +58,11 @@ struct FastestChoice {
 /// The quickest of those that were measured, the first of equals; empty where none was. Pure.
 std::string fastest_of(std::span<const Timing> timings);
 
-/// Under what a choice is kept: the model's content, this machine, the options that matter for speed, and each
+/// Under what a choice is kept: the model's content, the machine, the options that matter for speed, and each
 /// candidate's libraries with their size and date, its precision and its variant's content, as 64 hexadecimal digits.
 /// Reads the whole model file.
 std::string fastest_key(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
-                        std::span<const FastestCandidate> candidates);
+                        std::span<const FastestCandidate> candidates, const Machine& machine);
 
 using Measure = std::function<Timing(const FastestCandidate& candidate)>;
 

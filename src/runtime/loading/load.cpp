@@ -95,7 +95,7 @@ Error model_error(const Error& error, const std::filesystem::path& model) {
 
 ort::SessionSettings settings_for(const LoadOptions& options, const std::filesystem::path& profile_prefix) {
   ort::SessionSettings settings;
-  settings.intra_threads = options.intra_threads.value_or(usable_processors());
+  settings.intra_threads = options.intra_threads.value_or(usable_processors(Machine::this_one()));
   settings.inter_threads = options.inter_threads.value_or(1);
   settings.optimization = static_cast<ort::OptimizationLevel>(options.optimization);
   settings.profile_prefix = profile_prefix;
@@ -136,7 +136,7 @@ OptimizedGraph graph_of(const Plan& plan, const LoadOptions& options) {
   OptimizedGraph graph{.file = {},
                        .provider = "cpu",
                        .runtime_version = ort::Core::current()->version(),
-                       .device = processor_name(),
+                       .device = processor_name(Machine::this_one()),
                        .optimization = std::string(to_string(options.optimization)),
                        .machine = machine_fingerprint(),
                        .provider_options = {}};
@@ -361,7 +361,7 @@ void discard_profile(Loaded& loaded) {
 }
 
 Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
-  Plan plan = make_plan(model, info, options);
+  Plan plan = make_plan(model, info, options, Machine::this_one());
   check_before(plan, options);
   const std::string wanted = insisted_on(plan);
 

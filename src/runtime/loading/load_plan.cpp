@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/home.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "ort/core.h"
@@ -30,17 +29,18 @@ namespace {
 using Outcome = ProviderAttempt::Outcome;
 using provider::Request;
 
-/// What is there to choose from.
-struct Machine {
+/// What the machine has to choose from.
+struct Supply {
+  const Machine& machine;
   std::vector<ort::CoreFile> cores;
   std::vector<provider::PluginFile> plugins;
   std::vector<std::string> plugin_names;
 };
 
-Machine find_machine(const LoadOptions& options) {
-  Machine machine{ort::find_cores(), provider::find_plugins(options.provider_libraries), {}};
-  machine.plugin_names = provider::own_names(machine.plugins);
-  return machine;
+Supply find_supply(const Machine& machine, const LoadOptions& options) {
+  Supply supply{machine, ort::find_cores(machine), provider::find_plugins(options.provider_libraries, machine), {}};
+  supply.plugin_names = provider::own_names(supply.plugins);
+  return supply;
 }
 
 provider::CommonOptions common_options(const LoadOptions& options) {
@@ -97,20 +97,6 @@ provider::ResolvedOptions resolve(const ProviderReport& report, const LoadOption
   return resolved();
 }
 
-// Hardware that is there while its provider is not installed is worth a word under auto.
-void note_idle_hardware(std::span<const ProviderReport> reports, Verdict& verdict) {
-  if (std::any_of(reports.begin(), reports.end(),
-                  [](const auto& report) { return report.available && report.accelerated; })) {
-    return;
-  }
-  for (const ProviderReport& report : reports) {
-    const provider::ProviderRow* row = provider::find_row(report.id);
-    if (report.available || row == nullptr || row->vendor_ids.empty() || report.remedy.empty()) continue;
-    verdict.notes.push_back(fmt::format("there is an {} but {} cannot be used: {} (remedy: {})", row->hardware,
-                                        report.id, report.reason, report.remedy));
-  }
-}
-
 // The core that the request needs first; without such a need one that is nobody's bridge.
 std::vector<ort::CoreFile> in_order(std::vector<ort::CoreFile> cores, const std::filesystem::path& wanted) {
   std::stable_partition(cores.begin(), cores.end(), [&](const ort::CoreFile& core) {
@@ -138,35 +124,24 @@ void add_candidate(const ProviderReport& report, const LoadOptions& options, Pro
   }
 }
 
-Plan make_plan(const Request& request, const Machine& machine, const LoadOptions& options) {
+Plan make_plan(const Request& request, const Supply& supply, const LoadOptions& options) {
   Plan plan{.request = request, .candidates = {}, .verdict = {}, .precision = options.precision, .options = {}};
   const provider::System system = provider::this_system();
   const std::vector<std::string> ids = provider::order_of(plan.request, system);
-  std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
-  const ort::Core& core = ort::Core::open(in_order(machine.cores, provider::core_for(plan.request, reports, system)));
-  provider::confirm(reports, machine.plugins);
+  std::vector<ProviderReport> reports = provider::survey(ids, supply.cores, supply.plugins, supply.machine);
+  const ort::Core& core = ort::Core::open(in_order(supply.cores, provider::core_for(plan.request, reports, system)));
+  provider::confirm(reports, supply.plugins, supply.machine);
 
   Verdict& verdict = plan.verdict;
+  verdict =
+      provider::planned_verdict(plan.request, provider::select(plan.request, reports, system, core.library()), reports);
   verdict.requested = options.provider;
   verdict.requested_from = options.provider_from;
   verdict.runtime_version = core.version();
   verdict.runtime_path = core.library();
-  verdict.notes = plan.request.remarks;
-  if (plan.request.form == Request::Form::automatic) note_idle_hardware(reports, verdict);
-
-  for (const provider::Selection::Step& step : provider::select(plan.request, reports, system, core.library()).steps) {
-    const auto report =
-        std::find_if(reports.begin(), reports.end(), [&](const ProviderReport& entry) { return entry.id == step.id; });
-    ProviderAttempt attempt;
-    attempt.id = step.id;
-    attempt.ort_name = report->ort_name;
-    attempt.outcome = step.outcome;
-    attempt.reason = step.reason;
-    attempt.other_core = step.other_core;
-    attempt.remedy = step.remedy;
-    attempt.devices = report->devices;
-    if (step.outcome == Outcome::active) add_candidate(*report, options, attempt, plan);
-    verdict.tried.push_back(std::move(attempt));
+  for (ProviderAttempt& attempt : verdict.tried) {
+    if (attempt.outcome != Outcome::active) continue;
+    add_candidate(*std::ranges::find(reports, attempt.id, &ProviderReport::id), options, attempt, plan);
   }
   return plan;
 }
@@ -195,11 +170,11 @@ struct Fastest {
 };
 
 // "fastest": what can be used here by its libraries, each timed on this model.
-Fastest find_fastest(std::span<const ProviderReport> reports, const Machine& machine,
-                     const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+Fastest find_fastest(std::span<const ProviderReport> reports, const Supply& supply, const std::filesystem::path& model,
+                     const ModelInfo& info, const LoadOptions& options) {
   const std::filesystem::path program = find_program();
   // Without the program nothing but this process can measure, and that has one core.
-  const ort::Core* core = program.empty() ? &ort::Core::open(in_order(machine.cores, {})) : ort::Core::current();
+  const ort::Core* core = program.empty() ? &ort::Core::open(in_order(supply.cores, {})) : ort::Core::current();
   Fastest fastest;
   for (const ProviderReport& report : reports) {
     const bool elsewhere = core != nullptr && !report.core.empty() && report.core != core->library();
@@ -213,8 +188,9 @@ Fastest find_fastest(std::span<const ProviderReport> reports, const Machine& mac
     if (program.empty()) return time_here(model, options, candidate);
     return held_to(options.min_cosine, time_in_child(program, model, options, candidate));
   };
-  const std::string key = fastest_key(model, info, options, fastest.candidates);
-  fastest.choice = choose_fastest(fastest.candidates, home_folder() / "fastest" / (key + ".json"), measure);
+  const std::string key = fastest_key(model, info, options, fastest.candidates, supply.machine);
+  fastest.choice =
+      choose_fastest(fastest.candidates, supply.machine.home_folder() / "fastest" / (key + ".json"), measure);
   return fastest;
 }
 
@@ -267,14 +243,14 @@ void add_slower(const FastestChoice& choice, std::span<const ProviderReport> rep
   }
 }
 
-Plan plan_fastest(const Request& request, const Machine& machine, const std::filesystem::path& model,
+Plan plan_fastest(const Request& request, const Supply& supply, const std::filesystem::path& model,
                   const ModelInfo& info, const LoadOptions& given) {
   std::vector<std::string> ids = provider::order_of(request, provider::this_system());
   for (const ProviderLibrary& library : given.provider_libraries) {
     if (std::find(ids.begin(), ids.end(), library.name) == ids.end()) ids.insert(ids.end() - 1, library.name);
   }
-  const std::vector<ProviderReport> reports = provider::survey(ids, machine.cores, machine.plugins);
-  const Fastest fastest = find_fastest(reports, machine, model, info, given);
+  const std::vector<ProviderReport> reports = provider::survey(ids, supply.cores, supply.plugins, supply.machine);
+  const Fastest fastest = find_fastest(reports, supply, model, info, given);
   LoadOptions options = given;
   if (options.precision == any_precision) options.precision.clear();
   std::string list = "auto", times = "nothing could be timed on this model, so the choice is auto's";
@@ -283,7 +259,7 @@ Plan plan_fastest(const Request& request, const Machine& machine, const std::fil
     times = tell_times(fastest.choice);
     options.precision = winner->variant == nullptr ? winner->precision : winner->variant->precision;
   }
-  Plan plan = make_plan(provider::parse_request(list, machine.plugin_names), machine, options);
+  Plan plan = make_plan(provider::parse_request(list, supply.plugin_names), supply, options);
   plan.verdict.notes.push_back(std::move(times));
   tell_refused(fastest, plan.verdict);
   add_slower(fastest.choice, reports, plan.verdict);
@@ -338,15 +314,16 @@ std::size_t culprit_by_trial(std::size_t count, const std::function<bool(std::si
   return 0;
 }
 
-Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
-  const Machine machine = find_machine(options);
-  const Request request = provider::parse_request(options.provider, machine.plugin_names);
-  check_all_options(options, machine.plugin_names);
-  if (request.form == Request::Form::fastest) return plan_fastest(request, machine, model, info, options);
+Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
+               const Machine& machine) {
+  const Supply supply = find_supply(machine, options);
+  const Request request = provider::parse_request(options.provider, supply.plugin_names);
+  check_all_options(options, supply.plugin_names);
+  if (request.form == Request::Form::fastest) return plan_fastest(request, supply, model, info, options);
   if (options.precision == any_precision) {
     throw Error(ErrorCode::usage, "precision any: only the provider fastest measures which is quickest");
   }
-  return make_plan(request, machine, options);
+  return make_plan(request, supply, options);
 }
 
 }  // namespace gpux::runtime

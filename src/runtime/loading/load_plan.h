@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "gpux/error.h"
 #include "gpux/model_info.h"
 #include "gpux/options.h"
@@ -38,7 +39,8 @@ struct Plan {
 const ProviderOptions* options_of(const LoadOptions& options, const std::string& id);
 
 /// Surveys the machine, selects, and opens the core. Error usage, and those of the requested providers.
-Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options);
+Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
+               const Machine& machine);
 
 /// The candidate that the error of a failed session names. Empty where it names none, or several. `model`: the file
 /// that was loaded, whose name in the error counts for nothing. Pure.

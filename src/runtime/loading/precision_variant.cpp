@@ -9,7 +9,7 @@
 namespace gpux::runtime {
 
 bool can_run(const PrecisionVariant& variant) {
-  return variant.provider == "cpu" && (variant.weight_bits <= 7 || adds_byte_products_exactly());
+  return variant.provider == "cpu" && (variant.weight_bits <= 7 || adds_byte_products_exactly(Machine::this_one()));
 }
 
 const PrecisionVariant* variant_of(const LoadOptions& options, const std::string& precision) {

@@ -66,7 +66,7 @@ void turn_away(const UniqueFd& socket, bool tls) noexcept {
 }  // namespace
 
 unsigned threads_by_default() {
-  return std::min(usable_processors(), max_threads_by_default);
+  return std::min(usable_processors(Machine::this_one()), max_threads_by_default);
 }
 
 class Server::Implementation {

@@ -194,7 +194,8 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   std::optional<importer::SentenceModel> sentences = sentence_model_for(opened);
   ServingOptions options = serving_options(said, flags, opened, sentences.has_value());
   said.set_batch_axis(opened.settings.options);
-  const WorkerRequest request = workers_asked_for(said, flags, sentences ? std::to_string(usable_processors()) : "1");
+  const WorkerRequest request =
+      workers_asked_for(said, flags, sentences ? std::to_string(usable_processors(Machine::this_one())) : "1");
   const bool threads_are_set = opened.settings.options.intra_threads.has_value();
   Workers loaded = load_workers(request, opened.settings.options, threads_are_set, [&](const LoadOptions& with) {
     opened.settings.options = with;

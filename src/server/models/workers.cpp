@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <span>
 #include <thread>
 
 #include <fmt/format.h>
@@ -64,7 +65,7 @@ Workers measured_workers(unsigned most, const LoadOptions& options,
                          const std::function<Runtime(const LoadOptions&)>& load) {
   Workers workers;
   workers.sessions.push_back(shared(load(options)));
-  unsigned processors = usable_processors();
+  unsigned processors = usable_processors(Machine::this_one());
   if (most != 0) processors = std::min(processors, most);
   if (processors < 2) {
     workers.choice = "1 worker: one usable processor";
@@ -103,12 +104,10 @@ Workers workers_of_devices(unsigned most, const LoadOptions& options,
     if (attempt.outcome != ProviderAttempt::Outcome::active || !devices.empty()) continue;
     devices = attempt.devices;
   }
-  if (most != 0 && devices.size() > most) devices.resize(most);
-  const unsigned first = options.device.value_or(devices.empty() ? 0 : devices.front().index);
-  for (const Device& device : devices) {
-    if (device.index == first) continue;
+  const std::vector<unsigned> indices = devices_of_workers(devices, options.device, most);
+  for (const unsigned index : std::span(indices).subspan(1)) {
     LoadOptions other = options;
-    other.device = device.index;
+    other.device = index;
     workers.sessions.push_back(shared(load(other)));
   }
   workers.choice = fmt::format("{} workers, one a device", workers.sessions.size());
@@ -160,6 +159,16 @@ Workers load_workers(const WorkerRequest& request, const LoadOptions& options, b
   workers.sessions.push_back(shared(load(wanted)));
   workers.replicas = request.count;
   return workers;
+}
+
+std::vector<unsigned> devices_of_workers(std::span<const Device> devices, std::optional<unsigned> chosen,
+                                         unsigned most) {
+  std::vector<unsigned> indices{chosen.value_or(devices.empty() ? 0 : devices.front().index)};
+  for (const Device& device : devices) {
+    if (most != 0 && indices.size() == most) break;
+    if (device.index != indices.front()) indices.push_back(device.index);
+  }
+  return indices;
 }
 
 bool replicas_are_worth_it(double shared_runs_per_s, double replicated_runs_per_s) noexcept {

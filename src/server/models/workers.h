@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,11 @@ struct Workers {
 /// several replicas keep them. Errors of the load.
 Workers load_workers(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
                      const std::function<Runtime(const LoadOptions&)>& load);
+
+/// The device of each session that `devices` makes, at least one: `chosen`, else the first of the provider's devices,
+/// then the others in order. `most`: at most so many; 0: no limit. Pure.
+std::vector<unsigned> devices_of_workers(std::span<const Device> devices, std::optional<unsigned> chosen,
+                                         unsigned most);
 
 /// The decision of `auto`, on runs per second: one session with all threads, or `processors` replicas of one thread.
 /// Replicas must win by a tenth, as they make a single request slower. Pure.
