@@ -158,13 +158,9 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
                       .level = {},
                       .digest = {},
                       .dimension = flags.dimensions,
-<<<<<<< HEAD
-                      .workers = std::max(1U, usable_processors() / load.intra_threads.value_or(1))};
+                      .workers = std::max(1U, usable_processors(Machine::this_one()) / load.intra_threads.value_or(1))};
   // Of the file that most likely runs, while it is loaded: each takes about as long as the other.
   std::future<std::string> digest = std::async(std::launch::async, sha256_of_file, located.onnx_file);
-=======
-                      .workers = std::max(1U, usable_processors(Machine::this_one()) / load.intra_threads.value_or(1))};
->>>>>>> 0d91ea5245c643551f59c11349f22746098c7c5f
   encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), batching_of(flags));
   encoder.embedder->encoder().check(encoder.options);
   const std::vector<std::string>& active = encoder.embedder->runtime().verdict().active;

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/made_machine.h"
 #include "base/files.h"
+#include "base/made_machine.h"
 #include "base/recorded_disk.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
