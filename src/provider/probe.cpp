@@ -345,11 +345,12 @@ std::vector<std::string> own_names(std::span<const PluginFile> plugins) {
 std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,
                                    std::span<const PluginFile> plugins, const Machine& machine) {
   const Hardware hardware = hardware_of(machine);
+  Remedies remedies(machine);
   std::vector<ProviderReport> reports;
   for (const std::string& id : ids) {
     if (const ProviderRow* row = find_row(id); row != nullptr && row->id == id) {
       reports.push_back(survey_row(*row, cores, plugins, hardware, machine));
-      reports.back().remedy = remedy_on(machine, reports.back().remedy);
+      reports.back().remedy = remedies.as_typed(reports.back().remedy);
       continue;
     }
     ProviderReport report;

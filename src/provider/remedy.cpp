@@ -35,11 +35,9 @@ bool is_managed(const Machine& machine) {
   return false;
 }
 
-}  // namespace
+constexpr std::string_view pip_install = "pip install ";
 
-std::string remedy_on(const Machine& machine, std::string_view remedy) {
-  constexpr std::string_view pip_install = "pip install ";
-  if (!remedy.starts_with(pip_install)) return std::string(remedy);
+std::string pip_install_on(const Machine& machine) {
   const fs::path pip = on_path(machine, "pip");
   const fs::path libraries = pip.parent_path().parent_path() / "lib";
   const bool gpux_looks_there = std::ranges::any_of(ort::python_package_folders(machine), [&](const fs::path& folder) {
@@ -53,8 +51,19 @@ std::string remedy_on(const Machine& machine, std::string_view remedy) {
   } else if (!gpux_looks_there) {
     command += "--user ";
   }
-  command += remedy.substr(pip_install.size());
   return pip.empty() ? "sudo apt install python3-pip && " + command : command;
+}
+
+}  // namespace
+
+std::string Remedies::as_typed(std::string_view remedy) {
+  if (!remedy.starts_with(pip_install)) return std::string(remedy);
+  if (pip_install_.empty()) pip_install_ = pip_install_on(machine_);
+  return pip_install_ + std::string(remedy.substr(pip_install.size()));
+}
+
+std::string remedy_on(const Machine& machine, std::string_view remedy) {
+  return Remedies(machine).as_typed(remedy);
 }
 
 }  // namespace gpux::provider

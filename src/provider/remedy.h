@@ -7,8 +7,21 @@
 
 namespace gpux::provider {
 
-/// A remedy as it has to be typed on the machine: Debian's Python takes "pip install" only with further words, and may
-/// lack pip. Remedies that are no such command come back as they are.
+/// Remedies as they have to be typed on the machine, which must outlive this: Debian's Python takes "pip install" only
+/// with further words, and may lack pip. That is looked up once. Remedies that are no such command come back as they
+/// are.
+class Remedies {
+ public:
+  explicit Remedies(const Machine& machine) : machine_(machine) {}
+
+  std::string as_typed(std::string_view remedy);
+
+ private:
+  const Machine& machine_;
+  std::string pip_install_;  // empty: not looked up yet
+};
+
+/// A single one.
 std::string remedy_on(const Machine& machine, std::string_view remedy);
 
 }  // namespace gpux::provider
