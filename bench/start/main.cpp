@@ -103,8 +103,7 @@ int main(int count, char** arguments) {
   program.add_option("--library", library, "the ONNX Runtime library that both use")->required();
   program.add_option("--model", model, "a model with one float32 input");
   program.add_option("--large", large, "write a model of so many bytes and use that: 1GB");
-  program.add_option("--text", text_model,
-                     "a folder with gpux.yml, model.onnx and tokenizer.json: embed a text with it");
+  program.add_option("--text", text_model, "a Hugging Face folder of an encoder: embed a text with it");
   program.add_option("--provider", providers, "of gpux, with --text")->delimiter(',');
   program.add_option("--rounds", rounds, "runs of each");
   program.add_option("--threads", threads, "of both");
@@ -123,14 +122,19 @@ int main(int count, char** arguments) {
     if (model.empty() && text_model.empty()) throw std::runtime_error("give --model, --large or --text");
     ::setenv("GPUX_ONNXRUNTIME", library.c_str(), 1);
     if (!text_model.empty()) {
-      const std::string text = "The quick brown fox jumps over the lazy dog.", number = std::to_string(threads);
-      std::vector<Command> commands{{PLAIN_TEXT_PROGRAM, library, text_model, number, text}};
+      // In the store for gpux, as a folder for the plain program.
+      const std::string exported = folder / "exported", number = std::to_string(threads);
+      const std::string text = "The quick brown fox jumps over the lazy dog.";
+      ::setenv("GPUX_HOME", (folder / "home").c_str(), 1);
+      run({gpux, "-q", "import", text_model, "-o", exported});
+      run({gpux, "-q", "import", exported, "-t", "text"});
+      std::vector<Command> commands{{PLAIN_TEXT_PROGRAM, library, exported, number, text}};
       for (const std::string& provider : providers) {
         commands.push_back(
-            {gpux, "-q", "embed", "-m", text_model, text, "--threads", number, "--provider", provider, "--strict"});
+            {gpux, "-q", "embed", "-m", "text", text, "--threads", number, "--provider", provider, "--strict"});
       }
       const std::vector<Sample> samples = run_by_turns(commands, rounds);
-      const std::string name = std::filesystem::weakly_canonical(text_model).filename().string();
+      const std::string name = std::filesystem::canonical(text_model).filename().string();
       for (std::size_t i = 0; i < providers.size(); ++i) print(name, providers[i], rounds, samples[i + 1], samples[0]);
     } else {
       const std::string input = folder / "input.npy";
