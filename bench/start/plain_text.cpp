@@ -45,12 +45,18 @@ int main(int count, char** arguments) {
     input_names.push_back(name.c_str());
     inputs.push_back(Ort::Value::CreateTensor<std::int64_t>(memory, values.data(), values.size(), shape, 2));
   }
-  const std::string output = session.GetOutputNames().at(0);
+  std::string output;
+  std::size_t hidden_size = 0;
+  for (std::size_t i = 0; i < session.GetOutputCount() && output.empty(); ++i) {
+    const std::vector<std::int64_t> sizes = session.GetOutputTypeInfo(i).GetTensorTypeAndShapeInfo().GetShape();
+    if (sizes.size() != 3) continue;
+    output = session.GetOutputNames().at(i);
+    hidden_size = static_cast<std::size_t>(sizes[2]);
+  }
   const char* output_name = output.c_str();
   const auto outputs =
       session.Run(Ort::RunOptions(), input_names.data(), inputs.data(), inputs.size(), &output_name, 1);
   const float* states = outputs[0].GetTensorData<float>();
-  const auto hidden_size = static_cast<std::size_t>(outputs[0].GetTensorTypeAndShapeInfo().GetShape().at(2));
   std::vector<float> vector(hidden_size);
   for (std::size_t token = 0; token < ids.size(); ++token) {
     for (std::size_t i = 0; i < hidden_size; ++i) vector[i] += states[token * hidden_size + i];

@@ -38,7 +38,7 @@ class WeightReferences : public testing::Test {
     return file;
   }
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(WeightReferences, NameWhereTheDataLies) {

@@ -47,7 +47,7 @@ class MapWeights : public CpuRuntime {
                                     .add_initializer("m", ElementType::float32, {256, 512}, numbers(131072))
                                     .add_node("Gather", {table, "i"}, {"rows"})
                                     .add_node("MatMul", {"rows", "m"}, {"y"})
-                                    .str());
+                                    .bytes());
     return file;
   }
 
@@ -56,7 +56,7 @@ class MapWeights : public CpuRuntime {
     return *runtime.infer(inputs).at(0).second.tensor();
   }
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(MapWeights, GivesTheSameBitsFromAnyAlignment) {
