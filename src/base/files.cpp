@@ -126,8 +126,9 @@ void FileReplacement::create_part() {
 void FileReplacement::open_part() {
   part_ = file_.string() + ".part";
   for (;;) {
-    descriptor_.reset(::open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (!descriptor_) fail(errno);
+    UniqueFd opened_part(::open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (!opened_part) fail(errno);
+    descriptor_ = std::move(opened_part);
     if (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       throw Error(ErrorCode::storage, "cannot write '" + part_.string() + "': another process is writing it");
     }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -45,19 +46,31 @@ std::string field(const std::filesystem::path& file, std::string_view name) {
   return {};
 }
 
-// Of a list like "0-3,8"; 0 where it is none.
-unsigned count_listed(const std::string& list) {
-  unsigned count = 0;
+// Of a list like "0-3,8"; empty where it is none.
+std::set<unsigned> listed(const std::string& list) {
+  constexpr unsigned most = 1U << 16;
+  std::set<unsigned> numbers;
   for (const std::string& range : split(list, ',')) {
     unsigned first = 0;
     const char* const end = range.data() + range.size();
     const auto [behind, error] = std::from_chars(range.data(), end, first);
-    if (error != std::errc()) return 0;
+    if (error != std::errc()) return {};
     unsigned last = first;
-    if (behind != end && std::from_chars(behind + 1, end, last).ec != std::errc()) return 0;
-    count += last < first ? 0 : last - first + 1;
+    if (behind != end && std::from_chars(behind + 1, end, last).ec != std::errc()) return {};
+    for (unsigned number = first; number <= std::min(last, most); ++number) numbers.insert(number);
   }
-  return count;
+  return numbers;
+}
+
+// The kernel lists as allowed also those that could be plugged in, or are switched off.
+unsigned count_allowed_processors(const Machine& machine) {
+  std::set<unsigned> allowed = listed(field(machine.at("/proc/thread-self/status"), "Cpus_allowed_list:"));
+  if (const auto online = first_line(machine.at("/sys/devices/system/cpu/online"))) {
+    std::erase_if(allowed, [numbers = listed(*online)](unsigned number) {
+      return !numbers.empty() && !numbers.contains(number);
+    });
+  }
+  return static_cast<unsigned>(allowed.size());
 }
 
 // The folders of this process's cgroup for `controller`, innermost first (v2 has one tree for all).
@@ -91,7 +104,8 @@ bool loader_opens(const std::filesystem::path& library) {
 }
 
 const Machine& Machine::this_one() {
-  static const Machine machine;
+  // Never destroyed: threads of a program that uses the library may outlive main().
+  static const Machine& machine = *new Machine;
   return machine;
 }
 
@@ -148,7 +162,7 @@ std::vector<std::filesystem::path> numbered_files(const Machine& machine, const 
 }
 
 unsigned usable_processors(const Machine& machine) {
-  unsigned count = count_listed(field(machine.at("/proc/thread-self/status"), "Cpus_allowed_list:"));
+  unsigned count = count_allowed_processors(machine);
   if (count == 0) count = std::max(1U, std::thread::hardware_concurrency());
   for (const auto& folder : cgroup_folders(machine, "cpu")) {
     double quota = 0, period = 0;

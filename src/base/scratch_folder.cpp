@@ -75,10 +75,15 @@ class Registry {
   void start_removal_thread() {
     std::array<int, 2> pipe{};
     if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return;  // they then stay until the next process removes them
-    // A fork has neither the thread nor a claim to the folders.
-    ::pthread_atfork(nullptr, nullptr, [] {
-      removal_pipe = -1;
-      get().folders_.clear();
+    // A fork has neither the thread nor a claim to the folders. Another thread may be at work here when it is made.
+    static std::once_flag once;
+    std::call_once(once, [] {
+      ::pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); },
+                       [] {
+                         removal_pipe = -1;
+                         get().folders_.clear();
+                         get().mutex_.unlock();
+                       });
     });
     std::thread([this, end = pipe[0]] { remove_when_told(end); }).detach();
     removal_pipe = pipe[1];

@@ -54,7 +54,7 @@ std::string sha256_of(std::string_view bytes) {
   return hash.hex();
 }
 
-std::string sha256_of_file(const std::filesystem::path& path) {
+std::string sha256_of_file(const std::filesystem::path& path, const std::stop_token& stop) {
   // Mapped only to be refused with the right words: the content is read, since a file that shrinks meanwhile would
   // kill whoever touches its mapping.
   static_cast<void>(MappedFile(path));
@@ -62,6 +62,7 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   std::vector<char> piece(std::size_t{1} << 20);
   Sha256 hash;
   do {
+    if (stop.stop_requested()) return {};
     stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     hash.update(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(stream.gcount()))));
   } while (stream);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,7 @@ class Sha256 {
 };
 
 std::string sha256_of(std::string_view bytes);
-std::string sha256_of_file(const std::filesystem::path& path);
+/// Empty where it was stopped before the end. Errors as MappedFile.
+std::string sha256_of_file(const std::filesystem::path& path, const std::stop_token& stop = {});
 
 }  // namespace gpux

@@ -17,7 +17,7 @@ constexpr std::array renamed{
 };
 
 // The first word that is neither a flag nor the value of one that may precede a command.
-std::string_view command_of(std::span<const std::string_view> words) {
+std::string_view command_of(std::span<const std::string> words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i] == "--log-format") {
       ++i;
@@ -34,7 +34,7 @@ std::span<const FormerFlag> former_flags() noexcept {
   return renamed;
 }
 
-std::vector<std::string> with_present_flags(std::span<const std::string_view> words) {
+std::vector<std::string> with_present_flags(std::span<const std::string> words) {
   std::vector<std::string> out(words.begin(), words.end());
   const std::string_view command = command_of(words);
   for (std::string& word : out) {

@@ -18,6 +18,6 @@ std::span<const FormerFlag> former_flags() noexcept;
 
 /// The words of a command line (the first is the program) with former flags of its command under their present names,
 /// `--former=VALUE` too. Words after `--` are left. Pure.
-std::vector<std::string> with_present_flags(std::span<const std::string_view> words);
+std::vector<std::string> with_present_flags(std::span<const std::string> words);
 
 }  // namespace gpux::cli

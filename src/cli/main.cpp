@@ -233,8 +233,8 @@ std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
 }
 
 int run(int count, char** arguments) {
-  const std::vector<std::string_view> typed(arguments, arguments + count);
-  const std::vector<std::string> command_line = with_help_as_flag(with_present_flags(typed));
+  const std::vector<std::string> typed = with_help_as_flag({arguments, arguments + count});
+  const std::vector<std::string> command_line = with_present_flags({typed.begin(), typed.end()});
   std::vector<const char*> words;
   for (const std::string& word : command_line) words.push_back(word.c_str());
   Context context;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -127,8 +128,9 @@ DoneFiles::DoneFiles(fs::path file) : file_(std::move(file)) {
 }
 
 void DoneFiles::open() {
-  descriptor_.reset(::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!descriptor_) throw_file_error("open", file_, errno);
+  UniqueFd opened(::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!opened) throw_file_error("open", file_, errno);
+  descriptor_ = std::move(opened);
   // Behind a line that was not finished.
   [[maybe_unused]] const auto ignored = ::write(descriptor_.get(), "\n", 1);
 }

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <future>
 #include <optional>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -145,6 +146,36 @@ LoadSettings settings_of(const EncoderFlags& flags, const LocatedModel& located)
   return settings;
 }
 
+// The digest of the file that most likely runs, computed while it is loaded: each takes about as long as the other.
+class DigestMeanwhile {
+ public:
+  explicit DigestMeanwhile(std::filesystem::path file) : file_(std::move(file)) {
+    try {
+      thread_ = std::jthread([this](const std::stop_token& stop) {
+        try {
+          digest_ = sha256_of_file(file_, stop);
+        } catch (const std::exception&) {
+          digest_.clear();  // of() meets it again, and reports it
+        }
+      });
+    } catch (const std::system_error&) {
+      digest_.clear();  // no thread: of() does it
+    }
+  }
+
+  /// Of that file, or of another.
+  std::string of(const std::filesystem::path& file) {
+    if (file != file_) thread_.request_stop();
+    if (thread_.joinable()) thread_.join();
+    return file != file_ || digest_.empty() ? sha256_of_file(file) : digest_;
+  }
+
+ private:
+  std::filesystem::path file_;
+  std::string digest_;
+  std::jthread thread_;  // the last member: stopped and waited for before the others go
+};
+
 OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& tell) {
   auto& [model, located] = chosen;
   const OpenModel opened{.located = located, .info = {}, .settings = settings_of(flags, located)};
@@ -159,16 +190,14 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
                       .digest = {},
                       .dimension = flags.dimensions,
                       .workers = std::max(1U, usable_processors(Machine::this_one()) / load.intra_threads.value_or(1))};
-  // Of the file that most likely runs, while it is loaded: each takes about as long as the other.
-  std::future<std::string> digest = std::async(std::launch::async, sha256_of_file, located.onnx_file);
+  DigestMeanwhile digest(located.onnx_file);
   encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), batching_of(flags));
   encoder.embedder->encoder().check(encoder.options);
   const std::vector<std::string>& active = encoder.embedder->runtime().verdict().active;
   if (!active.empty() && active.front() == "openvino") {
     encoder.workers = openvino_streams(load).value_or(encoder.workers);
   }
-  const std::filesystem::path& weights = encoder.embedder->runtime().weights_file();
-  encoder.digest = weights == located.onnx_file ? digest.get() : sha256_of_file(weights);
+  encoder.digest = digest.of(encoder.embedder->runtime().weights_file());
   if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();
   tell(to_line(encoder.embedder->runtime().verdict()));
   return encoder;

@@ -1,6 +1,7 @@
 #include "provider/probe.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -44,7 +45,17 @@ struct Hardware {
 std::size_t count_nvidia_gpus(const Machine& machine) {
   std::size_t count = numbered_files(machine, "/dev", "nvidia").size();
   if (const std::string visible = machine.variable("CUDA_VISIBLE_DEVICES"); !visible.empty()) {
-    count = std::min(count, split(visible, ',').size());
+    // CUDA stops at the first that there is not, and gives a process one part of a divided GPU at most.
+    std::size_t named = 0;
+    for (const std::string& device : split(visible, ',')) {
+      std::size_t index = 0;
+      const auto [behind, error] = std::from_chars(device.data(), device.data() + device.size(), index);
+      const bool is_index = error == std::errc() && behind == device.data() + device.size();
+      if (is_index ? index >= count : !device.starts_with("GPU-") && !device.starts_with("MIG-")) break;
+      ++named;
+      if (device.starts_with("MIG-")) break;
+    }
+    count = std::min(count, named);
   }
   return std::max<std::size_t>(count, 1);
 }

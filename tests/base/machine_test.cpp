@@ -32,6 +32,11 @@ TEST(Machine, HasTheProcessorsAndTheMemoryThatItsContainerLeaves) {
        "/sys/devices/system/cpu/online = 0-63\n"
        "/proc/meminfo = MemTotal: 67108864 kB\n",
        4, 64 * gib},
+      {"a virtual machine to which processors could be added",
+       "/proc/thread-self/status = Cpus_allowed_list:\t0-127\n"
+       "/sys/devices/system/cpu/online = 0-3\n"
+       "/proc/meminfo = MemTotal: 67108864 kB\n",
+       4, 64 * gib},
       {"a cpuset in pieces",
        "/proc/thread-self/status = Cpus_allowed_list:\t0,2-3,17,32-35\n"
        "/proc/meminfo = MemTotal: 67108864 kB\n",

@@ -16,7 +16,7 @@ namespace {
 using cli::FormerFlag;
 using testing::HasSubstr;
 using testing::Not;
-using Words = std::vector<std::string_view>;
+using Words = std::vector<std::string>;
 
 std::vector<std::string> present(const Words& words) {
   return cli::with_present_flags(words);

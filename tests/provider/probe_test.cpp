@@ -87,6 +87,11 @@ TEST(Survey, CountsTheNvidiaGpusThatThisProcessMayUse) {
        "/dev/nvidia1\n",
        1},
       {"/dev/nvidiactl\n/dev/nvidia0\n/dev/nvidia1\nenv CUDA_VISIBLE_DEVICES=1\n", 1},
+      {"/dev/nvidiactl\n/dev/nvidia0\n/dev/nvidia1\nenv CUDA_VISIBLE_DEVICES=1,0\n", 2},
+      {"/dev/nvidiactl\n/dev/nvidia0\n/dev/nvidia1\nenv CUDA_VISIBLE_DEVICES=0,-1,1\n", 1},
+      {"/dev/nvidiactl\n/dev/nvidia0\n/dev/nvidia1\nenv CUDA_VISIBLE_DEVICES=0,7\n", 1},
+      {"/dev/nvidiactl\n/dev/nvidia0\n/dev/nvidia1\nenv CUDA_VISIBLE_DEVICES=GPU-a,GPU-b\n", 2},
+      {"/dev/nvidiactl\n/dev/nvidia0\n/dev/nvidia1\nenv CUDA_VISIBLE_DEVICES=MIG-a,MIG-b\n", 1},
       {"/dev/nvidiactl\n/dev/nvidia0\nenv CUDA_VISIBLE_DEVICES=0,1,2\n", 1},
       {"/dev/dxg\n", 1},
   };

@@ -297,15 +297,16 @@ TEST_F(RequestsOfAService, AListOfVeryManyItemsIsRefusedBeforeAnyRuns) {
 TEST_F(RequestsOfAService, AJobPreparesNothingMoreAfterItsClientHasLeft) {
   serve();
   const auto model = repository_->find("add", "");
-  std::atomic<int> prepared = 0;
+  // After an error others may still be prepared: what they use lives as long as the job.
+  const auto prepared = std::make_shared<std::atomic<int>>(0);
   std::promise<ErrorCode> over;
   RequestWork request;
   RunJob::Work work{.count = 1000,
                     .item = "item",
                     .outputs = {},
                     .prepare =
-                        [&](std::size_t) {
-                          if (++prepared == 5) request.stop.request_stop();
+                        [model, prepared, stop = request.stop](std::size_t) mutable {
+                          if (++*prepared == 5) stop.request_stop();
                           return synthetic_inputs(model->signature());
                         },
                     .take = [](std::size_t, NamedValues&&) { return std::uint64_t{0}; },
@@ -318,7 +319,7 @@ TEST_F(RequestsOfAService, AJobPreparesNothingMoreAfterItsClientHasLeft) {
   job->start();
   EXPECT_EQ(over.get_future().get(), ErrorCode::interrupted);
   // Those that were being prepared side by side may have begun.
-  EXPECT_LE(prepared, 7);
+  EXPECT_LE(*prepared, 7);
 }
 
 TEST_F(RequestsOfAService, AJobIsRefusedWhatItsPreparationTakes) {
@@ -362,7 +363,7 @@ TEST_F(RequestsOfAService, AJobEndsWhereItsAnswersTakeTooMuch) {
   RunJob::Work work{.count = 1000,
                     .item = "item",
                     .outputs = {},
-                    .prepare = [&](std::size_t) { return synthetic_inputs(model->signature()); },
+                    .prepare = [model](std::size_t) { return synthetic_inputs(model->signature()); },
                     .take = [](std::size_t, NamedValues&&) { return std::uint64_t{90}; },
                     .request = request,
                     .arrived = std::chrono::steady_clock::now()};
@@ -384,7 +385,7 @@ TEST_F(RequestsOfAService, AJobAddsUpTheTimesOfItsRuns) {
   RunJob::Work work{.count = 20,
                     .item = "item",
                     .outputs = {},
-                    .prepare = [&](std::size_t) { return synthetic_inputs(model->signature()); },
+                    .prepare = [model](std::size_t) { return synthetic_inputs(model->signature()); },
                     .take = [](std::size_t, NamedValues&&) { return std::uint64_t{0}; },
                     .request = {},
                     .arrived = std::chrono::steady_clock::now()};
@@ -405,7 +406,7 @@ TEST_F(RequestsOfAService, AnExceptionOfARunIsTheErrorOfItsRequest) {
   RunJob::Work work{.count = 3,
                     .item = "item",
                     .outputs = {},
-                    .prepare = [&](std::size_t) { return synthetic_inputs(model->signature()); },
+                    .prepare = [model](std::size_t) { return synthetic_inputs(model->signature()); },
                     .take = [](std::size_t, NamedValues&&) -> std::uint64_t { throw std::bad_alloc(); },
                     .request = {},
                     .arrived = std::chrono::steady_clock::now()};

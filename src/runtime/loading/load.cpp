@@ -297,7 +297,9 @@ ort::Session open_session(const std::filesystem::path& file, const ort::SessionS
       try {
         return ort::Session::from_memory(std::as_bytes(std::span(*model)), file.parent_path(), settings);
       } catch (const Error& error) {
-        log::debug("the weights of {} cannot be mapped: {}", file.string(), error.message());
+        if (error.code() == ErrorCode::resource_exhausted) throw;
+        remove_profiles(settings.profile_prefix);
+        log::info("the weights of {} are read instead of mapped: {}", file.string(), error.message());
       }
     }
   }

@@ -227,6 +227,7 @@ void predict_one(const std::shared_ptr<http::Exchange>& exchange, const RequestW
 
 // The items of a list, which are read, run and written one by one.
 struct ItemList {
+  http::Piece body;  ///< of which the items are parts, also after the request has been answered with an error
   runtime::UnreadItems unread;
   PendingParts pending;
   std::shared_ptr<MemoryShare> share;
@@ -333,6 +334,7 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const Request
       const std::string_view body = request.body.text();
       const bool has_texts = model->pipeline() != nullptr || model->image_input() != nullptr;
       list->share = hold_for_reading(work, body, has_texts || is_array(body) ? bytes_a_json_text : bytes_a_json_number);
+      list->body = request.body;
       list->unread = runtime::split_json_items(body);
       constexpr std::uint64_t bytes_an_item = 64;
       if (list->share != nullptr) {
