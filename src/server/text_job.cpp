@@ -24,6 +24,9 @@ struct Texts {
   std::shared_ptr<TextFigures> figures;  // null: nobody asks
   std::mutex figures_mutex;
 
+  /// Each row is a job of its own, which takes what the model gave for its windows, even if there is only one.
+  [[nodiscard]] bool has_windows() const { return pipeline->settings().task == pipeline::Task::question_answering; }
+
   [[nodiscard]] std::uint64_t cost(std::size_t row) const {
     const std::string* pair = rows.pair(row);
     const std::size_t bytes = rows.first ? 0 : std::min(rows.text(row).size(), max_text_bytes);
@@ -119,7 +122,7 @@ Pending submit_texts(const std::shared_ptr<ServedModel>& model, ServedModel::Cal
                     .cost = [texts](std::size_t row) { return texts->cost(row); },
                     .take =
                         [texts](std::size_t row, NamedValues&& outputs) {
-                          if (texts->results[row].size() > 1) return std::uint64_t{0};  // the windows were taken
+                          if (texts->has_windows()) return std::uint64_t{0};  // they were taken
                           texts->results[row].front() = std::move(outputs);
                           return bytes_of(texts->results[row].front());
                         },
@@ -127,7 +130,7 @@ Pending submit_texts(const std::shared_ptr<ServedModel>& model, ServedModel::Cal
                     .priority = call.priority,
                     .is_admitted = call.is_admitted,
                     .arrived = call.arrived};
-  if (texts->pipeline->settings().task == pipeline::Task::question_answering) {
+  if (texts->has_windows()) {
     const RunJob::Work common = work;
     work.queue = [model, texts, common](std::size_t row, NamedValues&& inputs, bool is_admitted,
                                         runtime::Completion row_done) {

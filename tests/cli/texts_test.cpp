@@ -288,6 +288,19 @@ TEST_F(Texts, AreServedInEveryProtocol) {
   EXPECT_GT(server.json(post("/models/mood/tokenize", R"({"inputs": "a"})")).at(0).size(), 2U);
 }
 
+// In one window, and in several.
+TEST_F(Texts, AreSearchedForAnswersByServers) {
+  const std::string questions = folder("answers-distilbert");
+  const Serving server(gpux_, {"answers=" + questions});
+  std::string many = "the fox";
+  for (int i = 0; i < 60; ++i) many += " and the dog";
+  const Json one{{"question", "who?"}, {"context", "the fox"}}, several{{"question", "who?"}, {"context", many}};
+  const auto served = [&](const Json& body) { return server.json(post("/models/answers/predict", body.dump())); };
+  EXPECT_EQ(served(one), run(questions, one));
+  EXPECT_EQ(served(several), run(questions, several));
+  EXPECT_EQ(served(Json::array({several, one, one})), run(questions, Json::array({several, one, one})));
+}
+
 TEST_F(Texts, AreAnsweredWithWhatTheyTook) {
   const Serving server(gpux_, {"mood=" + folder("classify-bert"), "ranker=" + folder("rank-mpnet")});
   const auto tokens_of = [&](const std::string& name, const std::string& text) {
