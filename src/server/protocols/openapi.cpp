@@ -17,6 +17,7 @@
 #include "server/text_ability.h"
 #include "tensor/integer_range.h"
 #include "tensor/small_float.h"
+#include "text/tokenizer.h"
 
 namespace gpux::server {
 namespace {
@@ -309,10 +310,19 @@ std::size_t dimensions_of(const std::vector<const ServedModel*>& models) {
   return least == SIZE_MAX ? 1 : least;
 }
 
+// The greatest token id that all of the models have.
+std::size_t last_token_of(const std::vector<const ServedModel*>& models) {
+  std::size_t least = std::size_t{1} << 32;
+  for (const ServedModel* model : models) {
+    if (const text::Tokenizer* tokenizer = tokenizer_of(*model)) least = std::min(least, tokenizer->vocabulary_size());
+  }
+  return std::max<std::size_t>(least, 1) - 1;
+}
+
 // What a route for texts takes, and gives.
 std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<const ServedModel*>& models) {
   const Json text{{"type", "string"}}, flag = or_null({{"type", "boolean"}}), number{{"type", "number"}};
-  const Json id{{"type", "integer"}, {"minimum", 0}, {"maximum", UINT32_MAX}};
+  const Json id{{"type", "integer"}, {"minimum", 0}, {"maximum", last_token_of(models)}};
   const auto text_or_tokens = [&](const Json& one) -> Json {
     const Json either{{"anyOf", Json::array({one, list_of(id)})}};
     return {{"anyOf", Json::array({one, list_of(id), list_of(either)})}};
