@@ -14,7 +14,7 @@ namespace gpux::test {
 ///   /proc/meminfo = MemTotal: 1024 kB          a file with that text, in which \n ends a line
 ///   /opt/rocm/                                 a folder
 ///   pci 0000:01:00.0 10de:2330 030200 nvidia   a device: vendor and device, class, and its driver, if it has one
-///   env HOME=/root                             a variable of the environment; no others are set
+///   env HOME=/home/ada                         a variable of the environment; no others are set
 /// Its loader finds the libraries of /usr/lib by name, and opens every file that exists.
 class MadeMachine {
  public:

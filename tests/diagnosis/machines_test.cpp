@@ -26,7 +26,7 @@ using test::MadeMachine;
 
 // What every machine here has: 8 processors, 32 GiB, and a Python that pip installs into.
 constexpr const char* common = R"(
-env HOME=/root
+env HOME=/home/ada
 env PATH=/usr/local/bin:/usr/bin
 /usr/local/bin/python3
 /usr/local/bin/pip
@@ -343,8 +343,8 @@ TEST(Machines, WithIntelGpus) {
        {{"0000:00:02.0", "ok: Intel 8086:7d55, driver i915"}}},
       {"beside NVIDIA's",
        {intel_gpu, "/dev/dri/renderD128\n", two_nvidia_gpus, nvidia_driver, cuda_core, cudnn,
-        "/root/.gpux/python/openvino/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.24.1\n"
-        "/root/.gpux/python/openvino/lib/python3.12/site-packages/onnxruntime/capi/"
+        "/home/ada/.gpux/python/openvino/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.24.1\n"
+        "/home/ada/.gpux/python/openvino/lib/python3.12/site-packages/onnxruntime/capi/"
         "libonnxruntime_providers_openvino.so\n"},
        {{"cuda", "available: gpu 0, gpu 1"}, {"openvino", "available: gpu 0: GPU, cpu 1: Test CPU"}},
        {{"auto", "ran on cuda (1 of 1 nodes); asked for auto"},
@@ -386,7 +386,7 @@ TEST(Machines, WithNpus) {
          "not directml: runs on windows only"}},
        {{"/dev/accel/accel0", usable}, {"kernel module amdxdna", "ok: loaded, version unknown"}}},
       {"Qualcomm's plugin",
-       {empty_bus, plain_core, "/root/.gpux/providers/libonnxruntime_providers_qnn_plugin.so\n"},
+       {empty_bus, plain_core, "/home/ada/.gpux/providers/libonnxruntime_providers_qnn_plugin.so\n"},
        {{"qnn", "available: "}},
        {{"npu",
          "ran on qnn (1 of 1 nodes); asked for npu; not vitisai: not installed (remedy: install AMD's Ryzen AI "
@@ -446,7 +446,7 @@ TEST(Machines, OfAContainerAreReportedWithItsLimits) {
 
 // One command for the same lack, wherever it is printed.
 TEST(Machines, AreToldTheSameRemedyEverywhere) {
-  const MadeMachine machine(std::string("env HOME=/root\nenv PATH=/usr/bin\n/usr/bin/pip\n/usr/bin/python3\n"
+  const MadeMachine machine(std::string("env HOME=/home/ada\nenv PATH=/usr/bin\n/usr/bin/pip\n/usr/bin/python3\n"
                                         "/usr/lib/python3/dist-packages/\n/usr/lib/python3.11/EXTERNALLY-MANAGED\n"
                                         "/usr/lib/libonnxruntime.so.1.24.4\n") +
                             two_nvidia_gpus);
