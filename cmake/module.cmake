@@ -3,10 +3,10 @@ if(GPUX_PRECOMPILED_HEADERS)
   file(WRITE ${CMAKE_BINARY_DIR}/precompiled_modules.cpp "")
   add_library(gpux_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled_modules.cpp)
   target_compile_definitions(gpux_precompiled PRIVATE GPUX_BUILDING)
-  target_link_libraries(gpux_precompiled PRIVATE gpux_compile_options Threads::Threads fmt::fmt)
+  target_link_libraries(gpux_precompiled PRIVATE gpux_compile_options Threads::Threads fmt::fmt nlohmann_json::nlohmann_json)
   target_compile_options(gpux_precompiled PRIVATE $<$<CONFIG:Release>:-O2>)
   gpux_precompile(gpux_precompiled <fmt/format.h> <algorithm> <chrono> <filesystem> <functional> <map> <memory> <mutex> <optional>
-                  <span> <string> <thread> <variant> <vector>)
+                  <span> <string> <thread> <variant> <vector> ${PROJECT_SOURCE_DIR}/src/base/json_instances.h)
 endif()
 
 # gpux_module(NAME SOURCES … DEPENDS lower modules … LIBRARIES third-party targets … HEADERS … OPTIMIZATION …)

@@ -20,8 +20,9 @@ namespace gpux {
 /// How a model is opened. A field that is left alone is decided by a GPUX_* variable, the package, the model's
 /// gpux.yml, or a default, in this order.
 struct ModelOptions {
-  std::filesystem::path config;  ///< a gpux.yml instead of the one beside the model
-  std::string provider;          ///< as LoadOptions::provider
+  std::filesystem::path config;                ///< a gpux.yml instead of the one beside the model
+  std::string provider;                        ///< as LoadOptions::provider
+  std::string provider_from = "ModelOptions";  ///< its source, for the verdict
   std::optional<Strictness> strict;
   std::optional<unsigned> device;             ///< index among the provider's devices
   std::optional<std::uint64_t> memory_bytes;  ///< limit of the model's memory

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,10 @@ GPUX_API std::string_view to_string(Optimization level) noexcept;
 
 /// Parses these names; empty for any other name.
 GPUX_API std::optional<Optimization> optimization_from(std::string_view name) noexcept;
+
+/// Parses a memory size: "512", "2GB", "1.5 GiB"; kB, MB, GB, TB count in thousands, KiB, MiB, … in 1024. Empty for any
+/// other text.
+GPUX_API std::optional<std::uint64_t> memory_bytes_from(std::string_view text) noexcept;
 
 /// Options of one provider: ONNX Runtime's names, or device, memory, precision, cache_directory, threads.
 struct ProviderOptions {
@@ -105,6 +110,8 @@ struct InferOptions {
   /// other run until it has stopped. Empty: no limit.
   std::optional<std::chrono::milliseconds> timeout;
   std::vector<std::string> outputs;  ///< only these; empty: all
+  /// Another thread stops the run with it: infer() throws interrupted as soon as the current node ends.
+  std::stop_token stop = {};
 };
 
 }  // namespace gpux

@@ -128,17 +128,26 @@ std::filesystem::path Machine::home_folder() const {
   throw Error(ErrorCode::storage, "neither GPUX_HOME nor HOME is set: set GPUX_HOME to a folder");
 }
 
+namespace {
+
+// They call themselves signal processors, as AMD's sensor hubs do. Those that the kernel's amdxdna drives.
+bool is_amd_npu(const PciDevice& device) {
+  return device.vendor_id == 0x1022 && (device.device_id == 0x1502 || device.device_id == 0x17f0);
+}
+
+}  // namespace
+
 std::vector<PciDevice> pci_accelerators(const Machine& machine) {
   std::vector<PciDevice> devices;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(machine.at("/sys/bus/pci/devices"), error)) {
     PciDevice device;
     device.class_code = static_cast<std::uint32_t>(hexadecimal(first_line(entry.path() / "class")));
-    const std::uint32_t base_class = device.class_code >> 16;
-    if (base_class != 0x03 && base_class != 0x12) continue;
-    device.address = entry.path().filename();
     device.vendor_id = static_cast<std::uint16_t>(hexadecimal(first_line(entry.path() / "vendor")));
     device.device_id = static_cast<std::uint16_t>(hexadecimal(first_line(entry.path() / "device")));
+    const std::uint32_t base_class = device.class_code >> 16;
+    if (base_class != 0x03 && base_class != 0x12 && !is_amd_npu(device)) continue;
+    device.address = entry.path().filename();
     devices.push_back(device);
   }
   std::sort(devices.begin(), devices.end(),

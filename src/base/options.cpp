@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "base/memory_size.h"
+
 namespace gpux {
 namespace {
 
@@ -18,6 +20,10 @@ std::optional<Optimization> optimization_from(std::string_view name) noexcept {
     if (optimization_names[i] == name) return static_cast<Optimization>(i);
   }
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> memory_bytes_from(std::string_view text) noexcept {
+  return parse_memory_size(text);
 }
 
 }  // namespace gpux

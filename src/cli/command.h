@@ -45,6 +45,7 @@ void add_import(CLI::App& program, Context& context);
 void add_daemon(CLI::App& program, Context& context);
 void add_serve(CLI::App& program, Context& context);
 void add_ps(CLI::App& program, Context& context);
+void add_health(CLI::App& program, Context& context);
 void add_stats(CLI::App& program, Context& context);
 void add_logs(CLI::App& program, Context& context);
 void add_stop(CLI::App& program, Context& context);
@@ -60,6 +61,7 @@ void add_prune(CLI::App& program, Context& context);
 void add_schema(CLI::App& program, Context& context);
 void add_version(CLI::App& program, Context& context);
 void add_completion(CLI::App& program, Context& context);
+void add_man_pages(CLI::App& program, Context& context);
 
 /// A command that takes --json and --table beside its own flags.
 CLI::App* add_command(CLI::App& program, Context& context, const std::string& name, const std::string& description);

@@ -3,7 +3,7 @@
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
-#include "cli/completion_words.h"
+#include "manual/completion_words.h"
 #include "cli/print_json.h"
 #include "gpux/error.h"
 #include "model/open_model.h"
@@ -37,7 +37,7 @@ void print_completion(const CLI::App& program, const CompletionFlags& flags, con
     return;
   }
   if (flags.shell.empty()) throw Error(ErrorCode::usage, "for which shell? accepted: bash, zsh, fish");
-  std::string script = completion_script(completion_words(program), flags.shell);
+  std::string script = manual::completion_script(manual::completion_words(program), flags.shell);
   if (context.json) {
     print_json({{"shell", flags.shell}, {"script", script}});
     return;

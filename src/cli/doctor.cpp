@@ -79,6 +79,7 @@ void examine_runtime(const Machine& machine, Examination& examination) {
     if (report.id == "cpu") examination.processor_works = report.available;
   }
   add(examination.checks, diagnosis::check_cores(cores, examination.runtime ? examination.runtime->path : ""));
+  add(examination.checks, diagnosis::check_python_packages(machine));
   add(examination.checks, failures);
   add(examination.checks, diagnosis::check_plugins(plugins, machine));
   add(examination.checks, diagnosis::check_providers(examination.reports));

@@ -71,7 +71,7 @@ void print_change(const Context& context, const char* what, const StoredModel& m
 Reference reference_to_remove(const std::string& text, const Store& store) {
   const Reference typed = parse_reference(text);
   const StoredModel model = find_stored(typed, store);
-  if (model.reference == typed) return typed;
+  if (model.reference == typed) return model.reference;
   std::vector<std::string> names;
   for (const StoredModel& each : store.list()) {
     if (each.digest == model.digest) names.push_back(each.reference.text());

@@ -19,6 +19,7 @@
 #include "base/spelling.h"
 #include "base/standard_streams.h"
 #include "cli/command.h"
+#include "manual/exit_codes.h"
 #include "cli/former_flags.h"
 #include "gpux/error.h"
 
@@ -141,7 +142,9 @@ std::string usage_line(const CLI::App& program, std::string line, std::span<cons
   std::string word;
   if (stands_for_a_command(program)) {
     word = program.remaining().front();
-    for (const CLI::App* command : program.get_subcommands({})) known.push_back(command->get_name());
+    for (const CLI::App* command : program.get_subcommands({})) {
+      if (!command->get_group().empty()) known.push_back(command->get_name());
+    }
     line = fmt::format("'{}' is no command of gpux", word);
     instead = instead_of(word, other_commands);
   } else {
@@ -161,6 +164,22 @@ std::string usage_line(const CLI::App& program, std::string line, std::span<cons
     path += " " + command->get_name();
   }
   return fmt::format("{}; see '{} --help'", line, path);
+}
+
+// "Exit codes: 0 done, 2 wrong usage, …", in lines of a terminal's width.
+std::string exit_codes_line() {
+  constexpr std::size_t width = 100;
+  std::string text = "Exit codes:";
+  std::size_t line = text.size();
+  for (const manual::ExitCode& code : manual::exit_codes) {
+    const std::string next =
+        fmt::format("{} {}{}", code.code, code.name, code.code == manual::exit_codes.back().code ? "." : ",");
+    const bool fits = line + 1 + next.size() <= width;
+    text += fits ? " " : "\n";
+    text += next;
+    line = fits ? line + 1 + next.size() : next.size();
+  }
+  return text;
 }
 
 log::Level level_from(const Context& context) {
@@ -205,14 +224,15 @@ void add_commands(CLI::App& program, Context& context, std::string_view first_wo
         {"tag", add_tag},
         {"rm", add_rm},
         {"prune", add_prune}}},
-      {"Running servers", {{"ps", add_ps}, {"stats", add_stats}, {"logs", add_logs}, {"stop", add_stop}}},
+      {"Running servers",
+       {{"ps", add_ps}, {"health", add_health}, {"stats", add_stats}, {"logs", add_logs}, {"stop", add_stop}}},
       {"This machine", {{"providers", add_providers}, {"doctor", add_doctor}}},
       {"Everything else", {{"schema", add_schema}, {"completion", add_completion}, {"version", add_version}}},
+      {"", {{"man-pages", add_man_pages}}},
   };
-  constexpr std::string_view completion = "completion";  // knows all of them
-  const auto is_first = [&](const Command& command) {
-    return command.name == first_word && command.name != completion;
-  };
+  // They describe all commands.
+  const bool needs_all = first_word == "completion" || first_word == "man-pages";
+  const auto is_first = [&](const Command& command) { return command.name == first_word && !needs_all; };
   const bool is_known = std::ranges::any_of(
       groups, [&](const CommandGroup& group) { return std::ranges::any_of(group.commands, is_first); });
   for (const CommandGroup& group : groups) {
@@ -256,10 +276,7 @@ int run(int count, char** arguments) {
     log::start(level_from(context), log_format == "json" ? log::Format::json : log::Format::text);
   });
   add_commands(program, context, words.size() > 1 ? words[1] : "");
-  program.footer(
-      "'gpux help COMMAND' describes a command. Exit codes: 0 done, 2 wrong usage, 3 gpux.yml, 4 model,\n"
-      "5 provider, 6 input, 7 not found, 8 memory, 9 timeout, 10 network, 11 permission, 12 verify differs, 13 "
-      "storage.");
+  program.footer("'gpux help COMMAND' describes a command.\n" + exit_codes_line());
   try {
     program.parse(static_cast<int>(words.size()), words.data());
     return context.exit_code;

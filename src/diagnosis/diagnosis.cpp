@@ -61,6 +61,21 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return found;
 }
 
+bool has_line_beginning_with(const fs::path& file, std::string_view beginning) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.starts_with(beginning)) return true;
+  }
+  return false;
+}
+
+// "onnxruntime-gpu" of "onnxruntime_gpu-1.24.4.dist-info".
+std::string package_of(const std::string& folder) {
+  std::string name = folder.substr(0, folder.find('-'));
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
 bool may(const fs::path& path, int mode) {
   return ::faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0;
 }
@@ -427,6 +442,26 @@ std::vector<Check> check_cores(const std::vector<ort::CoreFile>& cores, const fs
       check.found += ", not opened";
     }
     checks.push_back(std::move(check));
+  }
+  return checks;
+}
+
+std::vector<Check> check_python_packages(const Machine& machine) {
+  std::vector<Check> checks;
+  for (const fs::path& folder : ort::python_package_folders(machine)) {
+    std::vector<std::string> names;
+    for (const fs::path& entry : entries(folder)) {
+      const std::string name = entry.filename().string();
+      if (!name.starts_with("onnxruntime") || entry.extension() != ".dist-info") continue;
+      if (has_line_beginning_with(entry / "RECORD", "onnxruntime/capi/")) names.push_back(package_of(name));
+    }
+    if (names.size() < 2) continue;
+    checks.push_back(
+        {.area = "ONNX Runtime",
+         .name = folder.string(),
+         .state = State::problem,
+         .found = fmt::format("{} overwrite each other's files", join(names)),
+         .next = fmt::format("pip uninstall -y {}, then pip install the one that you need", join(names, " "))});
   }
   return checks;
 }

@@ -44,6 +44,10 @@ std::vector<Check> check_variables();
 /// ONNX Runtime libraries found; `opened` is the one in use, empty where none could be opened.
 std::vector<Check> check_cores(const std::vector<ort::CoreFile>& cores, const std::filesystem::path& opened);
 
+/// Folders of Python packages into which several packages installed an ONNX Runtime: onnxruntime, onnxruntime-gpu,
+/// onnxruntime-openvino and others overwrite each other's files.
+std::vector<Check> check_python_packages(const Machine& machine);
+
 /// Provider libraries found.
 std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugins, const Machine& machine);
 

@@ -241,8 +241,8 @@ class Arguments {
 std::string read_all(const OpenFile& file) {
   std::string text;
   std::array<char, 65536> buffer{};
-  for (std::size_t count = 0; (count = std::fread(buffer.data(), 1, buffer.size(), file.get())) > 0;) {
-    text.append(buffer.data(), count);
+  while (std::feof(file.get()) == 0 && std::ferror(file.get()) == 0) {
+    text.append(buffer.data(), std::fread(buffer.data(), 1, buffer.size(), file.get()));
     if (text.size() > limit_one_text) {
       throw Error(ErrorCode::invalid_input, fmt::format("{}: a text of more than 64 MiB", file.name()));
     }

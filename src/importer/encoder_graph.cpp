@@ -535,7 +535,7 @@ EncoderConfig read_encoder_config(std::string_view config_json) {
   try {
     parsed = parse_bounded_json<json>(config_json);
   } catch (const json::exception&) {
-    // It is no object then.
+    parsed = nullptr;  // refused below
   } catch (const Error& error) {
     throw Error(ErrorCode::invalid_config, "config.json: " + error.message());
   }

@@ -19,7 +19,7 @@ std::string text_of(const std::optional<Strictness>& strict) {
 LoadFlags load_flags_of(const ModelOptions& options) {
   LoadFlags flags;
   flags.provider = options.provider;
-  flags.provider_from = "ModelOptions";
+  flags.provider_from = options.provider_from;
   flags.strict = text_of(options.strict);
   flags.device = text_of(options.device);
   if (options.memory_bytes) flags.memory = std::to_string(*options.memory_bytes);

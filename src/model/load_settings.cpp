@@ -167,9 +167,10 @@ struct Variable {
 };
 
 std::span<const Variable> variables() {
-  static const std::array<Variable, 18> all{{
+  static const std::array<Variable, 19> all{{
       {"GPUX_HOME", nullptr},
       {"GPUX_ONNXRUNTIME", nullptr},
+      {"GPUX_PYTHON_PACKAGES", nullptr},
       {"GPUX_PROVIDER", [](const Said& said) { (void)provider::parse_request(said.text, plugin_names({})); }},
       {"GPUX_STRICT", [](const Said& said) { (void)strictness(said); }},
       {"GPUX_DEVICE", [](const Said& said) { (void)number(said); }},

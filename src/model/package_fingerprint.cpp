@@ -82,7 +82,7 @@ void PackageFingerprints::append_onnx(std::string& out, const fs::path& file) {
         if (!error && behind != file) files.push_back(behind.parent_path() / one.location);
       }
     } catch (const Error&) {
-      // Half written, perhaps. The load reports what is wrong.
+      files.clear();  // half written, perhaps; the load reports what is wrong
     }
     known = {stamp, std::move(files)};
   }

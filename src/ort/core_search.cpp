@@ -54,6 +54,57 @@ void add_cores_in(const fs::path& folder, const std::string& origin, std::vector
   }
 }
 
+void add_folder(const fs::path& folder, std::vector<fs::path>& folders) {
+  std::error_code error;
+  if (fs::is_directory(folder, error) && std::find(folders.begin(), folders.end(), folder) == folders.end()) {
+    folders.push_back(folder);
+  }
+}
+
+bool holds_packages(const fs::path& folder) {
+  return folder.filename() == "site-packages" || folder.filename() == "dist-packages";
+}
+
+// prefix/lib/python3.12/site-packages and the like.
+std::vector<fs::path> package_folders_below(const fs::path& prefix) {
+  std::vector<fs::path> folders;
+  for (const fs::path& entry : entries(prefix / "lib")) {
+    if (!entry.filename().string().starts_with("python3")) continue;
+    for (const char* kind : {"site-packages", "dist-packages"}) add_folder(entry / kind, folders);
+  }
+  return folders;
+}
+
+// Where the Python package gpux keeps libgpux.
+fs::path library_folder_of(const fs::path& packages) {
+  return packages / "gpux" / "lib";
+}
+
+// Where the Python package gpux found packages in Python's search path.
+std::vector<fs::path> named_package_folders(const Machine& machine) {
+  std::vector<fs::path> folders;
+  for (const std::string& folder : split(machine.variable("GPUX_PYTHON_PACKAGES"), ':')) {
+    if (!folder.empty()) add_folder(machine.at(folder), folders);
+  }
+  return folders;
+}
+
+// Also those into which the Python package that own files belong to was installed.
+std::vector<fs::path> own_package_folders(const Machine& machine) {
+  std::vector<fs::path> folders = named_package_folders(machine);
+  for (const fs::path& own : machine.own_files) {
+    for (fs::path folder = own.parent_path(); folder.has_relative_path(); folder = folder.parent_path()) {
+      if (holds_packages(folder)) add_folder(folder, folders);
+    }
+    if (own.parent_path().filename() != "bin") continue;
+    for (const fs::path& folder : package_folders_below(own.parent_path().parent_path())) {
+      std::error_code error;
+      if (fs::is_directory(library_folder_of(folder), error)) add_folder(folder, folders);
+    }
+  }
+  return folders;
+}
+
 }  // namespace
 
 std::vector<fs::path> own_library_folders(const Machine& machine) {
@@ -62,11 +113,11 @@ std::vector<fs::path> own_library_folders(const Machine& machine) {
     const fs::path folder = own.parent_path();
     for (const fs::path& candidate :
          {folder / "gpux", folder.parent_path() / "gpux", folder.parent_path() / "lib" / "gpux"}) {
-      std::error_code error;
-      if (fs::is_directory(candidate, error) && std::find(folders.begin(), folders.end(), candidate) == folders.end()) {
-        folders.push_back(candidate);
-      }
+      add_folder(candidate, folders);
     }
+  }
+  for (const fs::path& packages : own_package_folders(machine)) {
+    add_folder(library_folder_of(packages) / "gpux", folders);
   }
   return folders;
 }
@@ -89,18 +140,9 @@ std::vector<fs::path> python_package_folders(const Machine& machine) {
   prefixes.push_back(machine.at("/usr/local"));
   prefixes.push_back(machine.at("/usr"));
 
-  std::vector<fs::path> folders;
+  std::vector<fs::path> folders = own_package_folders(machine);
   for (const fs::path& prefix : prefixes) {
-    for (const fs::path& entry : entries(prefix / "lib")) {
-      if (!entry.filename().string().starts_with("python3")) continue;
-      for (const char* kind : {"site-packages", "dist-packages"}) {
-        std::error_code error;
-        const fs::path folder = entry / kind;
-        if (fs::is_directory(folder, error) && std::find(folders.begin(), folders.end(), folder) == folders.end()) {
-          folders.push_back(folder);
-        }
-      }
-    }
+    for (const fs::path& folder : package_folders_below(prefix)) add_folder(folder, folders);
   }
   return folders;
 }
@@ -121,16 +163,21 @@ std::vector<CoreFile> find_cores(const Machine& machine) {
     }
     return cores;
   }
+  const auto add_packages = [&](const std::vector<fs::path>& folders) {
+    for (const fs::path& folder : folders) add_cores_in(folder / "onnxruntime" / "capi", "Python package", cores);
+  };
+  // First: a Python process that imports onnxruntime, too, has one copy of it.
+  add_packages(named_package_folders(machine));
   for (const fs::path& folder : own_library_folders(machine)) {
     add_cores_in(folder, "beside gpux", cores);
     for (const fs::path& core : entries(folder / "cores")) add_cores_in(core, "beside gpux", cores);
   }
+  // The Python package comes without ONNX Runtime, and uses the one that was installed with it.
+  add_packages(own_package_folders(machine));
   const fs::path home = machine.home_folder();
   add_cores_in(home / "lib", "GPUX_HOME", cores);
   for (const fs::path& core : entries(home / "cores")) add_cores_in(core, "GPUX_HOME", cores);
-  for (const fs::path& folder : python_package_folders(machine)) {
-    add_cores_in(folder / "onnxruntime" / "capi", "Python package", cores);
-  }
+  add_packages(python_package_folders(machine));
   for (const std::string& folder : split(machine.variable("LD_LIBRARY_PATH"), ':')) {
     if (!folder.empty()) add_cores_in(machine.at(folder), "system", cores);
   }

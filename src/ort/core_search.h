@@ -17,13 +17,16 @@ struct CoreFile {
 };
 
 /// All of them, in the order in which they are considered: $GPUX_ONNXRUNTIME (a library or its folder; where it is set
-/// nothing else is searched), beside gpux, in $GPUX_HOME, in Python's packages, on the system.
+/// nothing else is searched), in the packages that $GPUX_PYTHON_PACKAGES names, beside gpux, in the Python environment
+/// that gpux is installed in, in $GPUX_HOME, in Python's packages, on the system.
 std::vector<CoreFile> find_cores(const Machine& machine);
 
-/// Folders in which installed Python packages lie, those of an active virtual environment first.
+/// Folders in which installed Python packages lie: those of $GPUX_PYTHON_PACKAGES and of the environment that gpux is
+/// installed in first, then those of an active virtual environment.
 std::vector<std::filesystem::path> python_package_folders(const Machine& machine);
 
-/// Folders that hold what is installed with gpux: lib/gpux beside the program or libgpux.
+/// Folders that hold what is installed with gpux: lib/gpux beside the program or libgpux, or in the Python package
+/// gpux.
 std::vector<std::filesystem::path> own_library_folders(const Machine& machine);
 
 }  // namespace gpux::ort

@@ -27,10 +27,11 @@ Ort::Value wrap_tensor(const Tensor& tensor) {
     Ort::AllocatorWithDefaultOptions allocator;
     Ort::Value value = Ort::Value::CreateTensor(allocator, tensor.shape().data(), tensor.shape().size(),
                                                 ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING);
-    std::vector<const char*> pointers;
-    pointers.reserve(tensor.strings().size());
-    for (const std::string& text : tensor.strings()) pointers.push_back(text.c_str());
-    value.FillStringTensor(pointers.data(), pointers.size());
+    // FillStringTensor() would take strings up to their first NUL.
+    std::size_t index = 0;
+    for (const std::string& text : tensor.strings()) {
+      std::ranges::copy(text, value.GetResizedStringTensorElementBuffer(index++, text.size()));
+    }
     return value;
   }
   return Ort::Value::CreateTensor(host_memory(), const_cast<std::byte*>(tensor.bytes().data()), tensor.byte_size(),

@@ -20,6 +20,17 @@ namespace fs = std::filesystem;
 
 constexpr const char* given_origin = "given";
 constexpr std::uint16_t nvidia = 0x10de;
+constexpr std::uint16_t amd = 0x1002;
+
+/// A device file that is there while a driver is loaded, and, in a container, where the container was given a GPU.
+struct DriverFile {
+  std::uint16_t vendor_id;
+  const char* path;
+  bool is_vendors_alone;  ///< whether it shows that there is hardware of this vendor
+};
+
+constexpr DriverFile driver_files[] = {
+    {nvidia, "/dev/nvidiactl", true}, {nvidia, "/dev/dxg", true}, {amd, "/dev/kfd", true}, {amd, "/dev/dxg", false}};
 
 std::string_view system_name() {
   switch (this_system()) {
@@ -36,7 +47,7 @@ std::string_view system_name() {
 /// What of a machine's hardware decides whether a provider can work.
 struct Hardware {
   std::vector<PciDevice> accelerators;
-  bool has_nvidia_file = false;    ///< of NVIDIA's driver, where no PCI bus can be read: containers, Windows's Linux
+  std::vector<const DriverFile*> drivers;
   bool has_graphics_file = false;  ///< /dev/dri: without it a GPU on the bus cannot be used by OpenVINO
   std::size_t nvidia_gpus = 1;     ///< that CUDA numbers from 0; 1 where that is not known
 };
@@ -62,20 +73,36 @@ std::size_t count_nvidia_gpus(const Machine& machine) {
 
 Hardware hardware_of(const Machine& machine) {
   std::error_code error;
-  return {
-      .accelerators = pci_accelerators(machine),
-      .has_nvidia_file = fs::exists(machine.at("/dev/nvidiactl"), error) || fs::exists(machine.at("/dev/dxg"), error),
-      .has_graphics_file = fs::exists(machine.at("/dev/dri"), error),
-      .nvidia_gpus = count_nvidia_gpus(machine)};
+  Hardware hardware{.accelerators = pci_accelerators(machine),
+                    .drivers = {},
+                    .has_graphics_file = fs::exists(machine.at("/dev/dri"), error),
+                    .nvidia_gpus = count_nvidia_gpus(machine)};
+  for (const DriverFile& file : driver_files) {
+    if (fs::exists(machine.at(file.path), error)) hardware.drivers.push_back(&file);
+  }
+  return hardware;
 }
 
+bool is_vendor_of(const ProviderRow& row, std::uint16_t vendor_id) {
+  return std::ranges::find(row.vendor_ids, vendor_id) != row.vendor_ids.end();
+}
+
+// In containers and in Windows's Linux there may be no PCI bus to read.
 bool is_here(const ProviderRow& row, const Hardware& hardware) {
   if (row.vendor_ids.empty()) return true;
-  const auto is_of_row = [&](std::uint16_t vendor) {
-    return std::ranges::find(row.vendor_ids, vendor) != row.vendor_ids.end();
-  };
-  return std::ranges::any_of(hardware.accelerators, is_of_row, &PciDevice::vendor_id) ||
-         (is_of_row(nvidia) && hardware.has_nvidia_file);
+  return std::ranges::any_of(hardware.accelerators,
+                             [&](const PciDevice& device) { return is_vendor_of(row, device.vendor_id); }) ||
+         std::ranges::any_of(hardware.drivers, [&](const DriverFile* file) {
+           return file->is_vendors_alone && is_vendor_of(row, file->vendor_id);
+         });
+}
+
+/// The device file that the row's driver would make; null where the driver is here, or not known by a file.
+const DriverFile* missing_driver(const ProviderRow& row, const Hardware& hardware) {
+  const auto is_of_row = [&](const DriverFile& file) { return is_vendor_of(row, file.vendor_id); };
+  if (std::ranges::any_of(hardware.drivers, [&](const DriverFile* file) { return is_of_row(*file); })) return nullptr;
+  const auto* const file = std::ranges::find_if(driver_files, is_of_row);
+  return file == std::end(driver_files) ? nullptr : file;
 }
 
 std::size_t count_intel_gpus(const Hardware& hardware) {
@@ -134,6 +161,15 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hard
   if (const auto missing = missing_libraries(report.library, library_needs(&row, machine), machine); !missing.empty()) {
     report.reason = missing_sentence(report.library, missing);
     report.remedy = row.remedy;
+    return;
+  }
+  // A bridge does not list devices before a session is made, and a session without a driver fails late.
+  if (const DriverFile* file = missing_driver(row, hardware)) {
+    report.reason = fmt::format("the driver of the {} is not loaded here: no {}", row.hardware, file->path);
+    report.remedy = file->vendor_id == nvidia
+                        ? "sudo apt install nvidia-driver; a container is given its GPUs by docker run --gpus all"
+                        : "sudo modprobe amdgpu; a container is given its GPUs by docker run --device /dev/kfd "
+                          "--device /dev/dri";
     return;
   }
   report.available = true;

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 
 #include <fmt/format.h>
@@ -159,7 +160,10 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
   const std::vector<std::size_t>& outputs = options.outputs.empty() ? state.all_outputs : chosen;
   if (!options.timeout) {
     state.wait_until_free(std::nullopt);
-    return state.run(inputs, outputs);
+    if (!options.stop.stop_possible()) return state.run(inputs, outputs);
+    ort::RunHandle handle;
+    const std::stop_callback stopping(options.stop, [&handle] { handle.stop(); });
+    return state.run(inputs, outputs, &handle);
   }
 
   struct Outcome {
@@ -197,6 +201,7 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
     outcome->done.notify_all();
   });
 
+  const std::stop_callback stopping(options.stop, [&outcome] { outcome->handle.stop(); });
   std::unique_lock lock(outcome->mutex);
   const auto finished = [&] { return outcome->results.has_value() || outcome->error.has_value(); };
   if (!outcome->done.wait_until(lock, deadline, finished)) {

@@ -1,5 +1,6 @@
 #include "server/probe.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -81,11 +82,15 @@ void probe_all(const std::vector<std::shared_ptr<ServedModel>>& models, const Pr
 void probe_all(const ModelRepository& repository, const ProbeLimits& limits,
                std::function<void(const std::string&)> done) {
   const std::vector<std::shared_ptr<ServedModel>> models = repository.models();
+  const std::vector<ModelStatus> index = repository.index();
+  const bool serves_any = std::ranges::any_of(index, is_available, &ModelStatus::state);
   std::string missing;
-  for (const ModelStatus& status : repository.index()) {
-    const bool is_missing =
-        status.state == ModelState::failed || status.state == ModelState::queued || status.state == ModelState::loading;
-    if (status.required && is_missing) missing += (missing.empty() ? "" : ", ") + status.name;
+  for (const ModelStatus& status : index) {
+    const bool has_failed = status.state == ModelState::failed;
+    const bool is_missing = has_failed || status.state == ModelState::queued || status.state == ModelState::loading;
+    // One that need not be served counts where nothing else is.
+    const bool counts = status.required || (has_failed && !serves_any);
+    if (counts && is_missing) missing += (missing.empty() ? "" : ", ") + status.name;
   }
   if (missing.empty()) {
     probe_all(models, limits, std::move(done));

@@ -32,7 +32,8 @@ void probe(const ModelRepository& repository, std::string_view name, std::string
            const ProbeLimits& limits, std::function<void(bool)> done);
 
 /// Probes all that serves; `done` gets the names of required models that do not answer, are being loaded for the first
-/// time or could not be loaded. Evicted ones count as ready, also while they are being loaded again.
+/// time or could not be loaded; of all that could not be loaded if no model serves. Evicted ones count as ready, also
+/// while they are being loaded again.
 void probe_all(const ModelRepository& repository, const ProbeLimits& limits,
                std::function<void(const std::string&)> done);
 

@@ -76,7 +76,4 @@ void grow_share(MemoryShare& share, const std::shared_ptr<MemoryBudget>& memory,
 /// Error internal.
 [[nodiscard]] Error current_error() noexcept;
 
-/// At most how many values a JSON text has. Linear.
-[[nodiscard]] std::uint64_t count_json_values(std::string_view json) noexcept;
-
 }  // namespace gpux::server

@@ -1,6 +1,7 @@
 #include "server/server_record.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <fstream>
@@ -178,8 +179,7 @@ std::vector<ServerRecord> killed_servers() {
 OwnFiles::OwnFiles() noexcept {
   try {
     remove_left_files();
-  } catch (const std::exception&) {
-    // They stay until the next server.
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): they stay until the next server
   }
 }
 
@@ -188,8 +188,7 @@ void OwnFiles::remove() noexcept {
     for (const char* kind : {"log", "1.log", "sock"}) {
       remove_quietly(home_folder() / "servers" / fmt::format("{}.{}", ::getpid(), kind));
     }
-  } catch (const std::exception&) {
-    // Likewise.
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): likewise
   }
 }
 
@@ -220,7 +219,7 @@ ServerRecord find_logged_server(const std::string& text) {
   }
 }
 
-std::string ask_server(const ServerRecord& record, const std::string& target) {
+ControlAnswer get_from_server(const ServerRecord& record, const std::string& target) {
   if (record.control.empty()) {
     throw Error(ErrorCode::network,
                 fmt::format("server {} has no control socket: the path of its home is too long", record.pid));
@@ -244,12 +243,25 @@ std::string ask_server(const ServerRecord& record, const std::string& target) {
   for (ssize_t count = 0; (count = ::recv(socket.get(), part, sizeof part, 0)) > 0;) {
     answer.append(part, static_cast<std::size_t>(count));
   }
+  // "HTTP/1.1 200 OK"
   const std::size_t body = answer.find("\r\n\r\n");
-  if (body == std::string::npos || answer.find(" 200 ") > 16) {
-    throw Error(ErrorCode::network,
-                fmt::format("server {} answered {}: '{}'", record.pid, target, answer.substr(0, answer.find('\r'))));
+  const std::string line = answer.substr(0, answer.find('\r'));
+  int status = 0;
+  if (const std::size_t space = line.find(' '); space != std::string::npos) {
+    std::from_chars(line.data() + space + 1, line.data() + line.size(), status);
   }
-  return answer.substr(body + 4);
+  if (body == std::string::npos || status == 0) {
+    throw Error(ErrorCode::network, fmt::format("server {} answered {}: '{}'", record.pid, target, line));
+  }
+  return {.status = status, .line = line, .body = answer.substr(body + 4)};
+}
+
+std::string ask_server(const ServerRecord& record, const std::string& target) {
+  ControlAnswer answer = get_from_server(record, target);
+  if (answer.status != 200) {
+    throw Error(ErrorCode::network, fmt::format("server {} answered {}: '{}'", record.pid, target, answer.line));
+  }
+  return std::move(answer.body);
 }
 
 }  // namespace gpux::server

@@ -71,8 +71,18 @@ ServerRecord find_logged_server(const std::string& text);
 /// Whether it still runs.
 bool is_running(const ServerRecord& record);
 
-/// Asks the server over its control socket; the body of the answer. Errors not_found (it has gone), network (no
-/// socket, or an answer other than 200).
+/// What a server answered over its control socket.
+struct ControlAnswer {
+  int status = 0;    ///< of HTTP: 200, 503
+  std::string line;  ///< the first line, with the status
+  std::string body;
+};
+
+/// GET `target` over the server's control socket, within 10 seconds. Errors not_found (it has gone), network (no
+/// socket, or no whole answer).
+ControlAnswer get_from_server(const ServerRecord& record, const std::string& target);
+
+/// The body of the answer. Errors of get_from_server(), and network for a status other than 200.
 std::string ask_server(const ServerRecord& record, const std::string& target);
 
 }  // namespace gpux::server

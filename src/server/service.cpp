@@ -11,6 +11,7 @@
 #include "server/api_keys.h"
 #include "server/request_trace.h"
 #include "server/service_call.h"
+#include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {
@@ -381,7 +382,7 @@ std::shared_ptr<MemoryShare> hold_for_reading(const RequestWork& work, std::stri
                                               std::uint64_t bytes_a_value) {
   constexpr std::size_t short_bytes = 64 << 10;
   if (json.size() <= short_bytes) return nullptr;
-  return work.hold(json.size() + count_json_values(json) * bytes_a_value, "reading the body");
+  return work.hold(json.size() + count_values_at_most(json) * bytes_a_value, "reading the body");
 }
 
 // Memory that the JSON of a request takes for each of its bytes while it is read, as a measure of the work.

@@ -226,4 +226,20 @@ bool is_object(std::string_view text) noexcept {
   return first_character(text) == '{';
 }
 
+std::uint64_t count_values_at_most(std::string_view text) noexcept {
+  // Blocks whose count fits a byte, in a form that compilers vectorize: the text may be an image of megabytes.
+  constexpr std::size_t block = 128;
+  const auto count_in = [](const char* at, std::size_t size) {
+    std::uint8_t count = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      const auto folded = static_cast<char>(at[i] | 0x20);  // '[' becomes '{'
+      count = static_cast<std::uint8_t>(count + (folded == '{' || at[i] == ',' ? 1 : 0));
+    }
+    return std::uint64_t{count};
+  };
+  std::uint64_t count = 1;
+  for (; text.size() >= block; text.remove_prefix(block)) count += count_in(text.data(), block);
+  return count + count_in(text.data(), text.size());
+}
+
 }  // namespace gpux

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -35,5 +36,8 @@ std::vector<std::string_view> split_lines(std::string_view text);
 /// Whether the text begins as a list, or an object, would.
 [[nodiscard]] bool is_array(std::string_view text) noexcept;
 [[nodiscard]] bool is_object(std::string_view text) noexcept;
+
+/// At most how many values the text has: its commas and opening brackets, those within strings too, and one.
+[[nodiscard]] std::uint64_t count_values_at_most(std::string_view text) noexcept;
 
 }  // namespace gpux

@@ -18,7 +18,6 @@ using http::Answered;
 using http::get;
 using http::post;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr int clients = 12;
 constexpr int requests_of_a_client = 25;

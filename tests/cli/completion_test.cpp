@@ -90,6 +90,9 @@ TEST_F(Completion, OffersInBashWhatAFlagTakes) {
   EXPECT_THAT(offered("run --provider=cu"), ElementsAre("cuda"));
   EXPECT_THAT(offered("run --non-finite "), ElementsAre("null", "string"));
   EXPECT_THAT(offered("run --threads "), ElementsAre());
+  EXPECT_THAT(offered("run --optimization-level ba"), ElementsAre("basic"));
+  EXPECT_THAT(offered("run --output-name "), ElementsAre());
+  EXPECT_THAT(offered("embed --level "), ElementsAre("high", "low", "medium", "none"));
   EXPECT_THAT(offered("run --config in"), ElementsAre("input.json"));
   EXPECT_THAT(offered("run adder --input @in"), ElementsAre("@input.json"));
 }

@@ -50,6 +50,7 @@ std::vector<Row> rows(const Program& gpux) {
       // What it does: daemon_test.cpp.
       {"daemon", {}, {{{}, 2}, {{"--state-file", none}, 7}, {{"--state-file", bad}, 3}}},
       {"ps", {{}}, {{{"extra"}, 2}}},
+      {"health", {}, {{{}, 7}, {{"none", "extra"}, 2}}},
       {"stats", {}, {{{}, 7}, {{"--interval", "0"}, 2}}},
       {"top", {}, {{{}, 7}}},
       {"logs", {}, {{{}, 7}, {{"none", "extra"}, 2}}},

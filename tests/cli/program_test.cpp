@@ -49,9 +49,9 @@ TEST(Program, HelpsInEveryCommand) {
   EXPECT_THAT(all, HasSubstr("gpux"));
   EXPECT_EQ(gpux.run({"-h"}).out, all);
   EXPECT_EQ(gpux.run({"help"}).out, all);
-  for (const char* command : {"run",   "embed",  "search",    "serve",  "daemon", "bench",      "verify", "inspect",
-                              "build", "import", "images",    "tag",    "rm",     "prune",      "ps",     "stats",
-                              "logs",  "stop",   "providers", "doctor", "schema", "completion", "version"}) {
+  for (const char* command : {"run",   "embed",  "search", "serve",     "daemon", "bench",  "verify",     "inspect",
+                              "build", "import", "images", "tag",       "rm",     "prune",  "ps",         "health",
+                              "stats", "logs",   "stop",   "providers", "doctor", "schema", "completion", "version"}) {
     const Outcome asked = gpux.run({command, "-h"});
     EXPECT_EQ(asked.code, 0) << command;
     EXPECT_THAT(asked.out, HasSubstr("-h,--help")) << command;
@@ -66,9 +66,9 @@ TEST(Program, HelpsInEveryCommand) {
 TEST(Program, GivesAShortFlagOneMeaning) {
   const Program gpux;
   std::map<std::string, std::set<std::string>> meanings;
-  for (const char* command : {"run",   "embed",  "search",    "serve",  "daemon", "bench",      "verify", "inspect",
-                              "build", "import", "images",    "tag",    "rm",     "prune",      "ps",     "stats",
-                              "logs",  "stop",   "providers", "doctor", "schema", "completion", "version"}) {
+  for (const char* command : {"run",   "embed",  "search", "serve",     "daemon", "bench",  "verify",     "inspect",
+                              "build", "import", "images", "tag",       "rm",     "prune",  "ps",         "health",
+                              "stats", "logs",   "stop",   "providers", "doctor", "schema", "completion", "version"}) {
     std::istringstream lines(gpux.run({command, "-h"}).out);
     for (std::string line; std::getline(lines, line);) {
       const std::size_t dash = line.find_first_not_of(' ');

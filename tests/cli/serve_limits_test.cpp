@@ -20,7 +20,6 @@ namespace {
 using http::eventually;
 using http::get;
 using http::post;
-using testing::HasSubstr;
 
 /// A request whose answer is as long as its tensor, and neither compressed nor text.
 std::string infer_of(std::size_t bytes, const std::string& fields = "", const std::string& parameters = "{}") {

@@ -543,6 +543,10 @@ TEST(Servers, AreListedWatchedReadAndStopped) {
   EXPECT_THAT(gpux.run({"top", "adder", "--table"}).out, HasSubstr("cpu"));
   EXPECT_THAT(gpux.run({"logs", "adder"}).out, HasSubstr("listening on"));
   EXPECT_EQ(gpux.run({"logs", pid, "-n", "1", "--json"}).json().size(), 1U);
+  EXPECT_EQ(gpux.run({"health", "adder"}).out, "healthy\n");
+  EXPECT_EQ(gpux.run({"health", pid, "--ready"}).out, "ready\n");
+  EXPECT_EQ(gpux.run({"health", pid, "--json"}).json().at("models"), Json::parse(R"(["adder"])"));
+  EXPECT_EQ(gpux.run({"health"}).code, 2);
   EXPECT_EQ(gpux.run({"stop"}).code, 2);
   EXPECT_EQ(gpux.run({"stop", "none"}).code, 7);
 
@@ -629,6 +633,13 @@ TEST(Servers, SayWhichModelsOfARepositoryTheyDoNotServe) {
   EXPECT_THAT(warnings, HasSubstr("adder 1 is not served: "));
   EXPECT_THAT(warnings, HasSubstr("no model is served"));
   EXPECT_THAT(gpux.run({"logs"}).out, HasSubstr("adder 1")) << "the reason is in the log";
+  const Outcome health = gpux.run({"health"});
+  EXPECT_EQ(health.code, 5);
+  EXPECT_EQ(health.out, "unhealthy\n  adder 1: could not be loaded\n");
+  EXPECT_EQ(health.err, "");
+  const Outcome ready = gpux.run({"health", "--ready"});
+  EXPECT_EQ(ready.code, 5);
+  EXPECT_EQ(ready.out, "not ready\n");
   EXPECT_EQ(gpux.run({"stop", "--all"}).code, 0);
 }
 

@@ -314,7 +314,7 @@ TEST_F(Texts, AreAnsweredWithWhatTheyTook) {
   expect_figures(predict(one), 8, first);
   // A pair shares its first mark.
   expect_figures(predict(Json::array({one, two})), 8 + 13, first + second - 1);
-  expect_figures(predict({{one}, {two}, {one, two}}), 2 * (8 + 13), 2 * (first + second) - 1);
+  expect_figures(predict({{one}, {two}, {one, two}}), std::size_t{2} * (8 + 13), 2 * (first + second) - 1);
   // The query counts for each text, and each of the three pairs shares its first mark.
   const Json rerank{{"query", one}, {"texts", {two, two, "b"}}};
   expect_figures(server.ask(post("/rerank", rerank.dump())), 3 * 8 + 2 * 13 + 1,

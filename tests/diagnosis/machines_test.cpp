@@ -70,6 +70,11 @@ constexpr const char* openvino_core = R"(
 /usr/local/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime_providers_openvino.so
 )";
 
+constexpr const char* own_openvino_core = R"(
+/home/ada/.gpux/python/openvino/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.24.1
+/home/ada/.gpux/python/openvino/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime_providers_openvino.so
+)";
+
 constexpr const char* two_nvidia_gpus = R"(
 pci 0000:01:00.0 10de:2330 030200 nvidia
 pci 0000:02:00.0 10de:2330 030200 nvidia
@@ -252,6 +257,14 @@ TEST(Machines, WithNvidiaGpus) {
        {{"0000:01:00.0", "problem: NVIDIA 10de:2330, no driver is bound to it -> sudo apt install nvidia-driver"},
         {"NVIDIA kernel driver", "problem: not here, and the hardware needs it -> sudo apt install nvidia-driver"},
         {"libcuda.so.1", "problem: not here, and the hardware needs it -> sudo apt install libcuda1"}}},
+      {"with libraries, without a driver",
+       {"pci 0000:01:00.0 10de:2330 030200\n", cuda_core, cudnn},
+       {{"cuda", "the driver of the NVIDIA GPU is not loaded here: no /dev/nvidiactl"}},
+       {{"cuda",
+         "ran on cpu (1 of 1 nodes); asked for cuda; not cuda: the driver of the NVIDIA GPU is not loaded "
+         "here: no /dev/nvidiactl (remedy: sudo apt install nvidia-driver; a container is given its GPUs by docker run "
+         "--gpus all)"}},
+       {}},
       // The toolkit's containers have the files of the GPUs that they were given.
       {"a container that sees no bus",
        {"/dev/nvidiactl\n/dev/nvidia3\n", nvidia_driver, cuda_core, cudnn},
@@ -287,6 +300,16 @@ TEST(Machines, WithAmdGpus) {
         {"kernel module amdgpu", "ok: 6.12.12"},
         {"ROCm", "ok: 7.0.1"},
         {"migraphx", "ok: gpu 0"}}},
+      {"a container that sees no bus",
+       {"/dev/kfd\n/dev/dri/renderD128\n", migraphx_core},
+       {{"migraphx", "available: gpu 0"}},
+       {{"auto", "ran on migraphx (1 of 1 nodes); asked for auto"}},
+       {}},
+      {"a container that was not given its GPU",
+       {"pci 0000:03:00.0 1002:744c 030000 amdgpu\n", migraphx_core},
+       {{"migraphx", "the driver of the AMD GPU is not loaded here: no /dev/kfd"}},
+       {},
+       {}},
       {"neither driver nor ROCm",
        {"pci 0000:03:00.0 1002:744c 030000\n", plain_core},
        {{"migraphx", not_installed}},
@@ -342,10 +365,7 @@ TEST(Machines, WithIntelGpus) {
         {"openvino", "ran on openvino (1 of 1 nodes); asked for openvino"}},
        {{"0000:00:02.0", "ok: Intel 8086:7d55, driver i915"}}},
       {"beside NVIDIA's",
-       {intel_gpu, "/dev/dri/renderD128\n", two_nvidia_gpus, nvidia_driver, cuda_core, cudnn,
-        "/home/ada/.gpux/python/openvino/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.24.1\n"
-        "/home/ada/.gpux/python/openvino/lib/python3.12/site-packages/onnxruntime/capi/"
-        "libonnxruntime_providers_openvino.so\n"},
+       {intel_gpu, "/dev/dri/renderD128\n", two_nvidia_gpus, nvidia_driver, cuda_core, cudnn, own_openvino_core},
        {{"cuda", "available: gpu 0, gpu 1"}, {"openvino", "available: gpu 0: GPU, cpu 1: Test CPU"}},
        {{"auto", "ran on cuda (1 of 1 nodes); asked for auto"},
         {"openvino", "ran on openvino (1 of 1 nodes); asked for openvino"}},
@@ -377,14 +397,17 @@ TEST(Machines, WithNpus) {
        {{"npu", no_npu}},
        {{"0000:00:0b.0", "problem: Intel 8086:7d1d, no driver is bound to it"}, {"kernel module intel_vpu", absent}}},
       {"AMD's with its ONNX Runtime",
-       {"pci 0000:c4:00.1 1022:17f0 118000 amdxdna\n/dev/accel/accel0\n/sys/module/amdxdna/\n", plain_core,
-        vitisai.c_str()},
+       {"pci 0000:c4:00.1 1022:17f0 118000 amdxdna\npci 0000:c4:00.7 1022:15e4 118000\n/dev/accel/accel0\n"
+        "/sys/module/amdxdna/\n",
+        plain_core, vitisai.c_str()},
        {{"vitisai", "available: npu 0"}, {"migraphx", "no AMD GPU on this machine"}},
        {{"auto", "ran on cpu (1 of 1 nodes); asked for auto"},
         {"npu",
          "ran on vitisai (1 of 1 nodes); asked for npu; not qnn: not installed (remedy: pip install onnxruntime-qnn); "
          "not directml: runs on windows only"}},
-       {{"/dev/accel/accel0", usable}, {"kernel module amdxdna", "ok: loaded, version unknown"}}},
+       {{"0000:c4:00.1", "ok: AMD 1022:17f0, driver amdxdna"},
+        {"/dev/accel/accel0", usable},
+        {"kernel module amdxdna", "ok: loaded, version unknown"}}},
       {"Qualcomm's plugin",
        {empty_bus, plain_core, "/home/ada/.gpux/providers/libonnxruntime_providers_qnn_plugin.so\n"},
        {{"qnn", "available: "}},
@@ -442,6 +465,60 @@ TEST(Machines, OfAContainerAreReportedWithItsLimits) {
   EXPECT_THAT(diagnosis::machine_rows(machine),
               testing::IsSupersetOf({Row{"processor", "Test CPU"}, Row{"processors usable", "2"},
                                      Row{"accelerators", "unknown: there is no PCI bus to read"}}));
+}
+
+TEST(Machines, WithSeveralPackagesOfOnnxRuntime) {
+  const std::string packages = "/usr/local/lib/python3.12/site-packages/";
+  const std::string record = "/RECORD = onnxruntime/__init__.py,,\\nonnxruntime/capi/libonnxruntime.so.1.24.4,,\n";
+  const std::string gpu = packages + "onnxruntime_gpu-1.24.4.dist-info" + record;
+  const std::string others = packages + "onnxruntime_genai-0.9.0.dist-info/RECORD = onnxruntime_genai/__init__.py,,\n" +
+                             packages +
+                             "onnxruntime_ep_webgpu-0.4.0.dist-info/RECORD = onnxruntime_ep_webgpu/__init__.py,,\n";
+  EXPECT_TRUE(diagnosis::check_python_packages(MadeMachine(common + gpu + others)).empty());
+  const MadeMachine machine(common + gpu + others + packages + "onnxruntime-1.31.1.dist-info" + record);
+  const std::vector<diagnosis::Check> checks = diagnosis::check_python_packages(machine);
+  ASSERT_EQ(checks.size(), 1U);
+  EXPECT_EQ(describe(checks.front()),
+            "problem: onnxruntime, onnxruntime-gpu overwrite each other's files -> pip uninstall -y onnxruntime "
+            "onnxruntime-gpu, then pip install the one that you need");
+}
+
+// gpux's wheel has the library below site-packages, and the program in bin.
+TEST(Machines, UseTheOnnxRuntimeOfThePythonEnvironmentWithGpux) {
+  const std::string environment = "/opt/venv/lib/python3.12/site-packages/";
+  const MadeMachine made(common + std::string(plain_core) + environment + "gpux/lib/libgpux.so.0\n" + environment +
+                         "gpux/lib/gpux/providers/\n" + environment + "onnxruntime/capi/libonnxruntime.so.1.31.1\n" +
+                         "/opt/venv/bin/gpux\n");
+  for (const char* own : {"/opt/venv/bin/gpux", "/opt/venv/lib/python3.12/site-packages/gpux/lib/libgpux.so.0"}) {
+    SCOPED_TRACE(own);
+    Machine machine = made;
+    machine.own_files = {machine.at(own)};
+    const std::vector<ort::CoreFile> cores = ort::find_cores(machine);
+    ASSERT_EQ(cores.size(), 2U);
+    EXPECT_EQ(cores.front().version, "1.31.1");
+    EXPECT_EQ(cores.front().origin, "Python package");
+    EXPECT_THAT(ort::own_library_folders(machine), ::testing::Contains(machine.at(environment + "gpux/lib/gpux")));
+  }
+  // A program elsewhere is not of that environment, unless it is named.
+  Machine machine = made;
+  machine.own_files = {machine.at("/usr/bin/gpux")};
+  EXPECT_EQ(ort::find_cores(machine).front().version, "1.24.4");
+  machine.variables->emplace("GPUX_PYTHON_PACKAGES", "/nowhere:" + environment);
+  EXPECT_EQ(ort::find_cores(machine).front().version, "1.31.1");
+}
+
+// A Python process that imports onnxruntime has one copy of it.
+TEST(Machines, UseTheOnnxRuntimeThatPythonImportsBeforeThatBesideGpux) {
+  const std::string environment = "/opt/venv/lib/python3.12/site-packages/";
+  const MadeMachine made(std::string(common) + "/usr/lib/libgpux.so.0\n/usr/lib/gpux/libonnxruntime.so.1.30.0\n" +
+                         environment + "onnxruntime/capi/libonnxruntime.so.1.31.1\n");
+  Machine machine = made;
+  machine.own_files = {machine.at("/usr/lib/libgpux.so.0")};
+  EXPECT_EQ(ort::find_cores(machine).front().version, "1.30.0");
+  machine.variables->emplace("GPUX_PYTHON_PACKAGES", environment);
+  const std::vector<ort::CoreFile> cores = ort::find_cores(machine);
+  ASSERT_EQ(cores.size(), 2U);
+  EXPECT_EQ(cores.front().version, "1.31.1");
 }
 
 // One command for the same lack, wherever it is printed.

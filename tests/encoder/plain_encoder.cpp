@@ -243,7 +243,8 @@ PlainEncoder random_encoder(const PlainSizes& sizes, std::mt19937_64& engine) {
                            linear(sizes.hidden_size, sizes.intermediate_size),
                            linear(sizes.intermediate_size, sizes.hidden_size), norm(), norm()});
   }
-  made.score_scale = 1 / std::sqrt(static_cast<float>(sizes.hidden_size / sizes.num_heads));
+  const std::size_t head_size = sizes.hidden_size / sizes.num_heads;
+  made.score_scale = 1 / std::sqrt(static_cast<float>(head_size));
   return made;
 }
 

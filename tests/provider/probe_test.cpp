@@ -81,7 +81,7 @@ TEST(Survey, CountsTheNvidiaGpusThatThisProcessMayUse) {
   };
 
   const Case cases[] = {
-      {"pci 0000:01:00.0 10de:2330 030200 nvidia\n", 1},
+      {"pci 0000:01:00.0 10de:2330 030200 nvidia\n/dev/nvidiactl\n", 1},
       {"/dev/nvidiactl\n/dev/nvidia0\n/dev/nvidia1\n/dev/nvidia-uvm\n/dev/nvidiamodeset\n", 2},
       {"pci 0000:01:00.0 10de:2330 030200 nvidia\npci 0000:02:00.0 10de:2330 030200 nvidia\n/dev/nvidiactl\n"
        "/dev/nvidia1\n",

@@ -1,5 +1,7 @@
 #include <atomic>
 #include <chrono>
+#include <optional>
+#include <stop_token>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -104,6 +106,26 @@ TEST_F(Infer, ReturnsAtTheDeadlineAndStopsTheRun) {
   EXPECT_EQ(runtime.infer(slow_inputs(1), {.timeout = 60s, .outputs = {}}).size(), 1U)
       << "the run was signalled to stop";
   EXPECT_EQ(runtime.infer(slow_inputs(1)).size(), 1U);
+}
+
+TEST_F(Infer, EndsWhenAnotherThreadStopsIt) {
+  LoadOptions options;
+  options.intra_threads = 1;
+  const Runtime runtime(test_model("slow"), options);
+  for (const std::optional<std::chrono::milliseconds> timeout : {std::optional<std::chrono::milliseconds>(), {1h}}) {
+    std::stop_source stop;
+    const std::jthread other([&] {
+      std::this_thread::sleep_for(50ms);
+      stop.request_stop();
+    });
+    const InferOptions with_stop{.timeout = timeout, .outputs = {}, .stop = stop.get_token()};
+    EXPECT_EQ(failure_of([&] { (void)runtime.infer(slow_inputs(1'000'000'000), with_stop); }).code(),
+              ErrorCode::interrupted);
+    EXPECT_EQ(failure_of([&] { (void)runtime.infer(slow_inputs(1'000'000'000), with_stop); }).code(),
+              ErrorCode::interrupted)
+        << "stopped before it began";
+    EXPECT_EQ(runtime.infer(slow_inputs(1)).size(), 1U);
+  }
 }
 
 TEST_F(Infer, KeepsToTheDeadlineWhereItIsEarlyEnough) {

@@ -18,7 +18,6 @@ namespace gpux::server {
 namespace {
 
 using testing::AnyOf;
-using testing::Eq;
 using testing::HasSubstr;
 
 constexpr std::uint64_t mib = 1 << 20;

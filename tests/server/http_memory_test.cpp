@@ -14,10 +14,7 @@ namespace gpux::http {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::AllOf;
-using testing::Ge;
 using testing::HasSubstr;
-using testing::Le;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kib = 1 << 10;

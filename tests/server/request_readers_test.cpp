@@ -19,7 +19,6 @@ namespace gpux::server {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using Clock = Cancellation::Clock;
 
 /// Keeps a thread of the readers busy until it is told to go on.

@@ -27,6 +27,18 @@ TEST(JsonEnvelope, SplitsObjects) {
               ElementsAre("x=[" + numbers + "]", "y=[[" + numbers + "],[\"" + numbers + "\"]]"));
 }
 
+TEST(JsonEnvelope, CountsAtLeastTheValues) {
+  EXPECT_EQ(count_values_at_most(""), 1);
+  EXPECT_EQ(count_values_at_most("[]"), 2);
+  EXPECT_EQ(count_values_at_most("[[1,2],[3,4]]"), 7);
+  EXPECT_EQ(count_values_at_most(R"({"a":"x,y[{"})"), 5);
+  // Blocks of commas alone, more than a byte counts.
+  for (const std::size_t size : {127U, 128U, 129U, 256U, 1000U}) {
+    EXPECT_EQ(count_values_at_most(std::string(size, ',')), size + 1);
+    EXPECT_EQ(count_values_at_most(std::string(size, '0')), 1);
+  }
+}
+
 TEST(JsonEnvelope, SplitsArraysAndLines) {
   EXPECT_THAT(split_array(" [ ] "), IsEmpty());
   EXPECT_THAT(split_array(R"([{"x":[1,2]}, 3 ,"a,b"])"), ElementsAre(R"({"x":[1,2]})", "3", R"("a,b")"));

@@ -22,7 +22,7 @@ using File = std::unique_ptr<std::FILE, Closer>;
 File file_of(std::string text) {
   File file(std::tmpfile());
   std::fwrite(text.data(), 1, text.size(), file.get());
-  std::rewind(file.get());
+  EXPECT_EQ(std::fseek(file.get(), 0, SEEK_SET), 0);
   return file;
 }
 

@@ -262,9 +262,13 @@ FastestChoice choose_fastest(std::span<const FastestCandidate> candidates, const
 fs::path find_program() {
   fs::path program = executable_path();
   if (program.filename() == "gpux") return program;
-  program = own_library_path().parent_path().parent_path() / "bin" / "gpux";
   std::error_code error;
-  return fs::is_regular_file(program, error) ? program : fs::path();
+  // Beside the library's folder; from Python, in the bin of the environment whose site-packages hold the library.
+  for (fs::path prefix = own_library_path().parent_path(); prefix.has_relative_path(); prefix = prefix.parent_path()) {
+    program = prefix / "bin" / "gpux";
+    if (fs::is_regular_file(program, error)) return program;
+  }
+  return {};
 }
 
 Timing time_in_child(const fs::path& program, const fs::path& model, const LoadOptions& options,

@@ -7,7 +7,7 @@ namespace CLI {
 class App;
 }
 
-namespace gpux::cli {
+namespace gpux::manual {
 
 /// What can be typed after a flag, or in a place without one.
 struct CompletionValue {
@@ -47,4 +47,4 @@ CompletionWords completion_words(const CLI::App& program);
 /// A script for "bash", "zsh" or "fish", to be sourced or installed.
 std::string completion_script(const CompletionWords& words, const std::string& shell);
 
-}  // namespace gpux::cli
+}  // namespace gpux::manual

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
-#include "cli/completion_words.h"
+#include "manual/completion_words.h"
 
-namespace gpux::cli {
+namespace gpux::manual {
 namespace {
 
 using Kind = CompletionValue::Kind;
@@ -237,4 +237,4 @@ std::string completion_script(const CompletionWords& words, const std::string& s
   return bash_script(words);
 }
 
-}  // namespace gpux::cli
+}  // namespace gpux::manual

@@ -1,13 +1,15 @@
-#include "cli/completion_words.h"
+#include "manual/completion_words.h"
 
 #include <algorithm>
 
 #include <CLI/App.hpp>
+#include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "gpux/error.h"
 #include "provider/table.h"
 
-namespace gpux::cli {
+namespace gpux::manual {
 namespace {
 
 using Kind = CompletionValue::Kind;
@@ -41,7 +43,8 @@ const std::vector<KnownValue>& known_values() {
       {"provider", provider::accepted_names()},
       {"reference", provider::accepted_names()},
       {"precision", {"fp32", "fp16", "bf16", "int8", "int8-bf16", "any"}},
-      {"optimization", {"disabled", "basic", "extended", "layout", "all"}},
+      {"optimization-level", {"disabled", "basic", "extended", "layout", "all"}},
+      {"level", {"none", "low", "medium", "high"}},
       {"case", {}},
       {"column", {}},
       {"default", {}},
@@ -55,17 +58,35 @@ const std::vector<KnownValue>& known_values() {
       {"load-timeout", {}},
       {"max-queue-delay", {}},
       {"memory", {}},
+      {"memory-budget", {}},
       {"min-cosine", {}},
+      {"output-name", {}},
       {"prompt", {}},
       {"prompt-text", {}},
       {"provider-option", {}},
-      {"select", {}},
       {"session-option", {}},
       {"tag", {}},
       {"threads", {}},
       {"timeout", {}},
   };
   return known;
+}
+
+bool is_known(const KnownValue& known, const CLI::App& app) {
+  const std::vector<const CLI::Option*> options = app.get_options();
+  return std::any_of(options.begin(), options.end(),
+                     [&](const CLI::Option* option) { return option->check_lname(known.flag); });
+}
+
+// A flag that has another name now would complete as any other.
+void require_all_known(const CLI::App& program) {
+  const std::vector<const CLI::App*> commands = program.get_subcommands({});
+  for (const KnownValue& known : known_values()) {
+    if (is_known(known, program)) continue;
+    if (std::none_of(commands.begin(), commands.end(), [&](const CLI::App* app) { return is_known(known, *app); })) {
+      throw Error(ErrorCode::internal, fmt::format("no command has the flag --{} of the completion", known.flag));
+    }
+  }
 }
 
 CompletionValue value_of(const CLI::Option& option) {
@@ -92,9 +113,11 @@ std::vector<CompletionFlag> flags_of(const CLI::App& app) {
 }  // namespace
 
 CompletionWords completion_words(const CLI::App& program) {
+  require_all_known(program);
   CompletionWords words;
   words.flags = flags_of(program);
   for (const CLI::App* app : program.get_subcommands({})) {
+    if (app->get_group().empty()) continue;  // the help hides it, too
     CompletionCommand command;
     command.name = app->get_name();
     command.description = one_line(app->get_description());
@@ -120,4 +143,4 @@ CompletionWords completion_words(const CLI::App& program) {
   return words;
 }
 
-}  // namespace gpux::cli
+}  // namespace gpux::manual

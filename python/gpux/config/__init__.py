@@ -1,0 +1,1 @@
+"""Where GPUX keeps its parser of gpux.yml."""

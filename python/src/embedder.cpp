@@ -1,0 +1,123 @@
+#include <gpux/embedder.h>
+#include <gpux/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "interrupt.h"
+#include "model_options.h"
+#include "values.h"
+
+namespace gpux::python {
+namespace {
+
+namespace nb = nanobind;
+
+class LoadedEmbedder {
+ public:
+  LoadedEmbedder(const std::string& model, nb::dict settings, const std::string& batching, unsigned workers) {
+    EmbedderOptions options;
+    options.model = to_model_options(std::move(settings));
+    options.workers = workers;
+    if (batching == "throughput") {
+      options.batching = TextBatching::throughput;
+    } else if (batching != "exact") {
+      throw Error(ErrorCode::usage, "batching is '" + batching + "', and not exact or throughput");
+    }
+    embedder_ =
+        without_gil([&](const Interruptible& /*unused*/) { return std::make_shared<const Embedder>(model, options); });
+  }
+
+  void close() { embedder_.reset(); }
+
+  [[nodiscard]] nb::object encode(const std::vector<std::string>& texts, const EmbeddingOptions& options,
+                                  nb::object progress) const {
+    const std::shared_ptr<const Embedder> embedder = opened();
+    const std::size_t columns = options.dimensions == 0 ? embedder->dimension() : options.dimensions;
+    if (columns > embedder->dimension()) {
+      // Before memory is allocated for them.
+      throw Error(ErrorCode::usage, "dimensions is " + std::to_string(columns) + ", and the model's embeddings have " +
+                                        std::to_string(embedder->dimension()));
+    }
+    auto [array, row] = new_matrix(texts.size(), columns);
+    auto text = texts.begin();
+    std::uint64_t done = 0;
+    auto told = std::chrono::steady_clock::now();
+    without_gil([&](const Interruptible& interruptible) {
+      const auto source = [&](std::string& next) {
+        interruptible.check();
+        if (text == texts.end()) return false;
+        next = *text++;
+        return true;
+      };
+      const auto sink = [&](std::string_view /*text*/, std::span<const float> embedding) {
+        interruptible.check();
+        row = std::ranges::copy(embedding, row).out;
+        ++done;
+        const auto now = std::chrono::steady_clock::now();
+        if (progress.is_none() || (now - told < std::chrono::milliseconds(100) && done < texts.size())) return;
+        told = now;
+        const nb::gil_scoped_acquire acquired;
+        progress(done);
+      };
+      return embedder->embed(source, sink, options);
+    });
+    return array;
+  }
+
+  [[nodiscard]] nb::object encode_one(const std::string& text, const EmbeddingOptions& options) const {
+    const std::shared_ptr<const Embedder> embedder = opened();
+    return to_array(without_gil([&](const Interruptible& /*unused*/) { return embedder->embed(text, options); }));
+  }
+
+  [[nodiscard]] std::shared_ptr<const Embedder> opened() const {
+    if (!embedder_) throw Error(ErrorCode::usage, "the embedder is closed: make another one");
+    return embedder_;
+  }
+
+ private:
+  std::shared_ptr<const Embedder> embedder_;
+};
+
+}  // namespace
+
+void bind_embedder(nb::module_& module) {
+  nb::class_<EmbeddingOptions>(module, "EmbeddingOptions", "How texts become embeddings.")
+      .def(
+          "__init__",
+          [](EmbeddingOptions* self, std::optional<std::string> prompt, std::string prompt_name, std::size_t max_tokens,
+             std::size_t dimensions, std::optional<bool> normalize) {
+            new (self) EmbeddingOptions{.prompt = std::move(prompt),
+                                        .prompt_name = std::move(prompt_name),
+                                        .max_tokens = max_tokens,
+                                        .dimensions = dimensions,
+                                        .normalize = normalize};
+          },
+          nb::arg("prompt").none(), nb::arg("prompt_name"), nb::arg("max_tokens"), nb::arg("dimensions"),
+          nb::arg("normalize").none());
+
+  nb::class_<LoadedEmbedder>(module, "LoadedEmbedder", "A model that makes embeddings of texts.")
+      .def(nb::init<const std::string&, nb::dict, const std::string&, unsigned>(), nb::arg("model"),
+           nb::arg("settings"), nb::arg("batching"), nb::arg("workers"))
+      .def("close", &LoadedEmbedder::close)
+      .def("encode", &LoadedEmbedder::encode, nb::arg("texts"), nb::arg("options"), nb::arg("progress").none(),
+           nb::sig("def encode(self, texts: list[str], options: EmbeddingOptions, progress: "
+                   "collections.abc.Callable[[int], object] | None) -> numpy.typing.NDArray[numpy.float32]"))
+      .def("encode_one", &LoadedEmbedder::encode_one, nb::arg("text"), nb::arg("options"),
+           nb::sig("def encode_one(self, text: str, options: EmbeddingOptions) -> "
+                   "numpy.typing.NDArray[numpy.float32]"))
+      .def_prop_ro("dimension", [](const LoadedEmbedder& embedder) { return embedder.opened()->dimension(); })
+      .def_prop_ro("prompts", [](const LoadedEmbedder& embedder) { return embedder.opened()->prompts(); })
+      .def_prop_ro("digest", [](const LoadedEmbedder& embedder) { return embedder.opened()->digest(); })
+      .def_prop_ro("verdict", [](const LoadedEmbedder& embedder) { return embedder.opened()->verdict(); });
+}
+
+}  // namespace gpux::python
