@@ -3,9 +3,9 @@
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
-#include "manual/completion_words.h"
 #include "cli/print_json.h"
 #include "gpux/error.h"
+#include "manual/completion_words.h"
 #include "model/open_model.h"
 
 namespace gpux::cli {

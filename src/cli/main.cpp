@@ -19,9 +19,9 @@
 #include "base/spelling.h"
 #include "base/standard_streams.h"
 #include "cli/command.h"
-#include "manual/exit_codes.h"
 #include "cli/former_flags.h"
 #include "gpux/error.h"
+#include "manual/exit_codes.h"
 
 namespace gpux::cli {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "base/home.h"
 #include "base/spelling.h"
-#include "manual/exit_codes.h"
 #include "gpux/error.h"
+#include "manual/exit_codes.h"
 
 namespace gpux::manual {
 namespace {
