@@ -135,7 +135,7 @@ def pairs(language: str) -> tuple[list[str], list[str], list[float]]:
 def test_sentence_transformers_own_evaluator(minilm: str, tmp_path: Path, language: str, spearman: float) -> None:
     """The figures are those of bench/embed/quality, which the program's vectors have."""
     pytest.importorskip("sentence_transformers", reason="needs sentence-transformers: scripts/setup --integrations")
-    from sentence_transformers.evaluation import EmbeddingSimilarityEvaluator
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
     from gpux.integrations.sentence_transformers import SentenceTransformer
 
@@ -154,6 +154,7 @@ def test_the_class_of_sentence_transformers_names(encoder: Path) -> None:
     model = SentenceTransformer(embedder)
     vectors = model.encode(TEXTS, batch_size=2, show_progress_bar=False, convert_to_numpy=True)
     assert vectors.tobytes() == embedder.encode(TEXTS).tobytes()
+    assert model.encode(TEXTS, precision=None).tobytes() == vectors.tobytes()
     assert model.encode_query(TEXTS).tobytes() == embedder.encode(TEXTS, prompt_name="query").tobytes()
     assert model.encode_document(TEXTS).tobytes() == vectors.tobytes()
     assert model.get_sentence_embedding_dimension() == embedder.dimension

@@ -80,7 +80,7 @@ class SentenceTransformer:
         batch_size: int = 32,  # noqa: ARG002
         show_progress_bar: bool | None = None,
         output_value: str | None = "sentence_embedding",
-        precision: Precision = "float32",
+        precision: Precision | None = "float32",
         convert_to_numpy: bool = True,  # noqa: ARG002
         convert_to_tensor: bool = False,
         device: object = None,  # noqa: ARG002
@@ -96,7 +96,7 @@ class SentenceTransformer:
             batch_size: has no effect.
             show_progress_bar: on standard error.
             output_value: "sentence_embedding".
-            precision: "float32".
+            precision: "float32", or None, which means the same.
             convert_to_numpy: has no effect: `convert_to_tensor` decides.
             convert_to_tensor: return a torch tensor.
             device: has no effect.
@@ -107,7 +107,7 @@ class SentenceTransformer:
             gpux.InvalidInput (no str), gpux.Usage (token embeddings and quantized embeddings, which gpux does not make
             here).
         """
-        if output_value != "sentence_embedding" or precision != "float32":
+        if output_value != "sentence_embedding" or precision not in ("float32", None):
             raise Usage(
                 f"output_value {output_value!r} with precision {precision!r} is not supported: float32 embeddings are"
             )
