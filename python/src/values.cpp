@@ -266,8 +266,7 @@ nb::object from_strings(const Tensor& tensor) {
   for (const std::string& text : tensor.strings()) {
     PyObject* made = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
     if (made == nullptr) throw nb::python_error();
-    Py_XSETREF(*texts, made);
-    ++texts;
+    Py_XDECREF(std::exchange(*texts++, made));
   }
   return array;
 }
