@@ -58,24 +58,28 @@ Linear random_linear(Precision precision, std::size_t inner, std::size_t columns
   return {precision, std::span(&plain, 1), random_values(columns, 0.1F)};
 }
 
-LayerNorm random_norm() {
+Norm random_norm() {
   return {random_values(hidden_size, 0.1F, 1), random_values(hidden_size, 0.1F), 1e-12F};
 }
 
 Weights random_weights(Precision precision) {
-  Weights weights{.hidden_size = hidden_size, .num_heads = num_heads};
+  Weights weights{.hidden_size = hidden_size,
+                  .num_heads = num_heads,
+                  .num_kv_heads = num_heads,
+                  .head_size = hidden_size / num_heads,
+                  .embedding_size = hidden_size};
   weights.word_embeddings = random_values(vocabulary_size * hidden_size, 0.05F);
   weights.position_embeddings = random_values(max_positions * hidden_size, 0.02F);
   weights.token_type_embeddings = random_values(2 * hidden_size, 0.02F);
-  weights.embedding_layer_norm = random_norm();
+  weights.embedding_norm = random_norm();
   for (std::size_t behind = layers; behind-- > 0;) {
     const auto [query_key_value, others] = layer_precision(precision, behind);
     weights.layers.push_back({.query_key_value = random_linear(query_key_value, hidden_size, 3 * hidden_size),
                               .attention_output = random_linear(others, hidden_size, hidden_size),
-                              .attention_layer_norm = random_norm(),
+                              .attention_sum_norm = random_norm(),
                               .up_projection = random_linear(others, hidden_size, intermediate_size),
                               .down_projection = random_linear(others, intermediate_size, hidden_size),
-                              .output_layer_norm = random_norm(),
+                              .feed_forward_sum_norm = random_norm(),
                               .score_scale = 0.17677669F});
   }
   weights.normalize = true;

@@ -51,14 +51,17 @@ std::vector<PlainEncoder> plain_encoders() {
     made.settings.normalize = row.normalize;
     made.settings.masked_keys = row.keys;
     made.settings.mask_from_front = row.from_front;
-    if (row.counts_positions) made.settings.pad_token_id = pad_token_id;
+    if (row.counts_positions) {
+      made.settings.position_ids = PositionIds::from_pad_token;
+      made.settings.pad_token_id = pad_token_id;
+    }
     if (row.masks_by_id) made.settings.masked_id = pad_token_id;
     if (!row.has_position_bias) continue;
     std::normal_distribution<float> normal(0, 0.5F);
-    std::vector<float> position_bias(sizes.num_heads * sizes.positions * sizes.positions);
-    for (float& value : position_bias) value = normal(engine);
-    made.settings.position_bias = position_bias;
-    made.settings.max_bias_positions = sizes.positions;
+    std::vector<float> relative_bias(sizes.num_heads * (2 * sizes.positions - 1));
+    for (float& value : relative_bias) value = normal(engine);
+    made.settings.relative_bias = relative_bias;
+    made.settings.max_relative_positions = sizes.positions;
   }
   return encoders;
 }
@@ -167,8 +170,8 @@ bool is_valid(const Weights& settings, const Batch& batch, bool wants_first) {
     return false;
   }
   if (wants_first && batch.batch_size > 0 && batch.sequence_length == 0) return false;
-  if (!settings.pad_token_id) return batch.sequence_length <= sizes.positions;
-  if (settings.max_bias_positions > 0 && batch.sequence_length > settings.max_bias_positions) return false;
+  if (settings.position_ids == PositionIds::index) return batch.sequence_length <= sizes.positions;
+  if (settings.max_relative_positions > 0 && batch.sequence_length > settings.max_relative_positions) return false;
   for (std::size_t text = 0; text < batch.batch_size; ++text) {
     const std::int64_t* const ids = batch.input_ids + text * batch.sequence_length;
     const auto tokens =

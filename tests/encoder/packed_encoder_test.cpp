@@ -96,16 +96,17 @@ INSTANTIATE_TEST_SUITE_P(Precisions, Packed,
 
 TEST(Packed, HoldsWhatOnlySomeEncodersHave) {
   PackedEncoder encoder = small(Precision::fp32);
+  encoder.weights.position_ids = PositionIds::from_pad_token;
   encoder.weights.pad_token_id = 1;
-  encoder.weights.max_bias_positions = 3;
-  encoder.weights.position_bias = std::vector<float>(num_heads * 3 * 3, 0.5F);
+  encoder.weights.max_relative_positions = 3;
+  encoder.weights.relative_bias = std::vector<float>(num_heads * 5, 0.5F);
   encoder.weights.masked_keys = {.score = -3, .replaces = true, .zero_if_all_masked = true};
   encoder.weights.mask_from_front = true;
   encoder.weights.token_type_embeddings = {};
   const Weights again = read_copy(packed(encoder)).weights;
   EXPECT_EQ(again.pad_token_id, 1);
-  EXPECT_EQ(again.max_bias_positions, 3U);
-  EXPECT_EQ(again.position_bias.size(), num_heads * 3 * 3);
+  EXPECT_EQ(again.max_relative_positions, 3U);
+  EXPECT_EQ(again.relative_bias.size(), num_heads * 5);
   EXPECT_EQ(again.masked_keys, encoder.weights.masked_keys);
   EXPECT_TRUE(again.mask_from_front && again.token_type_embeddings.empty());
 }

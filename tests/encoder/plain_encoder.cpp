@@ -34,7 +34,7 @@ Rows product(const PlainLinear& linear, const Rows& rows) {
   return out;
 }
 
-void normalize(const LayerNorm& norm, std::vector<double>& row) {
+void normalize(const Norm& norm, std::vector<double>& row) {
   const auto count = static_cast<double>(row.size());
   const double mean = std::accumulate(row.begin(), row.end(), 0.0) / count;
   double variance = 0;
@@ -46,7 +46,7 @@ void normalize(const LayerNorm& norm, std::vector<double>& row) {
   }
 }
 
-void add_and_normalize(const LayerNorm& norm, const Rows& added, Rows& rows) {
+void add_and_normalize(const Norm& norm, const Rows& added, Rows& rows) {
   for (std::size_t row = 0; row < rows.size(); ++row) {
     for (std::size_t i = 0; i < rows[row].size(); ++i) rows[row][i] += added[row][i];
     normalize(norm, rows[row]);
@@ -83,11 +83,12 @@ class Text {
       for (std::size_t position = 0; position < length_; ++position)
         is_unmasked_[position] = position < unmasked_count_;
     }
+    const bool counts_tokens = settings_.position_ids == PositionIds::from_pad_token;
     std::size_t tokens = 0;
     for (std::size_t position = 0; position < length_; ++position) {
-      const bool is_token = !settings_.pad_token_id || ids[position] != *settings_.pad_token_id;
+      const bool is_token = !counts_tokens || ids[position] != settings_.pad_token_id;
       if (is_token) ++tokens;
-      const std::size_t position_id = !settings_.pad_token_id ? position : is_token ? tokens : 0;
+      const std::size_t position_id = !counts_tokens ? position : is_token ? tokens : 0;
       const std::int64_t type = batch.token_type_ids == nullptr ? 0 : batch.token_type_ids[text * length_ + position];
       embed(static_cast<std::size_t>(ids[position]), position_id, static_cast<std::size_t>(type));
     }
@@ -95,12 +96,12 @@ class Text {
 
   Rows through_layers() && {
     for (const PlainLayer& layer : encoder_.layers) {
-      add_and_normalize(layer.attention_layer_norm, product(layer.attention_output, attended(layer)), rows_);
+      add_and_normalize(layer.attention_sum_norm, product(layer.attention_output, attended(layer)), rows_);
       Rows wide = product(layer.up_projection, rows_);
       for (std::vector<double>& row : wide) {
         for (double& x : row) x = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
       }
-      add_and_normalize(layer.output_layer_norm, product(layer.down_projection, wide), rows_);
+      add_and_normalize(layer.feed_forward_sum_norm, product(layer.down_projection, wide), rows_);
     }
     return std::move(rows_);
   }
@@ -133,7 +134,7 @@ class Text {
       if (!settings_.token_type_embeddings.empty())
         row[i] += static_cast<double>(settings_.token_type_embeddings.data()[type * hidden_size + i]);
     }
-    normalize(settings_.embedding_layer_norm, row);
+    normalize(*settings_.embedding_norm, row);
   }
 
   [[nodiscard]] Rows attended(const PlainLayer& layer) const {
@@ -162,9 +163,10 @@ class Text {
   }
 
   [[nodiscard]] double position_bias(std::size_t head, std::size_t query, std::size_t key) const {
-    const std::size_t max_positions = settings_.max_bias_positions;
-    if (settings_.position_bias.empty()) return 0;
-    return static_cast<double>(settings_.position_bias.data()[(head * max_positions + query) * max_positions + key]);
+    const std::size_t max_positions = settings_.max_relative_positions;
+    if (settings_.relative_bias.empty()) return 0;
+    return static_cast<double>(
+        settings_.relative_bias.data()[head * (2 * max_positions - 1) + key + max_positions - 1 - query]);
   }
 
   // In float32, as graphs compute it: beside a number as large as -3e38 nothing is left of a score.
@@ -210,10 +212,10 @@ Weights PlainEncoder::weights(Precision precision) const {
     const auto [query_key_value, others] = layer_precision(precision, layers.size() - all.layers.size() - 1);
     all.layers.push_back({.query_key_value = packed(layer.query_key_value, query_key_value),
                           .attention_output = packed(layer.attention_output, others),
-                          .attention_layer_norm = layer.attention_layer_norm,
+                          .attention_sum_norm = layer.attention_sum_norm,
                           .up_projection = packed(layer.up_projection, others),
                           .down_projection = packed(layer.down_projection, others),
-                          .output_layer_norm = layer.output_layer_norm,
+                          .feed_forward_sum_norm = layer.feed_forward_sum_norm,
                           .score_scale = score_scale});
   }
   return all;
@@ -226,17 +228,17 @@ PlainEncoder random_encoder(const PlainSizes& sizes, std::mt19937_64& engine) {
   const auto linear = [&](std::size_t inner, std::size_t columns) {
     return PlainLinear{inner, columns, values(inner * columns, 0.15F), values(columns, 0.1F)};
   };
-  const auto norm = [&] {
-    return LayerNorm{values(sizes.hidden_size, 0.1F, 1), values(sizes.hidden_size, 0.1F), 1e-12F};
-  };
+  const auto norm = [&] { return Norm{values(sizes.hidden_size, 0.1F, 1), values(sizes.hidden_size, 0.1F), 1e-12F}; };
   PlainEncoder made;
   Weights& settings = made.settings;
   settings.hidden_size = sizes.hidden_size;
-  settings.num_heads = sizes.num_heads;
+  settings.num_heads = settings.num_kv_heads = sizes.num_heads;
+  settings.head_size = sizes.hidden_size / sizes.num_heads;
+  settings.embedding_size = sizes.hidden_size;
   settings.word_embeddings = values(sizes.vocabulary_size * sizes.hidden_size, 1);
   settings.position_embeddings = values(sizes.positions * sizes.hidden_size, 0.5F);
   settings.token_type_embeddings = values(sizes.token_types * sizes.hidden_size, 0.5F);
-  settings.embedding_layer_norm = norm();
+  settings.embedding_norm = norm();
   for (std::size_t i = 0; i < sizes.layers; ++i) {
     made.layers.push_back({linear(sizes.hidden_size, 3 * sizes.hidden_size),
                            linear(sizes.hidden_size, sizes.hidden_size),

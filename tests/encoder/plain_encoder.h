@@ -15,7 +15,7 @@ struct PlainLinear {
 
 struct PlainLayer {
   PlainLinear query_key_value, attention_output, up_projection, down_projection;
-  LayerNorm attention_layer_norm, output_layer_norm;
+  Norm attention_sum_norm, feed_forward_sum_norm;
 };
 
 /// An encoder as its definition has it: every row of every text through every layer, in double.

@@ -31,7 +31,7 @@ class Random {
   std::mt19937_64 engine_{7};
 };
 
-inline LayerNorm norm(Random& random) {
+inline Norm norm(Random& random) {
   return {random.values(hidden_size, 0.1F, 1), random.values(hidden_size, 0.1F), 1e-12F};
 }
 
@@ -43,19 +43,23 @@ inline Linear linear(Random& random, Precision precision, std::size_t inner, std
 
 inline Weights small_model(Precision precision) {
   Random random;
-  Weights weights{.hidden_size = hidden_size, .num_heads = num_heads};
+  Weights weights{.hidden_size = hidden_size,
+                  .num_heads = num_heads,
+                  .num_kv_heads = num_heads,
+                  .head_size = hidden_size / num_heads,
+                  .embedding_size = hidden_size};
   weights.word_embeddings = random.values(vocabulary_size * hidden_size, 1);
   weights.position_embeddings = random.values(max_length * hidden_size, 0.5F);
   weights.token_type_embeddings = random.values(2 * hidden_size, 0.5F);
-  weights.embedding_layer_norm = norm(random);
+  weights.embedding_norm = norm(random);
   for (std::size_t behind = layers; behind-- > 0;) {
     const auto [query_key_value, others] = layer_precision(precision, behind);
     weights.layers.push_back({.query_key_value = linear(random, query_key_value, hidden_size, 3 * hidden_size),
                               .attention_output = linear(random, others, hidden_size, hidden_size),
-                              .attention_layer_norm = norm(random),
+                              .attention_sum_norm = norm(random),
                               .up_projection = linear(random, others, hidden_size, intermediate_size),
                               .down_projection = linear(random, others, intermediate_size, hidden_size),
-                              .output_layer_norm = norm(random),
+                              .feed_forward_sum_norm = norm(random),
                               .score_scale = 0.2F});
   }
   weights.pooling = Pooling::mean;

@@ -14,6 +14,7 @@ struct Batch {
   const std::int64_t* input_ids = nullptr;
   const std::int64_t* attention_mask = nullptr;  ///< null: all tokens are unmasked
   const std::int64_t* token_type_ids = nullptr;  ///< null: 0
+  const std::int64_t* position_ids = nullptr;    ///< of PositionIds::input
 };
 
 /// A batch that this encoder does not accept: one line that names the value and what would be accepted.

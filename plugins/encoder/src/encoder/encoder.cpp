@@ -44,7 +44,7 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
     }
     batch.attention_mask = mask.data();
   }
-  const PackedTokens packed = pack_tokens(batch, weights_.pad_token_id,
+  const PackedTokens packed = pack_tokens(batch, weights_,
                                           results.hidden_states != nullptr ? MaskedTokens::all
                                           : reads_first_token              ? MaskedTokens::first_token
                                                                            : MaskedTokens::none);

@@ -23,7 +23,7 @@ class Encoder {
 
   /// What a run computes; null: not requested.
   struct Results {
-    float* vectors = nullptr;        ///< [batch_size, hidden_size]; the mean over no token is 0
+    float* vectors = nullptr;        ///< [batch_size, vector_size(weights)]; the mean over no token is 0
     float* hidden_states = nullptr;  ///< [batch_size, sequence_length, hidden_size], of masked tokens, too
   };
 

@@ -98,10 +98,10 @@ class ForwardPass {
                                         static_cast<std::size_t>(packed_.token_type_ids[token]) * hidden_size;
     float* const out = x_ + row * hidden_size;
     for (std::size_t i = 0; i < hidden_size; ++i) out[i] = word[i] + position[i] + (type == nullptr ? 0 : type[i]);
-    normalize_row(weights_.embedding_layer_norm, out, nullptr, out);
+    normalize_row(*weights_.embedding_norm, out, nullptr, out);
   }
 
-  void normalize_row(const LayerNorm& norm, const float* x, const float* residual, float* out) const {
+  void normalize_row(const Norm& norm, const float* x, const float* residual, float* out) const {
     kernels_.layer_norm(x, residual, norm.gamma.data(), norm.beta.data(), norm.epsilon, weights_.hidden_size, out);
   }
 
@@ -147,14 +147,14 @@ class ForwardPass {
              projected_);
     multiply(layer.up_projection,
              make_rows(layer.up_projection, x_, hidden_size,
-                       [&](std::size_t row) { add_and_normalize(layer.attention_layer_norm, row); }),
+                       [&](std::size_t row) { add_and_normalize(*layer.attention_sum_norm, row); }),
              intermediate_);
     const std::size_t stride = layer.up_projection.columns();
     multiply(layer.down_projection,
              make_rows(layer.down_projection, intermediate_, stride,
                        [&](std::size_t row) { activate(layer, intermediate_ + row * stride); }),
              projected_);
-    const auto finish = [&](std::size_t row) { add_and_normalize(layer.output_layer_norm, row); };
+    const auto finish = [&](std::size_t row) { add_and_normalize(*layer.feed_forward_sum_norm, row); };
     if (next != nullptr) return make_rows(next->query_key_value, x_, hidden_size, finish);
     distribute(rows_, [&](std::size_t first, std::size_t last) {
       for (std::size_t row = first; row < last; ++row) finish(row);
@@ -183,7 +183,7 @@ class ForwardPass {
     bfloat16s_ = bfloat16s;
   }
 
-  void add_and_normalize(const LayerNorm& norm, std::size_t row) const {
+  void add_and_normalize(const Norm& norm, std::size_t row) const {
     float* const x = x_ + row * weights_.hidden_size;
     normalize_row(norm, projected_ + row * panels_of(weights_.hidden_size) * panel_columns, x, x);
   }
@@ -226,9 +226,9 @@ class ForwardPass {
   }
 
   [[nodiscard]] PositionBias position_bias_of(std::size_t text, std::size_t head) const {
-    if (weights_.position_bias.empty()) return {};
-    const std::size_t max_positions = weights_.max_bias_positions;
-    return {weights_.position_bias.data() + head * max_positions * max_positions, max_positions,
+    if (weights_.relative_bias.empty()) return {};
+    const std::size_t max_positions = weights_.max_relative_positions;
+    return {weights_.relative_bias.data() + head * (2 * max_positions - 1), max_positions,
             packed_.positions.data() + packed_.text_starts[text]};
   }
 

@@ -1,15 +1,15 @@
 #include "encoder/packed_encoder.h"
 
-#include <algorithm>
-#include <array>
 #include <concepts>
-#include <cstring>
 #include <optional>
 #include <ostream>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
 #include <vector>
+
+#include "encoder/archive.h"
+#include "encoder/weights_check.h"
 
 namespace gpux_encoder {
 
@@ -28,19 +28,6 @@ struct LinearArchive {
     archive(linear.bytes_);
     archive(linear.column_sum_);
   }
-
-  static bool is_whole(const Linear& linear, Precision precision, std::size_t inner, std::size_t columns) {
-    if (linear.precision_ != precision || linear.inner_ != inner || linear.columns_ != columns) return false;
-    if (linear.padded_inner_ != padded_inner(precision, inner)) return false;
-    const std::size_t all = linear.padded_inner_ * linear.columns(), columns_padded = linear.columns();
-    const auto has = [precision](Precision user, const auto& array, std::size_t count) {
-      return array.size() == (precision == user ? count : 0);
-    };
-    return linear.bias_.size() == columns_padded && has(Precision::fp32, linear.floats_, all) &&
-           has(Precision::bf16, linear.bfloat16s_, all) && has(Precision::int8, linear.bytes_, all) &&
-           has(Precision::int8, linear.column_scale_, columns_padded) &&
-           has(Precision::int8, linear.column_sum_, columns_padded);
-  }
 };
 
 namespace {
@@ -48,157 +35,139 @@ namespace {
 template <typename Some, typename Type>
 concept Is = std::same_as<std::remove_const_t<Some>, Type>;
 
-constexpr std::string_view magic = "gpux encoder, 2\n";
-constexpr std::size_t alignment = 64;
+constexpr std::string_view magic = "gpux encoder, 3\n";
 // Of those that write() never exceeds, so that a damaged file does not take all memory.
-constexpr std::size_t max_layers = 4096;
-// And so that no product of sizes is more than a number holds.
-constexpr std::size_t max_size = std::size_t{1} << 20;
+constexpr std::size_t max_items = 4096;
 
-class Writer {
- public:
-  explicit Writer(std::ostream& out) : out_(out) {}
+template <typename Archive, Is<Linear> SomeLinear>
+void visit(Archive& archive, SomeLinear& linear) {
+  LinearArchive::visit(archive, linear);
+}
 
-  template <typename Number>
-    requires std::is_trivially_copyable_v<Number>
-  void operator()(const Number& number) {
-    put(&number, sizeof number);
-  }
-
-  template <typename Number>
-  void operator()(const SharedArray<Number>& array) {
-    (*this)(array.size());
-    constexpr std::array<char, alignment> zeros{};
-    put(zeros.data(), (alignment - offset_ % alignment) % alignment);
-    put(array.data(), array.size() * sizeof(Number));
-  }
-
-  void text(std::string_view text) { put(text.data(), text.size()); }
-
- private:
-  void put(const void* data, std::size_t bytes) {
-    if (bytes == 0) return;
-    out_.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-    offset_ += bytes;
-  }
-
-  std::ostream& out_;
-  std::size_t offset_ = 0;
-};
-
-class Reader {
- public:
-  Reader(std::span<const std::byte> bytes, const std::shared_ptr<const void>& keeper) : left_(bytes), keeper_(keeper) {}
-
-  template <typename Number>
-    requires std::is_trivially_copyable_v<Number>
-  void operator()(Number& number) {
-    const std::span<const std::byte> from = take(sizeof number);
-    if constexpr (std::same_as<Number, bool>) {
-      number = from[0] != std::byte{0};
-    } else {
-      std::memcpy(&number, from.data(), sizeof number);
-    }
-  }
-
-  template <typename Number>
-  void operator()(SharedArray<Number>& array) {
-    std::size_t count = 0;
-    (*this)(count);
-    take((alignment - offset_ % alignment) % alignment);
-    if (count > left_.size() / sizeof(Number)) throw std::runtime_error("it ends too early");
-    const std::span<const std::byte> from = take(count * sizeof(Number));
-    array = {{reinterpret_cast<const Number*>(from.data()), count}, keeper_};
-  }
-
-  void text(std::string_view text) {
-    const std::span<const std::byte> from = take(text.size());
-    if (std::memcmp(from.data(), text.data(), text.size()) != 0) {
-      throw std::runtime_error("it is no encoder of this version of gpux");
-    }
-  }
-
-  [[nodiscard]] bool is_at_end() const noexcept { return left_.empty(); }
-
- private:
-  std::span<const std::byte> take(std::size_t bytes) {
-    if (bytes > left_.size()) throw std::runtime_error("it ends too early");
-    const auto taken = left_.first(bytes);
-    left_ = left_.subspan(bytes);
-    offset_ += bytes;
-    return taken;
-  }
-
-  std::span<const std::byte> left_;
-  const std::shared_ptr<const void>& keeper_;
-  std::size_t offset_ = 0;
-};
-
-template <typename Archive, Is<LayerNorm> SomeNorm>
+template <typename Archive, Is<Norm> SomeNorm>
 void visit(Archive& archive, SomeNorm& norm) {
   archive(norm.gamma);
   archive(norm.beta);
   archive(norm.epsilon);
+  archive(norm.kind);
+}
+
+template <typename Archive, Is<Window> SomeWindow>
+void visit(Archive& archive, SomeWindow& window) {
+  archive(window.left);
+  archive(window.right);
+}
+
+template <typename Archive, typename Number>
+  requires std::is_arithmetic_v<Number>
+void visit(Archive& archive, Number& number) {
+  archive(number);
+}
+
+template <typename Archive, Is<RotaryTable> SomeTable>
+void visit(Archive& archive, SomeTable& table) {
+  archive(table.dimensions);
+  archive(table.interleaved);
+  archive(table.cosines);
+  archive(table.sines);
+}
+
+template <typename Archive, Is<MaskedLmHead> SomeHead>
+void visit(Archive& archive, SomeHead& head);
+
+template <typename Value>
+void visit(Writer& archive, const std::optional<Value>& value) {
+  archive(value.has_value());
+  if (value) visit(archive, *value);
+}
+
+template <typename Value>
+void visit(Reader& archive, std::optional<Value>& value) {
+  bool is_set = false;
+  archive(is_set);
+  if (is_set) visit(archive, value.emplace());
+}
+
+template <typename Archive, Is<MaskedLmHead> SomeHead>
+void visit(Archive& archive, SomeHead& head) {
+  visit(archive, head.transform);
+  archive(head.activation);
+  visit(archive, head.norm);
+  visit(archive, head.decoder);
 }
 
 template <typename Archive, Is<Layer> SomeLayer>
 void visit(Archive& archive, SomeLayer& layer) {
-  LinearArchive::visit(archive, layer.query_key_value);
-  LinearArchive::visit(archive, layer.attention_output);
-  visit(archive, layer.attention_layer_norm);
-  LinearArchive::visit(archive, layer.up_projection);
-  LinearArchive::visit(archive, layer.down_projection);
+  visit(archive, layer.query_key_value);
+  visit(archive, layer.attention_output);
+  visit(archive, layer.query_norm);
+  visit(archive, layer.key_norm);
+  visit(archive, layer.attention_input_norm);
+  visit(archive, layer.attention_branch_norm);
+  visit(archive, layer.attention_sum_norm);
+  visit(archive, layer.feed_forward_input_norm);
+  visit(archive, layer.feed_forward_branch_norm);
+  visit(archive, layer.feed_forward_sum_norm);
+  visit(archive, layer.up_projection);
+  visit(archive, layer.down_projection);
   archive(layer.activation);
-  visit(archive, layer.output_layer_norm);
+  archive(layer.gated);
+  visit(archive, layer.rotary_table);
+  visit(archive, layer.window);
+  archive(layer.causal);
   archive(layer.score_scale);
+  archive(layer.relative_keys);
+  archive(layer.relative_queries);
 }
 
-// Written from it, read into it.
-std::size_t layer_count(Writer& archive, const std::vector<Layer>& layers) {
-  archive(layers.size());
-  return layers.size();
+template <typename Item>
+void visit(Writer& archive, const std::vector<Item>& items) {
+  archive(items.size());
+  for (const Item& item : items) visit(archive, item);
 }
 
-std::size_t layer_count(Reader& archive, std::vector<Layer>& layers) {
+template <typename Item>
+void visit(Reader& archive, std::vector<Item>& items) {
   std::size_t count = 0;
   archive(count);
-  if (count > max_layers) throw std::runtime_error("it has too many layers");
-  layers.resize(count);
-  return count;
-}
-
-void visit(Writer& archive, const std::optional<std::int64_t>& number) {
-  archive(number.has_value());
-  archive(number.value_or(0));
-}
-
-void visit(Reader& archive, std::optional<std::int64_t>& number) {
-  bool is_set = false;
-  std::int64_t value = 0;
-  archive(is_set);
-  archive(value);
-  if (is_set) number = value;
+  if (count > max_items) throw std::runtime_error("it has too many layers or tables");
+  // One by one: what is torn has no memory taken for it.
+  for (std::size_t i = 0; i < count; ++i) visit(archive, items.emplace_back());
 }
 
 template <typename Archive, Is<Weights> SomeWeights>
 void visit(Archive& archive, SomeWeights& weights) {
   archive(weights.hidden_size);
   archive(weights.num_heads);
+  archive(weights.num_kv_heads);
+  archive(weights.head_size);
+  archive(weights.embedding_size);
   archive(weights.word_embeddings);
   archive(weights.position_embeddings);
   archive(weights.token_type_embeddings);
-  visit(archive, weights.pad_token_id);
-  archive(weights.position_bias);
-  archive(weights.max_bias_positions);
-  visit(archive, weights.embedding_layer_norm);
+  archive(weights.embedding_scale);
+  visit(archive, weights.embedding_norm);
+  visit(archive, weights.embedding_projection);
+  visit(archive, weights.projected_embedding_norm);
+  archive(weights.zero_masked_embeddings);
+  archive(weights.position_ids);
+  archive(weights.pad_token_id);
+  archive(weights.masked_position_id);
+  visit(archive, weights.rotary_tables);
+  archive(weights.relative_bias);
+  archive(weights.alibi_slopes);
+  archive(weights.relative_buckets);
+  archive(weights.max_relative_positions);
   archive(weights.masked_keys.score);
   archive(weights.masked_keys.replaces);
   archive(weights.masked_keys.zero_if_all_masked);
+  archive(weights.mask_excludes_queries);
   visit(archive, weights.masked_id);
   archive(weights.mask_from_front);
-  const std::size_t layers = layer_count(archive, weights.layers);
-  for (std::size_t i = 0; i < layers; ++i) visit(archive, weights.layers[i]);
+  visit(archive, weights.layers);
+  visit(archive, weights.final_norm);
   archive(weights.pooling);
+  visit(archive, weights.masked_lm);
   archive(weights.normalize);
 }
 
@@ -209,47 +178,11 @@ void visit(Archive& archive, SomeEncoder& encoder) {
   archive(encoder.precision);
   archive(encoder.has_attention_mask);
   archive(encoder.has_token_type_ids);
+  archive(encoder.has_position_ids);
   archive(encoder.has_vectors);
   archive(encoder.has_hidden_states);
   visit(archive, encoder.weights);
   archive.text(magic);  // what is torn lacks it
-}
-
-bool is_whole(const LayerNorm& norm, std::size_t hidden_size) {
-  return norm.gamma.size() == hidden_size && norm.beta.size() == hidden_size;
-}
-
-bool is_whole(const Layer& layer, const LayerPrecision& precision, std::size_t hidden_size) {
-  const std::size_t intermediate_size = layer.down_projection.inner();
-  return LinearArchive::is_whole(layer.query_key_value, precision.query_key_value, hidden_size, 3 * hidden_size) &&
-         LinearArchive::is_whole(layer.attention_output, precision.others, hidden_size, hidden_size) &&
-         is_whole(layer.attention_layer_norm, hidden_size) && intermediate_size > 0 && intermediate_size <= max_size &&
-         LinearArchive::is_whole(layer.up_projection, precision.others, hidden_size, intermediate_size) &&
-         LinearArchive::is_whole(layer.down_projection, precision.others, intermediate_size, hidden_size) &&
-         layer.activation <= Activation::tanh_gelu && is_whole(layer.output_layer_norm, hidden_size);
-}
-
-// What a run takes for granted.
-bool is_whole(const Weights& weights, Precision precision) {
-  const std::size_t hidden_size = weights.hidden_size, num_heads = weights.num_heads,
-                    positions = weights.max_bias_positions;
-  if (hidden_size == 0 || hidden_size > max_size || num_heads == 0 || hidden_size % num_heads != 0 ||
-      positions > max_size)
-    return false;
-  // Attention in bfloat16 takes its rows by pairs.
-  if (precision != Precision::fp32 && hidden_size / num_heads % 2 != 0) return false;
-  const auto has_rows = [hidden_size](const SharedArray<float>& table) { return table.size() % hidden_size == 0; };
-  if (!has_rows(weights.word_embeddings) || !has_rows(weights.position_embeddings) ||
-      !has_rows(weights.token_type_embeddings))
-    return false;
-  if (weights.position_bias.size() != num_heads * positions * positions || weights.pooling > Pooling::mean)
-    return false;
-  std::size_t layers_behind = weights.layers.size();
-  if (layers_behind == 0) return false;
-  return is_whole(weights.embedding_layer_norm, hidden_size) &&
-         std::ranges::all_of(weights.layers, [&](const Layer& layer) {
-           return is_whole(layer, layer_precision(precision, --layers_behind), hidden_size);
-         });
 }
 
 }  // namespace
@@ -264,6 +197,7 @@ PackedEncoder read(std::span<const std::byte> bytes, const std::shared_ptr<const
   Reader reader(bytes, keeper);
   visit(reader, encoder);
   if (!reader.is_at_end() || encoder.precision > Precision::int8_bf16 ||
+      encoder.has_position_ids != (encoder.weights.position_ids == PositionIds::input) ||
       !is_whole(encoder.weights, encoder.precision)) {
     throw std::runtime_error("it is damaged");
   }

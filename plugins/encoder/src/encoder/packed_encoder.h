@@ -17,7 +17,7 @@ namespace gpux_encoder {
 struct PackedEncoder {
   SharedEncoders::Digest digest{};  ///< of the graph that it was made of
   Precision precision = Precision::fp32;
-  bool has_attention_mask = false, has_token_type_ids = false;
+  bool has_attention_mask = false, has_token_type_ids = false, has_position_ids = false;
   bool has_vectors = false, has_hidden_states = false;
   Weights weights;
 };

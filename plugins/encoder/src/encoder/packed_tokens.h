@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "encoder/batch.h"
@@ -20,6 +19,7 @@ struct PackedTokens {
   std::vector<std::size_t> positions;        // of each token in its text
 };
 
-PackedTokens pack_tokens(const Batch& batch, const std::optional<std::int64_t>& pad_token_id, MaskedTokens masked);
+/// `weights` says what the position ids are, and whether masked tokens attend others.
+PackedTokens pack_tokens(const Batch& batch, const Weights& weights, MaskedTokens masked);
 
 }  // namespace gpux_encoder

@@ -1,5 +1,9 @@
 #include "encoder/weights.h"
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 namespace gpux_encoder {
 namespace {
 
@@ -12,6 +16,34 @@ constexpr std::size_t bfloat16_attention_layers = 2;
 LayerPrecision layer_precision(Precision precision, std::size_t layers_behind) noexcept {
   if (precision != Precision::int8_bf16) return {precision, precision};
   return {layers_behind < bfloat16_attention_layers ? Precision::bf16 : Precision::int8, Precision::int8};
+}
+
+RotaryTable make_rotary_table(std::span<const float> inverse_frequencies, std::size_t positions, bool interleaved,
+                              double attention_factor) {
+  std::vector<float> cosines, sines;
+  cosines.reserve(positions * inverse_frequencies.size());
+  sines.reserve(positions * inverse_frequencies.size());
+  for (std::size_t position = 0; position < positions; ++position) {
+    for (const float frequency : inverse_frequencies) {
+      const float angle = static_cast<float>(position) * frequency;
+      cosines.push_back(static_cast<float>(std::cos(static_cast<double>(angle)) * attention_factor));
+      sines.push_back(static_cast<float>(std::sin(static_cast<double>(angle)) * attention_factor));
+    }
+  }
+  return {2 * inverse_frequencies.size(), interleaved, std::move(cosines), std::move(sines)};
+}
+
+std::size_t vector_size(const Weights& weights) noexcept {
+  return weights.pooling == Pooling::splade && weights.masked_lm ? weights.masked_lm->decoder.unpadded_columns()
+                                                                 : weights.hidden_size;
+}
+
+std::optional<std::size_t> max_position_ids(const Weights& weights) noexcept {
+  std::optional<std::size_t> least;
+  const auto limit = [&least](std::size_t rows) { least = std::min(least.value_or(rows), rows); };
+  if (!weights.position_embeddings.empty()) limit(weights.position_embeddings.size() / weights.embedding_size);
+  for (const RotaryTable& table : weights.rotary_tables) limit(table.cosines.size() / (table.dimensions / 2));
+  return least;
 }
 
 }  // namespace gpux_encoder

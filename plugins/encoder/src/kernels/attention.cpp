@@ -72,10 +72,9 @@ void to_probabilities(const Kernels& kernels, const AttentionHead<Element>& head
       continue;
     }
     if (position_bias.values != nullptr || masked_keys != nullptr || scale < 0) {
-      const float* const added =
-          position_bias.values == nullptr
-              ? nullptr
-              : position_bias.values + position_bias.positions[query] * position_bias.max_positions;
+      const float* const added = position_bias.values == nullptr ? nullptr
+                                                                 : position_bias.values + position_bias.max_positions -
+                                                                       1 - position_bias.positions[query];
       for (std::size_t key = 0; key < head.key_count; ++key) {
         row[key] = row[key] * scale + (added == nullptr ? 0 : added[position_bias.positions[key]]);
         if (masked_keys != nullptr)

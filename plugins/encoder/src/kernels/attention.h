@@ -40,7 +40,7 @@ struct AttentionHead {
 
 /// A bias that is added to the score of each query and key, by their positions; without values: none.
 struct PositionBias {
-  const float* values = nullptr;  ///< [max_positions, max_positions] of this head
+  const float* values = nullptr;  ///< [2 * max_positions - 1] of this head, by key - query + max_positions - 1
   std::size_t max_positions = 0;
   const std::size_t* positions = nullptr;  ///< of each query; the keys are the first of them
 };

@@ -88,6 +88,18 @@ std::size_t Linear::bytes() const noexcept {
          (bias_.size() + column_scale_.size() + column_sum_.size()) * sizeof(float);
 }
 
+bool Linear::has_shape(Precision precision, std::size_t inner, std::size_t columns) const noexcept {
+  if (precision_ != precision || inner_ != inner || columns_ != columns) return false;
+  if (padded_inner_ != padded_inner(precision, inner)) return false;
+  const std::size_t all = padded_inner_ * this->columns(), columns_padded = this->columns();
+  const auto has = [precision](Precision user, const auto& array, std::size_t count) {
+    return array.size() == (precision == user ? count : 0);
+  };
+  return bias_.size() == columns_padded && has(Precision::fp32, floats_, all) &&
+         has(Precision::bf16, bfloat16s_, all) && has(Precision::int8, bytes_, all) &&
+         has(Precision::int8, column_scale_, columns_padded) && has(Precision::int8, column_sum_, columns_padded);
+}
+
 void Linear::convert(const Kernels& kernels, const Rows& rows, std::size_t first, std::size_t last) const noexcept {
   for (std::size_t row = first; row < last; ++row) {
     const float* const from = rows.floats + row * rows.float_stride;

@@ -47,12 +47,18 @@ class Linear {
   /// Of the result, whole panels; what is beyond the weights' own columns is 0.
   [[nodiscard]] std::size_t columns() const noexcept { return panels_of(columns_) * panel_columns; }
 
+  /// The weights' own columns.
+  [[nodiscard]] std::size_t unpadded_columns() const noexcept { return columns_; }
+
   [[nodiscard]] std::size_t panels() const noexcept { return panels_of(columns_); }
 
   /// Elements of a row of `precision` that this reads: inner() and what fills it up.
   [[nodiscard]] std::size_t row_stride() const noexcept { return padded_inner_; }
 
   [[nodiscard]] std::size_t bytes() const noexcept;
+
+  /// Whether this is a matrix of `columns` own columns, and all its arrays have the sizes that this takes.
+  [[nodiscard]] bool has_shape(Precision precision, std::size_t inner, std::size_t columns) const noexcept;
 
   /// Rows as they are multiplied; which of the three is filled depends on the precision.
   struct Rows {

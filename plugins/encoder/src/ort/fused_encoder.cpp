@@ -79,6 +79,7 @@ EncoderValues values_of(const Ort::ConstNode& node, const PackedEncoder& encoder
   values.input_ids = input(true);
   values.attention_mask = input(encoder.has_attention_mask);
   values.token_type_ids = input(encoder.has_token_type_ids);
+  values.position_ids = input(encoder.has_position_ids);
   values.vectors = output(encoder.has_vectors);
   values.hidden_states = output(encoder.has_hidden_states);
   return values;
@@ -99,6 +100,7 @@ FusedEncoder::FusedEncoder(std::shared_ptr<const Encoder> encoder, const Encoder
   input_ids_ = index_of(values.input_ids, inputs);
   attention_mask_ = optional_index(values.attention_mask, inputs);
   token_type_ids_ = optional_index(values.token_type_ids, inputs);
+  position_ids_ = optional_index(values.position_ids, inputs);
   vectors_ = optional_index(values.vectors, outputs);
   hidden_states_ = optional_index(values.hidden_states, outputs);
   if (only_read_by_caller.contains(values.hidden_states)) optional_hidden_states_ = values.hidden_states;
@@ -123,20 +125,23 @@ void FusedEncoder::compute(OrtKernelContext* context) const {
   const Ort::ConstValue input_ids = kernel.GetInput(input_ids_);
   const std::vector<std::int64_t> shape = input_ids.GetTensorTypeAndShapeInfo().GetShape();
   if (shape.size() != 2) throw InvalidBatch("token ids are not of two axes; accepted: [texts, tokens]");
-  std::array<std::vector<std::int64_t>, 3> converted;
+  std::array<std::vector<std::int64_t>, 4> converted;
   const auto data_of = [&](const std::optional<std::size_t>& input, std::size_t which) -> const std::int64_t* {
     if (!input) return nullptr;
     const Ort::ConstValue value = kernel.GetInput(*input);
     if (value.GetTensorTypeAndShapeInfo().GetShape() != shape) {
-      throw InvalidBatch("token ids, attention mask and token types have different shapes; accepted: one shape");
+      throw InvalidBatch(
+          "token ids, attention mask, token types and position ids have different shapes; accepted: one shape");
     }
     return as_int64(value, converted[which]);
   };
   const Batch batch{static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]), data_of(input_ids_, 0),
-                    data_of(attention_mask_, 1), data_of(token_type_ids_, 2)};
+                    data_of(attention_mask_, 1),        data_of(token_type_ids_, 2),        data_of(position_ids_, 3)};
   const auto hidden_size = static_cast<std::int64_t>(encoder_->weights().hidden_size);
+  const auto vector_elements = static_cast<std::int64_t>(vector_size(encoder_->weights()));
   Encoder::Results results;
-  if (vectors_) results.vectors = kernel.GetOutput(*vectors_, {shape[0], hidden_size}).GetTensorMutableData<float>();
+  if (vectors_)
+    results.vectors = kernel.GetOutput(*vectors_, {shape[0], vector_elements}).GetTensorMutableData<float>();
   // Of padded texts, the hidden states take most of the time.
   const bool reads_hidden_states =
       !vectors_ || optional_hidden_states_.empty() || RequestedOutputs::include(optional_hidden_states_);

@@ -18,11 +18,11 @@ namespace gpux_encoder {
 
 /// The names of an encoder's inputs and outputs, "" for one that it does not have.
 struct EncoderValues {
-  std::string input_ids, attention_mask, token_type_ids;
+  std::string input_ids, attention_mask, token_type_ids, position_ids;
   std::string vectors, hidden_states;
 
   [[nodiscard]] std::vector<std::string> inputs() const {
-    return without_empty({input_ids, attention_mask, token_type_ids});
+    return without_empty({input_ids, attention_mask, token_type_ids, position_ids});
   }
 
   [[nodiscard]] std::vector<std::string> outputs() const { return without_empty({vectors, hidden_states}); }
@@ -55,7 +55,7 @@ class FusedEncoder : public OrtNodeComputeInfo {
 
   std::shared_ptr<const Encoder> encoder_;
   std::size_t input_ids_ = 0;
-  std::optional<std::size_t> attention_mask_, token_type_ids_, vectors_, hidden_states_;
+  std::optional<std::size_t> attention_mask_, token_type_ids_, position_ids_, vectors_, hidden_states_;
   std::string optional_hidden_states_;  // their name, if no node reads them
   const std::size_t processors_;
 };

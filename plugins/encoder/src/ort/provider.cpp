@@ -163,14 +163,19 @@ OrtNodeComputeInfo* Provider::fuse(const OrtGraph* graph, const OrtNode* fused_n
     const std::optional<RecognizedEncoder> found = recognize(read, reason);
     if (!found) throw Ort::Exception("what was claimed as an encoder is none: " + reason, ORT_EP_FAIL);
     const MaskSource& mask = found->mask.source;
-    values = {found->embeddings.input_ids, mask.masked_id ? "" : mask.input, found->embeddings.token_type_ids,
-              found->vectors, found->hidden_states};
+    values = {found->embeddings.input_ids,
+              mask.masked_id ? "" : mask.input,
+              found->embeddings.token_type_ids,
+              "",
+              found->vectors,
+              found->hidden_states};
     packed.precision = precision_.value_or(Precision::fp32);
     packed.digest = digest_of(read, packed.precision);
     encoder = shared([&] { return std::make_unique<Encoder>(weights_of(*found, packed.precision), kernels()); });
     if (context_.enabled) {
       packed.has_attention_mask = !values.attention_mask.empty();
       packed.has_token_type_ids = !values.token_type_ids.empty();
+      packed.has_position_ids = !values.position_ids.empty();
       packed.has_vectors = !values.vectors.empty();
       packed.has_hidden_states = !values.hidden_states.empty();
       packed.weights = encoder->weights();

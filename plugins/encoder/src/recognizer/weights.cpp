@@ -21,7 +21,7 @@ std::vector<float> rows_of(const RecognizedTable& table, std::size_t count) {
   return {begin, begin + std::min(all, count) * table.hidden_size()};
 }
 
-LayerNorm layer_norm_of(const RecognizedLayerNorm& found) {
+Norm layer_norm_of(const RecognizedLayerNorm& found) {
   const std::size_t hidden_size = found.gamma->count();
   const auto copy = [hidden_size](const Constant& constant) {
     return std::vector<float>(floats(constant), floats(constant) + hidden_size);
@@ -61,16 +61,23 @@ Linear linear_of(std::initializer_list<const RecognizedLinear*> parts, Precision
   return {precision, weights, bias};
 }
 
-// [num_heads, positions, positions].
-std::vector<float> position_bias_of(const RecognizedEncoder& found, std::size_t positions) {
-  std::vector<float> all(found.num_heads * positions * positions);
+// [num_heads, 2 * positions - 1], by key - query + positions - 1.
+std::vector<float> relative_bias_of(const RecognizedEncoder& found, std::size_t positions) {
+  const std::size_t distances = 2 * positions - 1;
+  std::vector<float> all(found.num_heads * distances);
   for (std::size_t query = 0; query < positions; ++query) {
     for (std::size_t key = 0; key < positions; ++key) {
       for (std::size_t head = 0; head < found.num_heads; ++head) {
-        const double value = evaluate(
-            *found.position_bias, {0, static_cast<double>(head), static_cast<double>(query), static_cast<double>(key)});
+        const auto value =
+            static_cast<float>(evaluate(*found.position_bias, {0, static_cast<double>(head), static_cast<double>(query),
+                                                               static_cast<double>(key)}));
         if (std::isnan(value)) throw std::out_of_range("the position bias is not known for all positions");
-        all[(head * positions + query) * positions + key] = static_cast<float>(value);
+        float& kept = all[head * distances + key + positions - 1 - query];
+        const bool is_first = query == 0 || key == 0;
+        if (!is_first && kept != value) {
+          throw std::out_of_range("the position bias is not a function of key position minus query position");
+        }
+        kept = value;
       }
     }
   }
@@ -97,17 +104,22 @@ Weights weights_of(const RecognizedEncoder& found, Precision precision) {
   const RecognizedEmbeddings& embeddings = found.embeddings;
   Weights weights;
   weights.hidden_size = embeddings.word_embeddings.hidden_size();
-  weights.num_heads = found.num_heads;
+  weights.num_heads = weights.num_kv_heads = found.num_heads;
+  weights.head_size = weights.hidden_size / found.num_heads;
+  weights.embedding_size = weights.hidden_size;
   weights.word_embeddings = rows_of(embeddings.word_embeddings, SIZE_MAX / 2);
   weights.position_embeddings = rows_of(embeddings.position_embeddings, embeddings.max_positions);
   weights.token_type_embeddings =
       rows_of(embeddings.token_type_embeddings, embeddings.token_type_ids.empty() ? 1 : SIZE_MAX / 2);
-  weights.pad_token_id = embeddings.pad_token_id;
-  if (found.position_bias != nullptr) {
-    weights.max_bias_positions = max_bias_positions_of(found);
-    weights.position_bias = position_bias_of(found, weights.max_bias_positions);
+  if (embeddings.pad_token_id) {
+    weights.position_ids = PositionIds::from_pad_token;
+    weights.pad_token_id = *embeddings.pad_token_id;
   }
-  weights.embedding_layer_norm = layer_norm_of(found.embedding_layer_norm);
+  if (found.position_bias != nullptr) {
+    weights.max_relative_positions = max_bias_positions_of(found);
+    weights.relative_bias = relative_bias_of(found, weights.max_relative_positions);
+  }
+  weights.embedding_norm = layer_norm_of(found.embedding_layer_norm);
   weights.masked_keys = found.mask.keys;
   weights.masked_id = found.mask.source.masked_id;
   weights.mask_from_front = found.mask.from_front;
@@ -115,11 +127,11 @@ Weights weights_of(const RecognizedEncoder& found, Precision precision) {
     const auto [query_key_value, others] = layer_precision(precision, found.layers.size() - weights.layers.size() - 1);
     weights.layers.push_back({.query_key_value = linear_of({&layer.query, &layer.key, &layer.value}, query_key_value),
                               .attention_output = linear_of({&layer.attention_output}, others),
-                              .attention_layer_norm = layer_norm_of(layer.attention_layer_norm),
+                              .attention_sum_norm = layer_norm_of(layer.attention_layer_norm),
                               .up_projection = linear_of({&layer.up_projection}, others),
                               .down_projection = linear_of({&layer.down_projection}, others),
                               .activation = layer.activation,
-                              .output_layer_norm = layer_norm_of(layer.output_layer_norm),
+                              .feed_forward_sum_norm = layer_norm_of(layer.output_layer_norm),
                               .score_scale = layer.score_scale});
   }
   weights.pooling = found.vectors.empty() ? Pooling::none : found.pooling;
