@@ -19,6 +19,11 @@ pkg_check_modules(GPUX_DBUS REQUIRED dbus-1)
 add_library(gpux_dbus_headers INTERFACE)
 target_include_directories(gpux_dbus_headers SYSTEM INTERFACE ${GPUX_DBUS_INCLUDE_DIRS})
 
+# libcurl's headers only: the library is opened by the first download.
+pkg_check_modules(GPUX_CURL REQUIRED libcurl>=7.66)
+add_library(gpux_curl_headers INTERFACE)
+target_include_directories(gpux_curl_headers SYSTEM INTERFACE ${GPUX_CURL_INCLUDE_DIRS})
+
 # ONNX Runtime's headers only: the library itself is opened at run time.
 add_library(gpux_onnxruntime_headers INTERFACE)
 find_path(GPUX_ONNXRUNTIME_INCLUDE onnxruntime_cxx_api.h

@@ -19,10 +19,10 @@ enum class ErrorCode : int {
   not_found = 7,             ///< No such model, name or file.
   resource_exhausted = 8,    ///< Memory or a queue is full: try later or with less.
   deadline_exceeded = 9,     ///< The deadline passed.
-  network = 10,              ///< A port is in use, or a bus or a running server does not answer: free it or try later.
-  permission = 11,           ///< Not allowed.
-  storage = 13,              ///< Disk full, read-only or unreadable.
-  interrupted = 130,         ///< Stopped by a signal.
+  network = 10,       ///< A port is in use, or a bus, server, hub or registry does not answer as it should: try later.
+  permission = 11,    ///< Not allowed.
+  storage = 13,       ///< Disk full, read-only or unreadable.
+  interrupted = 130,  ///< Stopped by a signal.
 };
 
 /// The code's name in JSON and documents ("invalid_input").

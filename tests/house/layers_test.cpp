@@ -1,4 +1,4 @@
-// The order of the modules: what a folder under src/ may include, and where ONNX Runtime, the HTTP library, gRPC and
+// The order of the modules: what a folder under src/ may include, and where ONNX Runtime, the HTTP libraries, gRPC and
 // the decoders of images may be named.
 #include <algorithm>
 #include <cctype>
@@ -192,6 +192,10 @@ TEST(Layers, OnlyTheImageFolderNamesTheDecodersOfImages) {
   expect_named_only_in({"image/"}, {"<jpeglib", "<jerror", "<turbojpeg", "<png", "<webp/"});
 }
 
+TEST(Layers, OnlyTheRegistryModuleNamesCurl) {
+  expect_named_only_in({"registry/http/"}, {"<curl/", "CURLOPT_", "CURLcode", "curl_easy"});
+}
+
 // Where a test sees the order of writes, syncs and renames (base/durability.h), and no temporary folder is left behind.
 TEST(Layers, OnlyBaseMakesFilesDurableAndTemporary) {
   expect_named_only_in({"base/"}, {"::fsync(", "::fdatasync(", "::syncfs(", "::pwrite(", "std::rename(", "::mkdtemp(",
@@ -247,7 +251,7 @@ TEST(Layers, WhatOthersIncludeOfTheHttpFolderShowsNoTypeOfItsLibrary) {
 
 TEST(Layers, PublicHeadersShowNoOtherLibrarysTypes) {
   const std::regex foreign(
-      R"re((onnxruntime|nlohmann|simdjson|yaml-cpp|spdlog|fmt/|CLI/|protozero|\bOrt::|boost/|grpc|protobuf))re");
+      R"re((onnxruntime|nlohmann|simdjson|yaml-cpp|spdlog|fmt/|CLI/|protozero|\bOrt::|boost/|grpc|protobuf|curl/))re");
   const std::vector<fs::path> files = files_of(fs::path(GPUX_SOURCE_DIR) / "include");
   EXPECT_FALSE(files.empty());
   for (const fs::path& file : files) {

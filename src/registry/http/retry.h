@@ -1,0 +1,33 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace gpux::registry {
+
+/// When a request is sent again.
+struct RetryPolicy {
+  unsigned max_attempts = 5;  ///< with the first; 1: never again
+  std::chrono::milliseconds first_delay{500};
+  std::chrono::milliseconds max_delay{20'000};
+  std::chrono::seconds max_retry_after{60};  ///< a server that wants a longer wait is not waited for
+};
+
+/// How an attempt ended.
+struct Attempt {
+  unsigned number = 1;                                   ///< from 1
+  int status = 0;                                        ///< of the answer; 0: none came
+  bool is_transient = false;                             ///< no answer came, and the next attempt may get one
+  std::optional<std::chrono::seconds> retry_after = {};  ///< what the server wants
+};
+
+/// Whether the answer says that a later attempt may succeed: 408, 429, 500, 502, 503, 504 and those of CDNs (520 to
+/// 524).
+bool is_transient_status(int status) noexcept;
+
+/// How long to wait before the next attempt; empty: there is none. The delay doubles with each attempt, up to
+/// max_delay, and `spread`, from 0 to 1, takes up to half of it off, so that clients do not return at the same moment.
+/// A server's Retry-After is obeyed. Pure.
+std::optional<std::chrono::milliseconds> retry_delay(const RetryPolicy& policy, const Attempt& attempt, double spread);
+
+}  // namespace gpux::registry

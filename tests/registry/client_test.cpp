@@ -1,0 +1,220 @@
+// The client against a server that answers with bytes of the test's choice.
+#include "registry/http/client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "base/scratch_folder.h"
+#include "registry/raw_server.h"
+
+namespace gpux::registry {
+namespace {
+
+using test::http_answer;
+using test::RawServer;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr RetryPolicy at_once{.max_attempts = 3, .first_delay = std::chrono::milliseconds(1)};
+
+ErrorCode code_of(Client& client, const Request& request, std::string& message) {
+  try {
+    (void)client.send(request);
+  } catch (const Error& error) {
+    message = error.message();
+    return error.code();
+  }
+  return ErrorCode::internal;
+}
+
+TEST(Client, GivesStatusHeadersAndBody) {
+  const RawServer server(
+      [](const auto&) { return http_answer(404, "no such thing", "X-Error-Code: EntryNotFound\r\n"); });
+  Client client;
+  const Response response = client.send({.url = server.url("/a?b=c#d"), .headers = {{"Accept", "text/plain"}}});
+  EXPECT_EQ(response.status, 404);
+  EXPECT_FALSE(response.is_success());
+  EXPECT_EQ(response.headers.find("x-error-code"), "EntryNotFound");
+  EXPECT_EQ(response.body, "no such thing");
+  ASSERT_EQ(server.requests().size(), 1U);
+  EXPECT_THAT(server.requests()[0], ::testing::StartsWith("GET /a?b=c HTTP/1.1\r\n"));
+  EXPECT_THAT(server.requests()[0], HasSubstr("Accept: text/plain\r\n"));
+  EXPECT_THAT(server.requests()[0], HasSubstr("User-Agent: gpux/"));
+}
+
+TEST(Client, SendsEachMethodWithItsBody) {
+  const ScratchFolder scratch;
+  write_file_atomically(scratch.path() / "file", std::string_view("0123456789"));
+  const FileRange part{.file = scratch.path() / "file", .offset = 2, .size = 5};
+  const RawServer server([](const auto&) { return http_answer(200, ""); });
+  Client client;
+  (void)client.send({.method = Method::post, .url = server.url("/")});
+  (void)client.send({.method = Method::post, .url = server.url("/"), .body = std::string("text")});
+  (void)client.send({.method = Method::put, .url = server.url("/"), .body = part});
+  (void)client.send({.method = Method::patch, .url = server.url("/"), .body = part});
+  (void)client.send({.method = Method::remove, .url = server.url("/")});
+  (void)client.send({.method = Method::head, .url = server.url("/")});
+  const std::vector<std::string> requests = server.requests();
+  ASSERT_EQ(requests.size(), 6U);
+  const std::vector<std::pair<std::string, std::string>> expected{
+      {"POST ", "\r\n\r\n"},       {"POST ", "\r\n\r\ntext"}, {"PUT ", "\r\n\r\n23456"},
+      {"PATCH ", "\r\n\r\n23456"}, {"DELETE ", "\r\n\r\n"},   {"HEAD ", "\r\n\r\n"}};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_THAT(requests[i], ::testing::StartsWith(expected[i].first));
+    EXPECT_THAT(requests[i], ::testing::EndsWith(expected[i].second));
+    EXPECT_THAT(requests[i], Not(HasSubstr("Expect:")));
+    EXPECT_THAT(requests[i], Not(HasSubstr("Content-Type:")));
+  }
+}
+
+TEST(Client, StreamsABodyAndARange) {
+  const std::string content(1 << 20, 'x');
+  const RawServer server([&](const auto&) { return http_answer(206, content, "Content-Range: bytes 5-9/20\r\n"); });
+  Client client;
+  std::uint64_t bytes = 0, answers = 0;
+  const Response response = client.send({.url = server.url("/"),
+                                         .range = ByteRange{5, 9},
+                                         .on_answer =
+                                             [&](const Response& answer) {
+                                               EXPECT_EQ(bytes, 0U);
+                                               EXPECT_EQ(answer.headers.find("content-range"), "bytes 5-9/20");
+                                               ++answers;
+                                             },
+                                         .on_body = [&](auto piece) { bytes += piece.size(); }});
+  EXPECT_EQ(answers, 1U);
+  EXPECT_EQ(bytes, content.size());
+  EXPECT_EQ(response.body, "");
+  EXPECT_THAT(server.requests()[0], HasSubstr("Range: bytes=5-9\r\n"));
+}
+
+TEST(Client, LeavesTheAuthorizationOutAfterARedirectToAnotherHost) {
+  RawServer other([](const auto&) { return http_answer(200, "content"); });
+  RawServer server([&](const std::string& request) {
+    if (request.starts_with("GET /again ")) return http_answer(302, "", "Location: " + other.url("/x") + "\r\n");
+    return http_answer(307, "", "Location: again\r\n");
+  });
+  Client client;
+  const Response response = client.send({.url = server.url("/first"), .authorization = "Bearer secret"});
+  EXPECT_EQ(response.body, "content");
+  EXPECT_EQ(response.url, other.url("/x"));
+  EXPECT_EQ(response.redirects.size(), 2U);
+  ASSERT_EQ(server.requests().size(), 2U);
+  for (const std::string& request : server.requests()) EXPECT_THAT(request, HasSubstr("Bearer secret"));
+  ASSERT_EQ(other.requests().size(), 1U);
+  EXPECT_THAT(other.requests()[0], Not(HasSubstr("secret")));
+}
+
+TEST(Client, ReturnsARedirectThatIsNotToBeFollowedAndRefusesALoop) {
+  const RawServer server([&](const auto&) { return http_answer(302, "", "Location: /\r\n"); });
+  Client client;
+  EXPECT_EQ(client.send({.url = server.url("/"), .max_redirects = 0}).status, 302);
+  std::string message;
+  EXPECT_EQ(code_of(client, {.url = server.url("/"), .max_redirects = 3}, message), ErrorCode::network);
+  EXPECT_THAT(message, HasSubstr("more than 3 times"));
+}
+
+TEST(Client, RepeatsAfterFailuresOfTheMoment) {
+  std::size_t count = 0;
+  const RawServer server([&](const auto&) {
+    ++count;
+    if (count == 1) return http_answer(503, "", "Retry-After: 0\r\n");
+    return count == 2 ? std::string() : http_answer(200, "at last");
+  });
+  std::vector<std::string> reasons;
+  Client client({.on_retry = [&](const std::string& reason, auto) { reasons.push_back(reason); }});
+  EXPECT_EQ(client.send({.url = server.url("/"), .retry = at_once}).body, "at last");
+  EXPECT_EQ(server.requests().size(), 3U);
+  ASSERT_EQ(reasons.size(), 2U);
+  EXPECT_THAT(reasons[0], HasSubstr("answers 503"));
+}
+
+TEST(Client, RepeatsNeitherAPostThatWasCutNorABodyThatWasGiven) {
+  const RawServer server([&](const std::string& request) {
+    if (request.starts_with("POST")) return std::string();
+    return std::string("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this");
+  });
+  Client client;
+  std::string message, got;
+  EXPECT_EQ(code_of(client, {.method = Method::post, .url = server.url("/"), .retry = at_once}, message),
+            ErrorCode::network);
+  EXPECT_EQ(server.requests().size(), 1U);
+  const auto take = [&](std::span<const std::byte> piece) {
+    got.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  };
+  EXPECT_EQ(code_of(client, {.url = server.url("/"), .on_body = take, .retry = at_once}, message), ErrorCode::network);
+  EXPECT_EQ(got, "only this");
+  EXPECT_EQ(server.requests().size(), 2U);
+  // What is kept in memory is asked for again.
+  EXPECT_EQ(code_of(client, {.url = server.url("/"), .retry = at_once}, message), ErrorCode::network);
+  EXPECT_EQ(server.requests().size(), 5U);
+}
+
+TEST(Client, BoundsABodyInMemory) {
+  const RawServer server([&](const std::string& request) {
+    return http_answer(request.starts_with("GET /good") ? 200 : 403, std::string(1 << 20, 'x'));
+  });
+  Client client;
+  std::string message;
+  EXPECT_EQ(code_of(client, {.url = server.url("/good"), .limit_body_bytes = 1000}, message), ErrorCode::network);
+  EXPECT_THAT(message, HasSubstr("more than 1000 bytes"));
+  EXPECT_EQ(client.send({.url = server.url("/bad"), .limit_body_bytes = 1000}).body.size(), 1000U);
+}
+
+TEST(Client, ThrowsWhatACallbackThrows) {
+  const RawServer server([&](const auto&) { return http_answer(200, "content"); });
+  Client client;
+  std::string message;
+  const Request request{.url = server.url("/"),
+                        .on_body = [](auto) { throw Error(ErrorCode::storage, "the disk is full"); }};
+  EXPECT_EQ(code_of(client, request, message), ErrorCode::storage);
+  EXPECT_EQ(message, "the disk is full");
+}
+
+TEST(Client, EndsWhenItIsCancelledAndWhenATransferStalls) {
+  std::stop_source stop;
+  std::atomic<bool> is_over = false;
+  const RawServer server([&](const auto&) {
+    for (int i = 0; i < 400 && !is_over; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return std::string();
+  });
+  std::string message;
+  {
+    Client client({.stall_timeout = std::chrono::seconds(1)});
+    EXPECT_EQ(code_of(client, {.url = server.url("/"), .retry = {.max_attempts = 1}}, message), ErrorCode::network);
+    EXPECT_THAT(message, HasSubstr("GET " + server.url("/") + " failed:"));
+  }
+  Client client({.cancellation = Cancellation(stop.get_token())});
+  std::thread stopping([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    stop.request_stop();
+  });
+  EXPECT_EQ(code_of(client, {.url = server.url("/")}, message), ErrorCode::interrupted);
+  is_over = true;
+  stopping.join();
+}
+
+TEST(Client, SaysThatNobodyListens) {
+  std::string url;
+  {
+    const RawServer server([](const auto&) { return std::string(); });
+    url = server.url("/path?signature=secret");
+  }
+  Client client;
+  std::string message;
+  EXPECT_EQ(code_of(client, {.url = url}, message), ErrorCode::network);
+  EXPECT_THAT(message, HasSubstr("/path failed: "));
+  EXPECT_THAT(message, HasSubstr("https_proxy"));
+  EXPECT_THAT(message, Not(HasSubstr("secret")));
+}
+
+TEST(Client, SendsNoHeaderWithALineBreak) {
+  const RawServer server([](const auto&) { return http_answer(200, ""); });
+  Client client;
+  std::string message;
+  EXPECT_EQ(code_of(client, {.url = server.url("/"), .authorization = "Bearer a\r\nX: y"}, message), ErrorCode::usage);
+  EXPECT_TRUE(server.requests().empty());
+}
+
+}  // namespace
+}  // namespace gpux::registry
