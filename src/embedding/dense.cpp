@@ -18,6 +18,14 @@ float activated(Activation activation, double x) {
       return static_cast<float>(std::max(x, 0.0));
     case Activation::gelu:
       return static_cast<float>(x / 2 * (1 + std::erf(x / std::numbers::sqrt2)));
+    case Activation::gelu_tanh: {
+      constexpr double cubic = 0.044715;
+      return static_cast<float>(x / 2 * (1 + std::tanh(std::sqrt(2 * std::numbers::inv_pi) * (x + cubic * x * x * x))));
+    }
+    case Activation::silu:
+      return static_cast<float>(x / (1 + std::exp(-x)));
+    case Activation::quick_gelu:
+      return static_cast<float>(x / (1 + std::exp(-1.702 * x)));
     case Activation::sigmoid:
       return static_cast<float>(1 / (1 + std::exp(-x)));
     case Activation::identity:

@@ -27,10 +27,11 @@ std::int64_t features(const JsonSettings& settings, const char* key) {
 
 // By the last part of PyTorch's name: torch.nn.modules.activation.Tanh.
 Activation activation_of(const JsonSettings& settings) {
-  static constexpr std::array<std::pair<std::string_view, Activation>, 5> known{{{"Identity", Activation::identity},
+  static constexpr std::array<std::pair<std::string_view, Activation>, 6> known{{{"Identity", Activation::identity},
                                                                                  {"Tanh", Activation::tanh},
                                                                                  {"ReLU", Activation::relu},
                                                                                  {"GELU", Activation::gelu},
+                                                                                 {"SiLU", Activation::silu},
                                                                                  {"Sigmoid", Activation::sigmoid}}};
   const std::string name = settings.text("activation_function");
   if (name.empty()) return Activation::tanh;  // sentence-transformers' default
@@ -38,7 +39,7 @@ Activation activation_of(const JsonSettings& settings) {
   for (const auto& [other, activation] : known) {
     if (last == other) return activation;
   }
-  settings.refuse_value("activation_function", name, "Identity, Tanh, ReLU, GELU, Sigmoid of torch.nn");
+  settings.refuse_value("activation_function", name, "Identity, Tanh, ReLU, GELU, SiLU, Sigmoid of torch.nn");
 }
 
 }  // namespace

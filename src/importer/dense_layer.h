@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <vector>
 
-namespace gpux::importer {
+#include "importer/activation.h"
 
-enum class Activation : std::uint8_t { identity, tanh, relu, gelu, sigmoid };
+namespace gpux::importer {
 
 /// activation(W x + b), what sentence-transformers calls Dense.
 struct DenseLayer {

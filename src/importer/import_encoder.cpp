@@ -11,6 +11,7 @@
 #include "base/scratch_folder.h"
 #include "gpux/error.h"
 #include "importer/encoder_graph.h"
+#include "importer/families/family.h"
 #include "importer/sentence_model.h"
 
 namespace gpux::importer {
@@ -27,26 +28,26 @@ constexpr std::array setting_files{"config.json",
                                    "tokenizer_config.json",
                                    "1_Pooling/config.json"};
 
-EncoderHead head_of(const SentenceModel& model) {
-  EncoderHead head;
+VectorSteps steps_of(const SentenceModel& model) {
+  VectorSteps steps;
   // A prompt whose tokens do not count is known outside only.
-  if (model.poolings.size() != 1 || !model.pools_prompt) return head;
+  if (model.poolings.size() != 1 || !model.pools_prompt) return steps;
   switch (model.poolings.front()) {
     case Pooling::cls:
-      head.pooling = GraphPooling::cls;
+      steps.pooling = GraphPooling::cls;
       break;
     case Pooling::max:
-      head.pooling = GraphPooling::max;
+      steps.pooling = GraphPooling::max;
       break;
     case Pooling::mean:
-      head.pooling = GraphPooling::mean;
+      steps.pooling = GraphPooling::mean;
       break;
     default:
-      return head;
+      return steps;
   }
-  head.dense = model.dense;
-  head.normalize = model.normalize;
-  return head;
+  steps.dense = model.dense;
+  steps.normalize = model.normalize;
+  return steps;
 }
 
 std::string_view name_of(HeadKind kind) {
@@ -71,6 +72,8 @@ std::string_view name_of(GraphPooling pooling) {
       return "max";
     case GraphPooling::mean:
       return "mean";
+    case GraphPooling::last_token:
+      return "lasttoken";
     case GraphPooling::none:
       break;
   }
@@ -156,27 +159,27 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   const SentenceModel model = read_sentence_settings(folder);
   const fs::path weights_file = weights_in(folder, model.transformer_folder);
   const std::string text = read_file(model.transformer_folder / "config.json");
-  EncoderConfig config;
+  const Safetensors weights(weights_file);
+  Architecture architecture;
   try {
-    config = read_encoder_config(text);
+    architecture = describe_architecture(ConfigReader(text), weights);
   } catch (const Error& error) {
     throw error.within(folder.string());
   }
-  const Safetensors weights(weights_file);
-  EncoderHead head = head_of(model);
-  head.kind = head_kind_of(config);
-  if (head.kind != HeadKind::vectors) head.pooling = GraphPooling::none;
+  const HeadKind head = architecture.head.kind;
+  VectorSteps steps = steps_of(model);
+  if (head != HeadKind::vectors) steps.pooling = GraphPooling::none;
 
   NewFolder made(target);
-  ImportedEncoder imported{.family = config.model_type,
-                           .layers = config.layers,
-                           .heads = config.heads,
-                           .width = config.width,
+  ImportedEncoder imported{.family = architecture.model_type,
+                           .layers = static_cast<std::int64_t>(architecture.transformer.layers.size()),
+                           .heads = architecture.transformer.heads,
+                           .width = architecture.transformer.hidden_size,
                            .max_tokens = model.max_tokens,
-                           .pooling = std::string(name_of(head.pooling)),
-                           .normalize = head.normalize && head.kind == HeadKind::vectors,
-                           .task = std::string(name_of(head.kind)),
-                           .labels = head.kind == HeadKind::vectors ? 0 : config.labels,
+                           .pooling = std::string(name_of(steps.pooling)),
+                           .normalize = steps.normalize && head == HeadKind::vectors,
+                           .task = std::string(name_of(head)),
+                           .labels = head == HeadKind::vectors ? 0 : architecture.labels,
                            .copied = {}};
   std::vector<std::string> wanted(setting_files.begin(), setting_files.end());
   for (const std::string& name : dense_files_in(folder)) wanted.push_back(name);
@@ -186,7 +189,7 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   if (std::find(imported.copied.begin(), imported.copied.end(), "tokenizer.json") == imported.copied.end()) {
     throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
   }
-  write_encoder(weights, config, head, made.path() / "model.onnx");
+  write_encoder(weights, architecture, steps, made.path() / "model.onnx");
   made.keep();
   return imported;
 }

@@ -144,7 +144,7 @@ const Shape& Safetensors::shape(std::string_view name) const {
   return entry(name).shape;
 }
 
-std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape) const {
+void Safetensors::require(std::string_view name, const Shape& shape) const {
   const Entry& found = entry(name);
   if (found.shape != shape) {
     throw Error(ErrorCode::invalid_model,
@@ -156,10 +156,27 @@ std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape
     throw Error(ErrorCode::invalid_model, fmt::format("{}: {} is {}; F32, F16, BF16 and F64 are read", file_name_,
                                                       onnx::quote(name), onnx::quote(found.type)));
   }
-  std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
-  const std::byte* const bytes = found.bytes.data();
+}
+
+std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape) const {
+  return floats(name, shape, 0, shape.empty() ? 1 : shape.front());
+}
+
+std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                       std::int64_t rows) const {
+  require(name, shape);
+  const Entry& found = entry(name);
+  const std::int64_t stored_rows = shape.empty() ? 1 : shape.front();
+  if (first_row < 0 || rows < 0 || first_row > stored_rows || rows > stored_rows - first_row) {
+    throw Error(ErrorCode::internal, fmt::format("rows {} to {} of {}, which has {}", first_row, first_row + rows,
+                                                 onnx::quote(name), stored_rows));
+  }
+  const auto row_size = stored_rows == 0 ? 0 : static_cast<std::size_t>(element_count(shape) / stored_rows);
+  const std::size_t element_bytes = bytes_of(found.type).value_or(1);
+  std::vector<float> values(static_cast<std::size_t>(rows) * row_size);
+  const std::byte* const bytes = found.bytes.data() + static_cast<std::size_t>(first_row) * row_size * element_bytes;
   if (found.type == "F32") {
-    if (!values.empty()) std::memcpy(values.data(), bytes, found.bytes.size());
+    if (!values.empty()) std::memcpy(values.data(), bytes, values.size() * sizeof(float));
   } else if (found.type == "F64") {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(load<double>(bytes + 8 * i));
   } else {

@@ -30,9 +30,16 @@ class Safetensors {
   /// Error invalid_model where there is no such tensor.
   [[nodiscard]] const Shape& shape(std::string_view name) const;
 
+  /// Errors as floats(), which reads the elements.
+  void require(std::string_view name, const Shape& shape) const;
+
   /// The elements of a tensor of floating type as float32. Errors invalid_model: there is none of that name, its sizes
   /// are others, or it is of another type.
   [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape) const;
+
+  /// `rows` rows of it from `first_row` on, one behind the other.
+  [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                          std::int64_t rows) const;
 
  private:
   struct Entry {

@@ -1,11 +1,14 @@
 #include "onnx/graph_writer.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 #include <protozero/pbf_writer.hpp>
 
 #include "base/files.h"
+#include "gpux/error.h"
 #include "onnx/schema.h"
 
 namespace gpux::onnx {
@@ -88,6 +91,23 @@ std::string GraphWriter::floats(std::string_view name, std::span<const float> el
   return std::string(name);
 }
 
+std::string GraphWriter::floats(std::string_view name, const Shape& shape, FloatSource source) {
+  std::string header;
+  protozero::pbf_writer tensor(header);
+  for (const std::int64_t size : shape) tensor.add_int64(schema::tensor::dims, size);
+  tensor.add_int32(schema::tensor::data_type, static_cast<std::int32_t>(ElementType::float32));
+  tensor.add_string(schema::tensor::name, std::string(name));
+  const auto byte_size = static_cast<std::uint64_t>(element_count(shape)) * sizeof(float);
+  sourced_.push_back({graph_.size(), std::move(header), byte_size, std::move(source)});
+  return std::string(name);
+}
+
+std::string GraphWriter::integer(std::int64_t value) {
+  std::string name = made_up("scalar");
+  tensor(name, ElementType::int64, std::as_bytes(std::span(&value, 1)), {});
+  return name;
+}
+
 std::string GraphWriter::integers(std::span<const std::int64_t> elements) {
   std::string name = made_up("sizes");
   tensor(name, ElementType::int64, std::as_bytes(elements), {static_cast<std::int64_t>(elements.size())});
@@ -113,14 +133,100 @@ std::string GraphWriter::node(std::string_view type, const std::vector<std::stri
   return result;
 }
 
-void GraphWriter::write(const std::filesystem::path& file, std::int64_t opset, std::int64_t ir_version) const {
+namespace {
+
+constexpr std::uint64_t alignment = 4096;  // of external data, so that it can be mapped
+
+void append_varint(std::string& bytes, std::uint64_t value) {
+  constexpr std::uint64_t low_bits = 0x7f, more = 0x80;
+  for (; value >= more; value >>= 7U) bytes.push_back(static_cast<char>((value & low_bits) | more));
+  bytes.push_back(static_cast<char>(value));
+}
+
+// Of a field with a length, which follows.
+void append_length(std::string& bytes, std::uint32_t field, std::uint64_t length) {
+  constexpr std::uint32_t length_delimited = 2;
+  append_varint(bytes, (field << 3U) | length_delimited);
+  append_varint(bytes, length);
+}
+
+std::string external_reference(const std::string& location, std::uint64_t offset, std::uint64_t length) {
+  std::string reference;
+  protozero::pbf_writer tensor(reference);
+  const std::array<std::pair<std::string, std::string>, 3> entries{
+      {{"location", location}, {"offset", std::to_string(offset)}, {"length", std::to_string(length)}}};
+  for (const auto& [key, value] : entries) {
+    protozero::pbf_writer entry(tensor, schema::tensor::external_data);
+    entry.add_string(1, key);  // StringStringEntryProto
+    entry.add_string(2, value);
+  }
+  tensor.add_int32(schema::tensor::data_location, 1);  // EXTERNAL
+  return reference;
+}
+
+std::vector<float> elements_of(const FloatSource& source, std::uint64_t byte_size) {
+  std::vector<float> elements = source();
+  if (elements.size() * sizeof(float) != byte_size) {
+    throw Error(ErrorCode::internal,
+                fmt::format("a constant of {} bytes was made with {} elements", byte_size, elements.size()));
+  }
+  return elements;
+}
+
+}  // namespace
+
+void GraphWriter::write(const std::filesystem::path& file, std::int64_t opset, std::int64_t ir_version,
+                        std::uint64_t max_file_bytes) const {
+  // What goes before the data of each sourced constant: its field in the graph, its header, and the data's own field.
+  const auto embedded = [](const SourcedTensor& tensor) {
+    std::string data_field;
+    append_length(data_field, schema::tensor::raw_data, tensor.byte_size);
+    std::string bytes;
+    append_length(bytes, schema::graph::initializer, tensor.header.size() + data_field.size() + tensor.byte_size);
+    return bytes + tensor.header + data_field;
+  };
+  std::uint64_t graph_bytes = graph_.size();
+  for (const SourcedTensor& tensor : sourced_) graph_bytes += embedded(tensor).size() + tensor.byte_size;
   std::string head;
   protozero::pbf_writer model(head);
   model.add_int64(schema::model::ir_version, ir_version);
   model.add_string(schema::model::producer_name, "gpux");
   protozero::pbf_writer(model, schema::model::opset_import).add_int64(schema::opset::version, opset);
-  model.add_message(schema::model::graph, graph_);
-  write_file_atomically(file, head);
+  constexpr std::uint64_t longest_field = 16;  // of the graph's length
+  const bool is_external = head.size() + longest_field + graph_bytes > std::min(max_file_bytes, max_model_bytes);
+
+  std::vector<std::string> fields;
+  if (is_external) {
+    const std::filesystem::path data_file = file.string() + "_data";
+    FileReplacement data(data_file);
+    graph_bytes = graph_.size();
+    for (const SourcedTensor& tensor : sourced_) {
+      const std::string padding((alignment - data.size() % alignment) % alignment, '\0');
+      data.append(std::as_bytes(std::span(padding)));
+      const std::string reference = external_reference(data_file.filename().string(), data.size(), tensor.byte_size);
+      std::string& field = fields.emplace_back();
+      append_length(field, schema::graph::initializer, tensor.header.size() + reference.size());
+      field += tensor.header + reference;
+      graph_bytes += field.size();
+      data.append(std::as_bytes(std::span<const float>(elements_of(tensor.source, tensor.byte_size))));
+    }
+    data.commit();
+  }
+  append_length(head, schema::model::graph, graph_bytes);
+  FileReplacement written(file);
+  const auto append = [&](std::string_view bytes) { written.append(std::as_bytes(std::span(bytes))); };
+  append(head);
+  std::size_t position = 0;
+  for (std::size_t i = 0; i < sourced_.size(); ++i) {
+    const SourcedTensor& tensor = sourced_[i];
+    append(std::string_view(graph_).substr(position, tensor.position - position));
+    position = tensor.position;
+    append(is_external ? fields[i] : embedded(tensor));
+    if (is_external) continue;
+    written.append(std::as_bytes(std::span<const float>(elements_of(tensor.source, tensor.byte_size))));
+  }
+  append(std::string_view(graph_).substr(position));
+  written.commit();
 }
 
 }  // namespace gpux::onnx

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ using WrittenSize = std::variant<std::int64_t, std::string>;
 using AttributeValue = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>>;
 using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
 
+/// Makes the elements of a constant, when the file is written.
+using FloatSource = std::function<std::vector<float>()>;
+
 /// An ONNX model of one graph in the making. Nodes go in the order in which they run. Names of values that are not
 /// given are made up.
 class GraphWriter {
@@ -31,22 +35,40 @@ class GraphWriter {
 
   /// A constant; the elements are copied. Returns its name.
   std::string floats(std::string_view name, std::span<const float> elements, const Shape& shape);
+  /// The same for large ones: `source` is called once, by write(), which holds one such constant at a time. It gives
+  /// as many elements as `shape` has.
+  std::string floats(std::string_view name, const Shape& shape, FloatSource source);
   std::string integers(std::span<const std::int64_t> elements);  ///< a list
+  std::string integer(std::int64_t value);                       ///< of no dimensions
   std::string scalar(float value);
 
   /// A node of ONNX's own domain with one output, whose name is returned.
   std::string node(std::string_view type, const std::vector<std::string>& inputs, const Attributes& attributes = {},
                    std::string_view output = {});
 
-  /// Writes the model, replacing the file as a whole. Nothing may be added afterwards. Errors storage, permission.
-  void write(const std::filesystem::path& file, std::int64_t opset, std::int64_t ir_version) const;
+  /// Writes the model, replacing the file as a whole. Nothing may be added afterwards. Where it would be larger than
+  /// the 2 GB of an ONNX file, or than `max_file_bytes`, constants with a source are written to FILE_data beside it, as
+  /// external data. Errors storage, permission, and those of the sources.
+  void write(const std::filesystem::path& file, std::int64_t opset, std::int64_t ir_version,
+             std::uint64_t max_file_bytes = max_model_bytes) const;
+
+  static constexpr std::uint64_t max_model_bytes = 0x7fff'ffff;  ///< of a protobuf message
 
  private:
   std::string made_up(std::string_view stem);
   void value(std::uint32_t field, std::string_view name, ElementType type, std::span<const WrittenSize> sizes);
   void tensor(std::string_view name, ElementType type, std::span<const std::byte> bytes, const Shape& shape);
 
-  std::string graph_;  // the message so far
+  /// A constant that write() gets from its source.
+  struct SourcedTensor {
+    std::size_t position;  // in graph_: before which byte it goes
+    std::string header;    // of the TensorProto, all but the data
+    std::uint64_t byte_size;
+    FloatSource source;
+  };
+
+  std::string graph_;  // the message so far, without the sourced constants
+  std::vector<SourcedTensor> sourced_;
   std::size_t count_ = 0;
 };
 

@@ -13,6 +13,7 @@
 #include "base/temporary_folder.h"
 #include "embedding/embed_all.h"
 #include "importer/encoder_graph.h"
+#include "importer/families/family.h"
 #include "importer/import_encoder.h"
 #include "onnx/half.h"
 #include "runtime/cpu_runtime.h"
@@ -111,8 +112,8 @@ TEST_P(Reference, IsMetInThroughputMode) {
 TEST_P(Reference, IsMetWhereTheGraphGivesTokensOnly) {
   const fs::path made = folder_.path() / "made";
   const importer::Safetensors weights(GetParam().folder / "model.safetensors");
-  importer::write_encoder(weights, importer::read_encoder_config(read_file(made / "config.json")), {},
-                          made / "model.onnx");
+  const importer::ConfigReader config(read_file(made / "config.json"));
+  importer::write_encoder(weights, importer::describe_architecture(config, weights), {}, made / "model.onnx");
   expect_reference(vectors_of(embedder(), sentences_, 2));
 }
 

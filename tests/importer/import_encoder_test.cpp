@@ -19,6 +19,7 @@
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "importer/encoder_graph.h"
+#include "importer/families/family.h"
 #include "onnx/quantize.h"
 
 namespace gpux::importer {
@@ -116,12 +117,13 @@ class Families : public testing::TestWithParam<const char*> {};
 TEST_P(Families, EqualTheReference) {
   const fs::path folder = data(GetParam());
   const importer::Safetensors weights(folder / "model.safetensors");
-  const importer::EncoderConfig config = importer::read_encoder_config(read_file(folder / "config.json"));
+  const importer::Architecture architecture =
+      importer::describe_architecture(importer::ConfigReader(read_file(folder / "config.json")), weights);
   const json answers = json::parse(read_file(folder / "answers.json"));
   const fs::path file = fs::temp_directory_path() / ("gpux-family-" + std::to_string(getpid()) + ".onnx");
 
   struct Case {
-    importer::EncoderHead head;
+    importer::VectorSteps steps;
     const char* answer;
   };
 
@@ -132,7 +134,7 @@ TEST_P(Families, EqualTheReference) {
                                 {{.pooling = importer::GraphPooling::max, .normalize = false}, "max"}};
   for (const Case& one : cases) {
     SCOPED_TRACE(one.answer == nullptr ? "no pooling" : one.answer);
-    importer::write_encoder(weights, config, one.head, file);
+    importer::write_encoder(weights, architecture, one.steps, file);
     const Runtime runtime(file);
     const NamedValues outputs = runtime.infer(inputs_of(answers, runtime.info().signature));
     ASSERT_EQ(outputs.size(), one.answer == nullptr ? 1U : 2U);
@@ -308,8 +310,8 @@ TEST_F(ImportEncoder, RefusesWhatItCannotServe) {
            "intermediate_size": 32, "vocab_size": 40, "max_position_embeddings": 24})",
        ErrorCode::invalid_config, "do not make an encoder"},
       {R"({"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16,
-           "intermediate_size": 32, "vocab_size": 40, "max_position_embeddings": 24, "hidden_act": "silu"})",
-       ErrorCode::invalid_config, "config.json: hidden_act \"silu\" is not served; accepted: gelu, gelu_new"},
+           "intermediate_size": 32, "vocab_size": 40, "max_position_embeddings": 24, "hidden_act": "softplus"})",
+       ErrorCode::invalid_config, "config.json: hidden_act \"softplus\" is not served; accepted: gelu, gelu_new"},
       {R"({"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16,
            "intermediate_size": 32, "vocab_size": 40, "max_position_embeddings": 24,
            "position_embedding_type": "relative_key"})",

@@ -1,0 +1,100 @@
+#include "importer/families/tensor_names.h"
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "gpux/error.h"
+
+namespace gpux::importer {
+
+TensorNames::TensorNames(const Safetensors& weights, std::initializer_list<std::string_view> prefixes,
+                         std::string_view probe)
+    : weights_(weights), prefix_(*prefixes.begin()) {
+  for (const std::string_view prefix : prefixes) {
+    if (!weights.has(fmt::format("{}{}", prefix, probe))) continue;
+    prefix_ = prefix;
+    return;
+  }
+}
+
+Linear TensorNames::linear(std::string_view name, std::int64_t in, std::int64_t out, bool has_bias) const {
+  return rows(name, in, out, 0, 0, has_bias);
+}
+
+Linear TensorNames::rows(std::string_view name, std::int64_t in, std::int64_t out, std::int64_t first_row,
+                         std::int64_t stored_rows, bool has_bias) const {
+  return {.weight = fmt::format("{}{}.weight", prefix_, name),
+          .bias = has_bias ? fmt::format("{}{}.bias", prefix_, name) : std::string(),
+          .in = in,
+          .out = out,
+          .first_row = first_row,
+          .stored_rows = stored_rows};
+}
+
+Norm TensorNames::layer_norm(std::string_view name, std::int64_t size, float epsilon, bool has_bias) const {
+  const bool is_old = weights_.has(fmt::format("{}{}.gamma", prefix_, name));
+  return {.kind = NormKind::layer,
+          .weight = fmt::format("{}{}.{}", prefix_, name, is_old ? "gamma" : "weight"),
+          .bias = has_bias ? fmt::format("{}{}.{}", prefix_, name, is_old ? "beta" : "bias") : std::string(),
+          .size = size,
+          .epsilon = epsilon};
+}
+
+Norm TensorNames::rms_norm(std::string_view name, std::int64_t size, float epsilon, float weight_offset) const {
+  return {.kind = NormKind::rms,
+          .weight = fmt::format("{}{}.weight", prefix_, name),
+          .bias = {},
+          .size = size,
+          .epsilon = epsilon,
+          .weight_offset = weight_offset};
+}
+
+float default_score_scale(std::int64_t head_size) {
+  return 1 / std::sqrt(static_cast<float>(head_size));
+}
+
+Activation read_activation(const ConfigReader& config, const char* key, const char* otherwise) {
+  static constexpr std::array<std::pair<std::string_view, Activation>, 8> known{
+      {{"gelu", Activation::gelu},
+       {"gelu_new", Activation::gelu_tanh},
+       {"gelu_pytorch_tanh", Activation::gelu_tanh},
+       {"gelu_fast", Activation::gelu_tanh},
+       {"relu", Activation::relu},
+       {"silu", Activation::silu},
+       {"swish", Activation::silu},
+       {"quick_gelu", Activation::quick_gelu}}};
+  const std::string name = config.text({key}, otherwise);
+  for (const auto& [each, activation] : known) {
+    if (name == each) return activation;
+  }
+  config.refuse(key, name, "gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, silu, swish, quick_gelu");
+}
+
+HeadKind head_kind_of(std::string_view architecture) noexcept {
+  if (architecture.ends_with("ForSequenceClassification")) return HeadKind::classification;
+  if (architecture.ends_with("ForTokenClassification")) return HeadKind::token_classification;
+  if (architecture.ends_with("ForQuestionAnswering")) return HeadKind::question_answering;
+  return HeadKind::vectors;
+}
+
+void require_encoder_sizes(std::int64_t layers, std::int64_t hidden_size, std::int64_t heads) {
+  constexpr std::int64_t max_layers = 1024;
+  if (heads != 0 && hidden_size != 0 && hidden_size % heads == 0 && layers != 0 && layers <= max_layers) return;
+  throw Error(ErrorCode::invalid_config,
+              fmt::format("config.json: {} layers of width {} with {} heads do not make an encoder", layers,
+                          hidden_size, heads));
+}
+
+void refuse_other_computations(const ConfigReader& config) {
+  for (const char* name : {"is_decoder", "add_cross_attention", "is_encoder_decoder"}) {
+    const ConfigReader::Json* found = config.find({name});
+    if (found != nullptr && *found != ConfigReader::Json(false)) config.refuse(name, *found, "false, an encoder");
+  }
+  const ConfigReader::Json* pruned = config.find({"pruned_heads"});
+  if (pruned != nullptr && !pruned->empty()) config.refuse("pruned_heads", *pruned, "{}, all heads");
+}
+
+}  // namespace gpux::importer

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "importer/architecture.h"
+#include "importer/config_reader.h"
+#include "importer/safetensors.h"
+
+namespace gpux::importer {
+
+/// Makes descriptions of linear layers and norms from the names of a file's tensors. A file that holds a model with a
+/// head puts a prefix before the encoder's names ("bert.").
+class TensorNames {
+ public:
+  /// The first prefix with which `probe` is a tensor of the file; the first one where none is.
+  TensorNames(const Safetensors& weights, std::initializer_list<std::string_view> prefixes, std::string_view probe);
+
+  [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
+
+  [[nodiscard]] std::string full(std::string_view name) const { return prefix_ + std::string(name); }
+
+  /// Whether the file has the tensor.
+  [[nodiscard]] bool has(std::string_view name) const { return weights_.has(full(name)); }
+
+  /// NAME.weight and NAME.bias.
+  [[nodiscard]] Linear linear(std::string_view name, std::int64_t in, std::int64_t out, bool has_bias = true) const;
+
+  /// Rows of a fused NAME.weight and NAME.bias.
+  [[nodiscard]] Linear rows(std::string_view name, std::int64_t in, std::int64_t out, std::int64_t first_row,
+                            std::int64_t stored_rows, bool has_bias = true) const;
+
+  /// NAME.weight and NAME.bias, or NAME.gamma and NAME.beta as older files have them.
+  [[nodiscard]] Norm layer_norm(std::string_view name, std::int64_t size, float epsilon, bool has_bias = true) const;
+
+  /// NAME.weight.
+  [[nodiscard]] Norm rms_norm(std::string_view name, std::int64_t size, float epsilon, float weight_offset = 0) const;
+
+ private:
+  const Safetensors& weights_;
+  std::string prefix_;
+};
+
+/// hidden = norm(hidden + branch(hidden)).
+inline Residual post_norm(Norm norm) {
+  return {.sum_norm = std::move(norm)};
+}
+
+/// hidden = hidden + branch(norm(hidden)).
+inline Residual pre_norm(Norm norm) {
+  return {.input_norm = std::move(norm)};
+}
+
+/// The scale of scores that most families have: 1 / sqrt(head_size).
+float default_score_scale(std::int64_t head_size);
+
+/// The activation of that name in transformers, of those that the feed-forward of gpux has. Error invalid_config.
+Activation read_activation(const ConfigReader& config, const char* key, const char* otherwise);
+
+/// The head that config.json's `architectures` name: BertForSequenceClassification and its like.
+HeadKind head_kind_of(std::string_view architecture) noexcept;
+
+/// Error invalid_config where sizes do not make an encoder: no layers, or heads that do not divide the hidden size.
+void require_encoder_sizes(std::int64_t layers, std::int64_t hidden_size, std::int64_t heads);
+
+/// Keys by which transformers computes something else with the same weights in every family.
+void refuse_other_computations(const ConfigReader& config);
+
+}  // namespace gpux::importer

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "importer/architecture.h"
+#include "importer/safetensors.h"
+#include "onnx/graph_writer.h"
+
+namespace gpux::importer {
+
+/// The ONNX graph in the making, and the weights it takes its constants from. Constants of the weights are read when
+/// the file is written, one at a time. Names of inputs and outputs of nodes are strings.
+class GraphContext {
+ public:
+  /// `weights` outlives the context.
+  explicit GraphContext(const Safetensors& weights) : weights_(weights), graph_("encoder") {}
+
+  [[nodiscard]] onnx::GraphWriter& graph() noexcept { return graph_; }
+
+  [[nodiscard]] const Safetensors& weights() const noexcept { return weights_; }
+
+  /// A node of one output.
+  std::string node(std::string_view type, const std::vector<std::string>& inputs,
+                   const onnx::Attributes& attributes = {}, std::string_view output = {}) {
+    return graph_.node(type, inputs, attributes, output);
+  }
+
+  /// A list of integers.
+  std::string list(std::initializer_list<std::int64_t> elements) {
+    return graph_.integers(std::vector<std::int64_t>(elements));
+  }
+
+  std::string scalar(float value) { return graph_.scalar(value); }
+
+  /// A node of any inputs, made once: what several layers need.
+  const std::string& once(const std::string& key, const std::function<std::string()>& make);
+
+  /// A tensor of the weights, under its own name. Errors invalid_model: it is missing, or has other sizes.
+  std::string tensor(const std::string& name, const Shape& shape);
+
+  /// The same with each element multiplied by `scale` after `offset` was added.
+  std::string tensor(const std::string& name, const Shape& shape, float offset, float scale);
+
+  /// input W^T + b. `scale` goes into both.
+  std::string linear(const std::string& input, const Linear& linear, float scale = 1, std::string_view output = {});
+
+  /// Over the last axis, which has norm.size elements. RMS norms are written as Mul, ReduceMean, Add, Sqrt, Div, Mul.
+  /// `scale` goes into the weight.
+  std::string normalized(const std::string& input, const Norm& norm, float scale = 1, std::string_view output = {});
+
+  /// Relu, Tanh, Sigmoid and Gelu are operators. silu: Mul(x, Sigmoid(x)).
+  std::string activated(const std::string& input, Activation activation, std::string_view output = {});
+
+  /// int64[1]: the number of tokens in a row of input_ids.
+  const std::string& sequence_length();
+
+  /// Writes down that the tensor is part of the computation, and reads it now. For what is computed from it at once.
+  std::vector<float> floats(const std::string& name, const Shape& shape);
+
+  /// Names of tensors that were used so far.
+  [[nodiscard]] const std::set<std::string>& used() const noexcept { return used_; }
+
+ private:
+  std::string constant(const std::string& name, const Shape& shape, const std::string& content,
+                       onnx::FloatSource source);
+
+  const Safetensors& weights_;
+  onnx::GraphWriter graph_;
+  std::map<std::string, std::string> once_;       // by key: the value
+  std::map<std::string, std::string> constants_;  // by name: what it was made of
+  std::set<std::string> used_;
+};
+
+}  // namespace gpux::importer
