@@ -42,6 +42,9 @@ VectorSteps steps_of(const SentenceModel& model) {
     case Pooling::mean:
       steps.pooling = GraphPooling::mean;
       break;
+    case Pooling::last_token:
+      steps.pooling = GraphPooling::last_token;
+      break;
     default:
       return steps;
   }

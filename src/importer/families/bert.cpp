@@ -1,6 +1,10 @@
-// BERT, and RoBERTa, XLM-RoBERTa and CamemBERT, which count positions from the padding token's id and have another
-// classifier.
+// BERT, and what has its layers: RoBERTa, XLM-RoBERTa and CamemBERT, which count positions from the padding token's id;
+// ELECTRA, which may project smaller embeddings; Jina's BERT, with ALiBi and a gated feed-forward.
+#include <cmath>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,22 +14,31 @@
 namespace gpux::importer {
 namespace {
 
-Head head_of(const ConfigReader& config, const TensorNames& encoder, const TensorNames& outside, bool is_roberta,
-             std::int64_t hidden_size) {
+enum class Kind : std::uint8_t { bert, roberta, electra, jina };
+
+constexpr std::string_view prefix_of(Kind kind) {
+  if (kind == Kind::roberta) return "roberta.";
+  return kind == Kind::electra ? "electra." : "bert.";
+}
+
+Head head_of(const ConfigReader& config, const TensorNames& encoder, const TensorNames& outside, Kind kind,
+             std::int64_t hidden) {
   Head head{.kind = head_kind_of(config.architecture())};
   switch (head.kind) {
-    case HeadKind::classification:
+    case HeadKind::classification: {
+      const bool has_pooler = kind == Kind::bert || kind == Kind::jina;
       head.pooling = GraphPooling::cls;
-      head.dense = is_roberta ? outside.linear("classifier.dense", hidden_size, hidden_size)
-                              : encoder.linear("pooler.dense", hidden_size, hidden_size);
-      head.activation = Activation::tanh;
-      head.out = outside.linear(is_roberta ? "classifier.out_proj" : "classifier", hidden_size, config.labels());
+      head.dense = has_pooler ? encoder.linear("pooler.dense", hidden, hidden)
+                              : outside.linear("classifier.dense", hidden, hidden);
+      head.activation = kind == Kind::electra ? Activation::gelu : Activation::tanh;
+      head.out = outside.linear(has_pooler ? "classifier" : "classifier.out_proj", hidden, config.labels());
       break;
+    }
     case HeadKind::token_classification:
-      head.out = outside.linear("classifier", hidden_size, config.labels());
+      head.out = outside.linear("classifier", hidden, config.labels());
       break;
     case HeadKind::question_answering:
-      head.out = outside.linear("qa_outputs", hidden_size, 2);
+      head.out = outside.linear("qa_outputs", hidden, 2);
       break;
     case HeadKind::vectors:
       break;
@@ -33,64 +46,119 @@ Head head_of(const ConfigReader& config, const TensorNames& encoder, const Tenso
   return head;
 }
 
-Architecture describe(const ConfigReader& config, const Safetensors& weights, bool is_roberta) {
+// Of the paper's slopes for as many heads as the next lower power of two, and every second one of twice as many.
+std::vector<float> alibi_slopes(std::int64_t heads) {
+  const auto of_power = [](std::int64_t count) {
+    std::vector<float> slopes;
+    const double exponent = std::exp2(-(std::log2(static_cast<double>(count)) - 3));
+    for (std::int64_t i = 1; i <= count; ++i) {
+      slopes.push_back(static_cast<float>(std::pow(std::exp2(-exponent), static_cast<double>(i))));
+    }
+    return slopes;
+  };
+  std::int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  std::vector<float> slopes = of_power(power);
+  const std::vector<float> more = of_power(2 * power);
+  for (std::size_t i = 0; static_cast<std::int64_t>(slopes.size()) < heads; i += 2) slopes.push_back(more[i]);
+  return slopes;
+}
+
+void describe_feed_forward(Layer& layer, const ConfigReader& config, const TensorNames& names, const std::string& at,
+                           Kind kind, std::int64_t hidden, std::int64_t inner, float epsilon) {
+  if (kind != Kind::jina) {
+    layer.feed_forward = {.up = names.linear(at + "intermediate.dense", hidden, inner),
+                          .down = names.linear(at + "output.dense", inner, hidden),
+                          .activation = read_activation(config, "hidden_act", "gelu")};
+    layer.feed_forward_residual = post_norm(names.layer_norm(at + "output.LayerNorm", hidden, epsilon));
+    return;
+  }
+  const std::string type = config.text({"feed_forward_type"}, "original");
+  if (type != "geglu" && type != "reglu") config.refuse("feed_forward_type", type, "geglu, reglu");
+  layer.feed_forward = {.gate = names.rows(at + "mlp.gated_layers", hidden, inner, 0, 2 * inner, false),
+                        .up = names.rows(at + "mlp.gated_layers", hidden, inner, inner, 2 * inner, false),
+                        .down = names.linear(at + "mlp.wo", inner, hidden),
+                        .activation = type == "geglu" ? Activation::gelu : Activation::relu};
+  layer.feed_forward_residual = post_norm(names.layer_norm(at + "mlp.layernorm", hidden, epsilon));
+}
+
+Architecture describe(const ConfigReader& config, const Safetensors& weights, Kind kind) {
   refuse_other_computations(config);
-  config.require_text("position_embedding_type", "absolute", "absolute");
+  const char* const position_type = kind == Kind::jina ? "alibi" : "absolute";
+  config.require_text("position_embedding_type", "absolute", position_type);
+  const bool is_roberta = kind == Kind::roberta;
   const std::int64_t layers = config.number({"num_hidden_layers"}), heads = config.number({"num_attention_heads"});
   const std::int64_t hidden = config.number({"hidden_size"}), inner = config.number({"intermediate_size"});
   const std::int64_t positions = config.number({"max_position_embeddings"});
   const std::int64_t padding = config.number({"pad_token_id"}, is_roberta ? 1 : 0);
+  const std::int64_t size = kind == Kind::electra ? config.number({"embedding_size"}, 128) : hidden;
   const float epsilon = config.positive({"layer_norm_eps"}, 1e-12F);
-  const Activation activation = read_activation(config, "hidden_act", "gelu");
   require_encoder_sizes(layers, hidden, heads);
 
-  const TensorNames names(weights, {"", is_roberta ? "roberta." : "bert."}, "embeddings.word_embeddings.weight");
+  const TensorNames names(weights, {"", prefix_of(kind)}, "embeddings.word_embeddings.weight");
   const TensorNames outside(weights, {""}, "");
   Architecture architecture;
   const std::int64_t types = config.number({"type_vocab_size"}, is_roberta ? 1 : 2);
   architecture.embeddings = {.words = names.full("embeddings.word_embeddings.weight"),
                              .vocabulary = config.number({"vocab_size"}),
-                             .size = hidden,
+                             .size = size,
                              .token_types = names.full("embeddings.token_type_embeddings.weight"),
                              .token_type_count = types,
                              .token_type_input = types > 1,
-                             .positions = names.full("embeddings.position_embeddings.weight"),
-                             .position_count = positions,
-                             .position_start = is_roberta ? PositionStart::after_padding : PositionStart::zero,
                              .padding_token = padding,
-                             .norm = names.layer_norm("embeddings.LayerNorm", hidden, epsilon)};
-  architecture.max_tokens = is_roberta ? positions - padding - 1 : positions;
-  architecture.transformer = {.hidden_size = hidden, .heads = heads, .kv_heads = heads, .head_size = hidden / heads};
-  for (std::int64_t i = 0; i < layers; ++i) {
-    const auto at = [&](std::string_view name) { return fmt::format("encoder.layer.{}.{}", i, name); };
-    architecture.transformer.layers.push_back(
-        {.attention = {.query = names.linear(at("attention.self.query"), hidden, hidden),
-                       .key = names.linear(at("attention.self.key"), hidden, hidden),
-                       .value = names.linear(at("attention.self.value"), hidden, hidden),
-                       .output = names.linear(at("attention.output.dense"), hidden, hidden),
-                       .score_scale = default_score_scale(hidden / heads)},
-         .attention_residual = post_norm(names.layer_norm(at("attention.output.LayerNorm"), hidden, epsilon)),
-         .feed_forward = {.up = names.linear(at("intermediate.dense"), hidden, inner),
-                          .down = names.linear(at("output.dense"), inner, hidden),
-                          .activation = activation},
-         .feed_forward_residual = post_norm(names.layer_norm(at("output.LayerNorm"), hidden, epsilon))});
+                             .norm = names.layer_norm("embeddings.LayerNorm", size, epsilon)};
+  Embeddings& embeddings = architecture.embeddings;
+  if (kind != Kind::jina) {
+    embeddings.positions = names.full("embeddings.position_embeddings.weight");
+    embeddings.position_count = positions;
+    embeddings.position_start = is_roberta ? PositionStart::after_padding : PositionStart::zero;
   }
-  architecture.head = head_of(config, names, outside, is_roberta, hidden);
+  if (size != hidden) embeddings.projection = names.linear("embeddings_project", size, hidden);
+  architecture.max_tokens = is_roberta ? positions - padding - 1 : positions;
+  Transformer& transformer = architecture.transformer;
+  transformer = {.hidden_size = hidden, .heads = heads, .kv_heads = heads, .head_size = hidden / heads};
+  if (kind == Kind::jina) transformer.position_bias = Alibi{.slopes = alibi_slopes(heads)};
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const std::string at = fmt::format("encoder.layer.{}.", i);
+    Layer layer;
+    layer.attention = {.query = names.linear(at + "attention.self.query", hidden, hidden),
+                       .key = names.linear(at + "attention.self.key", hidden, hidden),
+                       .value = names.linear(at + "attention.self.value", hidden, hidden),
+                       .output = names.linear(at + "attention.output.dense", hidden, hidden),
+                       .score_scale = default_score_scale(hidden / heads)};
+    layer.attention_residual = post_norm(names.layer_norm(at + "attention.output.LayerNorm", hidden, epsilon));
+    describe_feed_forward(layer, config, names, at, kind, hidden, inner, epsilon);
+    transformer.layers.push_back(std::move(layer));
+  }
+  architecture.head = head_of(config, names, outside, kind, hidden);
   architecture.labels = config.labels();
-  architecture.scope = {.prefixes = {names.full("embeddings."), names.full("encoder.")},
-                        .layers = names.full("encoder.layer."),
-                        .ignored_suffixes = {"position_ids", "token_type_ids"}};
+  architecture.scope = {
+      .prefixes = {names.full("embeddings."), names.full("embeddings_project."), names.full("encoder.")},
+      .layers = names.full("encoder.layer."),
+      .ignored_suffixes = {"position_ids", "token_type_ids"}};
   return architecture;
 }
 
 }  // namespace
 
 Architecture describe_bert(const ConfigReader& config, const Safetensors& weights) {
-  return describe(config, weights, false);
+  return describe(config, weights, Kind::bert);
 }
 
 Architecture describe_roberta(const ConfigReader& config, const Safetensors& weights) {
-  return describe(config, weights, true);
+  return describe(config, weights, Kind::roberta);
+}
+
+Architecture describe_electra(const ConfigReader& config, const Safetensors& weights) {
+  return describe(config, weights, Kind::electra);
+}
+
+Architecture describe_jina_bert(const ConfigReader& config, const Safetensors& weights) {
+  return describe(config, weights, Kind::jina);
+}
+
+bool is_jina_bert(const ConfigReader& config) {
+  return config.text({"position_embedding_type"}, "absolute") == "alibi";
 }
 
 }  // namespace gpux::importer

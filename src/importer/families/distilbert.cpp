@@ -37,7 +37,7 @@ Architecture describe_distilbert(const ConfigReader& config, const Safetensors& 
   const std::int64_t layers = config.number({"num_hidden_layers", "n_layers"});
   const std::int64_t heads = config.number({"num_attention_heads", "n_heads"});
   const std::int64_t hidden = config.number({"hidden_size", "dim"});
-  const std::int64_t inner = config.number({"intermediate_size", "hidden_dim"});
+  const std::int64_t inner = config.number({"hidden_dim", "intermediate_size"});
   const std::int64_t positions = config.number({"max_position_embeddings"});
   const Activation activation = read_activation(config, "activation", "gelu");
   require_encoder_sizes(layers, hidden, heads);

@@ -20,6 +20,8 @@ struct Family {
   /// The repositories of this family bring Python code (auto_map), which computes the same as the description. It is
   /// ignored. Code of other families is refused.
   bool has_own_code = false;
+  /// Whether this row is meant, where several families have the same model type; null: it is.
+  bool (*matches)(const ConfigReader& config) = nullptr;
 };
 
 /// All families, in the order in which messages list them.
@@ -29,9 +31,28 @@ std::span<const Family> families() noexcept;
 /// not supported, by name.
 Architecture describe_architecture(const ConfigReader& config, const Safetensors& weights);
 
+Architecture describe_albert(const ConfigReader& config, const Safetensors& weights);
 Architecture describe_bert(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_roberta(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_deberta(const ConfigReader& config, const Safetensors& weights);
 Architecture describe_distilbert(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_electra(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_eurobert(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_gemma3(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_gte(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_jina_bert(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_jina_v3(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_llama(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_mistral(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_modernbert(const ConfigReader& config, const Safetensors& weights);
 Architecture describe_mpnet(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_mt5(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_nomic_bert(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_qwen2(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_qwen3(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_roberta(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_t5(const ConfigReader& config, const Safetensors& weights);
+
+bool is_jina_bert(const ConfigReader& config);
+bool is_jina_v3(const ConfigReader& config);
 
 }  // namespace gpux::importer

@@ -88,6 +88,33 @@ void require_encoder_sizes(std::int64_t layers, std::int64_t hidden_size, std::i
                           hidden_size, heads));
 }
 
+void require_head_sizes(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_size) {
+  if (kv_heads > 0 && heads % kv_heads == 0 && head_size > 0) return;
+  throw Error(ErrorCode::invalid_config,
+              fmt::format("config.json: {} heads with {} key and value heads of size {} do not make an encoder", heads,
+                          kv_heads, head_size));
+}
+
+std::vector<bool> sliding_layers(const ConfigReader& config, std::int64_t layers,
+                                 const std::function<bool(std::int64_t)>& otherwise) {
+  std::vector<bool> sliding;
+  const ConfigReader::Json* types = config.find({"layer_types"});
+  if (types == nullptr) {
+    for (std::int64_t i = 0; i < layers; ++i) sliding.push_back(otherwise(i));
+    return sliding;
+  }
+  if (!types->is_array() || static_cast<std::int64_t>(types->size()) != layers) {
+    config.refuse("layer_types", *types, "a list with one entry for each layer");
+  }
+  for (const ConfigReader::Json& type : *types) {
+    if (type != "sliding_attention" && type != "full_attention") {
+      config.refuse("layer_types", type, "sliding_attention, full_attention");
+    }
+    sliding.push_back(type == "sliding_attention");
+  }
+  return sliding;
+}
+
 void refuse_other_computations(const ConfigReader& config) {
   for (const char* name : {"is_decoder", "add_cross_attention", "is_encoder_decoder"}) {
     const ConfigReader::Json* found = config.find({name});

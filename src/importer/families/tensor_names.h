@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "importer/architecture.h"
 #include "importer/config_reader.h"
@@ -65,6 +67,14 @@ HeadKind head_kind_of(std::string_view architecture) noexcept;
 
 /// Error invalid_config where sizes do not make an encoder: no layers, or heads that do not divide the hidden size.
 void require_encoder_sizes(std::int64_t layers, std::int64_t hidden_size, std::int64_t heads);
+
+/// Error invalid_config: heads that cannot be grouped, or no head size.
+void require_head_sizes(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_size);
+
+/// Which layers attend within a window: layer_types of config.json ("sliding_attention", "full_attention"), or without
+/// it what `otherwise` says of a layer. Error invalid_config: other types, or not one for each layer.
+std::vector<bool> sliding_layers(const ConfigReader& config, std::int64_t layers,
+                                 const std::function<bool(std::int64_t)>& otherwise);
 
 /// Keys by which transformers computes something else with the same weights in every family.
 void refuse_other_computations(const ConfigReader& config);

@@ -1,5 +1,7 @@
 #include "importer/graph/pooling_graph.h"
 
+#include "importer/graph/distances.h"
+
 namespace gpux::importer {
 namespace {
 
@@ -35,9 +37,9 @@ std::string mean(GraphContext& context, const std::string& hidden, std::string_v
 // The greatest index of those that the mask has: tokens may be padded on either side.
 std::string last_token(GraphContext& context, const std::string& hidden, std::string_view output) {
   const std::string mask = context.node("Cast", {"attention_mask"}, {{"to", type_int64}});
-  const std::string length = context.node("Squeeze", {context.sequence_length(), context.list({0})});
+  const std::string count = token_count(context);
   const std::string zero = context.graph().integer(0);
-  const std::string positions = context.node("Range", {zero, length, context.graph().integer(1)});
+  const std::string positions = context.node("Range", {zero, count, context.graph().integer(1)});
   const std::string index = context.node("ReduceMax", {context.node("Mul", {mask, positions}), context.list({1})},
                                          {{"keepdims", std::int64_t{1}}});
   return context.node("GatherND", {hidden, index}, {{"batch_dims", std::int64_t{1}}}, output);

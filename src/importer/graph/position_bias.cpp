@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "importer/graph/distances.h"
+
 namespace gpux::importer {
 namespace {
 
@@ -23,17 +25,6 @@ std::string mask_bias(GraphContext& context) {
     const std::string wide = context.node("Unsqueeze", {mask, context.list({1, 2})});
     const std::string left_out = context.node("Sub", {context.scalar(1), wide});
     return context.node("Mul", {left_out, context.scalar(excluded_score)});
-  });
-}
-
-// int64[query, key]: key minus query
-std::string distances(GraphContext& context) {
-  return context.once("distances", [&] {
-    const std::string length = context.node("Squeeze", {context.sequence_length(), context.list({0})});
-    const std::string zero = context.graph().integer(0);
-    const std::string positions = context.node("Range", {zero, length, context.graph().integer(1)});
-    const std::string keys = context.node("Unsqueeze", {positions, context.list({0})});
-    return context.node("Sub", {keys, context.node("Unsqueeze", {positions, context.list({1})})});
   });
 }
 
@@ -65,9 +56,7 @@ std::string bias_by_distance(GraphContext& context, const RelativeBias& bias, st
     }
   }
   const std::string constant = context.graph().floats("relative_attention_bias", by_distance, {heads, distinct});
-  const std::string least = context.graph().integer(-most);
-  const std::string clipped = context.node("Clip", {distances(context), least, context.graph().integer(most)});
-  const std::string index = context.node("Add", {clipped, context.graph().integer(most)});
+  const std::string index = distance_index(context, most);
   return context.node("Gather", {constant, index}, {{"axis", std::int64_t{1}}});
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "importer/graph/distances.h"
+
 namespace gpux::importer {
 namespace {
 
@@ -10,9 +12,9 @@ constexpr std::int64_t type_float = 1;  // ONNX's TensorProto.DataType
 std::string angles(GraphContext& context, const Rotary& rotary, std::size_t table) {
   return context.once(fmt::format("angles {}", table), [&] {
     const std::string positions = context.once("float positions", [&] {
-      const std::string length = context.node("Squeeze", {context.sequence_length(), context.list({0})});
+      const std::string count = token_count(context);
       const std::string zero = context.graph().integer(0);
-      const std::string range = context.node("Range", {zero, length, context.graph().integer(1)});
+      const std::string range = context.node("Range", {zero, count, context.graph().integer(1)});
       const std::string numbers = context.node("Cast", {range}, {{"to", type_float}});
       return context.node("Unsqueeze", {numbers, context.list({1})});
     });

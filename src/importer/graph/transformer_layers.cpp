@@ -2,8 +2,10 @@
 
 #include <initializer_list>
 #include <optional>
+#include <variant>
 #include <vector>
 
+#include "importer/graph/disentangled.h"
 #include "importer/graph/position_bias.h"
 #include "importer/graph/rotary.h"
 
@@ -64,15 +66,32 @@ class LayerWriter {
     return attention.rotary ? rotated(context_, transformer_, *attention.rotary, heads) : heads;
   }
 
-  // [batch, heads, head size, sequence]
-  std::string key(const std::string& input, const Attention& attention) {
-    const std::string heads = split(context_.linear(input, attention.key), transformer_.kv_heads);
-    const bool is_plain = !attention.key_norm && !attention.rotary && transformer_.heads == transformer_.kv_heads;
-    if (is_plain) return transposed(heads, {0, 2, 3, 1});
-    std::string keys = transposed(heads, heads_first);
+  // [batch, heads, sequence, head size]
+  std::string key(const std::string& projected, const Attention& attention) {
+    std::string keys = transposed(projected, heads_first);
     if (attention.key_norm) keys = context_.normalized(keys, *attention.key_norm);
     if (attention.rotary) keys = rotated(context_, transformer_, *attention.rotary, keys);
-    return transposed(repeated(keys), {0, 1, 3, 2});
+    return repeated(keys);
+  }
+
+  // MatMul of queries and keys, and what the positions add to it
+  std::string scores(const std::string& input, const Attention& attention, std::string& values) {
+    const std::string queries = query(input, attention);
+    const std::string projected = split(context_.linear(input, attention.key), transformer_.kv_heads);
+    const auto* disentangled = std::get_if<Disentangled>(&transformer_.position_bias);
+    const bool is_plain = !attention.key_norm && !attention.rotary && transformer_.heads == transformer_.kv_heads;
+    if (is_plain && disentangled == nullptr) {
+      const std::string keys = transposed(projected, {0, 2, 3, 1});
+      values = value(input, attention);
+      return context_.node("MatMul", {queries, keys});
+    }
+    const std::string keys = key(projected, attention);
+    const std::string turned = transposed(keys, {0, 1, 3, 2});
+    values = value(input, attention);
+    std::string product = context_.node("MatMul", {queries, turned});
+    if (disentangled == nullptr) return product;
+    const std::string added = disentangled_scores(context_, transformer_, *disentangled, attention, queries, keys);
+    return added.empty() ? product : context_.node("Add", {product, added});
   }
 
   std::string value(const std::string& input, const Attention& attention) {
@@ -81,11 +100,9 @@ class LayerWriter {
 
   std::string attention(const std::string& input, const Attention& attention) {
     const std::string bias = attention_bias(context_, transformer_, attention);
-    const std::string queries = query(input, attention);
-    const std::string keys = key(input, attention);
-    const std::string values = value(input, attention);
-    const std::string scores = context_.node("Add", {context_.node("MatMul", {queries, keys}), bias});
-    const std::string shares = context_.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
+    std::string values;
+    const std::string biased = context_.node("Add", {scores(input, attention, values), bias});
+    const std::string shares = context_.node("Softmax", {biased}, {{"axis", std::int64_t{-1}}});
     const std::string mixed = transposed(context_.node("MatMul", {shares, values}), heads_first);
     const std::int64_t size = transformer_.heads * transformer_.head_size;
     return context_.linear(context_.node("Reshape", {mixed, context_.list({0, 0, size})}), attention.output);

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "importer/architecture.h"
+#include "importer/config_reader.h"
+
+namespace gpux::importer {
+
+/// What a family knows about its rotary positions besides config.json.
+struct RotaryDefaults {
+  float theta = 10000;
+  std::int64_t head_size = 0;
+  std::int64_t max_positions = 0;    ///< max_position_embeddings
+  const char* layer_type = nullptr;  ///< "sliding_attention": its object in rope_parameters
+  bool scales = true;                ///< rope_scaling counts for these layers
+};
+
+/// Frequencies by rope_parameters, or rope_scaling and rope_theta of older files, as transformers' modeling_rope_utils
+/// computes them: default, linear, dynamic (up to max_positions, where it is the default), yarn, llama3, and ntk of
+/// the GTE family. Error invalid_config: another type, such as longrope, or a missing value.
+Rotary read_rotary(const ConfigReader& config, const RotaryDefaults& defaults);
+
+/// frequencies[i] = theta^(-2 i / dimensions), without scaling.
+Rotary plain_rotary(float theta, std::int64_t dimensions);
+
+}  // namespace gpux::importer
