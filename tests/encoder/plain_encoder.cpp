@@ -7,24 +7,24 @@
 #include <numeric>
 #include <span>
 
+#include "encoder/architectures.h"
+
 namespace gpux_encoder {
 namespace {
 
-using Rows = std::vector<std::vector<double>>;
+using Row = std::vector<double>;
+using Rows = std::vector<Row>;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-std::vector<float> random_values(std::size_t count, float spread, float middle, std::mt19937_64& engine) {
-  std::normal_distribution<float> normal(middle, spread);
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(engine);
-  return values;
+double at(const SharedArray<float>& array, std::size_t index) {
+  return static_cast<double>(array.data()[index]);
 }
 
 Rows product(const PlainLinear& linear, const Rows& rows) {
   Rows out;
-  for (const std::vector<double>& row : rows) {
-    std::vector<double>& sums = out.emplace_back(linear.bias.begin(), linear.bias.end());
+  for (const Row& row : rows) {
+    Row& sums = out.emplace_back(linear.bias.begin(), linear.bias.end());
     for (std::size_t k = 0; k < linear.inner; ++k) {
       for (std::size_t column = 0; column < linear.columns; ++column) {
         sums[column] += row[k] * static_cast<double>(linear.weights[k * linear.columns + column]);
@@ -34,26 +34,40 @@ Rows product(const PlainLinear& linear, const Rows& rows) {
   return out;
 }
 
-void normalize(const Norm& norm, std::vector<double>& row) {
+void normalize(const Norm& norm, std::span<double> row) {
   const auto count = static_cast<double>(row.size());
-  const double mean = std::accumulate(row.begin(), row.end(), 0.0) / count;
+  const bool has_mean = norm.kind == NormKind::layer_norm;
+  const double mean = has_mean ? std::accumulate(row.begin(), row.end(), 0.0) / count : 0;
   double variance = 0;
   for (const double value : row) variance += (value - mean) * (value - mean) / count;
   const double inverse_deviation = 1 / std::sqrt(variance + static_cast<double>(norm.epsilon));
   for (std::size_t i = 0; i < row.size(); ++i) {
-    row[i] = (row[i] - mean) * inverse_deviation * static_cast<double>(norm.gamma.data()[i]) +
-             static_cast<double>(norm.beta.data()[i]);
+    row[i] = (row[i] - mean) * inverse_deviation * at(norm.gamma, i) + (norm.beta.empty() ? 0 : at(norm.beta, i));
   }
 }
 
-void add_and_normalize(const Norm& norm, const Rows& added, Rows& rows) {
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    for (std::size_t i = 0; i < rows[row].size(); ++i) rows[row][i] += added[row][i];
-    normalize(norm, rows[row]);
-  }
+void normalize(const std::optional<Norm>& norm, Rows& rows) {
+  if (!norm) return;
+  for (Row& row : rows) normalize(*norm, row);
 }
 
-void to_probabilities(std::vector<double>& scores, bool zero_if_all_masked) {
+double activated(Activation activation, double x) {
+  switch (activation) {
+    case Activation::gelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::tanh_gelu:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case Activation::relu:
+      return std::isnan(x) ? x : std::max(x, 0.0);
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::quick_gelu:
+      break;
+  }
+  return x / (1 + std::exp(-1.702 * x));
+}
+
+void to_probabilities(Row& scores, bool zero_if_all_masked) {
   const double largest = *std::ranges::max_element(scores);
   if (std::isinf(largest)) {
     std::ranges::fill(scores, zero_if_all_masked ? 0.0 : nan);
@@ -83,40 +97,39 @@ class Text {
       for (std::size_t position = 0; position < length_; ++position)
         is_unmasked_[position] = position < unmasked_count_;
     }
-    const bool counts_tokens = settings_.position_ids == PositionIds::from_pad_token;
-    std::size_t tokens = 0;
     for (std::size_t position = 0; position < length_; ++position) {
-      const bool is_token = !counts_tokens || ids[position] != settings_.pad_token_id;
-      if (is_token) ++tokens;
-      const std::size_t position_id = !counts_tokens ? position : is_token ? tokens : 0;
+      position_ids_.push_back(position_id(batch, text, position));
       const std::int64_t type = batch.token_type_ids == nullptr ? 0 : batch.token_type_ids[text * length_ + position];
-      embed(static_cast<std::size_t>(ids[position]), position_id, static_cast<std::size_t>(type));
+      add_embeddings(static_cast<std::size_t>(ids[position]), position_ids_.back(), static_cast<std::size_t>(type));
+    }
+    normalize(settings_.embedding_norm, rows_);
+    if (encoder.embedding_projection) rows_ = product(*encoder.embedding_projection, rows_);
+    normalize(settings_.projected_embedding_norm, rows_);
+    for (std::size_t position = 0; position < length_; ++position) {
+      if (settings_.zero_masked_embeddings && !is_unmasked_[position]) std::ranges::fill(rows_[position], 0.0);
     }
   }
 
   Rows through_layers() && {
     for (const PlainLayer& layer : encoder_.layers) {
-      add_and_normalize(layer.attention_sum_norm, product(layer.attention_output, attended(layer)), rows_);
-      Rows wide = product(layer.up_projection, rows_);
-      for (std::vector<double>& row : wide) {
-        for (double& x : row) x = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-      }
-      add_and_normalize(layer.feed_forward_sum_norm, product(layer.down_projection, wide), rows_);
+      const Layer& settings = layer.settings;
+      Rows branch = rows_;
+      normalize(settings.attention_input_norm, branch);
+      add_branch(product(layer.attention_output, attended(layer, branch)), settings.attention_branch_norm,
+                 settings.attention_sum_norm);
+      branch = rows_;
+      normalize(settings.feed_forward_input_norm, branch);
+      Rows wide = product(layer.up_projection, branch);
+      for (Row& row : wide) activate(layer, row);
+      add_branch(product(layer.down_projection, wide), settings.feed_forward_branch_norm,
+                 settings.feed_forward_sum_norm);
     }
+    normalize(settings_.final_norm, rows_);
     return std::move(rows_);
   }
 
-  [[nodiscard]] std::vector<double> pooled(const Rows& rows) const {
-    std::vector<double> vector(settings_.hidden_size, 0);
-    if (settings_.pooling == Pooling::cls) {
-      vector = rows.front();
-    } else {
-      for (std::size_t position = 0; position < length_; ++position) {
-        for (std::size_t i = 0; i < vector.size(); ++i)
-          vector[i] += rows[position][i] * (is_unmasked_[position] ? 1 : 0);
-      }
-      for (double& value : vector) value /= std::max(static_cast<double>(unmasked_count_), 1e-9);
-    }
+  [[nodiscard]] Row pooled(const Rows& rows) const {
+    Row vector = settings_.pooling == Pooling::splade ? splade(rows) : pooled_row(rows);
     if (!settings_.normalize) return vector;
     double squares = 0;
     for (const double value : vector) squares += value * value;
@@ -125,62 +138,198 @@ class Text {
   }
 
  private:
-  void embed(std::size_t id, std::size_t position, std::size_t type) {
-    const std::size_t hidden_size = settings_.hidden_size;
-    std::vector<double>& row = rows_.emplace_back(hidden_size);
-    for (std::size_t i = 0; i < hidden_size; ++i) {
-      row[i] = static_cast<double>(settings_.word_embeddings.data()[id * hidden_size + i]) +
-               static_cast<double>(settings_.position_embeddings.data()[position * hidden_size + i]);
-      if (!settings_.token_type_embeddings.empty())
-        row[i] += static_cast<double>(settings_.token_type_embeddings.data()[type * hidden_size + i]);
+  [[nodiscard]] std::size_t position_id(const Batch& batch, std::size_t text, std::size_t position) {
+    const std::int64_t* const ids = batch.input_ids + text * length_;
+    switch (settings_.position_ids) {
+      case PositionIds::index:
+        break;
+      case PositionIds::from_pad_token:
+        return ids[position] == settings_.pad_token_id ? 0 : ++counted_;
+      case PositionIds::from_mask:
+        return is_unmasked_[position] ? counted_++ : static_cast<std::size_t>(settings_.masked_position_id);
+      case PositionIds::input:
+        return static_cast<std::size_t>(batch.position_ids[text * length_ + position]);
     }
-    normalize(*settings_.embedding_norm, row);
+    return position;
   }
 
-  [[nodiscard]] Rows attended(const PlainLayer& layer) const {
-    const std::size_t hidden_size = settings_.hidden_size, head_size = hidden_size / settings_.num_heads;
-    const Rows all = product(layer.query_key_value, rows_);
-    Rows context(length_, std::vector<double>(hidden_size, 0));
-    for (std::size_t head = 0; head < settings_.num_heads; ++head) {
+  void add_embeddings(std::size_t id, std::size_t position, std::size_t type) {
+    const std::size_t size = settings_.embedding_size;
+    Row& row = rows_.emplace_back(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      row[i] = at(settings_.word_embeddings, id * size + i) * static_cast<double>(settings_.embedding_scale);
+      if (!settings_.position_embeddings.empty()) row[i] += at(settings_.position_embeddings, position * size + i);
+      if (!settings_.token_type_embeddings.empty()) row[i] += at(settings_.token_type_embeddings, type * size + i);
+    }
+  }
+
+  void add_branch(Rows branch, const std::optional<Norm>& branch_norm, const std::optional<Norm>& sum_norm) {
+    normalize(branch_norm, branch);
+    for (std::size_t row = 0; row < length_; ++row) {
+      for (std::size_t i = 0; i < settings_.hidden_size; ++i) rows_[row][i] += branch[row][i];
+    }
+    normalize(sum_norm, rows_);
+  }
+
+  static void activate(const PlainLayer& layer, Row& row) {
+    const std::size_t size = layer.down_projection.inner;
+    for (std::size_t i = 0; i < size; ++i) {
+      row[i] = activated(layer.settings.activation, row[i]) * (layer.settings.gated ? row[size + i] : 1);
+    }
+    row.resize(size);
+  }
+
+  // Norms of the heads of `heads` heads from `first` on.
+  void normalize_heads(const std::optional<Norm>& norm, std::size_t first, std::size_t heads, Rows& rows) const {
+    if (!norm) return;
+    const std::size_t size = norm->gamma.size();
+    for (Row& row : rows) {
+      for (std::size_t i = 0; i < heads * settings_.head_size; i += size) {
+        normalize(*norm, std::span(row).subspan(first + i, size));
+      }
+    }
+  }
+
+  void rotate(const RotaryTable& table, Rows& rows) const {
+    const std::size_t pairs = table.dimensions / 2, heads = settings_.num_heads + settings_.num_kv_heads;
+    for (std::size_t position = 0; position < length_; ++position) {
+      for (std::size_t head = 0; head < heads; ++head) {
+        for (std::size_t pair = 0; pair < pairs; ++pair) {
+          const std::size_t begin = head * settings_.head_size;
+          double& a = rows[position][begin + (table.interleaved ? 2 * pair : pair)];
+          double& b = rows[position][begin + (table.interleaved ? 2 * pair + 1 : pair + pairs)];
+          const double cosine = at(table.cosines, position_ids_[position] * pairs + pair);
+          const double sine = at(table.sines, position_ids_[position] * pairs + pair);
+          const double turned = a * cosine - b * sine;
+          b = b * cosine + a * sine;
+          a = turned;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] bool attends(const Layer& layer, std::size_t query, std::size_t key) const {
+    if (!is_unmasked_[key] || (settings_.mask_excludes_queries && !is_unmasked_[query])) return false;
+    if (layer.causal && key > query) return false;
+    return !layer.window || (key + layer.window->left >= query && key <= query + layer.window->right);
+  }
+
+  [[nodiscard]] Rows attended(const PlainLayer& layer, const Rows& rows) const {
+    const std::size_t head_size = settings_.head_size, num_heads = settings_.num_heads;
+    const std::size_t group = num_heads / settings_.num_kv_heads, first_key = num_heads * head_size,
+                      first_value = first_key + settings_.num_kv_heads * head_size;
+    Rows all = product(layer.query_key_value, rows);
+    normalize_heads(layer.settings.query_norm, 0, num_heads, all);
+    normalize_heads(layer.settings.key_norm, first_key, settings_.num_kv_heads, all);
+    if (layer.settings.rotary_table) rotate(settings_.rotary_tables[*layer.settings.rotary_table], all);
+    Rows context(length_, Row(num_heads * head_size, 0));
+    for (std::size_t head = 0; head < num_heads; ++head) {
+      const std::size_t key_head = head / group;
       for (std::size_t query = 0; query < length_; ++query) {
-        std::vector<double> probabilities;
+        std::vector<std::size_t> keys;
         for (std::size_t key = 0; key < length_; ++key) {
-          double score = 0;
-          for (std::size_t i = head * head_size; i < (head + 1) * head_size; ++i)
-            score += all[query][i] * all[key][hidden_size + i];
-          probabilities.push_back(
-              masked(score * static_cast<double>(encoder_.score_scale) + position_bias(head, query, key), key));
+          if (attends(layer.settings, query, key)) keys.push_back(key);
+        }
+        const bool is_without_keys = keys.empty();
+        if (is_without_keys) {
+          keys.resize(length_);
+          std::iota(keys.begin(), keys.end(), std::size_t{0});
+        }
+        Row probabilities;
+        for (const std::size_t key : keys) {
+          const double* const query_row = all[query].data() + head * head_size;
+          const double* const key_row = all[key].data() + first_key + key_head * head_size;
+          double score = relative_products(layer.settings, head, query, key, query_row, key_row);
+          for (std::size_t i = 0; i < head_size; ++i) score += query_row[i] * key_row[i];
+          score = score * static_cast<double>(layer.settings.score_scale) + position_bias(head, query, key);
+          probabilities.push_back(is_without_keys ? masked(score) : score);
         }
         to_probabilities(probabilities, settings_.masked_keys.zero_if_all_masked);
-        for (std::size_t key = 0; key < length_; ++key) {
-          for (std::size_t i = head * head_size; i < (head + 1) * head_size; ++i) {
-            context[query][i] += probabilities[key] * all[key][2 * hidden_size + i];
-          }
+        for (std::size_t index = 0; index < keys.size(); ++index) {
+          const double* const value = all[keys[index]].data() + first_value + key_head * head_size;
+          for (std::size_t i = 0; i < head_size; ++i)
+            context[query][head * head_size + i] += probabilities[index] * value[i];
         }
       }
     }
     return context;
   }
 
+  [[nodiscard]] std::size_t by_distance(std::size_t query, std::size_t key) const {
+    return key + settings_.max_relative_positions - 1 - query;
+  }
+
+  [[nodiscard]] double relative_products(const Layer& layer, std::size_t head, std::size_t query, std::size_t key,
+                                         const double* query_row, const double* key_row) const {
+    const std::size_t head_size = settings_.head_size;
+    const auto product_with = [&](const SharedArray<float>& rows, const double* row) {
+      if (rows.empty()) return 0.0;
+      const std::size_t buckets = rows.size() / (settings_.num_heads * head_size);
+      const std::size_t bucket = settings_.relative_buckets.data()[by_distance(query, key)];
+      double sum = 0;
+      for (std::size_t i = 0; i < head_size; ++i) sum += row[i] * at(rows, (head * buckets + bucket) * head_size + i);
+      return sum;
+    };
+    return product_with(layer.relative_keys, query_row) + product_with(layer.relative_queries, key_row);
+  }
+
   [[nodiscard]] double position_bias(std::size_t head, std::size_t query, std::size_t key) const {
-    const std::size_t max_positions = settings_.max_relative_positions;
-    if (settings_.relative_bias.empty()) return 0;
-    return static_cast<double>(
-        settings_.relative_bias.data()[head * (2 * max_positions - 1) + key + max_positions - 1 - query]);
+    double bias = 0;
+    if (!settings_.relative_bias.empty()) {
+      bias += at(settings_.relative_bias, head * (2 * settings_.max_relative_positions - 1) + by_distance(query, key));
+    }
+    const double distance = std::abs(static_cast<double>(query) - static_cast<double>(key));
+    if (!settings_.alibi_slopes.empty()) bias -= at(settings_.alibi_slopes, head) * distance;
+    return bias;
   }
 
   // In float32, as graphs compute it: beside a number as large as -3e38 nothing is left of a score.
-  [[nodiscard]] double masked(double score, std::size_t key) const {
-    if (is_unmasked_[key]) return score;
+  [[nodiscard]] double masked(double score) const {
     const MaskedKeys& keys = settings_.masked_keys;
     return static_cast<double>(keys.replaces ? keys.score : static_cast<float>(score) + keys.score);
+  }
+
+  [[nodiscard]] Row pooled_row(const Rows& rows) const {
+    Row vector(settings_.hidden_size, 0);
+    if (settings_.pooling == Pooling::cls) return rows.front();
+    if (settings_.pooling == Pooling::last) {
+      for (std::size_t position = 0; position < length_; ++position) {
+        if (is_unmasked_[position]) vector = rows[position];
+      }
+      return vector;
+    }
+    for (std::size_t position = 0; position < length_; ++position) {
+      // Masked rows may be NaN, which counts only if there are no others.
+      if (!is_unmasked_[position] && unmasked_count_ > 0) continue;
+      for (std::size_t i = 0; i < vector.size(); ++i) vector[i] += rows[position][i] * (is_unmasked_[position] ? 1 : 0);
+    }
+    for (double& value : vector) value /= std::max(static_cast<double>(unmasked_count_), 1e-9);
+    return vector;
+  }
+
+  [[nodiscard]] Row splade(const Rows& rows) const {
+    const PlainMaskedLmHead& head = *encoder_.masked_lm;
+    Rows hidden = product(head.transform, rows);
+    for (Row& row : hidden) {
+      for (double& value : row) value = activated(head.activation, value);
+    }
+    normalize(head.norm, hidden);
+    const Rows logits = product(head.decoder, hidden);
+    Row vector(head.decoder.columns, 0);
+    for (std::size_t position = 0; position < length_; ++position) {
+      for (std::size_t i = 0; i < vector.size(); ++i) {
+        if (is_unmasked_[position]) vector[i] = std::max(vector[i], std::log1p(std::max(logits[position][i], 0.0)));
+      }
+    }
+    return vector;
   }
 
   const PlainEncoder& encoder_;
   const Weights& settings_;
   const std::size_t length_;
   std::vector<bool> is_unmasked_;
-  std::size_t unmasked_count_ = 0;
+  std::size_t unmasked_count_ = 0, counted_ = 0;
+  std::vector<std::size_t> position_ids_;
   Rows rows_;
 };
 
@@ -197,10 +346,9 @@ PlainEncoder::Results PlainEncoder::run(const Batch& batch) const {
     Text one(*this, batch, text);
     const Text& read = one;
     const Rows rows = std::move(one).through_layers();
-    for (const std::vector<double>& row : rows)
-      results.hidden_states.insert(results.hidden_states.end(), row.begin(), row.end());
+    for (const Row& row : rows) results.hidden_states.insert(results.hidden_states.end(), row.begin(), row.end());
     if (settings.pooling == Pooling::cls && rows.empty()) continue;
-    const std::vector<double> vector = read.pooled(rows);
+    const Row vector = read.pooled(rows);
     results.vectors.insert(results.vectors.end(), vector.begin(), vector.end());
   }
   return results;
@@ -208,46 +356,29 @@ PlainEncoder::Results PlainEncoder::run(const Batch& batch) const {
 
 Weights PlainEncoder::weights(Precision precision) const {
   Weights all = settings;
-  for (const PlainLayer& layer : layers) {
+  const Precision products = layer_precision(precision, layers.size()).others;
+  if (embedding_projection) all.embedding_projection = packed(*embedding_projection, products);
+  if (masked_lm) {
+    all.masked_lm = MaskedLmHead{packed(masked_lm->transform, products), masked_lm->activation, masked_lm->norm,
+                                 packed(masked_lm->decoder, products)};
+  }
+  for (const PlainLayer& plain : layers) {
     const auto [query_key_value, others] = layer_precision(precision, layers.size() - all.layers.size() - 1);
-    all.layers.push_back({.query_key_value = packed(layer.query_key_value, query_key_value),
-                          .attention_output = packed(layer.attention_output, others),
-                          .attention_sum_norm = layer.attention_sum_norm,
-                          .up_projection = packed(layer.up_projection, others),
-                          .down_projection = packed(layer.down_projection, others),
-                          .feed_forward_sum_norm = layer.feed_forward_sum_norm,
-                          .score_scale = score_scale});
+    Layer& layer = all.layers.emplace_back(plain.settings);
+    layer.query_key_value = packed(plain.query_key_value, query_key_value);
+    layer.attention_output = packed(plain.attention_output, others);
+    layer.up_projection = packed(plain.up_projection, others);
+    layer.down_projection = packed(plain.down_projection, others);
   }
   return all;
 }
 
 PlainEncoder random_encoder(const PlainSizes& sizes, std::mt19937_64& engine) {
-  const auto values = [&](std::size_t count, float spread, float middle = 0) {
-    return random_values(count, spread, middle, engine);
-  };
-  const auto linear = [&](std::size_t inner, std::size_t columns) {
-    return PlainLinear{inner, columns, values(inner * columns, 0.15F), values(columns, 0.1F)};
-  };
-  const auto norm = [&] { return Norm{values(sizes.hidden_size, 0.1F, 1), values(sizes.hidden_size, 0.1F), 1e-12F}; };
-  PlainEncoder made;
-  Weights& settings = made.settings;
-  settings.hidden_size = sizes.hidden_size;
-  settings.num_heads = settings.num_kv_heads = sizes.num_heads;
-  settings.head_size = sizes.hidden_size / sizes.num_heads;
-  settings.embedding_size = sizes.hidden_size;
-  settings.word_embeddings = values(sizes.vocabulary_size * sizes.hidden_size, 1);
-  settings.position_embeddings = values(sizes.positions * sizes.hidden_size, 0.5F);
-  settings.token_type_embeddings = values(sizes.token_types * sizes.hidden_size, 0.5F);
-  settings.embedding_norm = norm();
-  for (std::size_t i = 0; i < sizes.layers; ++i) {
-    made.layers.push_back({linear(sizes.hidden_size, 3 * sizes.hidden_size),
-                           linear(sizes.hidden_size, sizes.hidden_size),
-                           linear(sizes.hidden_size, sizes.intermediate_size),
-                           linear(sizes.intermediate_size, sizes.hidden_size), norm(), norm()});
-  }
-  const std::size_t head_size = sizes.hidden_size / sizes.num_heads;
-  made.score_scale = 1 / std::sqrt(static_cast<float>(head_size));
-  return made;
+  Architecture bert{.sizes = sizes};
+  bert.num_kv_heads = sizes.num_heads;
+  bert.head_size = sizes.hidden_size / sizes.num_heads;
+  bert.embedding_size = sizes.hidden_size;
+  return made_encoder(bert, engine);
 }
 
 }  // namespace gpux_encoder

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -15,24 +16,35 @@ struct PlainLinear {
 
 struct PlainLayer {
   PlainLinear query_key_value, attention_output, up_projection, down_projection;
-  Norm attention_sum_norm, feed_forward_sum_norm;
+  Layer settings;  ///< all but the matrices
+};
+
+struct PlainMaskedLmHead {
+  PlainLinear transform, decoder;
+  Activation activation = Activation::gelu;
+  std::optional<Norm> norm;
 };
 
 /// An encoder as its definition has it: every row of every text through every layer, in double.
 struct PlainEncoder {
-  Weights settings;  ///< all but the layers
+  Weights settings;  ///< all but the layers and matrices
+  std::optional<PlainLinear> embedding_projection;
   std::vector<PlainLayer> layers;
-  float score_scale = 1;
+  std::optional<PlainMaskedLmHead> masked_lm;
 
   struct Results {
-    /// [batch_size, hidden_size], [batch_size, sequence_length, hidden_size]
+    /// [batch_size, vector_size], [batch_size, sequence_length, hidden_size]
     std::vector<float> vectors, hidden_states;
   };
+
+  [[nodiscard]] std::size_t vector_size() const {
+    return masked_lm ? masked_lm->decoder.columns : settings.hidden_size;
+  }
 
   /// `batch` is one that Encoder::run accepts.
   [[nodiscard]] Results run(const Batch& batch) const;
 
-  /// The same weights for an Encoder.
+  /// The same weights for an Encoder. Layers whose matrices are the same objects' copies do not share memory.
   [[nodiscard]] Weights weights(Precision precision) const;
 };
 
@@ -41,7 +53,7 @@ struct PlainSizes {
               token_types = 2, positions = 24;
 };
 
-/// Random weights; pooling, mask and positions are those of a fresh Weights.
+/// Random weights of BERT; pooling, mask and positions are those of a fresh Weights.
 PlainEncoder random_encoder(const PlainSizes& sizes, std::mt19937_64& engine);
 
 }  // namespace gpux_encoder

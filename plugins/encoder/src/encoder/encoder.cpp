@@ -18,7 +18,9 @@ constexpr std::size_t rows_per_chunk = 128;
 }  // namespace
 
 Encoder::Encoder(Weights weights, const Kernels& kernels)
-    : weights_(std::move(weights)), kernels_(kernels), scratch_(std::make_unique<Scratch>()) {}
+    : weights_(std::move(weights)), kernels_(kernels), scratch_(std::make_unique<Scratch>()) {
+  for (const Layer& layer : weights_.layers) scratch_->relative_embeddings.emplace_back(weights_, layer, kernels_);
+}
 
 Encoder::~Encoder() = default;
 
@@ -51,12 +53,13 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
   const std::size_t rows = packed.input_ids.size();
   const std::size_t chunks =
       std::min(batch.batch_size, std::max({threads, std::size_t{1}, (rows + rows_per_chunk - 1) / rows_per_chunk}));
+  const auto inputs_with = [&](Team* team) {
+    return PassInputs{weights_, kernels_, *scratch_, packed, batch.sequence_length, team, stopped};
+  };
   // Fewer texts than threads: the threads divide each step.
   if (chunks < threads) {
-    Team::run(threads, parallel_for, [&](Team& team) {
-      run_forward_pass(weights_, kernels_, *scratch_, packed, batch.sequence_length, 0, batch.batch_size, &team,
-                       stopped, results);
-    });
+    Team::run(threads, parallel_for,
+              [&](Team& team) { run_forward_pass(inputs_with(&team), 0, batch.batch_size, results); });
     return;
   }
   std::vector<std::size_t> ends{0};
@@ -67,8 +70,7 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
   ends.push_back(batch.batch_size);
   const auto work = [&](std::size_t chunk) {
     if (ends[chunk] == ends[chunk + 1]) return;
-    run_forward_pass(weights_, kernels_, *scratch_, packed, batch.sequence_length, ends[chunk], ends[chunk + 1],
-                     nullptr, stopped, results);
+    run_forward_pass(inputs_with(nullptr), ends[chunk], ends[chunk + 1], results);
   };
   if (threads > 1) {
     parallel_for(chunks, work);

@@ -28,10 +28,11 @@ class Encoder {
   };
 
   /// Several threads may call at once; their scratch memory is kept for later calls.
-  /// `threads`: the number of parts to divide the work into. `stopped`, if not null, is checked before each layer.
-  /// A batch may have no text, texts without a token, and texts whose tokens are all masked. Throws InvalidBatch for
-  /// input_ids, token_type_ids, mask values and lengths that the model does not have, also of masked tokens, and for
-  /// texts without a first token if Pooling::cls reads it; throws Stopped. The results are then undefined.
+  /// `threads`: the number of parts to divide the work into. `stopped`, if not null, is checked before each layer,
+  /// block of rows and head of the attention. A batch may have no text, texts without a token, and texts whose tokens
+  /// are all masked. Throws InvalidBatch for input_ids, token_type_ids, mask values and lengths that the model does not
+  /// have, also of masked tokens, and for texts without a first token if Pooling::cls reads it; throws Stopped. The
+  /// results are then undefined.
   void run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
            const std::atomic<bool>* stopped = nullptr) const;
 

@@ -1,290 +1,147 @@
 #include "encoder/forward_pass.h"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <limits>
+#include <vector>
+
+#include "encoder/attention_branch.h"
 
 namespace gpux_encoder {
 namespace {
 
-/// The layers, for some texts.
-class ForwardPass {
- public:
-  ForwardPass(const Weights& weights, const Kernels& kernels, Encoder::Scratch& scratch, const PackedTokens& packed,
-              std::size_t length, std::size_t first_text, std::size_t last_text, Team* team,
-              const std::atomic<bool>* stopped)
-      : weights_(weights),
-        kernels_(kernels),
-        scratch_(scratch),
-        packed_(packed),
-        length_(length),
-        first_text_(first_text),
-        last_text_(last_text),
-        first_row_(packed.text_starts[first_text]),
-        rows_(packed.text_starts[last_text] - first_row_),
-        team_(team),
-        stopped_(stopped),
-        loan_(scratch.workspaces),
-        workspace_(*loan_) {}
+// The norm before the attention of the layer after `index`.
+const std::optional<Norm>& next_input_norm(const Weights& weights, std::size_t index) {
+  static const std::optional<Norm> none;
+  return index + 1 < weights.layers.size() ? weights.layers[index + 1].attention_input_norm : none;
+}
 
-  void run(const Encoder::Results& results) {
-    const std::size_t hidden_size = weights_.hidden_size;
-    // Texts whose tokens are all masked may have no row.
-    if (rows_ > 0) run_layers();
-    if (results.vectors != nullptr) {
-      distribute(last_text_ - first_text_, [&](std::size_t first, std::size_t last) {
-        for (std::size_t text = first_text_ + first; text < first_text_ + last; ++text) {
-          pool(text, results.vectors + text * hidden_size);
-        }
-      });
+// From the context of the attention to the input of the next layer, or to the hidden states after the last one.
+class FeedForwardBlocks {
+ public:
+  FeedForwardBlocks(Pass& pass, std::size_t index)
+      : pass_(pass),
+        index_(index),
+        layer_(pass.weights.layers[index]),
+        next_(index + 1 < pass.weights.layers.size() ? &pass.weights.layers[index + 1] : nullptr) {}
+
+  void run() {
+    Linear::Rows next_input;
+    if (next_ != nullptr) {
+      next_input = Pass::rows_for(next_->query_key_value, pass_.workspace.layer_input, pass_.rows,
+                                  pass_.branch_input(next_->attention_input_norm),
+                                  pass_.branch_stride(next_->attention_input_norm));
     }
-    if (results.hidden_states == nullptr) return;
-    for (std::size_t text = first_text_; text < last_text_; ++text) {
-      const bool is_nan = packed_.unmasked_counts[text] == 0 && is_nan_without_tokens();
-      for (std::size_t row = packed_.text_starts[text]; row < packed_.text_starts[text + 1]; ++row) {
-        const float* const x = x_ + (row - first_row_) * hidden_size;
-        float* const out = results.hidden_states + (text * length_ + packed_.positions[row]) * hidden_size;
-        if (is_nan) {
-          std::fill(out, out + hidden_size, std::numeric_limits<float>::quiet_NaN());
-        } else {
-          std::copy(x, x + hidden_size, out);
-        }
-      }
-    }
+    pass_.for_each_block([&](std::size_t first, std::size_t last) { run_block(first, last - first, next_input); });
+    pass_.layer_input = next_input;
   }
 
  private:
-  void run_layers() {
-    const std::size_t hidden_size = weights_.hidden_size;
-    std::size_t max_columns = 0;
-    for (const Layer& layer : weights_.layers) {
-      max_columns = std::max({max_columns, layer.query_key_value.columns(), layer.up_projection.columns()});
-    }
-    x_ = workspace_.x.get(rows_ * hidden_size);
-    intermediate_ = workspace_.intermediate.get(rows_ * max_columns);
-    context_ = workspace_.context.get(rows_ * hidden_size);
-    projected_ = workspace_.projected.get(rows_ * panels_of(hidden_size) * panel_columns);
-    const std::vector<Layer>& layers = weights_.layers;
-    Linear::Rows rows =
-        make_rows(layers.front().query_key_value, x_, hidden_size, [&](std::size_t row) { embed(row); });
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      if (stopped_ != nullptr && *stopped_) throw Stopped();
-      rows = run_layer(layers[i], rows, i + 1 < layers.size() ? &layers[i + 1] : nullptr);
-    }
-  }
-
-  /// Divides `count` items among the threads of the team.
-  template <typename Work>
-  void distribute(std::size_t count, const Work& work) {
-    const std::size_t parts = team_ == nullptr ? 1 : std::min(team_->threads(), count);
-    if (parts <= 1) {
-      work(std::size_t{0}, count);
+  void run_block(std::size_t first, std::size_t count, const Linear::Rows& next_input) {
+    float* const projected = pass_.projected + first * pass_.projected_stride;
+    const std::size_t context_columns = layer_.attention_output.inner();
+    multiply(
+        layer_.attention_output, count, pass_.context + first * context_columns, context_columns, [](std::size_t) {},
+        projected);
+    const std::optional<Norm>& input_norm = layer_.feed_forward_input_norm;
+    const std::size_t stride = pass_.branch_stride(input_norm);
+    multiply(
+        layer_.up_projection, count, pass_.branch_input(input_norm) + first * stride, stride,
+        [&](std::size_t row) {
+          pass_.finish_branch(first + row, layer_.attention_branch_norm, layer_.attention_sum_norm, input_norm);
+        },
+        pass_.intermediate);
+    const std::size_t columns = layer_.up_projection.columns();
+    multiply(
+        layer_.down_projection, count, pass_.intermediate, columns,
+        [&](std::size_t row) { activate(pass_.intermediate + row * columns); }, projected);
+    const auto finish = [&](std::size_t row) {
+      pass_.finish_branch(first + row, layer_.feed_forward_branch_norm, layer_.feed_forward_sum_norm,
+                          next_input_norm(pass_.weights, index_));
+    };
+    if (next_ != nullptr) {
+      pass_.make_rows(next_->query_key_value, next_->query_key_value.part_of(next_input, first, count), finish);
       return;
     }
-    const auto run_part = [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); };
-    team_->run_parts(parts, std::ref(run_part));
-  }
-
-  void embed(std::size_t row) const {
-    const std::size_t hidden_size = weights_.hidden_size, token = first_row_ + row;
-    const float* const word =
-        weights_.word_embeddings.data() + static_cast<std::size_t>(packed_.input_ids[token]) * hidden_size;
-    const float* const position =
-        weights_.position_embeddings.data() + static_cast<std::size_t>(packed_.position_ids[token]) * hidden_size;
-    const float* const type = weights_.token_type_embeddings.empty()
-                                  ? nullptr
-                                  : weights_.token_type_embeddings.data() +
-                                        static_cast<std::size_t>(packed_.token_type_ids[token]) * hidden_size;
-    float* const out = x_ + row * hidden_size;
-    for (std::size_t i = 0; i < hidden_size; ++i) out[i] = word[i] + position[i] + (type == nullptr ? 0 : type[i]);
-    normalize_row(*weights_.embedding_norm, out, nullptr, out);
-  }
-
-  void normalize_row(const Norm& norm, const float* x, const float* residual, float* out) const {
-    kernels_.layer_norm(x, residual, norm.gamma.data(), norm.beta.data(), norm.epsilon, weights_.hidden_size, out);
-  }
-
-  /// Scratch memory for `rows_` rows in the precision of `linear`.
-  Linear::Rows rows_for(const Linear& linear, const float* floats, std::size_t stride) {
-    Linear::Rows rows{.count = rows_, .floats = floats, .float_stride = stride};
-    if (linear.precision() == Precision::bf16) rows.bfloat16s = workspace_.bfloat16s.get(rows_ * linear.row_stride());
-    if (linear.precision() == Precision::int8) {
-      rows.bytes = workspace_.bytes.get(rows_ * linear.row_stride());
-      rows.scale = workspace_.scale.get(rows_);
-      rows.zero = workspace_.zero.get(rows_);
-    }
-    return rows;
-  }
-
-  void multiply(const Linear& linear, const Linear::Rows& rows, float* out) {
-    distribute(linear.panels(), [&](std::size_t first, std::size_t last) {
-      linear.multiply(kernels_, rows, first, last, out, linear.columns());
+    pass_.distribute(count, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        finish(row);
+        finish_last(first + row);
+      }
     });
   }
 
-  /// Calls `make` for each row, and converts the row to the precision of `linear` while it is in the nearest cache.
+  // out = the rows, each made by `make`, times the matrix.
   template <typename Make>
-  Linear::Rows make_rows(const Linear& linear, const float* floats, std::size_t stride, const Make& make) {
-    const Linear::Rows rows = rows_for(linear, floats, stride);
-    distribute(rows_, [&](std::size_t first, std::size_t last) {
-      for (std::size_t row = first; row < last; ++row) {
-        make(row);
-        linear.convert(kernels_, rows, row, row + 1);
-      }
-    });
-    return rows;
+  void multiply(const Linear& linear, std::size_t count, const float* floats, std::size_t stride, const Make& make,
+                float* out) {
+    const Linear::Rows rows = Pass::rows_for(linear, pass_.workspace.block_input, count, floats, stride);
+    pass_.make_rows(linear, rows, make);
+    pass_.multiply(linear, rows, out);
   }
 
-  /// From the input rows of a layer to those of the next, or to the hidden states after the last.
-  Linear::Rows run_layer(const Layer& layer, const Linear::Rows& rows, const Layer* next) {
-    const std::size_t hidden_size = weights_.hidden_size;
-    multiply(layer.query_key_value, rows, intermediate_);
-    convert_attention_to_bfloat16(layer.query_key_value);
-    distribute((last_text_ - first_text_) * weights_.num_heads,
-               [&](std::size_t first, std::size_t last) { attend(layer, first, last); });
-    multiply(layer.attention_output, make_rows(layer.attention_output, context_, hidden_size, [](std::size_t) {}),
-             projected_);
-    multiply(layer.up_projection,
-             make_rows(layer.up_projection, x_, hidden_size,
-                       [&](std::size_t row) { add_and_normalize(*layer.attention_sum_norm, row); }),
-             intermediate_);
-    const std::size_t stride = layer.up_projection.columns();
-    multiply(layer.down_projection,
-             make_rows(layer.down_projection, intermediate_, stride,
-                       [&](std::size_t row) { activate(layer, intermediate_ + row * stride); }),
-             projected_);
-    const auto finish = [&](std::size_t row) { add_and_normalize(*layer.feed_forward_sum_norm, row); };
-    if (next != nullptr) return make_rows(next->query_key_value, x_, hidden_size, finish);
-    distribute(rows_, [&](std::size_t first, std::size_t last) {
-      for (std::size_t row = first; row < last; ++row) finish(row);
-    });
-    return {};
+  void activate(float* values) const {
+    const std::size_t size = layer_.down_projection.inner();
+    pass_.activate(layer_.activation, values, size);
+    if (layer_.gated) pass_.kernels.multiply(values, values + size, size);
   }
 
-  void activate(const Layer& layer, float* values) const {
-    const auto kernel = layer.activation == Activation::gelu ? kernels_.gelu : kernels_.tanh_gelu;
-    kernel(values, layer.down_projection.inner());
+  void finish_last(std::size_t row) const {
+    const std::size_t hidden_size = pass_.weights.hidden_size;
+    float* const x = pass_.x + row * hidden_size;
+    if (pass_.weights.final_norm) pass_.normalize(*pass_.weights.final_norm, x, nullptr, hidden_size, x);
   }
 
-  // Attention is in bfloat16 if the projections are rounded anyway.
-  void convert_attention_to_bfloat16(const Linear& query_key_value) {
-    bfloat16s_ = nullptr;
-    if (query_key_value.precision() == Precision::fp32 ||
-        weights_.hidden_size / weights_.num_heads % bfloat16_depth != 0)
-      return;
-    const std::size_t columns = query_key_value.columns();
-    std::uint16_t* const bfloat16s = workspace_.attention_bfloat16s.get(rows_ * columns);
-    distribute(rows_, [&](std::size_t first, std::size_t last) {
-      for (std::size_t row = first; row < last; ++row) {
-        kernels_.to_bfloat16(intermediate_ + row * columns, columns, bfloat16s + row * columns);
-      }
-    });
-    bfloat16s_ = bfloat16s;
-  }
-
-  void add_and_normalize(const Norm& norm, std::size_t row) const {
-    float* const x = x_ + row * weights_.hidden_size;
-    normalize_row(norm, projected_ + row * panels_of(weights_.hidden_size) * panel_columns, x, x);
-  }
-
-  // The heads of texts, over the unmasked keys and values.
-  void attend(const Layer& layer, std::size_t first, std::size_t last) {
-    const Pool<AttentionScratch>::Loan attention_scratch(scratch_.attention);
-    for (std::size_t i = first; i < last; ++i) {
-      const std::size_t text = first_text_ + i / weights_.num_heads, head = i % weights_.num_heads;
-      if (packed_.text_starts[text] == packed_.text_starts[text + 1]) continue;
-      if (bfloat16s_ != nullptr) {
-        gpux_encoder::attend(kernels_, head_of(layer, text, head, bfloat16s_), position_bias_of(text, head),
-                             *attention_scratch);
-      } else {
-        gpux_encoder::attend(kernels_, head_of(layer, text, head, intermediate_), position_bias_of(text, head),
-                             *attention_scratch);
-      }
-    }
-  }
-
-  template <typename Element>
-  [[nodiscard]] AttentionHead<Element> head_of(const Layer& layer, std::size_t text, std::size_t head,
-                                               const Element* rows) const {
-    const std::size_t hidden_size = weights_.hidden_size, head_size = hidden_size / weights_.num_heads;
-    const std::size_t stride = layer.query_key_value.columns();
-    const std::size_t first = packed_.text_starts[text] - first_row_;
-    const std::size_t queries = packed_.text_starts[text + 1] - packed_.text_starts[text];
-    const Element* const query = rows + first * stride + head * head_size;
-    return {.queries = query,
-            .keys = query + hidden_size,
-            .values = query + 2 * hidden_size,
-            .stride = stride,
-            .head_size = head_size,
-            .query_count = queries,
-            .key_count = packed_.unmasked_counts[text] == 0 ? queries : packed_.unmasked_counts[text],
-            .masked_keys = packed_.unmasked_counts[text] == 0 ? &weights_.masked_keys : nullptr,
-            .scale = layer.score_scale,
-            .out = context_ + first * hidden_size + head * head_size,
-            .out_stride = hidden_size};
-  }
-
-  [[nodiscard]] PositionBias position_bias_of(std::size_t text, std::size_t head) const {
-    if (weights_.relative_bias.empty()) return {};
-    const std::size_t max_positions = weights_.max_relative_positions;
-    return {weights_.relative_bias.data() + head * (2 * max_positions - 1), max_positions,
-            packed_.positions.data() + packed_.text_starts[text]};
-  }
-
-  void pool(std::size_t text, float* vector) const {
-    const std::size_t hidden_size = weights_.hidden_size;
-    const std::size_t first = packed_.text_starts[text] - first_row_, tokens = packed_.unmasked_counts[text];
-    std::fill(vector, vector + hidden_size, 0.0F);
-    if (tokens == 0 && length_ > 0 && is_nan_without_tokens()) {
-      std::fill(vector, vector + hidden_size, std::numeric_limits<float>::quiet_NaN());
-      return;
-    }
-    const std::size_t rows = packed_.text_starts[text + 1] - packed_.text_starts[text];
-    if (weights_.pooling == Pooling::cls) {
-      // It may be among the masked tokens, which follow the unmasked ones.
-      std::size_t row = first;
-      while (row < first + rows && packed_.positions[first_row_ + row] != 0) ++row;
-      if (row < first + rows) std::copy(x_ + row * hidden_size, x_ + (row + 1) * hidden_size, vector);
-    } else {
-      if (tokens == 0) return;
-      for (std::size_t token = first; token < first + tokens; ++token) {
-        for (std::size_t i = 0; i < hidden_size; ++i) vector[i] += x_[token * hidden_size + i];
-      }
-      for (std::size_t i = 0; i < hidden_size; ++i) vector[i] /= static_cast<float>(tokens);
-    }
-    if (!weights_.normalize) return;
-    float squares = 0;
-    for (std::size_t i = 0; i < hidden_size; ++i) squares += vector[i] * vector[i];
-    const float inverse_length = 1.0F / std::max(std::sqrt(squares), 1e-12F);
-    for (std::size_t i = 0; i < hidden_size; ++i) vector[i] *= inverse_length;
-  }
-
-  // If all scores are -infinity, the probabilities and everything computed from them are NaN.
-  [[nodiscard]] bool is_nan_without_tokens() const {
-    return std::isinf(weights_.masked_keys.score) && !weights_.masked_keys.zero_if_all_masked;
-  }
-
-  const Weights& weights_;
-  const Kernels& kernels_;
-  Encoder::Scratch& scratch_;
-  const PackedTokens& packed_;
-  const std::size_t length_;  // of the batch
-  const std::size_t first_text_, last_text_, first_row_, rows_;
-  Team* const team_;
-  const std::atomic<bool>* stopped_;
-  const Pool<Workspace>::Loan loan_;
-  Workspace& workspace_;
-  const std::uint16_t* bfloat16s_ = nullptr;  // of queries, keys and values
-  float *x_ = nullptr, *intermediate_ = nullptr, *context_ = nullptr, *projected_ = nullptr;
+  Pass& pass_;
+  const std::size_t index_;
+  const Layer& layer_;
+  const Layer* const next_;
 };
+
+// Returns which rows are NaN, as AttentionBranch::nan_rows() does.
+std::vector<bool> run_layers(Pass& pass) {
+  const Layer& first = pass.weights.layers.front();
+  pass.layer_input =
+      Pass::rows_for(first.query_key_value, pass.workspace.layer_input, pass.rows,
+                     pass.branch_input(first.attention_input_norm), pass.branch_stride(first.attention_input_norm));
+  embed(pass);
+  AttentionBranch attention(pass);
+  for (std::size_t index = 0; index < pass.weights.layers.size(); ++index) {
+    pass.throw_if_stopped();
+    attention.run(index);
+    FeedForwardBlocks(pass, index).run();
+  }
+  return attention.nan_rows();
+}
+
+void write_hidden_states(const Pass& pass, const std::vector<bool>& is_nan, float* hidden_states) {
+  const std::size_t hidden_size = pass.weights.hidden_size;
+  for (std::size_t text = pass.first_text; text < pass.last_text; ++text) {
+    for (std::size_t token = pass.packed.text_starts[text]; token < pass.packed.text_starts[text + 1]; ++token) {
+      const std::size_t row = token - pass.first_row;
+      float* const out = hidden_states + (text * pass.length + pass.packed.positions[token]) * hidden_size;
+      if (!is_nan.empty() && is_nan[row]) {
+        std::fill_n(out, hidden_size, std::numeric_limits<float>::quiet_NaN());
+      } else {
+        std::copy_n(pass.x + row * hidden_size, hidden_size, out);
+      }
+    }
+  }
+}
 
 }  // namespace
 
-void run_forward_pass(const Weights& weights, const Kernels& kernels, Encoder::Scratch& scratch,
-                      const PackedTokens& packed, std::size_t length, std::size_t first_text, std::size_t last_text,
-                      Team* team, const std::atomic<bool>* stopped, const Encoder::Results& results) {
-  ForwardPass(weights, kernels, scratch, packed, length, first_text, last_text, team, stopped).run(results);
+void run_forward_pass(const PassInputs& inputs, std::size_t first_text, std::size_t last_text,
+                      const Encoder::Results& results) {
+  Pass pass(inputs, first_text, last_text);
+  // Texts whose tokens are all masked may have no row.
+  const std::vector<bool> is_nan = pass.rows > 0 ? run_layers(pass) : std::vector<bool>();
+  if (results.hidden_states != nullptr) write_hidden_states(pass, is_nan, results.hidden_states);
+  if (results.vectors == nullptr) return;
+  if (pass.weights.pooling == Pooling::splade) {
+    pool_splade(pass, results.vectors);
+  } else {
+    pool(pass, is_nan, results.vectors);
+  }
 }
 
 }  // namespace gpux_encoder

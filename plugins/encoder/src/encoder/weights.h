@@ -91,8 +91,8 @@ struct Layer {
 
 enum class Pooling : std::uint8_t {
   none,
-  cls,  ///< the row of the first token, masked or not
-  mean,
+  cls,    ///< the row of the first token, masked or not
+  mean,   ///< of the unmasked tokens
   last,   ///< the row of the last unmasked token; 0 without one
   splade  ///< the maximum over the unmasked tokens of log(1 + relu(logits of masked_lm)); 0 without one
 };

@@ -72,11 +72,37 @@ struct Kernels {
   void (*gelu)(float* values, std::size_t count) noexcept;
   /// In place: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.
   void (*tanh_gelu)(float* values, std::size_t count) noexcept;
+  /// In place: max(x, 0).
+  void (*relu)(float* values, std::size_t count) noexcept;
+  /// In place: x / (1 + exp(-x)).
+  void (*silu)(float* values, std::size_t count) noexcept;
+  /// In place: x / (1 + exp(-1.702 * x)).
+  void (*quick_gelu)(float* values, std::size_t count) noexcept;
+  /// In place: x * factor.
+  void (*multiply)(float* values, const float* factors, std::size_t count) noexcept;
+  /// In place: x * scale + added.
+  void (*scale_and_add)(float* values, float scale, const float* added, std::size_t count) noexcept;
+  /// In place: the larger of the two.
+  void (*maximum)(float* values, const float* others, std::size_t count) noexcept;
   /// In place: exp((x - the largest) * scale), over their sum; `scale` is not negative.
   void (*softmax)(float* values, std::size_t count, float scale) noexcept;
-  /// out = (x + residual - mean) / sqrt(variance + epsilon) * gamma + beta; `residual` may be null, `out` be `x`.
+  /// A part of a longer row. In place: exp((x - largest) * scale). `largest` and `sum` are those of the parts so far,
+  /// first -infinity and 0. Returns the factor for sums that were made with the former `largest`; `sum` has it already.
+  float (*softmax_part)(float* values, std::size_t count, float scale, float& largest, float& sum) noexcept;
+  /// out = (x + residual - mean) / sqrt(variance + epsilon) * gamma + beta; `residual` and `beta` may be null, `out` be
+  /// `x`.
   void (*layer_norm)(const float* x, const float* residual, const float* gamma, const float* beta, float epsilon,
                      std::size_t hidden_size, float* out) noexcept;
+  /// out = (x + residual) / sqrt(mean of squares + epsilon) * gamma + beta; as above.
+  void (*rms_norm)(const float* x, const float* residual, const float* gamma, const float* beta, float epsilon,
+                   std::size_t hidden_size, float* out) noexcept;
+  /// In place: pair i is (a * cosine - b * sine, b * cosine + a * sine). Its elements are i and i + pairs; interleaved:
+  /// 2 * i and 2 * i + 1.
+  void (*rotate)(float* values, const float* cosines, const float* sines, std::size_t pairs, bool interleaved) noexcept;
+  /// In place: x[k] + of_query[b] + of_keys[b * key_stride + k], b being buckets[k] - first_bucket; either of the two
+  /// may be null.
+  void (*add_relative)(float* values, const std::uint32_t* buckets, std::uint32_t first_bucket, const float* of_query,
+                       const float* of_keys, std::size_t key_stride, std::size_t count) noexcept;
   /// To the nearest, ties to even.
   void (*to_bfloat16)(const float* values, std::size_t count, std::uint16_t* out) noexcept;
   /// 255 steps from the least to the largest, 0 among them; a row of zeros has the scale 1.

@@ -116,25 +116,46 @@ void Linear::convert(const Kernels& kernels, const Rows& rows, std::size_t first
   }
 }
 
-void Linear::multiply(const Kernels& kernels, const Rows& rows, std::size_t first_panel, std::size_t last_panel,
-                      float* out, std::size_t out_stride) const noexcept {
+Linear::Rows Linear::part_of(const Rows& rows, std::size_t first, std::size_t count) const noexcept {
+  Rows part = rows;
+  part.count = count;
+  const auto skip = [first](auto*& pointer, std::size_t stride) {
+    if (pointer != nullptr) pointer += first * stride;
+  };
+  skip(part.floats, rows.float_stride);
+  skip(part.bfloat16s, padded_inner_);
+  skip(part.bytes, padded_inner_);
+  skip(part.scale, 1);
+  skip(part.zero, 1);
+  return part;
+}
+
+void Linear::multiply_part(const Kernels& kernels, const Rows& rows, std::size_t first_panel, std::size_t last_panel,
+                           float* out, std::size_t out_stride) const noexcept {
+  const std::size_t column = first_panel * panel_columns, panels = last_panel - first_panel;
+  const std::size_t weights = column * padded_inner_;
   switch (precision_) {
     case Precision::fp32:
-      kernels.float_product({rows.floats, rows.float_stride, rows.count, padded_inner_, floats_.data(), bias_.data(),
-                             out, out_stride, first_panel, last_panel});
+      kernels.float_product({rows.floats, rows.float_stride, rows.count, padded_inner_, floats_.data() + weights,
+                             bias_.data() + column, out, out_stride, 0, panels});
       return;
     case Precision::bf16:
-      kernels.bfloat16_product({rows.bfloat16s, padded_inner_, rows.count, padded_inner_, bfloat16s_.data(),
-                                bias_.data(), out, out_stride, first_panel, last_panel});
+      kernels.bfloat16_product({rows.bfloat16s, padded_inner_, rows.count, padded_inner_, bfloat16s_.data() + weights,
+                                bias_.data() + column, out, out_stride, 0, panels});
       return;
     case Precision::int8:
-      kernels.byte_product({rows.bytes, padded_inner_, rows.count, padded_inner_, rows.scale, rows.zero, bytes_.data(),
-                            column_scale_.data(), column_sum_.data(), bias_.data(), out, out_stride, first_panel,
-                            last_panel});
+      kernels.byte_product({rows.bytes, padded_inner_, rows.count, padded_inner_, rows.scale, rows.zero,
+                            bytes_.data() + weights, column_scale_.data() + column, column_sum_.data() + column,
+                            bias_.data() + column, out, out_stride, 0, panels});
       return;
     case Precision::int8_bf16:
       return;
   }
+}
+
+void Linear::multiply(const Kernels& kernels, const Rows& rows, std::size_t first_panel, std::size_t last_panel,
+                      float* out, std::size_t out_stride) const noexcept {
+  multiply_part(kernels, rows, first_panel, last_panel, out + first_panel * panel_columns, out_stride);
 }
 
 }  // namespace gpux_encoder

@@ -71,12 +71,19 @@ class Linear {
     std::int32_t* zero = nullptr;
   };
 
+  /// The rows from `first` on, `count` of them.
+  [[nodiscard]] Rows part_of(const Rows& rows, std::size_t first, std::size_t count) const noexcept;
+
   /// Converts some of the rows; nothing to do for float32.
   void convert(const Kernels& kernels, const Rows& rows, std::size_t first, std::size_t last) const noexcept;
 
   /// Panels of the product of converted rows: out[row][column], `out_stride` apart.
   void multiply(const Kernels& kernels, const Rows& rows, std::size_t first_panel, std::size_t last_panel, float* out,
                 std::size_t out_stride) const noexcept;
+
+  /// The same with the first of these panels in the first column of `out`.
+  void multiply_part(const Kernels& kernels, const Rows& rows, std::size_t first_panel, std::size_t last_panel,
+                     float* out, std::size_t out_stride) const noexcept;
 
  private:
   friend struct LinearArchive;  // reads and writes them

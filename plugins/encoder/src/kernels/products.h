@@ -302,17 +302,13 @@ void product_of(const typename Kind::Product& product) noexcept {
 /// A table of these products, and of rows as the compiler makes them.
 template <typename Floats, typename Bfloat16s, typename Bytes>
 constexpr Kernels kernels_of(std::string_view name, bool (*can_run)() noexcept) noexcept {
-  return {.name = name,
-          .can_run = can_run,
-          .float_product = product_of<Floats>,
-          .bfloat16_product = product_of<Bfloat16s>,
-          .byte_product = product_of<Bytes>,
-          .gelu = gelu_rows,
-          .tanh_gelu = tanh_gelu_rows,
-          .softmax = softmax_row,
-          .layer_norm = layer_norm_row,
-          .to_bfloat16 = to_bfloat16_row,
-          .to_bytes = to_bytes_row};
+  Kernels kernels{};
+  kernels.name = name;
+  kernels.can_run = can_run;
+  kernels.float_product = product_of<Floats>;
+  kernels.bfloat16_product = product_of<Bfloat16s>;
+  kernels.byte_product = product_of<Bytes>;
+  return with_row_operations(kernels);
 }
 
 }  // namespace

@@ -69,19 +69,19 @@ bool can_run() noexcept {
   return true;
 }
 
+constexpr Kernels reference_table() noexcept {
+  Kernels kernels{};
+  kernels.name = "reference";
+  kernels.can_run = can_run;
+  kernels.float_product = float_product;
+  kernels.bfloat16_product = bfloat16_product;
+  kernels.byte_product = byte_product;
+  return with_row_operations(kernels);
+}
+
 }  // namespace
 
 extern const Kernels reference_kernels;
-const Kernels reference_kernels{.name = "reference",
-                                .can_run = can_run,
-                                .float_product = float_product,
-                                .bfloat16_product = bfloat16_product,
-                                .byte_product = byte_product,
-                                .gelu = gelu_rows,
-                                .tanh_gelu = tanh_gelu_rows,
-                                .softmax = softmax_row,
-                                .layer_norm = layer_norm_row,
-                                .to_bfloat16 = to_bfloat16_row,
-                                .to_bytes = to_bytes_row};
+const Kernels reference_kernels = reference_table();
 
 }  // namespace gpux_encoder

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kernels.h"
+
 namespace gpux_encoder {
 namespace {
 
@@ -59,6 +61,61 @@ void tanh_gelu_rows(float* values, std::size_t count) noexcept {
   }
 }
 
+void relu_rows(float* values, std::size_t count) noexcept {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) values[i] = values[i] < 0 ? 0 : values[i];
+}
+
+// x * sigmoid(slope * x), from the power that does not overflow.
+inline float times_sigmoid(float x, float slope) noexcept {
+  const float scaled = slope * x;
+  const float power = exp_of_negative(scaled < 0 ? scaled : -scaled);
+  return x * (scaled < 0 ? power : 1.0F) / (1.0F + power);
+}
+
+void silu_rows(float* values, std::size_t count) noexcept {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) values[i] = times_sigmoid(values[i], 1);
+}
+
+void quick_gelu_rows(float* values, std::size_t count) noexcept {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) values[i] = times_sigmoid(values[i], 1.702F);
+}
+
+void multiply_row(float* values, const float* factors, std::size_t count) noexcept {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) values[i] *= factors[i];
+}
+
+void scale_and_add_row(float* values, float scale, const float* added, std::size_t count) noexcept {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) values[i] = values[i] * scale + added[i];
+}
+
+void maximum_row(float* values, const float* others, std::size_t count) noexcept {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) values[i] = others[i] > values[i] ? others[i] : values[i];
+}
+
+float softmax_part_row(float* values, std::size_t count, float scale, float& largest, float& sum) noexcept {
+  float maximum = largest;
+#pragma omp simd reduction(max : maximum)
+  for (std::size_t i = 0; i < count; ++i) maximum = values[i] > maximum ? values[i] : maximum;
+  float part = 0;
+#pragma omp simd reduction(+ : part)
+  for (std::size_t i = 0; i < count; ++i) {
+    const float value = exp_of_negative((values[i] - maximum) * scale);
+    values[i] = value;
+    part += value;
+  }
+  // Of -infinity it is next to nothing, as the power of a masked score is.
+  const float factor = exp_of_negative((largest - maximum) * scale);
+  largest = maximum;
+  sum = sum * factor + part;
+  return factor;
+}
+
 void softmax_row(float* values, std::size_t count, float scale) noexcept {
   float largest = values[0];
 #pragma omp simd reduction(max : largest)
@@ -98,8 +155,63 @@ void layer_norm_row(const float* x, const float* residual, const float* gamma, c
     squares += distance * distance;
   }
   const float inverse_deviation = 1.0F / __builtin_sqrtf(squares / static_cast<float>(hidden_size) + epsilon);
+  if (beta == nullptr) {
+#pragma omp simd
+    for (std::size_t i = 0; i < hidden_size; ++i) out[i] = (x[i] - mean) * inverse_deviation * gamma[i];
+    return;
+  }
 #pragma omp simd
   for (std::size_t i = 0; i < hidden_size; ++i) out[i] = (x[i] - mean) * inverse_deviation * gamma[i] + beta[i];
+}
+
+void rms_norm_row(const float* x, const float* residual, const float* gamma, const float* beta, float epsilon,
+                  std::size_t hidden_size, float* out) noexcept {
+  if (residual != nullptr) {
+#pragma omp simd
+    for (std::size_t i = 0; i < hidden_size; ++i) out[i] = x[i] + residual[i];
+    x = out;
+  }
+  float squares = 0;
+#pragma omp simd reduction(+ : squares)
+  for (std::size_t i = 0; i < hidden_size; ++i) squares += x[i] * x[i];
+  const float inverse_root = 1.0F / __builtin_sqrtf(squares / static_cast<float>(hidden_size) + epsilon);
+  if (beta == nullptr) {
+#pragma omp simd
+    for (std::size_t i = 0; i < hidden_size; ++i) out[i] = x[i] * inverse_root * gamma[i];
+    return;
+  }
+#pragma omp simd
+  for (std::size_t i = 0; i < hidden_size; ++i) out[i] = x[i] * inverse_root * gamma[i] + beta[i];
+}
+
+void rotate_row(float* values, const float* cosines, const float* sines, std::size_t pairs, bool interleaved) noexcept {
+  if (interleaved) {
+#pragma omp simd
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const float a = values[2 * i], b = values[2 * i + 1];
+      values[2 * i] = a * cosines[i] - b * sines[i];
+      values[2 * i + 1] = b * cosines[i] + a * sines[i];
+    }
+    return;
+  }
+#pragma omp simd
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const float a = values[i], b = values[i + pairs];
+    values[i] = a * cosines[i] - b * sines[i];
+    values[i + pairs] = b * cosines[i] + a * sines[i];
+  }
+}
+
+void add_relative_row(float* values, const std::uint32_t* buckets, std::uint32_t first_bucket, const float* of_query,
+                      const float* of_keys, std::size_t key_stride, std::size_t count) noexcept {
+  if (of_query != nullptr) {
+#pragma omp simd
+    for (std::size_t k = 0; k < count; ++k) values[k] += of_query[buckets[k] - first_bucket];
+  }
+  if (of_keys != nullptr) {
+#pragma omp simd
+    for (std::size_t k = 0; k < count; ++k) values[k] += of_keys[(buckets[k] - first_bucket) * key_stride + k];
+  }
 }
 
 void to_bfloat16_row(const float* values, std::size_t count, std::uint16_t* out) noexcept {
@@ -130,6 +242,26 @@ void to_bytes_row(const float* values, std::size_t count, std::uint8_t* out, flo
     const std::int32_t positive = step < 0 ? 0 : step;
     out[i] = static_cast<std::uint8_t>(positive > 255 ? 255 : positive);
   }
+}
+
+constexpr Kernels with_row_operations(Kernels kernels) noexcept {
+  kernels.gelu = gelu_rows;
+  kernels.tanh_gelu = tanh_gelu_rows;
+  kernels.relu = relu_rows;
+  kernels.silu = silu_rows;
+  kernels.quick_gelu = quick_gelu_rows;
+  kernels.multiply = multiply_row;
+  kernels.scale_and_add = scale_and_add_row;
+  kernels.maximum = maximum_row;
+  kernels.softmax = softmax_row;
+  kernels.softmax_part = softmax_part_row;
+  kernels.layer_norm = layer_norm_row;
+  kernels.rms_norm = rms_norm_row;
+  kernels.rotate = rotate_row;
+  kernels.add_relative = add_relative_row;
+  kernels.to_bfloat16 = to_bfloat16_row;
+  kernels.to_bytes = to_bytes_row;
+  return kernels;
 }
 
 }  // namespace

@@ -12,14 +12,31 @@ namespace gpux_encoder {
 template <typename Element>
 class ScratchBuffer {
  public:
-  /// At least `count` elements, valid until the next call.
+  /// At least `count` elements, not initialized, valid until a call with a larger count.
   Element* get(std::size_t count) {
-    if (elements_.size() < count) elements_.resize(count);
-    return elements_.data();
+    if (count_ < count) {
+      // Before the new one is taken, so that not both are in memory.
+      release();
+      elements_ = std::make_unique_for_overwrite<Element[]>(count);
+      count_ = count;
+    }
+    return elements_.get();
+  }
+
+  /// Frees what only long texts need.
+  void release_if_large() noexcept {
+    constexpr std::size_t kept_bytes = std::size_t{16} << 20;
+    if (count_ > kept_bytes / sizeof(Element)) release();
   }
 
  private:
-  std::vector<Element> elements_;
+  void release() noexcept {
+    elements_.reset();
+    count_ = 0;
+  }
+
+  std::unique_ptr<Element[]> elements_;
+  std::size_t count_ = 0;
 };
 
 /// Objects that are lent to one user at a time and kept for the next. Any thread may call.
