@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numbers>
 #include <random>
 #include <string>
@@ -231,6 +232,120 @@ TEST(Kernels, WorkOnRowsAsTheMathematicsDoes) {
               1e-4);
         }
       }
+    }
+  }
+}
+
+TEST(Kernels, ActivateAsTheMathematicsDoes) {
+  std::vector<float> x = Random().values(100, 3);
+  x.insert(x.end(), {0, -0.0F, 88, -88, 1e4F, -1e4F, 1e30F, -1e30F});
+  for (const Kernels* kernels : runnable()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    std::vector<float> relu = x, silu = x, quick_gelu = x;
+    kernels->relu(relu.data(), x.size());
+    kernels->silu(silu.data(), x.size());
+    kernels->quick_gelu(quick_gelu.data(), x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double exact = x[i], allowed = 2e-6 * std::max(1.0, std::abs(exact));
+      EXPECT_EQ(relu[i], std::max(x[i], 0.0F));
+      EXPECT_NEAR(silu[i], exact / (1 + std::exp(-exact)), allowed) << x[i];
+      EXPECT_NEAR(quick_gelu[i], exact / (1 + std::exp(-1.702 * exact)), allowed) << x[i];
+    }
+  }
+}
+
+TEST(Kernels, CombineRowsAsTheMathematicsDoes) {
+  Random random;
+  for (const Kernels* kernels : runnable()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    for (const std::size_t count : {1, 15, 16, 33, 384}) {
+      const std::vector<float> x = random.values(count, 3), y = random.values(count, 1),
+                               gamma = random.values(count, 1), beta = random.values(count, 1);
+      std::vector<float> product = x, sum = x, larger = x, rms(count), rms_of_sum(count), layer_norm(count);
+      kernels->multiply(product.data(), y.data(), count);
+      kernels->scale_and_add(sum.data(), 0.5F, y.data(), count);
+      kernels->maximum(larger.data(), y.data(), count);
+      kernels->rms_norm(x.data(), nullptr, gamma.data(), nullptr, 1e-6F, count, rms.data());
+      kernels->rms_norm(x.data(), y.data(), gamma.data(), beta.data(), 1e-6F, count, rms_of_sum.data());
+      kernels->layer_norm(x.data(), nullptr, gamma.data(), nullptr, 0.1F, count, layer_norm.data());
+      double squares = 0, squares_of_sum = 0, mean = 0, variance = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        squares += std::pow(static_cast<double>(x[i]), 2) / static_cast<double>(count);
+        squares_of_sum += std::pow(static_cast<double>(x[i]) + y[i], 2) / static_cast<double>(count);
+        mean += static_cast<double>(x[i]) / static_cast<double>(count);
+      }
+      for (std::size_t i = 0; i < count; ++i) variance += std::pow(x[i] - mean, 2) / static_cast<double>(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        EXPECT_EQ(product[i], x[i] * y[i]);
+        EXPECT_NEAR(sum[i], 0.5 * x[i] + y[i], 1e-6);
+        EXPECT_EQ(larger[i], std::max(x[i], y[i]));
+        EXPECT_NEAR(rms[i], x[i] / std::sqrt(squares + 1e-6) * gamma[i], 1e-4);
+        EXPECT_NEAR(rms_of_sum[i],
+                    (static_cast<double>(x[i]) + y[i]) / std::sqrt(squares_of_sum + 1e-6) * gamma[i] + beta[i], 1e-4);
+        EXPECT_NEAR(layer_norm[i], (x[i] - mean) / std::sqrt(variance + static_cast<double>(0.1F)) * gamma[i], 1e-4);
+      }
+    }
+  }
+}
+
+TEST(Kernels, RotatePairs) {
+  Random random;
+  for (const Kernels* kernels : runnable()) {
+    for (const std::size_t pairs : {1, 8, 13, 32}) {
+      const std::vector<float> x = random.values(2 * pairs + 3, 1), cosines = random.values(pairs, 1),
+                               sines = random.values(pairs, 1);
+      for (const bool interleaved : {false, true}) {
+        SCOPED_TRACE(std::string(kernels->name) + " " + std::to_string(pairs));
+        std::vector<float> rotated = x;
+        kernels->rotate(rotated.data(), cosines.data(), sines.data(), pairs, interleaved);
+        for (std::size_t i = 0; i < pairs; ++i) {
+          const std::size_t a = interleaved ? 2 * i : i, b = interleaved ? 2 * i + 1 : i + pairs;
+          EXPECT_NEAR(rotated[a], x[a] * cosines[i] - x[b] * sines[i], 1e-5);
+          EXPECT_NEAR(rotated[b], x[b] * cosines[i] + x[a] * sines[i], 1e-5);
+        }
+        // What is not rotated stays.
+        EXPECT_TRUE(std::equal(rotated.end() - 3, rotated.end(), x.end() - 3));
+      }
+    }
+  }
+}
+
+// Parts of a row have the powers and the sum of the whole row, even if one of them is masked.
+TEST(Kernels, MakeASoftmaxOfParts) {
+  constexpr std::size_t part = 32, parts = 4;
+  constexpr float scale = 0.25F;
+  std::vector<float> scores = Random().values(part * parts, 8);
+  std::fill_n(scores.begin(), part, -std::numeric_limits<float>::infinity());
+  for (const Kernels* kernels : runnable()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    std::vector<float> powers = scores, whole = scores;
+    float largest = -std::numeric_limits<float>::infinity(), sum = 0;
+    for (std::size_t i = 0; i < parts; ++i) {
+      const float factor = kernels->softmax_part(powers.data() + i * part, part, scale, largest, sum);
+      for (std::size_t k = 0; k < i * part; ++k) powers[k] *= factor;
+    }
+    kernels->softmax(whole.data(), whole.size(), scale);
+    EXPECT_EQ(largest, *std::ranges::max_element(scores));
+    for (std::size_t i = 0; i < scores.size(); ++i) EXPECT_NEAR(powers[i] / sum, whole[i], 1e-6);
+  }
+}
+
+TEST(Kernels, AddRelativeProducts) {
+  constexpr std::size_t count = 37, buckets = 5, stride = 40;
+  Random random;
+  const std::vector<float> x = random.values(count, 1), of_query = random.values(buckets, 1),
+                           of_keys = random.values(buckets * stride, 1);
+  std::vector<std::uint32_t> bucket(count);
+  for (std::size_t k = 0; k < count; ++k) bucket[k] = static_cast<std::uint32_t>(32 + k * 7 % buckets);
+  for (const Kernels* kernels : runnable()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    std::vector<float> both = x, none = x;
+    kernels->add_relative(both.data(), bucket.data(), 32, of_query.data(), of_keys.data(), stride, count);
+    kernels->add_relative(none.data(), bucket.data(), 32, nullptr, nullptr, stride, count);
+    EXPECT_EQ(none, x);
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t index = bucket[k] - 32;
+      EXPECT_NEAR(both[k], x[k] + of_query[index] + of_keys[index * stride + k], 1e-6);
     }
   }
 }
