@@ -14,6 +14,18 @@ namespace {
 // Rows that go through all layers together: the weights are read once for all of them, and their results stay in the
 // cache.
 constexpr std::size_t rows_per_chunk = 128;
+// From so many rows on, a text that is much longer than the share of a thread is divided among all threads.
+constexpr std::size_t min_divided_rows = 1024;
+
+bool has_long_text(const PackedTokens& packed, std::size_t threads) {
+  const std::size_t rows = packed.input_ids.size();
+  if (rows < min_divided_rows || threads <= 1) return false;
+  std::size_t longest = 0;
+  for (std::size_t text = 0; text + 1 < packed.text_starts.size(); ++text) {
+    longest = std::max(longest, packed.text_starts[text + 1] - packed.text_starts[text]);
+  }
+  return longest * threads > rows + rows / 4;
+}
 
 }  // namespace
 
@@ -56,8 +68,8 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
   const auto inputs_with = [&](Team* team) {
     return PassInputs{weights_, kernels_, *scratch_, packed, batch.sequence_length, team, stopped};
   };
-  // Fewer texts than threads: the threads divide each step.
-  if (chunks < threads) {
+  // Fewer texts than threads, or a text that others would wait for: the threads divide each step.
+  if (chunks < threads || has_long_text(packed, threads)) {
     Team::run(threads, parallel_for,
               [&](Team& team) { run_forward_pass(inputs_with(&team), 0, batch.batch_size, results); });
     return;
