@@ -397,7 +397,24 @@ def write_encoder_runs():
     run("many_parts", vectors | hidden, [all_count], 1, others=mask | types | threads, parts=8)
 
 
+def write_hub():
+    lfs = {"sha256": "b" * 64, "size": 5000, "pointerSize": 134}
+    info = {
+        "id": "org/name", "sha": "a" * 40, "gated": "auto", "private": False, "tags": ["license:mit"], "downloads": 7,
+        "siblings": [{"rfilename": "config.json", "size": 12, "blobId": "c" * 40},
+                     {"rfilename": "onnx/model.onnx", "size": 5000, "lfs": lfs},
+                     {"rfilename": "1_Pooling/config.json", "size": 3, "blobId": "d" * 40}]}
+    write("hub_json", "info", "info\n" + json.dumps(info))
+    write("hub_json", "search", "search\n" + json.dumps([info]))
+    write("http_headers", "answer", "HTTP/1.1 206 Partial\nContent-Range: bytes 5-9/20\nETag: W/\"abc\"\n"
+                                    "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT\nLink: <https://hub/b>; rel=\"next\"\n")
+    write("http_headers", "address", "../x?y=https://z#part")
+    write("http_headers", "reference", "hf.co/Org/Name@refs/pr/1")
+    write("http_headers", "record", "gpux download 1\n100\nabc\n0 10\n50 100\nend\n")
+
+
 if __name__ == "__main__":
+    write_hub()
     write_encoder_runs()
     write_libraries()
     write_texts_and_vectors()

@@ -12,7 +12,7 @@ bool same(const PackageManifest& left, const PackageManifest& right) {
   return left.name == right.name && left.version == right.version && left.description == right.description &&
          left.model_file == right.model_file && left.provider == right.provider && left.metadata == right.metadata &&
          std::equal(left.files.begin(), left.files.end(), right.files.begin(), right.files.end(), equal) &&
-         left.variants == right.variants;
+         left.variants == right.variants && left.origin == right.origin;
 }
 
 }  // namespace

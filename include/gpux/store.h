@@ -19,6 +19,8 @@ struct StoredPackage {
   std::string created;    ///< "2026-01-31T12:00:00Z"
   std::uint64_t size_bytes = 0;
   std::string damage;  ///< what is wrong with it; empty: nothing that shows without reading its files
+  std::string source;    ///< the address that it was pulled from; empty: it was made on this machine
+  std::string revision;  ///< the commit of the source; may be empty
 };
 
 /// The models of this user, as `gpux images` lists them. Several processes may use it at once, and so may threads.

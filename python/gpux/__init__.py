@@ -46,6 +46,7 @@ from gpux.errors import (  # noqa: E402
 )
 from gpux.machine import doctor, providers, runtime_library, select_providers  # noqa: E402
 from gpux.pipeline import Pipeline  # noqa: E402
+from gpux.pulling import pull  # noqa: E402
 from gpux.runtime import ModelInfo, Runtime, inspect  # noqa: E402
 from gpux.store import Store  # noqa: E402
 from gpux.vectors import SearchIndex, search  # noqa: E402
@@ -121,6 +122,7 @@ __all__ = [
     "doctor",
     "inspect",
     "providers",
+    "pull",
     "runtime_library",
     "search",
     "select_providers",

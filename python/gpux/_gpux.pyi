@@ -454,6 +454,23 @@ class StoredPackage:
     @property
     def damage(self) -> str:
         """What is wrong with it; empty: nothing that shows without reading its files, as `Store.verify()` does."""
+    @property
+    def source(self) -> str:
+        """The address that it was pulled from; empty: it was made on this machine."""
+    @property
+    def revision(self) -> str:
+        """The commit of the source; empty where the source has none."""
+
+def pull(
+    reference: str,
+    name: str,
+    file: str,
+    precision: str,
+    sha256: str,
+    connections: int,
+    home: str,
+    progress: Callable[[str, int, int], object] | None,
+) -> StoredPackage: ...
 
 class ModelStore:
     @overload

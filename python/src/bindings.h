@@ -13,5 +13,6 @@ void bind_embedder(nanobind::module_& module);
 void bind_pipeline(nanobind::module_& module);
 void bind_search(nanobind::module_& module);
 void bind_store(nanobind::module_& module);
+void bind_pull(nanobind::module_& module);
 
 }  // namespace gpux::python

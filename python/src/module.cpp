@@ -23,4 +23,5 @@ NB_MODULE(_gpux, module) {
   gpux::python::bind_pipeline(module);
   gpux::python::bind_search(module);
   gpux::python::bind_store(module);
+  gpux::python::bind_pull(module);
 }

@@ -29,6 +29,8 @@ void bind_store(nb::module_& module) {
       .def_ro("created", &StoredPackage::created, "\"2026-01-31T12:00:00Z\"")
       .def_ro("size_bytes", &StoredPackage::size_bytes)
       .def_ro("damage", &StoredPackage::damage, "What is wrong with it; empty: nothing that shows without reading it.")
+      .def_ro("source", &StoredPackage::source, "The address that it was pulled from; empty: it was made here.")
+      .def_ro("revision", &StoredPackage::revision, "The commit of the source; may be empty.")
       .def("__repr__", [](const StoredPackage& package) { return package.name + ":" + package.tag; });
 
   nb::class_<ModelStore>(module, "ModelStore", "The models of this user.")

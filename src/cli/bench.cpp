@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
+#include "cli/pull_flag.h"
 #include "cli/synthetic_flags.h"
 #include "evaluation/precision_gate.h"
 #include "evaluation/variant_samples.h"
@@ -26,7 +27,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct BenchFlags {
-  std::string model, config, output;
+  std::string model, config, output, pull;
   InputFlags inputs;
   SyntheticFlags synthetic;
   LoadFlags load;
@@ -136,6 +137,7 @@ void measure(BenchFlags& flags, const CLI::App& command, Context& context) {
   if (flags.seconds && !(*flags.seconds > 0)) {
     throw Error(ErrorCode::usage, fmt::format("--seconds is {}; accepted: a time above 0", *flags.seconds));
   }
+  flags.model = pull_argument(flags.model, flags.pull, context);
   if (flags.providers.size() > 1) return measure_side_by_side(flags, command, context);
   if (!flags.providers.empty()) flags.load.provider = flags.providers.front();
   measure_here(flags, context);
@@ -161,6 +163,7 @@ void add_bench(CLI::App& program, Context& context) {
   command->add_option("-c,--config", flags->config, "another gpux.yml");
   command->add_option("--samples-of", flags->samples_of)->group("");
   command->add_flag("--compare", flags->compare)->group("");
+  add_pull_flag(*command, flags->pull);
   add_load_flags(*command, flags->load, false);
   command->callback([flags, command, &context] { measure(*flags, *command, context); });
 }

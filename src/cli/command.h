@@ -54,6 +54,8 @@ void add_bench(CLI::App& program, Context& context);
 void add_verify(CLI::App& program, Context& context);
 void add_providers(CLI::App& program, Context& context);
 void add_doctor(CLI::App& program, Context& context);
+void add_pull(CLI::App& program, Context& context);
+void add_hub(CLI::App& program, Context& context);
 void add_images(CLI::App& program, Context& context);
 void add_tag(CLI::App& program, Context& context);
 void add_rm(CLI::App& program, Context& context);

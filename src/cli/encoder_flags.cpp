@@ -6,6 +6,7 @@
 #include <CLI/Validators.hpp>
 
 #include "cli/load_flags.h"
+#include "cli/pull_flag.h"
 #include "model/level_choice.h"
 
 namespace gpux::cli {
@@ -37,6 +38,7 @@ void add_encoder_flags(CLI::App& command, EncoderFlags& flags) {
                   "default); "
                   "throughput: whenever that is faster")
       ->check(CLI::IsMember({"exact", "throughput"}));
+  add_pull_flag(command, flags.pull);
   add_timeout_flag(command, flags.timeout);
   add_load_flags(command, flags.load);
   command.get_option("--threads")->description("threads inside an operator (default: 1)");
@@ -52,7 +54,9 @@ std::vector<std::string> place_model(const ModelArgument& words, EncoderFlags& f
 }
 
 OpenEncoder open_encoder(const EncoderFlags& flags, const Context& context) {
-  return gpux::open_encoder(flags, [&](std::string_view line) { say(context, line); });
+  EncoderFlags opened = flags;
+  opened.model = pull_argument(flags.model, flags.pull, context);
+  return gpux::open_encoder(opened, [&](std::string_view line) { say(context, line); });
 }
 
 }  // namespace gpux::cli

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 
 #include <CLI/App.hpp>
@@ -34,7 +35,20 @@ Json to_json(const StoredModel& model) {
   json["version"] = model.package.version;
   json["provider"] = model.package.provider.empty() ? "auto" : model.package.provider;
   json["description"] = model.package.description;
+  if (!model.package.origin.source.empty()) {
+    json["source"] = model.package.origin.source;
+    json["revision"] = model.package.origin.revision;
+  }
   return json;
+}
+
+// "huggingface.co/ORG/NAME@0123456789ab"
+std::string origin_text(const PackageOrigin& origin) {
+  constexpr std::size_t shown_digits = 12;
+  constexpr std::string_view scheme = "https://";
+  std::string text = origin.source.starts_with(scheme) ? origin.source.substr(scheme.size()) : origin.source;
+  if (!origin.revision.empty()) text += "@" + origin.revision.substr(0, shown_digits);
+  return text;
 }
 
 void list_images(const Context& context) {
@@ -49,11 +63,16 @@ void list_images(const Context& context) {
     print_data(list.dump());
     return;
   }
+  // The column is there where a model was pulled.
+  const bool has_origins =
+      std::ranges::any_of(models, [](const StoredModel& model) { return !model.package.origin.source.empty(); });
   Table table{{"NAME", "TAG", "ID", "CREATED", "SIZE"}, {}};
+  if (has_origins) table.head.emplace_back("ORIGIN");
   for (const StoredModel& model : models) {
     table.rows.push_back(
         {model.reference.name, model.reference.tag, model.short_id(), model.created,
          model.damage.empty() ? format_bytes(model.package.total_bytes()) : "damaged: " + model.damage});
+    if (has_origins) table.rows.back().push_back(origin_text(model.package.origin));
   }
   print_data(table.text());
 }

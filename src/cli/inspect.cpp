@@ -9,6 +9,7 @@
 #include "cli/load_flags.h"
 #include "cli/model_report.h"
 #include "cli/print_json.h"
+#include "cli/pull_flag.h"
 #include "cli/table.h"
 #include "diagnosis/machine_report.h"
 #include "gpux/error.h"
@@ -26,7 +27,7 @@ namespace gpux::cli {
 namespace {
 
 struct InspectFlags {
-  std::string model, file, config;
+  std::string model, file, config, pull;
   LoadFlags load;
 };
 
@@ -296,6 +297,7 @@ void add_inspect(CLI::App& program, Context& context) {
   command->add_option("-m,--model", flags->file, "the same as MODEL");
   command->add_option("-c,--config", flags->config, "another gpux.yml");
   command->add_flag("--json-output,!--no-json-output", context.json, "the same as --json");
+  add_pull_flag(*command, flags->pull);
   add_load_flags(*command, flags->load);
   command->footer(
       "With --provider, loads the model and lists the nodes of each provider.\n"
@@ -306,6 +308,8 @@ void add_inspect(CLI::App& program, Context& context) {
     if (flags->model.empty() && flags->file.empty()) {
       inspect_machine(*flags, context);
     } else {
+      flags->model = pull_argument(flags->model, flags->pull, context);
+      flags->file = pull_argument(flags->file, flags->pull, context);
       inspect_model(*flags, context);
     }
   });

@@ -77,8 +77,7 @@ std::string_view instead_of(std::string_view word, std::span<const Replacement> 
 }
 
 // Commands of other tools' documents that this version has not, and what there is instead.
-constexpr std::array<Replacement, 15> other_commands{{
-    {"pull", "this version does not download; get the ONNX file and 'gpux build' it"},
+constexpr std::array<Replacement, 14> other_commands{{
     {"push", "this version does not upload"},
     {"login", "this version asks no registry"},
     {"registries", "this version asks no registry"},
@@ -103,9 +102,9 @@ constexpr std::array<Replacement, 9> other_flags{{
     {"--no-json-output", "use --table"},
     {"--text", "'gpux embed' reads text; --input takes token ids"},
     {"--interactive", "this version asks nothing; --input - reads standard input"},
-    {"--revision", "a stored model's version is its tag, NAME:TAG"},
-    {"--rev", "a stored model's version is its tag, NAME:TAG"},
-    {"--token", "this version asks no registry"},
+    {"--revision", "a stored model's version is its tag, NAME:TAG; a revision of the hub is hf.co/ORG/NAME@REVISION"},
+    {"--rev", "a stored model's version is its tag, NAME:TAG; a revision of the hub is hf.co/ORG/NAME@REVISION"},
+    {"--token", "set HF_TOKEN"},
 }};
 
 bool stands_for_a_command(const CLI::App& program) {
@@ -220,6 +219,8 @@ void add_commands(CLI::App& program, Context& context, std::string_view first_wo
       {"Keep models",
        {{"build", add_build},
         {"import", add_import},
+        {"pull", add_pull},
+        {"hub", add_hub},
         {"images", add_images},
         {"tag", add_tag},
         {"rm", add_rm},

@@ -221,6 +221,10 @@ Json to_json(const StoredModel& stored) {
     entry["samples"] = variant.precision->samples;
   }
   json["metadata"] = pairs_json(package.metadata);
+  if (!package.origin.source.empty()) {
+    json["origin"] = {
+        {"source", package.origin.source}, {"revision", package.origin.revision}, {"file", package.origin.file}};
+  }
   return json;
 }
 
@@ -327,6 +331,9 @@ void append_package_tables(const StoredModel& stored, Tables& tables) {
                                      {"description", package.description},
                                      {"built for", package.provider},
                                      {"precision", package.precision},
+                                     {"pulled from", package.origin.source},
+                                     {"revision", package.origin.revision},
+                                     {"file of the source", package.origin.file},
                                      {"size", format_bytes(package.total_bytes())},
                                  }));
   Table files{.head = {"FILE", "SIZE", "DIGEST"}, .rows = {}};

@@ -12,6 +12,7 @@
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
 #include "cli/model_argument.h"
+#include "cli/pull_flag.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "model/open_model.h"
@@ -23,7 +24,7 @@ namespace {
 
 struct RunFlags {
   ModelArgument words;
-  std::string model, config, output, report, nonfinite = "null", timeout, batch_axis;
+  std::string model, config, output, report, nonfinite = "null", timeout, batch_axis, pull;
   InputFlags inputs;
   LoadFlags load;
   std::vector<std::string> outputs;
@@ -104,6 +105,7 @@ void run_model(RunFlags& flags, Context& context) {
   }
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
+  flags.model = pull_argument(flags.model, flags.pull, context);
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
   set_batch_axis(flags.batch_axis, model.settings.options);
   model.open_inputs();
@@ -156,6 +158,7 @@ void add_run(CLI::App& program, Context& context) {
       ->check(CLI::IsMember({"null", "string"}));
   command->add_option("--report", flags->report, "write the provider verdict and the timings to this JSON file");
   command->add_option("-c,--config", flags->config, "another gpux.yml");
+  add_pull_flag(*command, flags->pull);
   add_timeout_flag(*command, flags->timeout);
   add_batch_axis_flag(*command, flags->batch_axis);
   command->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure the model (see gpux bench)");

@@ -22,6 +22,7 @@
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/load_flags.h"
+#include "cli/pull_flag.h"
 #include "cli/serve_flags.h"
 #include "cli/signals.h"
 #include "cli/systemd.h"
@@ -90,6 +91,14 @@ std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const Serv
     tell(context, fmt::format("without gRPC: {}; --grpc-port gives another, --no-grpc none", error.message()));
     return nullptr;
   }
+}
+
+// MODEL or NAME=MODEL, pulled where it is a full reference.
+std::string pulled_argument(const std::string& argument, const ServeFlags& flags, const Context& context) {
+  if (is_full_reference(argument)) return pull_argument(argument, flags.pull, context);
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string::npos || !is_full_reference(argument.substr(equals + 1))) return argument;
+  return argument.substr(0, equals + 1) + pull_argument(argument.substr(equals + 1), flags.pull, context);
 }
 
 void announce(const Context& context, const ServeFlags& flags, const server::ListenAddress& listen,
@@ -433,6 +442,7 @@ void add_serve(CLI::App& program, Context& context) {
   command->get_option("--table")->group("");
   command->add_option("MODEL", flags->models,
                       "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
+  add_pull_flag(*command, flags->pull);
   command->add_option("--models", flags->models_file, "serve what this file lists")->type_name("FILE");
   command->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
       ->type_name("DIR");
@@ -507,6 +517,7 @@ void add_serve(CLI::App& program, Context& context) {
     if (flags->detach) {
       serve_in_background(*command, context);
     } else {
+      for (std::string& model : flags->models) model = pulled_argument(model, *flags, context);
       serve(*flags, context);
     }
   });

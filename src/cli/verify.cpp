@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
+#include "cli/pull_flag.h"
 #include "cli/synthetic_flags.h"
 #include "cli/table.h"
 #include "evaluation/data_sets.h"
@@ -31,7 +32,7 @@ using Json = nlohmann::ordered_json;
 constexpr int exit_code_differs = 12;
 
 struct VerifyFlags {
-  std::string model, config, timeout, suite;
+  std::string model, config, timeout, suite, pull;
   std::string reference = "cpu";
   InputFlags inputs;
   SyntheticFlags synthetic;
@@ -143,7 +144,8 @@ void require_named(const Verdict& verdict) {
 }
 
 void verify_model(const VerifyFlags& flags, Context& context) {
-  OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
+  OpenModel model =
+      open_model(pull_argument(flags.model, flags.pull, context), flags.config, flags.load, flags.timeout);
   const std::vector<evaluation::DataSet> sets = data_sets(flags, model);
   const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::provider_tolerance);
   const Runtime runtime = model.load();
@@ -288,6 +290,7 @@ void add_verify(CLI::App& program, Context& context) {
   command->add_flag("--lines", flags->lines)->group("");
   command->add_option("-c,--config", flags->config, "another gpux.yml");
   add_timeout_flag(*command, flags->timeout);
+  add_pull_flag(*command, flags->pull);
   add_load_flags(*command, flags->load);
   command->callback([flags, command, &context] { verify(*flags, *command, context); });
 }

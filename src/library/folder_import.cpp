@@ -24,9 +24,10 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
   importer::SentenceModel model = importer::read_sentence_model(folder, flags.file);
   LocatedModel located;
   located.onnx_file = model.onnx_file;
-  located.name = names.front().name;
+  located.name = flags.package_name.empty() ? names.front().name : flags.package_name;
   located.version = names.front().tag == "latest" ? "1.0.0" : names.front().tag;
   PackageContent content = package_content(located, flags.load.provider);
+  content.origin = flags.origin;
   for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
   LoadSettings settings = resolve_load(evaluation::load_flags_beside(flags.load), {}, located);
   if (!flags.load.precision.empty()) content.precision = settings.options.precision;

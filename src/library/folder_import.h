@@ -23,6 +23,8 @@ struct ImportRequest {
   std::vector<std::string> tags;  ///< names in the store; none: not stored
   LoadFlags load;
   evaluation::QuantizeFlags quantize;
+  std::string package_name;  ///< the model's own name; empty: the first of the tags
+  PackageOrigin origin;      ///< where the folder came from, to be recorded
 };
 
 /// What was stored.

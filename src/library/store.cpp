@@ -5,11 +5,11 @@
 #include "library/folder_import.h"
 #include "library/load_flags_of.h"
 #include "library/package_build.h"
+#include "library/pull_source.h"
 #include "model/locate.h"
 #include "store/store.h"
 
 namespace gpux {
-namespace {
 
 StoredPackage package_of(const StoredModel& model) {
   return {.name = model.reference.name,
@@ -17,10 +17,10 @@ StoredPackage package_of(const StoredModel& model) {
           .id = "sha256:" + model.digest,
           .created = model.created,
           .size_bytes = model.damage.empty() ? model.package.total_bytes() : 0,
-          .damage = model.damage};
+          .damage = model.damage,
+          .source = model.package.origin.source,
+          .revision = model.package.origin.revision};
 }
-
-}  // namespace
 
 struct ModelStore::State {
   Store store;

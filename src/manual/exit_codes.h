@@ -24,8 +24,11 @@ constexpr std::array<ExitCode, 15> exit_codes{{
     {7, "not found", "no such model, name, file or server"},
     {8, "memory", "the memory limit is exceeded, or no memory is left"},
     {9, "timeout", "the timeout passed"},
-    {10, "network", "a port is in use, a D-Bus bus is not reachable, or a running server does not answer"},
-    {11, "permission", "not allowed"},
+    {10, "network",
+     "a port is in use, or a D-Bus bus, a server, a hub or a registry does not answer as it should: no connection, a "
+     "rate "
+     "limit, damaged data"},
+    {11, "permission", "not allowed; pull: the repository is gated, or the token is wrong"},
     {12, "verify differs", "verify: the outputs differ"},
     {13, "storage", "the disk is full, read-only or unreadable, or data cannot be written to standard output"},
     {130, "interrupted", "interrupted"},

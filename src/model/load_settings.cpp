@@ -167,8 +167,9 @@ struct Variable {
 };
 
 std::span<const Variable> variables() {
-  static const std::array<Variable, 19> all{{
+  static const std::array<Variable, 20> all{{
       {"GPUX_HOME", nullptr},
+      {"GPUX_OFFLINE", nullptr},
       {"GPUX_ONNXRUNTIME", nullptr},
       {"GPUX_PYTHON_PACKAGES", nullptr},
       {"GPUX_PROVIDER", [](const Said& said) { (void)provider::parse_request(said.text, plugin_names({})); }},

@@ -15,6 +15,7 @@ namespace gpux {
 /// The flags that say which model makes vectors of texts and how, as typed.
 struct EncoderFlags {
   std::string model, level, model_dir, prompt, timeout, batching;
+  std::string pull;  ///< when the command downloads the model: "missing", "always", "never"; the command does it
   bool model_is_word = false;  ///< `model` is the first word behind the command, and no flag
   bool level_fallback = false;
   std::optional<std::string> prompt_text;

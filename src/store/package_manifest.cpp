@@ -28,6 +28,9 @@ constexpr const char* older_file_path_key = "org.cnai.model.filepath";
 constexpr const char* title_key = "org.opencontainers.image.title";
 constexpr const char* version_key = "org.opencontainers.image.version";
 constexpr const char* description_key = "org.opencontainers.image.description";
+constexpr const char* source_key = "org.opencontainers.image.source";
+constexpr const char* revision_key = "org.opencontainers.image.revision";
+constexpr const char* origin_file_key = "dev.gpux.origin.file";
 constexpr const char* model_key = "dev.gpux.model";
 constexpr const char* provider_key = "dev.gpux.provider";
 constexpr const char* precision_key = "dev.gpux.precision";
@@ -180,6 +183,9 @@ PackageManifest decode(const Json& json) {
   package.model_file = text_of(annotations, model_key);
   package.provider = text_of(annotations, provider_key);
   package.precision = text_of(annotations, precision_key);
+  package.origin = {.source = text_of(annotations, source_key),
+                    .revision = text_of(annotations, revision_key),
+                    .file = text_of(annotations, origin_file_key)};
   for (const auto& [key, value] : annotations.items()) {
     if (!key.starts_with(metadata_prefix) || !value.is_string()) continue;
     package.metadata.emplace_back(key.substr(metadata_prefix.size()), value.get<std::string>());
@@ -230,6 +236,9 @@ std::string encode_manifest(const PackageManifest& package, const Blob& config) 
   if (!package.description.empty()) annotations[description_key] = package.description;
   if (!package.provider.empty()) annotations[provider_key] = package.provider;
   if (!package.precision.empty()) annotations[precision_key] = package.precision;
+  if (!package.origin.source.empty()) annotations[source_key] = package.origin.source;
+  if (!package.origin.revision.empty()) annotations[revision_key] = package.origin.revision;
+  if (!package.origin.file.empty()) annotations[origin_file_key] = package.origin.file;
   for (const auto& [key, value] : package.metadata) annotations[std::string(metadata_prefix) + key] = value;
   Json layers = Json::array();
   for (const StoredFile& file : package.files) layers.push_back(layer(file, package));

@@ -15,6 +15,15 @@ inline constexpr std::string_view project_file_name = "gpux.yml";
 inline constexpr const char* oci_manifest_type = "application/vnd.oci.image.manifest.v1+json";
 inline constexpr const char* modelpack_artifact_type = "application/vnd.cncf.model.manifest.v1+json";
 
+/// Where a package came from.
+struct PackageOrigin {
+  std::string source;    ///< an address: "https://huggingface.co/ORG/NAME"; empty: it was made on this machine
+  std::string revision;  ///< the commit
+  std::string file;      ///< the ONNX file of the source that is the model; empty: it was converted
+
+  bool operator==(const PackageOrigin&) const = default;
+};
+
 /// A file of a package.
 struct StoredFile {
   std::string name;  ///< relative, with '/', inside the package
@@ -32,6 +41,7 @@ struct PackageManifest {
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<StoredFile> files;  ///< all of them, gpux.yml under that name
   std::vector<Variant> variants;
+  PackageOrigin origin;
 
   [[nodiscard]] const StoredFile* find(std::string_view file) const noexcept;
   [[nodiscard]] std::uint64_t total_bytes() const noexcept;

@@ -18,6 +18,7 @@
 #include "base/sha256.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
+#include "store/download_folder.h"
 #include "store/layout_index.h"
 
 namespace gpux {
@@ -136,7 +137,7 @@ FileLock Store::lock_index() const {
 PackageManifest Store::store_files(const PackageContent& content) const {
   PackageManifest package{content.name,     content.version,   content.description, content.model_file,
                           content.provider, content.precision, content.metadata,    {},
-                          content.variants};
+                          content.variants, content.origin};
   for (const PackageFile& file : content.files) package.files.push_back({file.name, blobs_.add_file(file.source)});
   return package;
 }
@@ -232,14 +233,18 @@ StoredModel Store::remove_files_first(const Reference& name) {
 
 PruneResult Store::prune() {
   std::error_code error;
+  const PruneResult downloads = prune_downloads(root_);
   if (!fs::exists(root_ / "blobs", error)) {
     static_cast<void>(LayoutIndex::read(root_));
-    return {};
+    return downloads;
   }
   prepare();
   const FileLock content_lock(root_ / content_lock_name, FileLock::Mode::exclusive);
   const FileLock index_lock = lock_index();
-  return collect(LayoutIndex::read(root_));
+  PruneResult result = collect(LayoutIndex::read(root_));
+  result.files += downloads.files;
+  result.bytes += downloads.bytes;
+  return result;
 }
 
 PruneResult Store::collect(const LayoutIndex& index) const {

@@ -32,6 +32,7 @@ struct PackageContent {
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<PackageFile> files;  ///< gpux.yml under that name
   std::vector<Variant> variants;   ///< their files are among `files`
+  PackageOrigin origin;
 };
 
 /// A package that is in the store under a name.

@@ -64,6 +64,8 @@ Outcome Program::run(const std::vector<std::string>& arguments, const Surroundin
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<std::string> environment = where.environment;
   environment.push_back("GPUX_HOME=" + home().string());
+  // No test downloads.
+  environment.emplace_back("GPUX_OFFLINE=1");
   const std::filesystem::path errors = folder_.path() / "standard_error";
   if (where.terminal) command = on_a_terminal(command, errors);
   ProcessResult result = run_process(command, where.limit, environment);

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpux/export.h"
+#include "gpux/store.h"
+
+namespace gpux {
+
+/// When a full reference is downloaded.
+enum class PullWhen : std::uint8_t {
+  missing,  ///< unless it is stored
+  always,   ///< also then, if the source has another version
+  never,    ///< Error not_found unless it is stored
+};
+
+struct PullOptions {
+  std::string name;       ///< NAME[:TAG] in the store; empty: the reference in lower case
+  std::string file;       ///< the ONNX file of the repository that is the model; empty: the one that is found
+  std::string precision;  ///< the ONNX file of the repository with these weights: "fp32", "fp16", "int8"; empty: fp32
+  std::string sha256;     ///< that a file from an address must have; empty: any
+  unsigned connections = 8;           ///< transfers at the same time
+  std::filesystem::path ca_file;      ///< trusted instead of the system's authorities; empty: the environment's
+  std::vector<std::string> insecure;  ///< HOST or HOST:PORT whose certificates are not checked
+  std::filesystem::path home;         ///< the store; empty: GPUX_HOME, or ~/.gpux
+};
+
+/// How far the downloads of one pull are.
+struct PullProgress {
+  std::string file;                             ///< of the last bytes; empty at the beginning and the end
+  std::uint64_t file_bytes = 0, file_done = 0;  ///< of that file; bytes 0: unknown
+  std::uint64_t bytes = 0, done = 0;            ///< of all files, with those that were here before
+};
+
+/// Both may be null. One call at a time, from any thread.
+struct PullListener {
+  std::function<void(const PullProgress&)> on_progress;
+  std::function<void(const std::string&)> on_message;  ///< one line
+};
+
+struct PulledModel {
+  StoredPackage package;
+  std::string revision;              ///< the commit; empty where the source has none
+  std::string file;                  ///< the ONNX file of the source; empty: its weights were converted
+  std::string summary;               ///< what it makes: "384 dimensions", "classification"; empty: unchanged
+  bool was_current = false;          ///< the stored package is what the source has: nothing was stored
+  std::uint64_t received_bytes = 0;  ///< over the network
+  std::uint64_t reused_bytes = 0;    ///< from an interrupted pull or the cache of huggingface_hub
+};
+
+/// Whether the text names a model on another machine: hf.co/ORG/NAME, hf:ORG/NAME, https://…. A path that exists is
+/// none, and neither is a name alone.
+GPUX_API bool is_full_reference(const std::string& model);
+
+/// Downloads a model and stores it, ready to run: from the Hugging Face hub (hf.co/ORG/NAME[@REVISION], ORG/NAME),
+/// where safetensors are converted, or an ONNX file from an address (https://…/model.onnx, with #sha256=… checked). It
+/// is loaded once, which proves that it runs. An interrupted pull is resumed by the next one. Errors: permission
+/// (gated, a wrong token), not_found (missing; downloads are forbidden by GPUX_OFFLINE or HF_HUB_OFFLINE), network
+/// (also a rate limit and damaged data), storage (also too little space), invalid_model and invalid_config (it is no
+/// model that gpux runs), usage, interrupted.
+GPUX_API PulledModel pull(const std::string& reference, const PullOptions& options = {},
+                          const PullListener& listener = {}, const std::stop_token& stop = {});
+
+/// The name under which the model can be opened: a full reference is pulled first as `when` says, and becomes its name
+/// in the store; any other text is returned unchanged and causes no network traffic. Errors as pull(); usage for
+/// `always` where downloads are forbidden.
+GPUX_API std::string pull_for_use(const std::string& model, PullWhen when, const PullOptions& options = {},
+                                  const PullListener& listener = {}, const std::stop_token& stop = {});
+
+}  // namespace gpux

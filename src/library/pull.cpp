@@ -1,0 +1,165 @@
+#include "gpux/pull.h"
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/home.h"
+#include "base/in_quotes.h"
+#include "base/machine.h"
+#include "base/memory_size.h"
+#include "base/spelling.h"
+#include "base/storage_error.h"
+#include "gpux/error.h"
+#include "library/pull_source.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_address(std::string_view text) {
+  return text.starts_with("https://") || text.starts_with("http://");
+}
+
+bool is_path(const std::string& text) {
+  std::error_code error;
+  return text.find('\0') == std::string::npos && fs::exists(text, error);
+}
+
+Store store_of(const PullOptions& options) {
+  return Store(options.home.empty() ? home_folder() : options.home);
+}
+
+registry::ClientOptions client_options(const PullOptions& options, const PullListener& listener,
+                                       const std::stop_token& stop) {
+  return {.ca_file = options.ca_file,
+          .tls_files_of = {},
+          .insecure_hosts = {options.insecure.begin(), options.insecure.end()},
+          .cancellation = Cancellation(stop),
+          .on_retry = [say = listener.on_message](const std::string& reason, std::chrono::milliseconds delay) {
+            if (say)
+              say(fmt::format("{}; trying again in {:.1f} s", reason, std::chrono::duration<double>(delay).count()));
+          }};
+}
+
+// Several downloads tell of their progress and their failures.
+PullListener one_at_a_time(const PullListener& listener) {
+  const auto mutex = std::make_shared<std::mutex>();
+  PullListener guarded;
+  if (listener.on_progress) {
+    guarded.on_progress = [mutex, call = listener.on_progress](const PullProgress& progress) {
+      const std::lock_guard lock(*mutex);
+      call(progress);
+    };
+  }
+  if (listener.on_message) {
+    guarded.on_message = [mutex, call = listener.on_message](const std::string& line) {
+      const std::lock_guard lock(*mutex);
+      call(line);
+    };
+  }
+  return guarded;
+}
+
+Reference name_for(const PullOptions& options, Reference derived) {
+  return options.name.empty() ? std::move(derived) : parse_reference(options.name);
+}
+
+void refuse_offline(const std::string& reference) {
+  const std::string variable = registry::offline_variable(Machine::this_one());
+  if (variable.empty()) return;
+  throw Error(ErrorCode::not_found, fmt::format("cannot download {}: {} forbids it", in_quotes(reference), variable));
+}
+
+}  // namespace
+
+registry::DownloadOptions download_options(const PullContext& context) {
+  registry::DownloadOptions options;
+  options.connections = context.options.connections;
+  if (context.listener.on_progress) {
+    options.on_progress = [&listener = context.listener](const registry::DownloadProgress& progress) {
+      listener.on_progress({progress.file, progress.file_bytes, progress.file_done, progress.bytes, progress.done});
+    };
+  }
+  return options;
+}
+
+void require_space(const fs::path& folder, std::uint64_t bytes, const std::string& what) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  require_stored(error, "look at the file system of", folder);
+  if (space.available >= bytes) return;
+  throw Error(ErrorCode::storage,
+              fmt::format("{} needs {} of disk space, and the file system of '{}' has {} left", what,
+                          format_bytes(bytes), folder.string(), format_bytes(space.available)));
+}
+
+std::optional<StoredModel> find_pulled(const Store& store, const Reference& name, const std::string& source) {
+  std::optional<StoredModel> found = store.find(name);
+  if (!found || lower(found->package.origin.source) != lower(source)) return std::nullopt;
+  return found;
+}
+
+bool is_full_reference(const std::string& model) {
+  return (registry::is_hub_reference(model) || is_address(model)) && !is_path(model);
+}
+
+PulledModel pull(const std::string& reference, const PullOptions& options, const PullListener& given,
+                 const std::stop_token& stop) {
+  if (options.connections == 0 || options.connections > 64) {
+    throw Error(ErrorCode::usage, fmt::format("{} connections: 1 to 64 are accepted", options.connections));
+  }
+  const PullListener listener = one_at_a_time(given);
+  Store store = store_of(options);
+  registry::Client client(client_options(options, listener, stop));
+  const auto context = [&] {
+    return PullContext{options, listener, store, client, registry::read_hub_settings(Machine::this_one())};
+  };
+  if (is_address(reference) && !registry::is_hub_reference(reference)) {
+    const AddressReference address = parse_address(reference);
+    const Reference name = name_for(options, stored_name_of(address));
+    refuse_offline(reference);
+    return pull_from_address(address, name, context());
+  }
+  const registry::HubReference hub = registry::parse_hub_reference(reference, true);
+  if (!options.sha256.empty()) {
+    throw Error(ErrorCode::usage, "--sha256 is for addresses; the hub gives the digests of its files");
+  }
+  const Reference name = name_for(options, registry::stored_name_of(hub));
+  refuse_offline(reference);
+  return pull_from_hub(hub, name, context());
+}
+
+std::string pull_for_use(const std::string& model, PullWhen when, const PullOptions& options,
+                         const PullListener& listener, const std::stop_token& stop) {
+  if (!is_full_reference(model)) return model;
+  const std::string variable = registry::offline_variable(Machine::this_one());
+  if (when == PullWhen::always && !variable.empty()) {
+    throw Error(ErrorCode::usage, fmt::format("--pull always: {} forbids downloads", variable));
+  }
+  Reference name;
+  std::string source;
+  if (registry::is_hub_reference(model)) {
+    const registry::HubReference hub = registry::parse_hub_reference(model);
+    name = registry::stored_name_of(hub);
+    source = origin_of(hub);
+  } else {
+    const AddressReference address = parse_address(model);
+    name = stored_name_of(address);
+    source = address.url;
+  }
+  if (when != PullWhen::always && find_pulled(store_of(options), name, source)) return name.text();
+  if (when == PullWhen::never || !variable.empty()) {
+    throw Error(ErrorCode::not_found,
+                fmt::format("{} is not stored here, and {} forbids to download it; 'gpux pull {}' stores it",
+                            in_quotes(model), variable.empty() ? "--pull never" : variable, model));
+  }
+  (void)pull(model, options, listener, stop);
+  return name.text();
+}
+
+}  // namespace gpux

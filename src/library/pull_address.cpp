@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/in_quotes.h"
+#include "base/memory_size.h"
+#include "base/scratch_folder.h"
+#include "base/sha256.h"
+#include "base/spelling.h"
+#include "base/storage_error.h"
+#include "gpux/error.h"
+#include "gpux/runtime.h"
+#include "library/pull_source.h"
+#include "model/package_content.h"
+#include "onnx/model_file.h"
+#include "registry/http/url.h"
+#include "store/download_folder.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_sha256(std::string_view text) {
+  constexpr std::size_t digits = 64;
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::string base_of(const std::string& url) {
+  const std::string path = registry::parse_url(url).path();
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string sha256_for(const AddressReference& reference, const PullOptions& options) {
+  const std::string given = lower(options.sha256);
+  if (!given.empty() && !is_sha256(given)) {
+    throw Error(ErrorCode::usage, fmt::format("--sha256 {} is not 64 hexadecimal digits", in_quotes(options.sha256)));
+  }
+  if (!given.empty() && !reference.sha256.empty() && given != reference.sha256) {
+    throw Error(ErrorCode::usage, "--sha256 and the address give different digests: use one of them");
+  }
+  return given.empty() ? reference.sha256 : given;
+}
+
+Error address_error(const std::string& url, int status) {
+  const std::string what = fmt::format("{} cannot be downloaded: the server answers {}", in_quotes(url), status);
+  if (status == 401 || status == 403) return {ErrorCode::permission, what};
+  if (status == 404 || status == 410) return {ErrorCode::not_found, what};
+  return {ErrorCode::network, what};
+}
+
+// An external file could be anywhere on the disk by its name, and the address tells of the ONNX file alone.
+void refuse_external_data(const fs::path& file, const std::string& url) {
+  const ModelInfo info = onnx::inspect(file);
+  if (info.external_files.empty()) return;
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("{} keeps weights in another file, {}, which is not downloaded; models of several files come "
+                          "from the hub (hf.co/ORG/NAME)",
+                          in_quotes(url), in_quotes(info.external_files.front().location)));
+}
+
+}  // namespace
+
+AddressReference parse_address(const std::string& text) {
+  AddressReference reference{.url = registry::parse_url(text).text(), .sha256 = {}};
+  constexpr std::string_view key = "#sha256=";
+  if (const std::size_t hash = text.find('#'); hash != std::string::npos) {
+    if (!text.substr(hash).starts_with(key) || !is_sha256(lower(text.substr(hash + key.size())))) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("{}: what follows '#' must be sha256= and 64 hexadecimal digits", in_quotes(text)));
+    }
+    reference.sha256 = lower(text.substr(hash + key.size()));
+  }
+  if (!lower(base_of(reference.url)).ends_with(".onnx")) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} is no address of an ONNX file: https://HOST/PATH.onnx is accepted", in_quotes(text)));
+  }
+  return reference;
+}
+
+Reference stored_name_of(const AddressReference& reference) {
+  const registry::Url url = registry::parse_url(reference.url);
+  std::string name = registry::as_name_part(url.host);
+  if (url.authority() != url.host) name += fmt::format(":{}", url.port);
+  std::string path = url.path();
+  path.resize(path.size() - std::string_view(".onnx").size());
+  for (const std::string& part : split(path, '/')) {
+    if (const std::string word = registry::as_name_part(part); !word.empty()) name += "/" + word;
+  }
+  // What cannot be told from the path is told by a digest.
+  constexpr std::size_t limit_name = 200, shown_digits = 12;
+  if (name.size() > limit_name || url.target != url.path() || name.find('/') == std::string::npos) {
+    name = fmt::format("{}/{}", name.substr(0, name.find('/')), sha256_of(reference.url).substr(0, shown_digits));
+  }
+  return {.name = name, .tag = "latest"};
+}
+
+PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context) {
+  if (!context.options.file.empty() || !context.options.precision.empty()) {
+    throw Error(ErrorCode::usage,
+                "--file and --precision choose among the files of a repository; an address names one");
+  }
+  const std::string sha256 = sha256_for(reference, context.options);
+  registry::Response head = context.client.send({.method = registry::Method::head, .url = reference.url});
+  // Some servers know no HEAD: then the size is known when the file is there.
+  const bool is_known = head.is_success();
+  if (!is_known && head.status != 405 && head.status != 501) throw address_error(reference.url, head.status);
+  const std::string etag(registry::strip_etag(head.headers.find("etag")));
+  const auto bytes = is_known ? registry::parse_decimal(head.headers.find("content-length")) : std::nullopt;
+  const std::string version = sha256.empty() ? etag : sha256;
+  if (const auto stored = find_pulled(context.store, name, reference.url);
+      stored && !version.empty() && stored->package.origin.revision == version) {
+    return {.package = package_of(*stored), .revision = version, .file = base_of(reference.url), .was_current = true};
+  }
+
+  const DownloadFolder downloads(context.store.root());
+  if (bytes) require_space(downloads.path(), *bytes * 2, in_quotes(reference.url));
+  const bool is_identified = !sha256.empty() || !etag.empty();
+  const std::string key = sha256.empty() ? sha256_of(reference.url + "\n" + etag) : sha256;
+  std::error_code error;
+  if (!is_identified) fs::remove(downloads.path() / key, error);
+  const registry::DownloadItem item{
+      .name = reference.url,
+      .url = reference.url,
+      .authorization = {},
+      .headers = {},
+      .key = key,
+      .bytes = bytes,
+      .etag = etag,
+      .has_ranges = is_identified && head.headers.find("accept-ranges") == "bytes",
+      .problem_of =
+          [&](const fs::path& file) {
+            const std::string digest = sha256.empty() ? sha256 : sha256_of_file(file);
+            return digest == sha256 ? std::string() : fmt::format("its SHA-256 is {} instead of {}", digest, sha256);
+          },
+      .error_of = [&](const registry::Response& response) { return address_error(reference.url, response.status); },
+      .on_answer = {}};
+  const registry::DownloadResult result =
+      registry::download(context.client, downloads.path(), std::span(&item, 1), download_options(context));
+
+  refuse_external_data(result.files.front(), reference.url);
+  const ScratchFolder scratch(downloads.path() / "import");
+  LocatedModel located;
+  located.onnx_file = scratch.path() / "model.onnx";
+  fs::create_hard_link(result.files.front(), located.onnx_file, error);
+  if (error) fs::create_symlink(result.files.front(), located.onnx_file, error);
+  require_stored(error, "make the link", located.onnx_file);
+  const std::string stem = registry::as_name_part(fs::path(base_of(reference.url)).stem().string());
+  located.name = stem.empty() ? "model" : stem;
+  located.version = "1.0.0";
+  PackageContent content = package_content(located, "");
+  content.origin = {.source = reference.url, .revision = version, .file = base_of(reference.url)};
+  const Runtime runtime(located.onnx_file, LoadOptions{});
+  const StoredModel stored = context.store.add(content, std::span(&name, 1));
+  downloads.remove(std::span(&key, 1));
+  return {.package = package_of(stored),
+          .revision = version,
+          .file = base_of(reference.url),
+          .summary = "ONNX",
+          .received_bytes = result.received_bytes,
+          .reused_bytes = result.resumed_bytes};
+}
+
+}  // namespace gpux

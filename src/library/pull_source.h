@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "gpux/pull.h"
+#include "library/folder_import.h"
+#include "registry/download/downloader.h"
+#include "registry/http/client.h"
+#include "registry/hub/hub_reference.h"
+#include "registry/hub/hub_settings.h"
+#include "store/store.h"
+
+namespace gpux {
+
+/// What a pull works with.
+struct PullContext {
+  const PullOptions& options;
+  const PullListener& listener;
+  Store& store;
+  registry::Client& client;
+  registry::HubSettings hub;
+
+  void say(const std::string& line) const {
+    if (listener.on_message) listener.on_message(line);
+  }
+};
+
+/// What to do for people's progress, and how many transfers.
+registry::DownloadOptions download_options(const PullContext& context);
+
+/// Error storage unless the file system of the folder has so much space left.
+void require_space(const std::filesystem::path& folder, std::uint64_t bytes, const std::string& what);
+
+/// A model at an address: the ONNX file alone.
+struct AddressReference {
+  std::string url;     ///< without a fragment
+  std::string sha256;  ///< from "#sha256=…"; may be empty
+};
+
+/// Error usage for what is no address of an ONNX file.
+AddressReference parse_address(const std::string& text);
+Reference stored_name_of(const AddressReference& reference);
+
+/// The repository's address, as the origin of a package.
+std::string origin_of(const registry::HubReference& reference);
+
+PulledModel pull_from_hub(const registry::HubReference& reference, const Reference& name, const PullContext& context);
+PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context);
+
+/// The package of this name if it came from this source.
+std::optional<StoredModel> find_pulled(const Store& store, const Reference& name, const std::string& source);
+
+/// A stored package as the public headers show it.
+StoredPackage package_of(const StoredModel& model);
+
+}  // namespace gpux
