@@ -117,7 +117,7 @@ void add_import(CLI::App& program, Context& context) {
   command
       ->add_option("FOLDER", flags->folder,
                    "an encoder with tokenizer.json and an ONNX file, or with config.json and model.safetensors (BERT, "
-                   "RoBERTa, XLM-R, DistilBERT, MPNet)")
+                   "RoBERTa, ModernBERT, Qwen3 and more: docs/models.md)")
       ->required();
   command->add_option("-t,--tag", flags->tags, "store it under NAME[:TAG]; repeatable")->allow_extra_args(false);
   command->add_option("-o,--output", flags->output, "convert a folder with safetensors to this new folder");

@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "gpux/error.h"
+#include "onnx/float32_nodes.h"
 #include "onnx/message.h"
 #include "onnx/model_file.h"
 #include "onnx/node_text.h"
@@ -203,7 +204,8 @@ class Halver {
 
   QuantizedModel run() {
     read_graph();
-    for (const NodeText& node : nodes_) plans_.push_back(plan_of(node));
+    const std::unordered_set<std::size_t> in_float32 = float32_nodes(nodes_);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) plans_.push_back(plan_of(nodes_[i], in_float32.contains(i)));
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (plans_[i] == nullptr) {
         note_uses(nodes_[i]);
@@ -336,13 +338,14 @@ class Halver {
   }
 
   // Null where the node stays. Notes the kinds of its outputs.
-  const Operator* plan_of(const NodeText& node) {
+  const Operator* plan_of(const NodeText& node, bool is_in_float32) {
     const Operator* row = operator_of(node);
     const Kind computed = row == nullptr ? Kind::unknown : kind_of_inputs(node, *row);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (!node.outputs[i].empty()) kinds_[node.outputs[i]] = kind_of_output(node, i, row, computed);
     }
     if (computed != Kind::float32 || (node.outputs.size() != 1 && node.type != "Split")) return nullptr;
+    if (is_in_float32) return nullptr;
     const Name weights = weights_of(node);
     if (left_alone_.contains(id_of(node))) {
       if (!weights.empty()) {
