@@ -213,6 +213,13 @@ TokenLimits read_token_limits(const fs::path& folder) {
   TokenLimits limits;
   const std::uint64_t unused = unused_positions(config);
   auto positions = config.count("max_position_embeddings");
+  const bool is_nomic = config.text("model_type") == "nomic_bert";
+  if (!positions && is_nomic) positions = config.count("n_positions");
+  // NomicBERT's rotations depend on the length beyond the trained positions.
+  if (is_nomic && config.find("rotary_scaling_factor") != nullptr) {
+    constexpr std::uint64_t trained = 2048;
+    positions = std::min(positions.value_or(trained), config.count("max_trained_positions").value_or(trained));
+  }
   if (positions) positions = *positions > unused ? *positions - unused : 0;
   for (const auto limit : {transformer.count("max_seq_length"), tokenizer.count("model_max_length"), positions}) {
     if (!limit || *limit == 0) continue;

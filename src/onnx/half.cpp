@@ -48,7 +48,7 @@ struct Operator {
 constexpr std::uint8_t all_places = 0xff, first_place = 1;
 
 // That compute in the type of their inputs, and have float16 among it.
-constexpr std::array<Operator, 76> operators{{
+constexpr std::array<Operator, 78> operators{{
     {"Abs", all_places},
     {"Add", all_places},
     {"AveragePool", first_place},
@@ -67,6 +67,8 @@ constexpr std::array<Operator, 76> operators{{
     {"Expand", first_place},
     {"Flatten", first_place},
     {"Gather", first_place},
+    {"GatherElements", first_place},
+    {"GatherND", first_place},
     {"Gelu", all_places},
     {"Gemm", all_places},
     {"GlobalAveragePool", all_places},
@@ -139,11 +141,9 @@ bool has_type_of_output(const Operator& row, std::size_t place) {
 
 // Operators that stay, whose first output has the type of the input at that place.
 std::optional<std::size_t> place_of_type(Name type) {
-  static constexpr std::array<std::pair<Name, std::size_t>, 15> places{{{"CumSum", 0},
+  static constexpr std::array<std::pair<Name, std::size_t>, 13> places{{{"CumSum", 0},
                                                                         {"DequantizeLinear", 1},
                                                                         {"Dropout", 0},
-                                                                        {"GatherElements", 0},
-                                                                        {"GatherND", 0},
                                                                         {"GridSample", 0},
                                                                         {"OneHot", 2},
                                                                         {"Range", 0},
