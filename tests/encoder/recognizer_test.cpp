@@ -2,14 +2,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "recognizer/axis_order.h"
 #include "recognizer/known_facts.h"
 #include "recognizer/symbolic_tensor.h"
 
@@ -129,27 +127,6 @@ TEST(Fields, AreClippedByInputsAndByAttributes) {
   EXPECT_EQ(scalar_of(*symbolic_tensor_of(old, {&two})), 3.0);
   EXPECT_EQ(scalar_of(*symbolic_tensor_of(old, {&five})), 5.0);
   EXPECT_EQ(scalar_of(*symbolic_tensor_of(old, {&nine})), 7.0);
-}
-
-TEST(AxisOrders, AreTransposedAndShortened) {
-  using axis_order::batch_heads_sequence_size;
-  const AxisOrder order = axis_order::batch_sequence_heads_size;
-  EXPECT_EQ(order.transposed(std::vector<std::int64_t>{0, 2, 1, 3}), batch_heads_sequence_size);
-  EXPECT_NE(order, batch_heads_sequence_size);
-  EXPECT_EQ(batch_heads_sequence_size.with_last_two_swapped(), axis_order::batch_heads_size_sequence);
-  EXPECT_EQ(axis_order::batch_sequence_qkv_heads_size.without(2), order);
-  EXPECT_EQ(axis_order::batch_hidden.with_one(1), axis_order::batch_one);
-  EXPECT_EQ(order.index_of(Axis::heads), 2U);
-}
-
-TEST(AxisOrders, HaveEachAxisOnce) {
-  const AxisOrder order = axis_order::batch_sequence_hidden;
-  for (const std::vector<std::int64_t>& permutation :
-       std::vector<std::vector<std::int64_t>>{{0, 1}, {0, 1, 1}, {0, 1, 3}, {0, 1, -1}}) {
-    EXPECT_FALSE(order.transposed(permutation));
-  }
-  EXPECT_THROW((void)AxisOrder({Axis::batch, Axis::heads, Axis::batch}), std::invalid_argument);
-  EXPECT_NO_THROW((void)AxisOrder({Axis::batch, Axis::one, Axis::one}));
 }
 
 class Masks : public testing::Test {

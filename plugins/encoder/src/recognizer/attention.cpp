@@ -1,243 +1,233 @@
-// Attention of single operators: scores, masks and biases, softmax, context.
-#include <algorithm>
+// Attention of single operators: products of queries and keys, softmax, context.
 #include <cmath>
 #include <utility>
+#include <vector>
 
-#include "recognizer/attention_scores.h"
+#include "recognizer/attention_products.h"
 
 namespace gpux_encoder {
 namespace {
 
-bool have_equal_shapes(const Heads& a, const Heads& b) {
-  return a.num_heads == b.num_heads && a.parts == 1 && b.parts == 1 &&
-         a.projection.hidden_index == b.projection.hidden_index && columns_of(a) == columns_of(b);
+bool refers_to_computed(const Expression& expression) {
+  return contains(expression, [](const Expression& one) { return one.kind == Expression::Kind::computed; });
 }
 
-Fact matmul(const Node& node, const KnownFacts& facts) {
-  const bool is_fused = node.domain == "com.microsoft";
-  const auto alpha = node.attributes.find("alpha");
-  const double factor = is_fused && alpha != node.attributes.end() ? static_cast<double>(alpha->second.number) : 1;
-  const bool transposes = is_fused && integer(node, "transB", 0) != 0;
-  if (is_fused && (integer(node, "transA", 0) != 0 || integer(node, "transBatchA", 0) != 0 ||
-                   integer(node, "transBatchB", 0) != 0)) {
+/// A tensor of [..., rows, columns] as [batch, heads, rows, columns].
+struct ByHead {
+  ExpressionPointer expression;
+  std::size_t num_heads = 0;
+};
+
+std::optional<ByHead> by_head(const SymbolicTensor& tensor, const KnownFacts& facts) {
+  if (tensor.shape.size() < 3) return std::nullopt;
+  std::optional<Dimension> leading = fixed(1);
+  for (std::size_t axis = 0; axis + 2 < tensor.shape.size(); ++axis)
+    leading = leading ? product_of(*leading, tensor.shape[axis]) : std::nullopt;
+  const auto heads = leading ? quotient_of(*leading, facts.batch) : std::nullopt;
+  if (!heads || heads->kind != Dimension::Kind::fixed || heads->value < 1) return std::nullopt;
+  const auto result =
+      reshaped(tensor, {facts.batch, *heads, tensor.shape[tensor.shape.size() - 2], tensor.shape.back()});
+  if (!result) return std::nullopt;
+  return ByHead{result->expression, static_cast<std::size_t>(heads->value)};
+}
+
+// With the leading axes of `leading`.
+std::optional<SymbolicTensor> expanded(const SymbolicTensor& tensor, const Shape& leading) {
+  Shape wanted = leading;
+  wanted.insert(wanted.end(), tensor.shape.end() - 2, tensor.shape.end());
+  const auto shape = broadcast(tensor.shape, wanted);
+  if (!shape) return std::nullopt;
+  return SymbolicTensor{*shape, tensor.element_type, broadcast_to(tensor, shape->size())};
+}
+
+ExpressionPointer swapped(const ExpressionPointer& expression) {
+  return substitute(expression, {axis_index(0), axis_index(1), axis_index(3), axis_index(2)});
+}
+
+struct Operands {
+  ByHead left, right;
+  Shape leading;
+  Dimension rows, inner, columns;
+};
+
+std::optional<Operands> operands_of(const SymbolicTensor& left, const SymbolicTensor& right, const KnownFacts& facts) {
+  if (left.shape.size() < 3 || right.shape.size() < 2) return std::nullopt;
+  const auto leading =
+      broadcast(Shape(left.shape.begin(), left.shape.end() - 2), Shape(right.shape.begin(), right.shape.end() - 2));
+  const Dimension inner = left.shape.back();
+  if (!leading || inner != right.shape[right.shape.size() - 2]) return std::nullopt;
+  const auto all_left = expanded(left, *leading), all_right = expanded(right, *leading);
+  if (!all_left || !all_right) return std::nullopt;
+  const auto a = by_head(*all_left, facts), b = by_head(*all_right, facts);
+  if (!a || !b) return std::nullopt;
+  return Operands{*a, *b, *leading, left.shape[left.shape.size() - 2], inner, right.shape.back()};
+}
+
+SymbolicTensor result_of(const Operands& operands, std::size_t computed, const KnownFacts& facts) {
+  const SymbolicTensor all{
+      {facts.batch, fixed(static_cast<std::int64_t>(operands.left.num_heads)), operands.rows, operands.columns},
+      ElementType::float32,
+      computed_element(computed, ElementType::float32, {axis_index(0), axis_index(1), axis_index(2), axis_index(3)})};
+  Shape shape = operands.leading;
+  shape.push_back(operands.rows);
+  shape.push_back(operands.columns);
+  return reshaped(all, shape).value_or(all);
+}
+
+// The scores whose probabilities an expression is: 0 instead of NaN, where all keys are masked, is allowed.
+std::optional<AttentionScores> probabilities_of(const Expression& expression, const KnownFacts& facts) {
+  const auto plain = [&](const Expression& leaf) -> const Probabilities* {
+    if (leaf.kind != Expression::Kind::computed) return nullptr;
+    const auto* found = facts.as<Probabilities>(leaf.computed);
+    if (found == nullptr) return nullptr;
+    const bool is_head = is_axis_index(leaf.arguments[1], 1) ||
+                         (found->scores.num_heads == 1 && literal_value(leaf.arguments[1]) == 0.0);
+    const bool is_whole = facts.is_text(leaf.arguments[0], 0) && is_head && facts.is_token(leaf.arguments[2], 2) &&
+                          facts.is_token(leaf.arguments[3], 3);
+    return is_whole ? found : nullptr;
+  };
+  if (const auto* whole = plain(expression)) return whole->scores;
+  if (!expression.is(Operation::where) || !expression.arguments[0]->is(Operation::is_nan) ||
+      literal_value(expression.arguments[1]) != 0.0) {
+    return std::nullopt;
+  }
+  const auto* whole = plain(*expression.arguments[2]);
+  if (whole == nullptr || !same(*expression.arguments[0]->arguments[0], *expression.arguments[2])) return std::nullopt;
+  AttentionScores scores = whole->scores;
+  if (scores.mask) scores.mask->keys.zero_if_all_masked = true;
+  return scores;
+}
+
+bool refers_to_probabilities(const Expression& expression, const KnownFacts& facts) {
+  return contains(expression, [&](const Expression& one) {
+    return one.kind == Expression::Kind::computed && facts.as<Probabilities>(one.computed) != nullptr;
+  });
+}
+
+// A mask of [batch, 1, sequence] times hidden states: their sum.
+Fact row_sum(const Node& node, const SymbolicTensor& left, const SymbolicTensor& right, KnownFacts& facts) {
+  if (left.shape != Shape{facts.batch, fixed(1), facts.sequence} || right.shape.size() != 3) return Unknown{};
+  std::string why;
+  const auto rows = facts.rows_of(right, why);
+  if (!rows) return Unknown{};
+  const auto mask = bits_of(
+      SymbolicTensor{{facts.batch, facts.sequence},
+                     ElementType::float32,
+                     substitute(left.expression, {axis_index(0), literal(0, ElementType::int64), axis_index(1)})},
+      facts);
+  if (!mask) return unknown(node, "sums rows by something else than a mask");
+  const std::size_t sum = facts.add(RowSum{*rows, *mask});
+  return SymbolicTensor{{facts.batch, fixed(1), right.shape[2]},
+                        ElementType::float32,
+                        computed_element(sum, ElementType::float32, {axis_index(0), axis_index(2)})};
+}
+
+Fact context(const Node& node, const Operands& operands, double factor, KnownFacts& facts) {
+  const auto scores = probabilities_of(*operands.left.expression, facts);
+  if (!scores) return unknown(node, "multiplies values by something else than attention probabilities");
+  if (operands.columns.kind != Dimension::Kind::fixed) return unknown(node, "multiplies values of another axis order");
+  std::string why;
+  const auto value = head_vectors_of(operands.right.expression, operands.right.num_heads,
+                                     static_cast<std::size_t>(operands.columns.value), facts, why);
+  if (!value) return unknown(node, why);
+  if (value->rotary || value->norm || value->scale != 1 || factor != 1)
+    return unknown(node, "multiplies values that are more than projections of hidden states");
+  if (operands.right.num_heads != scores->num_heads)
+    return unknown(node, "has another number of heads than its scores");
+  return result_of(operands, facts.add(Context{*scores, *value}), facts);
+}
+
+Fact scores(const Node& node, const Operands& operands, double factor, KnownFacts& facts) {
+  const bool fits = operands.rows == facts.sequence && operands.columns == facts.sequence &&
+                    operands.inner.kind == Dimension::Kind::fixed;
+  if (!fits) return unknown(node, "multiplies heads that are not queries and keys");
+  const auto head_size = static_cast<std::size_t>(operands.inner.value);
+  std::string why;
+  auto query = head_vectors_of(operands.left.expression, operands.left.num_heads, head_size, facts, why);
+  const auto key =
+      query ? head_vectors_of(swapped(operands.right.expression), operands.right.num_heads, head_size, facts, why)
+            : std::nullopt;
+  if (!key) return unknown(node, why);
+  if (query->num_heads != operands.left.num_heads) return unknown(node, "repeats the heads of queries");
+  query->scale *= factor;
+  return result_of(operands, facts.add(Scores{*query, *key, operands.left.num_heads}), facts);
+}
+
+// Queries or keys times a table of relative positions.
+Fact relative_scores(const Node& node, const Operands& operands, double factor, KnownFacts& facts) {
+  const ExpressionPointer table =
+      substitute(operands.right.expression, {nullptr, axis_index(0), axis_index(2), axis_index(1)});
+  const bool is_table = !contains(*table, [](const Expression& one) {
+    return one.kind == Expression::Kind::input || one.kind == Expression::Kind::dimension ||
+           one.kind == Expression::Kind::cumulative_sum;
+  }) && !contains(*operands.right.expression, [](const Expression& one) {
+    return one.kind == Expression::Kind::axis_index && one.axis == 0;
+  });
+  if (!is_table || operands.inner.kind != Dimension::Kind::fixed || operands.columns.kind != Dimension::Kind::fixed ||
+      operands.rows != facts.sequence) {
     return Unknown{};
   }
-  const auto* right = facts.as<Heads>(node.inputs[1]);
-  if (right == nullptr) return Unknown{};
-  const AxisOrder order = transposes ? right->order.with_last_two_swapped() : right->order;
-  if (const auto* query = facts.as<Heads>(node.inputs[0])) {
-    const bool is_product =
-        (query->order == axis_order::batch_heads_sequence_size && order == axis_order::batch_heads_size_sequence) ||
-        (query->order == axis_order::merged_heads_sequence_size && order == axis_order::merged_heads_size_sequence);
-    auto scores = is_product ? scores_of(*query, *right,
-                                         query->order == axis_order::merged_heads_sequence_size
-                                             ? axis_order::merged_heads_query_key
-                                             : axis_order::batch_heads_query_key)
-                             : std::nullopt;
-    if (!scores) return unknown(node, "multiplies heads that are not queries and keys of the same hidden states");
-    scores->scale *= factor;
-    return *scores;
-  }
-  if (const auto* scores = facts.as<AttentionScores>(node.inputs[0])) {
-    if (scores->stage != AttentionScores::Stage::probabilities)
-      return unknown(node, "multiplies values by something else than attention probabilities");
-    const bool fits =
-        (scores->order == axis_order::batch_heads_query_key && order == axis_order::batch_heads_sequence_size) ||
-        (scores->order == axis_order::merged_heads_query_key && order == axis_order::merged_heads_sequence_size);
-    if (!fits || factor != 1) return unknown(node, "multiplies values of another axis order");
-    return context_of(node, *scores, *right, order);
-  }
-  return Unknown{};
+  std::string why;
+  auto vectors = head_vectors_of(operands.left.expression, operands.left.num_heads,
+                                 static_cast<std::size_t>(operands.inner.value), facts, why);
+  if (!vectors) return unknown(node, why);
+  vectors->scale *= factor;
+  return result_of(operands,
+                   facts.add(RelativeScores{*vectors, operands.left.num_heads,
+                                            static_cast<std::size_t>(operands.columns.value), table}),
+                   facts);
 }
 
-SymbolicTensor over_scores(const ExpressionPointer& at, const KnownFacts& facts, std::size_t num_heads) {
-  return {{facts.batch, {Dimension::Kind::fixed, static_cast<std::int64_t>(num_heads)}, facts.sequence, facts.sequence},
-          ElementType::float32,
-          at};
-}
-
-Fact add(const Node& node, const KnownFacts& facts) {
-  for (const auto& [first, second] : {std::pair{0, 1}, {1, 0}}) {
-    const auto* scores = facts.as<AttentionScores>(node.inputs[static_cast<std::size_t>(first)]);
-    const auto* added = facts.as<SymbolicTensor>(node.inputs[static_cast<std::size_t>(second)]);
-    if (scores == nullptr) continue;
-    if (added == nullptr) return unknown(node, "adds something unknown to scores");
-    std::string why;
-    const auto with = with_added(*scores, *added, facts, why);
-    return with ? Fact(*with) : unknown(node, why);
-  }
-  return Unknown{};
-}
-
-Fact scale(const Node& node, const KnownFacts& facts) {
-  for (const auto& [value, other] : {std::pair{0, 1}, {1, 0}}) {
-    if (node.type == "Div" && value == 1) break;
-    const std::string& rows = node.inputs[static_cast<std::size_t>(value)];
-    const auto* heads = facts.as<Heads>(rows);
-    const auto* scores = facts.as<AttentionScores>(rows);
-    if (heads == nullptr && scores == nullptr) continue;
-    const auto number = facts.scalar(node.inputs[static_cast<std::size_t>(other)], 3);
-    if (!number || *number == 0 || !std::isfinite(*number)) {
-      return unknown(node, "scales heads or scores by an unknown factor");
-    }
-    const double factor = node.type == "Div" ? 1 / *number : *number;
-    if (heads != nullptr) {
-      Heads with = *heads;
-      with.scale *= factor;
-      return with;
-    }
-    if (scores->mask || scores->position_bias || scores->stage != AttentionScores::Stage::raw) {
-      return unknown(node, "scales scores after their mask");
-    }
-    AttentionScores with = *scores;
-    with.scale *= factor;
-    return with;
-  }
-  return Unknown{};
-}
-
-Fact softmax(const Node& node, const KnownFacts& facts) {
-  const auto* scores = facts.as<AttentionScores>(node.inputs[0]);
-  if (scores == nullptr) return Unknown{};
+Fact softmax(const Node& node, KnownFacts& facts) {
+  const SymbolicTensor* of = facts.input(node, 0);
+  if (of == nullptr || !refers_to_computed(*of->expression)) return Unknown{};
+  const auto whole = by_head(*of, facts);
+  if (!whole) return unknown(node, "is over a tensor of another shape than attention scores");
   // Before version 13, the default was all axes from the second on.
   const std::int64_t axis = integer(node, "axis", node.version < 13 ? 1 : -1);
-  const auto last = static_cast<std::int64_t>(scores->order.rank()) - 1;
-  if (scores->stage != AttentionScores::Stage::raw || (axis != -1 && axis != last)) {
+  if (axis != -1 && axis != static_cast<std::int64_t>(of->shape.size()) - 1)
     return unknown(node, "is not over the keys");
-  }
-  AttentionScores with = *scores;
-  with.stage = AttentionScores::Stage::probabilities;
-  return with;
-}
-
-std::optional<double> uniform_value(const SymbolicTensor& tensor) {
-  return tensor.shape.size() <= 4 ? literal_value(broadcast_to(tensor, 4)) : std::nullopt;
-}
-
-// Scores whose masked keys are replaced by a constant, or probabilities that are 0 instead of NaN.
-Fact where(const Node& node, const KnownFacts& facts) {
-  for (const bool is_second : {false, true}) {
-    const std::string &rows = node.inputs[is_second ? 2 : 1], &other = node.inputs[is_second ? 1 : 2];
-    const auto* scores = facts.as<AttentionScores>(rows);
-    if (scores == nullptr) continue;
-    const auto* instead = facts.as<SymbolicTensor>(other);
-    const auto value = instead == nullptr ? std::nullopt : uniform_value(*instead);
-    if (!value) return unknown(node, "replaces scores by something unknown");
-    if (const auto* nan = facts.as<ProbabilitiesAreNaN>(node.inputs[0])) {
-      if (!is_second || nan->of != facts.origin(rows) || *value != 0 ||
-          scores->stage != AttentionScores::Stage::probabilities) {
-        return unknown(node, "replaces probabilities by something else than 0");
-      }
-      AttentionScores with = *scores;
-      if (with.mask) with.mask->keys.zero_if_all_masked = true;
-      return with;
-    }
-    const auto* condition = facts.as<SymbolicTensor>(node.inputs[0]);
-    const auto mask = condition == nullptr || scores->order != axis_order::batch_heads_query_key
-                          ? std::nullopt
-                          : mask_of(*condition, 4, 0, 3, facts);
-    if (!mask || scores->stage != AttentionScores::Stage::raw)
-      return unknown(node, "selects scores by something unknown");
-    const bool keeps_counted = (mask->unmasked != 0) != is_second, keeps_hidden = (mask->masked != 0) != is_second;
-    if (keeps_counted && keeps_hidden) return *scores;
-    if (!keeps_counted || !(*value < max_masked_score) || scores->mask || mask->source.input.empty()) {
-      return unknown(node, "replaces scores by something else than a mask over keys");
-    }
-    AttentionScores with = *scores;
-    with.mask = RecognizedMask{mask->source, {static_cast<float>(*value), true, false}, false};
-    return with;
-  }
-  return Unknown{};
+  std::string why;
+  auto scores = scores_of(whole->expression, facts, why);
+  if (!scores) return unknown(node, why);
+  const std::size_t index = facts.add(Probabilities{*std::move(scores)});
+  const SymbolicTensor all{
+      {facts.batch, fixed(static_cast<std::int64_t>(whole->num_heads)), facts.sequence, facts.sequence},
+      ElementType::float32,
+      computed_element(index, ElementType::float32, {axis_index(0), axis_index(1), axis_index(2), axis_index(3)})};
+  const auto result = reshaped(all, of->shape);
+  return result ? Fact(*result) : unknown(node, "is over a tensor of another shape than attention scores");
 }
 
 }  // namespace
 
-std::size_t columns_of(const Heads& heads) {
-  return heads.projection.linear.columns;
+SymbolicTensor with_last_two_swapped(const SymbolicTensor& tensor) {
+  SymbolicTensor result = tensor;
+  const std::size_t rank = tensor.shape.size();
+  std::swap(result.shape[rank - 1], result.shape[rank - 2]);
+  std::vector<ExpressionPointer> indices;
+  for (std::size_t axis = 0; axis < rank; ++axis) indices.push_back(axis_index(axis));
+  std::swap(indices[rank - 1], indices[rank - 2]);
+  result.expression = substitute(tensor.expression, indices);
+  return result;
 }
 
-std::optional<double> factor_of(const Expression& function) {
-  const bool is_scaled = function.is(Operation::multiply) || function.is(Operation::divide);
-  if (!is_scaled || function.arguments[0]->kind != Expression::Kind::input) return std::nullopt;
-  const auto number = literal_value(function.arguments[1]);
-  if (!number || *number == 0) return std::nullopt;
-  return function.is(Operation::divide) ? 1 / *number : *number;
+Fact attention_product(const Node& node, const SymbolicTensor& left, const SymbolicTensor& right, double factor,
+                       KnownFacts& facts) {
+  const bool left_is_computed = refers_to_computed(*left.expression),
+             right_is_computed = refers_to_computed(*right.expression);
+  if (!left_is_computed && right_is_computed && factor == 1) return row_sum(node, left, right, facts);
+  if (!left_is_computed) return Unknown{};
+  const auto operands = operands_of(left, right, facts);
+  if (!operands) return unknown(node, "multiplies tensors whose shapes are not understood");
+  if (!right_is_computed) return relative_scores(node, *operands, factor, facts);
+  return refers_to_probabilities(*left.expression, facts) ? context(node, *operands, factor, facts)
+                                                          : scores(node, *operands, factor, facts);
 }
 
-std::optional<AttentionScores> scores_of(const Heads& query, const Heads& key, AxisOrder order) {
-  if (!have_equal_shapes(query, key)) return std::nullopt;
-  return AttentionScores{query.projection,
-                         key.projection,
-                         query.num_heads,
-                         query.scale * key.scale,
-                         {},
-                         {},
-                         AttentionScores::Stage::raw,
-                         order};
-}
-
-Fact context_of(const Node& node, const AttentionScores& scores, const Heads& value, AxisOrder order) {
-  const bool fits = value.num_heads == scores.num_heads && value.scale == 1 && value.parts == 1 &&
-                    value.projection.hidden_index == scores.query.hidden_index &&
-                    columns_of(value) == scores.query.linear.columns;
-  if (!fits) return unknown(node, "multiplies values that do not belong to the scores");
-  return Context{scores, value.projection, order};
-}
-
-std::optional<AttentionScores> with_added(const AttentionScores& scores, const SymbolicTensor& added,
-                                          const KnownFacts& facts, std::string& why) {
-  const auto refuse = [&](const char* reason) {
-    why = reason;
-    return std::nullopt;
-  };
-  const bool fits = added.shape.size() <= 4 &&
-                    broadcast(added.shape, {facts.batch,
-                                            {Dimension::Kind::fixed, static_cast<std::int64_t>(scores.num_heads)},
-                                            facts.sequence,
-                                            facts.sequence});
-  if (!fits || scores.stage != AttentionScores::Stage::raw || scores.order != axis_order::batch_heads_query_key) {
-    return refuse("adds something of another shape to scores");
-  }
-  AttentionScores with = scores;
-  for (const ExpressionPointer& term : terms_of(broadcast_to(added, 4))) {
-    const SymbolicTensor tensor = over_scores(term, facts, scores.num_heads);
-    if (const auto mask = mask_of(tensor, 4, 0, 3, facts)) {
-      if (mask->unmasked == 0 && mask->masked == 0) continue;
-      if (mask->unmasked != 0 || !(mask->masked < max_masked_score) || mask->source.input.empty()) {
-        return refuse("adds a mask to scores that does more than hide keys");
-      }
-      if (with.mask) return refuse("adds a second mask to scores");
-      with.mask = RecognizedMask{mask->source, {static_cast<float>(mask->masked), false, false}, false};
-      continue;
-    }
-    const bool is_position_bias = !contains(*term, [](const Expression& one) {
-      return one.kind == Expression::Kind::input || one.kind == Expression::Kind::cumulative_sum ||
-             one.kind == Expression::Kind::dimension || is_axis_index(std::make_shared<const Expression>(one), 0);
-    });
-    if (!is_position_bias)
-      return refuse("adds something to scores that is neither a mask over keys nor a position bias");
-    if (with.position_bias || (with.mask && with.mask->keys.replaces)) return refuse("adds a second position bias");
-    with.position_bias = tensor;
-  }
-  return with;
-}
-
-Fact derive_attention(const Node& node, const KnownFacts& facts) {
-  const std::string& type = node.type;
-  const std::size_t count = node.inputs.size();
-  const bool is_microsoft = node.domain == "com.microsoft";
-  if (count == 2 && (type == "MatMul" || (is_microsoft && type == "FusedMatMul"))) return matmul(node, facts);
-  if (is_microsoft || count == 0) return Unknown{};
-  if (type == "Add" && count == 2) return add(node, facts);
-  if ((type == "Mul" || type == "Div") && count == 2) return scale(node, facts);
-  if (type == "Softmax") return softmax(node, facts);
-  if (type == "Where" && count == 3) return where(node, facts);
-  if (type == "IsNaN") {
-    const auto* scores = facts.as<AttentionScores>(node.inputs[0]);
-    if (scores != nullptr && scores->stage == AttentionScores::Stage::probabilities)
-      return ProbabilitiesAreNaN{facts.origin(node.inputs[0])};
-  }
-  return Unknown{};
+Fact derive_attention(const Node& node, KnownFacts& facts) {
+  if (node.domain == "com.microsoft" || node.inputs.empty()) return Unknown{};
+  return node.type == "Softmax" ? softmax(node, facts) : Fact(Unknown{});
 }
 
 }  // namespace gpux_encoder

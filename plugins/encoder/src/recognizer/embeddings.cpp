@@ -1,7 +1,10 @@
 // The embedding tables that a sum of rows is made of.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "recognizer/known_facts.h"
 
@@ -12,18 +15,33 @@ using Kind = Expression::Kind;
 
 struct Term {
   const Constant* table = nullptr;
+  double scale = 1;
   ExpressionPointer row;  ///< a function of the axis indices 0 (text) and 1 (token)
 };
 
+// The terms of a sum, each with what it is multiplied by.
+void collect_terms(const ExpressionPointer& sum, double scale,
+                   std::vector<std::pair<ExpressionPointer, double>>& terms) {
+  const bool is_float = sum->element_type == ElementType::float32;
+  const auto factor = is_float && sum->is(Operation::multiply) ? literal_value(sum->arguments[1]) : std::nullopt;
+  if (factor) {
+    collect_terms(sum->arguments[0], scale * *factor, terms);
+  } else if (is_float && sum->is(Operation::add)) {
+    for (const ExpressionPointer& argument : sum->arguments) collect_terms(argument, scale, terms);
+  } else {
+    terms.emplace_back(sum, scale);
+  }
+}
+
 // An element of a table whose last axis is hidden_size.
-std::optional<Term> term_of(const ExpressionPointer& expression, std::size_t hidden_size) {
+std::optional<Term> term_of(const ExpressionPointer& expression, double scale, std::size_t hidden_size) {
   const Expression& lookup = *expression;
   if (lookup.kind != Kind::table || lookup.element_type != ElementType::float32 ||
       !is_axis_index(lookup.arguments.back(), 2) ||
       static_cast<std::size_t>(lookup.constant->shape.back()) != hidden_size) {
     return std::nullopt;
   }
-  Term term{lookup.constant, literal(0, ElementType::int64)};
+  Term term{lookup.constant, scale, literal(0, ElementType::int64)};
   for (std::size_t axis = 0; axis + 1 < lookup.arguments.size(); ++axis) {
     if (contains(*lookup.arguments[axis],
                  [](const Expression& one) { return one.kind == Kind::axis_index && one.axis > 1; }))
@@ -56,7 +74,9 @@ struct ConsecutiveRows {
 
 // The position plus a constant, or a table of such values, up to the end of the embedding table.
 std::optional<ConsecutiveRows> consecutive_rows(const Expression& row, std::size_t rows) {
-  const auto at = [&](std::size_t position) { return evaluate(row, {std::nan(""), static_cast<double>(position)}); };
+  const auto at = [&](std::size_t position) {
+    return known_value(row, std::array{std::nan(""), static_cast<double>(position)}).value_or(std::nan(""));
+  };
   const double first = at(0);
   if (!(first >= 0) || first != std::trunc(first) || !(first < static_cast<double>(rows))) return std::nullopt;
   ConsecutiveRows found{static_cast<std::size_t>(first), 0};
@@ -146,8 +166,10 @@ std::optional<RecognizedEmbeddings> embeddings_of(const SymbolicTensor& tensor, 
   const auto hidden_size = static_cast<std::size_t>(tensor.shape[2].value);
   RecognizedEmbeddings found;
   std::vector<Term> by_token, others;
-  for (const ExpressionPointer& one : terms_of(tensor.expression)) {
-    const auto term = term_of(one, hidden_size);
+  std::vector<std::pair<ExpressionPointer, double>> summands;
+  collect_terms(tensor.expression, 1, summands);
+  for (const auto& [one, scale] : summands) {
+    const auto term = term_of(one, scale, hidden_size);
     if (!term) return refuse("is over something else than rows of embedding tables");
     (token_of(term->row, facts) != nullptr ? by_token : others).push_back(*term);
   }
@@ -155,6 +177,10 @@ std::optional<RecognizedEmbeddings> embeddings_of(const SymbolicTensor& tensor, 
   std::ranges::sort(by_token, [](const Term& a, const Term& b) { return rows_of(*a.table) > rows_of(*b.table); });
   found.input_ids = *token_of(by_token[0].row, facts);
   found.word_embeddings = {by_token[0].table, 0};
+  found.scale = static_cast<float>(by_token[0].scale);
+  const auto is_scaled = [](const Term& term) { return term.scale != 1; };
+  if (std::ranges::any_of(others, is_scaled) || (by_token.size() == 2 && is_scaled(by_token[1])))
+    return refuse("scales other rows than those of input_ids");
   if (by_token.size() == 2) {
     found.token_type_ids = *token_of(by_token[1].row, facts);
     found.token_type_embeddings = {by_token[1].table, 0};
@@ -182,7 +208,6 @@ std::optional<RecognizedEmbeddings> embeddings_of(const SymbolicTensor& tensor, 
     found.pad_token_id = counting->pad_token_id;
     found.max_positions = rows - static_cast<std::size_t>(counting->offset);
   }
-  if (found.position_embeddings.rows == nullptr) return refuse("has no position embeddings");
   return found;
 }
 

@@ -107,11 +107,31 @@ ExpressionPointer cumulative_sum(ExpressionPointer summand, ExpressionPointer te
 }
 
 ExpressionPointer token_index(ExpressionPointer text, const Dimension& length, ExpressionPointer token) {
+  if (literal_value(text) == 0.0) return token;
+  const auto known_text = literal_value(text), known_token = literal_value(token);
+  if (known_text && known_token && length.kind == Dimension::Kind::fixed) {
+    return literal(*known_text * static_cast<double>(length.value) + *known_token, ElementType::int64);
+  }
+  // An index that was divided, put together again.
+  const bool is_whole = text->is(Operation::divide) && token->is(Operation::remainder) &&
+                        dimension_of(text->arguments[1]) == length && dimension_of(token->arguments[1]) == length &&
+                        same(*text->arguments[0], *token->arguments[0]);
+  if (is_whole) return text->arguments[0];
   Expression result;
   result.kind = Expression::Kind::token_index;
   result.dimension = length;
   result.element_type = ElementType::int64;
   result.arguments = {std::move(text), std::move(token)};
+  return finished(std::move(result));
+}
+
+ExpressionPointer computed_element(std::size_t computed, ElementType element_type,
+                                   std::vector<ExpressionPointer> indices) {
+  Expression result;
+  result.kind = Expression::Kind::computed;
+  result.computed = computed;
+  result.element_type = element_type;
+  result.arguments = std::move(indices);
   return finished(std::move(result));
 }
 
@@ -150,7 +170,7 @@ bool is_axis_index(const ExpressionPointer& expression, std::size_t axis) {
 bool same(const Expression& a, const Expression& b) {
   if (&a == &b) return true;
   const bool alike = a.kind == b.kind && a.element_type == b.element_type && a.dimension == b.dimension &&
-                     a.axis == b.axis && a.constant == b.constant && a.name == b.name &&
+                     a.axis == b.axis && a.constant == b.constant && a.name == b.name && a.computed == b.computed &&
                      a.arguments.size() == b.arguments.size() &&
                      (a.kind != Expression::Kind::apply || a.operation == b.operation) &&
                      (a.kind != Expression::Kind::literal || a.value == b.value);
@@ -180,8 +200,12 @@ ExpressionPointer substitute(const ExpressionPointer& expression, const std::vec
   if (from.kind == Expression::Kind::table) return table_element(*from.constant, std::move(arguments));
   if (from.kind == Expression::Kind::apply) return apply(from.operation, from.element_type, std::move(arguments));
   if (from.kind == Expression::Kind::token_index) return token_index(arguments[0], from.dimension, arguments[1]);
-  result = is_sum ? cumulative_sum(arguments[0], arguments[1], arguments[2])
-                  : input_element(from.name, std::move(arguments));
+  if (from.kind == Expression::Kind::computed) {
+    result = computed_element(from.computed, from.element_type, std::move(arguments));
+  } else {
+    result = is_sum ? cumulative_sum(arguments[0], arguments[1], arguments[2])
+                    : input_element(from.name, std::move(arguments));
+  }
   const ExpressionPointer instead = replacement == nullptr ? nullptr : replacement(*result);
   return instead == nullptr ? result : instead;
 }
@@ -192,12 +216,17 @@ double evaluate(const Expression& expression, const std::vector<double>& indices
     case Expression::Kind::literal:
       return expression.value;
     case Expression::Kind::dimension:
-    case Expression::Kind::token_index:
       return nothing;
+    case Expression::Kind::token_index: {
+      if (expression.dimension.kind != Dimension::Kind::fixed) return nothing;
+      return evaluate(*expression.arguments[0], indices, leaf) * static_cast<double>(expression.dimension.value) +
+             evaluate(*expression.arguments[1], indices, leaf);
+    }
     case Expression::Kind::axis_index:
       return expression.axis < indices.size() ? indices[expression.axis] : nothing;
     case Expression::Kind::input:
     case Expression::Kind::cumulative_sum:
+    case Expression::Kind::computed:
       return leaf == nullptr ? nothing : leaf(expression);
     default:
       break;
@@ -209,6 +238,43 @@ double evaluate(const Expression& expression, const std::vector<double>& indices
     return calculated(expression.operation, expression.element_type, arguments);
   const std::size_t index = flat_index(*expression.constant, arguments);
   return index == SIZE_MAX ? nothing : element_of(*expression.constant, index);
+}
+
+std::optional<double> known_value(const Expression& expression, std::span<const double> indices) {
+  const auto finite = [](double value) { return std::isnan(value) ? std::nullopt : std::optional(value); };
+  switch (expression.kind) {
+    case Expression::Kind::literal:
+      return finite(expression.value);
+    case Expression::Kind::axis_index:
+      return expression.axis < indices.size() ? finite(indices[expression.axis]) : std::nullopt;
+    case Expression::Kind::table:
+    case Expression::Kind::apply:
+    case Expression::Kind::token_index:
+      break;
+    default:
+      return std::nullopt;
+  }
+  if (expression.is(Operation::where)) {
+    const auto condition = known_value(*expression.arguments[0], indices);
+    if (!condition) return std::nullopt;
+    return known_value(*expression.arguments[*condition != 0 ? 1 : 2], indices);
+  }
+  std::array<double, 8> scratch{};
+  if (expression.arguments.size() > scratch.size()) return std::nullopt;
+  const std::span<double> arguments = std::span(scratch).first(expression.arguments.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto argument = known_value(*expression.arguments[i], indices);
+    if (!argument) return std::nullopt;
+    arguments[i] = *argument;
+  }
+  if (expression.kind == Expression::Kind::token_index) {
+    if (expression.dimension.kind != Dimension::Kind::fixed) return std::nullopt;
+    return arguments[0] * static_cast<double>(expression.dimension.value) + arguments[1];
+  }
+  if (expression.kind == Expression::Kind::apply)
+    return finite(calculated(expression.operation, expression.element_type, arguments));
+  const std::size_t index = flat_index(*expression.constant, arguments);
+  return index == SIZE_MAX ? std::nullopt : finite(element_of(*expression.constant, index));
 }
 
 bool contains(const Expression& expression, const std::function<bool(const Expression&)>& condition) {

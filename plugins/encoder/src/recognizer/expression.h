@@ -4,9 +4,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "recognizer/dimension.h"
 #include "recognizer/graph.h"
 #include "recognizer/operation.h"
 
@@ -14,20 +16,6 @@ namespace gpux_encoder {
 
 struct Expression;
 using ExpressionPointer = std::shared_ptr<const Expression>;
-
-/// A dimension of a shape: a fixed size, or one that is known only at run time. tokens: batch * sequence.
-struct Dimension {
-  enum class Kind : std::uint8_t { fixed, batch, sequence, tokens } kind = Kind::fixed;
-  std::int64_t value = 0;  ///< of a fixed one
-
-  bool operator==(const Dimension&) const = default;
-};
-
-inline Dimension fixed(std::int64_t size) {
-  return {Dimension::Kind::fixed, size};
-}
-
-using Shape = std::vector<Dimension>;
 
 /// The value of an element of a tensor as a function of the element's index, the graph's constants and its inputs. The
 /// functions below build expressions, evaluate what is known, and simplify the rest.
@@ -41,6 +29,7 @@ struct Expression {
     cumulative_sum,  ///< of argument 0, a function of the axis indices 0 and 1, up to the text and token of arguments 1
                      ///< and 2
     token_index,     ///< argument 0 * `dimension` + argument 1, which is below `dimension`
+    computed,        ///< the element of the computed value `computed` whose indices are the arguments
     apply,           ///< `operation` of the arguments
   };
   Kind kind = Kind::literal;
@@ -49,6 +38,7 @@ struct Expression {
   std::size_t axis = 0;
   const Constant* constant = nullptr;
   std::string name;
+  std::size_t computed = 0;  ///< index of a computed value (recognizer/computed.h)
   Operation operation = Operation::add;
   ElementType element_type = ElementType::float32;  ///< of the result
   std::vector<ExpressionPointer> arguments;
@@ -65,6 +55,8 @@ ExpressionPointer table_element(const Constant& constant, std::vector<Expression
 ExpressionPointer cumulative_sum(ExpressionPointer summand, ExpressionPointer text, ExpressionPointer token);
 /// text * length + token: the index of a token in texts of `length`, one after the other. `token` is below `length`.
 ExpressionPointer token_index(ExpressionPointer text, const Dimension& length, ExpressionPointer token);
+ExpressionPointer computed_element(std::size_t computed, ElementType element_type,
+                                   std::vector<ExpressionPointer> indices);
 ExpressionPointer apply(Operation operation, ElementType element_type, std::vector<ExpressionPointer> arguments);
 
 [[nodiscard]] std::optional<double> literal_value(const ExpressionPointer& expression);
@@ -72,18 +64,22 @@ ExpressionPointer apply(Operation operation, ElementType element_type, std::vect
 [[nodiscard]] bool is_axis_index(const ExpressionPointer& expression, std::size_t axis);
 [[nodiscard]] bool same(const Expression& a, const Expression& b);
 
-/// Gives a replacement for an input or a cumulative sum; null: none.
+/// Gives a replacement for an input, a cumulative sum or a computed value; null: none.
 using Replacement = std::function<ExpressionPointer(const Expression& leaf)>;
 
-/// The expression with `indices` in place of its axis indices (null: unchanged), and replaced inputs and cumulative
-/// sums.
+/// The expression with `indices` in place of its axis indices (null: unchanged), and replaced inputs, cumulative sums
+/// and computed values.
 ExpressionPointer substitute(const ExpressionPointer& expression, const std::vector<ExpressionPointer>& indices,
                              const Replacement& replacement = nullptr);
 
-/// The value at an element; `leaf` gives the values of inputs and cumulative sums. NaN if it is not known, such as
-/// beyond a table's end.
+/// The value at an element; `leaf` gives the values of inputs, cumulative sums and computed values. NaN if it is not
+/// known, such as beyond a table's end. Comparisons with NaN are false: where an index may be unknown, use known_value.
 double evaluate(const Expression& expression, const std::vector<double>& indices,
                 const std::function<double(const Expression&)>& leaf = nullptr);
+
+/// The value at an element some of whose indices are unknown (NaN), and that depends on no input; empty unless it is
+/// the same for all values of the unknown indices.
+[[nodiscard]] std::optional<double> known_value(const Expression& expression, std::span<const double> indices);
 
 /// Whether `condition` is true for any node of the expression tree.
 [[nodiscard]] bool contains(const Expression& expression, const std::function<bool(const Expression&)>& condition);

@@ -41,6 +41,11 @@ std::optional<EvaluatedMask> mask_of_ids(const ExpressionPointer& at, std::size_
   const ExpressionPointer of_id = substitute(at, {}, [&](const Expression& leaf) -> ExpressionPointer {
     return is_of_key(leaf, text_axis, key_axis, facts) ? input_element(leaf.name, {}) : nullptr;
   });
+  const bool depends_on_index = contains(*of_id, [](const Expression& one) {
+    return one.kind == Expression::Kind::axis_index || one.kind == Expression::Kind::dimension ||
+           one.kind == Expression::Kind::computed;
+  });
+  if (depends_on_index) return std::nullopt;
   for (const auto& [known, mask] : facts.masks_of_input_ids) {
     if (same(*known, *of_id)) return mask;
   }
@@ -73,6 +78,14 @@ std::optional<EvaluatedMask> mask_of(const SymbolicTensor& tensor, std::size_t r
   found.unmasked = *unmasked;
   found.masked = *masked;
   return found;
+}
+
+std::optional<MaskSource> bits_of(const SymbolicTensor& tensor, const KnownFacts& facts) {
+  const std::size_t rank = tensor.shape.size();
+  if (rank < 2 || rank > 3 || tensor.shape[0] != facts.batch || tensor.shape[1] != facts.sequence) return std::nullopt;
+  const auto mask = mask_of(tensor, rank, 0, 1, facts);
+  if (!mask || mask->unmasked != 1 || mask->masked != 0) return std::nullopt;
+  return mask->source;
 }
 
 }  // namespace gpux_encoder

@@ -82,6 +82,20 @@ double calculated(Operation operation, ElementType element_type, std::span<const
       return rounded(1 / (1 + std::exp(-x[0])), element_type);
     case Operation::floor:
       return std::floor(x[0]);
+    case Operation::ceil:
+      return std::ceil(x[0]);
+    case Operation::round:
+      return std::nearbyint(x[0]);
+    case Operation::sign:
+      return x[0] > 0 ? 1 : x[0] < 0 ? -1 : x[0];
+    case Operation::exp:
+      return single(std::exp);
+    case Operation::softplus:
+      return rounded(std::log1p(std::exp(x[0])), element_type);
+    case Operation::cosine:
+      return single(std::cos);
+    case Operation::sine:
+      return single(std::sin);
     case Operation::is_nan:
       return std::isnan(x[0]) ? 1 : 0;
     case Operation::remainder:

@@ -32,6 +32,13 @@ enum class Operation : std::uint8_t {
   tanh,
   sigmoid,
   floor,
+  ceil,
+  round,  ///< to the nearest integer, halves to even
+  sign,
+  exp,
+  softplus,
+  cosine,
+  sine,
   is_nan,
   remainder,  ///< of non-negative integers
 };

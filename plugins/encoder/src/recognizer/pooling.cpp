@@ -1,248 +1,257 @@
-// Pooling: the first token or the mean of the unmasked tokens, then L2 normalization.
+// Pooling of hidden states into vectors: sums, counts and lengths, and what expressions of them are.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include "recognizer/known_facts.h"
 
 namespace gpux_encoder {
 namespace {
 
-using State = Pooled::State;
-
 constexpr double max_norm_epsilon = 1e-6;
 
-bool is_axis(const std::optional<std::vector<std::int64_t>>& axes, std::int64_t axis, std::size_t rank) {
-  return axes && axes->size() == 1 &&
-         (axes->front() == axis || axes->front() == axis - static_cast<std::int64_t>(rank));
+bool refers_to_computed(const Expression& expression) {
+  return contains(expression, [](const Expression& one) { return one.kind == Expression::Kind::computed; });
 }
 
-// The mask of 0 and 1 over the first two axes, equal along the third.
-std::optional<MaskSource> bits_of(const SymbolicTensor& tensor, const KnownFacts& facts) {
-  const std::size_t rank = tensor.shape.size();
-  if (rank < 2 || rank > 3 || tensor.shape[0] != facts.batch || tensor.shape[1] != facts.sequence) return std::nullopt;
-  const auto mask = mask_of(tensor, rank, 0, 1, facts);
-  if (!mask || mask->unmasked != 1 || mask->masked != 0) return std::nullopt;
-  return mask->source;
+bool is_axis(const std::optional<std::vector<std::int64_t>>& axes, std::size_t axis, std::size_t rank) {
+  return axes && axes->size() == 1 && axis_of(axes->front(), rank) == axis;
 }
 
-bool is_hidden_size_or_one(const Dimension& size, const KnownFacts& facts) {
-  return size == Dimension{Dimension::Kind::fixed, 1} ||
-         size == Dimension{Dimension::Kind::fixed, static_cast<std::int64_t>(facts.hidden_size)};
+// The shape after a reduction of axis 1.
+Shape reduced(const SymbolicTensor& tensor, bool keeps) {
+  Shape shape = tensor.shape;
+  shape[1] = fixed(1);
+  if (!keeps) shape.erase(shape.begin() + 1);
+  return shape;
 }
 
-Fact first_row(const Node& node, const KnownFacts& facts) {
-  const auto* hidden = facts.as<HiddenStates>(node.inputs[0]);
-  if (hidden == nullptr || hidden->order != axis_order::batch_sequence_hidden) return Unknown{};
-  if (node.type == "Gather") {
-    const auto* index = node.inputs.size() == 2 ? facts.as<SymbolicTensor>(node.inputs[1]) : nullptr;
-    if (index == nullptr || index->shape.size() > 1 || scalar_of(*index) != 0.0 || integer(node, "axis", 0) != 1) {
-      return unknown(node, "takes other tokens than the first of each text");
-    }
-    return Pooled{State::vector,
-                  index->shape.empty() ? axis_order::batch_hidden : axis_order::batch_one_hidden,
-                  Pooling::cls,
-                  hidden->index,
-                  {}};
+// [text] or [text, column] of a computed value, for a result of a reduction of axis 1.
+SymbolicTensor of_text(const SymbolicTensor& tensor, bool keeps, std::size_t computed, bool has_columns) {
+  std::vector<ExpressionPointer> indices{axis_index(0)};
+  if (has_columns) indices.push_back(axis_index(keeps ? 2 : 1));
+  return {reduced(tensor, keeps), tensor.element_type,
+          computed_element(computed, tensor.element_type, std::move(indices))};
+}
+
+// The length of each vector of [batch, columns].
+Fact length(const Node& node, const SymbolicTensor& tensor, const std::optional<std::vector<std::int64_t>>& axes,
+            KnownFacts& facts) {
+  const bool is_vector = tensor.shape.size() == 2 && tensor.shape[0] == facts.batch && is_axis(axes, 1, 2) &&
+                         refers_to_computed(*tensor.expression);
+  if (!is_vector) return Unknown{};
+  ExpressionPointer of = tensor.expression;
+  const bool is_sum = node.type == "ReduceSum";
+  if (is_sum) {
+    const bool is_square = (of->is(Operation::power) && literal_value(of->arguments[1]) == 2.0) ||
+                           (of->is(Operation::multiply) && same(*of->arguments[0], *of->arguments[1]));
+    if (!is_square) return Unknown{};
+    of = of->arguments[0];
   }
-  const std::size_t count = node.inputs.size();
-  const auto scalar_input = [&](std::size_t index) { return index < count ? facts.scalar(node.inputs[index]) : 1.0; };
-  const auto first = scalar_input(1), end = scalar_input(2), axis = scalar_input(3);
-  if (count < 4 || scalar_input(4) != 1.0 || first != 0.0 || !end || !axis) {
-    return unknown(node, "takes other tokens than the first of each text");
-  }
-  if (*end > 1e9) return *hidden;
-  const bool is_first = *end == 1 && (*axis == 1 || *axis == -2);
-  if (!is_first) return unknown(node, "takes other tokens than the first of each text");
-  return Pooled{State::vector, axis_order::batch_one_hidden, Pooling::cls, hidden->index, {}};
+  const std::size_t index = is_sum ? facts.add(SquaredLength{of}) : facts.add(Length{of});
+  return of_text(tensor, integer(node, "keepdims", 1) == 1, index, false);
 }
 
-Fact without_axis(const Node& node, const KnownFacts& facts) {
-  const auto* pooled = facts.as<Pooled>(node.inputs[0]);
-  if (pooled == nullptr || pooled->order != axis_order::batch_one_hidden) return Unknown{};
-  if (node.type == "Squeeze") {
-    if (!is_axis(facts.axes(node), 1, 3)) return Unknown{};
-  } else {
-    const auto shape = node.inputs.size() == 2 ? facts.dimensions(node.inputs[1]) : std::nullopt;
-    const Dimension hidden_size = fixed(static_cast<std::int64_t>(facts.hidden_size));
-    if (!shape || shape->size() != 2 || (*shape)[1] != hidden_size ||
-        ((*shape)[0] != facts.batch && (*shape)[0] != Dimension{Dimension::Kind::fixed, -1})) {
-      return Unknown{};
-    }
-  }
-  Pooled with = *pooled;
-  with.order = axis_order::batch_hidden;
-  return with;
-}
-
-// A mask of [batch, 1, sequence] times hidden states: their sum.
-Fact sum_by_product(const Node& node, const KnownFacts& facts) {
-  const auto* tensor = facts.as<SymbolicTensor>(node.inputs[0]);
-  const auto* hidden = facts.as<HiddenStates>(node.inputs[1]);
-  if (tensor == nullptr || hidden == nullptr || hidden->order != axis_order::batch_sequence_hidden ||
-      tensor->shape.size() != 3 || tensor->shape != Shape{facts.batch, {Dimension::Kind::fixed, 1}, facts.sequence}) {
-    return Unknown{};
-  }
-  const auto mask = mask_of(*tensor, 3, 0, 2, facts);
-  if (!mask || mask->unmasked != 1 || mask->masked != 0)
-    return unknown(node, "sums rows by something else than a mask");
-  return Pooled{State::summed, axis_order::batch_one_hidden, Pooling::mean, hidden->index, mask->source};
-}
-
-Fact masked_rows(const Node& node, const KnownFacts& facts) {
-  for (const auto& [first, second] : {std::pair{0, 1}, {1, 0}}) {
-    const auto* hidden = facts.as<HiddenStates>(node.inputs[static_cast<std::size_t>(first)]);
-    const auto* tensor = facts.as<SymbolicTensor>(node.inputs[static_cast<std::size_t>(second)]);
-    if (hidden == nullptr || tensor == nullptr || hidden->order != axis_order::batch_sequence_hidden) continue;
-    const auto bits = tensor->shape.size() == 3 && is_hidden_size_or_one(tensor->shape[2], facts)
-                          ? bits_of(*tensor, facts)
-                          : std::nullopt;
-    if (!bits) return unknown(node, "multiplies rows by something else than a mask");
-    return MaskedHiddenStates{hidden->index, *bits};
-  }
-  return Unknown{};
-}
-
-Fact sum(const Node& node, const KnownFacts& facts) {
+Fact sum(const Node& node, KnownFacts& facts) {
+  const SymbolicTensor* of = facts.input(node, 0);
   const auto axes = facts.axes(node);
+  if (of == nullptr || of->shape.size() < 2) return Unknown{};
   const bool keeps = integer(node, "keepdims", 1) == 1;
-  if (const auto* masked = facts.as<MaskedHiddenStates>(node.inputs[0])) {
-    if (!is_axis(axes, 1, 3)) return unknown(node, "sums rows along another axis than the sequence");
-    return Pooled{State::summed, keeps ? axis_order::batch_one_hidden : axis_order::batch_hidden, Pooling::mean,
-                  masked->hidden_index, masked->mask};
+  const bool is_over_tokens =
+      of->shape[0] == facts.batch && of->shape[1] == facts.sequence && is_axis(axes, 1, of->shape.size());
+  if (is_over_tokens) {
+    if (const auto bits = bits_of(*of, facts)) return of_text(*of, keeps, facts.add(TokenCount{*bits}), false);
+    std::string why;
+    const auto rows =
+        of->shape.size() == 3 && single_computed(*of->expression) != nullptr ? facts.rows_of(*of, why) : std::nullopt;
+    const auto* masked = rows ? facts.as<MaskedRows>(*rows) : nullptr;
+    if (masked != nullptr) return of_text(*of, keeps, facts.add(RowSum{masked->of, masked->mask}), true);
   }
-  if (const auto* pooled = facts.as<Pooled>(node.inputs[0])) {
-    if (pooled->state != State::squares || pooled->order != axis_order::batch_hidden || !keeps || !is_axis(axes, 1, 2))
-      return Unknown{};
-    Pooled with = *pooled;
-    with.order = axis_order::batch_one;
-    return with;
-  }
-  const auto* tensor = facts.as<SymbolicTensor>(node.inputs[0]);
-  const auto bits = tensor == nullptr ? std::nullopt : bits_of(*tensor, facts);
-  if (!bits || !is_axis(axes, 1, tensor->shape.size())) return Unknown{};
-  if (tensor->shape.size() == 2) return TokenCount{*bits, keeps ? axis_order::batch_one : axis_order::batch, false};
-  // The hidden size of the encoder may not be known yet.
-  if (tensor->shape[2].kind != Dimension::Kind::fixed) return Unknown{};
-  const std::int64_t columns = tensor->shape[2].value;
-  const AxisOrder order = keeps ? axis_order::batch_one_hidden : axis_order::batch_hidden;
-  return TokenCount{*bits, columns == 1 ? order.with_one(order.rank() - 1) : order, false, columns};
+  return length(node, *of, axes, facts);
 }
 
-// A lower bound that only prevents a division by 0.
-Fact at_least(const Node& node, const KnownFacts& facts) {
-  const bool is_clip = node.type == "Clip";
-  const auto attribute = node.attributes.find("min");
-  for (const auto& [value, bound] : {std::pair{0, 1}, {1, 0}}) {
-    if (is_clip && value == 1) break;
-    const auto index = static_cast<std::size_t>(bound);
-    const bool is_input = index < node.inputs.size() && !node.inputs[index].empty();
-    const double of_input = is_input ? facts.scalar(node.inputs[index]).value_or(0) : 0;
-    const bool is_attribute = is_clip && attribute != node.attributes.end();
-    const double least = is_attribute ? static_cast<double>(attribute->second.number) : of_input;
-    const bool has_largest = node.attributes.contains("max") || (node.inputs.size() > 2 && !node.inputs[2].empty());
-    if (!(least > 0) || (is_clip && has_largest)) continue;
-    const std::string& of = node.inputs[static_cast<std::size_t>(value)];
-    if (const auto* count = facts.as<TokenCount>(of); count != nullptr && least <= 1) {
-      return TokenCount{count->mask, count->order, true, count->columns};
-    }
-    if (const auto* pooled = facts.as<Pooled>(of);
-        pooled != nullptr && pooled->state == State::length && least <= max_norm_epsilon) {
-      Pooled with = *pooled;
-      with.is_clamped = true;
-      return with;
-    }
-  }
-  return Unknown{};
+Fact lp_normalization(const Node& node, KnownFacts& facts) {
+  const SymbolicTensor* of = facts.input(node, 0);
+  if (of == nullptr || integer(node, "p", 2) != 2 || of->shape.size() != 2) return Unknown{};
+  const std::vector<std::int64_t> axes{integer(node, "axis", -1)};
+  if (!is_axis(axes, 1, 2) || !refers_to_computed(*of->expression)) return Unknown{};
+  const ExpressionPointer norm =
+      computed_element(facts.add(Length{of->expression}), ElementType::float32, {axis_index(0)});
+  const ExpressionPointer guarded =
+      apply(Operation::maximum, ElementType::float32, {norm, literal(1e-12, ElementType::float32)});
+  return SymbolicTensor{of->shape, ElementType::float32,
+                        apply(Operation::divide, ElementType::float32, {of->expression, guarded})};
 }
 
-Fact l2_norm(const Node& node, const KnownFacts& facts) {
-  const auto* pooled = facts.as<Pooled>(node.inputs[0]);
-  if (pooled == nullptr) return Unknown{};
-  Pooled with = *pooled;
-  with.state = State::length;
-  with.order = axis_order::batch_one;
-  const bool is_sqrt = node.type == "Sqrt";
-  if (is_sqrt)
-    return pooled->state == State::squares && pooled->order == axis_order::batch_one ? Fact(with) : Fact(Unknown{});
-  const bool is_vector = pooled->state == State::vector && pooled->order == axis_order::batch_hidden;
-  return is_vector && is_axis(facts.axes(node), 1, 2) && integer(node, "keepdims", 1) == 1 ? Fact(with)
-                                                                                           : Fact(Unknown{});
+// An expression of [text, token] as a function of the token's mask bit.
+ExpressionPointer with_bit(const ExpressionPointer& expression, double bit, std::string& input, bool& is_single) {
+  return substitute(expression, {}, [&](const Expression& leaf) -> ExpressionPointer {
+    if (leaf.kind != Expression::Kind::input) return nullptr;
+    const bool is_own = is_axis_index(leaf.arguments[0], 0) && is_axis_index(leaf.arguments[1], 1);
+    is_single = is_single && is_own && (input.empty() || input == leaf.name);
+    input = leaf.name;
+    return literal(bit, ElementType::int64);
+  });
 }
 
-Fact squares(const Node& node, const KnownFacts& facts) {
-  const auto* pooled = facts.as<Pooled>(node.inputs[0]);
-  const bool is_square = node.type == "Pow" ? facts.scalar(node.inputs[1]) == 2.0
-                                            : facts.origin(node.inputs[0]) == facts.origin(node.inputs[1]);
-  if (pooled == nullptr || pooled->state != State::vector || pooled->order != axis_order::batch_hidden || !is_square)
+// The largest of the indices of unmasked tokens.
+Fact last_token(const SymbolicTensor& of, bool keeps, KnownFacts& facts) {
+  if (of.shape != Shape{facts.batch, facts.sequence}) return Unknown{};
+  std::string input;
+  bool is_single = true;
+  const ExpressionPointer unmasked = with_bit(of.expression, 1, input, is_single);
+  const auto masked = literal_value(with_bit(of.expression, 0, input, is_single));
+  if (!is_single || input.empty() || input == facts.input_ids || !is_axis_index(unmasked, 1) || !masked || *masked > 0)
     return Unknown{};
-  Pooled with = *pooled;
-  with.state = State::squares;
-  return with;
+  if (facts.input_ids.empty()) facts.masks_before_input_ids.insert(input);
+  return of_text(of, keeps, facts.add(LastToken{{input, std::nullopt}}), false);
 }
 
-Fact quotient(const Node& node, const KnownFacts& facts) {
-  const auto* pooled = facts.as<Pooled>(node.inputs[0]);
-  if (pooled == nullptr) return Unknown{};
-  Pooled with = *pooled;
-  if (const auto* count = facts.as<TokenCount>(node.inputs[1])) {
-    const AxisOrder by_row = pooled->order.with_one(pooled->order.rank() - 1);
-    const bool is_as_wide =
-        count->order == pooled->order && static_cast<std::size_t>(count->columns) == facts.hidden_size;
-    const bool fits = is_as_wide || count->order == by_row;
-    if (pooled->state != State::summed || !fits || !count->is_guarded || count->mask != pooled->mask) {
-      return unknown(node, "divides a sum of rows by something else than the number of unmasked tokens");
+// log(1 + relu(logits)) times the mask.
+Fact splade(const SymbolicTensor& of, bool keeps, KnownFacts& facts) {
+  if (of.shape.size() != 3 || of.shape[0] != facts.batch || of.shape[1] != facts.sequence) return Unknown{};
+  const Expression* leaf = single_computed(*of.expression);
+  if (leaf == nullptr || facts.as<Projection>(leaf->computed) == nullptr) return Unknown{};
+  std::string why, input;
+  const SymbolicTensor logits{of.shape, ElementType::float32,
+                              computed_element(leaf->computed, ElementType::float32, leaf->arguments)};
+  if (facts.rows_of(logits, why) != leaf->computed) return Unknown{};
+  bool is_single = true;
+  const ExpressionPointer unmasked = with_bit(of.expression, 1, input, is_single),
+                          masked = with_bit(of.expression, 0, input, is_single);
+  if (!is_single || input.empty() || input == facts.input_ids) return Unknown{};
+  for (const double x : {-50.0, -1.0, 0.0, 0.25, 1.0, 7.5, 300.0}) {
+    const auto logit = [x](const Expression& /*leaf*/) { return x; };
+    const double value = evaluate(*unmasked, {}, logit), hidden = evaluate(*masked, {}, logit);
+    if (!(std::abs(value - std::log1p(std::max(x, 0.0))) <= 1e-5) || !(hidden <= 0)) return Unknown{};
+  }
+  if (facts.input_ids.empty()) facts.masks_before_input_ids.insert(input);
+  return of_text(of, keeps, facts.add(SpladeMaximum{leaf->computed, {input, std::nullopt}}), true);
+}
+
+Fact maximum(const Node& node, KnownFacts& facts) {
+  const SymbolicTensor* of = facts.input(node, 0);
+  if (of == nullptr || !is_axis(facts.axes(node), 1, of->shape.size())) return Unknown{};
+  const bool keeps = integer(node, "keepdims", 1) == 1;
+  Fact last = last_token(*of, keeps, facts);
+  return std::holds_alternative<Unknown>(last) ? splade(*of, keeps, facts) : last;
+}
+
+/// The value of an expression where a part of it and a computed value are replaced by numbers; NaN if it depends on
+/// anything else.
+struct Replaced {
+  const Expression* part;
+  double part_value;
+  std::size_t computed;
+  double computed_value;
+  bool is_single_text = false;  ///< the only text has the index 0
+
+  double operator()(const Expression& expression) const {
+    if (part != nullptr && same(expression, *part)) return part_value;
+    if (expression.kind == Expression::Kind::literal) return expression.value;
+    if (expression.kind == Expression::Kind::computed && expression.computed == computed &&
+        expression.arguments.size() == 1 && (is_axis_index(expression.arguments[0], 0) || is_single_text)) {
+      return computed_value;
     }
-    with.state = State::vector;
-    return with;
+    if (expression.kind != Expression::Kind::apply || expression.arguments.size() > 3) return std::nan("");
+    std::array<double, 3> arguments{};
+    for (std::size_t i = 0; i < expression.arguments.size(); ++i) {
+      arguments.at(i) = (*this)(*expression.arguments[i]);
+      if (std::isnan(arguments.at(i))) return std::nan("");
+    }
+    return calculated(expression.operation, expression.element_type,
+                      std::span(arguments).first(expression.arguments.size()));
   }
-  const auto* length = facts.as<Pooled>(node.inputs[1]);
-  const bool fits = pooled->state == State::vector && pooled->order == axis_order::batch_hidden && length != nullptr &&
-                    length->state == State::length && length->is_clamped && length->pooling == pooled->pooling &&
-                    length->hidden_index == pooled->hidden_index && length->mask == pooled->mask;
-  if (!fits) return Unknown{};
-  with.state = State::normalized;
-  return with;
+};
+
+bool is_near(double a, double b) {
+  return std::abs(a - b) <= 1e-5 * std::max(1e-3, std::abs(b));
 }
 
-Fact expand(const Node& node, const KnownFacts& facts) {
-  const auto* length = facts.as<Pooled>(node.inputs[0]);
-  const auto shape = node.inputs.size() == 2 ? facts.dimensions(node.inputs[1]) : std::nullopt;
-  const Shape vectors{facts.batch, {Dimension::Kind::fixed, static_cast<std::int64_t>(facts.hidden_size)}};
-  if (length == nullptr || length->state != State::length || !shape || *shape != vectors) return Unknown{};
-  return *length;
+// A part of the expression, divided by its length, which is guarded against 0.
+const Expression* normalized_part(const Expression& expression, const KnownFacts& facts) {
+  const Expression* leaf = nullptr;
+  (void)contains(expression, [&](const Expression& one) {
+    if (one.kind == Expression::Kind::computed &&
+        (facts.as<Length>(one.computed) != nullptr || facts.as<SquaredLength>(one.computed) != nullptr)) {
+      leaf = &one;
+    }
+    return leaf != nullptr;
+  });
+  if (leaf == nullptr) return nullptr;
+  const auto* squares = facts.as<SquaredLength>(leaf->computed);
+  const Expression* part = squares != nullptr ? squares->of.get() : facts.as<Length>(leaf->computed)->of.get();
+  const auto at = [&](double value, double length) {
+    return Replaced{part, value, leaf->computed, squares != nullptr ? length * length : length,
+                    facts.batch == fixed(1)}(expression);
+  };
+  for (const double length : {0.01, 0.5, 1.0, 17.0, 900.0}) {
+    for (const double value : {-3.0, 0.5, 40.0}) {
+      if (!is_near(at(value, length), value / length)) return nullptr;
+    }
+  }
+  // The vector 0 stays 0, by a small number.
+  const double guard = at(1, 0);
+  return at(0, 0) == 0 && std::isfinite(guard) && guard >= 1 / (max_norm_epsilon * 1.001) ? part : nullptr;
 }
 
-Fact lp_normalization(const Node& node, const KnownFacts& facts) {
-  const auto* pooled = facts.as<Pooled>(node.inputs[0]);
-  const std::int64_t axis = integer(node, "axis", -1);
-  if (pooled == nullptr || pooled->state != State::vector || pooled->order != axis_order::batch_hidden ||
-      (axis != 1 && axis != -1) || integer(node, "p", 2) != 2) {
-    return Unknown{};
+std::optional<PooledVectors> mean_of(const Expression& expression, const KnownFacts& facts) {
+  const Expression *sum = nullptr, *count = nullptr;
+  (void)contains(expression, [&](const Expression& one) {
+    if (one.kind != Expression::Kind::computed) return false;
+    if (facts.as<RowSum>(one.computed) != nullptr) sum = &one;
+    if (facts.as<TokenCount>(one.computed) != nullptr) count = &one;
+    return false;
+  });
+  if (sum == nullptr || count == nullptr || !facts.is_text(sum->arguments[0], 0) ||
+      !is_axis_index(sum->arguments[1], 1))
+    return std::nullopt;
+  const RowSum& rows = *facts.as<RowSum>(sum->computed);
+  if (rows.mask != facts.as<TokenCount>(count->computed)->mask) return std::nullopt;
+  const auto at = [&](double value, double tokens) {
+    return Replaced{sum, value, count->computed, tokens, facts.batch == fixed(1)}(expression);
+  };
+  for (const double tokens : {1.0, 2.0, 3.0, 7.0, 50.0, 511.0, 8192.0, 32768.0}) {
+    for (const double value : {-3.0, 0.5, 700.0}) {
+      if (!is_near(at(value, tokens), value / tokens)) return std::nullopt;
+    }
   }
-  Pooled with = *pooled;
-  with.state = State::normalized;
-  return with;
+  if (at(0, 0) != 0) return std::nullopt;
+  return PooledVectors{rows.of, Pooling::mean, rows.mask, false};
 }
 
 }  // namespace
 
-Fact derive_pooling(const Node& node, const KnownFacts& facts) {
+std::optional<PooledVectors> pooled_vectors_of(const ExpressionPointer& expression, const KnownFacts& facts) {
+  if (const Expression* part = normalized_part(*expression, facts)) {
+    auto vectors = pooled_vectors_of(std::make_shared<const Expression>(*part), facts);
+    if (!vectors || vectors->normalize) return std::nullopt;
+    vectors->normalize = true;
+    return vectors;
+  }
+  const Expression& leaf = *expression;
+  if (leaf.kind != Expression::Kind::computed) return mean_of(leaf, facts);
+  if (!facts.is_text(leaf.arguments[0], 0) || !is_axis_index(leaf.arguments.back(), 1)) return std::nullopt;
+  if (const auto* maximum = facts.as<SpladeMaximum>(leaf.computed))
+    return PooledVectors{maximum->of, Pooling::splade, maximum->mask, false};
+  if (leaf.arguments.size() != 3) return std::nullopt;
+  const Expression& token = *leaf.arguments[1];
+  if (literal_value(leaf.arguments[1]) == 0.0) return PooledVectors{leaf.computed, Pooling::cls, {}, false};
+  const auto* last = token.kind == Expression::Kind::computed ? facts.as<LastToken>(token.computed) : nullptr;
+  if (last == nullptr || !facts.is_text(token.arguments[0], 0)) return std::nullopt;
+  return PooledVectors{leaf.computed, Pooling::last, last->mask, false};
+}
+
+Fact derive_pooling(const Node& node, KnownFacts& facts) {
   if (node.inputs.empty() || (!node.domain.empty() && node.domain != "ai.onnx")) return Unknown{};
-  const std::string& type = node.type;
-  const std::size_t count = node.inputs.size();
-  if (type == "Gather" || type == "Slice") return first_row(node, facts);
-  if (type == "Squeeze" || type == "Reshape") return without_axis(node, facts);
-  if (type == "MatMul" && count == 2) return sum_by_product(node, facts);
-  if (type == "ReduceSum") return sum(node, facts);
-  if (type == "Clip" || (type == "Max" && count == 2)) return at_least(node, facts);
-  if (type == "ReduceL2" || type == "Sqrt") return l2_norm(node, facts);
-  if (type == "Expand") return expand(node, facts);
-  if (type == "LpNormalization") return lp_normalization(node, facts);
-  if (type == "Div" && count == 2) return quotient(node, facts);
-  if (type == "Pow" && count == 2) return squares(node, facts);
-  if (type == "Mul" && count == 2) {
-    const Fact square = squares(node, facts);
-    return std::holds_alternative<Unknown>(square) ? masked_rows(node, facts) : square;
+  if (node.type == "ReduceSum") return sum(node, facts);
+  if (node.type == "ReduceMax") return maximum(node, facts);
+  if (node.type == "LpNormalization") return lp_normalization(node, facts);
+  if (node.type == "ReduceL2") {
+    const SymbolicTensor* of = facts.input(node, 0);
+    return of == nullptr ? Fact(Unknown{}) : length(node, *of, facts.axes(node), facts);
   }
   return Unknown{};
 }

@@ -14,8 +14,8 @@ namespace {
 /// The outputs of an encoder at which a graph can be divided.
 struct End {
   std::string vectors, hidden_states;
-  Pooling pooling = Pooling::none;
-  bool normalize = false;
+  PooledVectors pooled;
+  std::optional<RecognizedMaskedLm> masked_lm;
 };
 
 class Recognizer {
@@ -47,9 +47,11 @@ class Recognizer {
       facts_.set_alias(node.inputs[0], output);
       return;
     }
-    if (std::vector<Fact> parts = derive_split(node, facts_); !parts.empty()) {
+    if (node.type == "Split") {
+      const auto inputs = symbolic_inputs(node);
+      std::vector<SymbolicTensor> parts = inputs ? split_of(node, *inputs) : std::vector<SymbolicTensor>();
       for (std::size_t i = 0; i < parts.size(); ++i) facts_.set(node.outputs[i], std::move(parts[i]));
-      return;
+      if (!parts.empty()) return;
     }
     Fact fact = derive(node);
     if (auto* unknown = std::get_if<Unknown>(&fact)) explain(node, *unknown);
@@ -65,63 +67,55 @@ class Recognizer {
       const bool trains = node.inputs.size() > 2 && !node.inputs[2].empty() && facts_.scalar(node.inputs[2]) != 0.0;
       return !trains;
     }
-    constexpr std::int64_t float32 = 1;
-    const Fact* before = node.type == "Cast" ? facts_.find(node.inputs[0]) : nullptr;
-    const bool is_rows = before != nullptr && !std::holds_alternative<Unknown>(*before) &&
-                         !std::holds_alternative<SymbolicTensor>(*before) &&
-                         !std::holds_alternative<ProbabilitiesAreNaN>(*before);
-    return is_rows && integer(node, "to", 0) == float32;
+    return false;
   }
 
   Fact derive(const Node& node) {
     if (node.type == "Shape") return shape(node);
-    Unknown why;
-    const auto tried = [&](Fact fact) -> std::optional<Fact> {
+    using Derivation = Fact (*)(const Node&, KnownFacts&);
+    for (const Derivation one :
+         {derive_norm, derive_product, derive_attention, derive_attention_node, derive_activation, derive_pooling}) {
+      Fact fact = one(node, facts_);
       const auto* unknown = std::get_if<Unknown>(&fact);
-      if (unknown == nullptr) return fact;
-      if (why.why.empty()) why = *unknown;
-      return std::nullopt;
-    };
-    if (auto found = tried(derive_layer_norm(node, facts_, found_))) return *found;
-    if (auto found = tried(derive_pooling(node, facts_))) return *found;
-    if (const auto known = tensor(node)) return *known;
-    if (auto found = tried(derive_layout(node, facts_))) return *found;
-    if (auto found = tried(derive_attention(node, facts_))) return *found;
-    if (auto found = tried(derive_attention_node(node, facts_))) return *found;
-    if (auto found = tried(derive_projection(node, facts_))) return *found;
-    return why;
+      if (unknown == nullptr || !unknown->why.empty()) return fact;
+    }
+    const auto inputs = symbolic_inputs(node);
+    auto result = inputs ? symbolic_tensor_of(node, *inputs) : std::nullopt;
+    return result ? settled(node, *std::move(result), facts_) : Fact(Unknown{});
   }
 
-  std::optional<SymbolicTensor> tensor(const Node& node) const {
+  [[nodiscard]] std::optional<std::vector<const SymbolicTensor*>> symbolic_inputs(const Node& node) const {
     std::vector<const SymbolicTensor*> inputs;
-    for (const std::string& input : node.inputs) {
-      inputs.push_back(input.empty() ? nullptr : facts_.as<SymbolicTensor>(input));
-      if (!input.empty() && inputs.back() == nullptr) return std::nullopt;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      inputs.push_back(facts_.input(node, i));
+      if (!node.inputs[i].empty() && inputs.back() == nullptr) return std::nullopt;
     }
-    return symbolic_tensor_of(node, inputs);
+    return inputs;
   }
 
   Fact shape(const Node& node) const {
-    const auto whole = facts_.shape(node.inputs[0]);
-    if (!whole) return Unknown{};
-    const auto rank = static_cast<std::int64_t>(whole->size());
+    const SymbolicTensor* of = facts_.input(node, 0);
+    if (of == nullptr) return Unknown{};
+    const auto rank = static_cast<std::int64_t>(of->shape.size());
     const auto bounded = [rank](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
     const std::int64_t start = bounded(integer(node, "start", 0)), end = bounded(integer(node, "end", rank));
-    return symbolic_tensor_of(Shape(whole->begin() + start, whole->begin() + std::max(start, end)));
+    return symbolic_tensor_of(Shape(of->shape.begin() + start, of->shape.begin() + std::max(start, end)));
   }
 
   // The reason for an Unknown: that of its input, or this node.
   void explain(const Node& node, Unknown& unknown) {
     const auto origin = std::ranges::find_if(node.inputs, [&](const std::string& input) {
-      const auto* before = facts_.as<Unknown>(input);
+      const Unknown* before = facts_.unknown(input);
       return before != nullptr && !before->why.empty();
     });
     const bool touches_rows = std::ranges::any_of(node.inputs, [&](const std::string& input) {
-      const Fact* before = facts_.find(input);
-      return before != nullptr && before->index() > Fact(SymbolicTensor{}).index();
+      const SymbolicTensor* before = facts_.tensor(input);
+      return before != nullptr && contains(*before->expression, [](const Expression& one) {
+               return one.kind == Expression::Kind::computed;
+             });
     });
     if (origin != node.inputs.end()) {
-      unknown = *facts_.as<Unknown>(*origin);
+      unknown = *facts_.unknown(*origin);
     } else if (unknown.why.empty()) {
       unknown.why = named(node) + " is not understood";
     }
@@ -134,64 +128,132 @@ class Recognizer {
     return std::nullopt;
   }
 
-  std::optional<RecognizedEncoder> conclude() {
-    if (found_.embeddings.word_embeddings.rows == nullptr) {
-      return fail("there are no embeddings of words and positions followed by a layer normalization" +
-                  (first_.empty() ? std::string() : ": " + first_));
-    }
-    if (found_.layers.empty() || found_.layers.back().down_projection.weights == nullptr) {
-      return fail("recognition ends in layer " + std::to_string(found_.layers.empty() ? 1 : found_.layers.size()) +
-                  ": " + (first_at_rows_.empty() ? "the graph ends" : first_at_rows_));
-    }
-    if (const MaskSource& mask = found_.mask.source; !mask.input.empty() && !mask.masked_id) {
-      // Their values are not 0 and 1.
-      if (mask.input == found_.embeddings.input_ids)
-        return fail("the mask depends on input_ids in a way that is not understood");
-      if (mask.input == found_.embeddings.token_type_ids) return fail("the mask depends on token_type_ids");
-    }
-    std::string why;
-    for (const End& end : ends()) {
-      RecognizedEncoder found = found_;
-      found.vectors = end.vectors;
-      found.hidden_states = end.hidden_states;
-      found.pooling = end.pooling;
-      found.normalize = end.normalize;
-      claim(found);
-      if (std::string wrong = used_outside(found); !wrong.empty()) {
-        if (why.empty()) why = std::move(wrong);
-        continue;
-      }
+  // The last rows of an encoder: the last ones that can be assembled.
+  std::optional<RecognizedEncoder> last_encoder(std::size_t& rows, std::string& why) const {
+    for (std::size_t i = facts_.computed_count(); i-- > 0;) {
+      const bool may_be_last =
+          std::holds_alternative<NormalizedRows>(facts_.computed(i)) || std::holds_alternative<Sum>(facts_.computed(i));
+      if (!may_be_last) continue;
+      std::string wrong;
+      auto found = assembled(i, facts_, wrong);
+      if (why.empty()) why = wrong;
+      if (!found) continue;
+      rows = i;
       return found;
     }
+    return std::nullopt;
+  }
+
+  std::optional<RecognizedEncoder> conclude() {
+    if (facts_.input_ids.empty()) {
+      return fail("there are no embeddings of words that hidden states are computed from" +
+                  (first_.empty() ? std::string() : ": " + first_));
+    }
+    std::size_t rows = 0;
+    std::string why;
+    auto found = last_encoder(rows, why);
+    if (!found) {
+      const std::string& reason = first_at_rows_.empty() ? (first_.empty() ? why : first_) : first_at_rows_;
+      return fail("no layer of attention and feed-forward is recognised: " +
+                  (reason.empty() ? "the graph ends" : reason));
+    }
+    found->owned_data = facts_.owned_data;
+    found->owned_constants = facts_.owned_constants;
+    if (const MaskSource& mask = found->mask.source; !mask.input.empty() && !mask.masked_id) {
+      // Their values are not 0 and 1.
+      if (mask.input == found->embeddings.input_ids)
+        return fail("the mask depends on input_ids in a way that is not understood");
+      if (mask.input == found->embeddings.token_type_ids) return fail("the mask depends on token_type_ids");
+    }
+    why.clear();
+    for (const End& end : ends(rows, *found)) {
+      RecognizedEncoder result = *found;
+      result.vectors = end.vectors;
+      result.hidden_states = end.hidden_states;
+      result.pooling = end.pooled.pooling;
+      result.normalize = end.pooled.normalize;
+      result.masked_lm = end.masked_lm;
+      if (end.pooled.pooling != Pooling::none && result.mask.source.input.empty()) result.mask.source = end.pooled.mask;
+      claim(result);
+      std::string wrong = used_outside(result);
+      if (wrong.empty()) wrong = attention_outside(result);
+      if (wrong.empty()) return result;
+      if (why.empty()) why = std::move(wrong);
+    }
+    if (why.empty()) why = "its last hidden states are no output of a node";
     return fail(first_at_rows_.empty() ? why : why + ", since " + first_at_rows_);
   }
 
   // The last values of the graph first. Aliases are left out.
-  [[nodiscard]] std::vector<End> ends() const {
-    const std::size_t last = 2 * found_.layers.size();
-    End behind_rows;
+  [[nodiscard]] std::vector<End> ends(std::size_t rows, const RecognizedEncoder& found) {
+    std::string hidden_states;
     std::vector<End> normalized, vectors;
     for (const Node& node : graph_.nodes) {
       for (const std::string& output : node.outputs) {
-        if (facts_.origin(output) != output) continue;
-        if (const auto* hidden = facts_.as<HiddenStates>(output); hidden != nullptr && hidden->index == last &&
-                                                                  hidden->order == axis_order::batch_sequence_hidden &&
-                                                                  behind_rows.hidden_states.empty()) {
-          behind_rows.hidden_states = output;
+        const SymbolicTensor* tensor = facts_.origin(output) == output ? facts_.tensor(output) : nullptr;
+        if (tensor == nullptr || tensor->element_type != ElementType::float32 || tensor->shape.size() < 2 ||
+            tensor->shape[0] != facts_.batch || tensor->shape.back().kind != Dimension::Kind::fixed) {
+          continue;
         }
-        const auto* pooled = facts_.as<Pooled>(output);
-        if (pooled == nullptr || pooled->order != axis_order::batch_hidden || pooled->hidden_index != last) continue;
-        const bool is_mean = pooled->pooling == Pooling::mean;
-        if (is_mean && (pooled->mask != found_.mask.source || found_.mask.from_front)) continue;
-        if (pooled->state == Pooled::State::normalized) normalized.push_back({output, {}, pooled->pooling, true});
-        if (pooled->state == Pooled::State::vector) vectors.push_back({output, {}, pooled->pooling, false});
+        if (tensor->shape.size() == 3) {
+          std::string why;
+          const bool is_last = hidden_states.empty() && single_computed(*tensor->expression) != nullptr &&
+                               tensor->shape == facts_.rows_shape(facts_.columns_of(rows)) &&
+                               facts_.rows_of(*tensor, why) == rows;
+          if (is_last) hidden_states = output;
+          continue;
+        }
+        const auto pooled = tensor->shape.size() == 2 ? pooled_vectors_of(tensor->expression, facts_) : std::nullopt;
+        const auto end = pooled ? end_of(output, *pooled, rows, found) : std::nullopt;
+        if (end) (pooled->normalize ? normalized : vectors).push_back(*end);
       }
     }
     std::vector<End> all = std::move(normalized);
     all.insert(all.end(), vectors.begin(), vectors.end());
-    for (End& end : all) end.hidden_states = behind_rows.hidden_states;
-    if (!behind_rows.hidden_states.empty()) all.push_back(behind_rows);
+    for (End& end : all) end.hidden_states = hidden_states;
+    if (!hidden_states.empty()) all.push_back({{}, hidden_states, {}, {}});
     return all;
+  }
+
+  [[nodiscard]] std::optional<End> end_of(const std::string& output, const PooledVectors& pooled, std::size_t rows,
+                                          const RecognizedEncoder& found) const {
+    End end{output, {}, pooled, {}};
+    std::size_t of = pooled.rows;
+    if (pooled.pooling == Pooling::splade) {
+      end.masked_lm = masked_lm_of(of, rows);
+      if (!end.masked_lm) return std::nullopt;
+      of = rows;
+    }
+    if (of != rows) return std::nullopt;
+    // Without a mask in attention, all tokens are attended, and are unmasked.
+    const bool needs_mask = pooled.pooling != Pooling::cls;
+    if (needs_mask && (pooled.mask != found.mask.source || found.mask.from_front)) return std::nullopt;
+    return end;
+  }
+
+  // decoder(norm(activation(transform(rows)))).
+  [[nodiscard]] std::optional<RecognizedMaskedLm> masked_lm_of(std::size_t logits, std::size_t rows) const {
+    const auto* decoder = facts_.as<Projection>(logits);
+    if (decoder == nullptr) return std::nullopt;
+    RecognizedMaskedLm head;
+    head.decoder = decoder->linear;
+    const auto* stream = std::get_if<StreamInput>(&decoder->input);
+    const auto* norm = stream == nullptr ? nullptr : facts_.as<NormalizedRows>(stream->of);
+    const auto* activated = norm == nullptr ? nullptr : facts_.as<ActivatedRows>(norm->of);
+    const IntermediateInput* input = nullptr;
+    if (activated != nullptr) {
+      head.norm = norm->norm;
+      input = &activated->input;
+    } else {
+      input = std::get_if<IntermediateInput>(&decoder->input);
+    }
+    if (input == nullptr || input->multiplied || input->activated.first != 0) return std::nullopt;
+    const Projection& transform = *facts_.as<Projection>(input->activated.of);
+    const auto* from = std::get_if<StreamInput>(&transform.input);
+    if (from == nullptr || from->of != rows || transform.linear.columns != input->columns) return std::nullopt;
+    head.transform = transform.linear;
+    head.activation = input->activation;
+    return head;
   }
 
   void claim(RecognizedEncoder& found) const {
@@ -230,12 +292,38 @@ class Recognizer {
     return found.hidden_states.empty() && found.vectors.empty() ? "nothing of the encoder is used" : std::string();
   }
 
+  // Layers that were not understood after those that were: the encoder would be divided.
+  std::string attention_outside(const RecognizedEncoder& found) const {
+    const std::set<std::size_t> claimed(found.nodes.begin(), found.nodes.end());
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      const bool is_attention = node.type == "Attention" || node.type == "MultiHeadAttention" ||
+                                (node.type == "Softmax" && facts_.unknown(node.outputs.front()) != nullptr);
+      if (is_attention && !claimed.contains(i) && comes_from(node, claimed))
+        return "recognition ends in layer " + std::to_string(found.layers.size() + 1);
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool comes_from(const Node& node, const std::set<std::size_t>& claimed) const {
+    std::vector<std::string> open = node.inputs;
+    std::set<std::size_t> seen;
+    while (!open.empty()) {
+      const auto maker = maker_.find(open.back());
+      open.pop_back();
+      if (maker == maker_.end() || !seen.insert(maker->second).second) continue;
+      if (claimed.contains(maker->second)) return true;
+      const Node& before = graph_.nodes[maker->second];
+      open.insert(open.end(), before.inputs.begin(), before.inputs.end());
+    }
+    return false;
+  }
+
   const Graph& graph_;
   KnownFacts facts_;
   std::string& reason_;
   std::map<std::string, std::size_t, std::less<>> maker_;
   std::string first_, first_at_rows_;
-  RecognizedEncoder found_;
 };
 
 }  // namespace

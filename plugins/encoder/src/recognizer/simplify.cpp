@@ -34,8 +34,41 @@ bool is_at_least(const Expression& expression, double least) {
   }
 }
 
-bool is_token_index_of(const Expression& expression, const ExpressionPointer& length) {
-  return expression.kind == Expression::Kind::token_index && dimension_of(length) == expression.dimension;
+ExpressionPointer index_apply(Operation operation, const ExpressionPointer& index, const Dimension& by) {
+  return apply(operation, ElementType::int64, {index, dimension_value(by)});
+}
+
+// Indices along axes that were merged, divided again.
+ExpressionPointer divided_index(const ExpressionPointer& index, const Dimension& by) {
+  if (index->kind == Expression::Kind::token_index) {
+    const ExpressionPointer &text = index->arguments[0], &token = index->arguments[1];
+    if (by == index->dimension) return text;
+    if (const auto more = quotient_of(by, index->dimension)) return index_apply(Operation::divide, text, *more);
+    if (const auto part = quotient_of(index->dimension, by))
+      return token_index(text, *part, index_apply(Operation::divide, token, by));
+  }
+  if (index->is(Operation::divide) && is_integer(index->element_type)) {
+    const auto first = dimension_of(index->arguments[1]);
+    const auto both = first ? product_of(*first, by) : std::nullopt;
+    if (both) return index_apply(Operation::divide, index->arguments[0], *both);
+  }
+  return nullptr;
+}
+
+ExpressionPointer remaining_index(const ExpressionPointer& index, const Dimension& by) {
+  if (by == fixed(1)) return literal(0, ElementType::int64);
+  if (index->kind == Expression::Kind::token_index) {
+    const ExpressionPointer &text = index->arguments[0], &token = index->arguments[1];
+    if (by == index->dimension) return token;
+    if (const auto more = quotient_of(by, index->dimension))
+      return token_index(index_apply(Operation::remainder, text, *more), index->dimension, token);
+    if (quotient_of(index->dimension, by)) return index_apply(Operation::remainder, token, by);
+  }
+  if (index->is(Operation::remainder)) {
+    const auto first = dimension_of(index->arguments[1]);
+    if (first && quotient_of(*first, by)) return index_apply(Operation::remainder, index->arguments[0], by);
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -56,6 +89,7 @@ ExpressionPointer shortened(Operation operation, ElementType element_type, std::
       return nullptr;
     case Operation::subtract:
       if (is_literal(x[1], 0)) return x[0];
+      if (is_integer(element_type) && same(*x[0], *x[1])) return literal(0, element_type);
       if (is_integer(element_type) && x[1]->kind == Expression::Kind::literal) {
         return apply(Operation::add, element_type, {x[0], literal(-x[1]->value, element_type)});
       }
@@ -63,20 +97,23 @@ ExpressionPointer shortened(Operation operation, ElementType element_type, std::
     case Operation::multiply: {
       if (is_literal(x[1], 1)) return x[0];
       if (is_integer(element_type) && is_literal(x[1], 0)) return x[1];
+      if (!is_integer(element_type)) return nullptr;
       const auto a = dimension_of(x[0]), b = dimension_of(x[1]);
-      using Kind = Dimension::Kind;
-      if (a && b &&
-          ((a->kind == Kind::batch && b->kind == Kind::sequence) ||
-           (a->kind == Kind::sequence && b->kind == Kind::batch))) {
-        return dimension_value({Kind::tokens, 0});
-      }
-      return nullptr;
+      const auto product = a && b ? product_of(*a, *b) : std::nullopt;
+      return product ? dimension_value(*product) : nullptr;
     }
-    case Operation::divide:
-      if (is_integer(element_type) && is_token_index_of(*x[0], x[1])) return x[0]->arguments[0];
-      return is_literal(x[1], 1) ? x[0] : nullptr;
-    case Operation::remainder:
-      return is_token_index_of(*x[0], x[1]) ? x[0]->arguments[1] : nullptr;
+    case Operation::divide: {
+      if (is_literal(x[1], 1)) return x[0];
+      const auto by = is_integer(element_type) ? dimension_of(x[1]) : std::nullopt;
+      if (!by) return nullptr;
+      const auto whole = dimension_of(x[0]);
+      const auto quotient = whole && by->value >= 0 ? quotient_of(*whole, *by) : std::nullopt;
+      return quotient ? dimension_value(*quotient) : divided_index(x[0], *by);
+    }
+    case Operation::remainder: {
+      const auto by = is_integer(element_type) ? dimension_of(x[1]) : std::nullopt;
+      return by ? remaining_index(x[0], *by) : nullptr;
+    }
     case Operation::equal:
       if (same(*x[0], *x[1])) return literal(1, ElementType::boolean);
       if (x[1]->kind == Expression::Kind::literal && is_at_least(*x[0], std::nextafter(x[1]->value, INFINITY))) {

@@ -47,18 +47,21 @@ std::optional<SymbolicTensor> elementwise(const Node& node, const Inputs& inputs
   };
 
   static constexpr std::array rows{
-      Row{"Add", Operation::add, 2, false},         Row{"Sub", Operation::subtract, 2, false},
-      Row{"Mul", Operation::multiply, 2, false},    Row{"Div", Operation::divide, 2, false},
-      Row{"Pow", Operation::power, 2, false},       Row{"Min", Operation::minimum, 0, false},
-      Row{"Max", Operation::maximum, 0, false},     Row{"Equal", Operation::equal, 2, true},
-      Row{"Less", Operation::less, 2, true},        Row{"LessOrEqual", Operation::less_or_equal, 2, true},
-      Row{"And", Operation::logical_and, 2, true},  Row{"Or", Operation::logical_or, 2, true},
-      Row{"Not", Operation::logical_not, 1, true},  Row{"Neg", Operation::negate, 1, false},
-      Row{"Abs", Operation::absolute, 1, false},    Row{"Log", Operation::log, 1, false},
-      Row{"Sqrt", Operation::sqrt, 1, false},       Row{"Reciprocal", Operation::reciprocal, 1, false},
-      Row{"Erf", Operation::erf, 1, false},         Row{"Tanh", Operation::tanh, 1, false},
-      Row{"Sigmoid", Operation::sigmoid, 1, false}, Row{"Floor", Operation::floor, 1, false},
-      Row{"IsNaN", Operation::is_nan, 1, true}};
+      Row{"Add", Operation::add, 2, false},           Row{"Sub", Operation::subtract, 2, false},
+      Row{"Mul", Operation::multiply, 2, false},      Row{"Div", Operation::divide, 2, false},
+      Row{"Pow", Operation::power, 2, false},         Row{"Min", Operation::minimum, 0, false},
+      Row{"Max", Operation::maximum, 0, false},       Row{"Equal", Operation::equal, 2, true},
+      Row{"Less", Operation::less, 2, true},          Row{"LessOrEqual", Operation::less_or_equal, 2, true},
+      Row{"And", Operation::logical_and, 2, true},    Row{"Or", Operation::logical_or, 2, true},
+      Row{"Not", Operation::logical_not, 1, true},    Row{"Neg", Operation::negate, 1, false},
+      Row{"Abs", Operation::absolute, 1, false},      Row{"Log", Operation::log, 1, false},
+      Row{"Sqrt", Operation::sqrt, 1, false},         Row{"Reciprocal", Operation::reciprocal, 1, false},
+      Row{"Erf", Operation::erf, 1, false},           Row{"Tanh", Operation::tanh, 1, false},
+      Row{"Sigmoid", Operation::sigmoid, 1, false},   Row{"Floor", Operation::floor, 1, false},
+      Row{"Ceil", Operation::ceil, 1, false},         Row{"Round", Operation::round, 1, false},
+      Row{"Sign", Operation::sign, 1, false},         Row{"Exp", Operation::exp, 1, false},
+      Row{"Softplus", Operation::softplus, 1, false}, Row{"Cos", Operation::cosine, 1, false},
+      Row{"Sin", Operation::sine, 1, false},          Row{"IsNaN", Operation::is_nan, 1, true}};
   const auto row = std::ranges::find(rows, std::string_view(node.type), &Row::type);
   if (row == rows.end() || inputs.empty() || inputs[0] == nullptr) return std::nullopt;
   if (row->count != 0 && row->count != inputs.size()) return std::nullopt;
@@ -70,6 +73,11 @@ std::optional<SymbolicTensor> elementwise(const Node& node, const Inputs& inputs
     all = broadcast_apply(row->operation, element_type, {&so_far, inputs[i]});
   }
   return all;
+}
+
+std::optional<SymbolicTensor> relu(const Node& /*node*/, const Inputs& inputs) {
+  const SymbolicTensor zero{{}, inputs[0]->element_type, literal(0, inputs[0]->element_type)};
+  return inputs.size() == 1 ? broadcast_apply(Operation::maximum, zero.element_type, {inputs[0], &zero}) : std::nullopt;
 }
 
 std::optional<SymbolicTensor> swapped_comparison(const Node& node, const Inputs& inputs) {

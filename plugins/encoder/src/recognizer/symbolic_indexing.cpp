@@ -4,7 +4,8 @@
 
 #include "recognizer/symbolic_operators.h"
 
-namespace gpux_encoder::symbolic {
+namespace gpux_encoder {
+namespace symbolic {
 namespace {
 
 constexpr std::size_t max_elements_of_a_table = std::size_t{1} << 16;
@@ -63,26 +64,35 @@ ExpressionPointer as_token_index(const ExpressionPointer& index, const Shape& sh
   return index;
 }
 
-// The start and the size of a slice of an axis. A slice of a fixed axis from 0 up to a run-time dimension is taken to
-// have that dimension.
-std::optional<std::pair<std::int64_t, Dimension>> slice_range(const Dimension& size, const Dimension& start,
-                                                              const Dimension& end) {
+struct SliceRange {
+  ExpressionPointer start;
+  Dimension size;
+};
+
+constexpr std::int64_t far = std::int64_t{1} << 30;
+
+// The start and the size of a slice of an axis, in steps of 1. A slice of a fixed axis from 0 up to a run-time
+// dimension is taken to have that dimension.
+std::optional<SliceRange> slice_range(const Dimension& size, const Dimension& start, const Dimension& end) {
   using Kind = Dimension::Kind;
+  const auto at = [](std::int64_t index) { return literal(static_cast<double>(index), ElementType::int64); };
   if (start.kind != Kind::fixed) return std::nullopt;
-  constexpr std::int64_t far = std::int64_t{1} << 30;
   if (size.kind != Kind::fixed) {
-    const bool is_whole = start.value == 0 && (end == size || (end.kind == Kind::fixed && end.value > far));
-    if (is_whole) return std::pair{std::int64_t{0}, size};
-    const bool is_first = start.value == 0 && end == fixed(1);
-    return is_first ? std::optional(std::pair{std::int64_t{0}, end}) : std::nullopt;
+    const bool is_to_end = end == size || (end.kind == Kind::fixed && end.value > far);
+    if (start.value == 0 && is_to_end) return SliceRange{at(0), size};
+    if (start.value == 0 && end == fixed(1)) return SliceRange{at(0), end};
+    if (start.value == -1 && is_to_end) {
+      return SliceRange{apply(Operation::add, ElementType::int64, {dimension_value(size), at(-1)}), fixed(1)};
+    }
+    return std::nullopt;
   }
-  const auto bounded = [&](std::int64_t at) {
-    return std::clamp<std::int64_t>(at < 0 ? at + size.value : at, 0, size.value);
+  const auto bounded = [&](std::int64_t index) {
+    return std::clamp<std::int64_t>(index < 0 ? index + size.value : index, 0, size.value);
   };
   const std::int64_t first = start.value < -far ? 0 : bounded(start.value);
-  if (end.kind != Kind::fixed) return first == 0 ? std::optional(std::pair{first, end}) : std::nullopt;
+  if (end.kind != Kind::fixed) return first == 0 ? std::optional(SliceRange{at(first), end}) : std::nullopt;
   const std::int64_t last = end.value > far ? size.value : bounded(end.value);
-  return std::pair{first, fixed(std::max<std::int64_t>(last - first, 0))};
+  return SliceRange{at(first), fixed(std::max<std::int64_t>(last - first, 0))};
 }
 
 }  // namespace
@@ -101,8 +111,8 @@ std::optional<SymbolicTensor> gather(const Node& node, const Inputs& inputs) {
   for (std::size_t i = 0; i < taken; ++i) index_indices.push_back(axis_index(before + i));
   ExpressionPointer index = substitute(indices.expression, index_indices);
   if (const auto known = literal_value(index); known && *known < 0) {
-    if (data.shape[before].kind != Dimension::Kind::fixed) return std::nullopt;
-    index = literal(*known + static_cast<double>(data.shape[before].value), ElementType::int64);
+    index = apply(Operation::add, ElementType::int64,
+                  {dimension_value(data.shape[before]), literal(*known, ElementType::int64)});
   }
   index = as_token_index(index, result.shape);
   std::vector<ExpressionPointer> data_indices;
@@ -152,9 +162,13 @@ std::optional<SymbolicTensor> slice(const Node& /*node*/, const Inputs& inputs) 
     if (!known || known->size() != axes.size()) return std::nullopt;
     axes = *known;
   }
+  std::vector<std::int64_t> steps(axes.size(), 1);
   if (const SymbolicTensor* given = input(inputs, 4)) {
-    const auto steps = integers_of(*given);
-    if (!steps || std::ranges::any_of(*steps, [](std::int64_t step) { return step != 1; })) return std::nullopt;
+    const auto known = integers_of(*given);
+    if (!known || known->size() != axes.size() ||
+        std::ranges::any_of(*known, [](std::int64_t step) { return step < 1; }))
+      return std::nullopt;
+    steps = *known;
   }
   SymbolicTensor result = data;
   std::vector<ExpressionPointer> data_indices = axis_indices(data.shape.size());
@@ -163,12 +177,51 @@ std::optional<SymbolicTensor> slice(const Node& /*node*/, const Inputs& inputs) 
     if (!axis) return std::nullopt;
     const auto range = slice_range(result.shape[*axis], (*starts)[i], (*ends)[i]);
     if (!range) return std::nullopt;
-    result.shape[*axis] = range->second;
-    data_indices[*axis] = apply(Operation::add, ElementType::int64,
-                                {axis_index(*axis), literal(static_cast<double>(range->first), ElementType::int64)});
+    result.shape[*axis] = range->size;
+    ExpressionPointer index = axis_index(*axis);
+    if (steps[i] != 1) {
+      if (range->size.kind != Dimension::Kind::fixed) return std::nullopt;
+      result.shape[*axis] = fixed((range->size.value + steps[i] - 1) / steps[i]);
+      index = apply(Operation::multiply, ElementType::int64,
+                    {index, literal(static_cast<double>(steps[i]), ElementType::int64)});
+    }
+    data_indices[*axis] = apply(Operation::add, ElementType::int64, {index, range->start});
   }
   result.expression = substitute(data.expression, data_indices);
   return result;
 }
 
-}  // namespace gpux_encoder::symbolic
+}  // namespace symbolic
+
+std::vector<SymbolicTensor> split_of(const Node& node, const std::vector<const SymbolicTensor*>& inputs) {
+  if (inputs.empty() || inputs[0] == nullptr || node.outputs.empty()) return {};
+  const SymbolicTensor& data = *inputs[0];
+  const auto axis = axis_of(integer(node, "axis", 0), data.shape.size());
+  if (!axis || data.shape[*axis].kind != Dimension::Kind::fixed) return {};
+  const std::int64_t whole = data.shape[*axis].value, count = static_cast<std::int64_t>(node.outputs.size());
+  std::vector<std::int64_t> sizes;
+  if (inputs.size() > 1 && inputs[1] != nullptr) {
+    sizes = integers_of(*inputs[1]).value_or(sizes);
+  } else if (const auto given = node.attributes.find("split"); given != node.attributes.end()) {
+    sizes = given->second.integers;
+  } else if (whole % count == 0) {
+    sizes.assign(node.outputs.size(), whole / count);
+  }
+  if (sizes.size() != node.outputs.size()) return {};
+  std::vector<SymbolicTensor> parts;
+  std::int64_t first = 0;
+  for (const std::int64_t size : sizes) {
+    if (size <= 0 || first + size > whole) return {};
+    SymbolicTensor part = data;
+    part.shape[*axis] = fixed(size);
+    std::vector<ExpressionPointer> indices = symbolic::axis_indices(data.shape.size());
+    indices[*axis] = apply(Operation::add, ElementType::int64,
+                           {axis_index(*axis), literal(static_cast<double>(first), ElementType::int64)});
+    part.expression = substitute(data.expression, indices);
+    parts.push_back(std::move(part));
+    first += size;
+  }
+  return parts;
+}
+
+}  // namespace gpux_encoder

@@ -25,6 +25,7 @@ const SymbolicTensor* input(const Inputs& inputs, std::size_t index);
 std::optional<std::vector<std::int64_t>> axes_of(const Node& node, const Inputs& inputs, std::size_t index);
 
 std::optional<SymbolicTensor> elementwise(const Node& node, const Inputs& inputs);
+std::optional<SymbolicTensor> relu(const Node& node, const Inputs& inputs);
 std::optional<SymbolicTensor> swapped_comparison(const Node& node, const Inputs& inputs);
 std::optional<SymbolicTensor> where(const Node& node, const Inputs& inputs);
 std::optional<SymbolicTensor> cast(const Node& node, const Inputs& inputs);
@@ -41,10 +42,14 @@ std::optional<SymbolicTensor> transpose(const Node& node, const Inputs& inputs);
 std::optional<SymbolicTensor> expand(const Node& node, const Inputs& inputs);
 std::optional<SymbolicTensor> reshape(const Node& node, const Inputs& inputs);
 std::optional<SymbolicTensor> flatten(const Node& node, const Inputs& inputs);
+std::optional<SymbolicTensor> tile(const Node& node, const Inputs& inputs);
 
 std::optional<SymbolicTensor> concat(const Node& node, const Inputs& inputs);
 std::optional<SymbolicTensor> constant_of_shape(const Node& node, const Inputs& inputs);
 std::optional<SymbolicTensor> range(const Node& node, const Inputs& inputs);
+std::optional<SymbolicTensor> trilu(const Node& node, const Inputs& inputs);
+std::optional<SymbolicTensor> outer_product(const Node& node, const Inputs& inputs);
+std::optional<SymbolicTensor> einsum(const Node& node, const Inputs& inputs);
 std::optional<SymbolicTensor> cumsum(const Node& node, const Inputs& inputs);
 
 }  // namespace gpux_encoder::symbolic

@@ -1,32 +1,12 @@
 // Operators that change the shape and keep the elements.
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "recognizer/symbolic_operators.h"
 
-namespace gpux_encoder::symbolic {
+namespace gpux_encoder {
+namespace symbolic {
 namespace {
-
-std::optional<Dimension> product_of(const Dimension& a, const Dimension& b) {
-  return dimension_of(apply(Operation::multiply, ElementType::int64, {dimension_value(a), dimension_value(b)}));
-}
-
-std::optional<Dimension> quotient_of(const Dimension& product, const Dimension& factor) {
-  using Kind = Dimension::Kind;
-  if (product == factor) return fixed(1);
-  if (product.kind == Kind::tokens && factor.kind == Kind::sequence) return Dimension{Kind::batch, 0};
-  if (product.kind == Kind::tokens && factor.kind == Kind::batch) return Dimension{Kind::sequence, 0};
-  const bool divides = product.kind == Kind::fixed && factor.kind == Kind::fixed && factor.value > 0 &&
-                       product.value % factor.value == 0;
-  return divides ? std::optional(fixed(product.value / factor.value)) : std::nullopt;
-}
-
-// An index along an axis that two axes were merged into, as the indices along these; `inner` is the second.
-std::pair<ExpressionPointer, ExpressionPointer> split_index(const ExpressionPointer& at, const Dimension& inner) {
-  return {apply(Operation::divide, ElementType::int64, {at, dimension_value(inner)}),
-          apply(Operation::remainder, ElementType::int64, {at, dimension_value(inner)})};
-}
 
 SymbolicTensor without(const SymbolicTensor& tensor, const std::vector<bool>& dropped) {
   SymbolicTensor result{{}, tensor.element_type, nullptr};
@@ -47,26 +27,14 @@ std::optional<SymbolicTensor> flatten(const Node& node, const Inputs& inputs) {
   const auto rank = static_cast<std::int64_t>(data.shape.size());
   const std::int64_t given = integer(node, "axis", 1), axis = given < 0 ? given + rank : given;
   if (axis < 0 || axis > rank) return std::nullopt;
-  SymbolicTensor result{{fixed(1), fixed(1)}, data.element_type, nullptr};
-  std::vector<ExpressionPointer> data_indices(data.shape.size(), literal(0, ElementType::int64));
-  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-    std::vector<std::size_t> axes;
-    for (std::int64_t i = side == 0 ? 0 : axis; i < (side == 0 ? axis : rank); ++i) {
-      if (!is_one(data.shape[static_cast<std::size_t>(i)])) axes.push_back(static_cast<std::size_t>(i));
-    }
-    if (axes.empty()) continue;
-    if (axes.size() == 1) {
-      result.shape[side] = data.shape[axes[0]];
-      data_indices[axes[0]] = axis_index(side);
-      continue;
-    }
-    const auto size = product_of(data.shape[axes[0]], data.shape[axes[1]]);
-    if (axes.size() > 2 || !size) return std::nullopt;
-    result.shape[side] = *size;
-    std::tie(data_indices[axes[0]], data_indices[axes[1]]) = split_index(axis_index(side), data.shape[axes[1]]);
+  Shape wanted{fixed(1), fixed(1)};
+  for (std::int64_t i = 0; i < rank; ++i) {
+    Dimension& side = wanted[i < axis ? 0 : 1];
+    const auto product = product_of(side, data.shape[static_cast<std::size_t>(i)]);
+    if (!product) return std::nullopt;
+    side = *product;
   }
-  result.expression = substitute(data.expression, data_indices);
-  return result;
+  return reshaped(data, wanted);
 }
 
 std::optional<SymbolicTensor> unsqueeze(const Node& node, const Inputs& inputs) {
@@ -136,18 +104,34 @@ std::optional<SymbolicTensor> expand(const Node& /*node*/, const Inputs& inputs)
   return SymbolicTensor{*shape, inputs[0]->element_type, broadcast_to(*inputs[0], shape->size())};
 }
 
-// Adds and removes axes of size 1, merges two other axes, or splits one.
+// How often each axis is repeated is known.
+std::optional<SymbolicTensor> tile(const Node& /*node*/, const Inputs& inputs) {
+  if (inputs.size() != 2 || inputs[1] == nullptr) return std::nullopt;
+  const auto repeats = dimensions_of(*inputs[1]);
+  const SymbolicTensor& data = *inputs[0];
+  if (!repeats || repeats->size() != data.shape.size()) return std::nullopt;
+  SymbolicTensor result = data;
+  std::vector<ExpressionPointer> data_indices;
+  for (std::size_t axis = 0; axis < data.shape.size(); ++axis) {
+    const auto size = product_of(data.shape[axis], (*repeats)[axis]);
+    if (!size) return std::nullopt;
+    result.shape[axis] = *size;
+    data_indices.push_back(is_one((*repeats)[axis]) ? axis_index(axis)
+                                                    : apply(Operation::remainder, ElementType::int64,
+                                                            {axis_index(axis), dimension_value(data.shape[axis])}));
+  }
+  result.expression = substitute(data.expression, data_indices);
+  return result;
+}
+
 std::optional<SymbolicTensor> reshape(const Node& node, const Inputs& inputs) {
   if (inputs.size() != 2 || inputs[1] == nullptr) return std::nullopt;
   const SymbolicTensor& data = *inputs[0];
   auto wanted = dimensions_of(*inputs[1]);
   if (!wanted) return std::nullopt;
-  std::vector<std::size_t> old_axes, new_axes;
-  for (std::size_t axis = 0; axis < data.shape.size(); ++axis) {
-    if (!is_one(data.shape[axis])) old_axes.push_back(axis);
-  }
   const bool zero_copies = integer(node, "allowzero", 0) == 0;
   std::optional<std::size_t> rest;
+  std::optional<Dimension> given = fixed(1), whole = fixed(1);
   for (std::size_t axis = 0; axis < wanted->size(); ++axis) {
     Dimension& size = (*wanted)[axis];
     if (zero_copies && size == fixed(0)) {
@@ -157,39 +141,61 @@ std::optional<SymbolicTensor> reshape(const Node& node, const Inputs& inputs) {
     if (size == fixed(-1)) {
       if (rest) return std::nullopt;
       rest = axis;
+    } else {
+      given = given ? product_of(*given, size) : std::nullopt;
     }
-    if (!is_one(size)) new_axes.push_back(axis);
   }
-  const auto old_size = [&](std::size_t i) { return data.shape[old_axes[i]]; };
-  const auto new_size = [&](std::size_t i) -> Dimension& { return (*wanted)[new_axes[i]]; };
+  for (const Dimension& size : data.shape) whole = whole ? product_of(*whole, size) : std::nullopt;
   if (rest) {
     // The dimension of -1 follows from the others.
-    const auto before = static_cast<std::size_t>(std::ranges::find(new_axes, *rest) - new_axes.begin());
-    const std::size_t told = new_axes.size() - 1;
-    std::optional<Dimension> size;
-    if (told == old_axes.size()) size = fixed(1);
-    if (told + 1 == old_axes.size()) size = old_size(before);
-    if (told == 0 && old_axes.size() == 2) size = product_of(old_size(0), old_size(1));
-    if (told == 1 && old_axes.size() == 1) size = quotient_of(old_size(0), new_size(before == 0 ? 1 : 0));
+    const auto size = given && whole ? quotient_of(*whole, *given) : std::nullopt;
     if (!size) return std::nullopt;
     (*wanted)[*rest] = *size;
-    if (is_one(*size)) new_axes.erase(new_axes.begin() + static_cast<std::ptrdiff_t>(before));
   }
-  std::vector<ExpressionPointer> data_indices(data.shape.size(), literal(0, ElementType::int64));
-  if (old_axes.size() == 2 && new_axes.size() == 1) {
-    if (product_of(old_size(0), old_size(1)) != new_size(0)) return std::nullopt;
-    std::tie(data_indices[old_axes[0]], data_indices[old_axes[1]]) = split_index(axis_index(new_axes[0]), old_size(1));
-  } else if (old_axes.size() == 1 && new_axes.size() == 2) {
-    if (product_of(new_size(0), new_size(1)) != old_size(0)) return std::nullopt;
-    data_indices[old_axes[0]] = token_index(axis_index(new_axes[0]), new_size(1), axis_index(new_axes[1]));
-  } else {
-    if (old_axes.size() != new_axes.size()) return std::nullopt;
-    for (std::size_t i = 0; i < old_axes.size(); ++i) {
-      if (old_size(i) != new_size(i)) return std::nullopt;
-      data_indices[old_axes[i]] = axis_index(new_axes[i]);
-    }
-  }
-  return SymbolicTensor{*wanted, data.element_type, substitute(data.expression, data_indices)};
+  return reshaped(data, *wanted);
 }
 
-}  // namespace gpux_encoder::symbolic
+}  // namespace symbolic
+
+std::optional<SymbolicTensor> reshaped(const SymbolicTensor& data, const Shape& wanted) {
+  std::vector<std::size_t> old_axes, new_axes;
+  for (std::size_t axis = 0; axis < data.shape.size(); ++axis) {
+    if (!symbolic::is_one(data.shape[axis])) old_axes.push_back(axis);
+  }
+  for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
+    if (!symbolic::is_one(wanted[axis])) new_axes.push_back(axis);
+  }
+  std::vector<ExpressionPointer> data_indices(data.shape.size(), literal(0, ElementType::int64));
+  // Groups of axes, each of which has the same elements before and after.
+  for (std::size_t from = 0, to = 0; from < old_axes.size() || to < new_axes.size();) {
+    if (from == old_axes.size() || to == new_axes.size()) return std::nullopt;
+    std::size_t from_end = from + 1, to_end = to + 1;
+    std::optional<Dimension> before = data.shape[old_axes[from]], after = wanted[new_axes[to]];
+    while (before && after && *before != *after) {
+      if (quotient_of(*after, *before)) {
+        if (from_end == old_axes.size()) return std::nullopt;
+        before = product_of(*before, data.shape[old_axes[from_end++]]);
+      } else if (quotient_of(*before, *after)) {
+        if (to_end == new_axes.size()) return std::nullopt;
+        after = product_of(*after, wanted[new_axes[to_end++]]);
+      } else {
+        return std::nullopt;
+      }
+    }
+    if (!before || !after) return std::nullopt;
+    ExpressionPointer index = axis_index(new_axes[to]);
+    for (std::size_t i = to + 1; i < to_end; ++i)
+      index = token_index(index, wanted[new_axes[i]], axis_index(new_axes[i]));
+    for (std::size_t i = from_end - 1; i > from; --i) {
+      const ExpressionPointer size = dimension_value(data.shape[old_axes[i]]);
+      data_indices[old_axes[i]] = apply(Operation::remainder, ElementType::int64, {index, size});
+      index = apply(Operation::divide, ElementType::int64, {index, size});
+    }
+    data_indices[old_axes[from]] = index;
+    from = from_end;
+    to = to_end;
+  }
+  return SymbolicTensor{wanted, data.element_type, substitute(data.expression, data_indices)};
+}
+
+}  // namespace gpux_encoder

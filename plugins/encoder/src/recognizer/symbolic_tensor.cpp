@@ -163,6 +163,11 @@ std::optional<SymbolicTensor> symbolic_tensor_of(const Node& node, const std::ve
                                                           {"Flatten", flatten},
                                                           {"ConstantOfShape", constant_of_shape},
                                                           {"Range", range},
+                                                          {"Relu", relu},
+                                                          {"Tile", tile},
+                                                          {"Trilu", trilu},
+                                                          {"MatMul", outer_product},
+                                                          {"Einsum", einsum},
                                                           {"CumSum", cumsum},
                                                           {"Greater", swapped_comparison},
                                                           {"GreaterOrEqual", swapped_comparison}};

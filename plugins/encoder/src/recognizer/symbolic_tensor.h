@@ -39,6 +39,13 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 /// The expression of the tensor broadcast to `rank` axes.
 ExpressionPointer broadcast_to(const SymbolicTensor& tensor, std::size_t rank);
 
+/// The same elements in another shape; empty if it has another number of elements, or axes are divided in a way that is
+/// not understood.
+std::optional<SymbolicTensor> reshaped(const SymbolicTensor& tensor, const Shape& shape);
+
+/// The outputs of a Split; empty if they are not known.
+std::vector<SymbolicTensor> split_of(const Node& node, const std::vector<const SymbolicTensor*>& inputs);
+
 /// The axis from 0, of one that may count from the end; empty if there is no such axis.
 std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
 
