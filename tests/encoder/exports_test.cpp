@@ -175,8 +175,6 @@ class Exports : public testing::Test {
 const std::map<std::string, std::string> refused{
     {"bert.torchscript.relative-key", "Einsum"},
     {"bert.dynamo.relative-key", "Einsum"},
-    {"others.dynamo.albert", "MatMul"},
-    {"others.dynamo-2.15.albert", "MatMul"},
     {"others.torchscript.bert-hidden-states", "inside the encoder"},
     {"others.dynamo.bert-hidden-states", "inside the encoder"},
     {"others.torchscript-2.15.bert-hidden-states", "inside the encoder"},

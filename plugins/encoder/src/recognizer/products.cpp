@@ -43,6 +43,20 @@ Fact multiplied(const Node& node, const SymbolicTensor& rows, const RecognizedLi
   return biased ? Fact(*biased) : unknown(node, "has a bias that does not fit");
 }
 
+// A constant matrix as it is, or transposed.
+std::optional<RecognizedLinear> matrix_of(const SymbolicTensor& tensor) {
+  const Expression& at = *tensor.expression;
+  if (at.kind != Expression::Kind::table || at.element_type != ElementType::float32 || tensor.shape.size() != 2 ||
+      at.constant->shape.size() != 2) {
+    return std::nullopt;
+  }
+  const bool is_transposed = is_axis_index(at.arguments[0], 1) && is_axis_index(at.arguments[1], 0);
+  const bool is_plain = is_axis_index(at.arguments[0], 0) && is_axis_index(at.arguments[1], 1);
+  const Shape shape{fixed(at.constant->shape[is_transposed ? 1 : 0]), fixed(at.constant->shape[is_transposed ? 0 : 1])};
+  if ((!is_plain && !is_transposed) || tensor.shape != shape) return std::nullopt;
+  return RecognizedLinear{at.constant, is_transposed, 0, 0, nullptr, 0};
+}
+
 Fact matmul(const Node& node, KnownFacts& facts) {
   const bool is_fused = node.type == "FusedMatMul";
   const SymbolicTensor *left = facts.input(node, 0), *right = facts.input(node, 1);
@@ -53,11 +67,13 @@ Fact matmul(const Node& node, KnownFacts& facts) {
   }
   const float alpha = is_fused ? number(node, "alpha", 1) : 1;
   const bool is_transposed = is_fused && integer(node, "transB", 0) != 0;
-  const Constant* weights = facts.weights(node.inputs[1], 2);
+  const auto weights = matrix_of(*right);
   const bool is_of_rows = left->shape.size() == 3 || left->shape.size() == 2;
-  if (weights != nullptr && is_of_rows && alpha == 1) {
-    const auto columns = static_cast<std::size_t>(weights->shape[is_transposed ? 0 : 1]);
-    return multiplied(node, *left, {weights, is_transposed, 0, columns, nullptr, 0}, facts, nullptr);
+  if (weights && is_of_rows && alpha == 1) {
+    RecognizedLinear linear = *weights;
+    linear.transposed = linear.transposed != is_transposed;
+    linear.columns = static_cast<std::size_t>(linear.weights->shape[linear.transposed ? 0 : 1]);
+    return multiplied(node, *left, linear, facts, nullptr);
   }
   SymbolicTensor turned = *right;
   if (is_transposed) {
