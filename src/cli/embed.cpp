@@ -14,6 +14,7 @@
 #include "cli/print_json.h"
 #include "cli/progress.h"
 #include "embedding/embed_all.h"
+#include "embedding/representation_file.h"
 #include "embedding/text_source.h"
 #include "embedding/vector_file.h"
 #include "gpux/error.h"
@@ -28,7 +29,7 @@ struct EmbedFlags {
   ModelArgument words;
   std::vector<std::string> texts;  ///< the words without the model
   unsigned workers = 0;
-  bool resume = false;
+  bool resume = false, token_names = false;
 };
 
 // What vectors depend on beside the ONNX file.
@@ -56,17 +57,30 @@ void pass_over(std::uint64_t count, const embedding::TextSource& texts, const st
   }
 }
 
-void embed_texts(EmbedFlags& flags, Context& context) {
-  if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
-  flags.texts = place_model(flags.words, flags.encoder);
-  if (asks_for_nothing(flags.encoder)) {
-    say(context, "level none: no vectors are computed");
-    return;
-  }
-  embedding::VectorTarget target = embedding::vector_target(flags.output, flags.encoding, flags.resume);
-  const embedding::Texts texts = embedding::texts_of(flags.texts, flags.form);
-  const OpenEncoder encoder = open_encoder(flags.encoder, context);
+// Of the texts as they come, of which `kept` were embedded before; `add` gets each.
+void run_all(const EmbedFlags& flags, const OpenEncoder& encoder, const embedding::Texts& texts, std::uint64_t kept,
+             const embedding::EmbeddingSink& add, const Context& context) {
+  const auto start = std::chrono::steady_clock::now();
+  const unsigned workers = flags.workers != 0 ? flags.workers : encoder.workers;
+  std::optional<Progress> progress;
+  // Vectors on the same terminal show it themselves.
+  if (!flags.output.empty() || ::isatty(STDOUT_FILENO) == 0) progress.emplace(context, "texts", texts.share_read);
+  std::uint64_t done = 0;
+  const embedding::EmbeddingSink keep = [&](std::string_view text, const embedding::Embedding& embedding) {
+    add(text, embedding);
+    if (progress) progress->show(++done);
+  };
+  const std::uint64_t count =
+      embedding::embed_all(*encoder.embedder, encoder.options, texts.next, workers, keep, kept);
+  progress.reset();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::string before = kept == 0 ? "" : fmt::format(" behind {} that were there", kept);
+  say(context, fmt::format("embedded {}{} in {:.2f} s: {:.1f} texts/s", counted(count, "text"), before, seconds,
+                           static_cast<double>(count) / std::max(seconds, 1e-9)));
+}
 
+void write_vectors(const EmbedFlags& flags, const OpenEncoder& encoder, embedding::VectorTarget target,
+                   const embedding::Texts& texts, const Context& context) {
   embedding::VectorWriter writer(std::move(target),
                                  {.model = encoder.embedder->encoder().model().name,
                                   .level = encoder.level,
@@ -75,24 +89,67 @@ void embed_texts(EmbedFlags& flags, Context& context) {
                                   .run = run_of(flags, encoder)},
                                  print_data);
   pass_over(writer.kept(), texts.next, flags.output);
-  const auto start = std::chrono::steady_clock::now();
-  const unsigned workers = flags.workers != 0 ? flags.workers : encoder.workers;
-  std::optional<Progress> progress;
-  // Vectors on the same terminal show it themselves.
-  if (!flags.output.empty() || ::isatty(STDOUT_FILENO) == 0) progress.emplace(context, "texts", texts.share_read);
-  std::uint64_t done = 0;
-  const auto keep = [&](std::string_view text, std::span<const float> vector) {
-    writer.add(text, vector);
-    if (progress) progress->show(++done);
-  };
-  const std::uint64_t count =
-      embedding::embed_all(*encoder.embedder, encoder.options, texts.next, workers, keep, writer.kept());
-  progress.reset();
+  run_all(
+      flags, encoder, texts, writer.kept(),
+      [&](std::string_view text, const embedding::Embedding& embedding) { writer.add(text, embedding.values); },
+      context);
   writer.finish();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const std::string kept = writer.kept() == 0 ? "" : fmt::format(" behind {} that were there", writer.kept());
-  say(context, fmt::format("embedded {}{} in {:.2f} s: {:.1f} texts/s", counted(count, "text"), kept, seconds,
-                           static_cast<double>(count) / std::max(seconds, 1e-9)));
+}
+
+void write_representations(const EmbedFlags& flags, const OpenEncoder& encoder, const embedding::Texts& texts,
+                           const Context& context) {
+  const embedding::SentenceEncoder& model = encoder.embedder->encoder();
+  embedding::RepresentationWriter::Options options{
+      .representation = model.representation(encoder.options), .output = flags.output, .token_names = nullptr};
+  const auto refuse = [&](std::string_view flag, std::string_view accepted) {
+    throw Error(ErrorCode::usage, fmt::format("{} is for dense vectors, and '{}' makes {} vectors here{}", flag,
+                                              model.model().name, name_of(options.representation), accepted));
+  };
+  if (flags.resume) refuse("--resume", "");
+  if (flags.encoding != "float") refuse("--encoding " + flags.encoding, "; accepted: float");
+  const bool is_sparse = options.representation == embedding::Representation::sparse;
+  if (flags.token_names) {
+    if (!is_sparse || flags.output.ends_with(".npz")) {
+      throw Error(ErrorCode::usage, "--token-names is for JSON lines of sparse vectors");
+    }
+    options.token_names = [&model](std::uint32_t id) { return model.tokenizer().token(id).value_or(""); };
+  }
+  embedding::RepresentationWriter writer(std::move(options),
+                                         {.model = model.model().name,
+                                          .level = encoder.level,
+                                          .digest = encoder.digest,
+                                          .dimension = encoder.dimension,
+                                          .run = {}},
+                                         print_data);
+  run_all(
+      flags, encoder, texts, 0,
+      [&](std::string_view /*text*/, const embedding::Embedding& embedding) { writer.add(embedding); }, context);
+  writer.finish();
+}
+
+void embed_texts(EmbedFlags& flags, Context& context) {
+  if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
+  flags.texts = place_model(flags.words, flags.encoder);
+  if (asks_for_nothing(flags.encoder)) {
+    say(context, "level none: no vectors are computed");
+    return;
+  }
+  // What can be known before the model is loaded is not left until its vectors are there.
+  const bool is_archive = flags.output.ends_with(".npz");
+  std::optional<embedding::VectorTarget> target;
+  if (flags.encoder.representation.value_or(embedding::Representation::dense) == embedding::Representation::dense &&
+      !is_archive) {
+    target = embedding::vector_target(flags.output, flags.encoding, flags.resume);
+  }
+  const embedding::Texts texts = embedding::texts_of(flags.texts, flags.form);
+  const OpenEncoder encoder = open_encoder(flags.encoder, context);
+  if (encoder.embedder->encoder().representation(encoder.options) != embedding::Representation::dense) {
+    write_representations(flags, encoder, texts, context);
+  } else {
+    if (flags.token_names) throw Error(ErrorCode::usage, "--token-names is for JSON lines of sparse vectors");
+    if (!target) target = embedding::vector_target(flags.output, flags.encoding, flags.resume);
+    write_vectors(flags, encoder, *std::move(target), texts, context);
+  }
   if (!flags.output.empty()) say(context, fmt::format("wrote {}", flags.output));
 }
 
@@ -111,7 +168,10 @@ void add_embed(CLI::App& program, Context& context) {
       "to length 1 (default: with --dimensions yes, else as the model's folder specifies)");
   command->add_option(
       "-o,--output", flags->output,
-      "write to FILE.{jsonl,npy,f32,vec}, or one .vec per text to FOLDER/, instead of printing JSON lines");
+      "write to FILE.{jsonl,npy,f32,vec}, or one .vec per text to FOLDER/, instead of printing JSON lines; sparse and "
+      "multi-vector: FILE.{jsonl,npz}");
+  add_representation_flags(*command, flags->encoder);
+  command->add_flag("--token-names", flags->token_names, "print the token of each weight of a sparse vector, too");
   command->add_option("--encoding", flags->encoding, "encoding of the vectors: float, int8, binary, base64")
       ->check(CLI::IsMember({"float", "int8", "binary", "base64"}));
   command->add_flag("--resume", flags->resume, "resume an interrupted call that wrote to -o FILE.{jsonl,npy,f32}");
@@ -124,7 +184,9 @@ void add_embed(CLI::App& program, Context& context) {
   command->footer(
       "Examples:\n"
       "  gpux embed all-MiniLM-L6-v2 'a sentence' 'and another'\n"
-      "  gpux embed all-MiniLM-L6-v2 --field text @items.jsonl -o vectors.npy --resume");
+      "  gpux embed all-MiniLM-L6-v2 --field text @items.jsonl -o vectors.npy --resume\n"
+      "  gpux embed splade-v3 --sparse --sparse-top-k 32 --token-names 'a sentence'\n"
+      "  gpux embed colbertv2 --prompt query 'what runs?'");
   command->callback([flags, &context] { embed_texts(*flags, context); });
 }
 

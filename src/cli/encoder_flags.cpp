@@ -44,6 +44,23 @@ void add_encoder_flags(CLI::App& command, EncoderFlags& flags) {
   command.get_option("--threads")->description("threads inside an operator (default: 1)");
 }
 
+void add_representation_flags(CLI::App& command, EncoderFlags& flags) {
+  using embedding::Representation;
+  flags.representation.reset();
+  CLI::Option* sparse = command.add_flag_callback(
+      "--sparse", [&flags] { flags.representation = Representation::sparse; },
+      "sparse vectors: weights of the vocabulary (SPLADE, BGE-M3)");
+  command
+      .add_flag_callback(
+          "--multi-vector", [&flags] { flags.representation = Representation::multi_vector; },
+          "a vector per token, for late interaction (ColBERT, BGE-M3)")
+      ->excludes(sparse);
+  command.add_option("--sparse-top-k", flags.sparse.top_k, "keep the N largest weights of a sparse vector")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
+  command.add_option("--sparse-threshold", flags.sparse.threshold, "keep the weights above X of a sparse vector")
+      ->check(CLI::NonNegativeNumber);
+}
+
 std::vector<std::string> place_model(const ModelArgument& words, EncoderFlags& flags) {
   const LevelChoice choice = choose_level(flags.level);
   PlacedWords placed = place_words({.first = words.first, .rest = words.rest, .flag = flags.model},

@@ -16,6 +16,9 @@ namespace gpux::cli {
 /// `flags` has to live as long as the command. Adds no MODEL.
 void add_encoder_flags(CLI::App& command, EncoderFlags& flags);
 
+/// --sparse, --multi-vector, and what is kept of sparse vectors: without the first two the model decides.
+void add_representation_flags(CLI::App& command, EncoderFlags& flags);
+
 /// Takes the model from the words behind the command where neither --model nor a level names one, and gives the others.
 std::vector<std::string> place_model(const ModelArgument& words, EncoderFlags& flags);
 

@@ -30,7 +30,7 @@ constexpr std::size_t texts_worth_trying = 32;
 class Line {
  public:
   Line(const Embedder& embedder, const EmbedOptions& options, const TextSource& source, std::uint64_t window,
-       const VectorSink& sink, std::uint64_t before)
+       const EmbeddingSink& sink, std::uint64_t before)
       : embedder_(embedder), options_(options), source_(source), sink_(sink), window_(window), before_(before) {}
 
   void read() {
@@ -40,7 +40,7 @@ class Line {
       try {
         if (!source_(text)) break;
       } catch (...) {
-        give(index, {.text = {}, .vector = {}, .failure = std::current_exception()});
+        give(index, {.text = {}, .embedding = {}, .failure = std::current_exception()});
         break;
       }
       item.text = std::move(text);
@@ -84,7 +84,7 @@ class Line {
 
   struct Result {
     std::string text;
-    std::vector<float> vector;
+    Embedding embedding;
     std::exception_ptr failure;
   };
 
@@ -134,22 +134,22 @@ class Line {
   bool run_together(std::vector<Item>& group) {
     std::vector<PreparedText> texts;
     for (const Item& item : group) texts.push_back(item.prepared);
-    std::vector<std::vector<float>> vectors;
+    std::vector<Embedding> embeddings;
     try {
-      vectors = embedder_.embed(texts, options_);
+      embeddings = embedder_.represent(texts, options_);
     } catch (...) {
       return false;
     }
     for (std::size_t i = 0; i < group.size(); ++i) {
-      give(group[i].index, {.text = std::move(group[i].text), .vector = std::move(vectors[i]), .failure = nullptr});
+      give(group[i].index, {.text = std::move(group[i].text), .embedding = std::move(embeddings[i]), .failure = nullptr});
     }
     return true;
   }
 
   void run_alone(Item item) {
     try {
-      std::vector<float> vector = std::move(embedder_.embed(std::span(&item.prepared, 1), options_).front());
-      give(item.index, {.text = std::move(item.text), .vector = std::move(vector), .failure = nullptr});
+      Embedding embedding = std::move(embedder_.represent(std::span(&item.prepared, 1), options_).front());
+      give(item.index, {.text = std::move(item.text), .embedding = std::move(embedding), .failure = nullptr});
     } catch (...) {
       fail(std::move(item), std::current_exception());
     }
@@ -163,7 +163,7 @@ class Line {
     } catch (...) {
       failure = std::current_exception();
     }
-    give(item.index, {.text = std::move(item.text), .vector = {}, .failure = std::move(failure)});
+    give(item.index, {.text = std::move(item.text), .embedding = {}, .failure = std::move(failure)});
   }
 
   void give(std::uint64_t index, Result result) {
@@ -175,7 +175,7 @@ class Line {
       failure_ = next.failure;
       if (failure_) break;
       try {
-        sink_(next.text, next.vector);
+        sink_(next.text, next.embedding);
         ++given_;
       } catch (...) {
         failure_ = std::current_exception();
@@ -188,7 +188,7 @@ class Line {
   const Embedder& embedder_;
   const EmbedOptions& options_;
   const TextSource& source_;
-  const VectorSink& sink_;
+  const EmbeddingSink& sink_;
   const std::uint64_t window_, before_;
 
   std::mutex mutex_;
@@ -205,6 +205,16 @@ class Line {
 
 std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
                         unsigned threads, const VectorSink& sink, std::uint64_t before) {
+  const EmbeddingSink of_vectors = [&](std::string_view text, const Embedding& embedding) {
+    sink(text, embedding.values);
+  };
+  EmbedOptions dense = options;
+  dense.representation = Representation::dense;
+  return embed_all(embedder, dense, source, threads, of_vectors, before);
+}
+
+std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
+                        unsigned threads, const EmbeddingSink& sink, std::uint64_t before) {
   constexpr std::uint64_t texts_a_thread = 256;
   embedder.encoder().check(options);
   Line line(embedder, options, source, texts_a_thread * std::max(threads, 1U), sink, before);

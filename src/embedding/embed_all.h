@@ -16,6 +16,9 @@ using TextSource = std::function<bool(std::string&)>;
 /// Is given each text with its vector, in the order of the texts, by one thread at a time.
 using VectorSink = std::function<void(std::string_view, std::span<const float>)>;
 
+/// The same for every representation.
+using EmbeddingSink = std::function<void(std::string_view, const Embedding&)>;
+
 /// Embeds the source's texts on `threads` threads (at least 1), of which the caller's is one, and gives their number.
 /// Texts are read, and vectors held, only some for each thread ahead of the sink. The first text, in their order, that
 /// fails ends it: the vectors before it have been given to the sink, and Embedder::embed()'s error is thrown within
@@ -23,5 +26,7 @@ using VectorSink = std::function<void(std::string_view, std::span<const float>)>
 /// thrown as it is.
 std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
                         unsigned threads, const VectorSink& sink, std::uint64_t before = 0);
+std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
+                        unsigned threads, const EmbeddingSink& sink, std::uint64_t before = 0);
 
 }  // namespace gpux::embedding

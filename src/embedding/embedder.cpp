@@ -23,26 +23,45 @@ std::vector<float> Embedder::embed(std::string_view text, const EmbedOptions& op
   return std::move(embed(std::span(&prepared, 1), options).front());
 }
 
+std::vector<NamedValues> Embedder::run(std::span<const PreparedText> texts, const EmbedOptions& options) const {
+  const InferOptions infer{.timeout = options.timeout, .outputs = {encoder_.output(options)}};
+  if (texts.size() == 1) {
+    std::vector<NamedValues> results;
+    results.push_back(runtime_.infer(texts.front().inputs, infer));
+    return results;
+  }
+  std::vector<NamedValues> items;
+  items.reserve(texts.size());
+  for (const PreparedText& text : texts) items.push_back(text.inputs);
+  const bool one_length =
+      std::ranges::all_of(texts, [&](const PreparedText& text) { return text.length == texts.front().length; });
+  return infer_together(runtime_, items, infer, one_length ? nullptr : found_.padding.get());
+}
+
 std::vector<std::vector<float>> Embedder::embed(std::span<const PreparedText> texts,
                                                 const EmbedOptions& options) const {
-  const InferOptions infer{.timeout = options.timeout, .outputs = {encoder_.output(options)}};
-  std::vector<NamedValues> results;
-  if (texts.size() == 1) {
-    results.push_back(runtime_.infer(texts.front().inputs, infer));
-  } else {
-    std::vector<NamedValues> items;
-    items.reserve(texts.size());
-    for (const PreparedText& text : texts) items.push_back(text.inputs);
-    const bool one_length =
-        std::ranges::all_of(texts, [&](const PreparedText& text) { return text.length == texts.front().length; });
-    results = infer_together(runtime_, items, infer, one_length ? nullptr : found_.padding.get());
-  }
+  const std::vector<NamedValues> results = run(texts, options);
   std::vector<std::vector<float>> vectors;
   vectors.reserve(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     vectors.push_back(encoder_.finish(texts[i], results[i].front().second, options));
   }
   return vectors;
+}
+
+Embedding Embedder::represent(std::string_view text, const EmbedOptions& options) const {
+  const PreparedText prepared = encoder_.prepare(text, options);
+  return std::move(represent(std::span(&prepared, 1), options).front());
+}
+
+std::vector<Embedding> Embedder::represent(std::span<const PreparedText> texts, const EmbedOptions& options) const {
+  const std::vector<NamedValues> results = run(texts, options);
+  std::vector<Embedding> embeddings;
+  embeddings.reserve(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    embeddings.push_back(encoder_.represent(texts[i], results[i].front().second, options));
+  }
+  return embeddings;
 }
 
 }  // namespace gpux::embedding

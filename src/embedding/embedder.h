@@ -37,7 +37,14 @@ class Embedder {
   [[nodiscard]] std::vector<std::vector<float>> embed(std::span<const PreparedText> texts,
                                                       const EmbedOptions& options) const;
 
+  /// The same for the representation of the options, of a text or of several.
+  [[nodiscard]] Embedding represent(std::string_view text, const EmbedOptions& options = {}) const;
+  [[nodiscard]] std::vector<Embedding> represent(std::span<const PreparedText> texts,
+                                                 const EmbedOptions& options) const;
+
  private:
+  [[nodiscard]] std::vector<NamedValues> run(std::span<const PreparedText> texts, const EmbedOptions& options) const;
+
   enum class Known : std::uint8_t { nothing, being_found, found };
 
   Runtime runtime_;

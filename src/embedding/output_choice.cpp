@@ -14,6 +14,8 @@ namespace gpux::embedding {
 namespace {
 
 constexpr std::array<std::string_view, 3> pooled_names{"sentence_embedding", "dense_vecs", "dense_embeddings"};
+constexpr std::array<std::string_view, 3> sparse_names{"sparse_embedding", "sparse_embeddings", "sparse_vecs"};
+constexpr std::array<std::string_view, 3> late_interaction_names{"token_embeddings", "contextual", "last_hidden_state"};
 constexpr std::array<std::string_view, 2> token_names{"last_hidden_state", "token_embeddings"};
 
 // transformers' definitions of the vector of a text; a name that begins with another comes before it.
@@ -81,7 +83,59 @@ std::string problem_of(const SignatureEntry& entry, std::uint64_t vocabulary) {
                           why, join(met)));
 }
 
+// "logits float32[batch, sequence, 30522], …"
+std::string listed(const std::vector<SignatureEntry>& outputs) {
+  std::vector<std::string> all;
+  for (const SignatureEntry& entry : outputs) all.push_back(fmt::format("{} {}", entry.name, to_string(entry.type)));
+  return join(all);
+}
+
+// The only output of rank 3; null where there is none, or there are several.
+const SignatureEntry* only_of_tokens(const std::vector<SignatureEntry>& outputs) {
+  const SignatureEntry* found = nullptr;
+  for (const SignatureEntry& entry : outputs) {
+    if (!is_float(entry.type) || !entry.type.dimensions || entry.type.dimensions->size() != 3) continue;
+    if (found != nullptr) return nullptr;
+    found = &entry;
+  }
+  return found;
+}
+
 }  // namespace
+
+std::string choose_sparse_output(const std::vector<SignatureEntry>& outputs, const OutputFacts& facts,
+                                 bool is_declared) {
+  for (const std::string_view name : sparse_names) {
+    for (const std::size_t rank : {std::size_t{2}, std::size_t{3}}) {
+      if (const SignatureEntry* found = named(outputs, name, rank)) return found->name;
+    }
+  }
+  if (!is_declared && !facts.architecture.ends_with("ForMaskedLM")) return {};
+  if (const SignatureEntry* found = named(outputs, "logits", 3)) return found->name;
+  const SignatureEntry* only = only_of_tokens(outputs);
+  const auto width = only == nullptr ? std::nullopt : only->type.dimensions->back().size;
+  if (width && facts.vocabulary != 0 && *width >= static_cast<std::int64_t>(facts.vocabulary)) return only->name;
+  if (!is_declared) return {};
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("modules.json names a SpladePooling, and no output holds scores of the vocabulary; the model "
+                          "has {}; accepted: sparse_embedding of [batch, vocabulary], or logits of [batch, sequence, "
+                          "vocabulary]",
+                          listed(outputs)));
+}
+
+std::string choose_multi_vector_output(const std::vector<SignatureEntry>& outputs, const OutputFacts& facts,
+                                       bool is_declared) {
+  if (const SignatureEntry* found = named(outputs, "colbert_vecs", 3)) return found->name;
+  if (!is_declared) return {};
+  if (const SignatureEntry* found = first_named(outputs, late_interaction_names, 3)) return found->name;
+  const SignatureEntry* only = only_of_tokens(outputs);
+  if (only != nullptr && problem_of(*only, facts.vocabulary).empty()) return only->name;
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("it is a late-interaction model, and no output holds a vector per token; the model has {}; "
+                          "accepted: token_embeddings, colbert_vecs, contextual or one other output of [batch, "
+                          "sequence, width]",
+                          listed(outputs)));
+}
 
 std::string width_problem(std::int64_t width, std::uint64_t vocabulary) {
   if (width == 1) return "one number per token";

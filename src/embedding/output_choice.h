@@ -35,6 +35,22 @@ struct OutputChoice {
 /// Error invalid_model names what the model has and what is accepted.
 [[nodiscard]] OutputChoice choose_output(const std::vector<SignatureEntry>& outputs, const OutputFacts& facts);
 
+/// The output that holds a text's sparse vector, of a floating type; empty: none.
+/// 1. sparse_embedding, sparse_embeddings or sparse_vecs: a weight per entry of the vocabulary, [batch, vocabulary], or
+///    a weight per token, [batch, sequence, 1];
+/// 2. where the folder declares a SpladePooling, or the architecture is a masked language model: logits, or the only
+///    output of [batch, sequence, vocabulary].
+/// `is_declared`: the folder declares a SpladePooling; error invalid_model where there is no such output then.
+[[nodiscard]] std::string choose_sparse_output(const std::vector<SignatureEntry>& outputs, const OutputFacts& facts,
+                                               bool is_declared);
+
+/// The output with one vector per token for late interaction, of a floating type and rank 3; empty: none.
+/// 1. colbert_vecs, also of a model that makes other vectors, too;
+/// 2. of a model that is declared to be one (`is_declared`): token_embeddings, contextual, last_hidden_state or the only
+///    output of [batch, sequence, width]; error invalid_model where there is none.
+[[nodiscard]] std::string choose_multi_vector_output(const std::vector<SignatureEntry>& outputs,
+                                                     const OutputFacts& facts, bool is_declared);
+
 /// Why vectors of this width, of an output chosen by its shape, are not those of tokens; empty: nothing speaks against.
 [[nodiscard]] std::string width_problem(std::int64_t width, std::uint64_t vocabulary);
 

@@ -13,6 +13,7 @@
 #include "embedding/dense.h"
 #include "embedding/pooling.h"
 #include "gpux/error.h"
+#include "provider/table.h"
 #include "tensor/convert.h"
 
 namespace gpux::embedding {
@@ -49,15 +50,21 @@ SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& r
   try {
     inputs_ = TokenInputs(runtime.info().signature, model_.first_position);
     inputs_.require_no_others();
-    find_output(runtime.info().signature);
+    find_outputs(runtime.info().signature);
   } catch (const Error& error) {
     throw error.within(model_.onnx_file.string());
   }
   require_lower_case();
-  if (dimension_ == 0) {
-    PreparedText prepared = prepare("a", {});
-    const NamedValues outputs = runtime.infer(prepared.inputs, {.outputs = {choice_.name}});
-    dimension_ = finish(prepared, outputs.front().second, {}).size();
+  const std::vector<std::string>& active = runtime.verdict().active;
+  const provider::ProviderRow* only = active.size() == 1 ? provider::find_row(active.front()) : nullptr;
+  computes_padding_ = only == nullptr || !only->computes_no_padding;
+  for (const auto& [representation, name] : representation_names) {
+    if (!represents(representation) || dimension_of(representation) != 0) continue;
+    const EmbedOptions options{.representation = representation};
+    const PreparedText prepared = prepare("a", options);
+    const NamedValues outputs = runtime.infer(prepared.inputs, {.outputs = {output(options)}});
+    const Embedding embedding = represent(prepared, outputs.front().second, options);
+    dimension_of(representation) = embedding.values.size() / std::max<std::size_t>(embedding.rows, 1);
   }
 }
 
@@ -79,8 +86,19 @@ bool SentenceEncoder::pools(const EmbedOptions& options) const noexcept {
   return model_.normalize && !options.normalize.value_or(true) && can_pool;
 }
 
-void SentenceEncoder::find_output(const Signature& signature) {
-  if (model_.vocabulary == 0) model_.vocabulary = tokenizer_.vocabulary_size();
+const std::string& SentenceEncoder::output(const EmbedOptions& options) const noexcept {
+  switch (representation(options)) {
+    case Representation::sparse:
+      return sparse_output_;
+    case Representation::multi_vector:
+      return multi_vector_output_;
+    case Representation::dense:
+      break;
+  }
+  return pools(options) ? choice_.token_vectors : choice_.name;
+}
+
+void SentenceEncoder::find_dense_output(const Signature& signature) {
   choice_ = choose_output(signature.outputs, {.declares_pooling = model_.declares_pooling,
                                               .can_pool = !model_.poolings.empty(),
                                               .architecture = model_.architecture,
@@ -89,16 +107,19 @@ void SentenceEncoder::find_output(const Signature& signature) {
   const auto& dimensions = output->type.dimensions;
   const auto width = dimensions ? dimensions->back().size : std::nullopt;
   // Where the file leaves it open, a run will tell.
-  if (width) dimension_ = static_cast<std::size_t>(*width) * (choice_.is_pooled ? 1 : model_.poolings.size());
-  if (!choice_.is_pooled && !model_.dense.empty()) dimension_ = static_cast<std::size_t>(model_.dense.back().out);
+  std::size_t& dimension = dimension_of(Representation::dense);
+  if (width) dimension = static_cast<std::size_t>(*width) * (choice_.is_pooled ? 1 : model_.poolings.size());
+  if (!choice_.is_pooled && !model_.dense.empty()) dimension = static_cast<std::size_t>(model_.dense.back().out);
 }
 
 void SentenceEncoder::check(const EmbedOptions& options) const {
-  if (options.dimensions > dimension_) {
+  check_representation(options);
+  if (options.dimensions > dimension(options)) {
     throw Error(ErrorCode::usage, fmt::format("{} requested; accepted: 1 to the model's {}",
-                                              counted(options.dimensions, "dimension"), dimension_));
+                                              counted(options.dimensions, "dimension"), dimension(options)));
   }
-  if (!pools(options) && model_.normalize && !options.normalize.value_or(true)) {
+  const bool is_dense = representation(options) == Representation::dense;
+  if (is_dense && !pools(options) && model_.normalize && !options.normalize.value_or(true)) {
     throw Error(ErrorCode::usage,
                 fmt::format("vectors without normalization are not available: the model's output '{}' is normalized, "
                             "and it has no output with the vectors of the tokens",
@@ -117,11 +138,23 @@ void SentenceEncoder::check(const EmbedOptions& options) const {
 }
 
 const std::string& SentenceEncoder::prompt_of(const EmbedOptions& options) const {
-  return options.prompt ? *options.prompt : model_.default_prompt;
+  if (options.prompt) return *options.prompt;
+  if (model_.late_interaction && options.role == TextRole::query) return model_.late_interaction->query_prompt;
+  return model_.default_prompt;
 }
 
-text::Encoding SentenceEncoder::encode(std::string_view text, const EmbedOptions& options) const {
-  const std::size_t limit = options.max_tokens != 0 ? options.max_tokens : model_.max_tokens;
+std::size_t SentenceEncoder::limit_of(const EmbedOptions& options) const noexcept {
+  if (!model_.late_interaction || options.role != TextRole::query || model_.late_interaction->query_tokens == 0) {
+    return options.max_tokens != 0 ? options.max_tokens : model_.max_tokens;
+  }
+  const std::size_t of_queries = model_.late_interaction->query_tokens;
+  return options.max_tokens != 0 ? std::min(options.max_tokens, of_queries) : of_queries;
+}
+
+text::Encoding SentenceEncoder::encode(std::string_view text, const EmbedOptions& options,
+                                       std::size_t inserted) const {
+  const std::size_t whole_limit = limit_of(options);
+  const std::size_t limit = whole_limit == 0 ? 0 : std::max(whole_limit, inserted + 1) - inserted;
   text::EncodeOptions encode{.max_tokens = limit,
                              .truncate_left = options.truncate_left.value_or(model_.truncate_left),
                              .max_bytes = options.max_text_bytes};
@@ -185,13 +218,17 @@ std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedT
 std::size_t SentenceEncoder::max_tokens_of(std::size_t text_bytes, const EmbedOptions& options) const {
   // More only where a normalizer takes characters apart.
   const std::size_t of_text = text_bytes + prompt_of(options).size() + tokenizer_.added_tokens(false) + 1;
-  const std::size_t limit = options.max_tokens != 0 ? options.max_tokens : model_.max_tokens;
+  const std::size_t limit = limit_of(options);
+  if (model_.late_interaction && model_.late_interaction->expansion && options.role == TextRole::query) {
+    return std::max(model_.late_interaction->expansion->length, limit == 0 ? of_text : std::min(of_text, limit));
+  }
   return limit == 0 ? of_text : std::min(of_text, limit);
 }
 
 PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions& options) const {
   // Here, so that offsets count from the text and not from the prompt before it.
   require_utf8(text);
+  if (model_.late_interaction) return prepare_late_interaction(text, options);
   const std::string& prompt = prompt_of(options);
   std::string whole;
   if (!prompt.empty()) whole = prompt + std::string(text);
@@ -207,7 +244,9 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
   return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids(), length, model_.padding_token),
           .tokens = encoding.size(),
           .length = length,
-          .pooling_mask = pools(options) ? pooling_mask(encoding, options) : std::vector<std::uint8_t>()};
+          .pooling_mask = pools(options) ? pooling_mask(encoding, options) : std::vector<std::uint8_t>(),
+          .ids = {encoding.ids().begin(), encoding.ids().end()},
+          .scored = {}};
 }
 
 Tensor SentenceEncoder::token_vectors(const PreparedText& prepared, const Value& output) const {

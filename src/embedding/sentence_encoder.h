@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "embedding/output_choice.h"
+#include "embedding/representation.h"
+#include "embedding/sparse_vector.h"
 #include "embedding/token_inputs.h"
 #include "gpux/runtime.h"
 #include "importer/sentence_model.h"
@@ -27,6 +30,9 @@ struct EmbedOptions {
   std::optional<std::chrono::milliseconds> timeout;  ///< of a run; empty: as long as it takes
   bool truncate = true;                              ///< false: a text that is too long is an error
   std::size_t max_text_bytes = 0;                    ///< of a text that may have to be tokenized; 0: no limit
+  std::optional<Representation> representation;      ///< empty: SentenceEncoder::default_representation()
+  TextRole role = TextRole::document;                ///< of late interaction; its prompt is the default one then
+  SparseLimits sparse;                               ///< of sparse vectors
 };
 
 /// Which texts may share a run of the model.
@@ -48,6 +54,8 @@ struct PreparedText {
   std::size_t tokens = 0;                  ///< with the special ones, after the cut
   std::size_t length = 0;                  ///< tokens, and what fills them up behind
   std::vector<std::uint8_t> pooling_mask;  ///< a token each, 0: does not count; empty where the graph pools
+  std::vector<std::uint32_t> ids;          ///< of the tokens
+  std::vector<std::uint8_t> scored;        ///< of late interaction: each of `tokens`, 0: its vector is left out
 };
 
 /// What goes into a model for a text, and the vector of what comes out of it. May be used by several threads at once.
@@ -58,8 +66,24 @@ class SentenceEncoder {
   /// choose_output() has it.
   SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, Batching batching = Batching::exact);
 
-  /// Elements of a vector before it is cut.
-  [[nodiscard]] std::size_t dimension() const noexcept { return dimension_; }
+  /// Elements of a vector of default_representation() before it is cut; entries of the vocabulary for sparse vectors.
+  [[nodiscard]] std::size_t dimension() const noexcept { return dimension({}); }
+
+  /// The same of the representation that the options ask for.
+  [[nodiscard]] std::size_t dimension(const EmbedOptions& options) const noexcept {
+    return dimensions_.at(static_cast<std::size_t>(representation(options)));
+  }
+
+  /// Whether the model makes such representations of texts.
+  [[nodiscard]] bool represents(Representation representation) const noexcept;
+
+  /// The first that the model has: dense, sparse, multi_vector.
+  [[nodiscard]] Representation default_representation() const noexcept;
+
+  /// The one that the options ask for.
+  [[nodiscard]] Representation representation(const EmbedOptions& options) const noexcept {
+    return options.representation.value_or(default_representation());
+  }
 
   [[nodiscard]] const importer::SentenceModel& model() const noexcept { return model_; }
 
@@ -68,9 +92,7 @@ class SentenceEncoder {
   [[nodiscard]] Batching batching() const noexcept { return batching_; }
 
   /// The only output of the model that is needed for vectors with these options.
-  [[nodiscard]] const std::string& output(const EmbedOptions& options) const noexcept {
-    return pools(options) ? choice_.token_vectors : choice_.name;
-  }
+  [[nodiscard]] const std::string& output(const EmbedOptions& options) const noexcept;
 
   /// The output with the vectors of the tokens; empty where there is none.
   [[nodiscard]] const std::string& token_output() const noexcept { return choice_.token_vectors; }
@@ -79,7 +101,8 @@ class SentenceEncoder {
   /// invalid_model where it is not.
   [[nodiscard]] Tensor token_vectors(const PreparedText& prepared, const Value& output) const;
 
-  /// Error usage where the model has fewer dimensions, takes fewer tokens, or its special tokens leave no room; where
+  /// Error usage where the model makes no such representation, or an option is not for it; where the model has fewer
+  /// dimensions, takes fewer tokens, or its special tokens leave no room; where
   /// its graph makes vectors of length 1, other ones are requested, and it has no vectors of tokens to pool instead.
   void check(const EmbedOptions& options) const;
 
@@ -95,12 +118,29 @@ class SentenceEncoder {
   [[nodiscard]] std::vector<float> finish(const PreparedText& prepared, const Value& output,
                                           const EmbedOptions& options) const;
 
+  /// The same for every representation: finish() for dense ones.
+  [[nodiscard]] Embedding represent(const PreparedText& prepared, const Value& output,
+                                    const EmbedOptions& options) const;
+
  private:
-  void find_output(const Signature& signature);
+  void find_outputs(const Signature& signature);
+  void find_dense_output(const Signature& signature);
+  [[nodiscard]] std::size_t& dimension_of(Representation representation) noexcept {
+    return dimensions_.at(static_cast<std::size_t>(representation));
+  }
+  void find_left_out_tokens();
+  void check_representation(const EmbedOptions& options) const;
+  [[nodiscard]] Embedding sparse(const PreparedText& prepared, const Tensor& output, const EmbedOptions& options) const;
+  [[nodiscard]] Embedding multi_vector(const PreparedText& prepared, const Tensor& output,
+                                       const EmbedOptions& options) const;
+  [[nodiscard]] PreparedText prepare_late_interaction(std::string_view text, const EmbedOptions& options) const;
+  [[nodiscard]] std::size_t limit_of(const EmbedOptions& options) const noexcept;
   void require_lower_case() const;
   /// Whether the vectors of tokens become one here rather than in the graph.
   [[nodiscard]] bool pools(const EmbedOptions& options) const noexcept;
-  [[nodiscard]] text::Encoding encode(std::string_view text, const EmbedOptions& options) const;
+  /// `inserted` tokens are to be added.
+  [[nodiscard]] text::Encoding encode(std::string_view text, const EmbedOptions& options,
+                                      std::size_t inserted = 0) const;
   [[nodiscard]] std::vector<std::uint8_t> pooling_mask(const text::Encoding& encoding,
                                                        const EmbedOptions& options) const;
   [[nodiscard]] const std::string& prompt_of(const EmbedOptions& options) const;
@@ -111,8 +151,16 @@ class SentenceEncoder {
   text::Tokenizer tokenizer_;
   Batching batching_;
   TokenInputs inputs_;
-  OutputChoice choice_;
-  std::size_t dimension_ = 0;
+  OutputChoice choice_;        // of dense vectors; no name: it makes none
+  std::string sparse_output_;  // empty: it makes none
+  std::string multi_vector_output_;
+  std::vector<std::uint32_t> left_out_;  // sorted: tokens that have no weight in sparse vectors
+  std::vector<std::uint32_t> skipped_;   // sorted: tokens whose vectors do not count in late interaction
+  std::optional<std::uint32_t> expansion_token_;
+  std::size_t leading_specials_ = 0;  // that the tokenizer puts before a text
+  bool computes_padding_ = true;      // the provider gives vectors for what the mask leaves out
+  std::vector<std::string> outputs_;  // of the model
+  std::array<std::size_t, representation_names.size()> dimensions_{};  // by representation
 };
 
 }  // namespace gpux::embedding

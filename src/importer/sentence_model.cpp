@@ -82,13 +82,59 @@ std::vector<Pooling> read_poolings(const JsonSettings& settings) {
   return poolings;
 }
 
+// A text's vector per token: Transformer, Dense, MultiVectorMask and Normalize.
+void apply_late_interaction_modules(const std::vector<Module>& modules, const JsonSettings& settings,
+                                    LateInteractionKind kind, SentenceModel& model) {
+  LateInteraction& late = *model.late_interaction;
+  for (std::size_t i = 1; i < modules.size(); ++i) {
+    const auto& [name, folder] = modules[i];
+    if (name == "Dense" && !late.normalize) {
+      model.dense.push_back(read_dense(folder));
+    } else if (name == "MultiVectorMask") {
+      read_late_interaction_mask(folder, late);
+    } else if (name == "Normalize") {
+      late.normalize = true;
+    } else {
+      settings.refuse(fmt::format("module {} is '{}'; accepted of a late-interaction model: a Transformer, Dense, "
+                                  "MultiVectorMask, Normalize",
+                                  i, name));
+    }
+  }
+  if (kind == LateInteractionKind::pylate) late.normalize = true;
+}
+
+bool is_masked_language_model(const Module& module) {
+  if (module.kind == "MLMTransformer") return true;
+  return module.kind == "Transformer" &&
+         JsonSettings(module.folder / "sentence_bert_config.json").text("transformer_task") == "fill-mask";
+}
+
 // Gives the folder of the Transformer, where the tokenizer's files lie.
 fs::path apply_modules(const fs::path& root, const JsonSettings& settings, SentenceModel& model) {
+  const std::vector<Module> modules = settings.exists() ? read_modules(root, settings) : std::vector<Module>();
+  const fs::path transformer = modules.empty() ? root : modules.front().folder;
+  if (const LateInteractionKind kind = late_interaction_kind(root, transformer); kind != LateInteractionKind::none) {
+    model.late_interaction = read_late_interaction(kind, root, transformer);
+    if (!modules.empty() && modules.front().kind != "Transformer") {
+      settings.refuse("the first module has to be a Transformer");
+    }
+    if (kind != LateInteractionKind::stanford) apply_late_interaction_modules(modules, settings, kind, model);
+    return transformer;
+  }
   if (!settings.exists()) {
     model.poolings = {Pooling::mean};
     return root;
   }
-  const std::vector<Module> modules = read_modules(root, settings);
+  if (!modules.empty() && (modules.front().kind == "Router" || modules.front().kind == "SparseStaticEmbedding")) {
+    settings.refuse(fmt::format("module 0 is '{}': sparse vectors of queries without a model, by a table of weights, "
+                                "are not supported; accepted: a masked language model and a SpladePooling",
+                                modules.front().kind));
+  }
+  const bool is_sparse = modules.size() == 2 && modules.back().kind == "SpladePooling";
+  if (is_sparse && is_masked_language_model(modules.front())) {
+    model.splade = read_splade_pooling(modules.back().folder);
+    return transformer;
+  }
   if (modules.empty() || modules.front().kind != "Transformer") {
     settings.refuse("the first module has to be a Transformer");
   }
@@ -103,14 +149,16 @@ fs::path apply_modules(const fs::path& root, const JsonSettings& settings, Sente
       model.dense.push_back(read_dense(folder));
     } else if (kind == "Normalize") {
       model.normalize = true;
+    } else if (kind == "LogitScore" && i == 1 && modules.size() == 2) {
+      model.scores_pairs = true;
     } else {
       settings.refuse(
-          fmt::format("module {} is '{}'; accepted: a Transformer, a Pooling, Dense, Normalize, in this "
-                      "order",
+          fmt::format("module {} is '{}'; accepted: a Transformer, a Pooling, Dense, Normalize, in this order; or a "
+                      "masked language model and a SpladePooling",
                       i, kind));
     }
   }
-  return modules.front().folder;
+  return transformer;
 }
 
 fs::path find_file(const fs::path& folder, const fs::path& root, const std::vector<std::string>& names,
@@ -180,6 +228,9 @@ void apply_limits(const fs::path& folder, SentenceModel& model) {
   }
   const TokenLimits limits = read_token_limits(folder);
   model.max_tokens = limits.max_tokens;
+  if (model.late_interaction && model.late_interaction->document_tokens != 0) {
+    model.max_tokens = model.late_interaction->document_tokens;
+  }
   model.first_position = limits.first_position;
   model.padding_token = limits.padding_token;
   model.truncate_left = limits.truncate_left;
@@ -202,6 +253,22 @@ void apply_prompts(const JsonSettings& settings, SentenceModel& model) {
     settings.refuse(fmt::format("default_prompt_name is '{}', and there is no such prompt", chosen));
   }
   model.default_prompt = found->second;
+}
+
+// Texts are documents unless their prompt is the query's.
+void apply_late_interaction_prompts(SentenceModel& model) {
+  const LateInteraction& late = *model.late_interaction;
+  const auto set = [&](const char* name, const std::string& text) {
+    for (auto& [known, prompt] : model.prompts) {
+      if (known != name) continue;
+      prompt = text;
+      return;
+    }
+    model.prompts.emplace_back(name, text);
+  };
+  set("query", late.query_prompt);
+  set("document", late.document_prompt);
+  model.default_prompt = late.document_prompt;
 }
 
 }  // namespace
@@ -246,6 +313,7 @@ SentenceModel read_sentence_settings(const fs::path& folder) {
   model.transformer_folder = apply_modules(folder, modules, model);
   apply_limits(model.transformer_folder, model);
   apply_prompts(JsonSettings(folder / "config_sentence_transformers.json"), model);
+  if (model.late_interaction) apply_late_interaction_prompts(model);
   return model;
 }
 

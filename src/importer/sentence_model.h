@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "importer/dense_layer.h"
+#include "importer/late_interaction.h"
 #include "importer/pooling.h"
+#include "importer/splade_pooling.h"
 
 namespace gpux::importer {
 
@@ -23,7 +25,7 @@ struct SentenceModel {
   std::vector<Pooling> poolings;    ///< put one behind the other; empty: the ONNX file itself has to pool
   bool declares_pooling = false;    ///< modules.json names the poolings; false: they are the default
   bool pools_prompt = true;         ///< false: the prompt's tokens do not count
-  std::vector<DenseLayer> dense;    ///< behind the poolings, in order
+  std::vector<DenseLayer> dense;    ///< behind the poolings, in order; of late interaction, of each token's vector
   bool normalize = false;           ///< to length 1
   std::size_t max_tokens = 0;       ///< with the special ones; 0: no limit
   bool truncate_left = false;       ///< longer texts are truncated at the beginning
@@ -32,6 +34,10 @@ struct SentenceModel {
   bool needs_lower_case = false;    ///< texts are lower-cased before the model, which its tokenizer has to do
   std::string architecture;         ///< the first of config.json ("BertModel"); may be empty
   std::uint64_t vocabulary = 0;     ///< tokens, as config.json says; 0: it does not
+
+  std::optional<SpladePooling> splade;                ///< modules.json names a SpladePooling: vectors are sparse
+  std::optional<LateInteraction> late_interaction;    ///< a text has a vector per token
+  bool scores_pairs = false;                          ///< modules.json names a LogitScore: it makes no vectors
 
   std::vector<std::pair<std::string, std::string>> prompts;  ///< name, text to put before what is embedded
   std::string default_prompt;                                ///< text; may be empty
@@ -56,7 +62,8 @@ std::optional<std::filesystem::path> tokenizer_folder_of(const std::filesystem::
 /// Reads, below `folder`:
 /// - tokenizer.json, and the ONNX file: looked for, not read. It is `onnx_file`, relative to the folder, where that is
 ///   given; else model.onnx, onnx/model.onnx, or the only one in these places;
-/// - modules.json: Transformer, Pooling, Normalize. Without it: mean pooling, no normalisation;
+/// - modules.json: Transformer, Pooling, Dense, Normalize; or a masked language model and a SpladePooling; or
+///   Transformer, Dense, MultiVectorMask, Normalize of late interaction. Without it: mean pooling, no normalisation;
 /// - config.json of the Pooling: pooling_mode or pooling_mode_*, include_prompt;
 /// - sentence_bert_config.json, tokenizer_config.json, config.json: the least of their limits counts; do_lower_case of
 ///   the first, architectures and vocab_size of the last;

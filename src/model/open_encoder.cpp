@@ -185,7 +185,10 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
                                   .max_tokens = flags.max_tokens,
                                   .dimensions = flags.dimensions,
                                   .normalize = flags.normalize,
-                                  .timeout = opened.settings.timeout},
+                                  .timeout = opened.settings.timeout,
+                                  .representation = flags.representation,
+                                  .role = embedding::role_of_prompt(flags.prompt),
+                                  .sparse = flags.sparse},
                       .level = {},
                       .digest = {},
                       .dimension = flags.dimensions,
@@ -198,7 +201,7 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
     encoder.workers = openvino_streams(load).value_or(encoder.workers);
   }
   encoder.digest = digest.of(encoder.embedder->runtime().weights_file());
-  if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();
+  if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension(encoder.options);
   tell(to_line(encoder.embedder->runtime().verdict()));
   return encoder;
 }

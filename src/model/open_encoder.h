@@ -21,6 +21,9 @@ struct EncoderFlags {
   std::optional<std::string> prompt_text;
   std::optional<bool> normalize;  ///< has a flag only where a command adds one
   std::size_t dimensions = 0, max_tokens = 0;
+  /// Empty: the model's default one. Commands that need vectors leave it at dense.
+  std::optional<embedding::Representation> representation = embedding::Representation::dense;
+  embedding::SparseLimits sparse;
   LoadFlags load;
 };
 

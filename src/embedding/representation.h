@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gpux::embedding {
+
+/// What a text becomes.
+enum class Representation : std::uint8_t {
+  dense,         ///< one vector
+  sparse,        ///< weights of some entries of the vocabulary (SPLADE)
+  multi_vector,  ///< one vector per token, for late interaction (ColBERT)
+};
+
+inline constexpr std::array<std::pair<Representation, std::string_view>, 3> representation_names{{
+    {Representation::dense, "dense"},
+    {Representation::sparse, "sparse"},
+    {Representation::multi_vector, "multi-vector"},
+}};
+
+std::string_view name_of(Representation representation) noexcept;
+
+/// The side of a search that a text is on. Late-interaction models treat the two differently; others do not.
+enum class TextRole : std::uint8_t { document, query };
+
+/// The role that texts with the prompt of that name have: "query", or else document. Pure.
+TextRole role_of_prompt(std::string_view prompt_name) noexcept;
+
+/// A text's representation.
+struct Embedding {
+  /// dense: the vector. sparse: the weights, none of them 0. multi_vector: [rows, width] in row-major order.
+  std::vector<float> values;
+  std::vector<std::uint32_t> indices;  ///< sparse: the entries of the vocabulary, in rising order
+  std::size_t rows = 1;                ///< multi_vector: tokens; may be 0 where all of a document's are skipped
+
+  bool operator==(const Embedding&) const = default;
+};
+
+}  // namespace gpux::embedding
