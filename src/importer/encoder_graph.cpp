@@ -9,10 +9,12 @@
 #include <fmt/format.h>
 
 #include "gpux/error.h"
+#include "importer/families/masked_language_head.h"
 #include "importer/graph/embeddings.h"
 #include "importer/graph/graph_context.h"
 #include "importer/graph/head_graph.h"
 #include "importer/graph/pooling_graph.h"
+#include "importer/graph/representation_graph.h"
 #include "importer/graph/transformer_layers.h"
 #include "onnx/text.h"
 
@@ -67,10 +69,11 @@ void write_vectors(GraphContext& context, const Architecture& architecture, cons
 }  // namespace
 
 void write_encoder(const Safetensors& weights, const Architecture& architecture, const VectorSteps& steps,
-                   const std::filesystem::path& file) {
+                   const std::filesystem::path& file, const RepresentationSteps& representations) {
   GraphContext context(weights);
   write_text_inputs(context, architecture.embeddings);
-  const bool gives_vectors = architecture.head.kind == HeadKind::vectors;
+  const bool gives_others = representations.splade || representations.token_vectors;
+  const bool gives_vectors = architecture.head.kind == HeadKind::vectors && !gives_others;
   const std::string hidden =
       write_layers(context, architecture.transformer, write_embeddings(context, architecture.embeddings),
                    gives_vectors ? "last_hidden_state" : "");
@@ -78,6 +81,15 @@ void write_encoder(const Safetensors& weights, const Architecture& architecture,
     if (steps.pooling != GraphPooling::none) write_vectors(context, architecture, steps, hidden);
     const std::array<onnx::WrittenSize, 3> sizes{"batch", "sequence", architecture.transformer.hidden_size};
     context.graph().output(hidden, ElementType::float32, sizes);
+    if (representations.token_weights) write_token_weights(context, *representations.token_weights, hidden);
+    if (representations.colbert) {
+      write_token_vectors(context, {*representations.colbert}, true, hidden, "colbert_vecs", 1);
+    }
+  } else if (representations.splade) {
+    write_splade(context, find_masked_language_head(architecture, weights), *representations.splade, hidden);
+  } else if (representations.token_vectors) {
+    const TokenVectorSteps& steps_of_tokens = *representations.token_vectors;
+    write_token_vectors(context, steps_of_tokens.dense, steps_of_tokens.normalize, hidden, "token_embeddings");
   } else {
     write_head(context, architecture.head, hidden);
   }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "importer/architecture.h"
 #include "importer/dense_layer.h"
 #include "importer/safetensors.h"
+#include "importer/splade_pooling.h"
 
 namespace gpux::importer {
 
@@ -16,12 +18,27 @@ struct VectorSteps {
   bool normalize = false;           ///< vectors, to length 1
 };
 
+/// The vectors of tokens for late interaction.
+struct TokenVectorSteps {
+  std::vector<DenseLayer> dense{};  ///< in order, at least one
+  bool normalize = true;
+};
+
+/// What becomes of the hidden states of a model that makes other representations of texts than one vector.
+struct RepresentationSteps {
+  std::optional<SpladePooling> splade{};            ///< instead of vectors: sparse_embedding
+  std::optional<TokenVectorSteps> token_vectors{};  ///< instead of vectors: token_embeddings
+  std::optional<DenseLayer> token_weights{};        ///< BGE-M3: sparse_vecs, besides
+  std::optional<DenseLayer> colbert{};              ///< BGE-M3: colbert_vecs, besides
+};
+
 /// Writes the encoder as ONNX, with operators of opset 20 alone. Inputs input_ids and attention_mask, int64[batch,
 /// sequence], and token_type_ids where the embeddings take it. Outputs, all float32: of architecture.head
-/// (importer/graph/head_graph.h), or else sentence_embedding [batch, size] where there is a pooling, and
+/// (importer/graph/head_graph.h), those of `representations` (importer/graph/representation_graph.h), or else
+/// sentence_embedding [batch, size] where there is a pooling, and
 /// last_hidden_state [batch, sequence, hidden size]. A model beyond 2 GB has its weights in FILE_data beside it.
 /// Errors invalid_model (a tensor is missing, has other sizes or is not part of the description), storage, permission.
 void write_encoder(const Safetensors& weights, const Architecture& architecture, const VectorSteps& steps,
-                   const std::filesystem::path& file);
+                   const std::filesystem::path& file, const RepresentationSteps& representations = {});
 
 }  // namespace gpux::importer

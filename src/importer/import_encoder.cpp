@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -26,7 +28,11 @@ constexpr std::array setting_files{"config.json",
                                    "special_tokens_map.json",
                                    "tokenizer.json",
                                    "tokenizer_config.json",
+                                   "artifact.metadata",
                                    "1_Pooling/config.json"};
+
+// Modules of sentence-transformers whose settings are read again where the model runs.
+constexpr std::array<std::string_view, 3> module_endings{"_SpladePooling", "_MultiVectorMask", "_Normalize"};
 
 VectorSteps steps_of(const SentenceModel& model) {
   VectorSteps steps;
@@ -129,13 +135,75 @@ class NewFolder {
   fs::path made_;
 };
 
+// activation(W x + b) of a file with the tensors "weight" and "bias", which BGE-M3 has beside its encoder.
+std::optional<DenseLayer> layer_beside(const fs::path& folder, const std::string& name, std::int64_t hidden_size) {
+  std::error_code unreadable;
+  const fs::path file = folder / (name + ".safetensors");
+  if (!fs::exists(file, unreadable)) return std::nullopt;
+  const Safetensors weights(file);
+  const Shape& shape = weights.shape("weight");
+  if (shape.size() != 2 || shape[1] != hidden_size || shape[0] < 1) {
+    throw Error(ErrorCode::invalid_model, fmt::format("{}: weight is {}; accepted: [width, {}]", file.string(),
+                                                      to_string(shape), hidden_size));
+  }
+  DenseLayer layer{.in = hidden_size, .out = shape[0], .weights = weights.floats("weight", shape)};
+  layer.bias = weights.has("bias") ? weights.floats("bias", {layer.out})
+                                   : std::vector<float>(static_cast<std::size_t>(layer.out), 0.0F);
+  return layer;
+}
+
+RepresentationSteps representations_of(const fs::path& folder, const SentenceModel& model, const Safetensors& weights,
+                                       const Architecture& architecture) {
+  const std::int64_t hidden_size = architecture.transformer.hidden_size;
+  RepresentationSteps steps{.splade = model.splade};
+  if (model.late_interaction) {
+    TokenVectorSteps& of_tokens = steps.token_vectors.emplace();
+    of_tokens.dense = model.dense;
+    of_tokens.normalize = model.late_interaction->normalize;
+    if (of_tokens.dense.empty()) {
+      const Shape shape = weights.shape("linear.weight");  // colbert-ir's projection
+      if (shape.size() != 2 || shape[1] != hidden_size) {
+        throw Error(ErrorCode::invalid_model, fmt::format("the projection linear.weight is {}; accepted: [width, {}]",
+                                                          to_string(shape), hidden_size));
+      }
+      of_tokens.dense.push_back({.in = hidden_size,
+                                 .out = shape[0],
+                                 .weights = weights.floats("linear.weight", shape),
+                                 .bias = std::vector<float>(static_cast<std::size_t>(shape[0]), 0.0F)});
+    }
+    if (of_tokens.dense.front().in != hidden_size) {
+      throw Error(ErrorCode::invalid_model, fmt::format("the first Dense takes {} numbers, a token's vector has {}",
+                                                        of_tokens.dense.front().in, hidden_size));
+    }
+    return steps;
+  }
+  if (model.splade) return steps;
+  steps.token_weights = layer_beside(folder, "sparse_linear", hidden_size);
+  if (steps.token_weights && steps.token_weights->out != 1) {
+    throw Error(ErrorCode::invalid_model, fmt::format("sparse_linear.safetensors has {} weights per token; accepted: 1",
+                                                      steps.token_weights->out));
+  }
+  steps.colbert = layer_beside(folder, "colbert_linear", hidden_size);
+  return steps;
+}
+
+std::string representation_name(const RepresentationSteps& steps) {
+  if (steps.splade) return "sparse vectors (SPLADE)";
+  if (steps.token_vectors) return "token vectors (late interaction)";
+  return {};
+}
+
 // 2_Dense/config.json and its weights: sentence-transformers' folders of a module each.
 std::vector<std::string> dense_files_in(const fs::path& folder) {
   std::vector<std::string> found;
   std::error_code error;
   for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
     const std::string name = i->path().filename().string();
-    if (!name.ends_with("_Dense") || !i->is_directory(error)) continue;
+    if (!i->is_directory(error)) continue;
+    const bool is_setting =
+        std::ranges::any_of(module_endings, [&](std::string_view ending) { return name.ends_with(ending); });
+    if (is_setting && fs::is_regular_file(i->path() / "config.json", error)) found.push_back(name + "/config.json");
+    if (!name.ends_with("_Dense")) continue;
     for (const char* file : {"config.json", "model.safetensors"}) {
       if (fs::is_regular_file(i->path() / file, error)) found.push_back(name + "/" + file);
     }
@@ -169,9 +237,12 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   } catch (const Error& error) {
     throw error.within(folder.string());
   }
-  const HeadKind head = architecture.head.kind;
+  const RepresentationSteps representations = representations_of(folder, model, weights, architecture);
+  const std::string represented = representation_name(representations);
+  // Without those tensors it is an encoder like any other, whatever its architecture's name.
+  const HeadKind head = represented.empty() ? architecture.head.kind : HeadKind::vectors;
   VectorSteps steps = steps_of(model);
-  if (head != HeadKind::vectors) steps.pooling = GraphPooling::none;
+  if (head != HeadKind::vectors || !represented.empty()) steps.pooling = GraphPooling::none;
 
   NewFolder made(target);
   ImportedEncoder imported{.family = architecture.model_type,
@@ -181,7 +252,7 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
                            .max_tokens = model.max_tokens,
                            .pooling = std::string(name_of(steps.pooling)),
                            .normalize = steps.normalize && head == HeadKind::vectors,
-                           .task = std::string(name_of(head)),
+                           .task = represented.empty() ? std::string(name_of(head)) : represented,
                            .labels = head == HeadKind::vectors ? 0 : architecture.labels,
                            .copied = {}};
   std::vector<std::string> wanted(setting_files.begin(), setting_files.end());
@@ -192,7 +263,7 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   if (std::find(imported.copied.begin(), imported.copied.end(), "tokenizer.json") == imported.copied.end()) {
     throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
   }
-  write_encoder(weights, architecture, steps, made.path() / "model.onnx");
+  write_encoder(weights, architecture, steps, made.path() / "model.onnx", representations);
   made.keep();
   return imported;
 }
