@@ -10,13 +10,16 @@
 #include "cli/bench_output.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "cli/label_flags.h"
 #include "cli/load_flags.h"
 #include "cli/model_argument.h"
 #include "cli/pull_flag.h"
+#include "cli/print_json.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "model/open_model.h"
 #include "model/output_files.h"
+#include "pipeline/zero_shot.h"
 #include "runtime/sharing/run_sharing.h"
 
 namespace gpux::cli {
@@ -27,6 +30,7 @@ struct RunFlags {
   std::string model, config, output, report, nonfinite = "null", timeout, batch_axis, pull;
   InputFlags inputs;
   LoadFlags load;
+  LabelFlags labels;
   std::vector<std::string> outputs;
   bool benchmark = false;
   std::uint64_t runs = 100, warmup = 10;
@@ -93,6 +97,58 @@ runtime::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
   return piped ? *std::move(piped) : model.read(flags.inputs);
 }
 
+pipeline::ZeroShotOptions zero_shot_of(const RunFlags& flags) {
+  if (flags.benchmark || !flags.output.empty() || !flags.outputs.empty()) {
+    throw Error(ErrorCode::usage, "--labels prints the labels with their scores: accepted without --benchmark, --output "
+                                  "and --output-name");
+  }
+  pipeline::ZeroShotOptions options;
+  options.labels = flags.labels.labels;
+  options.multi_label = flags.labels.multi_label;
+  if (!flags.labels.label_template.empty()) options.hypothesis_template = flags.labels.label_template;
+  pipeline::check_zero_shot(options);
+  return options;
+}
+
+std::vector<std::string> texts_in(const NamedValues& item) {
+  const Value* text = find(item, "text");
+  if (item.size() != 1 || text == nullptr || text->tensor() == nullptr) {
+    throw Error(ErrorCode::invalid_input, "--labels judges texts: give texts alone");
+  }
+  const auto strings = text->tensor()->strings();
+  return {strings.begin(), strings.end()};
+}
+
+// {"sequence", "labels", "scores"} of each text, as transformers' pipeline has it.
+void run_zero_shot(const RunFlags& flags, const OpenModel& model, const runtime::Items& inputs,
+                   const pipeline::ZeroShotOptions& options, Context& context) {
+  std::vector<std::string> texts;
+  for (const NamedValues& item : inputs.items) {
+    for (std::string& text : texts_in(item)) texts.push_back(std::move(text));
+  }
+  const std::size_t entailment = pipeline::entailment_index(model.pipeline->settings().labels, flags.model);
+  const Runtime runtime = model.load();
+  const InferOptions infer{.timeout = model.settings.timeout, .outputs = {model.pipeline->logits()}};
+  Json all = Json::array();
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::string& text : texts) {
+    const NamedValues outputs =
+        pipeline::infer(*model.pipeline, runtime, pipeline::zero_shot_pairs({&text, 1}, options), infer);
+    const auto scores = pipeline::zero_shot_scores(*outputs.front().second.tensor(), entailment, options).front();
+    Json labels = Json::array();
+    Json numbers = Json::array();
+    for (const runtime::LabelledScore& one : scores) {
+      labels.push_back(one.label);
+      numbers.push_back(Json::parse(fmt::format("{}", static_cast<float>(one.score))));
+    }
+    all.push_back({{"sequence", text}, {"labels", std::move(labels)}, {"scores", std::move(numbers)}});
+  }
+  const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+  say(context, to_line(runtime.verdict()));
+  print_json(inputs.is_list || all.size() != 1 ? all : all.front());
+  write_report(flags.report, runtime, taken.count(), texts.size(), sharing_of(model, runtime, inputs));
+}
+
 void run_model(RunFlags& flags, Context& context) {
   PlacedWords placed = place_words(flags.words);
   flags.model = std::move(placed.model);
@@ -109,7 +165,18 @@ void run_model(RunFlags& flags, Context& context) {
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
   set_batch_axis(flags.batch_axis, model.settings.options);
   model.open_inputs();
+  std::optional<pipeline::ZeroShotOptions> zero_shot;
+  if (flags.labels.given()) {
+    zero_shot = zero_shot_of(flags);
+    const bool classifies = model.pipeline && model.pipeline->settings().task == pipeline::Task::text_classification;
+    (void)pipeline::entailment_index(classifies ? model.pipeline->settings().labels : std::vector<std::string>(),
+                                     flags.model);
+  }
   const runtime::Items inputs = inputs_of(flags, model);
+  if (zero_shot) {
+    run_zero_shot(flags, model, inputs, *zero_shot, context);
+    return;
+  }
   check_output(flags, model.signature(), inputs.is_list);
   const Runtime runtime = model.load();
   if (flags.benchmark) {
@@ -159,6 +226,7 @@ void add_run(CLI::App& program, Context& context) {
   command->add_option("--report", flags->report, "write the provider verdict and the timings to this JSON file");
   command->add_option("-c,--config", flags->config, "another gpux.yml");
   add_pull_flag(*command, flags->pull);
+  add_label_flags(*command, flags->labels);
   add_timeout_flag(*command, flags->timeout);
   add_batch_axis_flag(*command, flags->batch_axis);
   command->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure the model (see gpux bench)");
@@ -170,6 +238,7 @@ void add_run(CLI::App& program, Context& context) {
       "  gpux run model.onnx --input '{\"x\": [[1, 2, 3]]}'\n"
       "  gpux run sentiment 'what a lovely day'\n"
       "  gpux run digits @digit.png\n"
+      "  gpux run nli 'the parcel never came' --labels delivery,payment\n"
       "  gpux run digits:1.0.0 --input image=@digit.npy --provider cuda,cpu --output result.json");
   command->callback([flags, &context] { run_model(*flags, context); });
 }

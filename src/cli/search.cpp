@@ -19,6 +19,7 @@
 #include "cli/inputs.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
+#include "embedding/representation_file.h"
 #include "embedding/stored_vectors.h"
 #include "embedding/text_source.h"
 #include "embedding/top_k.h"
@@ -193,6 +194,86 @@ std::vector<Result> results_of(const SearchFlags& flags, const StoredVectors& ve
   return results;
 }
 
+// What a late-interaction model says about its scores.
+bool has_mean_scores(const OpenEncoder& encoder) {
+  const auto& late = encoder.embedder->encoder().model().late_interaction;
+  return late && late->is_mean;
+}
+
+embedding::EmbedOptions query_options(const OpenEncoder& encoder, embedding::Representation representation) {
+  embedding::EmbedOptions options = encoder.options;
+  options.representation = representation;
+  options.role = embedding::TextRole::query;
+  return options;
+}
+
+/// Matches among sparse vectors or token vectors, and what is known of them.
+struct RepresentationMatches {
+  StoredVectors known;  ///< without elements
+  std::vector<embedding::Match> matches;
+};
+
+// The texts behind the query, as the model represents them.
+RepresentationMatches search_representations(const SearchFlags& flags, const OpenEncoder& encoder,
+                                             embedding::Representation representation) {
+  RepresentationMatches found;
+  std::vector<embedding::Embedding> embeddings;
+  embedding::EmbedOptions options = encoder.options;
+  options.representation = representation;
+  options.prompt.reset();
+  options.role = embedding::TextRole::document;
+  const embedding::Texts texts = embedding::texts_of(flags.among, flags.form);
+  const embedding::EmbeddingSink keep = [&](std::string_view text, const embedding::Embedding& embedding) {
+    found.known.texts.emplace_back(text);
+    embeddings.push_back(embedding);
+  };
+  found.known.rows = embedding::embed_all(*encoder.embedder, options, texts.next,
+                                          flags.workers != 0 ? flags.workers : encoder.workers, keep);
+  found.known.dimension = encoder.embedder->encoder().dimension(options);
+  const embedding::Embedding query =
+      encoder.embedder->represent(flags.query.value_or(""), query_options(encoder, representation));
+  found.matches = embedding::best_matches(embeddings, query, representation, has_mean_scores(encoder), flags.top,
+                                          workers_of(flags));
+  return found;
+}
+
+// Those of --index.
+RepresentationMatches search_stored(SearchFlags& flags, const Context& context,
+                                    embedding::Representation representation) {
+  if (!flags.vector.empty()) {
+    throw Error(ErrorCode::usage, fmt::format("--query-vector is dense, and the vectors of '{}' are {}: search them "
+                                              "for a text, with the model that made them",
+                                              flags.place, name_of(representation)));
+  }
+  if (flags.encoder.representation.value_or(representation) != representation) {
+    throw Error(ErrorCode::usage, fmt::format("the vectors of '{}' are {}", flags.place, name_of(representation)));
+  }
+  const embedding::StoredEmbeddings stored = embedding::read_stored_embeddings(flags.place);
+  flags.encoder.representation = representation;
+  const OpenEncoder encoder = open_encoder(flags.encoder, context);
+  const std::string digest = "sha256:" + encoder.digest;
+  if (!stored.digest.empty() && stored.digest != digest) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("the vectors of '{}' were made by model '{}' ({}), and '{}' is {}", flags.place,
+                            stored.model, stored.digest, encoder.embedder->encoder().model().name, digest));
+  }
+  RepresentationMatches found;
+  found.known.rows = stored.embeddings.size();
+  found.known.dimension = stored.dimension;
+  const embedding::Embedding query =
+      encoder.embedder->represent(flags.query.value_or(""), query_options(encoder, representation));
+  found.matches = embedding::best_matches(stored.embeddings, query, representation, has_mean_scores(encoder),
+                                          flags.top, workers_of(flags));
+  return found;
+}
+
+// Of --index; empty: dense vectors, or no file.
+std::optional<embedding::Representation> representation_of(const std::string& place) {
+  std::error_code unreadable;
+  if (place.empty() || !fs::is_regular_file(place, unreadable)) return std::nullopt;
+  return embedding::stored_representation(place);
+}
+
 Json to_json(const StoredVectors& vectors, const std::vector<Result>& results) {
   Json list = Json::array();
   for (const Result& result : results) {
@@ -255,12 +336,37 @@ void search(SearchFlags& flags, const Context& context) {
   if (flags.query) flags.query = embedding::one_text_of(*flags.query, "search");
   StoredVectors vectors;
   std::vector<float> query;
+  const auto show = [&](const StoredVectors& among, const std::vector<embedding::Match>& matches) {
+    const std::vector<Result> results = results_of(flags, among, matches);
+    if (context.wants_json()) {
+      print_json(to_json(among, results));
+    } else {
+      print_data(to_table(among, flags, results));
+    }
+  };
+  if (const auto stored = representation_of(flags.among.empty() ? flags.place : "")) {
+    const RepresentationMatches found = search_stored(flags, context, *stored);
+    show(found.known, found.matches);
+    return;
+  }
   if (flags.among.empty()) {
+    if (flags.encoder.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense) {
+      throw Error(ErrorCode::usage, fmt::format("the vectors of '{}' are dense, or there are none: --sparse and "
+                                                "--multi-vector search FILE.npz and FILE.jsonl of 'gpux embed'",
+                                                flags.place));
+    }
+    flags.encoder.representation = embedding::Representation::dense;
     vectors = embedding::read_stored_vectors(flags.place);
     query = flags.query ? embed_query(flags, vectors, context) : read_query(flags.vector);
     require_same_dimension(flags, vectors, query.size());
   } else {
     const OpenEncoder encoder = open_encoder(flags.encoder, context);
+    const embedding::Representation representation = encoder.embedder->encoder().representation(encoder.options);
+    if (representation != embedding::Representation::dense) {
+      const RepresentationMatches found = search_representations(flags, encoder, representation);
+      show(found.known, found.matches);
+      return;
+    }
     vectors = embed_texts(flags, encoder);
     query = encoder.embedder->embed(flags.query.value_or(""), encoder.options);
   }
@@ -268,12 +374,7 @@ void search(SearchFlags& flags, const Context& context) {
   const auto matches = embedding::top_k(vectors.elements, query, flags.top, workers_of(flags));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   say(context, fmt::format("searched {} in {:.3f} s", counted(vectors.rows, "vector"), seconds));
-  const std::vector<Result> results = results_of(flags, vectors, matches);
-  if (context.wants_json()) {
-    print_json(to_json(vectors, results));
-  } else {
-    print_data(to_table(vectors, flags, results));
-  }
+  show(vectors, matches);
 }
 
 }  // namespace
@@ -286,7 +387,7 @@ void add_search(CLI::App& program, Context& context) {
   add_words(*command, "TEXT", flags->among,
             "the texts to search, instead of --index: TEXT itself, the lines of @FILE, or - for standard input");
   command->add_option("--index", flags->place,
-                      "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec}, or a folder of .vec");
+                      "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec,npz}, or a folder of .vec");
   command->add_option("--top-k", flags->top, "number of results (default: 10)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   command->add_option("--texts", flags->texts, "the file with the texts of the vectors in FILE.{npy,jsonl}");
@@ -300,6 +401,7 @@ void add_search(CLI::App& program, Context& context) {
   command->add_option("--query-vector", flags->vector, "search for the vector in FILE.npy, instead of a text");
   const std::size_t own = command->get_options().size();
   add_encoder_flags(*command, flags->encoder);
+  add_representation_flags(*command, flags->encoder);
   flags->about_text = command->get_options();
   flags->about_text.erase(flags->about_text.begin(), flags->about_text.begin() + static_cast<std::ptrdiff_t>(own));
   command->footer(

@@ -40,6 +40,16 @@ std::unique_ptr<embedding::SentenceEncoder> encoder_of(const importer::SentenceM
   }
 }
 
+// What the model makes of a text, as numbers that can be compared by position: sparse vectors are spread out.
+std::vector<float> vector_of(const embedding::SentenceEncoder& encoder, const embedding::PreparedText& text,
+                             const Value& output) {
+  embedding::Embedding made = encoder.represent(text, output, {});
+  if (encoder.default_representation() != embedding::Representation::sparse) return std::move(made.values);
+  std::vector<float> vector(encoder.dimension(), 0.0F);
+  for (std::size_t i = 0; i < made.indices.size(); ++i) vector.at(made.indices[i]) = made.values[i];
+  return vector;
+}
+
 /// Made of the first model that is asked, and true of all of them.
 class PreparedTexts {
  public:
@@ -85,7 +95,7 @@ VariantSamples text_samples(const std::string& file, const importer::SentenceMod
     Answers answers;
     for (const embedding::PreparedText& text : prepared->ready) {
       const NamedValues got = runtime.infer(text.inputs, options);
-      const std::vector<float> vector = prepared->encoder->finish(text, got.front().second, {});
+      const std::vector<float> vector = vector_of(*prepared->encoder, text, got.front().second);
       Tensor tensor = Tensor::allocate(ElementType::float32, {static_cast<std::int64_t>(vector.size())});
       const auto bytes = std::as_bytes(std::span(vector));
       std::copy(bytes.begin(), bytes.end(), tensor.mutable_bytes().begin());

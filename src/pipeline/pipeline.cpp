@@ -528,7 +528,8 @@ NamedValues Pipeline::finish(const Prepared& prepared, std::span<const NamedValu
       for (const NamedValues& result : results) {
         const std::vector<float> logits = floats_of(result, logits_, 2);
         check_count(logits_, logits.size(), 1);
-        scores.push_back(1 / (1 + std::exp(-logits.front())));
+        const bool is_raw = settings_.ranking == Activation::none;
+        scores.push_back(is_raw ? logits.front() : 1 / (1 + std::exp(-logits.front())));
       }
       const Shape shape{static_cast<std::int64_t>(scores.size())};
       outputs.emplace_back(name, Tensor::of<float>(shape, scores));

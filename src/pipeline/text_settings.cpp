@@ -67,6 +67,23 @@ Activation activation_in(const JsonSettings& config, const std::vector<std::stri
   return label_count(config, labels) == 1 ? Activation::sigmoid : Activation::softmax;
 }
 
+// As sentence-transformers' CrossEncoder decides, which writes it into config.json.
+Activation ranking_in(const JsonSettings& config) {
+  std::string name = config.text("sbert_ce_default_activation_function");
+  const char* key = "sbert_ce_default_activation_function";
+  if (const auto* own = config.find("sentence_transformers"); own != nullptr && own->is_object()) {
+    const auto found = own->find("activation_fn");
+    if (found != own->end() && found->is_string()) {
+      name = found->get<std::string>();
+      key = "sentence_transformers.activation_fn";
+    }
+  }
+  const std::string last = name.substr(name.rfind('.') + 1);
+  if (last.empty() || last == "Sigmoid") return Activation::sigmoid;
+  if (last == "Identity") return Activation::none;
+  config.refuse_value(key, name, "Sigmoid, Identity of torch.nn");
+}
+
 bool takes_tokens(const Signature& signature) {
   return std::any_of(signature.inputs.begin(), signature.inputs.end(),
                      [](const SignatureEntry& entry) { return entry.name == "input_ids"; });
@@ -194,6 +211,7 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   settings.labels = labels_in(config);
   settings.task = task_in(config, settings.labels);
   settings.activation = activation_in(config, settings.labels);
+  if (settings.task == Task::text_ranking) settings.ranking = ranking_in(config);
   if (project != nullptr) apply(*project, settings);
   const bool has_length = (project != nullptr && project->text.max_tokens) || settings.fills_up;
   if (settings.task == Task::question_answering && !has_length) {

@@ -28,6 +28,7 @@ struct TextSettings {
 
   std::vector<std::string> labels;                ///< of the logits' last dimension
   Activation activation = Activation::softmax;    ///< what makes scores of logits
+  Activation ranking = Activation::sigmoid;       ///< text ranking: what makes `scores` of logits; none or sigmoid
   Aggregation aggregation = Aggregation::simple;  ///< token classification
   std::size_t max_answer_tokens = 15;             ///< question answering
 };

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <span>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "tensor/json_writer.h"
 
@@ -11,9 +14,13 @@ namespace gpux::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Answer = EmbedJobOptions::Answer;
+using embedding::Representation;
 
 // What a number takes in an answer: "-0.01234567,".
 constexpr std::uint64_t json_bytes_a_number = 13;
+// {"index":12345,"value":0.01234567},
+constexpr std::uint64_t json_bytes_a_weight = 36;
 
 // What the runs of a job have in common.
 struct Embedding {
@@ -33,10 +40,24 @@ struct Embedding {
     return std::get<TokenIds>(texts[index]).size() * bytes_to_decode_a_token;
   }
 
+  [[nodiscard]] bool uses_token_output() const {
+    return options.answer == Answer::token_vectors && !encoder->represents(Representation::multi_vector);
+  }
+
+  [[nodiscard]] embedding::EmbedOptions options_of(std::size_t index) const {
+    embedding::EmbedOptions of_text = options.embed;
+    if (index < options.queries) of_text.role = embedding::TextRole::query;
+    return of_text;
+  }
+
   // Of the vectors as they go out; the vectors of tokens by the text's bytes.
   [[nodiscard]] std::uint64_t estimated_answer() const {
     std::uint64_t rows = texts.size();
-    if (options.of_tokens) {
+    if (options.answer == Answer::sparse_vectors) {
+      constexpr std::uint64_t usual_weights = 256;
+      return rows * usual_weights * json_bytes_a_weight;
+    }
+    if (options.answer == Answer::token_vectors || options.embed.representation == Representation::multi_vector) {
       rows = 0;
       for (const TextInput& text : texts) {
         const auto* ids = std::get_if<TokenIds>(&text);
@@ -44,13 +65,13 @@ struct Embedding {
                                        options.embed);
       }
     }
-    return rows * encoder->dimension() * json_bytes_a_number;
+    return rows * encoder->dimension(options.embed) * json_bytes_a_number;
   }
 
   NamedValues prepare(std::size_t index) {
     const auto begun = Clock::now();
     const std::string text = text_of(texts[index], encoder->tokenizer());
-    prepared[index] = encoder->prepare(text, options.embed);
+    prepared[index] = encoder->prepare(text, options_of(index));
     NamedValues inputs = std::move(prepared[index].inputs);
     const auto tokenization = Clock::now() - begun;
     const std::size_t characters = count_characters(text);
@@ -62,17 +83,46 @@ struct Embedding {
     return inputs;
   }
 
+  void append_representation(std::string& json, const embedding::Embedding& embedding) const {
+    if (options.answer == Answer::token_vectors) {
+      const auto rows = static_cast<std::int64_t>(embedding.rows);
+      const auto width = static_cast<std::int64_t>(encoder->dimension(options.embed));
+      append_json(json, Tensor::of<float>({rows, width}, embedding.values));
+      return;
+    }
+    json += '[';
+    for (std::size_t i = 0; i < embedding.indices.size(); ++i) {
+      if (i != 0) json += ',';
+      json += fmt::format(R"({{"index":{},"value":)", embedding.indices[i]);
+      append_json(json, Tensor::of<float>({}, std::span(&embedding.values[i], 1)));
+      if (options.token_names) {
+        json += R"(,"token":)";
+        append_json_string(json, encoder->tokenizer().token(embedding.indices[i]).value_or(""));
+      }
+      json += '}';
+    }
+    json += ']';
+  }
+
   // Bytes beyond the estimate.
   std::uint64_t take(std::size_t index, const NamedValues& outputs) {
     std::uint64_t bytes = 0;
-    if (options.of_tokens) {
-      std::string& json = result.token_vectors[index];
-      append_json(json, encoder->token_vectors(prepared[index], outputs.front().second));
+    const Value& output = outputs.front().second;
+    if (options.answer == Answer::vectors) {
+      result.vectors[index] = encoder->finish(prepared[index], output, options.embed);
+      bytes = result.vectors[index].size() * json_bytes_a_number;
+    } else if (options.answer == Answer::representations) {
+      result.representations[index] = encoder->represent(prepared[index], output, options_of(index));
+      bytes = result.representations[index].values.size() * sizeof(float);
+    } else {
+      std::string& json = result.json[index];
+      if (uses_token_output()) {
+        append_json(json, encoder->token_vectors(prepared[index], output));
+      } else {
+        append_representation(json, encoder->represent(prepared[index], output, options_of(index)));
+      }
       json.shrink_to_fit();
       bytes = json.size();
-    } else {
-      result.vectors[index] = encoder->finish(prepared[index], outputs.front().second, options.embed);
-      bytes = result.vectors[index].size() * json_bytes_a_number;
     }
     const std::uint64_t before = answer_bytes.fetch_add(bytes);
     const std::uint64_t estimated = result.memory->bytes();
@@ -90,17 +140,27 @@ std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::
   state->options = std::move(options);
   state->options.embed.max_text_bytes = max_text_bytes;
   state->encoder = model->encoder();
+  if (state->options.answer == Answer::token_vectors && !state->uses_token_output()) {
+    state->options.embed.representation = Representation::multi_vector;
+  }
   state->prepared.resize(state->texts.size());
   state->result.memory = state->options.request.hold(state->estimated_answer(), "the answer");
-  if (state->options.of_tokens) {
-    state->result.token_vectors.resize(state->texts.size());
-  } else {
-    state->result.vectors.resize(state->texts.size());
+  switch (state->options.answer) {
+    case Answer::vectors:
+      state->result.vectors.resize(state->texts.size());
+      break;
+    case Answer::representations:
+      state->result.representations.resize(state->texts.size());
+      break;
+    case Answer::token_vectors:
+    case Answer::sparse_vectors:
+      state->result.json.resize(state->texts.size());
+      break;
   }
   RunJob::Work work{.count = state->texts.size(),
                     .item = "text",
-                    .outputs = {state->options.of_tokens ? state->encoder->token_output()
-                                                         : state->encoder->output(state->options.embed)},
+                    .outputs = {state->uses_token_output() ? state->encoder->token_output()
+                                                           : state->encoder->output(state->options.embed)},
                     .prepare = [state](std::size_t index) { return state->prepare(index); },
                     .cost = [state](std::size_t index) { return state->cost(index); },
                     .take = [state](std::size_t index, NamedValues&& outputs) { return state->take(index, outputs); },

@@ -20,14 +20,25 @@ namespace gpux::server {
 
 struct EmbedJobOptions {
   embedding::EmbedOptions embed;
-  bool of_tokens = false;  ///< the vectors of the tokens are asked for; the encoder has a token_output()
+  /// What the result has of each text.
+  enum class Answer : std::uint8_t {
+    vectors,          ///< dense vectors
+    token_vectors,    ///< JSON of its tokens' vectors: of late interaction, or those of token_output()
+    sparse_vectors,   ///< JSON of its sparse vector
+    representations,  ///< whatever `embed` asks for
+  };
+
+  Answer answer = Answer::vectors;
+  std::size_t queries = 0;   ///< the first texts are queries
+  bool token_names = false;  ///< each weight of a sparse vector with its token
   RequestWork request;
   std::chrono::steady_clock::time_point arrived;
 };
 
 struct EmbedJobResult {
   std::vector<std::vector<float>> vectors;  ///< in the order of the texts
-  std::vector<std::string> token_vectors;   ///< of each text, [tokens, width] as JSON, where asked for
+  std::vector<std::string> json;            ///< of each text, where asked for
+  std::vector<embedding::Embedding> representations;  ///< of each text, where asked for
   TextFigures figures;                      ///< of tokens as of the text that they spell
   std::shared_ptr<MemoryShare> memory;      ///< for the answer; to be released when that is handed over
 };

@@ -12,6 +12,8 @@ EncoderDescription describe_encoder(const embedding::SentenceEncoder& encoder) {
     if (!described.pooling.empty()) described.pooling += '+';
     described.pooling += importer::name_of(one);
   }
+  if (sentences.splade) described.pooling = "splade";
+  if (sentences.late_interaction) described.pooling = "none";
   described.dimension = encoder.dimension();
   described.max_tokens = sentences.max_tokens;
   for (const auto& [name, text] : sentences.prompts) described.prompts.push_back(name);
@@ -34,7 +36,7 @@ std::shared_ptr<ModelDescription> describe(const ServedModel& model) {
   described->options = model.options();
   described->can_batch = model.can_batch();
   if (model.encoder()) described->encoder = describe_encoder(*model.encoder());
-  for (const TextAbility ability : {TextAbility::embed, TextAbility::embed_tokens, TextAbility::classify,
+  for (const TextAbility ability : {TextAbility::embed, TextAbility::embed_sparse, TextAbility::embed_tokens, TextAbility::classify,
                                     TextAbility::rank, TextAbility::tokenize, TextAbility::any}) {
     if (is_able(model, ability)) described->abilities.push_back(ability);
   }

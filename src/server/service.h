@@ -119,6 +119,7 @@ class Service {
   void openai_model(const Call& call);
   void embed(const Call& call);
   void embed_all(const Call& call);
+  void embed_sparse(const Call& call);
   void rerank(const Call& call);
   /// similarity() where the body asks for it; else whatever of embed(), rerank() and classification the model can do.
   void texts_by_ability(const Call& call);

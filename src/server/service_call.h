@@ -17,6 +17,8 @@
 /// What the parts of Service share.
 namespace gpux::server {
 
+struct Rerank;
+
 enum class Protocol : std::uint8_t {
   own,
   open_inference,
@@ -61,6 +63,14 @@ bool is_for_classifier(const ServedModel& model, std::string_view body);
 /// Answers such a body.
 void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
               const std::shared_ptr<ServedModel>& model);
+
+/// The answer of POST /rerank: texts by their scores, the highest first.
+std::string ranking_json(const std::vector<float>& scores, const std::vector<std::string>& texts, bool return_text);
+
+/// POST /rerank of a late-interaction model: texts by MaxSim; with raw_scores as it is, else by the number of the
+/// query's tokens. Errors as of make_embed_job().
+void rank_by_tokens(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                    const std::shared_ptr<ServedModel>& model, Rerank asked);
 
 /// Ends the work and what is pending of it when the client leaves.
 void cancel_when_gone(http::Exchange& exchange, const RequestWork& work, std::function<void()> cancel = nullptr);

@@ -7,23 +7,36 @@ bool has_task(const ServedModel& model, pipeline::Task task) {
   return model.pipeline() && model.pipeline()->settings().task == task;
 }
 
+using embedding::Representation;
+
+bool represents(const ServedModel& model, Representation representation) {
+  return model.encoder() && model.encoder()->represents(representation);
+}
+
 }  // namespace
+
+bool ranks_by_tokens(const ServedModel& model) {
+  return represents(model, Representation::multi_vector) && model.encoder()->model().late_interaction;
+}
 
 bool is_able(const ServedModel& model, TextAbility ability) {
   switch (ability) {
     case TextAbility::embed:
-      return model.encoder() != nullptr;
+      return represents(model, Representation::dense);
+    case TextAbility::embed_sparse:
+      return represents(model, Representation::sparse);
     case TextAbility::embed_tokens:
-      return model.encoder() && !model.encoder()->token_output().empty();
+      return model.encoder() &&
+             (!model.encoder()->token_output().empty() || represents(model, Representation::multi_vector));
     case TextAbility::classify:
       return has_task(model, pipeline::Task::text_classification) && !model.pipeline()->settings().labels.empty();
     case TextAbility::rank:
-      return has_task(model, pipeline::Task::text_ranking);
+      return has_task(model, pipeline::Task::text_ranking) || ranks_by_tokens(model);
     case TextAbility::tokenize:
       return tokenizer_of(model) != nullptr;
     case TextAbility::any:
-      return is_able(model, TextAbility::embed) || is_able(model, TextAbility::classify) ||
-             is_able(model, TextAbility::rank);
+      return is_able(model, TextAbility::embed) || is_able(model, TextAbility::embed_sparse) ||
+             is_able(model, TextAbility::classify) || is_able(model, TextAbility::rank);
   }
   return false;
 }
@@ -31,7 +44,9 @@ bool is_able(const ServedModel& model, TextAbility ability) {
 std::string_view lack_of(TextAbility ability) noexcept {
   switch (ability) {
     case TextAbility::embed:
-      return "makes no vectors of texts";
+      return "makes no dense vectors of texts";
+    case TextAbility::embed_sparse:
+      return "makes no sparse vectors of texts";
     case TextAbility::embed_tokens:
       return "gives no vectors of tokens";
     case TextAbility::classify:

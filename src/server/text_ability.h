@@ -11,17 +11,21 @@ namespace gpux::server {
 /// What a model may do with texts.
 enum class TextAbility : std::uint8_t {
   embed,         ///< vectors of texts
+  embed_sparse,  ///< sparse vectors
   embed_tokens,  ///< vectors of their tokens
   classify,
   rank,
   tokenize,
-  any,  ///< embed, classify or rank
+  any,  ///< embed, embed_sparse, classify or rank
 };
 
 bool is_able(const ServedModel& model, TextAbility ability);
 
 /// For errors: "makes no vectors of texts".
 std::string_view lack_of(TextAbility ability) noexcept;
+
+/// Whether it ranks texts by late interaction.
+bool ranks_by_tokens(const ServedModel& model);
 
 /// The model's; null where it reads no texts.
 const text::Tokenizer* tokenizer_of(const ServedModel& model) noexcept;

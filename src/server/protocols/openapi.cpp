@@ -258,10 +258,11 @@ enum class Texts : std::uint8_t { no, openai, inference };
 
 // What a model has to be able to for a route of texts; empty where the path is none.
 std::optional<TextAbility> ability_for(std::string_view path) {
-  static constexpr std::array<std::pair<std::string_view, TextAbility>, 7> routes{{
+  static constexpr std::array<std::pair<std::string_view, TextAbility>, 8> routes{{
       {"/embeddings", TextAbility::embed},
       {"/embed", TextAbility::embed},
       {"/embed_all", TextAbility::embed_tokens},
+      {"/embed_sparse", TextAbility::embed_sparse},
       {"/similarity", TextAbility::embed},
       {"/rerank", TextAbility::rank},
       {"/tokenize", TextAbility::tokenize},
@@ -365,6 +366,14 @@ std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<cons
     return {object_schema({{"inputs", text_or_tokens(text)}, {"truncation_direction", side}}, Json::array({"inputs"})),
             {{"type", "array"}, {"items", vectors}}};
   }
+  const Json sparse{
+      {"type", "array"},
+      {"items",
+       {{"type", "array"}, {"items", {{"type", "object"}, {"required", Json::array({"index", "value"})}}}}}};
+  const Json embed_sparse = object_schema(
+      {{"inputs", text_or_tokens(text)}, {"truncation_direction", side}, {"return_tokens", flag}},
+      Json::array({"inputs"}));
+  if (path.ends_with("/embed_sparse")) return {embed_sparse, sparse};
   const Json rank = object_schema(
       {{"query", text}, {"texts", list_of(text)}, {"raw_scores", flag}, {"return_text", flag}, {"truncate", flag}},
       Json::array({"query", "texts"}));
@@ -380,6 +389,7 @@ std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<cons
     const auto [similarity, scores] = text_schemas("/similarity", models);
     return {{{"anyOf", Json::array({embed, similarity})}}, {{"anyOf", Json::array({vectors, scores})}}};
   }
+  if (is_able(model, TextAbility::embed_sparse)) return {embed_sparse, sparse};
   if (is_able(model, TextAbility::rank)) return {rank, ranks};
   return {classify_schema(), {{"type", "array"}}};
 }
@@ -418,7 +428,7 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
         std::ranges::any_of(models, [](const auto* model) { return model->pipeline() != nullptr; });
     const bool ranks = path == "/" && is_able(*models.front(), TextAbility::rank);
     const bool takes_one_text = (takes_texts && path.ends_with("/predict")) || path.ends_with("/embed") ||
-                                path.ends_with("/embed_all") || path.ends_with("/tokenize") || (path == "/" && !ranks);
+                                path.ends_with("/embed_all") || path.ends_with("/embed_sparse") || path.ends_with("/tokenize") || (path == "/" && !ranks);
     if (takes_one_text) {
       found["requestBody"]["content"]["text/plain"] = {{"schema", {{"type", "string"}}}};
     }

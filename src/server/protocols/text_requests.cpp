@@ -317,6 +317,44 @@ EmbedTexts read_embed_all(std::string_view body, const Cancellation& cancellatio
   return read;
 }
 
+EmbedTexts read_embed_sparse(std::string_view body, const Cancellation& cancellation) {
+  const Json json = parse(body, cancellation);
+  Members members(json, "");
+  EmbedTexts read;
+  read.inputs = read_inputs(members.must_find("inputs"), "inputs");
+  read.treatment = read_treatment(members);
+  read.return_tokens = members.flag("return_tokens", false);
+  members.refuse_others();
+  return read;
+}
+
+namespace {
+
+// As huggingface_hub's clients send them.
+void read_zero_shot(Members& settings, ClassifyTexts& read) {
+  const Json* labels = settings.find("candidate_labels");
+  const std::string hypothesis_template = settings.text("hypothesis_template");
+  const bool multi_label = settings.flag("multi_label", false);
+  if (labels == nullptr) {
+    if (!hypothesis_template.empty() || multi_label) {
+      refuse("parameters.candidate_labels is missing, which hypothesis_template and multi_label are about");
+    }
+    return;
+  }
+  pipeline::ZeroShotOptions& options = read.zero_shot.emplace();
+  options.labels = read_texts(*labels, "parameters.candidate_labels");
+  if (!hypothesis_template.empty()) options.hypothesis_template = hypothesis_template;
+  options.multi_label = multi_label;
+  pipeline::check_zero_shot(options);
+  if (!read.pairs.empty()) refuse("inputs has a pair of texts; accepted with candidate_labels: texts");
+  if (read.raw_scores || read.activation) {
+    refuse("raw_scores and parameters.function_to_apply are for a model's own labels, not for candidate_labels");
+  }
+  check_count(read.texts.size() * options.labels.size(), "inputs with each of parameters.candidate_labels");
+}
+
+}  // namespace
+
 ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellation) {
   const Json json = parse(body, cancellation);
   Members members(json, "");
@@ -350,6 +388,7 @@ ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellat
     const auto function = settings.choice("function_to_apply", {"none", "softmax", "sigmoid"});
     if (function) read.activation = static_cast<Activation>(*function);
     read.top_k = settings.count("top_k");
+    read_zero_shot(settings, read);
     settings.refuse_others();
   }
   members.refuse_others();

@@ -10,6 +10,7 @@
 
 #include "base/cancellation.h"
 #include "embedding/sentence_encoder.h"
+#include "pipeline/zero_shot.h"
 #include "project/project_file.h"
 #include "text/tokenizer.h"
 
@@ -55,12 +56,16 @@ struct EmbedTexts {
   TextTreatment treatment;
   bool normalize = true;
   std::size_t dimensions = 0;
+  bool return_tokens = false;  ///< of sparse vectors: each weight with its token
 };
 
 EmbedTexts read_embed(std::string_view body, const Cancellation& cancellation = {});
 
 /// POST /embed_all: the same without "normalize" and "dimensions".
 EmbedTexts read_embed_all(std::string_view body, const Cancellation& cancellation = {});
+
+/// POST /embed_sparse: the same, and "return_tokens", which is gpux's own.
+EmbedTexts read_embed_sparse(std::string_view body, const Cancellation& cancellation = {});
 
 /// POST /predict: {"inputs", "truncate", "truncation_direction", "raw_scores", "parameters"}: a text, [text], [text,
 /// pair], or a list of such lists.
@@ -73,6 +78,8 @@ struct ClassifyTexts {
   /// "parameters": {"function_to_apply", "top_k"}, as huggingface_hub's clients send them.
   std::optional<Activation> activation;
   std::size_t top_k = 0;  ///< 0: all
+  /// "parameters": {"candidate_labels", "hypothesis_template", "multi_label"}: no text has a pair then.
+  std::optional<pipeline::ZeroShotOptions> zero_shot;
   TextTreatment treatment;
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "embedding/max_sim.h"
 #include "server/embed_job.h"
 #include "server/protocols/plain_text.h"
 #include "server/protocols/text_requests.h"
@@ -30,7 +31,9 @@ std::string prompt_named(const ServedModel& model, const std::string& name) {
 void apply(const TextTreatment& treatment, const ServedModel& model, EmbedJobOptions& options) {
   options.embed.truncate = treatment.truncate;
   if (treatment.truncate_left) options.embed.truncate_left = true;
-  if (!treatment.prompt_name.empty()) options.embed.prompt = prompt_named(model, treatment.prompt_name);
+  if (treatment.prompt_name.empty()) return;
+  options.embed.prompt = prompt_named(model, treatment.prompt_name);
+  options.embed.role = embedding::role_of_prompt(treatment.prompt_name);
 }
 
 /// What the answer to a request is made of; may take what it needs.
@@ -78,12 +81,12 @@ http::Response vectors_json(const EmbedJobResult& result) {
   return http::Response::json(200, std::move(text));
 }
 
-// A list for each text of the vectors of its tokens. Not put together: they are long.
-http::Response token_vectors_json(EmbedJobResult& result) {
+// A list of what there is of each text. Not put together: the parts are long.
+http::Response parts_json(EmbedJobResult& result) {
   http::Response response = http::Response::json(200, "[");
-  for (std::string& tokens : result.token_vectors) {
-    if (&tokens != &result.token_vectors.front()) response.pieces.push_back(http::Piece::lasting(","));
-    response.pieces.push_back(http::Piece::of(std::move(tokens)));
+  for (std::string& part : result.json) {
+    if (&part != &result.json.front()) response.pieces.push_back(http::Piece::lasting(","));
+    response.pieces.push_back(http::Piece::of(std::move(part)));
   }
   response.pieces.push_back(http::Piece::lasting("]"));
   return response;
@@ -204,11 +207,47 @@ void Service::embed_all(const Call& call) {
   const auto asked = read_texts<EmbedTexts>(call.request(), call.work, read_embed_all);
   with_able(call, TextAbility::embed_tokens, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
-    options.of_tokens = true;
+    options.answer = EmbedJobOptions::Answer::token_vectors;
     apply(asked->treatment, *model, options);
     embed_texts(with.exchange, with.protocol, with.work, model, std::move(asked->inputs), std::move(options),
-                token_vectors_json);
+                parts_json);
   });
+}
+
+void Service::embed_sparse(const Call& call) {
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto asked = read_texts<EmbedTexts>(call.request(), call.work, read_embed_sparse);
+  with_able(call, TextAbility::embed_sparse, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
+    EmbedJobOptions options;
+    options.answer = EmbedJobOptions::Answer::sparse_vectors;
+    options.embed.representation = embedding::Representation::sparse;
+    options.token_names = asked->return_tokens;
+    apply(asked->treatment, *model, options);
+    embed_texts(with.exchange, with.protocol, with.work, model, std::move(asked->inputs), std::move(options),
+                parts_json);
+  });
+}
+
+void rank_by_tokens(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                    const std::shared_ptr<ServedModel>& model, Rerank asked) {
+  EmbedJobOptions options;
+  options.answer = EmbedJobOptions::Answer::representations;
+  options.embed.representation = embedding::Representation::multi_vector;
+  options.queries = 1;
+  apply(asked.treatment, *model, options);
+  std::vector<TextInput> texts;
+  texts.emplace_back(std::move(asked.query));
+  for (const std::string& text : asked.texts) texts.emplace_back(text);
+  const bool is_mean = !asked.raw_scores || model->encoder()->model().late_interaction->is_mean;
+  embed_texts(exchange, Protocol::texts, work, model, std::move(texts), std::move(options),
+              [is_mean, texts = std::move(asked.texts), return_text = asked.return_text](const EmbedJobResult& result) {
+                std::vector<float> scores;
+                for (std::size_t i = 1; i < result.representations.size(); ++i) {
+                  scores.push_back(
+                      embedding::max_sim(result.representations.front(), result.representations[i], is_mean));
+                }
+                return http::Response::json(200, ranking_json(scores, texts, return_text));
+              });
 }
 
 void Service::similarity(const Call& call) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "pipeline/zero_shot.h"
 #include "runtime/labels.h"
 #include "server/protocols/plain_text.h"
 #include "server/protocols/text_requests.h"
@@ -68,9 +69,39 @@ std::string scores_json(const std::vector<runtime::LabelledScore>& scores) {
   return text + "]";
 }
 
+std::string rows_json(const std::vector<std::vector<runtime::LabelledScore>>& rows, bool is_list) {
+  if (!is_list) return scores_json(rows.front());
+  std::string text = "[";
+  for (const auto& row : rows) {
+    if (&row != &rows.front()) text += ',';
+    text += scores_json(row);
+  }
+  return text + "]";
+}
+
+void classify_by_labels(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                        const std::shared_ptr<ServedModel>& model, ClassifyTexts asked) {
+  const pipeline::Pipeline& pipeline = *model->pipeline();
+  const std::size_t entailment = pipeline::entailment_index(pipeline.settings().labels, model->name());
+  run_texts(exchange, work, model, pipeline::zero_shot_pairs(asked.texts, *asked.zero_shot), {pipeline.logits()},
+            prepared_as(asked.treatment),
+            [entailment, options = *asked.zero_shot, is_list = asked.is_list,
+             top_k = asked.top_k](const NamedValues& outputs) {
+              auto rows = pipeline::zero_shot_scores(*outputs.front().second.tensor(), entailment, options);
+              for (auto& row : rows) {
+                if (top_k != 0 && top_k < row.size()) row.resize(top_k);
+              }
+              return rows_json(rows, is_list);
+            });
+}
+
 void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
                     const std::shared_ptr<ServedModel>& model, ClassifyTexts asked) {
   const pipeline::Pipeline& pipeline = *model->pipeline();
+  if (asked.zero_shot) {
+    classify_by_labels(exchange, work, model, std::move(asked));
+    return;
+  }
   DeclaredValue declared;
   for (const DeclaredValue& output : model->declared_outputs()) {
     if (output.name == pipeline.logits()) declared = output;
@@ -84,16 +115,11 @@ void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const Reque
   options.has_second = std::move(asked.has_pair);
   run_texts(exchange, work, model, std::move(inputs), {pipeline.logits()}, options,
             [declared, is_list = asked.is_list](const NamedValues& outputs) {
-              const auto rows = runtime::label_scores(declared, *outputs.front().second.tensor());
-              if (!is_list) return scores_json(rows.front());
-              std::string text = "[";
-              for (const auto& row : rows) {
-                if (&row != &rows.front()) text += ',';
-                text += scores_json(row);
-              }
-              return text + "]";
+              return rows_json(runtime::label_scores(declared, *outputs.front().second.tensor()), is_list);
             });
 }
+
+}  // namespace
 
 std::string ranking_json(const std::vector<float>& scores, const std::vector<std::string>& texts, bool return_text) {
   std::vector<std::size_t> order(scores.size());
@@ -118,8 +144,6 @@ std::string ranking_json(const std::vector<float>& scores, const std::vector<std
   }
   return out + "]";
 }
-
-}  // namespace
 
 bool is_for_classifier(const ServedModel& model, std::string_view body) {
   if (!is_able(model, TextAbility::classify) || !is_object(body)) return false;
@@ -159,13 +183,20 @@ void Service::rerank(const Call& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
   const auto asked = std::make_shared<Rerank>(read_rerank(call.request().body.text(), call.work.cancellation()));
   with_able(call, TextAbility::rank, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    const std::string output = asked->raw_scores ? model->pipeline()->logits() : "scores";
+    if (ranks_by_tokens(*model)) {
+      rank_by_tokens(with.exchange, with.work, model, std::move(*asked));
+      return;
+    }
     run_texts(with.exchange, with.work, model,
-              {{"query", strings_of({asked->query})}, {"text", strings_of(asked->texts)}}, {output},
+              {{"query", strings_of({asked->query})}, {"text", strings_of(asked->texts)}},
+              {model->pipeline()->logits()},
               prepared_as(asked->treatment), [asked](const NamedValues& outputs) {
                 const Tensor scores = convert(*outputs.front().second.tensor(), ElementType::float32);
                 const std::span<const float> floats = scores.as<float>();
-                return ranking_json({floats.begin(), floats.end()}, asked->texts, asked->return_text);
+                std::vector<float> answer(floats.begin(), floats.end());
+                // As text-embeddings-inference has it, whatever the model's own activation is.
+                for (float& score : answer) score = asked->raw_scores ? score : 1 / (1 + std::exp(-score));
+                return ranking_json(answer, asked->texts, asked->return_text);
               });
   });
 }
@@ -180,6 +211,8 @@ void Service::texts_by_ability(const Call& call) {
     named.name = model->name();
     if (is_able(*model, TextAbility::embed)) {
       embed(named);
+    } else if (is_able(*model, TextAbility::embed_sparse)) {
+      embed_sparse(named);
     } else if (is_able(*model, TextAbility::rank)) {
       rerank(named);
     } else {
