@@ -70,8 +70,7 @@ void run_all(const EmbedFlags& flags, const OpenEncoder& encoder, const embeddin
     add(text, embedding);
     if (progress) progress->show(++done);
   };
-  const std::uint64_t count =
-      embedding::embed_all(*encoder.embedder, encoder.options, texts.next, workers, keep, kept);
+  const std::uint64_t count = embedding::embed_all(*encoder.embedder, encoder.options, texts.next, workers, keep, kept);
   progress.reset();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::string before = kept == 0 ? "" : fmt::format(" behind {} that were there", kept);

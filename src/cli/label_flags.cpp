@@ -5,8 +5,9 @@
 namespace gpux::cli {
 
 void add_label_flags(CLI::App& command, LabelFlags& flags) {
-  CLI::Option* labels = command.add_option("--labels", flags.labels,
-                                           "zero-shot classification by these labels, separated by commas; repeatable")
+  CLI::Option* labels = command
+                            .add_option("--labels", flags.labels,
+                                        "zero-shot classification by these labels, separated by commas; repeatable")
                             ->delimiter(',')
                             ->allow_extra_args(false);
   command

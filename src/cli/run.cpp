@@ -99,8 +99,9 @@ runtime::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
 
 pipeline::ZeroShotOptions zero_shot_of(const RunFlags& flags) {
   if (flags.benchmark || !flags.output.empty() || !flags.outputs.empty()) {
-    throw Error(ErrorCode::usage, "--labels prints the labels with their scores: accepted without --benchmark, --output "
-                                  "and --output-name");
+    throw Error(ErrorCode::usage,
+                "--labels prints the labels with their scores: accepted without --benchmark, --output "
+                "and --output-name");
   }
   pipeline::ZeroShotOptions options;
   options.labels = flags.labels.labels;

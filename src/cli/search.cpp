@@ -262,8 +262,8 @@ RepresentationMatches search_stored(SearchFlags& flags, const Context& context,
   found.known.dimension = stored.dimension;
   const embedding::Embedding query =
       encoder.embedder->represent(flags.query.value_or(""), query_options(encoder, representation));
-  found.matches = embedding::best_matches(stored.embeddings, query, representation, has_mean_scores(encoder),
-                                          flags.top, workers_of(flags));
+  found.matches = embedding::best_matches(stored.embeddings, query, representation, has_mean_scores(encoder), flags.top,
+                                          workers_of(flags));
   return found;
 }
 

@@ -141,7 +141,8 @@ class Line {
       return false;
     }
     for (std::size_t i = 0; i < group.size(); ++i) {
-      give(group[i].index, {.text = std::move(group[i].text), .embedding = std::move(embeddings[i]), .failure = nullptr});
+      give(group[i].index,
+           {.text = std::move(group[i].text), .embedding = std::move(embeddings[i]), .failure = nullptr});
     }
     return true;
   }

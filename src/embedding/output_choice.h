@@ -46,7 +46,8 @@ struct OutputChoice {
 
 /// The output with one vector per token for late interaction, of a floating type and rank 3; empty: none.
 /// 1. colbert_vecs, also of a model that makes other vectors, too;
-/// 2. of a model that is declared to be one (`is_declared`): token_embeddings, contextual, last_hidden_state or the only
+/// 2. of a model that is declared to be one (`is_declared`): token_embeddings, contextual, last_hidden_state or the
+/// only
 ///    output of [batch, sequence, width]; error invalid_model where there is none.
 [[nodiscard]] std::string choose_multi_vector_output(const std::vector<SignatureEntry>& outputs,
                                                      const OutputFacts& facts, bool is_declared);

@@ -139,7 +139,8 @@ StoredEmbeddings read_archive(const fs::path& file) {
                           .digest = archive.text("digest")};
   if (*representation == Representation::sparse) {
     const std::string format = archive.text("format");
-    if (!format.empty() && format != "csr") refuse(fmt::format("the matrix is in the format '{}'; accepted: csr", format));
+    if (!format.empty() && format != "csr")
+      refuse(fmt::format("the matrix is in the format '{}'; accepted: csr", format));
     const Tensor data = archive.get("data", ElementType::float32, 1);
     const Tensor indices = archive.get("indices", ElementType::int64, 1);
     const Tensor offsets = archive.get("indptr", ElementType::int64, 1);
@@ -219,9 +220,8 @@ void read_line(std::string_view line, StoredEmbeddings& stored) {
       refuse("'indices' and 'values' are not two lists of one length");
     }
     check_finite(values->as<float>());
-    stored.embeddings.push_back(
-        sparse_row(indices->as<std::int64_t>(), values->as<float>(),
-                   dimension == 0 ? max_vocabulary : static_cast<std::int64_t>(dimension)));
+    stored.embeddings.push_back(sparse_row(indices->as<std::int64_t>(), values->as<float>(),
+                                           dimension == 0 ? max_vocabulary : static_cast<std::int64_t>(dimension)));
     return;
   }
   if (!vectors) refuse("there is no list 'vectors'");

@@ -151,8 +151,7 @@ std::size_t SentenceEncoder::limit_of(const EmbedOptions& options) const noexcep
   return options.max_tokens != 0 ? std::min(options.max_tokens, of_queries) : of_queries;
 }
 
-text::Encoding SentenceEncoder::encode(std::string_view text, const EmbedOptions& options,
-                                       std::size_t inserted) const {
+text::Encoding SentenceEncoder::encode(std::string_view text, const EmbedOptions& options, std::size_t inserted) const {
   const std::size_t whole_limit = limit_of(options);
   const std::size_t limit = whole_limit == 0 ? 0 : std::max(whole_limit, inserted + 1) - inserted;
   text::EncodeOptions encode{.max_tokens = limit,

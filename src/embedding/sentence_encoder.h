@@ -125,9 +125,11 @@ class SentenceEncoder {
  private:
   void find_outputs(const Signature& signature);
   void find_dense_output(const Signature& signature);
+
   [[nodiscard]] std::size_t& dimension_of(Representation representation) noexcept {
     return dimensions_.at(static_cast<std::size_t>(representation));
   }
+
   void find_left_out_tokens();
   void check_representation(const EmbedOptions& options) const;
   [[nodiscard]] Embedding sparse(const PreparedText& prepared, const Tensor& output, const EmbedOptions& options) const;

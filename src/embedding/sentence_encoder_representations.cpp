@@ -74,7 +74,8 @@ Representation SentenceEncoder::default_representation() const noexcept {
 }
 
 void SentenceEncoder::find_outputs(const Signature& signature) {
-  if (model_.scores_pairs) refuse("modules.json names a LogitScore: the model scores pairs of texts and makes no vectors");
+  if (model_.scores_pairs)
+    refuse("modules.json names a LogitScore: the model scores pairs of texts and makes no vectors");
   if (model_.vocabulary == 0) model_.vocabulary = tokenizer_.vocabulary_size();
   for (const SignatureEntry& entry : signature.outputs) outputs_.push_back(entry.name);
   const OutputFacts facts{.declares_pooling = model_.declares_pooling,
@@ -150,16 +151,17 @@ void SentenceEncoder::check_representation(const EmbedOptions& options) const {
         "a masked language model (SPLADE), or the output sparse_vecs of BGE-M3",
         "a late-interaction model (ColBERT), or the output colbert_vecs of BGE-M3",
     };
-    throw Error(ErrorCode::usage,
-                fmt::format("{} embeddings are requested, and '{}'{} makes {} embeddings: its outputs are {}; {} ones need {}",
-                            name_of(asked), model_.name,
-                            model_.architecture.empty() ? "" : " (" + model_.architecture + ")", join(made),
-                            join(outputs_), name_of(asked), needs.at(static_cast<std::size_t>(asked))));
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("{} embeddings are requested, and '{}'{} makes {} embeddings: its outputs are {}; {} ones need {}",
+                    name_of(asked), model_.name, model_.architecture.empty() ? "" : " (" + model_.architecture + ")",
+                    join(made), join(outputs_), name_of(asked), needs.at(static_cast<std::size_t>(asked))));
   }
   if (asked != Representation::sparse && (options.sparse.top_k != 0 || options.sparse.threshold != 0)) {
-    throw Error(ErrorCode::usage, fmt::format("a number or a threshold of weights is for sparse embeddings, and these are "
-                                              "{}",
-                                              name_of(asked)));
+    throw Error(ErrorCode::usage,
+                fmt::format("a number or a threshold of weights is for sparse embeddings, and these are "
+                            "{}",
+                            name_of(asked)));
   }
   if (asked != Representation::sparse) return;
   if (options.dimensions != 0) {
@@ -243,9 +245,10 @@ Embedding SentenceEncoder::sparse(const PreparedText& prepared, const Tensor& ou
     require_finite(numbers, sparse_output_);
     return sparse_from_vocabulary(numbers, options.sparse);
   }
-  refuse(fmt::format("output '{}' of {} is {}; accepted: [1, vocabulary], [1, tokens, 1] or [1, tokens, vocabulary], "
-                     "with a vocabulary of {}",
-                     sparse_output_, counted(prepared.length, "token"), to_string(shape), vocabulary));
+  refuse(
+      fmt::format("output '{}' of {} is {}; accepted: [1, vocabulary], [1, tokens, 1] or [1, tokens, vocabulary], "
+                  "with a vocabulary of {}",
+                  sparse_output_, counted(prepared.length, "token"), to_string(shape), vocabulary));
 }
 
 Embedding SentenceEncoder::multi_vector(const PreparedText& prepared, const Tensor& output,

@@ -143,8 +143,8 @@ std::optional<DenseLayer> layer_beside(const fs::path& folder, const std::string
   const Safetensors weights(file);
   const Shape& shape = weights.shape("weight");
   if (shape.size() != 2 || shape[1] != hidden_size || shape[0] < 1) {
-    throw Error(ErrorCode::invalid_model, fmt::format("{}: weight is {}; accepted: [width, {}]", file.string(),
-                                                      to_string(shape), hidden_size));
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("{}: weight is {}; accepted: [width, {}]", file.string(), to_string(shape), hidden_size));
   }
   DenseLayer layer{.in = hidden_size, .out = shape[0], .weights = weights.floats("weight", shape)};
   layer.bias = weights.has("bias") ? weights.floats("bias", {layer.out})

@@ -83,8 +83,7 @@ std::string token_in(const JsonSettings& settings, const char* key) {
 // PyLate's and colbert-ir's flat settings.
 std::optional<QueryExpansion> flat_expansion(const JsonSettings& settings, const char* length_key) {
   if (!settings.flag("do_query_expansion", true)) return std::nullopt;
-  const bool is_attended =
-      settings.flag("attend_to_expansion_tokens", settings.flag("attend_to_mask_tokens", false));
+  const bool is_attended = settings.flag("attend_to_expansion_tokens", settings.flag("attend_to_mask_tokens", false));
   return QueryExpansion{.length = settings.count(length_key).value_or(usual_query_tokens),
                         .is_maximum = true,
                         .is_attended = is_attended,
@@ -126,15 +125,15 @@ LateInteraction read_sentence_transformers(LateInteractionKind kind, const fs::p
   prepend("query_prefix", settings.query_prompt);
   prepend("document_prefix", settings.document_prompt);
 
-  constexpr std::array pylate_keys{"do_query_expansion", "attend_to_expansion_tokens", "attend_to_mask_tokens",
-                                   "query_prefix",       "document_prefix",            "skiplist_words",
-                                   "query_length",       "document_length",            "query_expansion"};
-  const bool is_pylate =
-      std::ranges::any_of(pylate_keys, [&](const char* key) { return outer.json().contains(key); });
+  constexpr std::array pylate_keys{"do_query_expansion",    "attend_to_expansion_tokens",
+                                   "attend_to_mask_tokens", "query_prefix",
+                                   "document_prefix",       "skiplist_words",
+                                   "query_length",          "document_length",
+                                   "query_expansion"};
+  const bool is_pylate = std::ranges::any_of(pylate_keys, [&](const char* key) { return outer.json().contains(key); });
   // The module's own settings take precedence over those of older files.
   const JsonSettings& lengths = inner.json().contains("query_expansion") ? inner : outer;
-  settings.document_tokens =
-      inner.count("document_length").value_or(outer.count("document_length").value_or(0));
+  settings.document_tokens = inner.count("document_length").value_or(outer.count("document_length").value_or(0));
   if (lengths.json().contains("query_expansion")) {
     if (const Json* value = lengths.find("query_expansion")) settings.expansion = expansion_in(lengths, *value);
     settings.query_tokens = inner.count("query_length").value_or(outer.count("query_length").value_or(0));
@@ -145,7 +144,8 @@ LateInteraction read_sentence_transformers(LateInteractionKind kind, const fs::p
     settings.query_tokens = inner.count("query_length").value_or(0);
   }
   if (kind == LateInteractionKind::pylate) {
-    settings.skipped_words = outer.find("skiplist_words") != nullptr ? texts_in(outer, "skiplist_words") : punctuation();
+    settings.skipped_words =
+        outer.find("skiplist_words") != nullptr ? texts_in(outer, "skiplist_words") : punctuation();
   }
   const std::string similarity = outer.text("similarity_fn_name");
   settings.is_mean = similarity == "meanmaxsim";
@@ -167,8 +167,8 @@ LateInteractionKind late_interaction_kind(const fs::path& root, const fs::path& 
 }
 
 LateInteraction read_late_interaction(LateInteractionKind kind, const fs::path& root, const fs::path& transformer) {
-  LateInteraction settings = kind == LateInteractionKind::stanford ? read_stanford(root)
-                                                                   : read_sentence_transformers(kind, root, transformer);
+  LateInteraction settings =
+      kind == LateInteractionKind::stanford ? read_stanford(root) : read_sentence_transformers(kind, root, transformer);
   if (!settings.expansion) return settings;
   if (settings.expansion->is_maximum) settings.query_tokens = settings.expansion->length;
   const JsonSettings tokenizer(transformer / "tokenizer_config.json");

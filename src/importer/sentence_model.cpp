@@ -95,9 +95,10 @@ void apply_late_interaction_modules(const std::vector<Module>& modules, const Js
     } else if (name == "Normalize") {
       late.normalize = true;
     } else {
-      settings.refuse(fmt::format("module {} is '{}'; accepted of a late-interaction model: a Transformer, Dense, "
-                                  "MultiVectorMask, Normalize",
-                                  i, name));
+      settings.refuse(
+          fmt::format("module {} is '{}'; accepted of a late-interaction model: a Transformer, Dense, "
+                      "MultiVectorMask, Normalize",
+                      i, name));
     }
   }
   if (kind == LateInteractionKind::pylate) late.normalize = true;
@@ -126,9 +127,10 @@ fs::path apply_modules(const fs::path& root, const JsonSettings& settings, Sente
     return root;
   }
   if (!modules.empty() && (modules.front().kind == "Router" || modules.front().kind == "SparseStaticEmbedding")) {
-    settings.refuse(fmt::format("module 0 is '{}': sparse vectors of queries without a model, by a table of weights, "
-                                "are not supported; accepted: a masked language model and a SpladePooling",
-                                modules.front().kind));
+    settings.refuse(
+        fmt::format("module 0 is '{}': sparse vectors of queries without a model, by a table of weights, "
+                    "are not supported; accepted: a masked language model and a SpladePooling",
+                    modules.front().kind));
   }
   const bool is_sparse = modules.size() == 2 && modules.back().kind == "SpladePooling";
   if (is_sparse && is_masked_language_model(modules.front())) {

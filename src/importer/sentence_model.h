@@ -35,9 +35,9 @@ struct SentenceModel {
   std::string architecture;         ///< the first of config.json ("BertModel"); may be empty
   std::uint64_t vocabulary = 0;     ///< tokens, as config.json says; 0: it does not
 
-  std::optional<SpladePooling> splade;                ///< modules.json names a SpladePooling: vectors are sparse
-  std::optional<LateInteraction> late_interaction;    ///< a text has a vector per token
-  bool scores_pairs = false;                          ///< modules.json names a LogitScore: it makes no vectors
+  std::optional<SpladePooling> splade;              ///< modules.json names a SpladePooling: vectors are sparse
+  std::optional<LateInteraction> late_interaction;  ///< a text has a vector per token
+  bool scores_pairs = false;                        ///< modules.json names a LogitScore: it makes no vectors
 
   std::vector<std::pair<std::string, std::string>> prompts;  ///< name, text to put before what is embedded
   std::string default_prompt;                                ///< text; may be empty

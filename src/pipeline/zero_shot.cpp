@@ -44,18 +44,18 @@ void check_zero_shot(const ZeroShotOptions& options) {
 }
 
 std::size_t entailment_index(std::span<const std::string> model_labels, std::string_view model) {
-  const auto found = std::ranges::find_if(
-      model_labels, [](const std::string& label) { return lower(label).starts_with("entail"); });
+  const auto found =
+      std::ranges::find_if(model_labels, [](const std::string& label) { return lower(label).starts_with("entail"); });
   if (found != model_labels.end() && model_labels.size() > 1) {
     return static_cast<std::size_t>(found - model_labels.begin());
   }
-  throw Error(ErrorCode::usage,
-              fmt::format("labels are given, and '{}' does not classify by them: its labels are {}; accepted: a model of "
-                          "natural language inference, with a label 'entailment' and another",
-                          model,
-                          model_labels.empty()
-                              ? "not known"
-                              : join(std::vector<std::string>(model_labels.begin(), model_labels.end()))));
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("labels are given, and '{}' does not classify by them: its labels are {}; accepted: a model of "
+                  "natural language inference, with a label 'entailment' and another",
+                  model,
+                  model_labels.empty() ? "not known"
+                                       : join(std::vector<std::string>(model_labels.begin(), model_labels.end()))));
 }
 
 NamedValues zero_shot_pairs(std::span<const std::string> texts, const ZeroShotOptions& options) {

@@ -14,9 +14,9 @@
 namespace gpux::pipeline {
 
 struct ZeroShotOptions {
-  std::vector<std::string> labels;                         ///< at least one
+  std::vector<std::string> labels;                          ///< at least one
   std::string hypothesis_template = "This example is {}.";  ///< {} is the label
-  bool multi_label = false;                                ///< each label is judged for itself; else they sum up to 1
+  bool multi_label = false;                                 ///< each label is judged for itself; else they sum up to 1
 };
 
 /// Error invalid_input: there are no labels, one is empty or occurs twice, or the template has no {}.

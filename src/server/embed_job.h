@@ -36,11 +36,11 @@ struct EmbedJobOptions {
 };
 
 struct EmbedJobResult {
-  std::vector<std::vector<float>> vectors;  ///< in the order of the texts
-  std::vector<std::string> json;            ///< of each text, where asked for
+  std::vector<std::vector<float>> vectors;            ///< in the order of the texts
+  std::vector<std::string> json;                      ///< of each text, where asked for
   std::vector<embedding::Embedding> representations;  ///< of each text, where asked for
-  TextFigures figures;                      ///< of tokens as of the text that they spell
-  std::shared_ptr<MemoryShare> memory;      ///< for the answer; to be released when that is handed over
+  TextFigures figures;                                ///< of tokens as of the text that they spell
+  std::shared_ptr<MemoryShare> memory;                ///< for the answer; to be released when that is handed over
 };
 
 /// The vectors of texts, each a request of its own to the queue; not started. `model` has an encoder that has accepted

@@ -36,8 +36,9 @@ std::shared_ptr<ModelDescription> describe(const ServedModel& model) {
   described->options = model.options();
   described->can_batch = model.can_batch();
   if (model.encoder()) described->encoder = describe_encoder(*model.encoder());
-  for (const TextAbility ability : {TextAbility::embed, TextAbility::embed_sparse, TextAbility::embed_tokens, TextAbility::classify,
-                                    TextAbility::rank, TextAbility::tokenize, TextAbility::any}) {
+  for (const TextAbility ability :
+       {TextAbility::embed, TextAbility::embed_sparse, TextAbility::embed_tokens, TextAbility::classify,
+        TextAbility::rank, TextAbility::tokenize, TextAbility::any}) {
     if (is_able(model, ability)) described->abilities.push_back(ability);
   }
   described->statistics = model.shared_statistics();

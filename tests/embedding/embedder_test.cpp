@@ -233,7 +233,7 @@ TEST_F(Embeddings, OfManyTextsKeepOrderAndBitsOnAnyNumberOfThreads) {
     EXPECT_EQ(vectors, expected) << threads << " threads";
   }
   ManyTexts none(0);
-  EXPECT_EQ(embed_all(embedder, {}, none.source(), 3, [](auto, auto) { FAIL(); }), 0U);
+  EXPECT_EQ(embed_all(embedder, {}, none.source(), 3, [](std::string_view, std::span<const float>) { FAIL(); }), 0U);
 }
 
 TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
@@ -247,7 +247,7 @@ TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
     text = ManyTexts::text(taken++);
     return true;
   };
-  (void)embed_all(embedder, {}, source, threads, [&](auto, auto) {
+  (void)embed_all(embedder, {}, source, threads, [&](std::string_view, std::span<const float>) {
     // Slower than texts are read: they would be read as far ahead as they may.
     std::this_thread::sleep_for(std::chrono::microseconds(300));
     max_ahead = std::max(max_ahead, taken.load() - given);
@@ -274,7 +274,7 @@ TEST_F(Embeddings, EndAtTheFirstTextThatFails) {
       return taken < 200;
     };
     const Error error = error_of([&] {
-      (void)embed_all(embedder, {}, source, 3, [&](auto, auto) {
+      (void)embed_all(embedder, {}, source, 3, [&](std::string_view, std::span<const float>) {
         if (given == each.sink_fails_at) throw Error(ErrorCode::storage, "the sink fails");
         ++given;
       });
@@ -300,14 +300,15 @@ TEST_F(Embeddings, NameTheTextThatFails) {
     }
     return taken++ < 50;
   };
-  const Error error = error_of([&] { (void)embed_all(embedder, {}, source, 4, [&](auto, auto) { ++given; }); });
+  const Error error = error_of(
+      [&] { (void)embed_all(embedder, {}, source, 4, [&](std::string_view, std::span<const float>) { ++given; }); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_input);
   EXPECT_THAT(error.message(), testing::StartsWith("text 18: "));
   EXPECT_EQ(given, 17U);
   taken = 10;
   const Error later = error_of([&] {
     (void)embed_all(
-        embedder, {}, source, 4, [](auto, auto) {}, 10);
+        embedder, {}, source, 4, [](std::string_view, std::span<const float>) {}, 10);
   });
   EXPECT_THAT(later.message(), testing::StartsWith("text 18: "));
 }

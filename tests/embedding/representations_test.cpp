@@ -85,8 +85,7 @@ TEST_F(Representations, SpladeInTheGraphIsTakenAsItIs) {
 }
 
 TEST_F(Representations, AMaskedLanguageModelWithoutModulesIsSparse) {
-  const auto model =
-      test::write_representation_folder(folder_, "logits", R"({"architectures": ["BertForMaskedLM"]})");
+  const auto model = test::write_representation_folder(folder_, "logits", R"({"architectures": ["BertForMaskedLM"]})");
   EXPECT_TRUE(embedder_of(model).encoder().represents(Representation::sparse));
   EXPECT_THAT(error_of([&] { (void)embedder_of(test::write_representation_folder(folder_, "logits")); }).message(),
               HasSubstr("no output holds vectors of texts"));
@@ -167,8 +166,7 @@ TEST_F(Representations, HaveTheSameBitsInEveryBatch) {
 
 TEST_F(Representations, ThatTheModelDoesNotMakeAreRefusedByName) {
   const Embedder colbert = embedder_of(test::write_colbert_folder(folder_));
-  const Error sparse =
-      error_of([&] { colbert.encoder().check({.representation = Representation::sparse}); });
+  const Error sparse = error_of([&] { colbert.encoder().check({.representation = Representation::sparse}); });
   EXPECT_EQ(sparse.code(), ErrorCode::usage);
   EXPECT_THAT(sparse.message(), HasSubstr("makes multi-vector embeddings"));
   EXPECT_THAT(sparse.message(), HasSubstr("last_hidden_state"));
@@ -182,11 +180,10 @@ TEST_F(Representations, ThatTheModelDoesNotMakeAreRefusedByName) {
 }
 
 TEST_F(Representations, SettingsThatAreNotSupportedAreRefusedByName) {
-  EXPECT_THAT(
-      error_of([&] {
-        (void)embedder_of(test::write_splade_folder(folder_, "splade", R"({"pooling_strategy": "mean"})"));
-      }).message(),
-      HasSubstr("pooling_strategy"));
+  EXPECT_THAT(error_of([&] {
+                (void)embedder_of(test::write_splade_folder(folder_, "splade", R"({"pooling_strategy": "mean"})"));
+              }).message(),
+              HasSubstr("pooling_strategy"));
   const auto model = test::write_colbert_folder(folder_);
   folder_.write("hidden/modules.json", R"([{"type": "a.Transformer", "path": ""}, {"type": "a.Pooling", "path": ""}])");
   EXPECT_THAT(error_of([&] { (void)embedder_of(model); }).message(), HasSubstr("'Pooling'"));

@@ -41,18 +41,21 @@ std::string bias_of(std::string_view name, const Safetensors& weights) {
 }  // namespace
 
 MaskedLanguageHead find_masked_language_head(const Architecture& architecture, const Safetensors& weights) {
-  const auto* const layout = std::ranges::find_if(
-      layouts, [&](const Layout& each) { return weights.has(weight_of(each.dense)) && weights.has(weight_of(each.norm)); });
+  const auto* const layout = std::ranges::find_if(layouts, [&](const Layout& each) {
+    return weights.has(weight_of(each.dense)) && weights.has(weight_of(each.norm));
+  });
   const auto refuse = [&](std::string_view what) {
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("modules.json names a SpladePooling, and the weights of this {} have no {}; accepted: the head "
-                            "of a masked language model as BERT, RoBERTa, DistilBERT and ModernBERT have it",
-                            architecture.model_type, what));
+    throw Error(
+        ErrorCode::invalid_model,
+        fmt::format("modules.json names a SpladePooling, and the weights of this {} have no {}; accepted: the head "
+                    "of a masked language model as BERT, RoBERTa, DistilBERT and ModernBERT have it",
+                    architecture.model_type, what));
   };
   if (layout == layouts.end()) refuse("head of a masked language model");
   const std::int64_t hidden = architecture.transformer.hidden_size, vocabulary = architecture.embeddings.vocabulary;
   MaskedLanguageHead head;
-  head.dense = {.weight = weight_of(layout->dense), .bias = bias_of(layout->dense, weights), .in = hidden, .out = hidden};
+  head.dense = {
+      .weight = weight_of(layout->dense), .bias = bias_of(layout->dense, weights), .in = hidden, .out = hidden};
   if (!layout->has_own_activation && !architecture.transformer.layers.empty()) {
     head.activation = architecture.transformer.layers.front().feed_forward.activation;
   }

@@ -16,8 +16,8 @@ struct MaskedLanguageHead {
   std::string bias{};  ///< float[vocabulary]
 };
 
-/// The head in the weights of the encoder, by the names of its tensors: BERT's, RoBERTa's, DistilBERT's or ModernBERT's.
-/// Error invalid_model where there is none of these.
+/// The head in the weights of the encoder, by the names of its tensors: BERT's, RoBERTa's, DistilBERT's or
+/// ModernBERT's. Error invalid_model where there is none of these.
 MaskedLanguageHead find_masked_language_head(const Architecture& architecture, const Safetensors& weights);
 
 }  // namespace gpux::importer

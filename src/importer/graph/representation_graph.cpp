@@ -35,13 +35,21 @@ std::string projected(GraphContext& context, const std::string& input, const Den
   return is_linear ? result : context.activated(result, layer.activation, output);
 }
 
+// A tied decoder is the table of words the other way round, which the file holds once.
+std::string decoded(GraphContext& context, const MaskedLanguageHead& head, const std::string& input) {
+  if (!context.used().contains(head.decoder.weight)) return context.linear(input, head.decoder);
+  const std::string words = context.tensor(head.decoder.weight, {head.decoder.out, head.decoder.in});
+  const std::string columns = context.node("Transpose", {words}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+  return context.node("MatMul", {input, columns});
+}
+
 }  // namespace
 
 void write_splade(GraphContext& context, const MaskedLanguageHead& head, const SpladePooling& pooling,
                   const std::string& hidden) {
   const std::string transformed =
       context.normalized(context.activated(context.linear(hidden, head.dense), head.activation), head.norm);
-  const std::string scores = context.linear(transformed, head.decoder);
+  const std::string scores = decoded(context, head, transformed);
   const std::string bias = context.tensor(head.bias, {head.decoder.out});
   constexpr std::string_view output = "sparse_embedding";
   const auto activated = [&](const std::string& input, std::string_view name) {
@@ -62,8 +70,7 @@ void write_splade(GraphContext& context, const MaskedLanguageHead& head, const S
   const std::string mask = context.node("Cast", {"attention_mask"}, {{"to", type_bool}});
   const std::string is_token = context.node("Unsqueeze", {mask, context.list({2})});
   const std::string tokens = context.node("Where", {is_token, scores, context.scalar(below_all)});
-  const std::string largest =
-      context.node("ReduceMax", {tokens, context.list({1})}, {{"keepdims", std::int64_t{0}}});
+  const std::string largest = context.node("ReduceMax", {tokens, context.list({1})}, {{"keepdims", std::int64_t{0}}});
   context.graph().output(activated(context.node("Add", {largest, bias}), output), ElementType::float32, sizes);
 }
 
@@ -77,8 +84,8 @@ void write_token_vectors(GraphContext& context, const std::vector<DenseLayer>& l
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const bool is_last = i + 1 == layers.size() && !normalize;
-    vectors = projected(context, vectors, layers[i], fmt::format("{}.{}", output, i),
-                        is_last ? output : std::string_view());
+    vectors =
+        projected(context, vectors, layers[i], fmt::format("{}.{}", output, i), is_last ? output : std::string_view());
   }
   if (normalize) {
     constexpr float least_length = 1e-12F;

@@ -12,9 +12,10 @@
 /// Outputs beside the vectors of texts. `hidden` is [batch, sequence, size].
 namespace gpux::importer {
 
-/// Output sparse_embedding, float32 [batch, vocabulary]: a weight per entry. For the maximum: MatMul by the decoder,
-/// Where(attention_mask, …, -1e9), ReduceMax over the tokens, Add of the bias, Relu, Add 1, Log; the bias and the
-/// activation rise with the score, so that they are needed once and not for each token.
+/// Output sparse_embedding, float32 [batch, vocabulary]: a weight per entry. For the maximum: MatMul by the decoder (a
+/// Transpose of the table of words where they are tied), Where(attention_mask, …, -1e9), ReduceMax over the tokens, Add
+/// of the bias, Relu, Add 1, Log; the bias and the activation rise with the score, so that they are needed once and not
+/// for each token.
 void write_splade(GraphContext& context, const MaskedLanguageHead& head, const SpladePooling& pooling,
                   const std::string& hidden);
 

@@ -368,11 +368,10 @@ std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<cons
   }
   const Json sparse{
       {"type", "array"},
-      {"items",
-       {{"type", "array"}, {"items", {{"type", "object"}, {"required", Json::array({"index", "value"})}}}}}};
-  const Json embed_sparse = object_schema(
-      {{"inputs", text_or_tokens(text)}, {"truncation_direction", side}, {"return_tokens", flag}},
-      Json::array({"inputs"}));
+      {"items", {{"type", "array"}, {"items", {{"type", "object"}, {"required", Json::array({"index", "value"})}}}}}};
+  const Json embed_sparse =
+      object_schema({{"inputs", text_or_tokens(text)}, {"truncation_direction", side}, {"return_tokens", flag}},
+                    Json::array({"inputs"}));
   if (path.ends_with("/embed_sparse")) return {embed_sparse, sparse};
   const Json rank = object_schema(
       {{"query", text}, {"texts", list_of(text)}, {"raw_scores", flag}, {"return_text", flag}, {"truncate", flag}},
@@ -428,7 +427,8 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
         std::ranges::any_of(models, [](const auto* model) { return model->pipeline() != nullptr; });
     const bool ranks = path == "/" && is_able(*models.front(), TextAbility::rank);
     const bool takes_one_text = (takes_texts && path.ends_with("/predict")) || path.ends_with("/embed") ||
-                                path.ends_with("/embed_all") || path.ends_with("/embed_sparse") || path.ends_with("/tokenize") || (path == "/" && !ranks);
+                                path.ends_with("/embed_all") || path.ends_with("/embed_sparse") ||
+                                path.ends_with("/tokenize") || (path == "/" && !ranks);
     if (takes_one_text) {
       found["requestBody"]["content"]["text/plain"] = {{"schema", {{"type", "string"}}}};
     }

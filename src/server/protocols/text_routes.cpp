@@ -239,15 +239,15 @@ void rank_by_tokens(const std::shared_ptr<http::Exchange>& exchange, const Reque
   texts.emplace_back(std::move(asked.query));
   for (const std::string& text : asked.texts) texts.emplace_back(text);
   const bool is_mean = !asked.raw_scores || model->encoder()->model().late_interaction->is_mean;
-  embed_texts(exchange, Protocol::texts, work, model, std::move(texts), std::move(options),
-              [is_mean, texts = std::move(asked.texts), return_text = asked.return_text](const EmbedJobResult& result) {
-                std::vector<float> scores;
-                for (std::size_t i = 1; i < result.representations.size(); ++i) {
-                  scores.push_back(
-                      embedding::max_sim(result.representations.front(), result.representations[i], is_mean));
-                }
-                return http::Response::json(200, ranking_json(scores, texts, return_text));
-              });
+  embed_texts(
+      exchange, Protocol::texts, work, model, std::move(texts), std::move(options),
+      [is_mean, texts = std::move(asked.texts), return_text = asked.return_text](const EmbedJobResult& result) {
+        std::vector<float> scores;
+        for (std::size_t i = 1; i < result.representations.size(); ++i) {
+          scores.push_back(embedding::max_sim(result.representations.front(), result.representations[i], is_mean));
+        }
+        return http::Response::json(200, ranking_json(scores, texts, return_text));
+      });
 }
 
 void Service::similarity(const Call& call) {

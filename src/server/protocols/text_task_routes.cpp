@@ -189,8 +189,7 @@ void Service::rerank(const Call& call) {
     }
     run_texts(with.exchange, with.work, model,
               {{"query", strings_of({asked->query})}, {"text", strings_of(asked->texts)}},
-              {model->pipeline()->logits()},
-              prepared_as(asked->treatment), [asked](const NamedValues& outputs) {
+              {model->pipeline()->logits()}, prepared_as(asked->treatment), [asked](const NamedValues& outputs) {
                 const Tensor scores = convert(*outputs.front().second.tensor(), ElementType::float32);
                 const std::span<const float> floats = scores.as<float>();
                 std::vector<float> answer(floats.begin(), floats.end());
