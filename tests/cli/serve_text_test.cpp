@@ -361,7 +361,7 @@ TEST_F(ServeText, NamesTheModelsThatReadTexts) {
   // Without a name it goes to the only one that can.
   EXPECT_EQ(server.json(post("/embed", R"({"inputs": "a"})")).size(), 1U);
   EXPECT_THAT(server.json(post("/models/adder/embed", R"({"inputs": "a"})"), 422).at("error"),
-              HasSubstr("'adder' makes no vectors of texts; texts does"));
+              HasSubstr("'adder' makes no dense vectors of texts; texts does"));
   EXPECT_THAT(server.json(post("/v1/embeddings", R"({"model": "adder", "input": "a"})"), 400).at("error").at("message"),
               HasSubstr("texts does"));
   // It still takes tensors.
