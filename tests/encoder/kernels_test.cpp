@@ -6,6 +6,8 @@
 #include <limits>
 #include <numbers>
 #include <random>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -156,6 +158,15 @@ TEST_P(KernelsIn, KeepsWeightsWithinHalfAStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, KernelsIn, testing::Values(Precision::fp32, Precision::bf16, Precision::int8));
+
+TEST(Kernels, RefuseRowsOfBytesWhoseSumsOverflow) {
+  const std::vector<float> weights(max_byte_inner + 1, 1);
+  const PlainWeights longest{weights.data(), max_byte_inner, 1, false},
+      longer{weights.data(), weights.size(), 1, false};
+  const Linear linear(Precision::int8, std::span(&longest, 1), {});
+  EXPECT_TRUE(linear.has_shape(Precision::int8, max_byte_inner, 1));
+  EXPECT_THROW(Linear(Precision::int8, std::span(&longer, 1), {}), std::length_error);
+}
 
 TEST(Kernels, RoundTiesOfWeightsToEven) {
   const std::vector<float> weights{1 + 0x1p-8F, 1 + 3 * 0x1p-8F, -1 - 0x1p-8F, -1 - 3 * 0x1p-8F};

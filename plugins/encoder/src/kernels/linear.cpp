@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,10 @@ std::size_t padded_inner(Precision precision, std::size_t inner) noexcept {
 
 Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::span<const float> bias)
     : precision_(precision), inner_(parts.front().inner) {
+  if (precision == Precision::int8 && inner_ > max_byte_inner) {
+    throw std::length_error("int8 weights have rows of " + std::to_string(inner_) + " elements; accepted: up to " +
+                            std::to_string(max_byte_inner));
+  }
   for (const PlainWeights& part : parts) columns_ += part.columns;
   const std::size_t depth = depth_of(precision);
   padded_inner_ = padded_inner(precision, inner_);
@@ -91,6 +97,12 @@ std::size_t Linear::bytes() const noexcept {
 bool Linear::has_shape(Precision precision, std::size_t inner, std::size_t columns) const noexcept {
   if (precision_ != precision || inner_ != inner || columns_ != columns) return false;
   if (padded_inner_ != padded_inner(precision, inner)) return false;
+  if (precision == Precision::int8) {
+    if (inner > max_byte_inner) return false;
+    const std::int64_t most = std::int64_t{128} * static_cast<std::int64_t>(inner);
+    const auto is_possible = [most](std::int64_t sum) { return sum >= -most && sum <= most; };
+    if (!std::all_of(column_sum_.data(), column_sum_.data() + column_sum_.size(), is_possible)) return false;
+  }
   const std::size_t all = padded_inner_ * this->columns(), columns_padded = this->columns();
   const auto has = [precision](Precision user, const auto& array, std::size_t count) {
     return array.size() == (precision == user ? count : 0);

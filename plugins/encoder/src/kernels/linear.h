@@ -21,6 +21,9 @@ constexpr std::array<std::string_view, 4> precision_names{"fp32", "bf16", "int8"
 /// How many elements of a row the kernels read in this precision: `inner` and what fills it up.
 std::size_t padded_inner(Precision precision, std::size_t inner) noexcept;
 
+/// Rows of bytes are not longer: sums of products of bytes then fit 32 bits.
+inline constexpr std::size_t max_byte_inner = 32768;
+
 /// Weights as ONNX has them: row after row of [inner, columns], or [columns, inner] where they are transposed.
 struct PlainWeights {
   const float* values = nullptr;
@@ -37,7 +40,7 @@ class Linear {
  public:
   Linear() = default;
   /// Copies what it is given. `precision` is that of a product, not int8_bf16. `bias` has an entry for each column of
-  /// all parts, or none.
+  /// all parts, or none. Throws std::length_error if rows of Precision::int8 are longer than max_byte_inner.
   Linear(Precision precision, std::span<const PlainWeights> parts, std::span<const float> bias);
 
   [[nodiscard]] Precision precision() const noexcept { return precision_; }
@@ -57,7 +60,8 @@ class Linear {
 
   [[nodiscard]] std::size_t bytes() const noexcept;
 
-  /// Whether this is a matrix of `columns` own columns, and all its arrays have the sizes that this takes.
+  /// Whether this is a matrix of `columns` own columns, and all its arrays have the sizes that this takes, and sums
+  /// that do not overflow.
   [[nodiscard]] bool has_shape(Precision precision, std::size_t inner, std::size_t columns) const noexcept;
 
   /// Rows as they are multiplied; which of the three is filled depends on the precision.
