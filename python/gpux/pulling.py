@@ -25,8 +25,8 @@ def pull(
 ) -> _gpux.StoredPackage:
     """Download a model and store it, ready to run, as `gpux pull` does.
 
-    Weights in safetensors are converted to an ONNX file. The model is loaded once. An interrupted call is resumed by the
-    next one. The token is that of HF_TOKEN, or of the file that `hf auth login` writes.
+    Weights in safetensors are converted to an ONNX file. The model is loaded once. An interrupted call is resumed
+    by the next one. The token is that of HF_TOKEN, or of the file that `hf auth login` writes.
 
     Args:
         reference: `hf.co/ORG/NAME` or `ORG/NAME`, with `@REVISION` if it is not the default branch; or
@@ -41,8 +41,8 @@ def pull(
             thread at a time. What it raises ends the call.
 
     Raises:
-        gpux.Permission where the repository is gated or the token is wrong; gpux.NotFound where the model is missing, or
-        GPUX_OFFLINE or HF_HUB_OFFLINE forbids downloads; gpux.Network, also for a rate limit and damaged data;
+        gpux.Permission where the repository is gated or the token is wrong; gpux.NotFound where the model is missing,
+        or GPUX_OFFLINE or HF_HUB_OFFLINE forbids downloads; gpux.Network, also for a rate limit and damaged data;
         gpux.Storage; gpux.InvalidModel and gpux.InvalidConfig where it is no model that gpux runs; gpux.Usage.
     """
     return _gpux.pull(

@@ -41,9 +41,7 @@ def test_a_model_is_pulled_and_embeds(hub: Path, tmp_path: Path) -> None:
     assert [one.name for one in gpux.Store(tmp_path / "home").list()] == ["hf.co/org/tiny"]
 
 
-def test_what_goes_wrong_has_its_class(
-    hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_goes_wrong_has_its_class(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home"
     with pytest.raises(gpux.NotFound):
         gpux.pull("Org/Missing", home=home)
