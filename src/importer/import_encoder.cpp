@@ -228,6 +228,13 @@ bool copy_setting(const fs::path& folder, const fs::path& transformer, const fs:
 
 ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   const SentenceModel model = read_sentence_settings(folder);
+  if (model.scores_pairs) {
+    throw Error(
+        ErrorCode::invalid_config,
+        fmt::format("'{}': modules.json names a LogitScore: scores of pairs from the logits of two tokens are not "
+                    "supported; accepted: the model converted to ...ForSequenceClassification",
+                    folder.string()));
+  }
   const fs::path weights_file = weights_in(folder, model.transformer_folder);
   const std::string text = read_file(model.transformer_folder / "config.json");
   const Safetensors weights(weights_file);

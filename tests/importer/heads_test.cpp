@@ -148,6 +148,10 @@ TEST_F(Heads, ThatAreNotThereAreRefusedByName) {
   const fs::path colbert = write_folder(folder_, "colbert-bert");
   folder_.write("colbert-bert/modules.json", R"([{"type": "a.Transformer", "path": ""}])");
   EXPECT_THAT(error_of([&] { (void)imported(colbert); }).message(), HasSubstr("linear.weight"));
+  folder_.write("colbert-bert/config_sentence_transformers.json", "{}");
+  folder_.write("colbert-bert/modules.json",
+                R"([{"type": "a.Transformer", "path": ""}, {"type": "a.LogitScore", "path": "1_LogitScore"}])");
+  EXPECT_THAT(error_of([&] { (void)imported(colbert); }).message(), HasSubstr("LogitScore"));
 }
 
 }  // namespace
