@@ -135,18 +135,28 @@ std::optional<SymbolicTensor> gather_elements(const Node& node, const Inputs& in
 
 std::optional<SymbolicTensor> gather_nd(const Node& node, const Inputs& inputs) {
   const SymbolicTensor &data = *inputs[0], &indices = *inputs[1];
-  if (integer(node, "batch_dims", 0) != 0 || indices.shape.empty() ||
-      indices.shape.back() != fixed(static_cast<std::int64_t>(data.shape.size()))) {
+  const std::int64_t given = integer(node, "batch_dims", 0);
+  if (indices.shape.empty() || indices.shape.back().kind != Dimension::Kind::fixed || given < 0 ||
+      given >= static_cast<std::int64_t>(indices.shape.size())) {
     return std::nullopt;
   }
+  const auto batch_axes = static_cast<std::size_t>(given);
+  const auto indexed_axes = static_cast<std::size_t>(std::max<std::int64_t>(indices.shape.back().value, 0));
+  if (indexed_axes == 0 || batch_axes + indexed_axes > data.shape.size()) return std::nullopt;
+  for (std::size_t axis = 0; axis < batch_axes; ++axis) {
+    if (data.shape[axis] != indices.shape[axis]) return std::nullopt;
+  }
   const std::size_t rank = indices.shape.size() - 1;
-  const Shape result(indices.shape.begin(), indices.shape.end() - 1);
-  std::vector<ExpressionPointer> data_indices;
-  for (std::size_t i = 0; i < data.shape.size(); ++i) {
+  Shape result(indices.shape.begin(), indices.shape.end() - 1);
+  result.insert(result.end(), data.shape.begin() + static_cast<std::ptrdiff_t>(batch_axes + indexed_axes),
+                data.shape.end());
+  std::vector<ExpressionPointer> data_indices = axis_indices(batch_axes);
+  for (std::size_t i = 0; i < indexed_axes; ++i) {
     std::vector<ExpressionPointer> index_indices = axis_indices(rank);
     index_indices.push_back(literal(static_cast<double>(i), ElementType::int64));
     data_indices.push_back(without_table(substitute(indices.expression, index_indices), result));
   }
+  for (std::size_t axis = rank; axis < result.size(); ++axis) data_indices.push_back(axis_index(axis));
   return SymbolicTensor{result, data.element_type, substitute(data.expression, data_indices)};
 }
 
