@@ -4,6 +4,7 @@
 #include <cmath>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "recognizer/known_facts.h"
 
@@ -272,9 +273,7 @@ std::optional<SymbolicTensor> changed_norm(const SymbolicTensor& tensor, KnownFa
   return result;
 }
 
-}  // namespace
-
-std::optional<SymbolicTensor> norm_of(const SymbolicTensor& tensor, KnownFacts& facts) {
+std::optional<SymbolicTensor> norm_in_order(const SymbolicTensor& tensor, KnownFacts& facts) {
   const auto parts = parts_of(*tensor.expression, facts);
   if (!parts || !is_normalisable(tensor) || !is_norm(*tensor.expression, *parts)) return std::nullopt;
   std::string why;
@@ -282,6 +281,60 @@ std::optional<SymbolicTensor> norm_of(const SymbolicTensor& tensor, KnownFacts& 
                     {parts->center ? NormKind::layer_norm : NormKind::rms_norm, nullptr, nullptr,
                      static_cast<float>(parts->epsilon), 0},
                     facts, why);
+}
+
+// For each axis of a mean but the last, the axis of the tensor: exporters and optimizers transpose between a mean and
+// what it is of.
+std::optional<std::vector<std::size_t>> axes_of_mean(const SymbolicTensor& tensor, const KnownFacts& facts) {
+  const Expression* leaf = nullptr;
+  (void)contains(*tensor.expression, [&](const Expression& one) {
+    if (one.kind == Expression::Kind::computed && facts.as<Mean>(one.computed) != nullptr) leaf = &one;
+    return leaf != nullptr;
+  });
+  if (leaf == nullptr || leaf->arguments.size() + 1 != tensor.shape.size()) return std::nullopt;
+  const std::size_t count = leaf->arguments.size();
+  std::vector<std::size_t> axes(count, count);
+  std::vector<bool> is_used(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Expression& at = *leaf->arguments[i];
+    if (at.kind != Expression::Kind::axis_index) continue;
+    if (at.axis >= count || is_used[at.axis]) return std::nullopt;
+    axes[i] = at.axis;
+    is_used[at.axis] = true;
+  }
+  const Shape& shape = facts.as<Mean>(leaf->computed)->shape;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (axes[i] != count) continue;
+    if (shape[i] != fixed(1) || literal_value(leaf->arguments[i]) != 0.0) return std::nullopt;
+    // The own axis where it is free: all of size 1 are alike.
+    for (std::size_t axis = 0; axis < count && axes[i] == count; ++axis) {
+      const std::size_t candidate = (i + axis) % count;
+      if (is_used[candidate] || tensor.shape[candidate] != fixed(1)) continue;
+      axes[i] = candidate;
+      is_used[candidate] = true;
+    }
+    if (axes[i] == count) return std::nullopt;
+  }
+  return axes;
+}
+
+}  // namespace
+
+std::optional<SymbolicTensor> norm_of(const SymbolicTensor& tensor, KnownFacts& facts) {
+  const auto axes = axes_of_mean(tensor, facts);
+  if (!axes) return std::nullopt;
+  const std::size_t last = axes->size();
+  SymbolicTensor ordered = tensor;
+  std::vector<ExpressionPointer> to_ordered(last + 1, axis_index(last)), from_ordered(last + 1, axis_index(last));
+  for (std::size_t i = 0; i < last; ++i) {
+    ordered.shape[i] = tensor.shape[(*axes)[i]];
+    to_ordered[(*axes)[i]] = axis_index(i);
+    from_ordered[i] = axis_index((*axes)[i]);
+  }
+  ordered.expression = substitute(tensor.expression, to_ordered);
+  const auto norm = norm_in_order(ordered, facts);
+  if (!norm) return std::nullopt;
+  return SymbolicTensor{tensor.shape, ElementType::float32, substitute(norm->expression, from_ordered)};
 }
 
 std::optional<SymbolicTensor> scaled_norm(const SymbolicTensor& tensor, const Constant& gamma, KnownFacts& facts) {
