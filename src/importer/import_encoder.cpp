@@ -13,6 +13,7 @@
 #include "base/scratch_folder.h"
 #include "gpux/error.h"
 #include "importer/encoder_graph.h"
+#include "importer/end_token.h"
 #include "importer/families/family.h"
 #include "importer/sentence_model.h"
 
@@ -269,6 +270,11 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   }
   if (std::find(imported.copied.begin(), imported.copied.end(), "tokenizer.json") == imported.copied.end()) {
     throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
+  }
+  const fs::path tokenizer = made.path() / "tokenizer.json";
+  const JsonSettings tokenizer_config(made.path() / "tokenizer_config.json");
+  if (const auto changed = with_end_token(read_file(tokenizer), tokenizer_config)) {
+    write_file_atomically(tokenizer, *changed);
   }
   write_encoder(weights, architecture, steps, made.path() / "model.onnx", representations);
   made.keep();

@@ -178,6 +178,37 @@ TEST_F(ImportEncoder, WhatItMakesEmbedsTexts) {
   EXPECT_THAT(unscaled, testing::Pointwise(testing::FloatNear(1e-6F), embedder.embed("")));
 }
 
+// transformers appends it when it loads the tokenizer.
+TEST_F(ImportEncoder, AppendsTheEndTokenThatTheTokenizerConfigRequests) {
+  const fs::path from = source("bert");
+  const json sequence{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  json tokenizer = json::parse(read_file(from / "tokenizer.json"));
+  tokenizer["post_processor"] = nullptr;
+  const std::string end = tokenizer["added_tokens"][0]["content"].get<std::string>();
+  write(from / "tokenizer.json", tokenizer.dump());
+  write(from / "tokenizer_config.json", json{{"eos_token", end}}.dump());
+  (void)import_encoder(from, folder_ / "without");
+  EXPECT_EQ(read_file(folder_ / "without/tokenizer.json"), tokenizer.dump());
+
+  write(from / "tokenizer_config.json", json{{"add_eos_token", true}, {"eos_token", end}}.dump());
+  (void)import_encoder(from, folder_ / "with");
+  const json made = json::parse(read_file(folder_ / "with/tokenizer.json"))["post_processor"];
+  EXPECT_EQ(made["single"][0], sequence);
+  EXPECT_EQ(made["single"][1]["SpecialToken"]["id"], end);
+  EXPECT_EQ(made["special_tokens"][end]["ids"][0], tokenizer["added_tokens"][0]["id"]);
+
+  // What appends it already stays.
+  tokenizer["post_processor"] = made;
+  write(from / "tokenizer.json", tokenizer.dump());
+  (void)import_encoder(from, folder_ / "again");
+  EXPECT_EQ(json::parse(read_file(folder_ / "again/tokenizer.json"))["post_processor"], made);
+
+  write(from / "tokenizer_config.json", R"({"add_eos_token": true, "eos_token": "<nowhere>"})");
+  tokenizer["post_processor"] = nullptr;
+  write(from / "tokenizer.json", tokenizer.dump());
+  EXPECT_THAT(failure(from).message(), HasSubstr("tokenizer.json has no added token '<nowhere>'"));
+}
+
 TEST_F(ImportEncoder, NormalizesAsTheFolderSays) {
   const fs::path from = source("bert");
   write(from / "modules.json",
