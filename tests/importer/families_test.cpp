@@ -29,7 +29,7 @@ using testing::HasSubstr;
 
 // What transformers gives, by scripts/family-references --write-tests.
 const fs::path references = GPUX_SOURCE_DIR "/tests/importer/families";
-const fs::path head_references = GPUX_SOURCE_DIR "/tests/importer/heads";
+const fs::path head_references = GPUX_SOURCE_DIR "/tests/importer/classifiers";
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
