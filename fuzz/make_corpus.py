@@ -7,9 +7,11 @@ under the name of what was wrong; this leaves it as it is.
 
 import base64
 import gzip
+import io
 import json
 import struct
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -66,6 +68,41 @@ def write_json():
     write("envelope", "object", '{"x": [[1, 2], [3, 4]], "text \\u00e9": ["a", "}"], "none": null}')
     write("envelope", "list", '[{"x": [1.5]}, {"x": [NaN]}, []]')
     write("envelope", "lines", '{"x": 1}\n\n{"x": [\n2]}\n[3]\n')
+
+
+def write_registries():
+    digest = "sha256:" + "a" * 64
+    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+                "config": {"mediaType": "application/vnd.cncf.model.config.v1+json", "digest": digest, "size": 2},
+                "layers": [{"mediaType": "application/vnd.cncf.model.weight.v1.raw", "digest": digest, "size": 2,
+                            "annotations": {"org.cncf.model.filepath": "model.onnx"}}],
+                "subject": {"mediaType": "x", "digest": digest, "size": 3}}
+    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [
+        {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": digest, "size": 5,
+         "artifactType": "application/vnd.cncf.model.manifest.v1+json"},
+        {"mediaType": "x", "digest": digest, "size": 5, "platform": {"os": "unknown", "architecture": "unknown"}}]}
+    config = {"auths": {"ghcr.io": {"auth": "Z3B1eDpzZWNyZXQ="}, "https://index.docker.io/v1/": {"identitytoken": "x"}},
+              "credHelpers": {"gcr.io": "gcloud"}, "credsStore": "desktop", "HttpHeaders": {"a": "b"}}
+    payload = {"critical": {"identity": {"docker-reference": "a"}, "image": {"docker-manifest-digest": digest},
+                            "type": "cosign container image signature"}, "optional": None}
+    for name, kind, document in [
+        ("manifest", "m", manifest), ("index", "m", index), ("config", "c", config), ("payload", "s", payload),
+        ("token", "t", {"token": "abc", "access_token": "abc", "expires_in": 300, "refresh_token": "r"}),
+        ("helper", "h", {"ServerURL": "a", "Username": "<token>", "Secret": "s"}),
+        ("errors", "e", {"errors": [{"code": "DENIED", "message": "no", "detail": {}}]}),
+    ]:
+        write("registry_json", name, kind + json.dumps(document))
+    write("www_authenticate", "bearer", 'Bearer realm="https://a/token",service="s",scope="repository:a:pull,push"')
+    write("www_authenticate", "several", 'Negotiate, NTLM abc==, Basic realm="a \\"b\\"", Bearer realm=x')
+    for kind, number in (("ustar", tarfile.USTAR_FORMAT), ("gnu", tarfile.GNU_FORMAT), ("pax", tarfile.PAX_FORMAT)):
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w", format=number) as archive:
+            for name, content in [("oci-layout", b"{}"), ("blobs/sha256/" + "b" * 64, b"x" * 600),
+                                  ("n" * 90 + "/" + "m" * 60, b"")]:
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+        write("tar", kind, stream.getvalue()[:4096])
 
 
 def write_weights():
@@ -422,6 +459,7 @@ if __name__ == "__main__":
     write_calls()
     write_json()
     write_arrays()
+    write_registries()
     write_weights()
     write_values()
     write_models()

@@ -25,6 +25,7 @@ struct PullOptions {
   std::string file;       ///< the ONNX file of the repository that is the model; empty: the one that is found
   std::string precision;  ///< the ONNX file of the repository with these weights: "fp32", "fp16", "int8"; empty: fp32
   std::string sha256;     ///< that a file from an address must have; empty: any
+  std::filesystem::path verify_key;   ///< a public key (PEM, P-256) that must have signed a package of a registry
   unsigned connections = 8;           ///< transfers at the same time
   std::filesystem::path ca_file;      ///< trusted instead of the system's authorities; empty: the environment's
   std::vector<std::string> insecure;  ///< HOST or HOST:PORT whose certificates are not checked
@@ -54,16 +55,17 @@ struct PulledModel {
   std::uint64_t reused_bytes = 0;    ///< from an interrupted pull or the cache of huggingface_hub
 };
 
-/// Whether the text names a model on another machine: hf.co/ORG/NAME, hf:ORG/NAME, https://…. A path that exists is
+/// Whether the text names a model on another machine: hf.co/ORG/NAME, hf:ORG/NAME, https://…, or
+/// REGISTRY/REPOSITORY[:TAG][@sha256:DIGEST], where REGISTRY has a '.' or a port or is localhost. A path that exists is
 /// none, and neither is a name alone.
 GPUX_API bool is_full_reference(const std::string& model);
 
 /// Downloads a model and stores it, ready to run: from the Hugging Face hub (hf.co/ORG/NAME[@REVISION], ORG/NAME),
-/// where safetensors are converted, or an ONNX file from an address (https://…/model.onnx, with #sha256=… checked). It
-/// is loaded once, which proves that it runs. An interrupted pull is resumed by the next one. Errors: permission
-/// (gated, a wrong token), not_found (missing; downloads are forbidden by GPUX_OFFLINE or HF_HUB_OFFLINE), network
-/// (also a rate limit and damaged data), storage (also too little space), invalid_model and invalid_config (it is no
-/// model that gpux runs), usage, interrupted.
+/// where safetensors are converted, an ONNX file from an address (https://…/model.onnx, with #sha256=… checked), or a
+/// package from an OCI registry, which stays as it is. Other models are loaded once, which proves that they run. An
+/// interrupted pull is resumed by the next one. Errors: permission (gated, a wrong token), not_found (missing;
+/// downloads are forbidden by GPUX_OFFLINE or HF_HUB_OFFLINE), network (also a rate limit and damaged data), storage
+/// (also too little space), invalid_model and invalid_config (it is no model that gpux runs), usage, interrupted.
 GPUX_API PulledModel pull(const std::string& reference, const PullOptions& options = {},
                           const PullListener& listener = {}, const std::stop_token& stop = {});
 

@@ -5,15 +5,18 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/unique_fd.h"
+#include "base/write_fully.h"
 #include "gpux/error.h"
 
 extern char** environ;
@@ -34,6 +37,15 @@ struct Pipe {
   }
 };
 
+// Unlike a pipe it takes any size before there is a reader, and a program that does not read it sends no signal.
+UniqueFd file_in_memory(std::string_view content) {
+  UniqueFd file(::memfd_create("input", MFD_CLOEXEC));
+  const int error = !file ? errno : write_fully(file.get(), std::as_bytes(std::span(content)), 0);
+  if (error != 0)
+    throw Error(ErrorCode::internal, std::string("cannot make a file in memory: ") + std::strerror(error));
+  return file;
+}
+
 std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
@@ -41,12 +53,13 @@ std::string_view name_of(std::string_view variable) {
 }  // namespace
 
 ProcessResult run_process(const std::vector<std::string>& arguments, std::optional<std::chrono::milliseconds> limit,
-                          const std::vector<std::string>& environment) {
+                          const std::vector<std::string>& environment, std::string_view input) {
   using Clock = std::chrono::steady_clock;
   Pipe out, err;
+  const UniqueFd in = file_in_memory(input);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, in.get(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, out.write_end.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, err.write_end.get(), STDERR_FILENO);
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gpux {
@@ -14,11 +15,11 @@ struct ProcessResult {
   std::string standard_error;
 };
 
-/// Runs `arguments[0]` with the rest as its arguments, standard input closed, and waits for it.
+/// Runs `arguments[0]` with the rest as its arguments and waits for it. Its standard input is `input`.
 /// `environment` is added to this process's own and replaces what has the same name ("NAME=value", each name once).
 /// Error internal where it cannot be started.
 ProcessResult run_process(const std::vector<std::string>& arguments,
                           std::optional<std::chrono::milliseconds> limit = std::nullopt,
-                          const std::vector<std::string>& environment = {});
+                          const std::vector<std::string>& environment = {}, std::string_view input = {});
 
 }  // namespace gpux

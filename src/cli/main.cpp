@@ -77,10 +77,8 @@ std::string_view instead_of(std::string_view word, std::span<const Replacement> 
 }
 
 // Commands of other tools' documents that this version has not, and what there is instead.
-constexpr std::array<Replacement, 14> other_commands{{
-    {"push", "this version does not upload"},
-    {"login", "this version asks no registry"},
-    {"registries", "this version asks no registry"},
+constexpr std::array<Replacement, 12> other_commands{{
+    {"registries", "'gpux login' keeps credentials in Docker's config.json"},
     {"chat", "this version does not generate text"},
     {"batch", "'gpux run' takes a list of objects"},
     {"info", "use 'gpux inspect'"},
@@ -225,6 +223,13 @@ void add_commands(CLI::App& program, Context& context, std::string_view first_wo
         {"tag", add_tag},
         {"rm", add_rm},
         {"prune", add_prune}}},
+      {"Pass models on",
+       {{"pull", add_pull},
+        {"push", add_push},
+        {"login", add_login},
+        {"logout", add_logout},
+        {"save", add_save},
+        {"load", add_load}}},
       {"Running servers",
        {{"ps", add_ps}, {"health", add_health}, {"stats", add_stats}, {"logs", add_logs}, {"stop", add_stop}}},
       {"This machine", {{"providers", add_providers}, {"doctor", add_doctor}}},

@@ -89,7 +89,8 @@ void add_pull(CLI::App& program, Context& context) {
   command->get_option("--json")->description("JSON lines on standard output: progress, messages, the result");
   command
       ->add_option("MODEL", flags->reference,
-                   "hf.co/ORG/NAME[@REVISION] or ORG/NAME of the Hugging Face hub, or https://HOST/PATH.onnx")
+                   "hf.co/ORG/NAME[@REVISION] or ORG/NAME of the Hugging Face hub, https://HOST/PATH.onnx, or "
+                   "REGISTRY/REPOSITORY[:TAG][@sha256:DIGEST]")
       ->required();
   command->add_option("-t,--tag", flags->tags, "NAME[:TAG] in the store (default: the reference); repeatable")
       ->allow_extra_args(false);
@@ -99,20 +100,25 @@ void add_pull(CLI::App& program, Context& context) {
                    "the ONNX file of the repository with these weights: fp32, fp16, int8")
       ->check(CLI::IsMember({"fp32", "fp16", "int8"}));
   command->add_option("--sha256", flags->options.sha256, "the digest that a file from an address must have");
+  command->add_option_function<std::string>(
+      "--verify-key", [flags](const std::string& file) { flags->options.verify_key = file; },
+      "refuse a package of a registry unless this public key (PEM, P-256) has signed it, as cosign does");
   command->add_option("--connections", flags->options.connections, "downloads at the same time (default: 8)")
       ->check(CLI::Range(1U, 64U));
   command->add_option_function<std::string>(
       "--ca-file", [flags](const std::string& file) { flags->options.ca_file = file; },
       "trust the authorities in this PEM file instead of the system's");
   command
-      ->add_option("--insecure", flags->options.insecure,
-                   "do not check the certificate of HOST or HOST:PORT; repeatable")
+      ->add_option(
+          "--insecure", flags->options.insecure,
+          "do not check the certificate of HOST or HOST:PORT, and allow a registry there plain HTTP; repeatable")
       ->allow_extra_args(false);
   command->footer(
       "Examples:\n"
       "  gpux pull sentence-transformers/all-MiniLM-L6-v2\n"
       "  gpux pull hf.co/BAAI/bge-small-en-v1.5@main -t bge --precision int8\n"
-      "  gpux pull https://example.com/model.onnx --sha256 DIGEST");
+      "  gpux pull https://example.com/model.onnx --sha256 DIGEST\n"
+      "  gpux pull registry.example/team/digits:1.0.0 --verify-key signer.pub");
   command->callback([flags, &context] { pull_model(*flags, context); });
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/home.h"
 #include "base/in_quotes.h"
 #include "base/machine.h"
@@ -15,6 +16,7 @@
 #include "base/storage_error.h"
 #include "gpux/error.h"
 #include "library/pull_source.h"
+#include "library/registry_pull.h"
 
 namespace gpux {
 namespace {
@@ -25,9 +27,21 @@ bool is_address(std::string_view text) {
   return text.starts_with("https://") || text.starts_with("http://");
 }
 
+// What looks like the name of a file is none: who mistypes one does not mean another machine.
+bool is_registry_reference(std::string_view text) {
+  if (text.ends_with(".onnx") || text.ends_with(".yml") || text.ends_with(".yaml") || text.ends_with('/')) return false;
+  return oci::names_registry(text) && !registry::is_hub_reference(text) && !is_address(text);
+}
+
 bool is_path(const std::string& text) {
   std::error_code error;
   return text.find('\0') == std::string::npos && fs::exists(text, error);
+}
+
+void refuse_for(const char* source, const std::initializer_list<std::pair<const char*, bool>>& given) {
+  for (const auto& [flag, is_given] : given) {
+    if (is_given) throw Error(ErrorCode::usage, fmt::format("{} is not for {}", flag, source));
+  }
 }
 
 Store store_of(const PullOptions& options) {
@@ -105,8 +119,57 @@ std::optional<StoredModel> find_pulled(const Store& store, const Reference& name
 }
 
 bool is_full_reference(const std::string& model) {
-  return (registry::is_hub_reference(model) || is_address(model)) && !is_path(model);
+  return (registry::is_hub_reference(model) || is_address(model) || is_registry_reference(model)) && !is_path(model);
 }
+
+namespace {
+
+PulledModel pull_package(const std::string& text, const PullOptions& options, const PullListener& listener,
+                         const std::stop_token& stop) {
+  refuse_for("packages of registries",
+             {{"--file", !options.file.empty()},
+              {"--precision", !options.precision.empty()},
+              {"--sha256 (REGISTRY/REPOSITORY@sha256:DIGEST names a package)", !options.sha256.empty()}});
+  RegistryPull request{.reference = oci::parse_remote_reference(text),
+                       .names = {},
+                       .access = {options.ca_file, {options.insecure.begin(), options.insecure.end()}},
+                       .connections = options.connections,
+                       .cancellation = Cancellation(stop),
+                       .verify_key = options.verify_key};
+  const Reference name = name_for(options, request.reference.stored_name());
+  request.names = {name};
+  refuse_offline(text);
+  Store store = store_of(options);
+  std::string former;
+  for (const StoredModel& model : store.list()) {
+    if (model.reference == name) former = model.digest;
+  }
+  oci::TransferListener transfers;
+  transfers.on_note = listener.on_message;
+  if (listener.on_progress) {
+    transfers.on_progress = [&listener](std::uint64_t done, std::uint64_t total) {
+      listener.on_progress({.file = {}, .file_bytes = 0, .file_done = 0, .bytes = total, .done = done});
+    };
+  }
+  const oci::PulledPackage pulled = pull_from_registry(request, store, transfers);
+  std::string summary = counted(pulled.stored.package.files.size(), "file");
+  if (!options.verify_key.empty()) summary += ", signature verified";
+  return {.package = package_of(pulled.stored),
+          .revision = {},
+          .file = pulled.stored.package.model_file,
+          .summary = std::move(summary),
+          .was_current = pulled.was_complete && former == pulled.stored.digest,
+          .received_bytes = pulled.received_bytes,
+          .reused_bytes = pulled.reused_bytes};
+}
+
+/// Whether the package of the reference is in the store: under its name, and with its digest if it has one.
+bool is_stored(const Store& store, const oci::RemoteReference& reference) {
+  const std::optional<StoredModel> found = store.find(reference.stored_name());
+  return found && (reference.digest.empty() || reference.digest == found->digest);
+}
+
+}  // namespace
 
 PulledModel pull(const std::string& reference, const PullOptions& options, const PullListener& given,
                  const std::stop_token& stop) {
@@ -114,6 +177,9 @@ PulledModel pull(const std::string& reference, const PullOptions& options, const
     throw Error(ErrorCode::usage, fmt::format("{} connections: 1 to 64 are accepted", options.connections));
   }
   const PullListener listener = one_at_a_time(given);
+  if (is_registry_reference(reference)) return pull_package(reference, options, listener, stop);
+  refuse_for("models of hubs and addresses; packages of registries have signatures",
+             {{"--verify-key", !options.verify_key.empty()}});
   Store store = store_of(options);
   registry::Client client(client_options(options, listener, stop));
   const auto context = [&] {
@@ -143,7 +209,12 @@ std::string pull_for_use(const std::string& model, PullWhen when, const PullOpti
   }
   Reference name;
   std::string source;
-  if (registry::is_hub_reference(model)) {
+  bool is_here = false;
+  if (is_registry_reference(model)) {
+    const oci::RemoteReference remote = oci::parse_remote_reference(model);
+    name = remote.stored_name();
+    is_here = is_stored(store_of(options), remote);
+  } else if (registry::is_hub_reference(model)) {
     const registry::HubReference hub = registry::parse_hub_reference(model);
     name = registry::stored_name_of(hub);
     source = origin_of(hub);
@@ -152,7 +223,8 @@ std::string pull_for_use(const std::string& model, PullWhen when, const PullOpti
     name = stored_name_of(address);
     source = address.url;
   }
-  if (when != PullWhen::always && find_pulled(store_of(options), name, source)) return name.text();
+  if (!source.empty()) is_here = find_pulled(store_of(options), name, source).has_value();
+  if (when != PullWhen::always && is_here) return name.text();
   if (when == PullWhen::never || !variable.empty()) {
     throw Error(ErrorCode::not_found,
                 fmt::format("{} is not stored here, and {} forbids to download it; 'gpux pull {}' stores it",

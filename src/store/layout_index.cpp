@@ -14,7 +14,6 @@
 #include "base/unique_fd.h"
 #include "base/write_fully.h"
 #include "gpux/error.h"
-#include "store/package_manifest.h"
 
 namespace gpux {
 namespace {
@@ -29,6 +28,11 @@ std::string annotation(const Json& entry, const char* key) {
   const Json annotations = entry.value("annotations", Json::object());
   const auto found = annotations.find(key);
   return found != annotations.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::string text_of(const Json& entry, const char* key) {
+  const auto found = entry.find(key);
+  return found != entry.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 std::optional<Reference> reference_of(const Json& entry) {
@@ -98,8 +102,10 @@ std::vector<LayoutIndex::Entry> LayoutIndex::entries() const {
   for (const Json& entry : json_.at("manifests")) {
     std::optional<Reference> reference = reference_of(entry);
     if (!reference) continue;
-    entries.push_back(
-        {*std::move(reference), entry.at("digest").get<std::string>().substr(7), annotation(entry, created_key)});
+    entries.push_back({*std::move(reference),
+                       entry.at("digest").get<std::string>().substr(7),
+                       annotation(entry, created_key),
+                       {text_of(entry, "mediaType"), text_of(entry, "artifactType")}});
   }
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.reference < b.reference; });
@@ -119,14 +125,15 @@ std::vector<std::string> LayoutIndex::digests() const {
   return digests;
 }
 
-void LayoutIndex::set(const Reference& reference, const Blob& manifest, const std::string& created) {
+void LayoutIndex::set(const Reference& reference, const Blob& manifest, const std::string& created,
+                      const ManifestTypes& types) {
   remove(reference);
-  json_.at("manifests")
-      .push_back({{"mediaType", oci_manifest_type},
-                  {"artifactType", modelpack_artifact_type},
-                  {"digest", "sha256:" + manifest.digest},
-                  {"size", manifest.bytes},
-                  {"annotations", {{name_key, reference.text()}, {created_key, created}}}});
+  Json entry = {{"mediaType", types.media_type.empty() ? oci_manifest_type : types.media_type}};
+  if (!types.artifact_type.empty()) entry["artifactType"] = types.artifact_type;
+  entry["digest"] = "sha256:" + manifest.digest;
+  entry["size"] = manifest.bytes;
+  entry["annotations"] = {{name_key, reference.text()}, {created_key, created}};
+  json_.at("manifests").push_back(std::move(entry));
 }
 
 void LayoutIndex::remove(const Reference& reference) {

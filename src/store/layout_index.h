@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "store/blobs.h"
+#include "store/package_manifest.h"
 #include "store/reference.h"
 
 namespace gpux {
@@ -19,6 +20,7 @@ class LayoutIndex {
     Reference reference;
     std::string digest;
     std::string created;  ///< may be empty
+    ManifestTypes types;
   };
 
   /// Reads `folder`/index.json; empty where there is none. Error storage where it is damaged.
@@ -32,7 +34,8 @@ class LayoutIndex {
   [[nodiscard]] std::vector<std::string> digests() const;
 
   /// Gives the manifest this name, and takes it from the one that had it.
-  void set(const Reference& reference, const Blob& manifest, const std::string& created);
+  void set(const Reference& reference, const Blob& manifest, const std::string& created,
+           const ManifestTypes& types = {});
   void remove(const Reference& reference);
 
   /// Over the content of `folder`/index.json, which is not shorter: takes no room on the disk, and a loss of power may

@@ -266,6 +266,15 @@ References references_of(std::string_view json, const std::string& name) {
   });
 }
 
+ManifestTypes types_of(std::string_view json, const std::string& name) {
+  return reading(name, [&] {
+    const Json document = parse_bounded_json<Json>(json);
+    ManifestTypes types{text_of(document, "mediaType"), text_of(document, "artifactType")};
+    if (types.media_type.empty()) types.media_type = oci_manifest_type;
+    return types;
+  });
+}
+
 bool is_inside_package(std::string_view name) noexcept {
   if (name.empty() || name.size() > limit_name_bytes || name.find('\0') != std::string_view::npos ||
       name.find('\\') != std::string_view::npos) {

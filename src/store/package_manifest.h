@@ -66,6 +66,17 @@ struct References {
 
 References references_of(std::string_view json, const std::string& name);
 
+/// What an index says about a manifest besides its digest.
+struct ManifestTypes {
+  std::string media_type = oci_manifest_type;
+  std::string artifact_type = modelpack_artifact_type;  ///< empty: none
+
+  bool operator==(const ManifestTypes&) const = default;
+};
+
+/// The types that the manifest gives itself. Error storage where it is no JSON.
+ManifestTypes types_of(std::string_view json, const std::string& name);
+
 /// Whether a file of that name stays inside the folder it is put into: relative, no '..', no empty part.
 bool is_inside_package(std::string_view name) noexcept;
 

@@ -19,6 +19,7 @@
 #include "base/storage_error.h"
 #include "gpux/error.h"
 #include "store/download_folder.h"
+#include "store/incoming.h"
 #include "store/layout_index.h"
 
 namespace gpux {
@@ -163,6 +164,29 @@ StoredModel Store::add(const PackageContent& content, std::span<const Reference>
   return model;
 }
 
+StoredModel Store::adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names) {
+  const PackageManifest package = decode_manifest(manifest, "the package");
+  prepare();
+  const FileLock content_lock(root_ / content_lock_name, FileLock::Mode::shared);
+  for (const std::string& digest : references_of(manifest, "the package").blobs) {
+    if (const int error = rename_file(blobs.path_of(digest), blobs_.path_of(digest)); error != 0 && error != ENOENT) {
+      throw_storage_error("write", blobs_.path_of(digest), error);
+    }
+    std::error_code error;
+    if (fs::is_regular_file(blobs_.path_of(digest), error)) continue;
+    throw Error(ErrorCode::storage, fmt::format("the package is not complete: sha256:{} is missing", digest));
+  }
+  const Blob stored = blobs_.add_text(manifest);
+  blobs_.flush();
+  StoredModel model{names.empty() ? Reference{} : names.front(), stored.digest, now(), package, {}};
+  lay_out(model, Check::digests);
+  const FileLock index_lock = lock_index();
+  LayoutIndex index = LayoutIndex::read(root_);
+  for (const Reference& name : names) index.set(name, stored, model.created, types_of(manifest, "the package"));
+  storing([&] { index.write(root_); });
+  return model;
+}
+
 StoredModel Store::tag(const Reference& existing, const Reference& name) {
   std::optional<StoredModel> model = find(existing);
   if (!model) throw no_such_model(existing);
@@ -173,7 +197,7 @@ StoredModel Store::tag(const Reference& existing, const Reference& name) {
   std::error_code error;
   const std::uint64_t bytes = fs::file_size(blobs_.path_of(entry->digest), error);
   require_stored(error, "read", blobs_.path_of(entry->digest));
-  index.set(name, {entry->digest, bytes}, entry->created);
+  index.set(name, {entry->digest, bytes}, entry->created, entry->types);
   storing([&] { index.write(root_); });
   model->reference = name;
   return *std::move(model);

@@ -15,6 +15,7 @@
 
 namespace gpux {
 
+class IncomingBlobs;
 class LayoutIndex;
 
 /// A file to be put into a package.
@@ -67,13 +68,26 @@ class Store {
   /// files have one name or a name leaves the package; errors of the files that are read.
   StoredModel add(const PackageContent& content, std::span<const Reference> names);
 
+  /// Stores a package from elsewhere as it is, byte by byte: `manifest` is its OCI manifest, and its files are in the
+  /// store or have arrived in `blobs`. Errors storage if decode_manifest() refuses the manifest or a file is missing.
+  StoredModel adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names);
+
+  /// Whether the blob is in the store and undamaged. Reads all of it.
+  [[nodiscard]] bool has(const Blob& blob) const { return blobs_.damage(blob).empty(); }
+
+  [[nodiscard]] const BlobFolder& blobs() const noexcept { return blobs_; }
+
+  /// The text of a stored model's manifest. Error storage.
+  [[nodiscard]] std::string manifest_of(const StoredModel& model) const { return blobs_.read_text(model.digest); }
+
   /// Gives the package another name. Error not_found.
   StoredModel tag(const Reference& existing, const Reference& name);
 
   /// Takes the name away, and the package where it was its last one, also where the disk is full. Error not_found.
   StoredModel remove(const Reference& name);
 
-  /// Takes away what no name leads to: replaced packages and scraps.
+  /// Takes away what no name leads to: replaced packages, what has arrived of packages that are not complete (unless
+  /// somebody receives one at the moment), and scraps.
   PruneResult prune();
 
   /// The package of that name; empty where there is none. Error storage where it is damaged.

@@ -70,6 +70,9 @@ struct Request {
   /// Bytes of the body that were sent so far.
   std::function<void(std::uint64_t)> on_sent = {};
 
+  /// On a connection of its own: if a kept connection dies before the answer, libcurl repeats the request by itself.
+  bool needs_new_connection = false;
+
   /// Attempts: repeated are GET, HEAD, PUT and DELETE, other methods only after 429 and 503; never when on_body was
   /// given bytes.
   RetryPolicy retry = {};

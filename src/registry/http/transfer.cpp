@@ -305,6 +305,7 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
   handles.set(CURLOPT_URL, address.c_str());
   handles.set(CURLOPT_PATH_AS_IS, 1L);
   handles.set(CURLOPT_NOSIGNAL, 1L);
+  handles.set(CURLOPT_FRESH_CONNECT, request.needs_new_connection ? 1L : 0L);
   handles.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   handles.set(CURLOPT_TCP_KEEPALIVE, 1L);
   constexpr long buffer_bytes = 256L << 10;

@@ -1,0 +1,214 @@
+#include "registry/oci/pull_package.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/memory_size.h"
+#include "gpux/error.h"
+#include "registry/oci/manifest.h"
+
+namespace gpux::oci {
+namespace {
+
+// For the manifest, the index and the folders.
+constexpr std::uint64_t spare_bytes = std::uint64_t{8} << 20;
+
+/// A package as the registry describes it.
+struct RemotePackage {
+  std::string manifest;
+  std::vector<Descriptor> contents;
+};
+
+FetchedDocument fetch(Repository& repository, const std::string& selector, const std::string& what) {
+  std::optional<FetchedDocument> document = repository.find_manifest(selector);
+  if (document) return *std::move(document);
+  throw Error(ErrorCode::not_found,
+              fmt::format("{} does not exist in the registry, or these credentials may not see it", what));
+}
+
+RemotePackage resolve(Repository& repository, FetchedDocument document, const std::string& what) {
+  if (kind_of_document(document.text, what) == DocumentKind::index) {
+    const Descriptor chosen = choose_model(parse_image_index(document.text, what), what);
+    const std::string digest = "sha256:" + chosen.blob.digest;
+    document = fetch(repository, digest, fmt::format("{}@{}", repository.text(), digest));
+    if (kind_of_document(document.text, what) != DocumentKind::manifest) {
+      throw Error(ErrorCode::network, fmt::format("{} is an index of indexes, which is not supported", what));
+    }
+  }
+  try {
+    static_cast<void>(decode_manifest(document.text, what));
+  } catch (const Error& error) {
+    throw Error(
+        ErrorCode::invalid_model,
+        fmt::format("{}; a package that gpux can use has raw files, of which one ONNX file is clearly the model",
+                    error.message()));
+  }
+  const ImageManifest manifest = parse_image_manifest(document.text, what);
+  return {std::move(document.text), manifest.contents()};
+}
+
+/// What is received together: counts, and stops all at the first error.
+class Reception {
+ public:
+  Reception(Repository& repository, const IncomingBlobs& blobs, const TransferListener& listener, std::uint64_t total,
+            std::uint64_t done)
+      : repository_(repository), blobs_(blobs), listener_(listener), total_(total), done_(done) {}
+
+  void run(const std::vector<Blob>& missing, unsigned connections) {
+    show();
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t i = next++; i < missing.size() && !failure(); i = next++) receive(missing[i]);
+    };
+    {
+      std::vector<std::jthread> threads;
+      const std::size_t count = std::min<std::size_t>(std::max(1U, connections), missing.size());
+      for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
+      work();
+    }
+    if (const std::exception_ptr error = failure()) std::rethrow_exception(error);
+  }
+
+  [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
+
+ private:
+  /// Thrown to end the other transfers.
+  struct Stopped {};
+
+  void receive(const Blob& blob) {
+    try {
+      IncomingBlob incoming = blobs_.receive(blob);
+      repository_.download(blob, incoming, [this](std::uint64_t bytes) { add(bytes); });
+    } catch (const Stopped&) {
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+
+  void add(std::uint64_t bytes) {
+    if (failure()) throw Stopped();
+    received_ += bytes;
+    done_ += bytes;
+    show();
+  }
+
+  void show() {
+    if (!listener_.on_progress) return;
+    const std::lock_guard lock(listener_mutex_);
+    listener_.on_progress(std::min<std::uint64_t>(done_, total_), total_);
+  }
+
+  std::exception_ptr failure() {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+  Repository& repository_;
+  const IncomingBlobs& blobs_;
+  const TransferListener& listener_;
+  const std::uint64_t total_;
+  std::atomic<std::uint64_t> done_, received_ = 0;
+  std::mutex mutex_, listener_mutex_;
+  std::exception_ptr failure_;
+};
+
+void require_space(const Store& store, std::uint64_t bytes, const std::string& what) {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(store.root(), error);
+  // Where it cannot be asked, the write that fails tells.
+  if (error || bytes <= space.available) return;
+  throw Error(ErrorCode::storage,
+              fmt::format("cannot pull {}: {} more are needed in '{}', and {} are free", what, format_bytes(bytes),
+                          store.root().string(), format_bytes(space.available)));
+}
+
+std::uint64_t checked_sum(const std::vector<Descriptor>& contents, const std::string& what) {
+  std::uint64_t total = 0;
+  for (const Descriptor& one : contents) {
+    if (one.blob.bytes > (std::uint64_t{1} << 62U) - total) {
+      throw Error(ErrorCode::network, fmt::format("{} is damaged: its sizes are impossible", what));
+    }
+    total += one.blob.bytes;
+  }
+  return total;
+}
+
+/// The layers of the signatures of a manifest, under the tag that cosign uses or among its referrers.
+std::vector<Descriptor> signature_layers(Repository& repository, const std::string& digest) {
+  std::vector<Descriptor> layers;
+  const auto add = [&](const FetchedDocument& document, const std::string& name) {
+    if (kind_of_document(document.text, name) != DocumentKind::manifest) return;
+    for (Descriptor& layer : parse_image_manifest(document.text, name).layers) {
+      if (layer.media_type == signature_layer_type) layers.push_back(std::move(layer));
+    }
+  };
+  const std::string name = fmt::format("the signature of {}@sha256:{}", repository.text(), digest);
+  if (const auto tagged = repository.find_manifest(signature_tag(digest))) add(*tagged, name);
+  constexpr std::size_t limit_referrers = 64;
+  std::size_t count = 0;
+  for (const Descriptor& referrer : repository.referrers(digest)) {
+    if (referrer.artifact_type != signature_artifact_type || ++count > limit_referrers) continue;
+    if (const auto found = repository.find_manifest("sha256:" + referrer.blob.digest)) add(*found, name);
+  }
+  return layers;
+}
+
+}  // namespace
+
+bool is_signed_by(Repository& repository, const std::string& digest, const VerifyingKey& key) {
+  constexpr std::size_t limit_signatures = 256;
+  std::size_t count = 0;
+  for (const Descriptor& layer : signature_layers(repository, digest)) {
+    const auto signature = layer.annotations.find(signature_annotation);
+    if (signature == layer.annotations.end() || ++count > limit_signatures) continue;
+    const std::string payload = repository.read_blob(layer.blob, limit_payload_bytes);
+    if (digest_of_payload(payload) == digest && key.verifies(payload, signature->second)) return true;
+  }
+  return false;
+}
+
+PulledPackage pull_package(Session& session, const RemoteReference& reference, Store& store, const PullOptions& options,
+                           const TransferListener& listener) {
+  Repository repository(session, reference.repository);
+  const std::string what = reference.text();
+  FetchedDocument document = fetch(repository, reference.selector(), what);
+  if (options.verify_key != nullptr && !is_signed_by(repository, document.digest, *options.verify_key)) {
+    throw Error(ErrorCode::network,
+                fmt::format("{} (sha256:{}) has no signature of this key: it is refused", what, document.digest));
+  }
+  const RemotePackage package = resolve(repository, std::move(document), what);
+  const std::uint64_t total = checked_sum(package.contents, what);
+
+  const IncomingBlobs blobs(store.root());
+  std::vector<Blob> missing;
+  std::uint64_t present = 0, needed = 0;
+  for (const Descriptor& one : package.contents) {
+    if (store.has(one.blob)) {
+      present += one.blob.bytes;
+      continue;
+    }
+    const std::uint64_t received = blobs.received(one.blob);
+    present += received;
+    needed += one.blob.bytes - received;
+    missing.push_back(one.blob);
+  }
+  PulledPackage pulled;
+  pulled.was_complete = missing.empty();
+  if (needed != 0) require_space(store, needed + spare_bytes, what);
+  Reception reception(repository, blobs, listener, total, present);
+  reception.run(missing, options.connections);
+  pulled.received_bytes = reception.received();
+  if (!pulled.was_complete) pulled.reused_bytes = present;
+  const std::vector<Reference> names =
+      options.names.empty() ? std::vector<Reference>{reference.stored_name()} : options.names;
+  pulled.stored = store.adopt(package.manifest, blobs, names);
+  return pulled;
+}
+
+}  // namespace gpux::oci

@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+"""gpux against a registry that cuts, lies, limits and expires: registry_server.py. Seconds, no network.
+
+usage: registry_faults.py GPUX MODEL.onnx
+       registry_faults.py GPUX MODEL.onnx --cuts N --kills N     trials at random offsets and times, with a table
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+parser.add_argument("program")
+parser.add_argument("model")
+parser.add_argument("--cuts", type=int, default=0)
+parser.add_argument("--kills", type=int, default=0)
+parser.add_argument("--seed", type=int, default=20261124)
+given = parser.parse_args()
+FOLDER = Path(tempfile.mkdtemp(prefix="gpux-registry-"))
+RANDOM = random.Random(given.seed)
+WEIGHTS = 1_500_000
+checks = 0
+
+
+class Server:
+    def __init__(self):
+        self.folder = FOLDER / "server"
+        self.folder.mkdir()
+        self.process = subprocess.Popen([sys.executable, Path(__file__).with_name("registry_server.py"), self.folder],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.address = f"127.0.0.1:{self.process.stdout.readline().strip()}"
+
+    def set(self, **faults):
+        part = self.folder / "faults.part"
+        part.write_text(json.dumps(faults))
+        part.rename(self.folder / "faults.json")
+
+    def requests(self):
+        file = self.folder / "requests.jsonl"
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        file.unlink(missing_ok=True)
+        return lines
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+class Machine:
+    count = 0
+
+    def __init__(self):
+        Machine.count += 1
+        self.home = FOLDER / f"home-{Machine.count}"
+        docker = FOLDER / f"docker-{Machine.count}"
+        docker.mkdir()
+        self.environment = {**os.environ, "GPUX_HOME": str(self.home), "DOCKER_CONFIG": str(docker)}
+
+    def start(self, *words):
+        return subprocess.Popen([given.program, *map(str, words)], env=self.environment, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
+
+    def gpux(self, *words, code=0, text=None):
+        done = subprocess.run([given.program, *map(str, words)], capture_output=True, text=True, input=text, timeout=60,
+                              env=self.environment)
+        assert done.returncode == code, (f"gpux {' '.join(map(str, words))}: exit code {done.returncode}, expected {code}\n"
+                                         f"{done.stdout}{done.stderr}")
+        return done
+
+    def json(self, *words, **others):
+        return json.loads(self.gpux(*words, "--json", **others).stdout.splitlines()[-1])
+
+    def login(self, address):
+        self.gpux("login", address, "-u", "gpux", "--password-stdin", text="secret\n")
+
+    def listed(self):
+        return [model["name"] for model in self.json("images") if model["tag"] != "author"]
+
+    def forget(self):
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def received_bytes(self):
+        folder = self.home / "downloads/blobs"
+        return sum(file.stat().st_size for file in folder.iterdir()) if folder.exists() else 0
+
+
+def check(what, holds=True):
+    global checks
+    assert holds, what
+    checks += 1
+    print(f"  {what}", flush=True)
+
+
+def make_package(author, name):
+    folder = FOLDER / "package"
+    folder.mkdir()
+    shutil.copy(given.model, folder / "model.onnx")
+    (folder / "notes.bin").write_bytes(RANDOM.randbytes(WEIGHTS))
+    (folder / "gpux.yml").write_text("name: package\nversion: 1.0.0\nmodel: {source: model.onnx, files: [notes.bin]}\n")
+    author.gpux("build", folder, "-t", name)
+
+
+def is_whole(machine, name, digest):
+    """What is listed is the package, byte by byte."""
+    model = next(model for model in machine.json("images") if f"{model['name']}:{model['tag']}" == name)
+    assert model["id"] == digest, model
+    tree = machine.home / "trees" / digest.removeprefix("sha256:")
+    return (tree / "notes.bin").read_bytes() == (FOLDER / "package/notes.bin").read_bytes()
+
+
+def test_pull(server, name, digest):
+    server.set(cut_after=400_000, cuts=2)
+    server.requests()
+    machine = Machine()
+    check("a connection that is cut is continued", machine.json("pull", name)["id"] == digest)
+    asked = server.requests()
+    check("by ranges", any(one["range"] for one in asked))
+    server.set(cut_after=400_000, cuts=1 << 30, no_ranges=True)
+    machine.forget()
+    failed = machine.gpux("pull", name, code=10)
+    check("a registry that never sends all of it: exit 10", "of 1500000 bytes" in failed.stderr or "failed" in failed.stderr)
+    check("nothing is listed", machine.listed() == [])
+    server.set()
+    check("the next pull ends it", machine.json("pull", name)["id"] == digest and is_whole(machine, name, digest))
+    for fault, what in (({"wrong_bytes": True}, "a wrong byte in a blob"), ({"wrong_manifest": True}, "another manifest"),
+                        ({"longer": True}, "a blob that is too long")):
+        machine.forget()
+        server.set(**fault)
+        machine.gpux("pull", name, code=10)
+        check(f"{what}: exit 10, nothing is listed", machine.listed() == [])
+    server.set()
+    check("and then the right bytes", machine.json("pull", name)["id"] == digest)
+    # A part from before that is damaged, as after a loss of power.
+    machine.forget()
+    server.set(slow_seconds=0.02)
+    process = machine.start("pull", name)
+    while machine.received_bytes() < 200_000:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    part = next((machine.home / "downloads/blobs").glob("*.part"))
+    content = bytearray(part.read_bytes())
+    content[1000] ^= 1
+    part.write_bytes(content)
+    server.set()
+    check("a part that is damaged is received again", machine.json("pull", name)["id"] == digest
+          and is_whole(machine, name, digest))
+    server.set(fail={"status": 503, "times": 2, "path": "blobs/sha256"})
+    machine.forget()
+    check("503 twice", machine.json("pull", name)["id"] == digest)
+    check("prune removes what was not finished", not list((machine.home / "downloads/blobs").glob("*.part")))
+
+
+def test_rate_limit(server, name, digest):
+    server.set(fail={"status": 429, "times": 100, "path": "manifests", "retry_after": 3600})
+    machine = Machine()
+    failed = machine.gpux("pull", name, code=10)
+    check("429 with an hour's wait: exit 10", "429" in failed.stderr)
+    server.set()
+
+
+def test_tokens(server, name, digest):
+    server.set(auth="bearer")
+    machine = Machine()
+    check("no login: exit 11", "gpux login" in machine.gpux("pull", name, code=11).stderr)
+    machine.gpux("login", server.address, "-u", "gpux", "--password-stdin", text="wrong", code=11)
+    check("a wrong password: exit 11")
+    machine.login(server.address)
+    check("bearer tokens", machine.json("pull", name)["id"] == digest)
+    machine.forget()
+    # Every answer is cut, so that tokens expire in the middle of a blob.
+    server.set(auth="bearer", token_seconds=0.3, cut_after=600_000)
+    server.requests()
+    check("tokens that expire in the middle are renewed", machine.json("pull", name)["id"] == digest)
+    tokens = {one["authorization"] for one in server.requests() if one["path"].startswith("/v2/") and one["authorization"]}
+    check("by new ones", len(tokens) >= 2)
+    server.set(auth="basic")
+    machine.forget()
+    check("basic authentication", machine.json("pull", name)["id"] == digest)
+    server.set()
+
+
+def test_push(server, author, digest):
+    def target(repository):
+        name = f"{server.address}/{repository}:1"
+        author.gpux("tag", "package:author", name)
+        return name
+
+    def uploaded(repository):
+        return (server.folder / "data" / repository / "manifests/1").exists()
+
+    # Of a name that is known at this registry, a blob would be mounted: it is removed first.
+    for repository, faults, what in (
+            ("cut", {"upload_cut": 100_000, "cuts": 2}, "an upload that is cut continues"),
+            ("forgotten", {"upload_cut": 100_000, "cuts": 1, "forget_uploads": True}, "a forgotten upload starts again"),
+            ("failing", {"fail": {"status": 503, "times": 2, "path": "uploads/upload"}}, "503 during an upload")):
+        (server.folder / "requests.jsonl").unlink(missing_ok=True)
+        name = target(repository)
+        for model in author.json("images"):
+            other = f"{model['name']}:{model['tag']}"
+            if other not in (name, "package:author"):
+                author.gpux("rm", other)
+        server.set(**faults)
+        check(what, author.json("push", name, "--chunk-size", "256KiB")["digest"] == digest and uploaded(repository))
+        server.set()
+        check("and comes back whole", is_whole_after_pull(name, digest))
+    server.set(upload_cut=1000)
+    name = target("never")
+    author.gpux("rm", f"{server.address}/failing:1")
+    author.gpux("push", name, code=10)
+    check("an upload that never ends: exit 10, no manifest", not uploaded("never"))
+    server.set()
+
+
+def is_whole_after_pull(name, digest):
+    machine = Machine()
+    machine.gpux("pull", name)
+    return is_whole(machine, name, digest)
+
+
+def test_referrers(server, author, name, digest):
+    for file in ("signer.key", "signer.pub"):
+        (FOLDER / file).unlink(missing_ok=True)
+    openssl = lambda *words: subprocess.run(["openssl", *words], check=True, cwd=FOLDER, capture_output=True)
+    openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "signer.key")
+    openssl("pkey", "-in", "signer.key", "-pubout", "-out", "signer.pub")
+    key, public = FOLDER / "signer.key", FOLDER / "signer.pub"
+    place = server.folder / "data/team/package/manifests"
+    server.set()
+    author.gpux("tag", "package:author", name)
+    author.gpux("push", name, "--sign", key)
+    fallback = json.loads((place / digest.replace(":", "-")).read_text())
+    check("without the referrers API: the fallback tag lists the signature", len(fallback["manifests"]) == 1)
+    check("the signature verifies", Machine().json("pull", name, "--verify-key", public)["id"])
+    tag = place / (digest.replace(":", "-") + ".sig")
+    tag.unlink()
+    check("also found by the fallback tag alone", Machine().json("pull", name, "--verify-key", public)["id"])
+    (place / digest.replace(":", "-")).unlink()
+    server.set(referrers=True)
+    author.gpux("push", name, "--sign", key)
+    check("with the referrers API: no fallback tag", not (place / digest.replace(":", "-")).exists())
+    tag.unlink()
+    check("found by the API alone", Machine().json("pull", name, "--verify-key", public)["id"])
+    server.set()
+
+
+def trial_cuts(server, name, digest, trials):
+    """Each pull is cut at a random offset; the next one has to end it."""
+    table = {"cut": 0, "exit 10": 0, "ended by itself": 0, "torn or unlisted": 0, "not resumable": 0, "reused": 0}
+    for _ in range(trials):
+        machine = Machine()
+        server.set(cut_after=RANDOM.randrange(1, WEIGHTS), no_ranges=True)
+        done = subprocess.run([given.program, "pull", name], env=machine.environment, capture_output=True, timeout=60)
+        table["cut"] += 1
+        if done.returncode == 0:
+            table["ended by itself"] += 1
+        elif done.returncode == 10:
+            table["exit 10"] += 1
+            if machine.listed():
+                table["torn or unlisted"] += 1
+        server.set()
+        kept = machine.received_bytes()
+        second = subprocess.run([given.program, "pull", name, "--json"], env=machine.environment, capture_output=True,
+                                text=True, timeout=60)
+        if second.returncode != 0 or not is_whole(machine, name, digest):
+            table["not resumable"] += 1
+        elif kept and json.loads(second.stdout.splitlines()[-1])["received_bytes"] < WEIGHTS:
+            table["reused"] += 1
+        machine.forget()
+    return table
+
+
+def trial_kills(server, name, digest, trials):
+    table = {"killed": 0, "ended before": 0, "torn or unlisted": 0, "not resumable": 0, "reused": 0}
+    server.set(slow_seconds=0.002)
+    for _ in range(trials):
+        machine = Machine()
+        process = machine.start("pull", name)
+        try:
+            process.wait(RANDOM.uniform(0.005, 0.5))
+            table["ended before"] += 1
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            table["killed"] += 1
+        if machine.listed() and not is_whole(machine, name, digest):
+            table["torn or unlisted"] += 1
+        kept = machine.received_bytes()
+        second = subprocess.run([given.program, "pull", name, "--json"], env=machine.environment, capture_output=True,
+                                text=True, timeout=60)
+        if second.returncode != 0 or not is_whole(machine, name, digest):
+            table["not resumable"] += 1
+        elif kept and json.loads(second.stdout.splitlines()[-1])["received_bytes"] < WEIGHTS:
+            table["reused"] += 1
+        machine.forget()
+    server.set()
+    return table
+
+
+def main():
+    server = Server()
+    try:
+        author = Machine()
+        make_package(author, "package:author")
+        name = f"{server.address}/team/package:1"
+        author.gpux("tag", "package:author", name)
+        digest = author.json("push", name)["digest"]
+        if given.cuts or given.kills:
+            failed = 0
+            for title, table in (("pulls cut at random offsets", trial_cuts(server, name, digest, given.cuts)),
+                                 ("pulls killed at random times", trial_kills(server, name, digest, given.kills))):
+                print(title)
+                for what, number in table.items():
+                    print(f"  {what:<20} {number}")
+                failed += table["torn or unlisted"] + table["not resumable"]
+            assert failed == 0
+            return
+        test_pull(server, name, digest)
+        test_rate_limit(server, name, digest)
+        test_tokens(server, name, digest)
+        test_push(server, author, digest)
+        test_referrers(server, author, name, digest)
+        print(f"{checks} checks passed")
+    finally:
+        server.stop()
+        shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+main()
