@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 
@@ -14,10 +15,12 @@
 #include "cli/print_json.h"
 #include "cli/progress.h"
 #include "embedding/embed_all.h"
+#include "embedding/image_paths.h"
 #include "embedding/representation_file.h"
 #include "embedding/text_source.h"
 #include "embedding/vector_file.h"
 #include "gpux/error.h"
+#include "model/open_image_encoder.h"
 
 namespace gpux::cli {
 namespace {
@@ -27,7 +30,8 @@ struct EmbedFlags {
   std::string output, encoding = "float";
   embedding::TextForm form;
   ModelArgument words;
-  std::vector<std::string> texts;  ///< the words without the model
+  std::vector<std::string> texts;   ///< the words without the model
+  std::vector<std::string> images;  ///< --images
   unsigned workers = 0;
   bool resume = false, token_names = false;
 };
@@ -126,9 +130,86 @@ void write_representations(const EmbedFlags& flags, const OpenEncoder& encoder, 
   writer.finish();
 }
 
-void embed_texts(EmbedFlags& flags, Context& context) {
+// Of --images, or of the words where they are images. Error usage where texts and images are mixed.
+std::vector<std::string> image_paths(const EmbedFlags& flags, Context& context) {
+  std::vector<std::string> paths = flags.images;
+  for (const std::string& text : flags.texts) {
+    if (embedding::is_image_argument(text)) paths.push_back(text.substr(1));
+  }
+  if (paths.empty()) return {};
+  if (paths.size() != flags.images.size() + flags.texts.size()) {
+    throw Error(ErrorCode::usage, "embed: texts and images are embedded in calls of their own");
+  }
+  for (const auto* form : {&flags.form.field, &flags.form.column}) {
+    if (!form->empty())
+      throw Error(ErrorCode::usage, "embed: --field and --column apply to texts, and these are images");
+  }
+  embedding::ImagePaths images = embedding::images_in(paths);
+  if (images.skipped != 0) {
+    say(context, fmt::format("skipped {} that are not .jpg, .jpeg, .png or .webp", counted(images.skipped, "file")));
+  }
+  return std::move(images.files);
+}
+
+void report(const EmbedFlags& flags, const Context& context, std::string_view what, std::uint64_t count,
+            std::uint64_t kept, std::chrono::steady_clock::time_point start) {
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::string behind = kept == 0 ? "" : fmt::format(" behind {} that were there", kept);
+  say(context, fmt::format("embedded {}{} in {:.2f} s: {:.1f} {}s/s", counted(count, what), behind, seconds,
+                           static_cast<double>(count) / std::max(seconds, 1e-9), what));
+  if (!flags.output.empty()) say(context, fmt::format("wrote {}", flags.output));
+}
+
+void embed_images(const EmbedFlags& flags, std::vector<std::string> images, Context& context) {
+  using Form = embedding::VectorTarget::Form;
+  embedding::VectorTarget target = embedding::vector_target(flags.output, flags.encoding, flags.resume);
+  if (target.form == Form::document || target.form == Form::folder) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--output '{}' is for vectors of texts; for images .jsonl, .npy and .f32 are accepted",
+                            flags.output));
+  }
+  const OpenImageEncoder encoder =
+      open_image_encoder(flags.encoder, {.bytes = false, .base64 = false, .data_url = false, .path = true},
+                         [&](std::string_view line) { say(context, line); });
+  Json run{{"images", images}, {"normalize", nullptr}};
+  if (flags.encoder.normalize) run["normalize"] = *flags.encoder.normalize;
+  embedding::VectorWriter writer(std::move(target),
+                                 {.model = encoder.name,
+                                  .level = {},
+                                  .digest = encoder.digest,
+                                  .dimension = encoder.dimension,
+                                  .run = std::move(run)},
+                                 print_data);
+  if (writer.kept() > images.size()) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("--resume: '{}.part' has {}; the input has {}", flags.output,
+                            counted(writer.kept(), "vector"), counted(images.size(), "image")));
+  }
+  const auto rest = std::span<const std::string>(images).subspan(writer.kept());
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<Progress> progress;
+  std::atomic<std::size_t> done = 0;
+  const auto share = [&] { return std::optional(static_cast<double>(done) / static_cast<double>(rest.size())); };
+  if (!flags.output.empty() || ::isatty(STDOUT_FILENO) == 0) progress.emplace(context, "images", share);
+  const auto keep = [&](std::string_view image, std::span<const float> vector) {
+    writer.add(image, vector);
+    ++done;
+    if (progress) progress->show(done);
+  };
+  embedding::embed_images(*encoder.embedder, encoder.options, rest,
+                          flags.workers != 0 ? flags.workers : encoder.workers, keep);
+  progress.reset();
+  writer.finish();
+  report(flags, context, "image", rest.size(), writer.kept(), start);
+}
+
+void embed(EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
   flags.texts = place_model(flags.words, flags.encoder);
+  if (std::vector<std::string> images = image_paths(flags, context); !images.empty()) {
+    if (flags.token_names) throw Error(ErrorCode::usage, "--token-names is for JSON lines of sparse vectors");
+    return embed_images(flags, std::move(images), context);
+  }
   if (asks_for_nothing(flags.encoder)) {
     say(context, "level none: no vectors are computed");
     return;
@@ -156,11 +237,15 @@ void embed_texts(EmbedFlags& flags, Context& context) {
 
 void add_embed(CLI::App& program, Context& context) {
   auto flags = std::make_shared<EmbedFlags>();
-  CLI::App* command = add_command(program, context, "embed", "Turn texts into vectors, as JSON lines");
+  CLI::App* command = add_command(program, context, "embed", "Turn texts or images into vectors, as JSON lines");
   command->get_option("--table")->group("");
   command->add_option("MODEL", flags->words.first,
                       "the model, unless -m or --level names it: then it is the first TEXT");
-  add_words(*command, "TEXT", flags->words.rest, "texts; @FILE: each line of a file; -: of standard input (default)");
+  add_words(*command, "TEXT", flags->words.rest,
+            "texts; @FILE: each line of a file; -: of standard input (default); @IMAGE, @FOLDER: images");
+  command
+      ->add_option("--images", flags->images, "images: a file, a folder, or a list of paths, one per line; repeatable")
+      ->allow_extra_args(false);
   add_encoder_flags(*command, flags->encoder);
   command->add_flag_function(
       "--normalize,!--no-normalize", [flags](std::int64_t count) { flags->encoder.normalize = count > 0; },
@@ -183,10 +268,11 @@ void add_embed(CLI::App& program, Context& context) {
   command->footer(
       "Examples:\n"
       "  gpux embed all-MiniLM-L6-v2 'a sentence' 'and another'\n"
+      "  gpux embed clip @photos/ -o images.npy\n"
       "  gpux embed all-MiniLM-L6-v2 --field text @items.jsonl -o vectors.npy --resume\n"
       "  gpux embed splade-v3 --sparse --sparse-top-k 32 --token-names 'a sentence'\n"
       "  gpux embed colbertv2 --prompt query 'what runs?'");
-  command->callback([flags, &context] { embed_texts(*flags, context); });
+  command->callback([flags, &context] { embed(*flags, context); });
 }
 
 }  // namespace gpux::cli

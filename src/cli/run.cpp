@@ -15,6 +15,7 @@
 #include "cli/model_argument.h"
 #include "cli/print_json.h"
 #include "cli/pull_flag.h"
+#include "cli/zero_shot_images.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "model/open_model.h"
@@ -163,6 +164,16 @@ void run_model(RunFlags& flags, Context& context) {
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   flags.model = pull_argument(flags.model, flags.pull, context);
+  if (flags.labels.given() && has_image_tower(flags.model)) {
+    if (flags.benchmark || !flags.output.empty() || !flags.outputs.empty() || !flags.config.empty() ||
+        !flags.report.empty() || !flags.inputs.inputs.empty() || !flags.inputs.file.empty()) {
+      throw Error(ErrorCode::usage,
+                  "--labels prints the labels of images with their scores: accepted without --benchmark, --output, "
+                  "--output-name, --config, --report, --input and --file");
+    }
+    run_zero_shot_images(flags.model, flags.inputs.words, flags.labels, flags.load, flags.timeout, context);
+    return;
+  }
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
   set_batch_axis(flags.batch_axis, model.settings.options);
   model.open_inputs();

@@ -83,7 +83,7 @@ bool SentenceEncoder::pools(const EmbedOptions& options) const noexcept {
   if (!choice_.is_pooled) return true;
   // A graph that normalizes cannot give the vector before that; what it is made of can.
   const bool can_pool = !choice_.token_vectors.empty() && !model_.poolings.empty();
-  return model_.normalize && !options.normalize.value_or(true) && can_pool;
+  return model_.normalize && model_.graph_normalizes && !options.normalize.value_or(true) && can_pool;
 }
 
 const std::string& SentenceEncoder::output(const EmbedOptions& options) const noexcept {
@@ -119,7 +119,7 @@ void SentenceEncoder::check(const EmbedOptions& options) const {
                                               counted(options.dimensions, "dimension"), dimension(options)));
   }
   const bool is_dense = representation(options) == Representation::dense;
-  if (is_dense && !pools(options) && model_.normalize && !options.normalize.value_or(true)) {
+  if (is_dense && !pools(options) && model_.normalize && model_.graph_normalizes && !options.normalize.value_or(true)) {
     throw Error(ErrorCode::usage,
                 fmt::format("vectors without normalization are not available: the model's output '{}' is normalized, "
                             "and it has no output with the vectors of the tokens",
@@ -236,8 +236,10 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
     throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
   }
   // Without a mask what fills a text up would count.
-  const bool fills_up = batching_ == Batching::throughput && inputs_.has("attention_mask");
+  const bool fills_up =
+      batching_ == Batching::throughput && inputs_.has("attention_mask") && !model_.pads_to_max_tokens;
   std::size_t length = encoding.size();
+  if (model_.pads_to_max_tokens) return padded(encoding, options);
   if (fills_up) length = filled_length(length);
   if (fills_up && model_.max_tokens != 0) length = std::max(std::min(length, model_.max_tokens), encoding.size());
   return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids(), length, model_.padding_token),
@@ -245,6 +247,19 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
           .length = length,
           .pooling_mask = pools(options) ? pooling_mask(encoding, options) : std::vector<std::uint8_t>(),
           .ids = {encoding.ids().begin(), encoding.ids().end()},
+          .scored = {}};
+}
+
+PreparedText SentenceEncoder::padded(const text::Encoding& encoding, const EmbedOptions& options) const {
+  // The padding counts as the text does: no mask leaves it out.
+  std::vector<std::uint32_t> ids(encoding.ids().begin(), encoding.ids().end());
+  ids.resize(std::max(ids.size(), model_.max_tokens), model_.padding_token);
+  const std::vector<std::uint32_t> types(ids.size(), 0);
+  return {.inputs = inputs_.values(ids, types, ids.size(), model_.padding_token),
+          .tokens = encoding.size(),
+          .length = ids.size(),
+          .pooling_mask = pools(options) ? pooling_mask(encoding, options) : std::vector<std::uint8_t>(),
+          .ids = std::move(ids),
           .scored = {}};
 }
 

@@ -145,6 +145,8 @@ class SentenceEncoder {
                                       std::size_t inserted = 0) const;
   [[nodiscard]] std::vector<std::uint8_t> pooling_mask(const text::Encoding& encoding,
                                                        const EmbedOptions& options) const;
+  /// Of a model that is given max_tokens for every text.
+  [[nodiscard]] PreparedText padded(const text::Encoding& encoding, const EmbedOptions& options) const;
   [[nodiscard]] const std::string& prompt_of(const EmbedOptions& options) const;
   [[nodiscard]] std::vector<float> pooled(const Tensor& output, const PreparedText& prepared,
                                           const EmbedOptions& options) const;

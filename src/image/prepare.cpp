@@ -37,9 +37,10 @@ Size fitting_inside(Size image, Size box) {
   return {side(image.height, box.height), side(image.width, box.width)};
 }
 
-// torchvision's CenterCrop: half of an odd remainder is rounded to even where it is cut, down where it is added.
-std::int64_t crop_begin(std::int64_t from, std::int64_t wanted) {
+// Where pixels are added, half of an odd number is rounded down.
+std::int64_t crop_begin(std::int64_t from, std::int64_t wanted, CropRounding rounding) {
   if (wanted > from) return -((wanted - from) / 2);
+  if (rounding == CropRounding::down) return (from - wanted) / 2;
   return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(from - wanted) / 2));
 }
 
@@ -57,8 +58,8 @@ Plan plan_of(Size image, const Recipe& recipe) {
     plan.window.size = plan.scaled;
   }
   if (recipe.crop) {
-    plan.window = {crop_begin(plan.scaled.height, recipe.crop->height),
-                   crop_begin(plan.scaled.width, recipe.crop->width), *recipe.crop};
+    plan.window = {crop_begin(plan.scaled.height, recipe.crop->height, recipe.crop_rounding),
+                   crop_begin(plan.scaled.width, recipe.crop->width, recipe.crop_rounding), *recipe.crop};
   }
   return plan;
 }

@@ -25,6 +25,7 @@ constexpr Names<Color, 4> colors{
 constexpr Names<Layout, 2> layouts{{{"NCHW", Layout::nchw}, {"NHWC", Layout::nhwc}}};
 constexpr Names<Interpolation, 2> interpolations{
     {{"bilinear", Interpolation::bilinear}, {"bicubic", Interpolation::bicubic}}};
+constexpr Names<CropRounding, 2> crop_roundings{{{"half_even", CropRounding::half_even}, {"down", CropRounding::down}}};
 constexpr Names<Fit, 3> fits{{{"stretch", Fit::stretch}, {"shortest", Fit::shortest}, {"letterbox", Fit::letterbox}}};
 
 template <typename Kind, std::size_t count>
@@ -158,6 +159,10 @@ std::optional<Interpolation> interpolation_from(std::string_view name) noexcept 
 
 std::optional<Fit> fit_from(std::string_view name) noexcept {
   return named(fits, name);
+}
+
+std::optional<CropRounding> crop_rounding_from(std::string_view name) noexcept {
+  return named(crop_roundings, name);
 }
 
 std::vector<RecipeProblem> problems_of(const Recipe& recipe) {

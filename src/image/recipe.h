@@ -23,6 +23,12 @@ enum class Fit : std::uint8_t {
   letterbox,  ///< as large as fits inside, in the middle, with `fill` around it
 };
 
+/// Where a crop begins if an odd number of pixels is cut off in a direction.
+enum class CropRounding : std::uint8_t {
+  half_even,  ///< half of it, rounded to even: torchvision's CenterCrop
+  down,       ///< half of it, rounded down: the image processors of transformers
+};
+
 /// In pixels.
 struct Size {
   std::int64_t height = 0;
@@ -48,6 +54,7 @@ struct Recipe {
   std::optional<Resize> resize;  ///< empty: as large as it comes
   /// The middle of the image, with zeros around it where the image is smaller: torchvision's CenterCrop.
   std::optional<Size> crop;
+  CropRounding crop_rounding = CropRounding::half_even;
   Color color = Color::rgb;
   std::optional<double> scale;             ///< empty: 1/255 for floating types, 1 for whole numbers
   std::vector<double> mean;                ///< of the channels in their order, or one for all; empty: 0
@@ -68,6 +75,7 @@ struct Recipe {
 [[nodiscard]] std::optional<Layout> layout_from(std::string_view name) noexcept;
 [[nodiscard]] std::optional<Interpolation> interpolation_from(std::string_view name) noexcept;
 [[nodiscard]] std::optional<Fit> fit_from(std::string_view name) noexcept;
+[[nodiscard]] std::optional<CropRounding> crop_rounding_from(std::string_view name) noexcept;
 
 struct RecipeProblem {
   std::string key;  ///< below `preprocessing`: "normalize.std"

@@ -126,6 +126,7 @@ struct Transformer {
   std::int64_t heads = 0, kv_heads = 0, head_size = 0;  ///< kv_heads divides heads
   std::vector<Rotary> rotary{};
   PositionBias position_bias{};
+  bool is_masked = true;  ///< attention_mask leaves keys out; false: there is no such input, and all keys are attended
   std::vector<Layer> layers{};  ///< ALBERT's share tensors; a tensor is stored once
   std::optional<Norm> final_norm{};
 };

@@ -15,6 +15,7 @@
 #include "importer/encoder_graph.h"
 #include "importer/end_token.h"
 #include "importer/families/family.h"
+#include "importer/import_image_model.h"
 #include "importer/sentence_model.h"
 
 namespace gpux::importer {
@@ -228,6 +229,13 @@ bool copy_setting(const fs::path& folder, const fs::path& transformer, const fs:
 }  // namespace
 
 ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
+  if (is_image_model(folder)) {
+    (void)weights_in(folder, folder);
+    NewFolder made(target);
+    ImportedEncoder imported = import_image_model(folder, made.path());
+    made.keep();
+    return imported;
+  }
   const SentenceModel model = read_sentence_settings(folder);
   if (model.scores_pairs) {
     throw Error(

@@ -235,6 +235,7 @@ void apply_limits(const fs::path& folder, SentenceModel& model) {
   }
   model.first_position = limits.first_position;
   model.padding_token = limits.padding_token;
+  model.pads_to_max_tokens = limits.pads_to_max_tokens;
   model.truncate_left = limits.truncate_left;
 }
 
@@ -273,6 +274,36 @@ void apply_late_interaction_prompts(SentenceModel& model) {
   model.default_prompt = late.document_prompt;
 }
 
+/// The text tower of a config.json of CLIP or SigLIP, or of that tower alone, with transformers' defaults.
+struct TextTower {
+  bool is_there = false;
+  std::uint64_t positions = 0;
+  std::uint32_t padding_token = 1;
+  bool is_padded = false;  ///< SigLIP is trained on texts that are padded to its positions
+};
+
+TextTower text_tower_in(const JsonSettings& config) {
+  TextTower tower;
+  const std::string type = config.text("model_type");
+  const bool is_clip = type == "clip" || type == "clip_text_model";
+  const bool is_siglip = type == "siglip" || type == "siglip_text_model";
+  if (!is_clip && !is_siglip) return tower;
+  tower.is_there = true;
+  tower.is_padded = is_siglip;
+  const auto* nested = config.find("text_config");
+  const Json& settings = nested != nullptr && nested->is_object() ? *nested : config.json();
+  const auto count = [&](const char* key, std::uint64_t otherwise) {
+    const auto found = settings.find(key);
+    if (found == settings.end() || found->is_null()) return otherwise;
+    if (found->is_number_unsigned()) return found->get<std::uint64_t>();
+    config.refuse_value(key, *found, "a whole number");
+  };
+  constexpr std::uint64_t clip_positions = 77, siglip_positions = 64;
+  tower.positions = count("max_position_embeddings", is_clip ? clip_positions : siglip_positions);
+  tower.padding_token = static_cast<std::uint32_t>(count("pad_token_id", 1));
+  return tower;
+}
+
 }  // namespace
 
 TokenLimits read_token_limits(const fs::path& folder) {
@@ -289,6 +320,8 @@ TokenLimits read_token_limits(const fs::path& folder) {
     constexpr std::uint64_t trained = 2048;
     positions = std::min(positions.value_or(trained), config.count("max_trained_positions").value_or(trained));
   }
+  const TextTower tower = text_tower_in(config);
+  if (tower.is_there) positions = tower.positions;
   if (positions) positions = *positions > unused ? *positions - unused : 0;
   for (const auto limit : {transformer.count("max_seq_length"), tokenizer.count("model_max_length"), positions}) {
     if (!limit || *limit == 0) continue;
@@ -296,6 +329,8 @@ TokenLimits read_token_limits(const fs::path& folder) {
   }
   limits.first_position = static_cast<std::int64_t>(unused);
   limits.padding_token = static_cast<std::uint32_t>(config.count("pad_token_id").value_or(0));
+  if (tower.is_there) limits.padding_token = tower.padding_token;
+  limits.pads_to_max_tokens = tower.is_padded;
   const std::string side = tokenizer.text("truncation_side");
   if (!side.empty() && side != "left" && side != "right") {
     tokenizer.refuse_value("truncation_side", side, "left, right");
@@ -314,6 +349,12 @@ SentenceModel read_sentence_settings(const fs::path& folder) {
   const JsonSettings modules(folder / "modules.json", Json::value_t::array);
   model.transformer_folder = apply_modules(folder, modules, model);
   apply_limits(model.transformer_folder, model);
+  // Their texts and images are compared by cosine, after the graph.
+  const bool has_tower = text_tower_in(JsonSettings(model.transformer_folder / "config.json")).is_there;
+  if (has_tower && !modules.exists()) {
+    model.normalize = true;
+    model.graph_normalizes = false;
+  }
   apply_prompts(JsonSettings(folder / "config_sentence_transformers.json"), model);
   if (model.late_interaction) apply_late_interaction_prompts(model);
   return model;

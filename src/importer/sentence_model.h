@@ -27,13 +27,16 @@ struct SentenceModel {
   bool pools_prompt = true;         ///< false: the prompt's tokens do not count
   std::vector<DenseLayer> dense;    ///< behind the poolings, in order; of late interaction, of each token's vector
   bool normalize = false;           ///< to length 1
+  bool graph_normalizes = true;     ///< where `normalize`: an output with one vector per text is of length 1 already
   std::size_t max_tokens = 0;       ///< with the special ones; 0: no limit
   bool truncate_left = false;       ///< longer texts are truncated at the beginning
   std::int64_t first_position = 0;  ///< position id of the first token
   std::uint32_t padding_token = 0;  ///< pads shorter texts
-  bool needs_lower_case = false;    ///< texts are lower-cased before the model, which its tokenizer has to do
-  std::string architecture;         ///< the first of config.json ("BertModel"); may be empty
-  std::uint64_t vocabulary = 0;     ///< tokens, as config.json says; 0: it does not
+  bool pads_to_max_tokens =
+      false;                      ///< every text is padded to max_tokens, and the model attends to the padding: SigLIP
+  bool needs_lower_case = false;  ///< texts are lower-cased before the model, which its tokenizer has to do
+  std::string architecture;       ///< the first of config.json ("BertModel"); may be empty
+  std::uint64_t vocabulary = 0;   ///< tokens, as config.json says; 0: it does not
 
   std::optional<SpladePooling> splade;              ///< modules.json names a SpladePooling: vectors are sparse
   std::optional<LateInteraction> late_interaction;  ///< a text has a vector per token
@@ -49,6 +52,7 @@ struct TokenLimits {
   bool truncate_left = false;
   std::int64_t first_position = 0;  ///< position id of the first token
   std::uint32_t padding_token = 0;
+  bool pads_to_max_tokens = false;
 };
 
 /// Reads sentence_bert_config.json, tokenizer_config.json and config.json: the least of their limits counts; what is

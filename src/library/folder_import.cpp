@@ -2,16 +2,23 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/files.h"
 #include "base/scratch_folder.h"
 #include "embedding/embedder.h"
+#include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
 #include "importer/exported_files.h"
+#include "importer/image_project.h"
 #include "importer/safetensors.h"
 #include "importer/sentence_model.h"
+#include "model/open_image_encoder.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
 #include "pipeline/pipeline.h"
+#include "store/package_manifest.h"
 
 namespace gpux {
 namespace {
@@ -63,10 +70,76 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
 
 }  // namespace
 
+// A folder of images: what its gpux.yml says, or what its settings come to.
+std::string image_project_text(const fs::path& folder) {
+  std::error_code unreadable;
+  if (fs::is_regular_file(folder / project_file_name, unreadable)) return read_file(folder / project_file_name);
+  const std::optional<importer::ImageProject> project = importer::read_image_project(folder);
+  return project ? importer::project_text(*project) : std::string();
+}
+
+ImportedPackage store_image_folder(const fs::path& folder, const std::string& project_text,
+                                   const std::vector<Reference>& names, const ImportRequest& flags,
+                                   const fs::path& scratch, Store& store) {
+  if (flags.quantize.given()) {
+    throw Error(ErrorCode::usage, "--quantize is compared by texts, and this model takes images: it is not supported");
+  }
+  ProjectFile project = parse_project_file(project_text, folder / project_file_name);
+  LocatedModel located{.onnx_file = project.source,
+                       .package_folder = {},
+                       .name = names.front().name,
+                       .version = names.front().tag == "latest" ? "1.0.0" : names.front().tag,
+                       .project = std::move(project),
+                       .stored = {},
+                       .provider = {},
+                       .note = {}};
+  PackageContent content = package_content(located, flags.load.provider);
+  // Where the folder has no gpux.yml, the package gets one.
+  write_file_atomically(scratch / project_file_name, project_text);
+  for (PackageFile& file : content.files) {
+    if (file.name == project_file_name) file.source = scratch / project_file_name;
+  }
+  const LoadSettings settings = resolve_load(flags.load, {}, located);
+  if (!flags.load.precision.empty()) content.precision = settings.options.precision;
+  const std::optional<ImageTower> tower = image_tower_of(located);
+  if (!tower) {
+    throw Error(ErrorCode::invalid_config,
+                fmt::format("'{}': gpux.yml does not say how images become the model's input", folder.string()));
+  }
+  const bool is_classifier = located.project->outputs && !located.project->outputs->front().labels.empty();
+  runtime::ImageInput input = image_input_of(located, *tower, {});
+  Runtime runtime = load_image_tower(located, *tower, settings);
+  ImportedPackage package{
+      .stored = {}, .dimension = 0, .task = {}, .verdict = runtime.verdict(), .variant = {}, .beside = {}};
+  if (is_classifier) {
+    package.task = "image-classification";
+  } else {
+    const embedding::ImageEmbedder embedder(tower->facts, std::move(input), std::move(runtime));
+    package.dimension = embedder.encoder().dimension();
+    if (!located.project->image_tower.empty()) {
+      std::optional<importer::SentenceModel> sentences = importer::sentence_model_of(located.onnx_file);
+      if (!sentences) {
+        throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
+      }
+      const embedding::Embedder texts(*std::move(sentences), load_located(located, settings));
+      if (texts.encoder().dimension() != package.dimension) {
+        throw Error(ErrorCode::invalid_model,
+                    fmt::format("vectors of texts have {} dimensions, those of images {}: they cannot be compared",
+                                texts.encoder().dimension(), package.dimension));
+      }
+    }
+  }
+  package.stored = store.add(content, names);
+  return package;
+}
+
 // Where it has weights besides, they come before ONNX files of other names: those are in other precisions.
 bool is_onnx_folder(const fs::path& folder) {
   std::error_code unreadable;
   if (fs::exists(folder / "model.onnx", unreadable) || fs::exists(folder / "onnx/model.onnx", unreadable)) return true;
+  for (const char* place : {"", "onnx"}) {
+    if (fs::exists(folder / place / "text_model.onnx", unreadable)) return true;
+  }
   return !importer::safetensors_in(folder) && !exported_files_in(folder).empty();
 }
 
@@ -92,7 +165,12 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
     folder = target;
   }
   std::optional<ImportedPackage> package;
-  if (!names.empty()) package = store_folder(folder, names, flags, scratch.path(), store, listener);
+  const std::string project = names.empty() ? std::string() : image_project_text(folder);
+  if (!project.empty()) {
+    package = store_image_folder(folder, project, names, flags, scratch.path(), store);
+  } else if (!names.empty()) {
+    package = store_folder(folder, names, flags, scratch.path(), store, listener);
+  }
   return {.converted = std::move(imported), .package = std::move(package), .names = std::move(names)};
 }
 

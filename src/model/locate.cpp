@@ -9,6 +9,7 @@
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
+#include "importer/image_project.h"
 
 namespace gpux {
 namespace {
@@ -47,6 +48,11 @@ LocatedModel from_project_file(const fs::path& file) {
   if (!is_there(project.source)) {
     throw Error(ErrorCode::not_found, fmt::format("{}: 'model.source' names {}, which is not there",
                                                   project.where("model.source"), in_quotes(project.source.string())));
+  }
+  if (!project.image_tower.empty() && !is_there(project.image_tower)) {
+    throw Error(ErrorCode::not_found,
+                fmt::format("{}: 'model.image_tower' names {}, which is not there", project.where("model.image_tower"),
+                            in_quotes(project.image_tower.string())));
   }
   fs::path source = project.source;
   return located(std::move(project), std::move(source));
@@ -87,6 +93,12 @@ LocatedModel from_folder(const fs::path& folder, const Store& store, const std::
   if (config)
     return from_project_file(config->is_relative() && is_there(folder / *config) ? folder / *config : *config);
   if (const auto project_file = project_file_in(folder)) return from_project_file(*project_file);
+  if (const auto project = importer::read_image_project(folder)) {
+    // As gpux import would write it.
+    ProjectFile parsed = parse_project_file(importer::project_text(*project), folder / project_file_name);
+    fs::path source = parsed.source;
+    return located(std::move(parsed), std::move(source));
+  }
   std::vector<fs::path> files = onnx_files_in(folder);
   // Where Hugging Face's folders keep it.
   if (files.empty() && is_there(folder / "onnx/model.onnx")) files.push_back(folder / "onnx/model.onnx");

@@ -17,7 +17,9 @@
 #include "base/spelling.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
+#include "importer/image_project.h"
 #include "model/level_choice.h"
+#include "model/open_image_encoder.h"
 #include "model/open_model.h"
 
 namespace gpux {
@@ -40,6 +42,10 @@ Chosen in_folder(const std::string& folder) {
 Chosen located_model(const std::string& name) {
   LocatedModel located = locate(name, open_store());
   std::optional<importer::SentenceModel> found = importer::sentence_model_of(located.onnx_file);
+  if (!found && image_tower_of(located)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("'{}' makes vectors of images, not of texts: give images as @FILE or @FOLDER", name));
+  }
   if (!found) {
     throw Error(ErrorCode::invalid_model,
                 fmt::format("'{}' has no tokenizer.json next to its ONNX file, so it cannot read texts", name));
@@ -51,7 +57,9 @@ Chosen located_model(const std::string& name) {
 // A folder of Hugging Face's layout, or whatever a MODEL argument means elsewhere.
 Chosen find_model(const std::string& model) {
   std::error_code unreadable;
-  if (fs::is_directory(model, unreadable) && !project_file_in(model)) return in_folder(model);
+  if (fs::is_directory(model, unreadable) && !project_file_in(model) && !importer::read_image_project(model)) {
+    return in_folder(model);
+  }
   if (fs::is_regular_file(model, unreadable) && fs::path(model).extension() != ".onnx") {
     throw Error(ErrorCode::usage,
                 fmt::format("--model '{}' is no model: accepted are a folder with tokenizer.json and model.onnx, and a "
@@ -200,7 +208,7 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
   if (!active.empty() && active.front() == "openvino") {
     encoder.workers = openvino_streams(load).value_or(encoder.workers);
   }
-  encoder.digest = digest.of(encoder.embedder->runtime().weights_file());
+  encoder.digest = digest_of_vectors(located, digest.of(encoder.embedder->runtime().weights_file()));
   if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension(encoder.options);
   tell(to_line(encoder.embedder->runtime().verdict()));
   return encoder;

@@ -52,7 +52,10 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
 void OpenModel::open_inputs() {
   const ProjectFile* project = located.project ? &*located.project : nullptr;
   pipeline = open_pipeline(located, info.signature);
-  image_input = runtime::image_input(project, info.signature, {.path = true});
+  // Where there is an image tower, images are its input.
+  if (project == nullptr || project->image_tower.empty()) {
+    image_input = runtime::image_input(project, info.signature, {.path = true});
+  }
 }
 
 runtime::Items OpenModel::read(const InputFlags& flags) const {

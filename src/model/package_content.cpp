@@ -74,7 +74,7 @@ void add_project(const ProjectFile& project, PackageContent& content, Collector&
       collector.add(source, name);
     }
   }
-  for (const fs::path& step : {project.before, project.after}) {
+  for (const fs::path& step : {project.before, project.after, project.image_tower}) {
     if (!step.empty()) collector.add_onnx(step, step.lexically_relative(project.folder()).generic_string());
   }
   collector.add(project.file, std::string(project_file_name));

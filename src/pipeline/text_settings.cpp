@@ -1,12 +1,12 @@
 #include "pipeline/text_settings.h"
 
 #include <algorithm>
-#include <charconv>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "gpux/error.h"
+#include "importer/class_labels.h"
 #include "importer/json_settings.h"
 #include "importer/sentence_model.h"
 
@@ -18,39 +18,13 @@ namespace fs = std::filesystem;
 // Of a question and a part of its context, as transformers has it.
 constexpr std::size_t window_tokens = 384;
 
-// {"0": "NEGATIVE", "1": "POSITIVE"}
-std::vector<std::string> labels_in(const JsonSettings& config) {
-  const auto* named = config.find("id2label");
-  if (named == nullptr) return {};
-  if (!named->is_object()) config.refuse_value("id2label", *named, "an object of texts");
-  std::vector<std::string> labels(named->size());
-  std::vector<bool> seen(named->size(), false);
-  for (const auto& [key, label] : named->items()) {
-    std::size_t place = labels.size();
-    const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), place);
-    if (failure != std::errc() || end != key.data() + key.size() || place >= labels.size() || seen[place] ||
-        !label.is_string()) {
-      config.refuse_value("id2label." + key.substr(0, 40), label,
-                          fmt::format("a text each for the numbers 0 to {}", labels.size() - 1));
-    }
-    labels[place] = label.get<std::string>();
-    seen[place] = true;
-  }
-  return labels;
-}
-
 std::size_t label_count(const JsonSettings& config, const std::vector<std::string>& labels) {
   // transformers writes two labels where nothing is said, and num_labels where there is one.
   return labels.empty() ? config.count("num_labels").value_or(2) : labels.size();
 }
 
 Task task_in(const JsonSettings& config, const std::vector<std::string>& labels) {
-  const auto* architectures = config.find("architectures");
-  if (architectures == nullptr || !architectures->is_array() || architectures->empty() ||
-      !architectures->front().is_string()) {
-    return Task::none;
-  }
-  const auto architecture = architectures->front().get<std::string>();
+  const std::string architecture = importer::architecture_in(config);
   if (architecture.ends_with("ForSequenceClassification")) {
     return label_count(config, labels) == 1 ? Task::text_ranking : Task::text_classification;
   }
@@ -203,12 +177,13 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   settings.truncate_left = limits.truncate_left;
   settings.first_position = limits.first_position;
   settings.padding_token = limits.padding_token;
+  settings.fills_up = limits.pads_to_max_tokens && limits.max_tokens != 0;
   if (const auto fixed = fixed_length(signature)) {
     settings.max_tokens = settings.max_tokens == 0 ? *fixed : std::min(settings.max_tokens, *fixed);
     settings.fills_up = true;
   }
   const JsonSettings config(folder / "config.json");
-  settings.labels = labels_in(config);
+  settings.labels = importer::class_labels_in(config);
   settings.task = task_in(config, settings.labels);
   settings.activation = activation_in(config, settings.labels);
   if (settings.task == Task::text_ranking) settings.ranking = ranking_in(config);

@@ -62,7 +62,12 @@ class RecipeReader {
 
   image::Recipe read() {
     if (const TreeNode* resize = node_.given("resize")) read_resize(*resize);
-    if (const TreeNode* crop = node_.given("crop")) recipe_.crop = size_of(*crop);
+    if (const TreeNode* crop = node_.given("crop")) {
+      recipe_.crop = size_of(*member(*crop, "size", true));
+      if (const TreeNode* rounding = member(*crop, "rounding", false)) {
+        recipe_.crop_rounding = image::crop_rounding_from(rounding->text).value_or(recipe_.crop_rounding);
+      }
+    }
     if (const TreeNode* color = node_.given("color")) {
       recipe_.color = image::color_from(color->text).value_or(recipe_.color);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <initializer_list>
 #include <unordered_set>
 
@@ -82,6 +83,7 @@ class Binder {
     if (const TreeNode* serving = at(root_, {"serving"})) project_.serving = read_serving(*serving);
     if (const TreeNode* node = at(root_, {"preprocessing"})) project_.image_recipe = read_recipe(*node, problems_);
     bind_text();
+    bind_zero_shot();
   }
 
  private:
@@ -108,6 +110,48 @@ class Binder {
     bind_step("preprocessing", project_.before);
     bind_step("postprocessing", project_.after);
     text.max_answer_tokens = count({"postprocessing", "max_answer_length"});
+  }
+
+  void bind_zero_shot() {
+    const TreeNode* node = at(root_, {"zero_shot"});
+    if (node == nullptr) return;
+    if (project_.image_tower.empty()) {
+      problems_.add(node->position, "'zero_shot' requires 'model.image_tower'");
+      return;
+    }
+    ZeroShotSettings settings;
+    settings.logit_scale = number_at(*node, "logit_scale", settings.logit_scale);
+    settings.logit_bias = number_at(*node, "logit_bias", settings.logit_bias);
+    if (text_at(*node, {"activation"}) == "sigmoid") settings.activation = Activation::sigmoid;
+    settings.label_template = text_at(*node, {"template"}, settings.label_template);
+    if (settings.label_template.find("{}") == std::string::npos) {
+      problems_.add(at(*node, {"template"})->position,
+                    fmt::format("'zero_shot.template' is {}; a text with {{}} in place of the label is accepted",
+                                in_quotes(settings.label_template)));
+    }
+    project_.zero_shot = std::move(settings);
+  }
+
+  double number_at(const TreeNode& node, std::string_view key, double otherwise) {
+    const TreeNode* given = at(node, {key});
+    if (given == nullptr) return otherwise;
+    const auto number = given->kind == TreeNode::Kind::scalar ? number_from(given->text) : std::nullopt;
+    if (number && std::isfinite(*number)) return *number;
+    problems_.add(given->position, fmt::format("'zero_shot.{}' takes one finite number", key));
+    return otherwise;
+  }
+
+  void bind_image_tower() {
+    const TreeNode* node = at(root_, {"model", "image_tower"});
+    if (node == nullptr) return;
+    const std::string name = std::filesystem::path(node->text).lexically_normal().generic_string();
+    if (is_inside_package(name) && name.ends_with(".onnx")) {
+      project_.image_tower = absolute(name);
+      return;
+    }
+    problems_.add(node->position,
+                  fmt::format("'model.image_tower' is {}; an .onnx file inside this file's folder is accepted",
+                              in_quotes(node->text)));
   }
 
   // A model inside this file's folder.
@@ -146,6 +190,7 @@ class Binder {
       problems_.add(source.position, "'model.source' is ''; the path of an ONNX file is accepted");
     }
     project_.source = absolute(source.text);
+    bind_image_tower();
     if (const TreeNode* files = at(root_, {"model", "files"})) bind_files(*files);
   }
 

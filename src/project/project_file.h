@@ -73,6 +73,13 @@ struct DeclaredText {
   std::optional<std::size_t> max_answer_tokens;
 };
 
+/// How an image is scored by labels: activation(logit_scale * cosine + logit_bias) over the labels.
+struct ZeroShotSettings {
+  double logit_scale = 1, logit_bias = 0;
+  Activation activation = Activation::softmax;
+  std::string label_template = "{}";  ///< a label is put in place of "{}"
+};
+
 /// How a model is served, as gpux.yml or a list of models says; empty: not said.
 struct ServingSettings {
   std::optional<std::string> host;
@@ -99,7 +106,8 @@ struct ProjectFile {
   std::string name;
   std::string version = "1.0.0";
   std::string description;
-  std::filesystem::path source;  ///< absolute; not looked at
+  std::filesystem::path source;       ///< absolute; not looked at
+  std::filesystem::path image_tower;  ///< absolute; not looked at; empty: none
   std::string model_version;
   std::vector<std::string> files;                             ///< model.files: names inside folder()
   std::optional<std::vector<DeclaredValue>> inputs, outputs;  ///< empty: not declared
@@ -108,6 +116,7 @@ struct ProjectFile {
   std::filesystem::path before, after;        ///< absolute: preprocessing.custom, postprocessing.custom; empty: none
   std::optional<image::Recipe> image_recipe;  ///< empty: `preprocessing` has no key that is about images
   DeclaredText text;
+  std::optional<ZeroShotSettings> zero_shot;
   std::vector<std::pair<std::string, std::string>> metadata;
 
   std::map<std::string, yaml::Position, std::less<>> positions;  ///< of each key given, "runtime.gpu.memory"

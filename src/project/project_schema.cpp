@@ -27,8 +27,10 @@ constexpr std::array<std::string_view, 2> activations{"softmax", "sigmoid"};
 constexpr std::array<std::string_view, 6> precisions{"fp32", "fp16", "bf16", "int8", "int8-bf16", "any"};
 constexpr std::array<std::string_view, 5> optimization_levels{"disabled", "basic", "extended", "layout", "all"};
 
-constexpr std::array<SchemaKey, 4> model_keys{{
+constexpr std::array<SchemaKey, 5> model_keys{{
     {"source", text, "The ONNX file, relative to this file's folder.", true},
+    {"image_tower", text,
+     "The ONNX file that makes vectors of images, inside this file's folder; source makes those of texts."},
     {"format", choice, "The model file's format.", false, no_keys, formats},
     {"version", text, "The model's own version, for people."},
     {"files", text_list, "Further files that a package of the model keeps, inside this file's folder."},
@@ -181,7 +183,18 @@ constexpr std::array<SchemaKey, 4> normalize_keys{{
 constexpr SchemaKey resize_key{
     "resize",  short_object, "The size to which images are resized.", false, resize_keys, no_choices, no_minimum, "",
     INT32_MAX, "size"};
-constexpr SchemaKey crop_key{"crop", image_size, "The middle of that: [height, width], or one size for both."};
+constexpr std::array<std::string_view, 2> crop_roundings{"half_even", "down"};
+constexpr std::array<SchemaKey, 2> crop_keys{{
+    {"size", image_size, "[height, width], or one size for both.", true},
+    {"rounding", choice,
+     "Where it begins if an odd number of pixels is cut off: half_even, as in torchvision; down, as "
+     "in transformers.",
+     false, no_keys, crop_roundings},
+}};
+constexpr SchemaKey crop_key{"crop",     short_object, "The middle of that: [height, width], or one size for both.",
+                             false,      crop_keys,    no_choices,
+                             no_minimum, "",           INT32_MAX,
+                             "size"};
 constexpr SchemaKey normalize_key{
     "normalize", short_object, "What becomes of levels of 0 to 255.", false, normalize_keys, no_choices, no_minimum, "",
     INT32_MAX,   "preset"};
@@ -232,7 +245,14 @@ constexpr std::array<SchemaKey, 3> postprocessing_keys{{
     {"custom", text, "An ONNX model that runs after the model; the model's outputs become its inputs by name."},
 }};
 
-constexpr std::array<SchemaKey, 12> root_keys{{
+constexpr std::array<SchemaKey, 4> zero_shot_keys{{
+    {"logit_scale", numbers, "What cosines of images and labels are multiplied by.", true},
+    {"logit_bias", numbers, "What is added to the products; default: 0."},
+    {"activation", choice, "What turns the sums into scores.", true, no_keys, activations},
+    {"template", text, "The text that a label is put into, in place of {}; default: {}."},
+}};
+
+constexpr std::array<SchemaKey, 13> root_keys{{
     {"name", text, "The model's name.", true},
     {"version", text, "Its version; default: 1.0.0."},
     {"description", text, "For people."},
@@ -244,6 +264,7 @@ constexpr std::array<SchemaKey, 12> root_keys{{
     {"task", choice, "The task of the model with texts; default: from config.json.", false, no_keys, tasks},
     {"preprocessing", object, "How images and texts become the model's inputs.", false, preprocessing_keys},
     {"postprocessing", object, "How the model's outputs become answers.", false, postprocessing_keys},
+    {"zero_shot", object, "How a model with an image tower scores images by labels.", false, zero_shot_keys},
     {"metadata", text_map, "Any notes, stored in the package."},
 }};
 

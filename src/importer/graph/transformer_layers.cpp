@@ -99,9 +99,10 @@ class LayerWriter {
   }
 
   std::string attention(const std::string& input, const Attention& attention) {
-    const std::string bias = attention_bias(context_, transformer_, attention);
+    const std::string bias = transformer_.is_masked ? attention_bias(context_, transformer_, attention) : std::string();
     std::string values;
-    const std::string biased = context_.node("Add", {scores(input, attention, values), bias});
+    std::string biased = scores(input, attention, values);
+    if (!bias.empty()) biased = context_.node("Add", {biased, bias});
     const std::string shares = context_.node("Softmax", {biased}, {{"axis", std::int64_t{-1}}});
     const std::string mixed = transposed(context_.node("MatMul", {shares, values}), heads_first);
     const std::int64_t size = transformer_.heads * transformer_.head_size;

@@ -1,0 +1,119 @@
+#include "importer/import_image_model.h"
+
+#include <algorithm>
+#include <set>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "gpux/error.h"
+#include "importer/class_labels.h"
+#include "importer/families/vision.h"
+#include "importer/graph/image_graph.h"
+#include "importer/image_preprocessing.h"
+#include "importer/image_project.h"
+#include "importer/json_settings.h"
+#include "importer/sentence_model.h"
+#include "onnx/text.h"
+
+namespace gpux::importer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of the tensors that images become.
+image::Size input_size(const image::Recipe& recipe, const fs::path& folder) {
+  if (recipe.crop) return *recipe.crop;
+  if (recipe.resize && recipe.resize->fit == image::Fit::stretch) return recipe.resize->size;
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("'{}': the image processor makes images of sizes that differ; accepted: a size of height and "
+                          "width, or crop_size",
+                          folder.string()));
+}
+
+// A tensor that no tower has is part of another computation.
+void refuse_unused(const Safetensors& weights, const std::set<std::string>& used, const VisionModel& model) {
+  for (const std::string& name : weights.names()) {
+    const bool is_ignored = std::any_of(model.ignored.begin(), model.ignored.end(),
+                                        [&](const std::string& suffix) { return name.ends_with(suffix); });
+    if (used.contains(name) || is_ignored) continue;
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("the weights have a tensor {}, which a {} of transformers does not have", onnx::quote(name),
+                            model.model_type));
+  }
+}
+
+std::vector<std::string> copy_settings(const fs::path& folder, const fs::path& target) {
+  std::vector<std::string> files = setting_files_in(folder);
+  for (const char* name : {"preprocessor_config.json", "processor_config.json"}) {
+    std::error_code unreadable;
+    if (fs::is_regular_file(folder / name, unreadable)) files.emplace_back(name);
+  }
+  for (const std::string& file : files) write_file_atomically(target / file, read_file(folder / file));
+  return files;
+}
+
+}  // namespace
+
+bool is_image_model(const fs::path& folder) {
+  return is_vision_family(JsonSettings(folder / "config.json").text("model_type"));
+}
+
+ImportedEncoder import_image_model(const fs::path& folder, const fs::path& target) {
+  const auto weights_file = safetensors_in(folder);
+  if (!weights_file) throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors", folder.string()));
+  const Safetensors weights(*weights_file);
+  const JsonSettings config(folder / "config.json");
+  VisionModel model;
+  try {
+    model = describe_vision_model(read_file(folder / "config.json"), weights);
+  } catch (const Error& error) {
+    throw error.within(folder.string());
+  }
+  ImageProject project;
+  project.name = fs::weakly_canonical(folder).filename().string();
+  project.recipe = read_image_preprocessing(folder);
+  const image::Size size = input_size(project.recipe, folder);
+  const Transformer& layers = model.image.transformer;
+  const bool is_classifier = model.image.head.kind == ImageHeadKind::classification;
+  ImportedEncoder imported{.family = model.model_type,
+                           .layers = static_cast<std::int64_t>(layers.layers.size()),
+                           .heads = layers.heads,
+                           .width = layers.hidden_size,
+                           .max_tokens = 0,
+                           .pooling = {},
+                           .normalize = model.text.has_value(),
+                           .task = is_classifier ? "image classification" : "",
+                           .labels = is_classifier ? model.image.head.dense.out : 0,
+                           .copied = copy_settings(folder, target)};
+  project.files = imported.copied;
+  std::set<std::string> used;
+  if (model.text) {
+    if (std::find(imported.copied.begin(), imported.copied.end(), "tokenizer.json") == imported.copied.end()) {
+      throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
+    }
+    project.source = "text_model.onnx";
+    project.image_tower = "vision_model.onnx";
+    project.zero_shot = read_zero_shot_scale(folder);
+    used = write_text_tower(weights, *model.text, target / project.source);
+    used.merge(write_image_model(weights, model.image, size, target / project.image_tower));
+    imported.max_tokens = read_sentence_settings(folder).max_tokens;
+  } else {
+    project.source = "model.onnx";
+    used = write_image_model(weights, model.image, size, target / project.source);
+  }
+  refuse_unused(weights, used, model);
+  if (is_classifier) {
+    project.labels = class_labels_in(config);
+    if (!project.labels.empty()) {
+      project.labelled_output = "logits";
+      project.labelled_type = "float32";
+      project.is_multi_label = config.text("problem_type") == "multi_label_classification";
+    }
+  }
+  write_file_atomically(target / "gpux.yml", project_text(project));
+  return imported;
+}
+
+}  // namespace gpux::importer

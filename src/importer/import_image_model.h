@@ -1,0 +1,18 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "importer/import_encoder.h"
+
+namespace gpux::importer {
+
+/// Whether the folder's config.json is of a family of images that import_image_model() converts.
+[[nodiscard]] bool is_image_model(const std::filesystem::path& folder);
+
+/// Writes into `target`, a folder: the ONNX file of the folder's model.safetensors and config.json, or text_model.onnx
+/// and vision_model.onnx of a model with two towers; gpux.yml with how images become its input; and copies of the files
+/// of settings. Errors not_found, invalid_config, invalid_model, storage, permission.
+ImportedEncoder import_image_model(const std::filesystem::path& folder, const std::filesystem::path& target);
+
+}  // namespace gpux::importer

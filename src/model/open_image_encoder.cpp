@@ -1,0 +1,122 @@
+#include "model/open_image_encoder.h"
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/machine.h"
+#include "base/sha256.h"
+#include "gpux/error.h"
+#include "gpux/model_inspector.h"
+#include "importer/image_project.h"
+#include "importer/json_settings.h"
+#include "model/level_choice.h"
+#include "model/open_model.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+
+// config.json in the folder of gpux.yml.
+std::string model_type_in(const fs::path& folder) {
+  return JsonSettings(folder / "config.json").text("model_type");
+}
+
+// "clip_vision_model", "siglip_vision_model": a tower alone.
+bool is_compared_by_cosine(std::string_view model_type) {
+  constexpr std::string_view tower = "_vision_model";
+  if (model_type.ends_with(tower)) model_type.remove_suffix(tower.size());
+  return importer::has_two_towers(model_type);
+}
+
+void refuse_text_flags(const EncoderFlags& flags) {
+  const auto refuse = [](std::string_view flag) {
+    throw Error(ErrorCode::usage, fmt::format("{} applies to texts, and these are images", flag));
+  };
+  if (!flags.prompt.empty()) refuse("--prompt");
+  if (flags.prompt_text) refuse("--prompt-text");
+  if (flags.max_tokens != 0) refuse("--max-tokens");
+  if (!flags.level.empty()) refuse("--level");
+  if (flags.representation != embedding::Representation::dense) refuse("a representation other than dense vectors");
+  if (flags.batching == "throughput") refuse("--batching throughput");
+}
+
+}  // namespace
+
+std::optional<ImageTower> image_tower_of(const LocatedModel& located) {
+  if (!located.project) return std::nullopt;
+  const ProjectFile& project = *located.project;
+  if (project.image_tower.empty() && !project.image_recipe) return std::nullopt;
+  const fs::path folder = located.stored ? located.package_folder : project.folder();
+  ImageTower tower{.onnx_file = project.image_tower.empty() ? located.onnx_file : project.image_tower,
+                   .facts = {.model_type = model_type_in(folder)}};
+  tower.facts.normalizes = !project.image_tower.empty() || is_compared_by_cosine(tower.facts.model_type);
+  return tower;
+}
+
+runtime::ImageInput image_input_of(const LocatedModel& located, const ImageTower& tower,
+                                   const image::Sources& sources) {
+  const Signature signature = ModelInspector::inspect(tower.onnx_file).signature;
+  std::optional<runtime::ImageInput> input = runtime::image_input(&*located.project, signature, sources);
+  if (input) return *std::move(input);
+  throw Error(
+      ErrorCode::invalid_config,
+      fmt::format("{}: 'model.image_tower' requires keys of 'preprocessing' that say how images become its input",
+                  located.project->where("model.image_tower")));
+}
+
+Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, LoadSettings settings) {
+  if (tower.onnx_file == located.onnx_file) return load_located(located, std::move(settings));
+  // Variants in other precisions and optimized graphs are the text tower's.
+  settings.options.map_weights = located.stored.has_value();
+  return Runtime(tower.onnx_file, settings.options);
+}
+
+std::string digest_of_vectors(const LocatedModel& located, const std::string& digest_of_model) {
+  if (!located.project || located.project->image_tower.empty()) return digest_of_model;
+  return sha256_of(digest_of_model + '\n' + sha256_of_file(located.project->image_tower));
+}
+
+OpenImageEncoder open_image_encoder(const EncoderFlags& given, const image::Sources& sources, const Teller& tell) {
+  EncoderFlags flags = given;
+  refuse_text_flags(flags);
+  if (flags.model.empty()) {
+    throw Error(ErrorCode::usage, "give the model of the images, as the first word or with -m");
+  }
+  apply_op_dbus(flags.load);
+  const LocatedModel located = locate(flags.model, open_store());
+  const std::optional<ImageTower> tower = image_tower_of(located);
+  if (!tower) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("'{}' takes no images: its gpux.yml has no image keys under 'preprocessing', and there is no "
+                    "preprocessor_config.json beside it",
+                    flags.model));
+  }
+  LoadSettings settings = resolve_load(flags.load, flags.timeout, located);
+  if (!settings.options.intra_threads) settings.options.intra_threads = 1;  // images run side by side
+  const unsigned threads = *settings.options.intra_threads;
+  OpenImageEncoder encoder{
+      .embedder = nullptr,
+      .options = {.dimensions = flags.dimensions, .normalize = flags.normalize, .timeout = settings.timeout},
+      .name = located.name,
+      .digest = {},
+      .dimension = flags.dimensions,
+      .workers = std::max(1U, usable_processors(Machine::this_one()) / threads)};
+  runtime::ImageInput input = image_input_of(located, *tower, sources);
+  encoder.embedder = std::make_unique<embedding::ImageEmbedder>(tower->facts, std::move(input),
+                                                                load_image_tower(located, *tower, std::move(settings)));
+  encoder.embedder->encoder().check(encoder.options);
+  if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();
+  const bool is_tower = tower->onnx_file != located.onnx_file;
+  encoder.digest = is_tower ? digest_of_vectors(located, sha256_of_file(located.onnx_file))
+                            : sha256_of_file(encoder.embedder->runtime().weights_file());
+  tell(to_line(encoder.embedder->runtime().verdict()));
+  return encoder;
+}
+
+}  // namespace gpux

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "embedding/image_encoder.h"
+#include "image/read_image.h"
+#include "model/locate.h"
+#include "model/open_encoder.h"
+
+namespace gpux {
+
+/// The part of a model that makes vectors of images: the image tower, or the model itself where it takes images.
+struct ImageTower {
+  std::filesystem::path onnx_file;
+  embedding::ImageVectorFacts facts;
+};
+
+/// Empty where the model takes no images: its gpux.yml has neither an image tower nor image preprocessing.
+[[nodiscard]] std::optional<ImageTower> image_tower_of(const LocatedModel& located);
+
+/// The input that takes images, and how they become its values. Errors invalid_config, invalid_model.
+[[nodiscard]] runtime::ImageInput image_input_of(const LocatedModel& located, const ImageTower& tower,
+                                                 const image::Sources& sources);
+
+/// Makes a session of the tower, with the settings of the model. Errors as of Runtime.
+[[nodiscard]] Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, LoadSettings settings);
+
+/// What tells vectors of a model from those of others: SHA-256 of its ONNX file, in hexadecimal digits; of a model with
+/// an image tower, of the digests of both files, so that vectors of its texts and images have one.
+[[nodiscard]] std::string digest_of_vectors(const LocatedModel& located, const std::string& digest_of_model);
+
+struct OpenImageEncoder {
+  std::unique_ptr<embedding::ImageEmbedder> embedder;
+  embedding::ImageEmbedOptions options;  ///< accepted by the embedder
+  std::string name;                      ///< the model's
+  std::string digest;                    ///< as digest_of_vectors()
+  std::size_t dimension = 0;             ///< of the vectors, after the cut
+  unsigned workers = 1;                  ///< images at a time that keep the processors busy
+};
+
+/// Loads what makes vectors of images, and says what it runs on. Errors as of open_encoder(); usage where the model
+/// takes no images, or a flag is about texts.
+OpenImageEncoder open_image_encoder(const EncoderFlags& flags, const image::Sources& sources, const Teller& tell);
+
+}  // namespace gpux
