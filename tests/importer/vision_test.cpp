@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string yaml_of_config(const std::string& json) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::ofstream(folder.path() / "preprocessor_config.json") << json;
   return yaml_of(read_image_preprocessing(folder.path()));
 }
