@@ -41,7 +41,8 @@ void refuse_text_flags(const EncoderFlags& flags) {
   if (flags.prompt_text) refuse("--prompt-text");
   if (flags.max_tokens != 0) refuse("--max-tokens");
   if (!flags.level.empty()) refuse("--level");
-  if (flags.representation != embedding::Representation::dense) refuse("a representation other than dense vectors");
+  if (flags.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense)
+    refuse("a representation other than dense vectors");
   if (flags.batching == "throughput") refuse("--batching throughput");
 }
 
