@@ -60,7 +60,6 @@ void add_images(CLI::App& program, Context& context);
 void add_tag(CLI::App& program, Context& context);
 void add_rm(CLI::App& program, Context& context);
 void add_prune(CLI::App& program, Context& context);
-void add_pull(CLI::App& program, Context& context);
 void add_push(CLI::App& program, Context& context);
 void add_login(CLI::App& program, Context& context);
 void add_logout(CLI::App& program, Context& context);
