@@ -18,7 +18,7 @@ struct StoredPackage {
   std::string id;         ///< "sha256:" and 64 hexadecimal digits
   std::string created;    ///< "2026-01-31T12:00:00Z"
   std::uint64_t size_bytes = 0;
-  std::string damage;  ///< what is wrong with it; empty: nothing that shows without reading its files
+  std::string damage;    ///< what is wrong with it; empty: nothing that shows without reading its files
   std::string source;    ///< the address that it was pulled from; empty: it was made on this machine
   std::string revision;  ///< the commit of the source; may be empty
 };
