@@ -12,8 +12,8 @@
 namespace gpux_encoder {
 namespace {
 
-// The indices of the expressions.
-constexpr std::size_t text_axis = 0, head_axis = 1, token_axis = 2, column_axis = 3;
+// The indices of the expressions: text, head, token, column.
+constexpr std::size_t text_axis = 0, token_axis = 2;
 
 /// A function of the token's position.
 struct Wave {
