@@ -622,7 +622,7 @@ TEST_F(Embed, RefusesInOneLine) {
       {{"embed", "--model", "encoder", "--field", "text", "a"}, 2, "--field"},
       {{"embed", "--model", "encoder", "--provider", "cudda", "a"}, 2, "cudda"},
       {{"embed", "--model", "encoder", "@none.txt"}, 7, "none.txt"},
-      {{"embed", "--model", "encoder", "@empty"}, 13, "empty"},
+      {{"embed", "--model", "encoder", "@empty"}, 7, "empty"},
       {{"embed", "--model", "encoder", "--field", "text", "@items.jsonl", "-o", "v.npy"},
        6,
        "items.jsonl:2: there is no"},

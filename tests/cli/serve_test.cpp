@@ -178,6 +178,8 @@ const std::vector<KeyLine> key_table{
     {"POST", "/models/{name}/embed", 401},
     {"POST", "/embed_all", 401},
     {"POST", "/models/{name}/embed_all", 401},
+    {"POST", "/embed_sparse", 401},
+    {"POST", "/models/{name}/embed_sparse", 401},
     {"POST", "/rerank", 401},
     {"POST", "/models/{name}/rerank", 401},
     {"POST", "/similarity", 401},
