@@ -293,6 +293,8 @@ class Text {
     Row vector(settings_.hidden_size, 0);
     if (settings_.pooling == Pooling::cls) return rows.front();
     if (settings_.pooling == Pooling::last) {
+      // The first token where all are masked, as in graphs.
+      if (!rows.empty()) vector = rows.front();
       for (std::size_t position = 0; position < length_; ++position) {
         if (is_unmasked_[position]) vector = rows[position];
       }

@@ -274,7 +274,10 @@ TEST_P(EveryFamily, RefusesInvalidInputsAsInvalidInputs) {
     ASSERT_TRUE(ours);
     EXPECT_EQ(ours->code(), ErrorCode::invalid_input) << ours->message();
     EXPECT_THAT(ours->message(), AllOf(HasSubstr(one.says), HasSubstr("accepted: ")));
-    EXPECT_EQ(other.has_value(), one.is_refused_by_cpu);
+    // A mask value of 2 is an index beyond the text where the graph takes the last token.
+    const bool is_index =
+        GetParam() == std::string("xlm-roberta-last") && one.input == "attention_mask" && one.value > 1;
+    EXPECT_EQ(other.has_value(), one.is_refused_by_cpu || is_index);
     if (other) {
       EXPECT_EQ(other->code(), ErrorCode::invalid_input) << other->message();
     }

@@ -17,13 +17,13 @@ std::string table_rows(GraphContext& context, const Transformer& transformer, co
   });
 }
 
-// [rows, heads, head size] in that order
+// [heads, head size, rows]
 std::string projected_table(GraphContext& context, const Transformer& transformer, const Disentangled& disentangled,
-                            const Linear& projection, float scale, const std::vector<std::int64_t>& order) {
+                            const Linear& projection, float scale) {
   const std::string rows = context.linear(table_rows(context, transformer, disentangled), projection, scale);
   const std::string heads =
       context.node("Reshape", {rows, context.list({0, transformer.heads, transformer.head_size})});
-  return context.node("Transpose", {heads}, {{"perm", order}});
+  return context.node("Transpose", {heads}, {{"perm", std::vector<std::int64_t>{1, 2, 0}}});
 }
 
 // int64[query, key]
@@ -48,8 +48,8 @@ std::string expanded(GraphContext& context, const std::string& index, const std:
   return context.node("Expand", {index, shape});
 }
 
-std::string gathered(GraphContext& context, const std::string& products, const std::string& index, std::int64_t axis) {
-  return context.node("GatherElements", {products, index}, {{"axis", axis}});
+std::string gathered(GraphContext& context, const std::string& products, const std::string& index) {
+  return context.node("GatherElements", {products, index}, {{"axis", std::int64_t{-1}}});
 }
 
 }  // namespace
@@ -70,19 +70,26 @@ std::int64_t disentangled_row(std::int64_t relative, const Disentangled& disenta
 
 std::string disentangled_scores(GraphContext& context, const Transformer& transformer, const Disentangled& disentangled,
                                 const Attention& attention, const std::string& queries, const std::string& keys) {
-  const std::string index = context.once(
-      "expanded relative row", [&] { return expanded(context, row_of_pair(context, disentangled), queries); });
   std::string sum;
   if (disentangled.content_to_position) {
-    const std::string table =
-        projected_table(context, transformer, disentangled, attention.position_key.value(), 1, {1, 2, 0});
-    sum = gathered(context, context.node("MatMul", {queries, table}), index, 3);
+    const std::string table = projected_table(context, transformer, disentangled, attention.position_key.value(), 1);
+    const std::string products = context.node("MatMul", {queries, table});
+    const std::string index = context.once(
+        "expanded relative row", [&] { return expanded(context, row_of_pair(context, disentangled), queries); });
+    sum = gathered(context, products, index);
   }
   if (disentangled.position_to_content) {
-    const std::string table = projected_table(context, transformer, disentangled, attention.position_query.value(),
-                                              attention.score_scale, {1, 0, 2});
-    const std::string added = gathered(context, context.node("MatMul", {table, keys}), index, 2);
-    sum = sum.empty() ? added : context.node("Add", {sum, added});
+    const std::string table =
+        projected_table(context, transformer, disentangled, attention.position_query.value(), attention.score_scale);
+    const std::string products = context.node("MatMul", {keys, table});
+    const std::string index = context.once("expanded relative column", [&] {
+      const std::string turned =
+          context.node("Transpose", {row_of_pair(context, disentangled)}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+      return expanded(context, turned, queries);
+    });
+    const std::string by_query = context.node("Transpose", {gathered(context, products, index)},
+                                              {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
+    sum = sum.empty() ? by_query : context.node("Add", {sum, by_query});
   }
   return sum;
 }

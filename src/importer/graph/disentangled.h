@@ -8,14 +8,13 @@
 
 namespace gpux::importer {
 
-/// What DeBERTa's relative positions add to the scores, [batch, heads, query, key]. `queries` are [batch, heads,
-/// sequence, head_size] and scaled, `keys` [batch, heads, head_size, sequence]. Empty where the model has neither
-/// product.
+/// What DeBERTa's relative positions add to the scores, [batch, heads, query, key]. `queries` and `keys` are
+/// [batch, heads, sequence, head_size]; the queries are scaled. Empty where the model has neither product.
 ///
-/// Patterns. Row of the table for a pair: Expand(Gather(buckets, Clip(distance, -n, n) + n)), where buckets has a row
-/// for each distance, key minus query. Content to position: GatherElements(MatMul(queries, table [heads, head_size,
-/// rows]), row) along the last axis. Position to content: GatherElements(MatMul(table [heads, rows, head_size], keys),
-/// row) along the axis before. Tables: Transpose(Reshape(Linear(table))).
+/// Patterns. Row of the table for a pair: Gather(buckets, Clip(distance, -n, n) + n), where buckets has a row for each
+/// distance, key minus query. Content to position: GatherElements(MatMul(queries, Transpose(Reshape(Linear(table)))),
+/// Expand(row)) along the last axis. Position to content: Transpose(GatherElements(MatMul(keys, Transpose(Reshape(
+/// Linear(table)))), Expand(Transpose(row)))).
 std::string disentangled_scores(GraphContext& context, const Transformer& transformer, const Disentangled& disentangled,
                                 const Attention& attention, const std::string& queries, const std::string& keys);
 

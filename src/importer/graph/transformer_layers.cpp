@@ -90,7 +90,7 @@ class LayerWriter {
     values = value(input, attention);
     std::string product = context_.node("MatMul", {queries, turned});
     if (disentangled == nullptr) return product;
-    const std::string added = disentangled_scores(context_, transformer_, *disentangled, attention, queries, turned);
+    const std::string added = disentangled_scores(context_, transformer_, *disentangled, attention, queries, keys);
     return added.empty() ? product : context_.node("Add", {product, added});
   }
 

@@ -41,9 +41,8 @@ void add_up(const Pass& pass, const Text& text, std::span<float> vector) {
 
 // The row that is the vector, or `rows` if there is none.
 std::size_t pooled_row(const Pass& pass, const Text& text) {
-  if (pass.weights.pooling == Pooling::last) {
-    return text.unmasked == 0 ? pass.rows : text.first + text.unmasked - 1;
-  }
+  // Graphs take the first token of a text without unmasked tokens.
+  if (pass.weights.pooling == Pooling::last && text.unmasked != 0) return text.first + text.unmasked - 1;
   // The first token may be among the masked ones, which follow the unmasked ones.
   for (std::size_t row = text.first; row < text.first + text.rows; ++row) {
     if (pass.packed.positions[pass.first_row + row] == 0) return row;
@@ -97,6 +96,7 @@ void pool(const Pass& pass, const std::vector<bool>& is_nan, float* vectors) {
 }
 
 void pool_splade(Pass& pass, float* vectors) {
+  if (!pass.weights.masked_lm) return;
   const MaskedLmHead& head = *pass.weights.masked_lm;
   const std::size_t size = vector_size(pass.weights), hidden_size = pass.weights.hidden_size;
   // Logits below 0 count as 0.

@@ -230,7 +230,7 @@ Fact multi_head_attention(const Node& node, KnownFacts& facts) {
       with.linear.bias = bias;
       with.linear.first_bias = first_bias;
       first_bias += with.linear.columns;
-      tensor = facts.whole_rows(facts.add(std::move(with)));
+      tensor = facts.whole_rows(facts.add(with));
     }
     const auto heads = heads_of(tensor, num_heads, facts);
     if (!heads) return unknown(node, "is over heads of another order");

@@ -369,7 +369,8 @@ std::optional<HeadVectors> head_vectors_of(const ExpressionPointer& expression, 
   const auto repeats = static_cast<std::size_t>(std::ranges::count(bases, bases.front()));
   if (num_heads % repeats != 0) return refuse("repeats heads in a way that is not understood");
   for (std::size_t head = 0; head < num_heads; ++head) {
-    if (bases[head] != bases.front() + static_cast<double>(head / repeats * head_size))
+    const std::size_t offset = head / repeats * head_size;
+    if (bases[head] != bases.front() + static_cast<double>(offset))
       return refuse("repeats heads in a way that is not understood");
   }
   vectors.num_heads = num_heads / repeats;
@@ -379,7 +380,8 @@ std::optional<HeadVectors> head_vectors_of(const ExpressionPointer& expression, 
       (vectors.norm->size != vectors.num_heads * head_size || bases.front() != 0)) {
     return refuse("normalises something else than the heads of a token");
   }
-  if (!read_rotation(*first_head, vectors)) return refuse("multiplies heads whose positions are not rotary");
+  if (!first_head || !read_rotation(*first_head, vectors))
+    return refuse("multiplies heads whose positions are not rotary");
   return vectors;
 }
 

@@ -20,8 +20,8 @@ std::optional<ContextInput> context_of(const ExpressionPointer& rows, std::size_
   for (std::size_t column = 0; column < columns; ++column) {
     const std::vector<double> indices{std::nan(""), std::nan(""), static_cast<double>(column)};
     const auto head = known_value(*leaf.arguments[1], indices), at = known_value(*leaf.arguments[3], indices);
-    if (head != static_cast<double>(column / head_size) || at != static_cast<double>(column % head_size))
-      return std::nullopt;
+    const std::size_t head_index = column / head_size, element = column % head_size;
+    if (head != static_cast<double>(head_index) || at != static_cast<double>(element)) return std::nullopt;
   }
   return ContextInput{leaf.computed};
 }
@@ -124,7 +124,7 @@ std::optional<SymbolicTensor> projected(const SymbolicTensor& tensor, const Reco
     if (single_computed(*rows->expression) != nullptr) why = reason_against(rows->expression, facts);
     return std::nullopt;
   }
-  const std::size_t index = facts.add(std::move(projection));
+  const std::size_t index = facts.add(projection);
   Shape shape = tensor.shape;
   shape.back() = fixed(static_cast<std::int64_t>(linear.columns));
   return reshaped(facts.whole_rows(index), shape);
@@ -141,7 +141,7 @@ std::optional<SymbolicTensor> with_bias(const SymbolicTensor& tensor, const Cons
   Projection with = *before;
   with.linear.bias = &bias;
   with.linear.first_bias = 0;
-  return reshaped(facts.whole_rows(facts.add(std::move(with))), tensor.shape);
+  return reshaped(facts.whole_rows(facts.add(with)), tensor.shape);
 }
 
 Fact derive_product(const Node& node, KnownFacts& facts) {

@@ -197,7 +197,7 @@ std::optional<VisibleRange> visible_range_of(const Expression& expression, doubl
       return std::nullopt;
     }
   }
-  if (!first) {
+  if (!first || !last) {
     found.is_empty = true;
     return found;
   }
