@@ -10,9 +10,7 @@
 namespace gpux::cli {
 
 void add_pull_flag(CLI::App& command, std::string& when) {
-  command
-      .add_option("--pull", when,
-                  "download a model named hf.co/ORG/NAME or https://… : missing (the default), always, never")
+  command.add_option("--pull", when, "download MODEL if it is an address: missing (default), always, never")
       ->check(CLI::IsMember({"missing", "always", "never"}));
 }
 

@@ -27,12 +27,12 @@ ZeroShotSettings settings_of(const LocatedModel& located, const LabelFlags& flag
   for (const std::string& label : flags.labels) {
     if (label.empty()) throw Error(ErrorCode::usage, "--labels: a label is empty");
   }
-  if (!located.project->zero_shot) {
+  if (!located.project || !located.project->zero_shot) {
     throw Error(
         ErrorCode::invalid_config,
         fmt::format("{}: scores of labels require 'zero_shot' with the model's logit_scale, which its ONNX files "
                     "do not have; a folder with model.safetensors is imported with it",
-                    located.project->file.string()));
+                    located.project ? located.project->file.string() : located.onnx_file.string()));
   }
   ZeroShotSettings settings = *located.project->zero_shot;
   if (!flags.label_template.empty()) settings.label_template = flags.label_template;

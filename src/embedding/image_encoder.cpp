@@ -77,7 +77,8 @@ ImageEncoder::ImageEncoder(ImageVectorFacts facts, runtime::ImageInput input, co
   output_ = choose_image_output(signature.outputs, facts_.model_type);
   const auto output = std::ranges::find(signature.outputs, output_.name, &SignatureEntry::name);
   const auto& dimensions = output->type.dimensions;
-  if (dimensions && dimensions->back().size) dimension_ = static_cast<std::size_t>(*dimensions->back().size);
+  const auto width = dimensions ? dimensions->back().size : std::nullopt;
+  if (width) dimension_ = static_cast<std::size_t>(*width);
   if (dimension_ != 0) return;
   // Where the file leaves it open, a run will tell.
   const image::Image black(image::Size{64, 64}, channels_of(input_.recipe.color));

@@ -113,7 +113,7 @@ std::string choose_sparse_output(const std::vector<SignatureEntry>& outputs, con
   if (!is_declared && !facts.architecture.ends_with("ForMaskedLM")) return {};
   if (const SignatureEntry* found = named(outputs, "logits", 3)) return found->name;
   const SignatureEntry* only = only_of_tokens(outputs);
-  const auto width = only == nullptr ? std::nullopt : only->type.dimensions->back().size;
+  const auto width = only == nullptr || !only->type.dimensions ? std::nullopt : only->type.dimensions->back().size;
   if (width && facts.vocabulary != 0 && *width >= static_cast<std::int64_t>(facts.vocabulary)) return only->name;
   if (!is_declared) return {};
   throw Error(ErrorCode::invalid_model,

@@ -176,7 +176,8 @@ void SentenceEncoder::check_representation(const EmbedOptions& options) const {
 }
 
 PreparedText SentenceEncoder::prepare_late_interaction(std::string_view text, const EmbedOptions& options) const {
-  const importer::LateInteraction& late = *model_.late_interaction;
+  const importer::LateInteraction& late =
+      *model_.late_interaction;  // NOLINT(bugprone-unchecked-optional-access): callers have checked it
   const std::string& prompt = prompt_of(options);
   Marker marker{.token = std::nullopt, .rest = prompt};
   if (late.has_markers) marker = marker_in(prompt, tokenizer_);
@@ -199,7 +200,7 @@ PreparedText SentenceEncoder::prepare_late_interaction(std::string_view text, co
   }
   std::size_t length = ids.size();
   std::uint32_t filler = model_.padding_token;
-  if (is_query && late.expansion && ids.size() < late.expansion->length) {
+  if (is_query && late.expansion && expansion_token_ && ids.size() < late.expansion->length) {
     length = late.expansion->length;
     prepared.scored.resize(length, 1);
     if (late.expansion->is_attended) {

@@ -38,8 +38,10 @@ Encoder::~Encoder() = default;
 
 void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
                   const std::atomic<bool>* stopped) const {
-  const bool reads_first_token = results.vectors != nullptr && weights_.pooling == Pooling::cls;
-  require_valid(given, weights_, reads_first_token);
+  const bool requires_first_token = results.vectors != nullptr && weights_.pooling == Pooling::cls;
+  const bool reads_first_token =
+      requires_first_token || (results.vectors != nullptr && weights_.pooling == Pooling::last);
+  require_valid(given, weights_, requires_first_token);
   if (given.batch_size == 0) return;
   Batch batch = given;
   std::vector<std::int64_t> mask;
