@@ -127,6 +127,7 @@ Architecture describe_deberta(const ConfigReader& config, const Safetensors& wei
                        .key = names.linear(self + "key_proj", hidden, hidden),
                        .value = names.linear(self + "value_proj", hidden, hidden),
                        .output = names.linear(at + "attention.output.dense", hidden, hidden),
+                       // NOLINTNEXTLINE(bugprone-integer-division): a whole number is meant
                        .score_scale = 1 / std::sqrt(static_cast<float>(hidden / heads) * products)};
     if (is_relative) {
       layer.attention.position_key = names.linear(self + (shares_keys ? "key_proj" : "pos_key_proj"), hidden, hidden);

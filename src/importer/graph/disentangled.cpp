@@ -72,6 +72,7 @@ std::string disentangled_scores(GraphContext& context, const Transformer& transf
                                 const Attention& attention, const std::string& queries, const std::string& keys) {
   std::string sum;
   if (disentangled.content_to_position) {
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
     const std::string table = projected_table(context, transformer, disentangled, attention.position_key.value(), 1);
     const std::string products = context.node("MatMul", {queries, table});
     const std::string index = context.once(
@@ -80,6 +81,7 @@ std::string disentangled_scores(GraphContext& context, const Transformer& transf
   }
   if (disentangled.position_to_content) {
     const std::string table =
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
         projected_table(context, transformer, disentangled, attention.position_query.value(), attention.score_scale);
     const std::string products = context.node("MatMul", {keys, table});
     const std::string index = context.once("expanded relative column", [&] {

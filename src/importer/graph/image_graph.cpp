@@ -145,9 +145,11 @@ class ImageWriter {
                       head.dense.out);
       case ImageHeadKind::projection:
         return output(
+            // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
             context_.linear(context_.normalized(first_token(hidden), *head.norm), head.dense, 1, "image_embeds"),
             head.dense.out);
       case ImageHeadKind::attention_pooling:
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
         return output(attention_pooled(hidden, *head.attention), hidden_size());
       case ImageHeadKind::classification:
         return output(context_.linear(classified(hidden), head.dense, 1, "logits"), head.dense.out);

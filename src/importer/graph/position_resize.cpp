@@ -40,6 +40,7 @@ Weights antialias_weights(std::int64_t from, std::int64_t to) {
   for (std::int64_t i = 0; i < to; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
     const auto begin = static_cast<std::int64_t>(std::max(0.0, center - support + 0.5));
+    // NOLINTNEXTLINE(bugprone-incorrect-roundings): rounds as torch does
     const auto end = std::min(from, static_cast<std::int64_t>(center + support + 0.5));
     std::vector<double>& row = weights[static_cast<std::size_t>(i)];
     double sum = 0;
