@@ -213,10 +213,10 @@ class ProcessorReader {
   void require_larger_than_crop(const image::Recipe& recipe) const {
     if (!recipe.resize) settings_.refuse("do_center_crop without do_resize: images may be smaller than crop_size");
     const Size& resized = recipe.resize->size;
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set by the caller
     if (resized.height >= recipe.crop->height && resized.width >= recipe.crop->width) return;
     settings_.refuse(fmt::format("images are resized to {}x{}, which is smaller than crop_size {}x{}", resized.width,
-                                 // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
+                                 // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set by the caller
                                  resized.height, recipe.crop->width, recipe.crop->height));
   }
 

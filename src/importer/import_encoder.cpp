@@ -163,8 +163,7 @@ RepresentationSteps representations_of(const fs::path& folder, const SentenceMod
     of_tokens.dense = model.dense;
     of_tokens.normalize = model.late_interaction->normalize;
     if (of_tokens.dense.empty()) {
-      // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): meant
-      const Shape shape = weights.shape("linear.weight");  // colbert-ir's projection
+      const Shape& shape = weights.shape("linear.weight");  // colbert-ir's projection
       if (shape.size() != 2 || shape[1] != hidden_size) {
         throw Error(ErrorCode::invalid_model, fmt::format("the projection linear.weight is {}; accepted: [width, {}]",
                                                           to_string(shape), hidden_size));

@@ -127,7 +127,7 @@ std::size_t relative_positions_of(const RecognizedEncoder& found, std::size_t kn
 
 // [num_heads, 2 * positions - 1], by key - query + positions - 1. Shortens `positions` to what is known.
 std::vector<float> relative_bias_of(const RecognizedEncoder& found, std::size_t& positions) {
-  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set_positions has checked it
   const Expression& at = *found.bias->expression;
   const auto last_head = static_cast<double>(found.num_heads - 1);
   const auto is_known = [&](std::size_t distance) {
@@ -154,7 +154,7 @@ std::vector<float> relative_bias_of(const RecognizedEncoder& found, std::size_t&
 std::vector<float> alibi_slopes_of(const RecognizedEncoder& found) {
   std::vector<float> slopes;
   for (std::size_t head = 0; head < found.num_heads; ++head) {
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set_positions has checked it
     const auto one = value_at_difference(*found.bias->expression, static_cast<double>(head), 1);
     slopes.push_back(static_cast<float>(-one.value_or(0)));
   }
@@ -195,7 +195,7 @@ void set_positions(Weights& weights, const RecognizedEncoder& found) {
   std::vector<std::uint32_t> buckets;
   const auto last = static_cast<double>(weights.max_relative_positions - 1);
   for (double difference = -last; difference <= last; ++difference) {
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set_positions has checked it
     const auto bucket = value_at_difference(*disentangled->disentangled->bucket, 0, difference);
     if (!bucket) throw std::out_of_range("the relative buckets are not known for all positions");
     buckets.push_back(static_cast<std::uint32_t>(*bucket));
