@@ -84,8 +84,7 @@ std::vector<Pooling> read_poolings(const JsonSettings& settings) {
 
 // A text's vector per token: Transformer, Dense, MultiVectorMask and Normalize.
 void apply_late_interaction_modules(const std::vector<Module>& modules, const JsonSettings& settings,
-                                    LateInteractionKind kind, SentenceModel& model) {
-  LateInteraction& late = *model.late_interaction;
+                                    LateInteractionKind kind, LateInteraction& late, SentenceModel& model) {
   for (std::size_t i = 1; i < modules.size(); ++i) {
     const auto& [name, folder] = modules[i];
     if (name == "Dense" && !late.normalize) {
@@ -115,11 +114,11 @@ fs::path apply_modules(const fs::path& root, const JsonSettings& settings, Sente
   const std::vector<Module> modules = settings.exists() ? read_modules(root, settings) : std::vector<Module>();
   const fs::path transformer = modules.empty() ? root : modules.front().folder;
   if (const LateInteractionKind kind = late_interaction_kind(root, transformer); kind != LateInteractionKind::none) {
-    model.late_interaction = read_late_interaction(kind, root, transformer);
+    LateInteraction& late = model.late_interaction.emplace(read_late_interaction(kind, root, transformer));
     if (!modules.empty() && modules.front().kind != "Transformer") {
       settings.refuse("the first module has to be a Transformer");
     }
-    if (kind != LateInteractionKind::stanford) apply_late_interaction_modules(modules, settings, kind, model);
+    if (kind != LateInteractionKind::stanford) apply_late_interaction_modules(modules, settings, kind, late, model);
     return transformer;
   }
   if (!settings.exists()) {
@@ -259,8 +258,7 @@ void apply_prompts(const JsonSettings& settings, SentenceModel& model) {
 }
 
 // Texts are documents unless their prompt is the query's.
-void apply_late_interaction_prompts(SentenceModel& model) {
-  const LateInteraction& late = *model.late_interaction;
+void apply_late_interaction_prompts(const LateInteraction& late, SentenceModel& model) {
   const auto set = [&](const char* name, const std::string& text) {
     for (auto& [known, prompt] : model.prompts) {
       if (known != name) continue;
@@ -356,7 +354,7 @@ SentenceModel read_sentence_settings(const fs::path& folder) {
     model.graph_normalizes = false;
   }
   apply_prompts(JsonSettings(folder / "config_sentence_transformers.json"), model);
-  if (model.late_interaction) apply_late_interaction_prompts(model);
+  if (model.late_interaction) apply_late_interaction_prompts(*model.late_interaction, model);
   return model;
 }
 

@@ -247,6 +247,7 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   if (choice.model_file.empty()) context.say("converting the weights to ONNX");
   try {
     const ImportedFolder made = import_folder(import, context.store);
+    if (!made.package) throw Error(ErrorCode::internal, "the model was not stored");
     pulled.package = package_of(made.package->stored);
     pulled.summary = made.package->task.empty() ? counted(made.package->dimension, "dimension") : made.package->task;
   } catch (const Error& error) {

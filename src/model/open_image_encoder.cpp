@@ -62,12 +62,13 @@ std::optional<ImageTower> image_tower_of(const LocatedModel& located) {
 runtime::ImageInput image_input_of(const LocatedModel& located, const ImageTower& tower,
                                    const image::Sources& sources) {
   const Signature signature = ModelInspector::inspect(tower.onnx_file).signature;
-  std::optional<runtime::ImageInput> input = runtime::image_input(&*located.project, signature, sources);
+  const ProjectFile* project = located.project ? &*located.project : nullptr;
+  std::optional<runtime::ImageInput> input = runtime::image_input(project, signature, sources);
   if (input) return *std::move(input);
   throw Error(
       ErrorCode::invalid_config,
       fmt::format("{}: 'model.image_tower' requires keys of 'preprocessing' that say how images become its input",
-                  located.project->where("model.image_tower")));
+                  project != nullptr ? project->where("model.image_tower") : tower.onnx_file.string()));
 }
 
 Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, LoadSettings settings) {

@@ -70,7 +70,7 @@ std::string ranking_json(const std::vector<float>& scores, const std::vector<std
 /// POST /rerank of a late-interaction model: texts by MaxSim; with raw_scores as it is, else by the number of the
 /// query's tokens. Errors as of make_embed_job().
 void rank_by_tokens(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
-                    const std::shared_ptr<ServedModel>& model, Rerank asked);
+                    const std::shared_ptr<ServedModel>& model, const importer::LateInteraction& late, Rerank asked);
 
 /// Ends the work and what is pending of it when the client leaves.
 void cancel_when_gone(http::Exchange& exchange, const RequestWork& work, std::function<void()> cancel = nullptr);

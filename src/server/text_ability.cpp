@@ -15,8 +15,10 @@ bool represents(const ServedModel& model, Representation representation) {
 
 }  // namespace
 
-bool ranks_by_tokens(const ServedModel& model) {
-  return represents(model, Representation::multi_vector) && model.encoder()->model().late_interaction;
+const importer::LateInteraction* late_interaction_of(const ServedModel& model) noexcept {
+  if (!represents(model, Representation::multi_vector)) return nullptr;
+  const auto& late = model.encoder()->model().late_interaction;
+  return late ? &*late : nullptr;
 }
 
 bool is_able(const ServedModel& model, TextAbility ability) {
@@ -31,7 +33,7 @@ bool is_able(const ServedModel& model, TextAbility ability) {
     case TextAbility::classify:
       return has_task(model, pipeline::Task::text_classification) && !model.pipeline()->settings().labels.empty();
     case TextAbility::rank:
-      return has_task(model, pipeline::Task::text_ranking) || ranks_by_tokens(model);
+      return has_task(model, pipeline::Task::text_ranking) || late_interaction_of(model) != nullptr;
     case TextAbility::tokenize:
       return tokenizer_of(model) != nullptr;
     case TextAbility::any:

@@ -24,8 +24,8 @@ bool is_able(const ServedModel& model, TextAbility ability);
 /// For errors: "makes no vectors of texts".
 std::string_view lack_of(TextAbility ability) noexcept;
 
-/// Whether it ranks texts by late interaction.
-bool ranks_by_tokens(const ServedModel& model);
+/// How it ranks texts by their token vectors; null where it does not.
+const importer::LateInteraction* late_interaction_of(const ServedModel& model) noexcept;
 
 /// The model's; null where it reads no texts.
 const text::Tokenizer* tokenizer_of(const ServedModel& model) noexcept;

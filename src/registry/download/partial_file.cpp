@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/durability.h"
 #include "base/files.h"
 #include "base/storage_error.h"
@@ -28,6 +30,7 @@ std::optional<DownloadRecord> read_record(const fs::path& path) {
 PartialFile::PartialFile(const fs::path& folder, const std::string& key, std::optional<std::uint64_t> bytes,
                          std::string etag)
     : complete_(folder / key),
+      part_(folder / (key + ".part")),
       record_path_(folder / (key + ".ranges")),
       lock_(folder / (key + ".lock"), FileLock::Mode::exclusive),
       is_resumable_(bytes.has_value()),
@@ -35,13 +38,13 @@ PartialFile::PartialFile(const fs::path& folder, const std::string& key, std::op
   std::error_code error;
   const bool has_complete = fs::is_regular_file(fs::symlink_status(complete_, error));
   if (has_complete && (!bytes || fs::file_size(complete_, error) == *bytes)) return;
-  file_.emplace(folder / (key + ".part"));
+  file_.emplace(part_);
   record_.bytes = bytes.value_or(0);
   record_.etag = std::move(etag);
   std::optional<DownloadRecord> known = read_record(record_path_);
   const bool fits = known && is_resumable_ && known->bytes == record_.bytes &&
                     (record_.etag.empty() || known->etag == record_.etag) &&
-                    fs::file_size(file_->path(), error) == record_.bytes;
+                    fs::file_size(part_, error) == record_.bytes;
   if (fits) {
     record_ = *std::move(known);
     return;
@@ -60,12 +63,17 @@ std::uint64_t PartialFile::present_bytes() const {
 }
 
 void PartialFile::write(std::uint64_t position, std::span<const std::byte> content) {
-  file_->write(position, content);
+  part().write(position, content);
   {
     const std::lock_guard lock(mutex_);
     record_.ranges.add({position, position + content.size()});
   }
   save_if_due();
+}
+
+PositionedFile& PartialFile::part() {
+  if (!file_) throw Error(ErrorCode::internal, fmt::format("{} is complete already", complete_.string()));
+  return *file_;
 }
 
 void PartialFile::save_if_due() {
@@ -99,7 +107,7 @@ void PartialFile::save() {
     text = encode(record_);
   }
   // Bytes that the record promises are on the disk before it.
-  file_->sync();
+  part().sync();
   write_file_atomically(record_path_, text);
 }
 
@@ -112,16 +120,15 @@ void PartialFile::discard() {
   fs::remove(record_path_, error);
   if (!file_) {
     fs::remove(complete_, error);
-    file_.emplace(complete_.string() + ".part");
+    file_.emplace(part_);
   }
-  file_->resize(0);
-  if (is_resumable_) file_->resize(record_.bytes);
+  part().resize(0);
+  if (is_resumable_) part().resize(record_.bytes);
 }
 
 void PartialFile::finish() {
-  file_->sync();
-  const fs::path part = file_->path();
-  if (const int error = rename_file(part, complete_); error != 0) throw_storage_error("rename", part, error);
+  part().sync();
+  if (const int error = rename_file(part_, complete_); error != 0) throw_storage_error("rename", part_, error);
   std::error_code error;
   fs::remove(record_path_, error);
   file_.reset();

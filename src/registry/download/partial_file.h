@@ -26,7 +26,7 @@ class PartialFile {
 
   [[nodiscard]] const std::filesystem::path& complete_path() const noexcept { return complete_; }
 
-  [[nodiscard]] std::filesystem::path part_path() const { return file_->path(); }
+  [[nodiscard]] std::filesystem::path part_path() const { return part_; }
 
   /// Whether KEY exists, which this constructor does not check the content of.
   [[nodiscard]] bool is_complete() const noexcept { return !file_; }
@@ -44,9 +44,10 @@ class PartialFile {
   void finish();
 
  private:
+  PositionedFile& part();
   void save_if_due();
 
-  std::filesystem::path complete_, record_path_;
+  std::filesystem::path complete_, part_, record_path_;
   FileLock lock_;
   std::optional<PositionedFile> file_;
   mutable std::mutex mutex_;  // of the record

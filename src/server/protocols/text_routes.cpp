@@ -229,7 +229,7 @@ void Service::embed_sparse(const Call& call) {
 }
 
 void rank_by_tokens(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
-                    const std::shared_ptr<ServedModel>& model, Rerank asked) {
+                    const std::shared_ptr<ServedModel>& model, const importer::LateInteraction& late, Rerank asked) {
   EmbedJobOptions options;
   options.answer = EmbedJobOptions::Answer::representations;
   options.embed.representation = embedding::Representation::multi_vector;
@@ -238,7 +238,7 @@ void rank_by_tokens(const std::shared_ptr<http::Exchange>& exchange, const Reque
   std::vector<TextInput> texts;
   texts.emplace_back(std::move(asked.query));
   for (const std::string& text : asked.texts) texts.emplace_back(text);
-  const bool is_mean = !asked.raw_scores || model->encoder()->model().late_interaction->is_mean;
+  const bool is_mean = !asked.raw_scores || late.is_mean;
   embed_texts(
       exchange, Protocol::texts, work, model, std::move(texts), std::move(options),
       [is_mean, texts = std::move(asked.texts), return_text = asked.return_text](const EmbedJobResult& result) {

@@ -80,13 +80,13 @@ std::string rows_json(const std::vector<std::vector<runtime::LabelledScore>>& ro
 }
 
 void classify_by_labels(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
-                        const std::shared_ptr<ServedModel>& model, ClassifyTexts asked) {
+                        const std::shared_ptr<ServedModel>& model, const ClassifyTexts& asked,
+                        const pipeline::ZeroShotOptions& options) {
   const pipeline::Pipeline& pipeline = *model->pipeline();
   const std::size_t entailment = pipeline::entailment_index(pipeline.settings().labels, model->name());
-  run_texts(exchange, work, model, pipeline::zero_shot_pairs(asked.texts, *asked.zero_shot), {pipeline.logits()},
+  run_texts(exchange, work, model, pipeline::zero_shot_pairs(asked.texts, options), {pipeline.logits()},
             prepared_as(asked.treatment),
-            [entailment, options = *asked.zero_shot, is_list = asked.is_list,
-             top_k = asked.top_k](const NamedValues& outputs) {
+            [entailment, options, is_list = asked.is_list, top_k = asked.top_k](const NamedValues& outputs) {
               auto rows = pipeline::zero_shot_scores(*outputs.front().second.tensor(), entailment, options);
               for (auto& row : rows) {
                 if (top_k != 0 && top_k < row.size()) row.resize(top_k);
@@ -99,7 +99,7 @@ void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const Reque
                     const std::shared_ptr<ServedModel>& model, ClassifyTexts asked) {
   const pipeline::Pipeline& pipeline = *model->pipeline();
   if (asked.zero_shot) {
-    classify_by_labels(exchange, work, model, std::move(asked));
+    classify_by_labels(exchange, work, model, asked, *asked.zero_shot);
     return;
   }
   DeclaredValue declared;
@@ -183,8 +183,8 @@ void Service::rerank(const Call& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
   const auto asked = std::make_shared<Rerank>(read_rerank(call.request().body.text(), call.work.cancellation()));
   with_able(call, TextAbility::rank, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    if (ranks_by_tokens(*model)) {
-      rank_by_tokens(with.exchange, with.work, model, std::move(*asked));
+    if (const importer::LateInteraction* late = late_interaction_of(*model)) {
+      rank_by_tokens(with.exchange, with.work, model, *late, std::move(*asked));
       return;
     }
     run_texts(with.exchange, with.work, model,
