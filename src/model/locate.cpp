@@ -162,6 +162,25 @@ bool is_misspelt_project_file(const std::string& name) {
   return visible == "gpux.yml" || visible == "gpux.yaml";
 }
 
+// ORG/NAME, as models are called on the Hugging Face hub.
+bool looks_like_a_repository(std::string_view argument) {
+  const std::size_t slash = argument.find('/');
+  if (slash == std::string_view::npos || argument.ends_with(".onnx")) return false;
+  const auto is_word = [](std::string_view word) {
+    const auto is_letter = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    };
+    return !word.empty() && is_letter(word.front()) && std::all_of(word.begin(), word.end(), [&](char c) {
+      return is_letter(c) || c == '.' || c == '_' || c == '-';
+    });
+  };
+  return is_word(argument.substr(0, slash)) && is_word(argument.substr(slash + 1));
+}
+
+std::string hub_hint(std::string_view argument) {
+  return fmt::format("; for a model of the Hugging Face hub, write 'hf.co/{}'", argument);
+}
+
 }  // namespace
 
 std::optional<fs::path> project_file_in(const fs::path& folder) {
@@ -216,11 +235,12 @@ LocatedModel locate(std::string_view argument, const Store& store, const std::op
   if (looks_like_a_path(argument)) {
     throw Error(ErrorCode::not_found, fmt::format("there is no file or folder {}", in_quotes(argument)));
   }
+  const std::string problem = fmt::format("there is no file or folder {}", in_quotes(argument));
   Reference name;
   try {
     name = parse_reference(argument);
   } catch (const Error& error) {
-    const std::string problem = fmt::format("there is no file or folder {}", in_quotes(argument));
+    if (looks_like_a_repository(argument)) throw Error(ErrorCode::not_found, problem + hub_hint(argument));
     // README.md is the name of a file, and nothing else.
     const bool is_file_name = path.has_extension() && argument.find_first_of(" :") == std::string_view::npos;
     if (is_file_name) throw Error(ErrorCode::not_found, problem);
@@ -231,7 +251,8 @@ LocatedModel locate(std::string_view argument, const Store& store, const std::op
   } catch (const Error& error) {
     // Names may hold slashes, but who writes one mostly means a path.
     if (error.code() != ErrorCode::not_found || argument.find('/') == std::string_view::npos) throw;
-    throw error.within(fmt::format("there is no file or folder {}", in_quotes(argument)));
+    if (!looks_like_a_repository(argument)) throw error.within(problem);
+    throw Error(error.code(), fmt::format("{}: {}{}", problem, error.what(), hub_hint(argument)));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "model/locate.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::content_of;
 using testing::HasSubstr;
+using testing::Not;
 using testing::UnorderedElementsAre;
 
 const fs::path models = fs::path(GPUX_SOURCE_DIR) / "tests" / "models";
@@ -145,6 +147,10 @@ TEST_F(LocateTest, SaysWhatIsThereInstead) {
     EXPECT_THAT(failure(ErrorCode::not_found, path), HasSubstr("there is no file or folder"));
   }
   EXPECT_THAT(failure(ErrorCode::not_found, "README.md"), HasSubstr("there is no file or folder 'README.md'"));
+  for (const char* repository : {"BAAI/bge-small", "org/name"}) {
+    EXPECT_THAT(failure(ErrorCode::not_found, repository), HasSubstr(fmt::format("write 'hf.co/{}'", repository)));
+  }
+  EXPECT_THAT(failure(ErrorCode::not_found, "a/b/c"), Not(HasSubstr("hf.co")));
   EXPECT_THAT(failure(ErrorCode::usage, "My Model"), HasSubstr("is not a model's name"));
   EXPECT_THAT(failure(ErrorCode::usage, "https://host/model.onnx"), HasSubstr("is an address"));
   failure(ErrorCode::usage, "");
