@@ -104,7 +104,8 @@ void import_model(const ImportRequest& flags, const Context& context) {
   if (!beside.empty()) print_data(beside);
   const bool is_judge = package ? !package->task.empty() : imported && !imported->task.empty();
   const std::string model = names.empty() ? flags.output : where;
-  const std::string precision = flags.quantize.given() ? "--precision int8 " : "";
+  const std::string precision =
+      flags.quantize.given() ? fmt::format("--precision {} ", flags.quantize.precision) : std::string();
   say(context, is_judge ? fmt::format("try: gpux run {} {}--input …, as gpux inspect {} says", model, precision, model)
                         : fmt::format("try: gpux embed --model {} {}'a sentence'", model, precision));
 }

@@ -79,4 +79,21 @@ std::unordered_set<std::size_t> float32_nodes(std::span<const NodeText> nodes) {
   return Search(nodes).run();
 }
 
+std::unordered_set<std::size_t> constant_nodes(std::span<const NodeText> nodes,
+                                               std::unordered_set<std::string_view> constants) {
+  std::unordered_set<std::size_t> found;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeText& node = nodes[i];
+    if (!is_standard(node) || node.inputs.empty()) continue;
+    const bool is_constant = std::ranges::all_of(
+        node.inputs, [&](std::string_view input) { return input.empty() || constants.contains(input); });
+    bool has_subgraphs = false;
+    for_each_subgraph(node, [&](const Message& /*graph*/) { has_subgraphs = true; });
+    if (!is_constant || has_subgraphs) continue;
+    found.insert(i);
+    constants.insert(node.outputs.begin(), node.outputs.end());
+  }
+  return found;
+}
+
 }  // namespace gpux::onnx

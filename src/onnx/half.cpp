@@ -205,15 +205,22 @@ class Halver {
   QuantizedModel run() {
     read_graph();
     const std::unordered_set<std::size_t> in_float32 = float32_nodes(nodes_);
-    for (std::size_t i = 0; i < nodes_.size(); ++i) plans_.push_back(plan_of(nodes_[i], in_float32.contains(i)));
+    const std::unordered_set<std::size_t> of_constants = nodes_of_constants();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      plans_.push_back(plan_of(nodes_[i], in_float32.contains(i) || of_constants.contains(i)));
+    }
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (plans_[i] == nullptr) {
-        note_uses(nodes_[i]);
+        if (!of_constants.contains(i)) note_uses(nodes_[i]);
         continue;
       }
       for (std::size_t k = 0; k < nodes_[i].inputs.size(); ++k) {
         if (!has_type_of_output(*plans_[i], k)) needed_.insert(nodes_[i].inputs[k]);
       }
+    }
+    const std::unordered_set<Name> in_float16 = values_in_float16();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (of_constants.contains(i)) note_uses_of_constants(nodes_[i], in_float16);
     }
     for (std::size_t i = 0; i < nodes_.size(); ++i) write_node(nodes_[i], plans_[i]);
     write_initializers();
@@ -317,6 +324,32 @@ class Halver {
         if (graph.field() == schema::graph::output) needed_.insert(name_of_value(graph.message()));
       }
     });
+  }
+
+  [[nodiscard]] std::unordered_set<std::size_t> nodes_of_constants() const {
+    std::unordered_set<Name> names;
+    for (const auto& [name, constant] : constants_) names.insert(name);
+    return constant_nodes(nodes_, std::move(names));
+  }
+
+  [[nodiscard]] std::unordered_set<Name> values_in_float16() const {
+    std::unordered_set<Name> values;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (plans_[i] == nullptr) continue;
+      for (std::size_t k = 0; k < nodes_[i].inputs.size(); ++k) {
+        if (has_type_of_output(*plans_[i], k)) values.insert(nodes_[i].inputs[k]);
+      }
+    }
+    return values;
+  }
+
+  // Weights that other nodes have in float16 are stored once, and cast.
+  void note_uses_of_constants(const NodeText& node, const std::unordered_set<Name>& in_float16) {
+    for (const Name input : node.inputs) {
+      if (!needed_.insert(input).second || !constants_.contains(input) || !in_float16.contains(input)) continue;
+      append_cast(result_.graph, halved(input), input, ElementType::float32);
+      stored_as_half_.insert(input);
+    }
   }
 
   [[nodiscard]] std::string id_of(const NodeText& node) const {
@@ -425,7 +458,8 @@ class Halver {
     if (row == nullptr) {
       const bool is_unused_constant = node.type == "Constant" && node.outputs.size() == 1 &&
                                       constants_.contains(node.outputs[0]) && !needed_.contains(node.outputs[0]);
-      if (!is_unused_constant) result_.graph += node.raw;
+      const bool is_stored_as_half = node.outputs.size() == 1 && stored_as_half_.contains(node.outputs[0]);
+      if (!is_unused_constant && !is_stored_as_half) result_.graph += node.raw;
       return;
     }
     std::vector<std::string> inputs, outputs;
@@ -458,6 +492,7 @@ class Halver {
       const TensorHeader& header = initializer.header;
       const bool was_used_as_half = halves_.contains(header.name) && constants_.contains(header.name);
       if (was_used_as_half && !needed_.contains(header.name)) continue;
+      if (stored_as_half_.contains(header.name)) continue;
       require_fitting(result_.graph.size() + new_tensors_.size() + header.byte_size, "in float16");
       result_.weight_bytes_after += header.byte_size;
       append_initializer(result_.graph, initializer.tensor, header, data_);
@@ -480,6 +515,7 @@ class Halver {
   std::unordered_map<Name, Kind> kinds_;
   std::unordered_map<Name, int> names_of_nodes_;  // how many have it
   std::unordered_set<Name> needed_;               // values that somebody needs in their own type
+  std::unordered_set<Name> stored_as_half_;       // of those, weights that a cast makes of float16 ones
   std::unordered_set<std::string> taken_;         // names of values
   std::unordered_map<Name, std::string> halves_;  // value to its name in float16
   std::string new_tensors_;                       // initializers, as they will stand in the graph

@@ -19,6 +19,7 @@
 #include "importer/families/rotary_settings.h"
 #include "importer/graph/disentangled.h"
 #include "importer/graph/position_bias.h"
+#include "onnx/half.h"
 
 namespace gpux::importer {
 namespace {
@@ -114,6 +115,26 @@ TEST_P(Family, EqualsTransformers) {
       }
     }
   }
+}
+
+TEST_P(Family, LoadsAndIsNearInFloat16) {
+  const fs::path source = references / GetParam();
+  const Safetensors weights(source / "model.safetensors");
+  const fs::path file = folder_.path() / "model.onnx";
+  write_encoder(weights, architecture_in(source, weights), {.pooling = GraphPooling::mean}, file);
+  const fs::path halved = folder_.path() / "half.onnx";
+  onnx::to_float16(file, {}).write(halved);
+  const json answers = json::parse(read_file(source / "answers.json"));
+  const auto vectors_of = [&](const fs::path& model) {
+    const Runtime runtime(model, {.provider = "cpu"});
+    const NamedValues outputs = runtime.infer(
+        inputs_of(answers["input_ids"].get<Rows>(), answers["attention_mask"].get<Rows>(), runtime.info().signature));
+    const auto numbers = outputs.front().second.tensor()->as<float>();
+    return std::vector<float>(numbers.begin(), numbers.end());
+  };
+  const std::vector<float> expected = vectors_of(file), met = vectors_of(halved);
+  ASSERT_EQ(met.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(met[i], expected[i], 0.02) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Encoders, Family, testing::ValuesIn(names_in(references)), [](const auto& info) {

@@ -202,6 +202,24 @@ TEST_F(Half, SplitsConvolvesAndTakesWeightsThatMayBeGiven) {
   EXPECT_THAT(compare(model, given), ElementsAre("convolved"));
 }
 
+// DeBERTa's table of relative positions: ONNX Runtime 1.31.1 crashes on float16 products of constants.
+TEST_F(Half, ComputesWithConstantsInFloat32AndStoresSharedWeightsOnce) {
+  ModelWriter model;
+  model.add_input("x", ElementType::float32, rows)
+      .add_output("y", ElementType::float32, {"batch", 4})
+      .add_initializer("w", {width, width}, numbers(36, 0.3F))
+      .add_initializer("b", {width}, numbers(6, 1.1F))
+      .add_initializer("table", {4, width}, numbers(24, 0.9F))
+      .add_node("MatMul", {"table", "w"}, {"table_product"})
+      .add_node("Add", {"table_product", "b"}, {"table_sum"})
+      .add_node("Transpose", {"table_sum"}, {"columns"})
+      .add_node("MatMul", {"x", "w"}, {"product"})
+      .add_node("Add", {"product", "b"}, {"sum"})
+      .add_node("MatMul", {"sum", "columns"}, {"y"});
+  EXPECT_THAT(compare(model, x()), ElementsAre("product", "sum"));
+  EXPECT_EQ(after_, 42 * 2U + 24 * 4U);
+}
+
 TEST_F(Half, RefusesWhatItCannotRead) {
   const std::filesystem::path file = folder_.write("cut.onnx", ModelWriter()
                                                                    .add_input("x", ElementType::float32, rows)
