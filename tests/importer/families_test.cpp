@@ -282,7 +282,7 @@ TEST(EncoderGraph, WritesLargeWeightsBesideTheModel) {
     std::fill_n(input.mutable_as<float>().begin(), 4, 10.0F);
     NamedValues inputs;
     inputs.emplace_back("x", std::move(input));
-    const NamedValues outputs = runtime.infer(std::move(inputs));
+    const NamedValues outputs = runtime.infer(inputs);
     EXPECT_THAT(outputs.front().second.tensor()->as<float>(), testing::ElementsAre(12, 14, 16, 18)) << name;
   }
 }
