@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -46,7 +47,15 @@ class Bench {
                        runtime_.verdict().precision, runtime_.verdict().runtime_version);
   }
 
-  /// "FILE BATCH arrival|sorted SECONDS": so many texts of the file a run, as they come or by length.
+  /// "tokens FILE": how many tokens the texts of the file have.
+  [[nodiscard]] std::size_t tokens(const std::string& file) const {
+    std::size_t all = 0;
+    for (const embedding::PreparedText& text : prepared(file, false)) all += text.tokens;
+    return all;
+  }
+
+  /// "FILE BATCH arrival|sorted SECONDS": so many texts of the file a run, as they come or by length. 0 seconds: all
+  /// texts once, without a first run that is not timed.
   [[nodiscard]] double measure(const std::string& command) const {
     std::istringstream words(command);
     std::string file, order;
@@ -54,18 +63,20 @@ class Bench {
     double seconds = 0;
     if (!(words >> file >> size >> order >> seconds) || size == 0) throw std::runtime_error("'" + command + "'");
     const std::vector<Batch> batches = batches_of(prepared(file, order == "sorted"), size);
-    for (std::size_t i = 0; i < std::min<std::size_t>(batches.size(), 4); ++i) run(batches[i]);
+    if (seconds > 0) {
+      for (std::size_t i = 0; i < std::min<std::size_t>(batches.size(), 4); ++i) run(batches[i]);
+    }
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now(),
                end = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     std::size_t texts = 0;
     // Whole rounds, so that each length counts as often as it is there.
-    while (Clock::now() < end) {
+    do {
       for (const Batch& batch : batches) {
         run(batch);
         texts += batch.texts;
       }
-    }
+    } while (Clock::now() < end);
     return static_cast<double>(texts) / std::chrono::duration<double>(Clock::now() - start).count();
   }
 
@@ -118,7 +129,9 @@ class Bench {
 
 int serve(int argc, char** argv) {
   Settings settings;
-  CLI::App app{"Says what runs, then for each line 'FILE BATCH arrival|sorted SECONDS' texts a second."};
+  CLI::App app{
+      "Says what runs, then for each line 'FILE BATCH arrival|sorted SECONDS' texts a second, and for 'tokens FILE' how "
+      "many tokens its texts have."};
   app.add_option("--model", settings.model, "A folder with tokenizer.json and model.onnx")->required();
   app.add_option("--file", settings.file, "Another ONNX file of the same model");
   app.add_option("--provider", settings.provider, "As of gpux");
@@ -129,7 +142,12 @@ int serve(int argc, char** argv) {
   fmt::print("{}\n", bench.verdict());
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
-    fmt::print("{:.2f}\n", bench.measure(line));
+    constexpr std::string_view tokens = "tokens ";
+    if (line.starts_with(tokens)) {
+      fmt::print("{}\n", bench.tokens(line.substr(tokens.size())));
+    } else {
+      fmt::print("{:.4f}\n", bench.measure(line));
+    }
     std::fflush(stdout);
   }
   return 0;
