@@ -35,19 +35,37 @@ std::optional<Dimension> dimension_of(const Monomial& size) {
   return Dimension{kind, 0, size.factor};
 }
 
+std::optional<Monomial> times(const std::optional<Monomial>& a, const Monomial& b) {
+  if (!a || a->factor < 0 || b.factor < 0 || (a->factor > 0 && b.factor > max_size / a->factor)) return std::nullopt;
+  return Monomial{a->factor * b.factor, a->texts + b.texts, a->positions + b.positions};
+}
+
+std::optional<Dimension> over(const Monomial& whole, const Monomial& part) {
+  if (part.factor < 1 || whole.factor < 0 || whole.factor % part.factor != 0) return std::nullopt;
+  return dimension_of({whole.factor / part.factor, whole.texts - part.texts, whole.positions - part.positions});
+}
+
+// Such as batch * sequence * sequence, which is no dimension.
+std::optional<Monomial> elements_of(const Shape& shape) {
+  std::optional<Monomial> product = Monomial{};
+  for (const Dimension& size : shape) product = times(product, monomial_of(size));
+  return product;
+}
+
 }  // namespace
 
 std::optional<Dimension> product_of(const Dimension& a, const Dimension& b) {
-  const Monomial left = monomial_of(a), right = monomial_of(b);
-  if (left.factor < 0 || right.factor < 0 || (left.factor > 0 && right.factor > max_size / left.factor))
-    return std::nullopt;
-  return dimension_of({left.factor * right.factor, left.texts + right.texts, left.positions + right.positions});
+  const auto product = times(monomial_of(a), monomial_of(b));
+  return product ? dimension_of(*product) : std::nullopt;
 }
 
 std::optional<Dimension> quotient_of(const Dimension& product, const Dimension& factor) {
-  const Monomial whole = monomial_of(product), part = monomial_of(factor);
-  if (part.factor < 1 || whole.factor < 0 || whole.factor % part.factor != 0) return std::nullopt;
-  return dimension_of({whole.factor / part.factor, whole.texts - part.texts, whole.positions - part.positions});
+  return over(monomial_of(product), monomial_of(factor));
+}
+
+std::optional<Dimension> remaining_of(const Shape& whole, const Shape& given) {
+  const auto all = elements_of(whole), part = elements_of(given);
+  return all && part ? over(*all, *part) : std::nullopt;
 }
 
 }  // namespace gpux_encoder

@@ -27,4 +27,7 @@ std::optional<Dimension> product_of(const Dimension& a, const Dimension& b);
 /// The dimension that `factor` is multiplied by to give `product`; empty if there is none.
 std::optional<Dimension> quotient_of(const Dimension& product, const Dimension& factor);
 
+/// The dimension that completes `given` to as many elements as `whole` has; empty if there is none.
+std::optional<Dimension> remaining_of(const Shape& whole, const Shape& given);
+
 }  // namespace gpux_encoder

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "recognizer/relative_positions.h"
+
 namespace gpux_encoder {
 namespace {
 
@@ -163,6 +165,10 @@ std::optional<std::size_t> KnownFacts::rows_of(const SymbolicTensor& tensor, std
       tensor.shape.back().kind != Dimension::Kind::fixed || tensor.shape.back().value < 1) {
     return refuse("is not over tensors of [batch, sequence, hidden_size]");
   }
+  const bool is_constant = !gpux_encoder::contains(*tensor.expression, [](const Expression& one) {
+    return one.kind == Expression::Kind::computed || one.kind == Expression::Kind::input;
+  });
+  if (is_constant) return refuse("is over constants, which only ONNX Runtime's graph optimizations compute");
   const auto columns = static_cast<std::size_t>(tensor.shape.back().value);
   const auto rows = reshaped(tensor, rows_shape(columns));
   if (!rows) return refuse("is not over tensors of [batch, sequence, hidden_size]");
@@ -203,6 +209,19 @@ std::optional<std::size_t> KnownFacts::rows_of(const SymbolicTensor& tensor, std
     vocabulary_size = embeddings->word_embeddings.rows->count() / embeddings->word_embeddings.hidden_size();
   }
   return add(EmbeddedRows{*std::move(embeddings), rows->expression});
+}
+
+const std::vector<double>& KnownFacts::values_by_difference(const ExpressionPointer& expression,
+                                                            std::size_t max) const {
+  for (const auto& [known, values] : values_by_difference_) {
+    if (values.size() == 2 * max + 1 && (known == expression || same(*known, *expression))) return values;
+  }
+  std::vector<double> values;
+  values.reserve(2 * max + 1);
+  const auto last = static_cast<double>(max);
+  for (double difference = -last; difference <= last; ++difference)
+    values.push_back(value_at_difference(*expression, 0, difference).value_or(std::nan("")));
+  return values_by_difference_.emplace_back(expression, std::move(values)).second;
 }
 
 const Expression* single_computed(const Expression& expression) {

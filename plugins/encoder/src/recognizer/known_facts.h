@@ -93,6 +93,11 @@ class KnownFacts {
   /// `why`, if it is something else.
   std::optional<std::size_t> rows_of(const SymbolicTensor& tensor, std::string& why);
 
+  /// The values of an expression of the head 0 at the differences -max to max; NaN where it is not known. Each
+  /// expression is evaluated once: layers have the same ones.
+  [[nodiscard]] const std::vector<double>& values_by_difference(const ExpressionPointer& expression,
+                                                                std::size_t max) const;
+
   /// The dimensions of the inputs.
   Dimension batch{Dimension::Kind::batch, 0}, sequence{Dimension::Kind::sequence, 0};
   std::string input_ids;  ///< empty until the embeddings are recognised
@@ -113,6 +118,7 @@ class KnownFacts {
   std::map<std::string, Fact, std::less<>> facts_;
   std::map<std::string, std::string, std::less<>> origins_;
   std::deque<Computed> computed_;
+  mutable std::deque<std::pair<ExpressionPointer, std::vector<double>>> values_by_difference_;
 };
 
 /// The fact about a node's first output. Each function knows the nodes of one part of an encoder, and returns

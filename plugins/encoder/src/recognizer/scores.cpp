@@ -1,4 +1,5 @@
 // Attention scores as sums of products of queries and keys, masks and biases.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -11,7 +12,7 @@ namespace gpux_encoder {
 namespace {
 
 constexpr std::size_t text_axis = 0, head_axis = 1, query_axis = 2, key_axis = 3;
-constexpr double max_relative_position = 1 << 15;
+constexpr std::size_t max_relative_position = std::size_t{1} << 15;
 
 bool are_near(double a, double b) {
   return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b));
@@ -152,12 +153,13 @@ class ScoreReader {
         found.buckets = term.scores->buckets;
       }
       if (!depends_on_difference(*term.bucket)) return "has buckets that depend on more than the distance";
-      for (double difference = -max_relative_position; difference <= max_relative_position; ++difference) {
-        const auto bucket = value_at_difference(*term.bucket, 0, difference);
-        const bool is_bucket = bucket && *bucket >= 0 && *bucket < static_cast<double>(term.scores->buckets) &&
-                               *bucket == std::trunc(*bucket);
-        if (!is_bucket || (term.bucket != found.bucket && bucket != value_at_difference(*found.bucket, 0, difference)))
-          return "has other buckets for queries than for keys";
+      const std::vector<double>& buckets = facts_.values_by_difference(term.bucket, max_relative_position);
+      const auto is_bucket = [&](double bucket) {
+        return bucket >= 0 && bucket < static_cast<double>(term.scores->buckets) && bucket == std::trunc(bucket);
+      };
+      if (!std::ranges::all_of(buckets, is_bucket) ||
+          buckets != facts_.values_by_difference(found.bucket, max_relative_position)) {
+        return "has other buckets for queries than for keys";
       }
       if (term.scores->buckets != found.buckets) return "has tables of different numbers of buckets";
     }

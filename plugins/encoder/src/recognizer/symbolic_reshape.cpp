@@ -131,7 +131,7 @@ std::optional<SymbolicTensor> reshape(const Node& node, const Inputs& inputs) {
   if (!wanted) return std::nullopt;
   const bool zero_copies = integer(node, "allowzero", 0) == 0;
   std::optional<std::size_t> rest;
-  std::optional<Dimension> given = fixed(1), whole = fixed(1);
+  Shape given;
   for (std::size_t axis = 0; axis < wanted->size(); ++axis) {
     Dimension& size = (*wanted)[axis];
     if (zero_copies && size == fixed(0)) {
@@ -142,13 +142,12 @@ std::optional<SymbolicTensor> reshape(const Node& node, const Inputs& inputs) {
       if (rest) return std::nullopt;
       rest = axis;
     } else {
-      given = given ? product_of(*given, size) : std::nullopt;
+      given.push_back(size);
     }
   }
-  for (const Dimension& size : data.shape) whole = whole ? product_of(*whole, size) : std::nullopt;
   if (rest) {
     // The dimension of -1 follows from the others.
-    const auto size = given && whole ? quotient_of(*whole, *given) : std::nullopt;
+    const auto size = remaining_of(data.shape, given);
     if (!size) return std::nullopt;
     (*wanted)[*rest] = *size;
   }

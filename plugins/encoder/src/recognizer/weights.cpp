@@ -126,10 +126,8 @@ std::size_t relative_positions_of(const RecognizedEncoder& found, std::size_t kn
 }
 
 // [num_heads, 2 * positions - 1], by key - query + positions - 1. Shortens `positions` to what is known.
-std::vector<float> relative_bias_of(const RecognizedEncoder& found, std::size_t& positions) {
-  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set_positions has checked it
-  const Expression& at = *found.bias->expression;
-  const auto last_head = static_cast<double>(found.num_heads - 1);
+std::vector<float> relative_bias_of(const Expression& at, std::size_t num_heads, std::size_t& positions) {
+  const auto last_head = static_cast<double>(num_heads - 1);
   const auto is_known = [&](std::size_t distance) {
     const auto difference = static_cast<double>(distance);
     return value_at_difference(at, last_head, difference) && value_at_difference(at, last_head, -difference);
@@ -139,8 +137,8 @@ std::vector<float> relative_bias_of(const RecognizedEncoder& found, std::size_t&
   positions = known;
   if (positions == 0) throw std::out_of_range("the position bias is not known for any position");
   const std::size_t distances = 2 * positions - 1;
-  std::vector<float> all(found.num_heads * distances);
-  for (std::size_t head = 0; head < found.num_heads; ++head) {
+  std::vector<float> all(num_heads * distances);
+  for (std::size_t head = 0; head < num_heads; ++head) {
     for (std::size_t i = 0; i < distances; ++i) {
       const double difference = static_cast<double>(i) - static_cast<double>(positions - 1);
       const auto value = value_at_difference(at, static_cast<double>(head), difference);
@@ -151,11 +149,10 @@ std::vector<float> relative_bias_of(const RecognizedEncoder& found, std::size_t&
   return all;
 }
 
-std::vector<float> alibi_slopes_of(const RecognizedEncoder& found) {
+std::vector<float> alibi_slopes_of(const Expression& bias, std::size_t num_heads) {
   std::vector<float> slopes;
-  for (std::size_t head = 0; head < found.num_heads; ++head) {
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set_positions has checked it
-    const auto one = value_at_difference(*found.bias->expression, static_cast<double>(head), 1);
+  for (std::size_t head = 0; head < num_heads; ++head) {
+    const auto one = value_at_difference(bias, static_cast<double>(head), 1);
     slopes.push_back(static_cast<float>(-one.value_or(0)));
   }
   return slopes;
@@ -180,27 +177,38 @@ std::vector<float> relative_table_of(const ExpressionPointer& table, const Recog
   return all;
 }
 
-void set_positions(Weights& weights, const RecognizedEncoder& found) {
-  if (found.bias && found.bias->positions == 0 && is_linear_bias(*found.bias->expression, found.num_heads)) {
-    weights.alibi_slopes = alibi_slopes_of(found);
-  } else if (found.bias) {
-    std::size_t positions = relative_positions_of(found, found.bias->positions);
-    weights.relative_bias = relative_bias_of(found, positions);
-    weights.max_relative_positions = positions;
-  }
-  const auto disentangled =
-      std::ranges::find_if(found.layers, [](const RecognizedLayer& layer) { return layer.disentangled.has_value(); });
-  if (disentangled == found.layers.end()) return;
-  if (weights.max_relative_positions == 0) weights.max_relative_positions = relative_positions_of(found, 0);
+// [2 * positions - 1], by key - query + positions - 1.
+std::vector<std::uint32_t> relative_buckets_of(const Expression& bucket, std::size_t positions) {
   std::vector<std::uint32_t> buckets;
-  const auto last = static_cast<double>(weights.max_relative_positions - 1);
+  const auto last = static_cast<double>(positions - 1);
   for (double difference = -last; difference <= last; ++difference) {
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set_positions has checked it
-    const auto bucket = value_at_difference(*disentangled->disentangled->bucket, 0, difference);
-    if (!bucket) throw std::out_of_range("the relative buckets are not known for all positions");
-    buckets.push_back(static_cast<std::uint32_t>(*bucket));
+    const auto value = value_at_difference(bucket, 0, difference);
+    if (!value) throw std::out_of_range("the relative buckets are not known for all positions");
+    buckets.push_back(static_cast<std::uint32_t>(*value));
   }
-  weights.relative_buckets = std::move(buckets);
+  return buckets;
+}
+
+void set_bias(Weights& weights, const RecognizedEncoder& found, const RecognizedBias& bias) {
+  const Expression& at = *bias.expression;
+  if (bias.positions == 0 && is_linear_bias(at, found.num_heads)) {
+    weights.alibi_slopes = alibi_slopes_of(at, found.num_heads);
+    return;
+  }
+  std::size_t positions = relative_positions_of(found, bias.positions);
+  weights.relative_bias = relative_bias_of(at, found.num_heads, positions);
+  weights.max_relative_positions = positions;
+}
+
+void set_positions(Weights& weights, const RecognizedEncoder& found) {
+  if (found.bias) set_bias(weights, found, *found.bias);
+  for (const RecognizedLayer& layer : found.layers) {
+    if (!layer.disentangled) continue;
+    if (weights.max_relative_positions == 0) weights.max_relative_positions = relative_positions_of(found, 0);
+    // All layers have the same buckets, or they are not assembled.
+    weights.relative_buckets = relative_buckets_of(*layer.disentangled->bucket, weights.max_relative_positions);
+    return;
+  }
 }
 
 std::size_t rotary_index(Weights& weights, std::vector<RecognizedRotary>& known, const RecognizedRotary& rotary) {
