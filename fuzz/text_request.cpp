@@ -3,6 +3,7 @@
 
 #include "fuzzer.h"
 #include "gpux/error.h"
+#include "server/protocols/image_requests.h"
 #include "server/protocols/text_requests.h"
 
 namespace {
@@ -28,4 +29,5 @@ void gpux::fuzz::read_hostile(std::string_view input) {
   read([&] { require_texts(server::read_similarity(input).sentences.size()); });
   read([&] { require_texts(server::read_tokenize(input).inputs.size()); });
   read([&] { require_texts(server::read_decode(input).ids.size()); });
+  read([&] { require_texts(server::read_image_labels(input).images.size()); });
 }

@@ -14,7 +14,7 @@
 #include "cli/encoder_flags.h"
 #include "cli/print_json.h"
 #include "cli/progress.h"
-#include "cli/pull_flag.h"
+#include "cli/search_images.h"
 #include "embedding/embed_all.h"
 #include "embedding/image_paths.h"
 #include "embedding/representation_file.h"
@@ -169,11 +169,7 @@ void embed_images(const EmbedFlags& flags, std::vector<std::string> images, Cont
                 fmt::format("--output '{}' is for vectors of texts; for images .jsonl, .npy and .f32 are accepted",
                             flags.output));
   }
-  EncoderFlags opened = flags.encoder;
-  opened.model = pull_argument(opened.model, opened.pull, context);
-  const OpenImageEncoder encoder =
-      open_image_encoder(opened, {.bytes = false, .base64 = false, .data_url = false, .path = true},
-                         [&](std::string_view line) { say(context, line); });
+  const OpenImageEncoder encoder = open_image_encoder(flags.encoder, context);
   Json run{{"images", images}, {"normalize", nullptr}};
   if (flags.encoder.normalize) run["normalize"] = *flags.encoder.normalize;
   embedding::VectorWriter writer(std::move(target),
@@ -181,6 +177,7 @@ void embed_images(const EmbedFlags& flags, std::vector<std::string> images, Cont
                                   .level = {},
                                   .digest = encoder.digest,
                                   .dimension = encoder.dimension,
+                                  .are_images = true,
                                   .run = std::move(run)},
                                  print_data);
   if (writer.kept() > images.size()) {

@@ -25,23 +25,53 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json conclusions_of(const importer::ImportedEncoder& imported) {
-  return {{"model_type", imported.family},     {"layers", imported.layers},
-          {"heads", imported.heads},           {"width", imported.width},
-          {"max_tokens", imported.max_tokens}, {"pooling", imported.pooling.empty() ? Json() : Json(imported.pooling)},
-          {"normalize", imported.normalize},   {"task", imported.task.empty() ? Json() : Json(imported.task)},
-          {"labels", imported.labels},         {"files", imported.copied}};
+  return {{"model_type", imported.family},
+          {"layers", imported.layers},
+          {"heads", imported.heads},
+          {"width", imported.width},
+          {"max_tokens", imported.max_tokens},
+          {"pooling", imported.pooling.empty() ? Json() : Json(imported.pooling)},
+          {"normalize", imported.normalize},
+          {"task", imported.task.empty() ? Json() : Json(imported.task)},
+          {"labels", imported.labels},
+          {"files", imported.copied},
+          {"image_size", imported.image_width == 0 ? Json() : Json{imported.image_height, imported.image_width}}};
 }
 
 // "bert, 6 layers, hidden size 384, at most 256 tokens, mean pooling, normalized"
 std::string summary_of(const importer::ImportedEncoder& imported) {
   std::vector<std::string> parts{imported.family, counted(static_cast<std::uint64_t>(imported.layers), "layer"),
-                                 fmt::format("hidden size {}", imported.width),
-                                 fmt::format("at most {}", counted(imported.max_tokens, "token"))};
+                                 fmt::format("hidden size {}", imported.width)};
+  if (imported.image_width != 0) {
+    parts.push_back(fmt::format("images of {}x{}", imported.image_width, imported.image_height));
+  }
+  if (imported.max_tokens != 0) parts.push_back(fmt::format("at most {}", counted(imported.max_tokens, "token")));
   if (!imported.task.empty()) parts.push_back(imported.task);
   if (imported.labels != 0) parts.push_back(counted(static_cast<std::uint64_t>(imported.labels), "label"));
   if (!imported.pooling.empty()) parts.push_back(imported.pooling + " pooling");
   if (imported.normalize) parts.emplace_back("normalized");
   return join(parts);
+}
+
+// How the user sees that it works.
+std::string suggestion_for(const ImportRequest& flags, const ImportedFolder& made) {
+  const auto& [imported, package, names] = made;
+  const std::string model = names.empty() ? flags.output : names.front().text();
+  const std::string precision =
+      flags.quantize.given() ? fmt::format("--precision {} ", flags.quantize.precision) : std::string();
+  const bool is_judge = package ? !package->task.empty() : imported && !imported->task.empty();
+  const bool takes_images = package ? package->takes_images : imported && imported->image_width != 0;
+  const bool takes_texts = package ? package->has_two_towers : imported && imported->max_tokens != 0;
+  if (takes_images && is_judge) return fmt::format("try: gpux run {} {}@image.jpg", model, precision);
+  if (takes_images && takes_texts) {
+    return fmt::format(
+        "try: gpux embed {0} {1}'a sentence', gpux embed {0} {1}@image.jpg, or gpux run {0} {1}@image.jpg "
+        "--labels cat,dog",
+        model, precision);
+  }
+  if (takes_images) return fmt::format("try: gpux embed {} {}@image.jpg", model, precision);
+  return is_judge ? fmt::format("try: gpux run {} {}--input …, as gpux inspect {} says", model, precision, model)
+                  : fmt::format("try: gpux embed --model {} {}'a sentence'", model, precision);
 }
 
 // import follows the settings of Hugging Face's files; a gpux.yml next to them may contradict these.
@@ -102,12 +132,7 @@ void import_model(const ImportRequest& flags, const Context& context) {
   }
   const std::string beside = package ? report_of(package->beside) : std::string();
   if (!beside.empty()) print_data(beside);
-  const bool is_judge = package ? !package->task.empty() : imported && !imported->task.empty();
-  const std::string model = names.empty() ? flags.output : where;
-  const std::string precision =
-      flags.quantize.given() ? fmt::format("--precision {} ", flags.quantize.precision) : std::string();
-  say(context, is_judge ? fmt::format("try: gpux run {} {}--input …, as gpux inspect {} says", model, precision, model)
-                        : fmt::format("try: gpux embed --model {} {}'a sentence'", model, precision));
+  say(context, suggestion_for(flags, made));
 }
 
 }  // namespace

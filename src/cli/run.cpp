@@ -16,6 +16,7 @@
 #include "cli/print_json.h"
 #include "cli/pull_flag.h"
 #include "cli/zero_shot_images.h"
+#include "embedding/image_paths.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "model/open_model.h"
@@ -151,6 +152,18 @@ void run_zero_shot(const RunFlags& flags, const OpenModel& model, const runtime:
   write_report(flags.report, runtime, taken.count(), texts.size(), sharing_of(model, runtime, inputs));
 }
 
+// `run` prints the outputs of one ONNX file, and images are those of the other.
+void refuse_images_without_labels(const RunFlags& flags) {
+  std::vector<std::string> words = flags.inputs.words;
+  words.insert(words.end(), flags.inputs.inputs.begin(), flags.inputs.inputs.end());
+  const auto image = std::ranges::find_if(words, embedding::is_image_argument);
+  if (image == words.end() || !has_image_tower(flags.model)) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("run: '{0}' has one tower for texts and one for images, whose vectors 'gpux embed {0} {1}' "
+                          "prints; --labels cat,dog gives the image scores of labels",
+                          flags.model, *image));
+}
+
 void run_model(RunFlags& flags, Context& context) {
   PlacedWords placed = place_words(flags.words);
   flags.model = std::move(placed.model);
@@ -174,6 +187,7 @@ void run_model(RunFlags& flags, Context& context) {
     run_zero_shot_images(flags.model, flags.inputs.words, flags.labels, flags.load, flags.timeout, context);
     return;
   }
+  refuse_images_without_labels(flags);
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
   set_batch_axis(flags.batch_axis, model.settings.options);
   model.open_inputs();

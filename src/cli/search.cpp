@@ -18,7 +18,9 @@
 #include "cli/encoder_flags.h"
 #include "cli/inputs.h"
 #include "cli/print_json.h"
+#include "cli/search_images.h"
 #include "cli/table.h"
+#include "embedding/image_paths.h"
 #include "embedding/representation_file.h"
 #include "embedding/stored_vectors.h"
 #include "embedding/text_source.h"
@@ -39,6 +41,8 @@ struct SearchFlags {
   std::optional<std::string> query;
   std::vector<std::string> among;  ///< texts as embed reads them, searched instead of `place`
   std::string place, vector, texts;
+  std::string query_image;          ///< the path of the image that is searched for; empty: `query` is a text
+  std::vector<std::string> images;  ///< paths: searched, or those of the vectors in `place`
   embedding::TextForm form;
   std::size_t top = 10;
   unsigned workers = 0;
@@ -48,15 +52,18 @@ struct SearchFlags {
 /// A row that was found, and what is known of it.
 struct Result {
   embedding::Match match;
-  std::optional<std::string> id, hash, text;
+  std::optional<std::string> id, hash, text, image;
 };
 
 void check_flags(const SearchFlags& flags) {
-  if (flags.place.empty() && flags.among.empty()) {
+  if (flags.place.empty() && flags.among.empty() && flags.images.empty()) {
     throw Error(
         ErrorCode::usage,
-        "search: give --index FILE.{npy,jsonl,vec} or FOLDER, where the vectors are, or texts behind the query; "
-        "'gpux images' lists models");
+        "search: give --index FILE.{npy,jsonl,vec} or FOLDER, where the vectors are, or texts behind the query, or "
+        "--images; 'gpux images' lists models");
+  }
+  if (!flags.images.empty() && (!flags.among.empty() || !flags.texts.empty())) {
+    throw Error(ErrorCode::usage, "search: give texts or --images, not both");
   }
   if (!flags.place.empty() && !flags.among.empty()) {
     throw Error(ErrorCode::usage, "search: give --index, or texts behind the query, not both");
@@ -119,14 +126,23 @@ void require_same_dimension(const SearchFlags& flags, const StoredVectors& vecto
                           can_be_cut ? fmt::format("; --dimensions {} cuts the query's", vectors.dimension) : ""));
 }
 
+void require_same_model(const SearchFlags& flags, const StoredVectors& vectors, const std::string& name,
+                        const std::string& digest) {
+  if (vectors.digest.empty() || vectors.digest == "sha256:" + digest) return;
+  throw Error(ErrorCode::invalid_input,
+              fmt::format("the vectors of '{}' were made by model '{}' ({}), and '{}' is sha256:{}", flags.place,
+                          vectors.model, vectors.digest, name, digest));
+}
+
 std::vector<float> embed_query(const SearchFlags& flags, const StoredVectors& vectors, const Context& context) {
-  const OpenEncoder encoder = open_encoder(flags.encoder, context);
-  const std::string digest = "sha256:" + encoder.digest;
-  if (!vectors.digest.empty() && vectors.digest != digest) {
-    throw Error(ErrorCode::invalid_input,
-                fmt::format("the vectors of '{}' were made by model '{}' ({}), and '{}' is {}", flags.place,
-                            vectors.model, vectors.digest, encoder.embedder->encoder().model().name, digest));
+  if (!flags.query_image.empty()) {
+    const OpenImageEncoder encoder = open_image_encoder(flags.encoder, context);
+    require_same_model(flags, vectors, encoder.name, encoder.digest);
+    require_same_dimension(flags, vectors, encoder.dimension);
+    return encoder.embedder->embed(flags.query_image, encoder.options);
   }
+  const OpenEncoder encoder = open_encoder(flags.encoder, context);
+  require_same_model(flags, vectors, encoder.embedder->encoder().model().name, encoder.digest);
   require_same_dimension(flags, vectors, encoder.dimension);
   return encoder.embedder->embed(flags.query.value_or(""), encoder.options);
 }
@@ -187,7 +203,7 @@ std::vector<Result> results_of(const SearchFlags& flags, const StoredVectors& ve
   std::vector<Result> results;
   for (const embedding::Match& match : matches) {
     Result result{match, entry_of(vectors.ids, match.index), entry_of(vectors.hashes, match.index),
-                  entry_of(vectors.texts, match.index)};
+                  entry_of(vectors.texts, match.index), entry_of(vectors.images, match.index)};
     if (const auto found = texts.find(match.index); found != texts.end()) result.text = found->second;
     results.push_back(std::move(result));
   }
@@ -283,6 +299,7 @@ Json to_json(const StoredVectors& vectors, const std::vector<Result>& results) {
     if (result.id) json["id"] = *result.id;
     if (result.hash) json["hash"] = *result.hash;
     if (result.text) json["text"] = *result.text;
+    if (result.image) json["image"] = *result.image;
     list.push_back(std::move(json));
   }
   return {{"vectors", vectors.rows}, {"dimension", vectors.dimension}, {"results", std::move(list)}};
@@ -306,6 +323,7 @@ std::string to_table(const StoredVectors& vectors, const SearchFlags& flags, con
   if (!vectors.hashes.empty()) table.head.emplace_back("HASH");
   const bool has_texts = !vectors.texts.empty() || !flags.texts.empty();
   if (has_texts) table.head.emplace_back("TEXT");
+  if (!vectors.images.empty()) table.head.emplace_back("IMAGE");
   for (const Result& result : results) {
     auto& row = table.rows.emplace_back();
     row = {std::to_string(table.rows.size()), fmt::format("{:.4f}", result.match.score),
@@ -313,6 +331,7 @@ std::string to_table(const StoredVectors& vectors, const SearchFlags& flags, con
     if (!vectors.ids.empty()) row.push_back(result.id.value_or(""));
     if (!vectors.hashes.empty()) row.push_back(result.hash.value_or("").substr(0, short_hash));
     if (has_texts) row.push_back(beginning_of(result.text.value_or("")));
+    if (!vectors.images.empty()) row.push_back(result.image.value_or(""));
   }
   return table.text();
 }
@@ -330,10 +349,26 @@ void place_words(SearchFlags& flags) {
   flags.among.assign(words.begin() + 1, words.end());
 }
 
+// The other flags are the text query's.
+EncoderFlags images_alone(const EncoderFlags& flags) {
+  EncoderFlags images;
+  images.model = flags.model;
+  images.pull = flags.pull;
+  images.load = flags.load;
+  images.timeout = flags.timeout;
+  images.dimensions = flags.dimensions;
+  images.normalize = flags.normalize;
+  return images;
+}
+
 void search(SearchFlags& flags, const Context& context) {
   place_words(flags);
   check_flags(flags);
-  if (flags.query) flags.query = embedding::one_text_of(*flags.query, "search");
+  if (flags.query && embedding::is_image_argument(*flags.query)) {
+    flags.query_image = image_of_query(*flags.query);
+  } else if (flags.query) {
+    flags.query = embedding::one_text_of(*flags.query, "search");
+  }
   StoredVectors vectors;
   std::vector<float> query;
   const auto show = [&](const StoredVectors& among, const std::vector<embedding::Match>& matches) {
@@ -344,7 +379,28 @@ void search(SearchFlags& flags, const Context& context) {
       print_data(to_table(among, flags, results));
     }
   };
+  const auto rank_and_show = [&] {
+    const auto start = std::chrono::steady_clock::now();
+    const auto matches = embedding::top_k(vectors.elements, query, flags.top, workers_of(flags));
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    say(context, fmt::format("searched {} in {:.3f} s", counted(vectors.rows, "vector"), seconds));
+    show(vectors, matches);
+  };
+  if (!flags.images.empty() && flags.place.empty()) {
+    flags.encoder.representation = embedding::Representation::dense;
+    const std::vector<std::string> images = images_to_search(flags.images, context);
+    query = flags.query ? embed_query(flags, vectors, context) : read_query(flags.vector);
+    const OpenImageEncoder encoder = open_image_encoder(images_alone(flags.encoder), context);
+    vectors = embed_images_to_search(encoder, images, flags.workers);
+    require_same_dimension(flags, vectors, query.size());
+    rank_and_show();
+    return;
+  }
   if (const auto stored = representation_of(flags.among.empty() ? flags.place : "")) {
+    if (!flags.query_image.empty() || !flags.images.empty()) {
+      throw Error(ErrorCode::usage, fmt::format("the vectors of '{}' are {}, and those of images are dense",
+                                                flags.place, name_of(*stored)));
+    }
     const RepresentationMatches found = search_stored(flags, context, *stored);
     show(found.known, found.matches);
     return;
@@ -357,37 +413,45 @@ void search(SearchFlags& flags, const Context& context) {
     }
     flags.encoder.representation = embedding::Representation::dense;
     vectors = embedding::read_stored_vectors(flags.place);
+    if (!flags.images.empty()) name_images(vectors, images_to_search(flags.images, context), flags.place);
     query = flags.query ? embed_query(flags, vectors, context) : read_query(flags.vector);
     require_same_dimension(flags, vectors, query.size());
   } else {
     const OpenEncoder encoder = open_encoder(flags.encoder, context);
     const embedding::Representation representation = encoder.embedder->encoder().representation(encoder.options);
     if (representation != embedding::Representation::dense) {
+      if (!flags.query_image.empty()) {
+        throw Error(ErrorCode::usage, fmt::format("the vectors of the texts are {}, and those of images are dense",
+                                                  name_of(representation)));
+      }
       const RepresentationMatches found = search_representations(flags, encoder, representation);
       show(found.known, found.matches);
       return;
     }
     vectors = embed_texts(flags, encoder);
-    query = encoder.embedder->embed(flags.query.value_or(""), encoder.options);
+    query = flags.query_image.empty() ? encoder.embedder->embed(flags.query.value_or(""), encoder.options)
+                                      : embed_query(flags, vectors, context);
   }
-  const auto start = std::chrono::steady_clock::now();
-  const auto matches = embedding::top_k(vectors.elements, query, flags.top, workers_of(flags));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  say(context, fmt::format("searched {} in {:.3f} s", counted(vectors.rows, "vector"), seconds));
-  show(vectors, matches);
+  rank_and_show();
 }
 
 }  // namespace
 
 void add_search(CLI::App& program, Context& context) {
   auto flags = std::make_shared<SearchFlags>();
-  CLI::App* command = add_command(program, context, "search", "Find the vectors nearest to a text");
+  CLI::App* command = add_command(program, context, "search", "Find the vectors nearest to a text or an image");
   command->add_option("MODEL", flags->model, "the model, unless -m or --level names it: then it is the QUERY");
-  command->add_option("QUERY", flags->query, "a text; @FILE: the content of a file; -: standard input");
+  command->add_option("QUERY", flags->query,
+                      "a text; @FILE: the content of a file, @IMAGE: an image; -: standard input");
   add_words(*command, "TEXT", flags->among,
             "the texts to search, instead of --index: TEXT itself, the lines of @FILE, or - for standard input");
   command->add_option("--index", flags->place,
                       "vectors as 'gpux embed' writes them: FILE.{npy,jsonl,vec,npz}, or a folder of .vec");
+  command
+      ->add_option("--images", flags->images,
+                   "the images to search: a file, a folder, or a list of paths; with --index those of its vectors; "
+                   "repeatable")
+      ->allow_extra_args(false);
   command->add_option("--top-k", flags->top, "number of results (default: 10)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   command->add_option("--texts", flags->texts, "the file with the texts of the vectors in FILE.{npy,jsonl}");
@@ -408,6 +472,7 @@ void add_search(CLI::App& program, Context& context) {
       "Examples:\n"
       "  gpux search all-MiniLM-L6-v2 'a query' 'one text' 'another'\n"
       "  gpux search all-MiniLM-L6-v2 'what runs' --index vectors.npy --texts lines.txt\n"
+      "  gpux search clip 'a cat' --images photos/\n"
       "  gpux search --query-vector query.npy --index vectors.jsonl --top-k 3");
   command->callback([flags, &context] { search(*flags, context); });
 }

@@ -1,32 +1,24 @@
 #include "cli/zero_shot_images.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "cli/print_json.h"
+#include "cli/search_images.h"
 #include "embedding/image_paths.h"
 #include "gpux/error.h"
 #include "model/open_encoder.h"
 #include "model/open_image_encoder.h"
 #include "model/open_model.h"
+#include "pipeline/zero_shot_images.h"
 
 namespace gpux::cli {
 namespace {
 
-std::string with_label(std::string text, const std::string& label) {
-  constexpr std::string_view place = "{}";
-  return text.replace(text.find(place), place.size(), label);
-}
-
 ZeroShotSettings settings_of(const LocatedModel& located, const LabelFlags& flags) {
   if (flags.labels.empty()) throw Error(ErrorCode::usage, "run: give --labels, as in --labels cat,dog");
-  for (const std::string& label : flags.labels) {
-    if (label.empty()) throw Error(ErrorCode::usage, "--labels: a label is empty");
-  }
   if (!located.project || !located.project->zero_shot) {
     throw Error(
         ErrorCode::invalid_config,
@@ -36,9 +28,10 @@ ZeroShotSettings settings_of(const LocatedModel& located, const LabelFlags& flag
   }
   ZeroShotSettings settings = *located.project->zero_shot;
   if (!flags.label_template.empty()) settings.label_template = flags.label_template;
-  if (settings.label_template.find("{}") == std::string::npos) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--template '{}' has no {{}} in place of the label", settings.label_template));
+  try {
+    pipeline::check_image_labels(flags.labels, settings.label_template);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::usage, "--labels, --template: " + error.message());
   }
   if (flags.multi_label && settings.activation != Activation::sigmoid) {
     throw Error(ErrorCode::usage, "--multi-label: the scores of this model are shares of 1 (softmax)");
@@ -64,25 +57,6 @@ std::vector<std::string> images_of(const std::vector<std::string>& words) {
 
 }  // namespace
 
-std::vector<double> zero_shot_image_scores(std::span<const float> image, std::span<const std::vector<float>> labels,
-                                           const ZeroShotSettings& settings) {
-  std::vector<double> scores;
-  for (const std::vector<float>& label : labels) {
-    const double cosine = std::inner_product(image.begin(), image.end(), label.begin(), 0.0);
-    scores.push_back(settings.logit_scale * cosine + settings.logit_bias);
-  }
-  if (settings.activation == Activation::sigmoid) {
-    for (double& score : scores) score = 1 / (1 + std::exp(-score));
-    return scores;
-  }
-  if (scores.empty()) return scores;
-  const double highest = *std::max_element(scores.begin(), scores.end());
-  double sum = 0;
-  for (double& score : scores) sum += score = std::exp(score - highest);
-  for (double& score : scores) score /= sum;
-  return scores;
-}
-
 bool has_image_tower(const std::string& model) {
   const LocatedModel located = locate(model, open_store());
   return located.project && !located.project->image_tower.empty();
@@ -101,23 +75,18 @@ void run_zero_shot_images(const std::string& model, const std::vector<std::strin
   std::vector<std::vector<float>> labels;
   {
     const OpenEncoder texts = open_encoder(encoder, tell);
-    for (const std::string& label : flags.labels) {
-      labels.push_back(texts.embedder->embed(with_label(settings.label_template, label), texts.options));
+    for (const std::string& text : pipeline::image_label_texts(flags.labels, settings.label_template)) {
+      labels.push_back(texts.embedder->embed(text, texts.options));
     }
   }
-  const OpenImageEncoder towers =
-      open_image_encoder(encoder, {.bytes = false, .base64 = false, .data_url = false, .path = true}, tell);
+  const OpenImageEncoder towers = open_image_encoder(encoder, context);
   Json all = Json::array();
   const auto add = [&](std::string_view image, std::span<const float> vector) {
-    const std::vector<double> scores = zero_shot_image_scores(vector, labels, settings);
-    std::vector<std::size_t> order(scores.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
     Json names = Json::array();
     Json numbers = Json::array();
-    for (const std::size_t i : order) {
-      names.push_back(flags.labels[i]);
-      numbers.push_back(Json::parse(fmt::format("{}", static_cast<float>(scores[i]))));
+    for (const runtime::LabelledScore& one : pipeline::zero_shot_image_scores(vector, labels, flags.labels, settings)) {
+      names.push_back(one.label);
+      numbers.push_back(Json::parse(fmt::format("{}", static_cast<float>(one.score))));
     }
     all.push_back({{"image", std::string(image)}, {"labels", std::move(names)}, {"scores", std::move(numbers)}});
   };

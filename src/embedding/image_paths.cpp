@@ -57,10 +57,23 @@ void add_folder(const fs::path& folder, ImagePaths& images) {
   if (files.empty()) {
     throw Error(
         ErrorCode::not_found,
-        fmt::format("the folder '{}' has no images: .jpg, .jpeg, .png and .webp are accepted", folder.string()));
+        fmt::format("the folder '{}' has no images (.jpg, .jpeg, .png, .webp); texts are read from files: @FILE",
+                    folder.string()));
   }
   std::sort(files.begin(), files.end());
   std::move(files.begin(), files.end(), std::back_inserter(images.files));
+}
+
+// Any text would be read as a list otherwise, and each of its lines as a path.
+void require_path(const fs::path& file, std::string_view line) {
+  std::error_code unreadable;
+  if (line.find('\0') == std::string_view::npos && fs::exists(fs::path(line), unreadable)) return;
+  constexpr std::size_t shown = 60;
+  throw Error(
+      ErrorCode::not_found,
+      fmt::format("'{}' is no image, and as a list of images it has to have one path per line: there is no file "
+                  "'{}'",
+                  file.string(), line.substr(0, shown)));
 }
 
 void add_list(const fs::path& file, ImagePaths& images) {
@@ -76,7 +89,9 @@ void add_list(const fs::path& file, ImagePaths& images) {
     std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.empty()) images.files.emplace_back(line);
+    if (line.empty()) continue;
+    if (images.files.size() == before) require_path(file, line);
+    images.files.emplace_back(line);
   }
   if (images.files.size() != before) return;
   throw Error(ErrorCode::not_found,

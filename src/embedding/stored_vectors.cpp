@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 struct Record {
   std::string_view vector;
   std::string model, digest, encoding = "float";
-  std::optional<std::string> hash, id, text;
+  std::optional<std::string> hash, id, text, image;
   float scale = 1;
 };
 
@@ -66,6 +66,7 @@ void read_members(std::string_view object, Record& record) {
     if (member.name == "hash") record.hash = string_from(member);
     if (member.name == "id") record.id = string_from(member);
     if (member.name == "text") record.text = string_from(member);
+    if (member.name == "image") record.image = string_from(member);
     if (member.name == "encoding") record.encoding = string_from(member);
     if (member.name == "scale") record.scale = numbers_from(member, 0).as<float>().front();
   }
@@ -119,13 +120,14 @@ class Collection {
     put(vectors_.hashes, std::move(record.hash));
     put(vectors_.ids, std::move(record.id));
     put(vectors_.texts, std::move(record.text));
+    put(vectors_.images, std::move(record.image));
     ++vectors_.rows;
   }
 
   StoredVectors finish() {
     vectors_.elements = *elements_;
     vectors_.owner = elements_;
-    for (auto* list : {&vectors_.hashes, &vectors_.ids, &vectors_.texts}) {
+    for (auto* list : {&vectors_.hashes, &vectors_.ids, &vectors_.texts, &vectors_.images}) {
       if (!list->empty()) list->resize(vectors_.rows);
     }
     return std::move(vectors_);

@@ -18,12 +18,12 @@ struct StoredVectors {
   std::shared_ptr<const void> owner;  ///< of the elements
   std::string model, digest;          ///< that made them ("sha256:…"); empty where it is not said
   /// Of the rows, where they have one; a list is empty where none has.
-  std::vector<std::optional<std::string>> hashes, ids, texts;
+  std::vector<std::optional<std::string>> hashes, ids, texts, images;
 };
 
 /// Reads what `gpux embed` writes: FILE.npy of [rows, dimension] (float32 is used in the mapped file; float64,
 /// float16 and int8 are converted), FILE.jsonl, FILE.vec, or a folder's *.vec in the order of their names. A JSON line
-/// may have "id", "hash" and "text" too.
+/// may have "id", "hash", "text" and "image" too.
 /// Errors not_found, storage; usage for another name; invalid_input with the place for what is malformed, of another
 /// model or another dimension than what stands before it, or encoded as bits.
 StoredVectors read_stored_vectors(const std::filesystem::path& place);

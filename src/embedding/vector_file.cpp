@@ -213,6 +213,10 @@ void VectorWriter::add(std::string_view text, std::span<const float> vector) {
   if (target_.form == Form::array_file || target_.form == Form::numbers) return file_->append(encoded.bytes);
   std::string line = "{";
   append_fields(line, encoded);
+  if (source_.are_images) {
+    line += R"(, "image": )";
+    append_json_string(line, text);
+  }
   line += R"(, "vector": )";
   append_vector(line, encoded);
   line += '}';

@@ -86,7 +86,9 @@ ImportedEncoder import_image_model(const fs::path& folder, const fs::path& targe
                            .normalize = model.text.has_value(),
                            .task = is_classifier ? "image classification" : "",
                            .labels = is_classifier ? model.image.head.dense.out : 0,
-                           .copied = copy_settings(folder, target)};
+                           .copied = copy_settings(folder, target),
+                           .image_height = size.height,
+                           .image_width = size.width};
   project.files = imported.copied;
   std::set<std::string> used;
   if (model.text) {

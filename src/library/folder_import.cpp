@@ -60,12 +60,19 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
   if (is_judge) {
     const pipeline::Pipeline pipeline(*std::move(text_settings), signature);
     const std::string task(name_of(pipeline::task_names, pipeline.settings().task));
-    return {store.add(content, names), 0, task, runtime.verdict(), std::move(variant), std::move(beside)};
+    return {.stored = store.add(content, names),
+            .task = task,
+            .verdict = runtime.verdict(),
+            .variant = std::move(variant),
+            .beside = std::move(beside)};
   }
   const embedding::Embedder embedder(std::move(model), std::move(runtime));
-  return {
-      store.add(content, names), embedder.encoder().dimension(), "", embedder.runtime().verdict(), std::move(variant),
-      std::move(beside)};
+  return {.stored = store.add(content, names),
+          .dimension = embedder.encoder().dimension(),
+          .task = {},
+          .verdict = embedder.runtime().verdict(),
+          .variant = std::move(variant),
+          .beside = std::move(beside)};
 }
 
 }  // namespace
@@ -109,8 +116,14 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
   const bool is_classifier = located.project->outputs && !located.project->outputs->front().labels.empty();
   runtime::ImageInput input = image_input_of(located, *tower, {});
   Runtime runtime = load_image_tower(located, *tower, settings);
-  ImportedPackage package{
-      .stored = {}, .dimension = 0, .task = {}, .verdict = runtime.verdict(), .variant = {}, .beside = {}};
+  ImportedPackage package{.stored = {},
+                          .dimension = 0,
+                          .task = {},
+                          .takes_images = true,
+                          .has_two_towers = !located.project->image_tower.empty(),
+                          .verdict = runtime.verdict(),
+                          .variant = {},
+                          .beside = {}};
   if (is_classifier) {
     package.task = "image-classification";
   } else {

@@ -32,6 +32,8 @@ struct ImportedPackage {
   StoredModel stored;
   std::size_t dimension = 0;  ///< of its embeddings; 0: it makes none
   std::string task;           ///< where it makes none
+  bool takes_images = false;  ///< in place of texts or, with two towers, besides
+  bool has_two_towers = false;
   Verdict verdict;
   std::optional<evaluation::MadeVariant> variant;
   evaluation::FolderVariants beside;

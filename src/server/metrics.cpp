@@ -181,13 +181,13 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   page.of_each("nv_inference_exec_count", "counter", "Runs of the model",
                [](ServedModel& model) { return model.statistics().runs.load(); });
   page.of_each("nv_inference_pending_request_count", "gauge", "Requests waiting in the queue",
-               [](ServedModel& model) { return model.scheduler().counts().waiting; });
+               [](ServedModel& model) { return model.counts().waiting; });
   page.of_each("gpux_running_request_count", "gauge", "Requests in runs",
-               [](ServedModel& model) { return model.scheduler().counts().running; });
+               [](ServedModel& model) { return model.counts().running; });
   page.of_each("gpux_overdue_run_count", "gauge", "Runs that nobody waits for any more and that have not returned",
-               [](ServedModel& model) { return model.scheduler().counts().overdue_runs; });
+               [](ServedModel& model) { return model.counts().overdue_runs; });
   page.of_each("gpux_retried_batch_count", "counter", "Batches that failed and were run request by request",
-               [](ServedModel& model) { return model.scheduler().counts().retried; });
+               [](ServedModel& model) { return model.counts().retried; });
   page.of_each("nv_inference_request_duration_us", "counter", "Time from arrival to answer, summed",
                [](ServedModel& model) { return microseconds(model.statistics().total); });
   page.of_each("nv_inference_queue_duration_us", "counter", "Time in the queue, summed",
@@ -240,7 +240,7 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
   for (const auto& model : models) {
     const Verdict& verdict = model->runtime().verdict();
     const ModelStatistics& counts = model->statistics();
-    const runtime::SchedulerCounts now = model->scheduler().counts();
+    const runtime::SchedulerCounts now = model->counts();
     nlohmann::ordered_json provider;
     for (const ProviderAttempt& attempt : verdict.tried) {
       if (attempt.outcome != ProviderAttempt::Outcome::active) continue;

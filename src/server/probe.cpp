@@ -15,7 +15,7 @@ void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits,
   const Clock::time_point last{std::chrono::nanoseconds(model->statistics().last_answer.load())};
   const bool has_answered = last.time_since_epoch().count() != 0 && now - last < limits.after;
   // A run that does not come back says more than one that did before it.
-  if (has_answered && model->scheduler().counts().overdue_runs == 0) {
+  if (has_answered && model->counts().overdue_runs == 0) {
     done(true);
     return;
   }
@@ -24,7 +24,7 @@ void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits,
     inputs = synthetic_inputs(model->runtime().info().signature);
   } catch (const Error&) {
     // There is nothing to ask the model, so what is known of it must do: it is loaded, and no run hangs.
-    done(model->scheduler().counts().overdue_runs == 0);
+    done(model->counts().overdue_runs == 0);
     return;
   }
   try {

@@ -266,7 +266,7 @@ const Service::Route Service::routes_[] = {
     {{"GET", "/v2/models/{name}/versions/{version}/stats", "Counters of a model", true},
      Protocol::open_inference,
      &Service::open_inference_statistics},
-    {{"POST", "/v1/embeddings", "Vectors of texts, as OpenAI's clients ask for them", true},
+    {{"POST", "/v1/embeddings", "Vectors of texts and images, as OpenAI's clients ask for them", true},
      Protocol::openai,
      &Service::openai_embeddings},
     {{"GET", "/v1/models", "The models served, as OpenAI's clients ask for them", true},

@@ -6,8 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "gpux/error.h"
+#include "runtime/labels.h"
 #include "runtime/scheduling/scheduler.h"
 #include "server/http/server.h"
 #include "server/request_work.h"
@@ -17,6 +20,7 @@
 /// What the parts of Service share.
 namespace gpux::server {
 
+struct OpenAiEmbeddings;
 struct Rerank;
 
 enum class Protocol : std::uint8_t {
@@ -63,6 +67,25 @@ bool is_for_classifier(const ServedModel& model, std::string_view body);
 /// Answers such a body.
 void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
               const std::shared_ptr<ServedModel>& model);
+
+/// The labels of each row with their scores, or of the only one.
+std::string rows_json(const std::vector<std::vector<runtime::LabelledScore>>& rows, bool is_list);
+
+/// The answer of POST /v1/embeddings.
+http::Response openai_vectors_json(const std::vector<std::vector<float>>& vectors, std::size_t tokens,
+                                   const std::string& model, bool base64);
+
+/// Answers POST /v1/embeddings where there are images among the inputs. `model` is able to embed images, and texts
+/// where there are some. Errors as of make_embed_job() and make_image_embed_job().
+void embed_images(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                  const std::shared_ptr<ServedModel>& model, OpenAiEmbeddings asked);
+
+/// Whether the body of /predict asks for the scores of labels for images, and the model has towers for that.
+bool is_for_image_labels(const ServedModel& model, std::string_view body);
+
+/// Answers such a body.
+void label_images(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                  const std::shared_ptr<ServedModel>& model);
 
 /// The answer of POST /rerank: texts by their scores, the highest first.
 std::string ranking_json(const std::vector<float>& scores, const std::vector<std::string>& texts, bool return_text);

@@ -36,6 +36,8 @@ bool is_able(const ServedModel& model, TextAbility ability) {
       return has_task(model, pipeline::Task::text_ranking) || late_interaction_of(model) != nullptr;
     case TextAbility::tokenize:
       return tokenizer_of(model) != nullptr;
+    case TextAbility::embed_images:
+      return model.image_encoder() != nullptr;
     case TextAbility::any:
       return is_able(model, TextAbility::embed) || is_able(model, TextAbility::embed_sparse) ||
              is_able(model, TextAbility::classify) || is_able(model, TextAbility::rank);
@@ -57,6 +59,8 @@ std::string_view lack_of(TextAbility ability) noexcept {
       return "ranks no texts";
     case TextAbility::tokenize:
       return "has no tokenizer";
+    case TextAbility::embed_images:
+      return "makes no vectors of images";
     case TextAbility::any:
       return "does nothing with texts";
   }

@@ -8,7 +8,7 @@
 
 namespace gpux::server {
 
-/// What a model may do with texts.
+/// What a model may do with texts and images.
 enum class TextAbility : std::uint8_t {
   embed,         ///< vectors of texts
   embed_sparse,  ///< sparse vectors
@@ -16,7 +16,8 @@ enum class TextAbility : std::uint8_t {
   classify,
   rank,
   tokenize,
-  any,  ///< embed, embed_sparse, classify or rank
+  embed_images,  ///< vectors of images
+  any,           ///< embed, embed_sparse, classify or rank
 };
 
 bool is_able(const ServedModel& model, TextAbility ability);

@@ -1,4 +1,5 @@
 // What clients of text models write, taken apart.
+#include "server/protocols/image_requests.h"
 #include "server/protocols/text_requests.h"
 
 #include <functional>

@@ -14,6 +14,7 @@
 #include "embedding/text_batching.h"
 #include "gpux/error.h"
 #include "importer/sentence_model.h"
+#include "model/open_image_encoder.h"
 #include "model/open_model.h"
 #include "project/project_check.h"
 #include "runtime/scheduling/padding.h"
@@ -186,6 +187,40 @@ void bound_batches_of_texts(const Said& said, const ServingFlags& flags, const e
                                             name));
 }
 
+// Clients must not name files of this machine. A file as it is would be no text of JSON.
+constexpr image::Sources sources_of_clients{.bytes = false, .base64 = true, .data_url = true, .path = false};
+
+// A tower runs an image at a time: vectors do not depend on the images that others send.
+std::unique_ptr<ServedModel> load_tower(const ListedModel& listed, const OpenModel& opened, const ImageTower& tower,
+                                        ServingOptions options, const WorkerRequest& request, bool threads_are_set) {
+  options.max_batch_size = 1;
+  options.max_batch_cost = 0;
+  options.padding = nullptr;
+  options.sharing = {};
+  options.warm_up.clear();
+  LoadSettings settings = opened.settings;
+  Workers workers = load_workers(request, settings.options, threads_are_set, [&](const LoadOptions& with) {
+    settings.options = with;
+    return load_image_tower(opened.located, tower, settings);
+  });
+  return std::make_unique<ServedModel>(listed.name, listed.version, std::move(workers), std::nullopt, options);
+}
+
+// Null where the model takes no images, or makes no vectors of them: a classifier.
+std::shared_ptr<const embedding::ImageEncoder> image_encoder_of(const OpenModel& opened, const ImageTower& tower,
+                                                                const Runtime& session) {
+  const std::vector<SignatureEntry>& outputs = session.info().signature.outputs;
+  if (tower.onnx_file == opened.located.onnx_file) {
+    try {
+      (void)embedding::choose_image_output(outputs, tower.facts.model_type);
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }
+  return std::make_shared<const embedding::ImageEncoder>(
+      tower.facts, image_input_of(opened.located, tower, sources_of_clients), session);
+}
+
 }  // namespace
 
 std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const ServingFlags& flags) {
@@ -221,8 +256,8 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   if (!encoder && options.max_batch_size > 1) {
     options.sharing = session.run_sharing({.sizes = options.warm_up});
   }
-  auto served = std::make_unique<ServedModel>(listed.name, listed.version, std::move(loaded),
-                                              std::move(opened.located.project), options);
+  auto served =
+      std::make_unique<ServedModel>(listed.name, listed.version, std::move(loaded), opened.located.project, options);
   if (opened.pipeline) served->set_pipeline(opened.pipeline);
   if (opened.image_input) {
     // Clients must not name files of this machine.
@@ -230,6 +265,14 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
     served->set_image_input(*opened.image_input);
   }
   served->set_encoder(std::move(encoder));
+  if (const std::optional<ImageTower> tower = image_tower_of(opened.located)) {
+    const bool is_own = tower->onnx_file == opened.located.onnx_file;
+    std::unique_ptr<ServedModel> own;
+    if (!is_own) own = load_tower(listed, opened, *tower, options, request, threads_are_set);
+    const Runtime& runtime = is_own ? served->runtime() : own->runtime();
+    std::shared_ptr<const embedding::ImageEncoder> images = image_encoder_of(opened, *tower, runtime);
+    served->set_image_encoder(std::move(images), std::move(own));
+  }
   served->warm_up();
   return served;
 }

@@ -206,7 +206,7 @@ std::vector<ModelStatus> ModelRepository::index() const {
     }
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].is_stuck = serving[i] && serving[i]->scheduler().counts().overdue_runs != 0;
+    all[i].is_stuck = serving[i] && serving[i]->counts().overdue_runs != 0;
   }
   return all;
 }
@@ -309,7 +309,7 @@ bool ModelRepository::close(Clock::time_point deadline) {
   for (const auto& [number, done] : unanswered) call_guarded(done, std::optional(interrupted));
   for (auto& [name, versions] : dropped) {
     for (auto& [version, entry] : versions) {
-      if (entry.model) entry.model->scheduler().abandon();
+      if (entry.model) entry.model->abandon();
       fail_all(entry.waiters, interrupted);
     }
   }

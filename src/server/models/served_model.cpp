@@ -137,7 +137,45 @@ void ServedModel::set_pipeline(std::shared_ptr<const pipeline::Pipeline> pipelin
   declared_outputs_ = pipeline_->outputs(project_ ? project_->outputs : std::nullopt);
 }
 
+void ServedModel::set_image_encoder(std::shared_ptr<const embedding::ImageEncoder> encoder,
+                                    std::unique_ptr<ServedModel> tower) {
+  image_encoder_ = std::move(encoder);
+  image_tower_ = std::move(tower);
+  if (image_tower_) image_tower_->continue_statistics(statistics_);
+}
+
+std::uint64_t ServedModel::size_bytes() const noexcept {
+  return runtime().info().size_bytes + (image_tower_ ? image_tower_->size_bytes() : 0);
+}
+
+void ServedModel::continue_statistics(const std::shared_ptr<ModelStatistics>& statistics) noexcept {
+  statistics_ = statistics;
+  if (image_tower_) image_tower_->continue_statistics(statistics);
+}
+
+runtime::SchedulerCounts ServedModel::counts() const {
+  runtime::SchedulerCounts counts = scheduler_.counts();
+  if (!image_tower_) return counts;
+  const runtime::SchedulerCounts more = image_tower_->counts();
+  counts.runs += more.runs;
+  counts.rejected += more.rejected;
+  counts.cancelled += more.cancelled;
+  counts.expired += more.expired;
+  counts.here += more.here;
+  counts.retried += more.retried;
+  counts.waiting += more.waiting;
+  counts.running += more.running;
+  counts.overdue_runs += more.overdue_runs;
+  return counts;
+}
+
+void ServedModel::abandon() {
+  scheduler_.abandon();
+  if (image_tower_) image_tower_->abandon();
+}
+
 void ServedModel::warm_up() {
+  if (image_tower_) image_tower_->warm_up();
   const auto run = [&](const DimensionSizes& sizes) {
     try {
       for (const auto& session : workers_.sessions)
@@ -189,6 +227,10 @@ runtime::Scheduler::Ticket ServedModel::submit(Call call, runtime::Completion do
     statistics_->count(error, arrived);
     throw;
   }
+}
+
+std::shared_ptr<ServedModel> image_session_of(const std::shared_ptr<ServedModel>& model) noexcept {
+  return model->image_tower() == nullptr ? model : std::shared_ptr<ServedModel>(model, model->image_tower());
 }
 
 }  // namespace gpux::server

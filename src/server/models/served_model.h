@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "embedding/image_encoder.h"
 #include "embedding/sentence_encoder.h"
 #include "gpux/runtime.h"
 #include "pipeline/pipeline.h"
@@ -141,14 +142,35 @@ class ServedModel {
   /// Before the first request.
   void set_image_input(runtime::ImageInput image) { image_input_ = std::move(image); }
 
+  /// What makes vectors of images; null where the model does not.
+  [[nodiscard]] const std::shared_ptr<const embedding::ImageEncoder>& image_encoder() const noexcept {
+    return image_encoder_;
+  }
+
+  /// The session that image_encoder() is for, with a queue of its own and the statistics of this model; null where this
+  /// model is it.
+  [[nodiscard]] ServedModel* image_tower() const noexcept { return image_tower_.get(); }
+
+  /// Before the first request. `tower` may be null.
+  void set_image_encoder(std::shared_ptr<const embedding::ImageEncoder> encoder, std::unique_ptr<ServedModel> tower);
+
+  /// Of the ONNX files of both towers.
+  [[nodiscard]] std::uint64_t size_bytes() const noexcept;
+
   [[nodiscard]] ModelStatistics& statistics() noexcept { return *statistics_; }
 
   /// Continues the counters of the model that this one replaces. Call it before the first request.
-  void continue_statistics(const std::shared_ptr<ModelStatistics>& statistics) noexcept { statistics_ = statistics; }
+  void continue_statistics(const std::shared_ptr<ModelStatistics>& statistics) noexcept;
 
   [[nodiscard]] const std::shared_ptr<ModelStatistics>& shared_statistics() const noexcept { return statistics_; }
 
   [[nodiscard]] runtime::Scheduler& scheduler() noexcept { return scheduler_; }
+
+  /// Of the queues of both towers.
+  [[nodiscard]] runtime::SchedulerCounts counts() const;
+
+  /// Scheduler::abandon() of both towers.
+  void abandon();
 
   /// Runs synthetic inputs of the requested sizes, so that the first request finds everything initialized. The model's
   /// errors about the values are ignored. Error: the device's.
@@ -175,9 +197,15 @@ class ServedModel {
   std::shared_ptr<const embedding::SentenceEncoder> encoder_;
   std::shared_ptr<const pipeline::Pipeline> pipeline_;
   std::optional<runtime::ImageInput> image_input_;
+  std::shared_ptr<const embedding::ImageEncoder> image_encoder_;
+  std::unique_ptr<ServedModel> image_tower_;
   std::vector<DeclaredValue> declared_outputs_;
   std::shared_ptr<ModelStatistics> statistics_ = std::make_shared<ModelStatistics>();
   runtime::Scheduler scheduler_;  // last: its threads use the rest
 };
+
+/// The session that makes vectors of images with the model: its image tower, which lives as long as the model, or the
+/// model itself.
+[[nodiscard]] std::shared_ptr<ServedModel> image_session_of(const std::shared_ptr<ServedModel>& model) noexcept;
 
 }  // namespace gpux::server

@@ -132,6 +132,23 @@ Json classify_schema() {
           {"additionalProperties", false}};
 }
 
+// As huggingface_hub asks for labels of images.
+Json image_labels_schema() {
+  const Json text{{"type", "string"}, {"minLength", 1}};
+  const Json list{{"type", "array"}, {"items", text}, {"minItems", 1}, {"maxItems", max_texts}};
+  const Json parameters{{"type", "object"},
+                        {"properties",
+                         {{"candidate_labels", list},
+                          {"hypothesis_template", {{"type", Json::array({"string", "null"})}}},
+                          {"top_k", {{"type", Json::array({"integer", "null"})}, {"minimum", 1}}}}},
+                        {"required", Json::array({"candidate_labels"})},
+                        {"additionalProperties", false}};
+  return {{"type", "object"},
+          {"properties", {{"inputs", any_of(Json::array({text, list}))}, {"parameters", parameters}}},
+          {"required", Json::array({"inputs", "parameters"})},
+          {"additionalProperties", false}};
+}
+
 // An item, a list of them, or the bare value of a model's only input; of all models that it may be for.
 Json predict_request_schema(const std::vector<const ServedModel*>& models) {
   Json accepted = Json::array();
@@ -150,6 +167,7 @@ Json predict_request_schema(const std::vector<const ServedModel*>& models) {
     accepted.push_back({{"type", "array"}, {"items", item}});
     accepted.push_back(std::move(item));
     if (is_able(*model, TextAbility::classify)) accepted.push_back(classify_schema());
+    if (model->image_tower() != nullptr) accepted.push_back(image_labels_schema());
   }
   return any_of(std::move(accepted));
 }
@@ -158,7 +176,7 @@ Json predict_answer_schema(const std::vector<const ServedModel*>& models) {
   Json given = Json::array();
   for (const ServedModel* model : models) {
     // What texts are answered depends on the task, and may be JSON of its own.
-    if (model->pipeline()) return Json::object();
+    if (model->pipeline() || model->image_tower() != nullptr) return Json::object();
     Json item = item_schema(model->signature().outputs, true);
     given.push_back({{"type", "array"}, {"items", item}});
     given.push_back(std::move(item));
@@ -274,6 +292,12 @@ std::optional<TextAbility> ability_for(std::string_view path) {
   return found == routes.end() ? std::nullopt : std::optional(found->second);
 }
 
+// Whether the model is one for the route of texts, or of texts and images.
+bool serves(std::string_view path, const ServedModel& model) {
+  if (path.ends_with("/embeddings") && is_able(model, TextAbility::embed_images)) return true;
+  return is_able(model, ability_for(path).value_or(TextAbility::any));
+}
+
 // Whose routes for texts the path is among.
 Texts texts_of(std::string_view path) {
   if (path.starts_with("/v1/")) return Texts::openai;
@@ -307,6 +331,7 @@ std::size_t dimensions_of(const std::vector<const ServedModel*>& models) {
   std::size_t least = SIZE_MAX;
   for (const ServedModel* model : models) {
     if (model->encoder()) least = std::min(least, model->encoder()->dimension());
+    if (model->image_encoder()) least = std::min(least, model->image_encoder()->dimension());
   }
   return least == SIZE_MAX ? 1 : least;
 }
@@ -318,6 +343,34 @@ std::size_t last_token_of(const std::vector<const ServedModel*>& models) {
     if (const text::Tokenizer* tokenizer = tokenizer_of(*model)) least = std::min(least, tokenizer->vocabulary_size());
   }
   return std::max<std::size_t>(least, 1) - 1;
+}
+
+bool any_is(const std::vector<const ServedModel*>& models, TextAbility ability) {
+  return std::ranges::any_of(models, [&](const ServedModel* model) { return is_able(*model, ability); });
+}
+
+// "input" of /v1/embeddings, of which `texts` is what texts are given as.
+Json embeddings_input_schema(const Json& texts, const std::vector<const ServedModel*>& models) {
+  if (!any_is(models, TextAbility::embed_images)) return texts;
+  const Json image{{"type", "string"}, {"minLength", 1}, {"description", "JPEG, PNG or WebP: base64 or a data URL"}};
+  Json parts = Json::array({object_schema({{"image", image}}, Json::array({"image"})),
+                            object_schema({{"type", {{"const", "image_url"}}},
+                                           {"image_url", object_schema({{"url", image}}, Json::array({"url"}))}},
+                                          Json::array({"type", "image_url"}))});
+  Json all = Json::array();
+  if (any_is(models, TextAbility::embed)) {
+    const Json text{{"type", "string"}, {"minLength", 1}};
+    parts.push_back(object_schema({{"text", text}}, Json::array({"text"})));
+    parts.push_back(object_schema({{"type", {{"const", "text"}}}, {"text", text}}, Json::array({"type", "text"})));
+    all.push_back(texts);
+    Json part_or_text = parts;
+    part_or_text.push_back(text);
+    all.push_back(list_of({{"anyOf", std::move(part_or_text)}}));
+  } else {
+    all.push_back(list_of({{"anyOf", parts}}));
+  }
+  for (Json& part : parts) all.push_back(std::move(part));
+  return {{"anyOf", std::move(all)}};
 }
 
 // What a route for texts takes, and gives.
@@ -336,13 +389,16 @@ std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<cons
     filled["minLength"] = 1;
     Json names = Json::array();
     for (const ServedModel* model : models) names.push_back(model->name());
-    return {object_schema({{"input", text_or_tokens(filled)},
-                           {"model", or_null({{"enum", std::move(names)}})},
-                           {"encoding_format", or_null({{"enum", Json::array({"float", "base64"})}})},
-                           {"dimensions", dimensions},
-                           {"user", or_null(text)}},
-                          Json::array({"input"})),
-            {{"type", "object"}, {"required", Json::array({"object", "data", "model", "usage"})}}};
+    Json openai = object_schema({{"input", embeddings_input_schema(text_or_tokens(filled), models)},
+                                 {"model", or_null({{"enum", std::move(names)}})},
+                                 {"encoding_format", or_null({{"enum", Json::array({"float", "base64"})}})},
+                                 {"dimensions", dimensions},
+                                 {"user", or_null(text)}},
+                                Json::array({"input"}));
+    if (any_is(models, TextAbility::embed_images)) {
+      openai["properties"]["modality"] = or_null({{"enum", Json::array({"text", "image"})}});
+    }
+    return {std::move(openai), {{"type", "object"}, {"required", Json::array({"object", "data", "model", "usage"})}}};
   }
   if (path.ends_with("/similarity")) {
     return {object_schema({{"inputs", object_schema({{"source_sentence", text}, {"sentences", list_of(text)}},
@@ -513,11 +569,10 @@ Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::s
   for (const RouteInfo& route : routes) {
     const std::string method = lower(route.method);
     const bool asks_for_texts = texts_of(route.path) != Texts::no && route.method == "POST";
-    const TextAbility ability = ability_for(route.path).value_or(TextAbility::any);
     if (asks_for_texts && route.path.find("{name}") == std::string_view::npos) {
       std::vector<const ServedModel*> with_texts;
       for (const ServedModel* model : without_a_name) {
-        if (is_able(*model, ability)) with_texts.push_back(model);
+        if (serves(route.path, *model)) with_texts.push_back(model);
       }
       if (!with_texts.empty()) paths[std::string(route.path)][method] = operation(route, with_texts, keys_are_set);
       continue;
@@ -528,7 +583,7 @@ Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::s
     }
     // Each model has its own shapes, so each has its own paths.
     for (const auto& model : models) {
-      if (asks_for_texts && !is_able(*model, ability)) continue;
+      if (asks_for_texts && !serves(route.path, *model)) continue;
       std::string path = with(std::string(route.path), "{name}", escaped(model->name()));
       path = with(path, "{version}", escaped(model->version()));
       paths[path][method] = operation(route, {model.get()}, keys_are_set);

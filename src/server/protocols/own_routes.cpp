@@ -378,6 +378,8 @@ void Service::predict(const Call& call) {
   with_model(named, [](const Call& with, const std::shared_ptr<ServedModel>& model) {
     if (!is_plain_text(with.request()) && is_for_classifier(*model, with.request().body.text())) {
       classify(with.exchange, with.work, model);
+    } else if (!is_image(with.request()) && is_for_image_labels(*model, with.request().body.text())) {
+      label_images(with.exchange, with.work, model);
     } else {
       predict_with(with.exchange, with.work, model);
     }

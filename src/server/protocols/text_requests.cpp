@@ -10,12 +10,12 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/base64.h"
 #include "base/spelling.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
+#include "server/protocols/request_json.h"
 #include "server/request_work.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
@@ -23,203 +23,21 @@
 namespace gpux::server {
 namespace {
 
-using Json = nlohmann::json;
+using Json = RequestJson;
 
 static_assert(std::endian::native == std::endian::little, "vectors go out as they lie in memory");
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::invalid_input, message);
-}
-
-/// Refuses what no request for texts holds, at the first such value and before memory is spent on the rest. Linear.
-class BodyCheck : public nlohmann::json_sax<Json> {
- public:
-  BodyCheck(std::string_view body, const Cancellation& cancellation) : body_(body), cancellation_(cancellation) {}
-
-  bool null() override { return count(); }
-
-  bool boolean(bool /*value*/) override { return count(); }
-
-  bool number_integer(number_integer_t /*value*/) override { return count(); }
-
-  bool number_unsigned(number_unsigned_t /*value*/) override { return count(); }
-
-  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return count(); }
-
-  bool binary(binary_t& /*value*/) override { return count(); }
-
-  bool string(string_t& /*value*/) override {
-    if (++strings_ > max_strings) refuse(fmt::format("the body has more than {} texts", max_strings));
-    return count();
-  }
-
-  bool start_object(std::size_t /*elements*/) override {
-    if (depth_ != 0 && is_list_[depth_ - 1]) refuse("the body has an object in a list; accepted there: texts, numbers");
-    return begin(false);
-  }
-
-  bool key(string_t& name) override {
-    if (++members_ > max_members) {
-      refuse(fmt::format("the body has more than {} members; the last one is {}", max_members, name.substr(0, 60)));
-    }
-    return true;
-  }
-
-  bool end_object() override { return end(); }
-
-  bool start_array(std::size_t /*elements*/) override {
-    if (++lists_ > max_lists) refuse(fmt::format("the body has more than {} lists", max_lists));
-    return begin(true);
-  }
-
-  bool end_array() override { return end(); }
-
-  bool parse_error(std::size_t position, const std::string& /*token*/, const Json::exception& error) override {
-    if (dynamic_cast<const Json::parse_error*>(&error) == nullptr)
-      refuse("the body holds a number that is out of range");
-    if (const std::string problem = utf8_problem(body_); !problem.empty()) refuse("the body is " + problem);
-    refuse(fmt::format("the body is no JSON from byte {} on", position));
-  }
-
- private:
-  static constexpr std::size_t max_depth = 8;
-  static constexpr std::size_t max_values = 2'000'000;
-  static constexpr std::size_t max_members = 64;
-  // A pair for each text, and a few settings.
-  static constexpr std::size_t max_strings = 2 * max_texts + max_members;
-  static constexpr std::size_t max_lists = max_texts + max_members;
-  static constexpr std::size_t values_between_checks = 16'384;
-
-  bool count() {
-    if (++values_ > max_values) refuse(fmt::format("the body has more than {} values", max_values));
-    if (values_ % values_between_checks == 0) cancellation_.check();
-    return true;
-  }
-
-  bool begin(bool is_list) {
-    if (depth_ == max_depth) refuse("the body is nested too deeply");
-    is_list_[depth_++] = is_list;
-    return count();
-  }
-
-  bool end() {
-    --depth_;
-    return true;
-  }
-
-  std::string_view body_;
-  const Cancellation& cancellation_;
-  std::array<bool, max_depth> is_list_{};
-  std::size_t depth_ = 0, values_ = 0, strings_ = 0, lists_ = 0, members_ = 0;
-};
-
-Json parse(std::string_view body, const Cancellation& cancellation) {
-  BodyCheck check(body, cancellation);
-  (void)Json::sax_parse(body, &check);
-  cancellation.check();
-  return Json::parse(body);
-}
-
-/// 3 and 3.0, which are the same number in JSON; empty for anything else.
-std::optional<std::uint64_t> whole_number(const Json& value) {
-  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
-  if (!value.is_number_float()) return std::nullopt;
-  const auto number = value.get<double>();
-  constexpr double max_exact = 9007199254740992;
-  if (number < 0 || number > max_exact || number != std::floor(number)) return std::nullopt;
-  return static_cast<std::uint64_t>(number);
-}
-
-/// An object's members, each of which has to be asked for.
-class Members {
- public:
-  Members(const Json& object, std::string place) : object_(object), place_(std::move(place)) {
-    if (!object_.is_object()) refuse(fmt::format("{} is no object", place_.empty() ? "the body" : place_));
-  }
-
-  /// Null where it is not there, or null.
-  const Json* find(const std::string& name) {
-    known_.insert(name);
-    const auto found = object_.find(name);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  const Json& must_find(const std::string& name) {
-    const Json* found = find(name);
-    if (found == nullptr) refuse(fmt::format("{} is missing", name_of(name)));
-    return *found;
-  }
-
-  std::string text(const std::string& name) {
-    const Json* found = find(name);
-    if (found == nullptr) return {};
-    if (!found->is_string()) refuse(fmt::format("{} is no text", name_of(name)));
-    return found->get<std::string>();
-  }
-
-  bool flag(const std::string& name, bool otherwise) {
-    const Json* found = find(name);
-    if (found == nullptr) return otherwise;
-    if (!found->is_boolean()) refuse(fmt::format("{} is neither true nor false", name_of(name)));
-    return found->get<bool>();
-  }
-
-  /// From 1; 0 where it is not there.
-  std::size_t count(const std::string& name) {
-    const Json* found = find(name);
-    if (found == nullptr) return 0;
-    const auto number = whole_number(*found);
-    if (!number || *number == 0 || *number > INT32_MAX) {
-      refuse(fmt::format("{} is no whole number from 1 on", name_of(name)));
-    }
-    return *number;
-  }
-
-  /// The index of the text among the accepted ones; empty where it is not there.
-  std::optional<std::size_t> choice(const std::string& name, const std::vector<std::string>& accepted) {
-    if (find(name) == nullptr) return std::nullopt;
-    const std::string said = text(name);
-    const auto found = std::find(accepted.begin(), accepted.end(), said);
-    if (found == accepted.end()) {
-      refuse(fmt::format("{} is '{}'; accepted: {}", name_of(name), said.substr(0, 40), join(accepted)));
-    }
-    return static_cast<std::size_t>(found - accepted.begin());
-  }
-
-  [[nodiscard]] std::string name_of(const std::string& name) const {
-    return place_.empty() ? name : place_ + "." + name;
-  }
-
-  void refuse_others() const {
-    for (const auto& [name, value] : object_.items()) {
-      if (known_.contains(name)) continue;
-      refuse(fmt::format("{} is not known; accepted: {}", name_of(name.substr(0, 60)),
-                         join(std::vector<std::string>(known_.begin(), known_.end()))));
-    }
-  }
-
- private:
-  const Json& object_;
-  std::string place_;
-  std::set<std::string, std::less<>> known_;
-};
-
-void check_count(std::size_t count, const std::string& place) {
-  if (count == 0) refuse(fmt::format("{} is empty", place));
-  if (count > max_texts) refuse(fmt::format("{} has {} texts; accepted: at most {}", place, count, max_texts));
-}
-
 TokenIds read_ids(const Json& list, const std::string& place) {
   if (list.size() > max_text_tokens) {
-    refuse(fmt::format("{} has {} tokens; accepted: at most {}", place, list.size(), max_text_tokens));
+    refuse_body(fmt::format("{} has {} tokens; accepted: at most {}", place, list.size(), max_text_tokens));
   }
   TokenIds ids;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto id = whole_number(list[i]);
-    if (!id || *id > UINT32_MAX) refuse(fmt::format("{}[{}] is no token's number", place, i));
+    if (!id || *id > UINT32_MAX) refuse_body(fmt::format("{}[{}] is no token's number", place, i));
     ids.push_back(static_cast<std::uint32_t>(*id));
   }
-  if (ids.empty()) refuse(fmt::format("{} is empty", place));
+  if (ids.empty()) refuse_body(fmt::format("{} is empty", place));
   return ids;
 }
 
@@ -227,10 +45,11 @@ bool holds_numbers(const Json& list) {
   return list.is_array() && !list.empty() && list.front().is_number();
 }
 
-// A text, a list of them, a list of token ids, or a list of those.
-std::vector<TextInput> read_inputs(const Json& value, const std::string& place) {
+}  // namespace
+
+std::vector<TextInput> read_text_inputs(const RequestJson& value, const std::string& place) {
   if (value.is_string()) return {value.get<std::string>()};
-  if (!value.is_array()) refuse(fmt::format("{} is neither a text nor a list", place));
+  if (!value.is_array()) refuse_body(fmt::format("{} is neither a text nor a list", place));
   if (holds_numbers(value)) return {read_ids(value, place)};
   check_count(value.size(), place);
   std::vector<TextInput> inputs;
@@ -241,17 +60,19 @@ std::vector<TextInput> read_inputs(const Json& value, const std::string& place) 
     } else if (holds_numbers(value[i])) {
       inputs.emplace_back(read_ids(value[i], here));
     } else {
-      refuse(fmt::format("{} is neither a text nor a list of tokens' numbers", here));
+      refuse_body(fmt::format("{} is neither a text nor a list of tokens' numbers", here));
     }
   }
   return inputs;
 }
 
+namespace {
+
 std::vector<std::string> read_texts(const Json& value, const std::string& place) {
   std::vector<std::string> texts;
-  for (TextInput& input : read_inputs(value, place)) {
+  for (TextInput& input : read_text_inputs(value, place)) {
     auto* text = std::get_if<std::string>(&input);
-    if (text == nullptr) refuse(fmt::format("{} is a list of numbers; accepted: texts", place));
+    if (text == nullptr) refuse_body(fmt::format("{} is a list of numbers; accepted: texts", place));
     texts.push_back(std::move(*text));
   }
   return texts;
@@ -278,28 +99,11 @@ std::string text_of(const TextInput& input, const text::Tokenizer& tokenizer) {
   return std::get<std::string>(input);
 }
 
-OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse(body, cancellation);
-  Members members(json, "");
-  OpenAiEmbeddings read;
-  read.inputs = read_inputs(members.must_find("input"), "input");
-  for (std::size_t i = 0; i < read.inputs.size(); ++i) {
-    const auto* text = std::get_if<std::string>(&read.inputs[i]);
-    if (text != nullptr && text->empty()) refuse(fmt::format("input[{}] is empty", i));
-  }
-  read.model = members.text("model");
-  read.dimensions = members.count("dimensions");
-  read.base64 = members.choice("encoding_format", {"float", "base64"}).value_or(0) == 1;
-  (void)members.text("user");  // a label for OpenAI's own records
-  members.refuse_others();
-  return read;
-}
-
 EmbedTexts read_embed(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse(body, cancellation);
+  const Json json = parse_request(body, cancellation);
   Members members(json, "");
   EmbedTexts read;
-  read.inputs = read_inputs(members.must_find("inputs"), "inputs");
+  read.inputs = read_text_inputs(members.must_find("inputs"), "inputs");
   read.treatment = read_treatment(members);
   read.normalize = members.flag("normalize", true);
   read.dimensions = members.count("dimensions");
@@ -308,20 +112,20 @@ EmbedTexts read_embed(std::string_view body, const Cancellation& cancellation) {
 }
 
 EmbedTexts read_embed_all(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse(body, cancellation);
+  const Json json = parse_request(body, cancellation);
   Members members(json, "");
   EmbedTexts read;
-  read.inputs = read_inputs(members.must_find("inputs"), "inputs");
+  read.inputs = read_text_inputs(members.must_find("inputs"), "inputs");
   read.treatment = read_treatment(members);
   members.refuse_others();
   return read;
 }
 
 EmbedTexts read_embed_sparse(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse(body, cancellation);
+  const Json json = parse_request(body, cancellation);
   Members members(json, "");
   EmbedTexts read;
-  read.inputs = read_inputs(members.must_find("inputs"), "inputs");
+  read.inputs = read_text_inputs(members.must_find("inputs"), "inputs");
   read.treatment = read_treatment(members);
   read.return_tokens = members.flag("return_tokens", false);
   members.refuse_others();
@@ -337,7 +141,7 @@ void read_zero_shot(Members& settings, ClassifyTexts& read) {
   const bool multi_label = settings.flag("multi_label", false);
   if (labels == nullptr) {
     if (!hypothesis_template.empty() || multi_label) {
-      refuse("parameters.candidate_labels is missing, which hypothesis_template and multi_label are about");
+      refuse_body("parameters.candidate_labels is missing, which hypothesis_template and multi_label are about");
     }
     return;
   }
@@ -346,9 +150,9 @@ void read_zero_shot(Members& settings, ClassifyTexts& read) {
   if (!hypothesis_template.empty()) options.hypothesis_template = hypothesis_template;
   options.multi_label = multi_label;
   pipeline::check_zero_shot(options);
-  if (!read.pairs.empty()) refuse("inputs has a pair of texts; accepted with candidate_labels: texts");
+  if (!read.pairs.empty()) refuse_body("inputs has a pair of texts; accepted with candidate_labels: texts");
   if (read.raw_scores || read.activation) {
-    refuse("raw_scores and parameters.function_to_apply are for a model's own labels, not for candidate_labels");
+    refuse_body("raw_scores and parameters.function_to_apply are for a model's own labels, not for candidate_labels");
   }
   check_count(read.texts.size() * options.labels.size(), "inputs with each of parameters.candidate_labels");
 }
@@ -356,14 +160,14 @@ void read_zero_shot(Members& settings, ClassifyTexts& read) {
 }  // namespace
 
 ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse(body, cancellation);
+  const Json json = parse_request(body, cancellation);
   Members members(json, "");
   const Json& inputs = members.must_find("inputs");
   ClassifyTexts read;
   const auto add = [&](const Json& list, const std::string& place) {
     const bool fits = list.is_array() && (list.size() == 1 || list.size() == 2) && list.front().is_string() &&
                       list.back().is_string();
-    if (!fits) refuse(fmt::format("{} is neither a text nor a list of one or two", place));
+    if (!fits) refuse_body(fmt::format("{} is neither a text nor a list of one or two", place));
     read.texts.push_back(list.front().get<std::string>());
     read.has_pair.push_back(list.size() == 2);
     read.pairs.push_back(list.size() == 2 ? list.back().get<std::string>() : std::string());
@@ -396,14 +200,14 @@ ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellat
 }
 
 Rerank read_rerank(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse(body, cancellation);
+  const Json json = parse_request(body, cancellation);
   Members members(json, "");
   Rerank read;
   const Json& query = members.must_find("query");
-  if (!query.is_string()) refuse("query is no text");
+  if (!query.is_string()) refuse_body("query is no text");
   read.query = query.get<std::string>();
   const Json& texts = members.must_find("texts");
-  if (!texts.is_array()) refuse("texts is no list");
+  if (!texts.is_array()) refuse_body("texts is no list");
   read.texts = read_texts(texts, "texts");
   read.raw_scores = members.flag("raw_scores", false);
   read.return_text = members.flag("return_text", false);
@@ -429,15 +233,15 @@ bool is_similarity(std::string_view body) {
 }
 
 Similarity read_similarity(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse(body, cancellation);
+  const Json json = parse_request(body, cancellation);
   Members members(json, "");
   Members inputs(members.must_find("inputs"), "inputs");
   Similarity read;
   const Json& source = inputs.must_find("source_sentence");
-  if (!source.is_string()) refuse("inputs.source_sentence is no text");
+  if (!source.is_string()) refuse_body("inputs.source_sentence is no text");
   read.source = source.get<std::string>();
   const Json& sentences = inputs.must_find("sentences");
-  if (!sentences.is_array()) refuse("inputs.sentences is no list");
+  if (!sentences.is_array()) refuse_body("inputs.sentences is no list");
   read.sentences = read_texts(sentences, "inputs.sentences");
   if (const Json* parameters = members.find("parameters")) {
     Members treatment(*parameters, "parameters");
@@ -450,7 +254,7 @@ Similarity read_similarity(std::string_view body, const Cancellation& cancellati
 }
 
 Tokenize read_tokenize(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse(body, cancellation);
+  const Json json = parse_request(body, cancellation);
   Members members(json, "");
   Tokenize read;
   read.inputs = read_texts(members.must_find("inputs"), "inputs");
@@ -461,14 +265,14 @@ Tokenize read_tokenize(std::string_view body, const Cancellation& cancellation) 
 }
 
 Decode read_decode(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse(body, cancellation);
+  const Json json = parse_request(body, cancellation);
   Members members(json, "");
   const Json& ids = members.must_find("ids");
   Decode read;
-  if (!ids.is_array()) refuse("ids is no list");
-  for (TextInput& input : read_inputs(ids, "ids")) {
+  if (!ids.is_array()) refuse_body("ids is no list");
+  for (TextInput& input : read_text_inputs(ids, "ids")) {
     auto* list = std::get_if<TokenIds>(&input);
-    if (list == nullptr) refuse("ids has a text; accepted: token ids");
+    if (list == nullptr) refuse_body("ids has a text; accepted: token ids");
     read.ids.push_back(std::move(*list));
   }
   read.skip_special_tokens = members.flag("skip_special_tokens", true);

@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "base/cancellation.h"
 #include "embedding/sentence_encoder.h"
 #include "pipeline/zero_shot.h"
@@ -28,19 +30,11 @@ using TextInput = std::variant<std::string, TokenIds>;
 /// The maximum number of texts in a request.
 inline constexpr std::size_t max_texts = 2048;
 
+/// A text, a list of them, a list of token ids, or a list of those. Error invalid_input.
+std::vector<TextInput> read_text_inputs(const nlohmann::json& value, const std::string& place);
+
 /// A text as it is read; of tokens, what they spell without the special ones. Error invalid_input.
 std::string text_of(const TextInput& input, const text::Tokenizer& tokenizer);
-
-/// POST /v1/embeddings: {"input", "model", "encoding_format", "dimensions", "user"}.
-/// Source: OpenAI's API reference, "Create embeddings".
-struct OpenAiEmbeddings {
-  std::vector<TextInput> inputs;  ///< at least one, none empty
-  std::string model;              ///< empty: not said
-  std::size_t dimensions = 0;     ///< 0: all
-  bool base64 = false;            ///< vectors as base64 of little-endian float32
-};
-
-OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellation& cancellation = {});
 
 /// How a text that is too long is dealt with, and what is put before it.
 struct TextTreatment {

@@ -7,6 +7,7 @@
 #include "base/spelling.h"
 #include "embedding/max_sim.h"
 #include "server/embed_job.h"
+#include "server/protocols/image_requests.h"
 #include "server/protocols/plain_text.h"
 #include "server/protocols/text_requests.h"
 #include "server/service_call.h"
@@ -106,19 +107,6 @@ http::Response similarities_json(const EmbedJobResult& result) {
   return http::Response::json(200, std::move(text));
 }
 
-http::Response openai_json(const EmbedJobResult& result, const std::string& model, bool base64) {
-  std::string text = R"({"object":"list","data":[)";
-  for (std::size_t i = 0; i < result.vectors.size(); ++i) {
-    text += fmt::format(R"({}{{"object":"embedding","index":{},"embedding":)", i == 0 ? "" : ",", i);
-    append_vector(text, result.vectors[i], base64);
-    text += '}';
-  }
-  text += R"(],"model":)";
-  append_json_string(text, model);
-  text += fmt::format(R"(,"usage":{{"prompt_tokens":{0},"total_tokens":{0}}}}})", result.figures.tokens);
-  return http::Response::json(200, std::move(text));
-}
-
 void append_openai_model(std::string& out, const std::string& name, std::chrono::system_clock::time_point since) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since.time_since_epoch()).count();
   out += R"({"id":)";
@@ -127,6 +115,20 @@ void append_openai_model(std::string& out, const std::string& name, std::chrono:
 }
 
 }  // namespace
+
+http::Response openai_vectors_json(const std::vector<std::vector<float>>& vectors, std::size_t tokens,
+                                   const std::string& model, bool base64) {
+  std::string text = R"({"object":"list","data":[)";
+  for (std::size_t i = 0; i < vectors.size(); ++i) {
+    text += fmt::format(R"({}{{"object":"embedding","index":{},"embedding":)", i == 0 ? "" : ",", i);
+    append_vector(text, vectors[i], base64);
+    text += '}';
+  }
+  text += R"(],"model":)";
+  append_json_string(text, model);
+  text += fmt::format(R"(,"usage":{{"prompt_tokens":{0},"total_tokens":{0}}}}})", tokens);
+  return http::Response::json(200, std::move(text));
+}
 
 void Service::with_able(const Call& call, TextAbility ability, ModelHandler handler) {
   Call named = call;
@@ -151,15 +153,30 @@ void Service::openai_embeddings(const Call& call) {
       std::make_shared<OpenAiEmbeddings>(read_openai_embeddings(call.request().body.text(), call.work.cancellation()));
   Call named = call;
   if (!asked->model.empty()) named.name = asked->model;
-  with_able(named, TextAbility::embed, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    EmbedJobOptions options;
-    options.embed.dimensions = asked->dimensions;
-    options.embed.normalize = true;
-    embed_texts(with.exchange, with.protocol, with.work, model, std::move(asked->inputs), std::move(options),
-                [name = model->name(), base64 = asked->base64](const EmbedJobResult& result) {
-                  return openai_json(result, name, base64);
-                });
-  });
+  const auto is_text = [](const auto& input) { return std::holds_alternative<TextInput>(input); };
+  const bool has_images = !std::ranges::all_of(asked->inputs, is_text);
+  const bool has_texts = std::ranges::any_of(asked->inputs, is_text);
+  const TextAbility ability = has_images ? TextAbility::embed_images : TextAbility::embed;
+  with_able(
+      named, ability, [asked, has_images, has_texts](const Call& with, const std::shared_ptr<ServedModel>& model) {
+        if (has_images) {
+          if (has_texts && !is_able(*model, TextAbility::embed)) {
+            throw Error(ErrorCode::usage,
+                        fmt::format("'{}' {}; it makes vectors of images", model->name(), lack_of(TextAbility::embed)));
+          }
+          embed_images(with.exchange, with.work, model, std::move(*asked));
+          return;
+        }
+        EmbedJobOptions options;
+        options.embed.dimensions = asked->dimensions;
+        options.embed.normalize = true;
+        std::vector<TextInput> texts;
+        for (auto& input : asked->inputs) texts.push_back(std::get<TextInput>(std::move(input)));
+        embed_texts(with.exchange, with.protocol, with.work, model, std::move(texts), std::move(options),
+                    [name = model->name(), base64 = asked->base64](const EmbedJobResult& result) {
+                      return openai_vectors_json(result.vectors, result.figures.tokens, name, base64);
+                    });
+      });
 }
 
 void Service::openai_models(const Call& call) {

@@ -69,16 +69,6 @@ std::string scores_json(const std::vector<runtime::LabelledScore>& scores) {
   return text + "]";
 }
 
-std::string rows_json(const std::vector<std::vector<runtime::LabelledScore>>& rows, bool is_list) {
-  if (!is_list) return scores_json(rows.front());
-  std::string text = "[";
-  for (const auto& row : rows) {
-    if (&row != &rows.front()) text += ',';
-    text += scores_json(row);
-  }
-  return text + "]";
-}
-
 void classify_by_labels(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
                         const std::shared_ptr<ServedModel>& model, const ClassifyTexts& asked,
                         const pipeline::ZeroShotOptions& options) {
@@ -120,6 +110,16 @@ void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const Reque
 }
 
 }  // namespace
+
+std::string rows_json(const std::vector<std::vector<runtime::LabelledScore>>& rows, bool is_list) {
+  if (!is_list) return scores_json(rows.front());
+  std::string text = "[";
+  for (const auto& row : rows) {
+    if (&row != &rows.front()) text += ',';
+    text += scores_json(row);
+  }
+  return text + "]";
+}
 
 std::string ranking_json(const std::vector<float>& scores, const std::vector<std::string>& texts, bool return_text) {
   std::vector<std::size_t> order(scores.size());

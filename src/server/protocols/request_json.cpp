@@ -1,0 +1,199 @@
+#include "server/protocols/request_json.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "base/utf8.h"
+#include "gpux/error.h"
+#include "server/protocols/text_requests.h"
+
+namespace gpux::server {
+
+void refuse_body(const std::string& message) {
+  throw Error(ErrorCode::invalid_input, message);
+}
+
+namespace {
+
+/// Refuses what no request for texts holds, at the first such value and before memory is spent on the rest. Linear.
+class BodyCheck : public nlohmann::json_sax<RequestJson> {
+ public:
+  BodyCheck(std::string_view body, const Cancellation& cancellation, BodyObjects objects)
+      : body_(body),
+        cancellation_(cancellation),
+        has_input_objects_(objects == BodyObjects::inputs),
+        max_members_(has_input_objects_ ? max_settings + members_of_input * max_texts : max_settings) {}
+
+  bool null() override { return count(); }
+
+  bool boolean(bool /*value*/) override { return count(); }
+
+  bool number_integer(number_integer_t /*value*/) override { return count(); }
+
+  bool number_unsigned(number_unsigned_t /*value*/) override { return count(); }
+
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return count(); }
+
+  bool binary(binary_t& /*value*/) override { return count(); }
+
+  bool string(string_t& /*value*/) override {
+    if (++strings_ > max_strings) refuse_body(fmt::format("the body has more than {} texts", max_strings));
+    return count();
+  }
+
+  bool start_object(std::size_t /*elements*/) override {
+    if (depth_ != 0 && is_list_[depth_ - 1] && !has_input_objects_)
+      refuse_body("the body has an object in a list; accepted there: texts, numbers");
+    return begin(false);
+  }
+
+  bool key(string_t& name) override {
+    if (++members_ > max_members_) {
+      refuse_body(
+          fmt::format("the body has more than {} members; the last one is {}", max_members_, name.substr(0, 60)));
+    }
+    return true;
+  }
+
+  bool end_object() override { return end(); }
+
+  bool start_array(std::size_t /*elements*/) override {
+    if (++lists_ > max_lists) refuse_body(fmt::format("the body has more than {} lists", max_lists));
+    return begin(true);
+  }
+
+  bool end_array() override { return end(); }
+
+  bool parse_error(std::size_t position, const std::string& /*token*/, const RequestJson::exception& error) override {
+    if (dynamic_cast<const RequestJson::parse_error*>(&error) == nullptr)
+      refuse_body("the body holds a number that is out of range");
+    if (const std::string problem = utf8_problem(body_); !problem.empty()) refuse_body("the body is " + problem);
+    refuse_body(fmt::format("the body is no JSON from byte {} on", position));
+  }
+
+ private:
+  static constexpr std::size_t max_depth = 8;
+  static constexpr std::size_t max_values = 2'000'000;
+  static constexpr std::size_t max_settings = 64;
+  static constexpr std::size_t members_of_input = 4;  // "type", "image_url", and in it "url" and "detail"
+  // A pair for each text, and a few settings.
+  static constexpr std::size_t max_strings = 2 * max_texts + max_settings;
+  static constexpr std::size_t max_lists = max_texts + max_settings;
+  static constexpr std::size_t values_between_checks = 16'384;
+
+  bool count() {
+    if (++values_ > max_values) refuse_body(fmt::format("the body has more than {} values", max_values));
+    if (values_ % values_between_checks == 0) cancellation_.check();
+    return true;
+  }
+
+  bool begin(bool is_list) {
+    if (depth_ == max_depth) refuse_body("the body is nested too deeply");
+    is_list_[depth_++] = is_list;
+    return count();
+  }
+
+  bool end() {
+    --depth_;
+    return true;
+  }
+
+  std::string_view body_;
+  const Cancellation& cancellation_;
+  bool has_input_objects_;
+  std::size_t max_members_;
+  std::array<bool, max_depth> is_list_{};
+  std::size_t depth_ = 0, values_ = 0, strings_ = 0, lists_ = 0, members_ = 0;
+};
+
+}  // namespace
+
+RequestJson parse_request(std::string_view body, const Cancellation& cancellation, BodyObjects objects) {
+  BodyCheck check(body, cancellation, objects);
+  (void)RequestJson::sax_parse(body, &check);
+  cancellation.check();
+  return RequestJson::parse(body);
+}
+
+std::optional<std::uint64_t> whole_number(const RequestJson& value) {
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const auto number = value.get<double>();
+  constexpr double max_exact = 9007199254740992;
+  if (number < 0 || number > max_exact || number != std::floor(number)) return std::nullopt;
+  return static_cast<std::uint64_t>(number);
+}
+
+Members::Members(const RequestJson& object, std::string place) : object_(object), place_(std::move(place)) {
+  if (!object_.is_object()) refuse_body(fmt::format("{} is no object", place_.empty() ? "the body" : place_));
+}
+
+const RequestJson* Members::find(const std::string& name) {
+  known_.insert(name);
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+const RequestJson& Members::must_find(const std::string& name) {
+  const RequestJson* found = find(name);
+  if (found == nullptr) refuse_body(fmt::format("{} is missing", name_of(name)));
+  return *found;
+}
+
+std::string Members::text(const std::string& name) {
+  const RequestJson* found = find(name);
+  if (found == nullptr) return {};
+  if (!found->is_string()) refuse_body(fmt::format("{} is no text", name_of(name)));
+  return found->get<std::string>();
+}
+
+bool Members::flag(const std::string& name, bool otherwise) {
+  const RequestJson* found = find(name);
+  if (found == nullptr) return otherwise;
+  if (!found->is_boolean()) refuse_body(fmt::format("{} is neither true nor false", name_of(name)));
+  return found->get<bool>();
+}
+
+std::size_t Members::count(const std::string& name) {
+  const RequestJson* found = find(name);
+  if (found == nullptr) return 0;
+  const auto number = whole_number(*found);
+  if (!number || *number == 0 || *number > INT32_MAX) {
+    refuse_body(fmt::format("{} is no whole number from 1 on", name_of(name)));
+  }
+  return *number;
+}
+
+std::optional<std::size_t> Members::choice(const std::string& name, const std::vector<std::string>& accepted) {
+  if (find(name) == nullptr) return std::nullopt;
+  const std::string said = text(name);
+  const auto found = std::find(accepted.begin(), accepted.end(), said);
+  if (found == accepted.end()) {
+    refuse_body(fmt::format("{} is '{}'; accepted: {}", name_of(name), said.substr(0, 40), join(accepted)));
+  }
+  return static_cast<std::size_t>(found - accepted.begin());
+}
+
+std::string Members::name_of(const std::string& name) const {
+  return place_.empty() ? name : place_ + "." + name;
+}
+
+void Members::refuse_others() const {
+  for (const auto& [name, value] : object_.items()) {
+    if (known_.contains(name)) continue;
+    refuse_body(fmt::format("{} is not known; accepted: {}", name_of(name.substr(0, 60)),
+                            join(std::vector<std::string>(known_.begin(), known_.end()))));
+  }
+}
+
+void check_count(std::size_t count, const std::string& place) {
+  if (count == 0) refuse_body(fmt::format("{} is empty", place));
+  if (count > max_texts) refuse_body(fmt::format("{} has {} texts; accepted: at most {}", place, count, max_texts));
+}
+
+}  // namespace gpux::server
