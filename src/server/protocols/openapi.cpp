@@ -398,7 +398,7 @@ std::pair<Json, Json> text_schemas(std::string_view path, const std::vector<cons
     if (any_is(models, TextAbility::embed_images)) {
       openai["properties"]["modality"] = or_null({{"enum", Json::array({"text", "image"})}});
     }
-    return {std::move(openai), {{"type", "object"}, {"required", Json::array({"object", "data", "model", "usage"})}}};
+    return {openai, {{"type", "object"}, {"required", Json::array({"object", "data", "model", "usage"})}}};
   }
   if (path.ends_with("/similarity")) {
     return {object_schema({{"inputs", object_schema({{"source_sentence", text}, {"sentences", list_of(text)}},
