@@ -44,6 +44,7 @@ from gpux.errors import (  # noqa: E402
     Storage,
     Usage,
 )
+from gpux.image_embedder import ImageEmbedder  # noqa: E402
 from gpux.machine import doctor, providers, runtime_library, select_providers  # noqa: E402
 from gpux.pipeline import Pipeline  # noqa: E402
 from gpux.pulling import pull  # noqa: E402
@@ -88,6 +89,7 @@ __all__ = [
     "Error",
     "ExecutionProvider",
     "GPUXRuntime",
+    "ImageEmbedder",
     "Internal",
     "Interrupted",
     "InvalidConfig",

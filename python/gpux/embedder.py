@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -12,6 +14,7 @@ import numpy as np
 from gpux import _gpux
 from gpux._options import Options, Strict, model_options
 from gpux.errors import InvalidInput, Usage
+from gpux.image_embedder import Image, ImageEmbedder
 from gpux.runtime import path_of, require_unicode
 
 if TYPE_CHECKING:
@@ -119,6 +122,20 @@ class Embedder:
         if isinstance(workers, bool) or not 0 <= workers < 2**16:
             raise Usage(f"workers is {workers!r}, and not a number of threads")
         self._embedder = _gpux.LoadedEmbedder(path_of(model), settings, batching, workers)
+        self._images: ImageEmbedder | None = None
+        self._images_lock = threading.Lock()
+        self._open_images = partial(
+            ImageEmbedder,
+            model,
+            provider,
+            precision=precision,
+            workers=workers,
+            strict=strict,
+            threads=threads,
+            memory_limit=memory_limit,
+            timeout=timeout,
+            options=options,
+        )
 
     @property
     def dimension(self) -> int:
@@ -222,6 +239,31 @@ class Embedder:
         """
         return self.encode(texts, **self._with_prompt(arguments, "document", "passage", "corpus"))
 
+    def encode_images(
+        self, images: Iterable[Image], *, normalize: bool | None = None, dimensions: int | None = None
+    ) -> NDArray[np.float32]:
+        """Embed images with the image tower of a model of texts and images (CLIP, SigLIP).
+
+        The tower is loaded by the first call. gpux.ImageEmbedder is for models of images alone.
+
+        Args:
+            images: an iterable of paths, bytes of files, uint8 arrays of [height, width, 3], or images of Pillow.
+            normalize: to length 1; None: where truncated to `dimensions`, else as the model says.
+            dimensions: the first of each embedding; None: all.
+
+        Returns:
+            float32 of [number of images, dimensions], in the space of the texts.
+
+        Raises:
+            Those of gpux.ImageEmbedder and its encode().
+        """
+        with self._images_lock:
+            _ = self._embedder.dimension  # gpux.Usage after close()
+            if self._images is None:
+                self._images = self._open_images()
+            embedder = self._images
+        return embedder.encode(images, normalize=normalize, dimensions=dimensions)
+
     @staticmethod
     def similarity(first: ArrayLike, second: ArrayLike) -> NDArray[np.float32]:
         """Cosine similarities of each row of one matrix with each row of another, -1 to 1.
@@ -246,6 +288,9 @@ class Embedder:
     def close(self) -> None:
         """Release the model. Calls in flight end first; later ones raise gpux.Usage."""
         self._embedder.close()
+        with self._images_lock:
+            if self._images is not None:
+                self._images.close()
 
     def __enter__(self) -> Embedder:
         return self

@@ -88,10 +88,16 @@ std::string image_project_text(const fs::path& folder) {
 ImportedPackage store_image_folder(const fs::path& folder, const std::string& project_text,
                                    const std::vector<Reference>& names, const ImportRequest& flags,
                                    const fs::path& scratch, Store& store) {
-  if (flags.quantize.given()) {
-    throw Error(ErrorCode::usage, "--quantize is compared by texts, and this model takes images: it is not supported");
-  }
   ProjectFile project = parse_project_file(project_text, folder / project_file_name);
+  if (flags.quantize.given()) {
+    throw Error(
+        ErrorCode::usage,
+        project.image_tower.empty()
+            ? "import --quantize compares vectors of texts, and this model takes images: 'gpux import … -o NEW', "
+              "then 'gpux build NEW --quantize … --samples PLACE' with inputs of yours"
+            : "--quantize: the model has a text tower and an image tower, and variants of such models are not "
+              "supported");
+  }
   LocatedModel located{.onnx_file = project.source,
                        .package_folder = {},
                        .name = names.front().name,

@@ -82,6 +82,12 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
   if (model.located.stored) {
     throw Error(ErrorCode::usage, fmt::format("'{}' is already a stored package; gpux tag adds a name", flags.path));
   }
+  // A variant of one tower would be compared with the other's vectors.
+  if (flags.quantize.given() && model.located.project && !model.located.project->image_tower.empty()) {
+    throw Error(ErrorCode::usage, fmt::format("--quantize: '{}' has a text tower and an image tower, and variants of "
+                                              "such models are not supported",
+                                              flags.path));
+  }
   const std::vector<Reference> names = names_for(flags, model.located);
   if (model.located.project) require_portable_options(*model.located.project);
   PackageContent content = package_content(model.located, flags.load.provider);

@@ -15,6 +15,7 @@
 #include "importer/json_settings.h"
 #include "model/level_choice.h"
 #include "model/open_model.h"
+#include "model/required_precision.h"
 
 namespace gpux {
 namespace {
@@ -75,7 +76,9 @@ Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, L
   if (tower.onnx_file == located.onnx_file) return load_located(located, std::move(settings));
   // Variants in other precisions and optimized graphs are the text tower's.
   settings.options.map_weights = located.stored.has_value();
-  return Runtime(tower.onnx_file, settings.options);
+  Runtime runtime(tower.onnx_file, settings.options);
+  require_precision(runtime, settings);
+  return runtime;
 }
 
 std::string digest_of_vectors(const LocatedModel& located, const std::string& digest_of_model) {

@@ -25,7 +25,7 @@ struct ImageTower {
 [[nodiscard]] runtime::ImageInput image_input_of(const LocatedModel& located, const ImageTower& tower,
                                                  const image::Sources& sources);
 
-/// Makes a session of the tower, with the settings of the model. Errors as of Runtime.
+/// Makes a session of the tower, with the settings of the model. Errors as of Runtime and require_precision().
 [[nodiscard]] Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, LoadSettings settings);
 
 /// What tells vectors of a model from those of others: SHA-256 of its ONNX file, in hexadecimal digits; of a model with

@@ -177,6 +177,7 @@ TEST_F(ClipModel, RefusesInOneLine) {
   (void)gpux_.folder().write("list.txt", "photos/png-rgb.png\n\n");
   std::filesystem::create_directory(gpux_.folder().path() / "empty");
   ASSERT_EQ(run({"embed", name_, "@photos", "-o", "index.npy"}).code, 0);
+  ASSERT_EQ(run({"import", image_references + name_, "-o", "converted"}).code, 0);
   const std::string image = "@photos/png-rgb.png";
   for (const auto& [arguments, code, said] : std::vector<std::tuple<std::vector<std::string>, int, std::string>>{
            {{"run", name_, image}, 2, "--labels cat,dog gives the image scores of labels"},
@@ -188,6 +189,11 @@ TEST_F(ClipModel, RefusesInOneLine) {
             7,
             "has no images (.jpg, .jpeg, .png, .webp); texts are read from files: @FILE"},
            {{"embed", "dinov2-small", "a"}, 2, "makes vectors of images, not of texts"},
+           {{"embed", name_, image, "--precision", "int8"}, 2, "--precision int8: the model would run in fp32"},
+           {{"embed", name_, "a", "--precision", "int8"}, 2, "--precision int8: the model would run in fp32"},
+           {{"import", image_references + name_, "-t", "x", "--quantize", "int8"}, 2, "variants of such models"},
+           {{"build", "converted", "-t", "x", "--quantize", "fp16"}, 2, "variants of such models are not supported"},
+           {{"import", image_references + "dinov2-small", "-t", "x", "--quantize", "int8"}, 2, "--samples PLACE"},
            {{"search", "dinov2-small", "a", "--images", "photos"}, 2, "makes vectors of images, not of texts"},
            {{"search", name_, "a", "--images", "photos", "b"}, 2, "texts or --images, not both"},
            {{"search", name_, "@photos", "--images", "photos"}, 2, "is a folder"},

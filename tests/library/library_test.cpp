@@ -1,19 +1,25 @@
 // The public classes above Runtime: what they give is what the modules below give, and mistakes are errors by name.
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "embedding/embedder.h"
 #include "embedding/encoder_folder.h"
 #include "gpux/embedder.h"
 #include "gpux/error.h"
+#include "gpux/image_embedder.h"
 #include "gpux/model.h"
 #include "gpux/pipeline.h"
 #include "gpux/search.h"
 #include "gpux/store.h"
+#include "importer/import_encoder.h"
 #include "importer/sentence_model.h"
 #include "pipeline/task_folder.h"
 
@@ -60,6 +66,40 @@ TEST_F(Library, EmbedsAsTheEmbedderBelow) {
   }
   EXPECT_EQ(embedder.verdict().active, std::vector<std::string>{"cpu"});
   EXPECT_EQ(embedder.digest().size(), 64U);
+}
+
+TEST_F(Library, EmbedsImagesInEachForm) {
+  const std::filesystem::path tests = GPUX_SOURCE_DIR "/tests";
+  const std::filesystem::path model = folder_.path() / "clip";
+  (void)importer::import_encoder(tests / "importer/images/clip-vit-base-patch32", model);
+  const ImageEmbedder embedder(model.string(), {.workers = 2});
+  const Embedder texts(model.string());
+  EXPECT_EQ(embedder.digest(), texts.digest());
+  EXPECT_EQ(embedder.dimension(), texts.dimension());
+  const std::filesystem::path file = tests / "image/pictures/png-rgb.png";
+  Tensor black = Tensor::allocate(ElementType::uint8, {40, 50, 3});
+  std::ranges::fill(black.mutable_as<std::uint8_t>(), std::uint8_t{0});
+  const std::vector<ImageData> images{file, read_file(file), black, file};
+  const Embeddings embeddings = embedder.embed(images);
+  ASSERT_EQ(embeddings.size(), images.size());
+  for (const std::size_t same : {1U, 3U}) {
+    EXPECT_THAT(embeddings[same], testing::ElementsAreArray(embeddings[0].begin(), embeddings[0].end()));
+  }
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    EXPECT_THAT(embedder.embed(images[i]), testing::ElementsAreArray(embeddings[i].begin(), embeddings[i].end()));
+  }
+  EXPECT_EQ(embedder.embed(images, {.dimensions = 3}).dimension(), 3U);
+  EXPECT_EQ(embedder.verdict().active, std::vector<std::string>{"cpu"});
+  expect_error(ErrorCode::usage, "1 to the model's 12", [&] { (void)embedder.embed(images, {.dimensions = 13}); });
+  const std::vector<ImageData> damaged{file, std::string("hello")};
+  expect_error(ErrorCode::invalid_input, "image 1", [&] { (void)embedder.embed(damaged); });
+  // The path of a file is no file's bytes.
+  expect_error(ErrorCode::invalid_input, "image", [&] { (void)embedder.embed(file.string()); });
+  expect_error(ErrorCode::not_found, "none.png", [&] { (void)embedder.embed(folder_.path() / "none.png"); });
+  expect_error(ErrorCode::invalid_input, "uint8[height, width, 3]", [&] {
+    (void)embedder.embed(Tensor::allocate(ElementType::uint8, {3, 40, 50}));
+  });
+  expect_error(ErrorCode::usage, "takes no images", [&] { const ImageEmbedder none(encoder_.string()); });
 }
 
 TEST_F(Library, EmbedsWithOptions) {
