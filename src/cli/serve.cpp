@@ -27,6 +27,7 @@
 #include "cli/signals.h"
 #include "cli/systemd.h"
 #include "gpux/error.h"
+#include "project/models_file.h"
 #include "server/api_keys.h"
 #include "server/grpc/server.h"
 #include "server/http/server.h"
@@ -99,6 +100,15 @@ std::string pulled_argument(const std::string& argument, const ServeFlags& flags
   const std::size_t equals = argument.find('=');
   if (equals == std::string::npos || !is_full_reference(argument.substr(equals + 1))) return argument;
   return argument.substr(0, equals + 1) + pull_argument(argument.substr(equals + 1), flags.pull, context);
+}
+
+// The full references among the entries of --models.
+void pull_listed_models(ServeFlags& flags, const Context& context) {
+  if (flags.models_file.empty()) return;
+  for (const ListedModel& listed : read_models_file(flags.models_file).models) {
+    if (!is_full_reference(listed.model)) continue;
+    flags.pulled_models[listed.model] = pull_argument(listed.model, flags.pull, context);
+  }
 }
 
 void announce(const Context& context, const ServeFlags& flags, const server::ListenAddress& listen,
@@ -518,6 +528,7 @@ void add_serve(CLI::App& program, Context& context) {
       serve_in_background(*command, context);
     } else {
       for (std::string& model : flags->models) model = pulled_argument(model, *flags, context);
+      pull_listed_models(*flags, context);
       serve(*flags, context);
     }
   });

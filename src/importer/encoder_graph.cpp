@@ -94,7 +94,7 @@ void write_encoder(const Safetensors& weights, const Architecture& architecture,
     write_head(context, architecture.head, hidden);
   }
   refuse_unused(context, architecture);
-  context.graph().write(file, opset, ir_version);
+  if (!file.empty()) context.graph().write(file, opset, ir_version);
 }
 
 }  // namespace gpux::importer

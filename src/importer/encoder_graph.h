@@ -37,6 +37,7 @@ struct RepresentationSteps {
 /// (importer/graph/head_graph.h), those of `representations` (importer/graph/representation_graph.h), or else
 /// sentence_embedding [batch, size] where there is a pooling, and
 /// last_hidden_state [batch, sequence, hidden size]. A model beyond 2 GB has its weights in FILE_data beside it.
+/// With an empty `file`, nothing is written, and the data of the weights is not read.
 /// Errors invalid_model (a tensor is missing, has other sizes or is not part of the description), storage, permission.
 void write_encoder(const Safetensors& weights, const Architecture& architecture, const VectorSteps& steps,
                    const std::filesystem::path& file, const RepresentationSteps& representations = {});

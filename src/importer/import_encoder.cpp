@@ -195,6 +195,50 @@ std::string representation_name(const RepresentationSteps& steps) {
   return {};
 }
 
+/// What is known of an encoder before an element of its weights is read, except those of small layers beside it.
+struct DescribedEncoder {
+  SentenceModel model;
+  Safetensors weights;
+  Architecture architecture;
+  RepresentationSteps representations;
+  std::string represented;  ///< what these are; empty: there are none
+  VectorSteps steps;
+  HeadKind head = HeadKind::vectors;
+};
+
+// What import_encoder() refuses because of the settings and the names and sizes of the tensors is refused here.
+DescribedEncoder describe_encoder(const fs::path& folder) {
+  SentenceModel model = read_sentence_settings(folder);
+  if (model.scores_pairs) {
+    throw Error(
+        ErrorCode::invalid_config,
+        fmt::format("'{}': modules.json names a LogitScore: scores of pairs from the logits of two tokens are not "
+                    "supported; accepted: the model converted to ...ForSequenceClassification",
+                    folder.string()));
+  }
+  Safetensors weights(weights_in(folder, model.transformer_folder));
+  Architecture architecture;
+  try {
+    architecture = describe_architecture(ConfigReader(read_file(model.transformer_folder / "config.json")), weights);
+  } catch (const Error& error) {
+    throw error.within(folder.string());
+  }
+  RepresentationSteps representations = representations_of(folder, model, weights, architecture);
+  require_tokenizer(folder, model.transformer_folder);
+  std::string represented = representation_name(representations);
+  // Without those tensors it is an encoder like any other, whatever its architecture's name.
+  const HeadKind head = represented.empty() ? architecture.head.kind : HeadKind::vectors;
+  VectorSteps steps = steps_of(model);
+  if (head != HeadKind::vectors || !represented.empty()) steps.pooling = GraphPooling::none;
+  return {.model = std::move(model),
+          .weights = std::move(weights),
+          .architecture = std::move(architecture),
+          .representations = std::move(representations),
+          .represented = std::move(represented),
+          .steps = std::move(steps),
+          .head = head};
+}
+
 // 2_Dense/config.json and its weights: sentence-transformers' folders of a module each.
 std::vector<std::string> dense_files_in(const fs::path& folder) {
   std::vector<std::string> found;
@@ -228,6 +272,21 @@ bool copy_setting(const fs::path& folder, const fs::path& transformer, const fs:
 
 }  // namespace
 
+void require_tokenizer(const fs::path& folder, const fs::path& transformer_folder) {
+  std::error_code unreadable;
+  for (const fs::path& place : {transformer_folder, folder}) {
+    if (fs::is_regular_file(place / "tokenizer.json", unreadable)) return;
+  }
+  throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
+}
+
+std::uint64_t require_importable(const fs::path& folder) {
+  if (is_image_model(folder)) return require_importable_image_model(folder);
+  const DescribedEncoder encoder = describe_encoder(folder);
+  write_encoder(encoder.weights, encoder.architecture, encoder.steps, {}, encoder.representations);
+  return encoder.weights.float32_bytes();
+}
+
 ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   if (is_image_model(folder)) {
     (void)weights_in(folder, folder);
@@ -236,29 +295,14 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
     made.keep();
     return imported;
   }
-  const SentenceModel model = read_sentence_settings(folder);
-  if (model.scores_pairs) {
-    throw Error(
-        ErrorCode::invalid_config,
-        fmt::format("'{}': modules.json names a LogitScore: scores of pairs from the logits of two tokens are not "
-                    "supported; accepted: the model converted to ...ForSequenceClassification",
-                    folder.string()));
-  }
-  const fs::path weights_file = weights_in(folder, model.transformer_folder);
-  const std::string text = read_file(model.transformer_folder / "config.json");
-  const Safetensors weights(weights_file);
-  Architecture architecture;
-  try {
-    architecture = describe_architecture(ConfigReader(text), weights);
-  } catch (const Error& error) {
-    throw error.within(folder.string());
-  }
-  const RepresentationSteps representations = representations_of(folder, model, weights, architecture);
-  const std::string represented = representation_name(representations);
-  // Without those tensors it is an encoder like any other, whatever its architecture's name.
-  const HeadKind head = represented.empty() ? architecture.head.kind : HeadKind::vectors;
-  VectorSteps steps = steps_of(model);
-  if (head != HeadKind::vectors || !represented.empty()) steps.pooling = GraphPooling::none;
+  const DescribedEncoder encoder = describe_encoder(folder);
+  const SentenceModel& model = encoder.model;
+  const Safetensors& weights = encoder.weights;
+  const Architecture& architecture = encoder.architecture;
+  const RepresentationSteps& representations = encoder.representations;
+  const std::string& represented = encoder.represented;
+  const HeadKind head = encoder.head;
+  const VectorSteps& steps = encoder.steps;
 
   NewFolder made(target);
   ImportedEncoder imported{.family = architecture.model_type,
@@ -275,9 +319,6 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   for (const std::string& name : dense_files_in(folder)) wanted.push_back(name);
   for (const std::string& name : wanted) {
     if (copy_setting(folder, model.transformer_folder, made.path(), name)) imported.copied.push_back(name);
-  }
-  if (std::find(imported.copied.begin(), imported.copied.end(), "tokenizer.json") == imported.copied.end()) {
-    throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
   }
   const fs::path tokenizer = made.path() / "tokenizer.json";
   const JsonSettings tokenizer_config(made.path() / "tokenizer_config.json");

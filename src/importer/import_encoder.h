@@ -27,6 +27,14 @@ struct ImportedEncoder {
 /// that is not served), invalid_model (weights that are not there), storage, permission.
 ImportedEncoder import_encoder(const std::filesystem::path& folder, const std::filesystem::path& target);
 
+/// Refuses a folder that import_encoder() would refuse because of its settings, or of the names, sizes and types of its
+/// tensors. The data of the safetensors files is not looked at: files with a true header and any data behind it do.
+/// Gives the size of its weights as float32, which is about that of the ONNX files. Errors as import_encoder().
+std::uint64_t require_importable(const std::filesystem::path& folder);
+
+/// Error not_found where neither folder has a tokenizer.json.
+void require_tokenizer(const std::filesystem::path& folder, const std::filesystem::path& transformer_folder);
+
 /// Files of settings and of the tokenizer that the folder has, relative to it: what has to come along with its ONNX
 /// file.
 std::vector<std::string> setting_files_in(const std::filesystem::path& folder);

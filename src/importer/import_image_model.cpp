@@ -54,27 +54,55 @@ std::vector<std::string> copy_settings(const fs::path& folder, const fs::path& t
   return files;
 }
 
-}  // namespace
+/// What is known of a model before an element of its weights is read.
+struct DescribedImageModel {
+  Safetensors weights;
+  VisionModel model;
+  image::Recipe recipe;
+  image::Size size;  ///< of the tensors that images become
+};
 
-bool is_image_model(const fs::path& folder) {
-  return is_vision_family(JsonSettings(folder / "config.json").text("model_type"));
-}
-
-ImportedEncoder import_image_model(const fs::path& folder, const fs::path& target) {
+// What import_image_model() refuses because of the settings and the names and sizes of the tensors is refused here.
+DescribedImageModel describe(const fs::path& folder) {
   const auto weights_file = safetensors_in(folder);
   if (!weights_file) throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors", folder.string()));
-  const Safetensors weights(*weights_file);
-  const JsonSettings config(folder / "config.json");
+  Safetensors weights(*weights_file);
   VisionModel model;
   try {
     model = describe_vision_model(read_file(folder / "config.json"), weights);
   } catch (const Error& error) {
     throw error.within(folder.string());
   }
+  image::Recipe recipe = read_image_preprocessing(folder);
+  const image::Size size = input_size(recipe, folder);
+  if (model.text) require_tokenizer(folder, folder);
+  return {.weights = std::move(weights), .model = std::move(model), .recipe = std::move(recipe), .size = size};
+}
+
+}  // namespace
+
+bool is_image_model(const fs::path& folder) {
+  return is_vision_family(JsonSettings(folder / "config.json").text("model_type"));
+}
+
+std::uint64_t require_importable_image_model(const fs::path& folder) {
+  const DescribedImageModel described = describe(folder);
+  const VisionModel& model = described.model;
+  std::set<std::string> used = write_image_model(described.weights, model.image, described.size, {});
+  if (model.text) used.merge(write_text_tower(described.weights, *model.text, {}));
+  refuse_unused(described.weights, used, model);
+  return described.weights.float32_bytes();
+}
+
+ImportedEncoder import_image_model(const fs::path& folder, const fs::path& target) {
+  const DescribedImageModel described = describe(folder);
+  const Safetensors& weights = described.weights;
+  const VisionModel& model = described.model;
+  const JsonSettings config(folder / "config.json");
   ImageProject project;
   project.name = fs::weakly_canonical(folder).filename().string();
-  project.recipe = read_image_preprocessing(folder);
-  const image::Size size = input_size(project.recipe, folder);
+  project.recipe = described.recipe;
+  const image::Size size = described.size;
   const Transformer& layers = model.image.transformer;
   const bool is_classifier = model.image.head.kind == ImageHeadKind::classification;
   ImportedEncoder imported{.family = model.model_type,
@@ -92,9 +120,6 @@ ImportedEncoder import_image_model(const fs::path& folder, const fs::path& targe
   project.files = imported.copied;
   std::set<std::string> used;
   if (model.text) {
-    if (std::find(imported.copied.begin(), imported.copied.end(), "tokenizer.json") == imported.copied.end()) {
-      throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
-    }
     project.source = "text_model.onnx";
     project.image_tower = "vision_model.onnx";
     project.zero_shot = read_zero_shot_scale(folder);

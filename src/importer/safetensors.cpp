@@ -27,6 +27,10 @@ std::optional<std::size_t> bytes_of(std::string_view type) {
   return std::nullopt;
 }
 
+bool is_floating(std::string_view type) {
+  return type == "F32" || type == "F64" || type == "F16" || type == "BF16";
+}
+
 // An object, or why there is none.
 json read_object(std::string_view text, std::string& problem) {
   try {
@@ -132,6 +136,14 @@ std::vector<std::string> Safetensors::names() const {
   return names;
 }
 
+std::uint64_t Safetensors::float32_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, entry] : tensors_) {
+    if (is_floating(entry.type)) bytes += entry.bytes.size() / bytes_of(entry.type).value_or(1) * sizeof(float);
+  }
+  return bytes;
+}
+
 const Safetensors::Entry& Safetensors::entry(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
@@ -152,7 +164,7 @@ void Safetensors::require(std::string_view name, const Shape& shape) const {
                             to_string(std::span<const std::int64_t>(found.shape)),
                             to_string(std::span<const std::int64_t>(shape))));
   }
-  if (found.type != "F32" && found.type != "F64" && found.type != "F16" && found.type != "BF16") {
+  if (!is_floating(found.type)) {
     throw Error(ErrorCode::invalid_model, fmt::format("{}: {} is {}; F32, F16, BF16 and F64 are read", file_name_,
                                                       onnx::quote(name), onnx::quote(found.type)));
   }

@@ -27,6 +27,9 @@ class Safetensors {
 
   [[nodiscard]] std::vector<std::string> names() const;
 
+  /// The size of all tensors of floating type as float32.
+  [[nodiscard]] std::uint64_t float32_bytes() const noexcept;
+
   /// Error invalid_model where there is no such tensor.
   [[nodiscard]] const Shape& shape(std::string_view name) const;
 

@@ -11,7 +11,9 @@
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
 #include "importer/exported_files.h"
+#include "importer/image_preprocessing.h"
 #include "importer/image_project.h"
+#include "importer/import_encoder.h"
 #include "importer/safetensors.h"
 #include "importer/sentence_model.h"
 #include "model/open_image_encoder.h"
@@ -150,6 +152,15 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
   }
   package.stored = store.add(content, names);
   return package;
+}
+
+std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx) {
+  if (!is_onnx) return importer::require_importable(folder);
+  // Whether such a folder is a model of images is decided by the inputs of its ONNX file.
+  if (importer::has_image_preprocessing(folder)) return 0;
+  const importer::SentenceModel model = importer::read_sentence_settings(folder);
+  importer::require_tokenizer(folder, model.transformer_folder);
+  return 0;
 }
 
 // Where it has weights besides, they come before ONNX files of other names: those are in other precisions.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -50,6 +51,11 @@ bool is_onnx_folder(const std::filesystem::path& folder);
 
 /// Whether files in other precisions are beside its ONNX file.
 bool has_variants(const ImportRequest& request);
+
+/// Refuses a folder without the data of its weights that import_folder() would refuse because of its settings:
+/// `is_onnx` for one whose ONNX file is still to come, otherwise as importer::require_importable(). Gives the size of
+/// the ONNX files that conversion makes; 0: none is made. Errors usage, not_found, invalid_model, invalid_config.
+std::uint64_t require_importable_folder(const std::filesystem::path& folder, bool is_onnx);
 
 /// Converts, checks by loading, and stores. Errors usage, not_found, invalid_model, invalid_config, storage; of Runtime
 /// and evaluation::make_variant().

@@ -196,7 +196,6 @@ PulledModel pull(const std::string& reference, const PullOptions& options, const
     throw Error(ErrorCode::usage, "--sha256 is for addresses; the hub gives the digests of its files");
   }
   const Reference name = name_for(options, registry::stored_name_of(hub));
-  refuse_offline(reference);
   return pull_from_hub(hub, name, context());
 }
 
@@ -225,7 +224,9 @@ std::string pull_for_use(const std::string& model, PullWhen when, const PullOpti
   }
   if (!source.empty()) is_here = find_pulled(store_of(options), name, source).has_value();
   if (when != PullWhen::always && is_here) return name.text();
-  if (when == PullWhen::never || !variable.empty()) {
+  // Offline, a model of the hub may be in the cache of huggingface_hub.
+  const bool may_be_cached = registry::is_hub_reference(model) && when != PullWhen::never;
+  if (when == PullWhen::never || (!variable.empty() && !may_be_cached)) {
     throw Error(ErrorCode::not_found,
                 fmt::format("{} is not stored here, and {} forbids to download it; 'gpux pull {}' stores it",
                             in_quotes(model), variable.empty() ? "--pull never" : variable, model));

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <set>
 #include <system_error>
 
@@ -17,8 +19,9 @@
 #include "library/pull_source.h"
 #include "onnx/model_file.h"
 #include "registry/hub/file_choice.h"
-#include "registry/hub/git_blob.h"
 #include "registry/hub/hub.h"
+#include "registry/hub/hub_cache.h"
+#include "registry/hub/weight_header.h"
 #include "store/download_folder.h"
 
 namespace gpux {
@@ -28,30 +31,12 @@ namespace fs = std::filesystem;
 using registry::HubFile;
 using registry::HubModelInfo;
 
-std::string problem_of(const HubFile& file, const fs::path& path) {
-  std::error_code error;
-  const std::uint64_t bytes = fs::file_size(path, error);
-  if (error || bytes != file.bytes) return fmt::format("it has {} bytes instead of {}", bytes, file.bytes);
-  if (!file.sha256.empty()) {
-    const std::string digest = sha256_of_file(path);
-    return digest == file.sha256 ? "" : fmt::format("its SHA-256 is {} instead of {}", digest, file.sha256);
-  }
-  if (file.git_blob_id.empty()) return {};
-  const std::string id = registry::git_blob_id_of_file(path);
-  return id == file.git_blob_id ? "" : fmt::format("its git id is {} instead of {}", id, file.git_blob_id);
-}
-
 /// The file in the cache of huggingface_hub, where it is there and right.
 std::optional<fs::path> cached_file(const registry::HubSettings& settings, const std::string& repository,
                                     const HubFile& file) {
-  if (file.content_id().empty()) return std::nullopt;
-  std::string folder = "models--" + repository;
-  if (const std::size_t slash = folder.find('/'); slash != std::string::npos) folder.replace(slash, 1, "--");
-  const fs::path path = settings.cache / folder / "blobs" / file.content_id();
-  std::error_code error;
-  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) != file.bytes) return std::nullopt;
+  const std::optional<fs::path> path = registry::find_in_cache(settings.cache, repository, file);
   try {
-    return problem_of(file, path).empty() ? std::optional(path) : std::nullopt;
+    return path && registry::problem_of(file, *path).empty() ? path : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -74,23 +59,65 @@ class RepositoryFiles {
     std::vector<registry::DownloadItem> items;
     std::vector<const HubFile*> files;
     for (const std::string& name : names) {
-      const HubFile* file = info_.find(name);
-      if (file == nullptr)
-        throw Error(ErrorCode::internal, fmt::format("{} is not in the repository", in_quotes(name)));
-      if (const auto cached = cached_file(context_.hub, info_.repository, *file)) {
+      const HubFile& file = file_of(name);
+      if (const auto cached = cached_file(context_.hub, info_.repository, file)) {
         lay_out(*cached, name);
-        reused_ += file->bytes;
+        reused_ += file.bytes;
         continue;
       }
-      files.push_back(file);
-      items.push_back(item_of(*file));
+      require_online(name);
+      files.push_back(&file);
+      items.push_back(item_of(file));
     }
-    require_space_for(items);
     const registry::DownloadResult result =
         registry::download(context_.client, downloads_, items, download_options(context_));
     for (std::size_t i = 0; i < files.size(); ++i) lay_out(result.files[i], files[i]->name);
     received_ += result.received_bytes;
     reused_ += result.resumed_bytes;
+  }
+
+  /// Lays the header of a safetensors file out, with the file's size; false where the server gives no parts of it.
+  bool fetch_header(const std::string& name) {
+    const HubFile& file = file_of(name);
+    std::error_code error;
+    if (fs::is_regular_file(downloads_ / key_of(info_, file), error)) {
+      lay_out(downloads_ / key_of(info_, file), name);
+      return true;
+    }
+    if (const auto cached = registry::find_in_cache(context_.hub.cache, info_.repository, file)) {
+      lay_out(*cached, name);
+      return true;
+    }
+    require_online(name);
+    const std::optional<std::string> header =
+        registry::fetch_weight_header(context_.client, {.name = name,
+                                                        .url = hub_.file_url(info_, name),
+                                                        .authorization = hub_.authorization(),
+                                                        .bytes = file.bytes,
+                                                        .error_of = error_of(file)});
+    if (!header) return false;
+    received_ += header->size();
+    registry::write_header_file(folder_ / name, *header, file.bytes);
+    return true;
+  }
+
+  void remove(const std::string& name) const {
+    std::error_code error;
+    fs::remove(folder_ / name, error);
+    require_stored(error, "remove", folder_ / name);
+  }
+
+  /// The bytes of these files that are neither in the cache nor downloaded already.
+  [[nodiscard]] std::uint64_t missing_bytes(std::span<const std::string> names) const {
+    std::uint64_t bytes = 0;
+    for (const std::string& name : names) {
+      const HubFile& file = file_of(name);
+      std::error_code error;
+      if (registry::find_in_cache(context_.hub.cache, info_.repository, file)) continue;
+      const std::uint64_t there = fs::file_size(downloads_ / key_of(info_, file), error);
+      bytes += file.bytes - (error ? 0 : std::min(there, file.bytes));
+    }
+    return bytes;
   }
 
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
@@ -107,16 +134,8 @@ class RepositoryFiles {
             .bytes = file.bytes,
             .etag = {},
             .has_ranges = true,
-            .problem_of = [&file](const fs::path& path) { return problem_of(file, path); },
-            .error_of =
-                [this, &file](const registry::Response& response) {
-                  // What the hub redirects to answers in its own way: of a file that the hub has listed.
-                  const bool is_hub = response.redirects.empty() || response.headers.has("x-error-code");
-                  if (is_hub) return hub_error(response, hub_.request_for(info_.repository, info_.commit, file.name));
-                  return Error(ErrorCode::network, fmt::format("{} cannot be downloaded: the server that the hub names "
-                                                               "answers {}",
-                                                               in_quotes(file.name), response.status));
-                },
+            .problem_of = [&file](const fs::path& path) { return registry::problem_of(file, path); },
+            .error_of = error_of(file),
             .on_answer = [this, &file](const registry::Response& response) { check_answer(file, response); }};
   }
 
@@ -134,15 +153,28 @@ class RepositoryFiles {
     for (const auto& [url, headers] : response.redirects) check(headers);
   }
 
-  // The files, and what the store makes of them.
-  void require_space_for(std::span<const registry::DownloadItem> items) const {
-    std::uint64_t bytes = 0;
-    for (const registry::DownloadItem& item : items) {
-      std::error_code error;
-      const std::uint64_t there = fs::file_size(downloads_ / item.key, error);
-      bytes += item.bytes.value_or(0) * 2 - (error ? 0 : std::min(there, item.bytes.value_or(0)));
-    }
-    require_space(downloads_, bytes, "hf.co/" + info_.repository);
+  std::function<Error(const registry::Response&)> error_of(const HubFile& file) const {
+    return [this, &file](const registry::Response& response) {
+      // What the hub redirects to answers in its own way: of a file that the hub has listed.
+      const bool is_hub = response.redirects.empty() || response.headers.has("x-error-code");
+      if (is_hub) return hub_error(response, hub_.request_for(info_.repository, info_.commit, file.name));
+      return Error(ErrorCode::network, fmt::format("{} cannot be downloaded: the server that the hub names answers {}",
+                                                   in_quotes(file.name), response.status));
+    };
+  }
+
+  const HubFile& file_of(const std::string& name) const {
+    const HubFile* const file = info_.find(name);
+    if (file == nullptr) throw Error(ErrorCode::internal, fmt::format("{} is not in the repository", in_quotes(name)));
+    return *file;
+  }
+
+  void require_online(const std::string& name) const {
+    if (context_.hub.offline_variable.empty()) return;
+    throw Error(ErrorCode::not_found, fmt::format("hf.co/{}: the cache '{}' does not have {}, and {} forbids to "
+                                                  "download it",
+                                                  info_.repository, context_.hub.cache.string(), in_quotes(name),
+                                                  context_.hub.offline_variable));
   }
 
   void lay_out(const fs::path& source, const std::string& name) const {
@@ -207,9 +239,66 @@ std::string origin_of(const registry::HubReference& reference) {
   return "https://huggingface.co/" + reference.repository;
 }
 
+namespace {
+
+HubModelInfo info_of(const registry::HubReference& reference, registry::Hub& hub, const PullContext& context) {
+  const std::string& variable = context.hub.offline_variable;
+  if (variable.empty()) return hub.info(reference.repository, reference.revision);
+  std::optional<HubModelInfo> cached =
+      registry::find_cached_model(context.hub.cache, reference.repository, reference.revision);
+  if (!cached) {
+    throw Error(ErrorCode::not_found,
+                fmt::format("cannot download {}: {} forbids it, and the cache '{}' does not have the model",
+                            in_quotes(reference.text()), variable, context.hub.cache.string()));
+  }
+  return *std::move(cached);
+}
+
+// The folder is one of this process: the user knows the repository, which begins the message.
+Error as_of_hub(const Error& error, const fs::path& folder, const std::string& name) {
+  std::string message = error.message();
+  const std::string begin = folder.string() + ": ";
+  if (message.starts_with(begin)) message.erase(0, begin.size());
+  for (std::size_t at = 0; (at = message.find(folder.string(), at)) != std::string::npos; at += name.size()) {
+    message.replace(at, folder.string().size(), name);
+  }
+  return {error.code(), message};
+}
+
+/// Fetches the settings, and refuses what cannot be stored before its weights are downloaded: what is not supported,
+/// and a disk that is too small.
+void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, const std::string& name,
+                    const fs::path& folder, const fs::path& downloads) {
+  const bool is_onnx = !choice.model_file.empty();
+  std::vector<std::string> settings, headers;
+  std::ranges::set_difference(choice.files, choice.weights, std::back_inserter(settings));
+  std::ranges::copy_if(choice.weights, std::back_inserter(headers),
+                       [](const std::string& file) { return file.ends_with(".safetensors"); });
+  // The files, and the store's copies of ONNX files.
+  const std::uint64_t missing = files.missing_bytes(choice.files);
+  require_space(downloads, is_onnx ? 2 * missing : missing, name);
+  files.fetch(settings);
+  // Without them, what the names of tensors decide is seen after the download.
+  const bool is_described =
+      std::ranges::all_of(headers, [&](const std::string& file) { return files.fetch_header(file); });
+  if (is_described) {
+    std::uint64_t converted = 0;
+    try {
+      converted = require_importable_folder(folder, is_onnx);
+    } catch (const Error& error) {
+      throw as_of_hub(error, folder, name).within(name + " cannot be stored as a model (weights were not downloaded)");
+    }
+    require_space(downloads, files.missing_bytes(choice.files) + converted, name + ", converted to ONNX,");
+    require_space(fs::temp_directory_path(), converted, name + ", converted to ONNX,");
+  }
+  for (const std::string& file : headers) files.remove(file);
+}
+
+}  // namespace
+
 PulledModel pull_from_hub(const registry::HubReference& reference, const Reference& name, const PullContext& context) {
   registry::Hub hub(context.client, context.hub);
-  const HubModelInfo info = hub.info(reference.repository, reference.revision);
+  const HubModelInfo info = info_of(reference, hub, context);
   if (lower(info.repository) != lower(reference.repository)) {
     context.say(fmt::format("hf.co/{} is now called hf.co/{}", reference.repository, info.repository));
   }
@@ -228,11 +317,16 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   }
   context.say(fmt::format("hf.co/{} at {}: {} ({})", info.repository, revision_text(info.commit),
                           total_of(info, choice.files), choice.model_file.empty() ? "safetensors" : choice.model_file));
+  for (const std::string& file : choice.left_out) {
+    context.say(fmt::format("{} is pickled, so it is not read: the model is stored without this head", file));
+  }
   const DownloadFolder downloads(context.store.root());
   const ScratchFolder scratch(downloads.path() / "import");
   const fs::path folder = scratch.path() / package_name(info.repository);
   RepositoryFiles files(context, hub, info, downloads.path(), folder);
-  files.fetch(choice.files);
+  fetch_settings(files, choice, "hf.co/" + info.repository, folder, downloads.path());
+  context.client.options().cancellation.check();
+  files.fetch(choice.weights);
   if (!choice.model_file.empty()) files.fetch(further_data(info, folder, choice.model_file, choice.files));
   context.client.options().cancellation.check();
 
@@ -251,10 +345,10 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
     pulled.package = package_of(made.package->stored);
     pulled.summary = made.package->task.empty() ? counted(made.package->dimension, "dimension") : made.package->task;
   } catch (const Error& error) {
-    throw error.within(
-        fmt::format("hf.co/{} was downloaded but cannot be stored as a model (gpux prune removes the "
-                    "files)",
-                    info.repository));
+    throw as_of_hub(error, folder, "hf.co/" + info.repository)
+        .within(fmt::format("hf.co/{} was downloaded but cannot be stored as a model (gpux prune removes the "
+                            "files)",
+                            info.repository));
   }
   pulled.received_bytes = files.received();
   pulled.reused_bytes = files.reused();

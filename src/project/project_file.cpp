@@ -182,10 +182,13 @@ class Binder {
 
   void bind_source() {
     const TreeNode& source = *at(root_, {"model", "source"});
-    if (source.text.find("://") != std::string::npos) {
-      problems_.add(source.position, fmt::format("'model.source' is {}; fetching a model is not supported here: "
-                                                 "download it and name the file",
-                                                 in_quotes(source.text)));
+    const bool is_reference = source.text.find("://") != std::string::npos || source.text.starts_with("hf.co/") ||
+                              source.text.starts_with("hf:");
+    if (is_reference) {
+      problems_.add(source.position,
+                    fmt::format("'model.source' is {}; fetching a model is not supported here: "
+                                "gpux pull stores one, and 'gpux run NAME' runs it; the path of a file is accepted",
+                                in_quotes(source.text)));
     } else if (source.text.empty()) {
       problems_.add(source.position, "'model.source' is ''; the path of an ONNX file is accepted");
     }

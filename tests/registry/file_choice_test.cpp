@@ -91,6 +91,33 @@ TEST(FileChoice, FollowsTheTable) {
             {.file = "cpu/deep/x.onnx"},
             "cpu/deep/x.onnx",
             {"cpu/deep/x.onnx", "cpu/deep/x.onnx.data"}},
+           {{"model.safetensors", "sparse_linear.safetensors", "colbert_linear.safetensors", "colbert_linear.pt"},
+            {},
+            "",
+            {"colbert_linear.safetensors", "model.safetensors", "sparse_linear.safetensors"}},
+           {{"onnx/model.onnx", "onnx/model.onnx_data", "sparse_linear.safetensors", "sparse_linear.pt"},
+            {},
+            "onnx/model.onnx",
+            {"onnx/model.onnx", "onnx/model.onnx_data"}},
+           {{"onnx/model.onnx", "onnx/text_model.onnx", "onnx/vision_model.onnx", "onnx/vision_model.onnx_data",
+             "onnx/text_model_fp16.onnx", "preprocessor_config.json"},
+            {},
+            "onnx/text_model.onnx",
+            {"onnx/text_model.onnx", "onnx/vision_model.onnx", "onnx/vision_model.onnx_data",
+             "preprocessor_config.json"}},
+           {{"onnx/model.onnx", "onnx/text_model.onnx"}, {}, "onnx/model.onnx", {"onnx/model.onnx"}},
+           {{"model.safetensors", "config.json", "generation_config.json", "preprocessor_config.json",
+             "processor_config.json", "chat_template.json", "chat_template.jinja", "0_Transformer/config.json",
+             "0_Transformer/model.safetensors", "1_Pooling/config.json", "2_Dense/config.json",
+             "2_Dense/model.safetensors", "3_Normalize/config.json", "1_SpladePooling/config.json",
+             "onnx/quantize_config.json", "images/a.json", "video_preprocessor_config.json", "README.md"},
+            {},
+            "",
+            {"0_Transformer/config.json", "0_Transformer/model.safetensors", "1_Pooling/config.json",
+             "1_SpladePooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors",
+             "3_Normalize/config.json", "chat_template.jinja", "chat_template.json", "config.json",
+             "generation_config.json", "model.safetensors", "preprocessor_config.json", "processor_config.json",
+             "video_preprocessor_config.json"}},
            {{"model.safetensors", "chat_template.jinja", "additional_chat_templates/tool.jinja", "spiece.model",
              "merges.txt", "requirements.txt", "trainer_state.json"},
             {},
@@ -102,6 +129,20 @@ TEST(FileChoice, FollowsTheTable) {
     EXPECT_EQ(choice.model_file, row.model_file);
     EXPECT_EQ(choice.files, row.files);
   }
+}
+
+TEST(FileChoice, TellsWeightsFromSettingsAndWhatIsLeftOut) {
+  const FileChoice converted =
+      choose_files(Names{"config.json", "model.safetensors", "model.safetensors.index.json", "sparse_linear.pt",
+                         "colbert_linear.pt", "colbert_linear.safetensors", "2_Dense/model.safetensors"},
+                   {}, "hf.co/x");
+  EXPECT_THAT(converted.weights,
+              ElementsAre("2_Dense/model.safetensors", "colbert_linear.safetensors", "model.safetensors"));
+  EXPECT_THAT(converted.left_out, ElementsAre("sparse_linear.pt"));
+  const FileChoice onnx = choose_files(
+      Names{"config.json", "model.onnx", "model.onnx_data", "model.data", "sparse_linear.pt"}, {}, "hf.co/x");
+  EXPECT_THAT(onnx.weights, ElementsAre("model.data", "model.onnx", "model.onnx_data"));
+  EXPECT_THAT(onnx.left_out, ElementsAre());
 }
 
 TEST(FileChoice, RefusesWithTheReason) {

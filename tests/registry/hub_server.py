@@ -12,6 +12,8 @@ input ends. Files of 1 kB or more are "large files": requests for them are redir
   api      the same for /api
   slow     seconds before each 64 kB
   wrong    change a byte of each large file
+  size     the hub lists files with so many bytes more than they have
+  no_ranges  answers with whole files only
   retry_after  the value of the header Retry-After with a status of 429 or 503
 
 GET /-/requests is the list of the requests so far: method, host, path, range, authorization.
@@ -22,6 +24,7 @@ import hashlib
 import http.server
 import json
 import pathlib
+import random
 import socket
 import sys
 import threading
@@ -34,6 +37,12 @@ TOKEN = "hf_good"
 
 def git_blob_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def safetensors(size: int, name: str = "notes") -> bytes:
+    """A file with one tensor of so many random bytes."""
+    header = json.dumps({name: {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    return len(header).to_bytes(8, "little") + header + random.randbytes(size)
 
 
 class Hub:
@@ -200,12 +209,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             content = file.read_bytes()
             entry: dict = {"rfilename": file.relative_to(root).as_posix()}
             if "blobs" in query:
-                entry["size"] = len(content)
+                entry["size"] = len(content) + self.hub.faults.get("size", 0)
                 entry["blobId"] = git_blob_id(content)
                 if len(content) >= LARGE:
                     entry["lfs"] = {
                         "sha256": hashlib.sha256(content).hexdigest(),
-                        "size": len(content),
+                        "size": entry["size"],
                         "pointerSize": 134,
                     }
             siblings.append(entry)
@@ -282,7 +291,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def content(self, content: bytes, headers: dict) -> None:
         status = 200
         total = len(content)
-        if value := self.headers.get("Range", ""):
+        value = self.headers.get("Range", "")
+        if value and not self.hub.faults.get("no_ranges"):
             first, _, last = value.removeprefix("bytes=").partition("-")
             begin = int(first)
             end = min(int(last) + 1 if last else total, total)

@@ -148,7 +148,7 @@ class Pull(unittest.TestCase):
             (["pull", "org/pickled"], 4, "only as pytorch_model.bin: pickled files can run code", {}),
             (["pull", "org/unknown"], 3, "no-such-family", {}),
             (["pull", "org/tiny"], 7, "HF_HUB_OFFLINE forbids it", {"HF_HUB_OFFLINE": "1"}),
-            (["run", "hf.co/org/tiny", "x"], 7, "GPUX_OFFLINE forbids to download it", {"GPUX_OFFLINE": "true"}),
+            (["run", "hf.co/org/tiny", "x"], 7, "GPUX_OFFLINE forbids it", {"GPUX_OFFLINE": "true"}),
             (["run", "hf.co/org/tiny", "x", "--pull", "never"], 7, "--pull never forbids", {}),
             (["run", "hf.co/org/tiny", "x", "--pull", "always"], 2, "GPUX_OFFLINE forbids", {"GPUX_OFFLINE": "1"}),
             (["pull", "nothing"], 2, "has no ORG", {}),

@@ -40,7 +40,7 @@ class ImageWriter {
       const std::array<onnx::WrittenSize, 3> shape{"batch", prefix_count() + patch_count(), hidden_size()};
       context_.graph().output(hidden, ElementType::float32, shape);
     }
-    context_.graph().write(file, opset, ir_version);
+    if (!file.empty()) context_.graph().write(file, opset, ir_version);
     return context_.used();
   }
 
@@ -251,7 +251,7 @@ std::set<std::string> write_text_tower(const Safetensors& weights, const TextTow
       context.linear(text_token(context, tower.head, hidden), tower.head.dense, 1, tower.head.output);
   const std::array<onnx::WrittenSize, 2> sizes{"batch", tower.head.dense.out};
   context.graph().output(vector, ElementType::float32, sizes);
-  context.graph().write(file, opset, ir_version);
+  if (!file.empty()) context.graph().write(file, opset, ir_version);
   return context.used();
 }
 

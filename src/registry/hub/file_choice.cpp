@@ -67,6 +67,23 @@ bool is_safetensors(std::string_view name) {
          (base == "model.safetensors" || base == "model.safetensors.index.json" || is_shard(base));
 }
 
+/// Heads of BGE-M3, beside its encoder.
+bool is_head(std::string_view name) {
+  return name == "sparse_linear.safetensors" || name == "colbert_linear.safetensors";
+}
+
+/// The same, pickled: what it would be as safetensors; else empty.
+std::string as_head(std::string_view name) {
+  if (name != "sparse_linear.pt" && name != "colbert_linear.pt") return {};
+  return std::string(name.substr(0, name.size() - std::string_view("pt").size())) + "safetensors";
+}
+
+/// The file with the image tower of a text tower.
+std::string image_tower_of(std::string_view text_tower) {
+  return folder_of(text_tower).empty() ? "vision_model.onnx"
+                                       : std::string(folder_of(text_tower)) + "/vision_model.onnx";
+}
+
 // Of other frameworks, or of training.
 bool is_foreign_json(std::string_view base) {
   return base.ends_with(".index.json") || base == "trainer_state.json" || base == "all_results.json" ||
@@ -108,6 +125,9 @@ bool contains(std::span<const std::string> names, std::string_view name) {
 }
 
 std::string default_onnx_file(std::span<const std::string> names) {
+  for (const char* name : {"text_model.onnx", "onnx/text_model.onnx"}) {
+    if (contains(names, name) && contains(names, image_tower_of(name))) return name;
+  }
   for (const char* name : {"model.onnx", "onnx/model.onnx"}) {
     if (contains(names, name)) return name;
   }
@@ -184,13 +204,21 @@ std::string choose_model_file(std::span<const std::string> names, const FileRequ
 }  // namespace
 
 FileChoice choose_files(std::span<const std::string> names, const FileRequest& request, std::string_view repository) {
-  FileChoice choice{.model_file = choose_model_file(names, request, repository), .files = {}};
+  FileChoice choice{
+      .model_file = choose_model_file(names, request, repository), .files = {}, .weights = {}, .left_out = {}};
   const bool converts = choice.model_file.empty();
+  std::set<std::string> onnx_files{choice.model_file};
+  if (base_of(choice.model_file) == "text_model.onnx" && contains(names, image_tower_of(choice.model_file))) {
+    onnx_files.insert(image_tower_of(choice.model_file));
+  }
+  const auto is_of_onnx = [&](const std::string& name) {
+    return std::ranges::any_of(
+        onnx_files, [&](const std::string& file) { return name == file || is_external_data_of(name, file); });
+  };
   std::set<std::string> files;
   for (const std::string& name : names) {
     const bool is_module_weight = is_safetensors(name) && !folder_of(name).empty();
-    const bool is_model =
-        converts ? is_safetensors(name) : name == choice.model_file || is_external_data_of(name, choice.model_file);
+    const bool is_model = converts ? is_safetensors(name) || is_head(name) : is_of_onnx(name);
     if (is_model || is_module_weight || is_settings_file(name)) files.insert(name);
   }
   // A dense layer of sentence-transformers whose weights are pickled alone would be missing.
@@ -201,7 +229,14 @@ FileChoice choose_files(std::span<const std::string> names, const FileRequest& r
       refuse_weights(std::span(&name, 1), repository);
     }
   }
+  for (const std::string& name : names) {
+    const std::string head = converts ? as_head(name) : std::string();
+    if (!head.empty() && !files.contains(head)) choice.left_out.push_back(name);
+  }
   choice.files.assign(files.begin(), files.end());
+  std::ranges::copy_if(choice.files, std::back_inserter(choice.weights), [&](const std::string& name) {
+    return name.ends_with(".safetensors") || (!converts && !is_settings_file(name) && is_of_onnx(name));
+  });
   return choice;
 }
 

@@ -184,7 +184,9 @@ std::vector<ModelSource> ServedModels::look() {
     sources.push_back(from_listed(listed, store));
   }
   if (!flags_.models_file.empty()) {
-    for (const ListedModel& listed : read_models_file(flags_.models_file).models) {
+    for (ListedModel& listed : read_models_file(flags_.models_file).models) {
+      const auto pulled = flags_.pulled_models.find(listed.model);
+      if (pulled != flags_.pulled_models.end()) listed.model = pulled->second;
       sources.push_back(from_listed(listed, store));
     }
   }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ namespace gpux::server {
 struct ServingFlags {
   std::vector<std::string> models;  ///< NAME=MODEL or MODEL
   std::string models_file, repository, config, default_model;
+  std::map<std::string, std::string> pulled_models;  ///< names in the store, by the references in models_file
   std::string host;
   std::optional<std::uint16_t> port;
   std::string timeout, max_queue_delay, workers, batch_axis, batching;
