@@ -17,6 +17,7 @@ from gpux._gpux import (  # noqa: E402
     PlacedNode,
     ProviderAttempt,
     ProviderReport,
+    PushedModel,
     RankedText,
     RunSharing,
     RuntimeLibrary,
@@ -47,7 +48,7 @@ from gpux.errors import (  # noqa: E402
 from gpux.image_embedder import ImageEmbedder  # noqa: E402
 from gpux.machine import doctor, providers, runtime_library, select_providers  # noqa: E402
 from gpux.pipeline import Pipeline  # noqa: E402
-from gpux.pulling import pull  # noqa: E402
+from gpux.pulling import load_packages, pull, push, save_packages  # noqa: E402
 from gpux.runtime import ModelInfo, Runtime, inspect  # noqa: E402
 from gpux.store import Store  # noqa: E402
 from gpux.vectors import SearchIndex, search  # noqa: E402
@@ -105,6 +106,7 @@ __all__ = [
     "ProviderAttempt",
     "ProviderReport",
     "ProviderUnavailable",
+    "PushedModel",
     "RankedText",
     "ResourceExhausted",
     "RunSharing",
@@ -123,9 +125,12 @@ __all__ = [
     "Verdict",
     "doctor",
     "inspect",
+    "load_packages",
     "providers",
     "pull",
+    "push",
     "runtime_library",
+    "save_packages",
     "search",
     "select_providers",
     "serve",

@@ -480,8 +480,38 @@ def pull(
     sha256: str,
     connections: int,
     home: str,
+    verify_key: str,
     progress: Callable[[str, int, int], object] | None,
 ) -> StoredPackage: ...
+
+class PushedModel:
+    """What a push did."""
+
+    @property
+    def name(self) -> str:
+        """`registry.example/team/digits:1.0.0`"""
+    @property
+    def digest(self) -> str:
+        """The digest of the manifest: "sha256:" and 64 hexadecimal digits."""
+    @property
+    def existed(self) -> int:
+        """The number of contents that the repository had."""
+    @property
+    def mounted(self) -> int:
+        """The number of contents that another repository of the registry had."""
+    @property
+    def sent(self) -> int:
+        """The number of contents that were uploaded."""
+    @property
+    def sent_bytes(self) -> int:
+        """The bytes that were uploaded."""
+    @property
+    def signature_tag(self) -> str:
+        """The tag of the signature; empty: not signed."""
+
+def push(name: str, sign_key: str, home: str, progress: Callable[[str, int, int], object] | None) -> PushedModel: ...
+def save_packages(models: list[str], file: str, home: str) -> list[StoredPackage]: ...
+def load_packages(file: str, names: list[str], home: str) -> list[StoredPackage]: ...
 
 class ModelStore:
     @overload

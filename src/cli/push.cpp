@@ -1,3 +1,5 @@
+#include "gpux/push.h"
+
 #include <memory>
 #include <optional>
 
@@ -8,13 +10,9 @@
 #include "base/in_quotes.h"
 #include "base/memory_size.h"
 #include "cli/command.h"
-#include "cli/progress.h"
+#include "cli/pull_flag.h"
 #include "cli/registry_flags.h"
 #include "gpux/error.h"
-#include "model/open_model.h"
-#include "registry/oci/access.h"
-#include "registry/oci/push_package.h"
-#include "store/store.h"
 
 namespace gpux::cli {
 namespace {
@@ -34,45 +32,23 @@ std::uint64_t chunk_bytes_of(const std::string& text) {
               fmt::format("--chunk-size {} is no size of at least 64 KiB, as 32MiB is", in_quotes(text)));
 }
 
-StoredModel model_to_push(const Reference& name, const Store& store) {
-  if (std::optional<StoredModel> model = store.find(name)) return *std::move(model);
-  throw Error(ErrorCode::not_found, fmt::format("no model '{}' is stored here; 'gpux tag MODEL {}' gives one this name",
-                                                name.text(), name.text()));
-}
-
-void push(const PushFlags& flags, const Context& context) {
-  const oci::RemoteReference target = oci::parse_remote_reference(flags.name);
-  const Store store = open_store();
-  const StoredModel model = model_to_push(target.stored_name(), store);
-  oci::PushOptions options;
-  if (!flags.chunk_size.empty()) options.repository.chunk_bytes = chunk_bytes_of(flags.chunk_size);
-  std::optional<oci::SigningKey> key;
-  if (!flags.key.empty()) {
-    key = oci::SigningKey::read(flags.key);
-    options.signing_key = &*key;
-  }
+void push_model(const PushFlags& flags, const Context& context) {
+  PushOptions options;
+  options.sign_key = flags.key;
+  if (!flags.chunk_size.empty()) options.chunk_bytes = chunk_bytes_of(flags.chunk_size);
   const oci::Access access = flags.access.access();
-  registry::Client client(oci::client_options(access, [&](const std::string& note) { say(context, note); }));
-  oci::Session session(client, target.registry, oci::CredentialStore(), {access.insecure_hosts, {}});
-
-  constexpr std::uint64_t megabyte = 1'000'000;
-  double share = 0;
-  Progress progress(context, "MB", [&share]() -> std::optional<double> { return share; });
-  oci::TransferListener listener;
-  listener.on_progress = [&](std::uint64_t done, std::uint64_t total) {
-    share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
-    progress.show(done / megabyte);
-  };
-  const oci::PushedPackage pushed = oci::push_package(session, model, target, store, options, listener);
+  options.ca_file = access.ca_file;
+  options.insecure.assign(access.insecure_hosts.begin(), access.insecure_hosts.end());
+  PullDisplay display(context);
+  const PushedModel pushed = push(flags.name, options, display.listener());
   if (context.wants_json()) {
-    Json said{{"pushed", target.text()},   {"digest", "sha256:" + pushed.digest},
-              {"existed", pushed.existed}, {"mounted", pushed.mounted},
-              {"sent", pushed.sent},       {"sent_bytes", pushed.sent_bytes}};
+    Json said{{"pushed", pushed.name},     {"digest", pushed.digest}, {"existed", pushed.existed},
+              {"mounted", pushed.mounted}, {"sent", pushed.sent},     {"sent_bytes", pushed.sent_bytes}};
     if (!pushed.signature_tag.empty()) said["signature_tag"] = pushed.signature_tag;
     print_data(said.dump());
     return;
   }
-  print_data(fmt::format("pushed {} (sha256:{}): {} sent, {}; {} were there, {} mounted", target.text(), pushed.digest,
+  print_data(fmt::format("pushed {} ({}): {} sent, {}; {} were there, {} mounted", pushed.name, pushed.digest,
                          pushed.sent, format_bytes(pushed.sent_bytes), pushed.existed, pushed.mounted));
   if (!pushed.signature_tag.empty()) print_data(fmt::format("signed: {}", pushed.signature_tag));
 }
@@ -91,7 +67,7 @@ void add_push(CLI::App& program, Context& context) {
   command->add_option("--chunk-size", flags->chunk_size,
                       "upload larger files in chunks of this size (default: 32MiB), for proxies with a limit");
   add_registry_flags(*command, flags->access);
-  command->callback([flags, &context] { push(*flags, context); });
+  command->callback([flags, &context] { push_model(*flags, context); });
 }
 
 }  // namespace gpux::cli

@@ -7,41 +7,25 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "model/locate.h"
-#include "model/open_model.h"
-#include "registry/oci/archive.h"
-#include "store/store.h"
+#include "gpux/push.h"
 
 namespace gpux::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-void print_models(const Context& context, const char* what, const std::vector<StoredModel>& models) {
+void print_models(const Context& context, const char* what, const std::vector<StoredPackage>& models) {
+  constexpr std::size_t id_begin = 7, shown_digits = 12;
   Json list = Json::array();
-  for (const StoredModel& model : models) {
+  for (const StoredPackage& model : models) {
+    const std::string name = model.name + ":" + model.tag;
     if (context.wants_json()) {
-      list.push_back({{what, model.reference.text()}, {"id", "sha256:" + model.digest}});
+      list.push_back({{what, name}, {"id", model.id}});
     } else {
-      print_data(fmt::format("{} {} ({})", what, model.reference.text(), model.short_id()));
+      print_data(fmt::format("{} {} ({})", what, name, model.id.substr(id_begin, shown_digits)));
     }
   }
   if (context.wants_json()) print_data(list.dump());
-}
-
-void save(const std::vector<std::string>& names, const std::string& file, const Context& context) {
-  const Store store = open_store();
-  std::vector<StoredModel> models;
-  for (const std::string& name : names) models.push_back(find_stored(parse_reference(name), store));
-  oci::save_archive(store, models, file);
-  print_models(context, "saved", models);
-}
-
-void load(const std::string& file, const std::vector<std::string>& tags, const Context& context) {
-  std::vector<Reference> names;
-  for (const std::string& tag : tags) names.push_back(parse_reference(tag));
-  Store store = open_store();
-  print_models(context, "loaded", oci::load_archive(store, file, names));
 }
 
 }  // namespace
@@ -57,7 +41,7 @@ void add_save(CLI::App& program, Context& context) {
   command->add_option("MODEL", flags->models, "NAME[:TAG] or ID")->required();
   command->add_option("-o,--output", flags->file, "the archive to write: an OCI image layout in a tar file")
       ->required();
-  command->callback([flags, &context] { save(flags->models, flags->file, context); });
+  command->callback([flags, &context] { print_models(context, "saved", save_packages(flags->models, flags->file)); });
 }
 
 void add_load(CLI::App& program, Context& context) {
@@ -73,7 +57,7 @@ void add_load(CLI::App& program, Context& context) {
       ->add_option("-t,--tag", flags->tags,
                    "NAME[:TAG] in place of the name in the archive, which must have one model; may be repeated")
       ->allow_extra_args(false);
-  command->callback([flags, &context] { load(flags->file, flags->tags, context); });
+  command->callback([flags, &context] { print_models(context, "loaded", load_packages(flags->file, flags->tags)); });
 }
 
 }  // namespace gpux::cli

@@ -30,6 +30,8 @@ bool is_address(std::string_view text) {
 // What looks like the name of a file is none: who mistypes one does not mean another machine.
 bool is_registry_reference(std::string_view text) {
   if (text.ends_with(".onnx") || text.ends_with(".yml") || text.ends_with(".yaml") || text.ends_with('/')) return false;
+  // NAME=REFERENCE of gpux serve.
+  if (text.find('=') != std::string_view::npos) return false;
   return oci::names_registry(text) && !registry::is_hub_reference(text) && !is_address(text);
 }
 

@@ -78,8 +78,9 @@ std::vector<Row> rows(const Program& gpux) {
       {"rm", {{"adder:2"}}, {{{"none"}, 7}, {{"adder:1", "none"}, 7}}},
       {"rmi", {}, {{{"none"}, 7}}},
       {"prune", {{}}, {{{"extra"}, 2}}},
-      {"save", {}, {{{}, 2}, {{"none", "-o", none + ".tar"}, 7}}},
-      {"load", {}, {{{}, 2}, {{"-i", none}, 7}}},
+      {"save", {{"adder:1", "-o", none + ".saved.tar"}}, {{{}, 2}, {{"none", "-o", none + ".tar"}, 7}}},
+      {"load", {{"-i", none + ".saved.tar"}}, {{{}, 2}, {{"-i", none}, 7}}},
+      // With servers: tests/registry/pull_test.py and tests/oci/registry_faults.py.
       {"pull", {}, {{{}, 2}}},
       {"push", {}, {{{}, 2}}},
       {"login", {}, {{{}, 2}}},

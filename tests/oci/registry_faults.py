@@ -6,6 +6,7 @@ usage: registry_faults.py GPUX MODEL.onnx
 """
 
 import argparse
+import base64
 import json
 import os
 import random
@@ -187,6 +188,98 @@ def test_tokens(server, name, digest):
     server.set()
 
 
+def test_full_disk(server, name, digest):
+    if subprocess.run(["unshare", "-Urm", "true"], capture_output=True).returncode != 0:
+        print("  skipped: a full disk; user namespaces are not available")
+        return
+    machine = Machine()
+    machine.home.mkdir()
+
+    def pull_on_disk(kilobytes, script):
+        mount = f'mount -t tmpfs -o size={kilobytes}k none "$GPUX_HOME" || exit 99\n'
+        return subprocess.run(["unshare", "-Urm", "bash", "-c", mount + script, "bash", given.program, name],
+                              env=machine.environment, capture_output=True, text=True, timeout=60)
+
+    done = pull_on_disk(1000, '"$1" pull "$2"')
+    check("a disk that is too small: exit 13", done.returncode == 13 and "more are needed in" in done.stderr)
+    # The space is there when it is looked at, and somebody else takes it.
+    server.set(slow_seconds=0.02)
+    done = pull_on_disk(16000, """
+        "$1" pull "$2" & pid=$!
+        until find "$GPUX_HOME/downloads" -name '*.part' -size +300k 2>/dev/null | grep -q .; do sleep 0.01; done
+        head -c 100M /dev/zero > "$GPUX_HOME/other" 2>/dev/null
+        wait $pid; code=$?
+        "$1" images --json > "$GPUX_HOME/../full-listed"
+        rm "$GPUX_HOME/other"
+        "$1" pull "$2" --json 2>/dev/null | tail -n 1 > "$GPUX_HOME/../full-second"
+        exit $code
+        """)
+    check("a disk that is full during the pull: exit 13",
+          done.returncode == 13 and "No space left on device" in done.stderr.splitlines()[-1])
+    check("nothing is listed", json.loads((FOLDER / "full-listed").read_text()) == [])
+    second = json.loads((FOLDER / "full-second").read_text())
+    check("and resumed when there is space", second["id"] == digest and 0 < second["received_bytes"] < WEIGHTS)
+    server.set()
+
+
+def test_expired_token(server, name, digest):
+    machine = Machine()
+    server.set()
+    machine.login(server.address)
+    # It says five minutes, and expires in half a second: before the next part of the blob is requested.
+    server.set(auth="bearer", token_seconds=0.5, promised_seconds=300, cut_after=1_000_000, slow_seconds=0.015)
+    server.requests()
+    check("a token that expires earlier than it says is replaced", machine.json("pull", name)["id"] == digest)
+    asked = server.requests()
+    check("once", len([one for one in asked if one["path"].startswith("/token")]) == 2)
+    machine.forget()
+    server.set(auth="bearer", token_seconds=0)
+    server.requests()
+    failed = machine.gpux("pull", name, code=11)
+    check("a token server whose tokens are always refused: exit 11", "does not accept the stored credentials" in failed.stderr)
+    check("which is not asked for ever", len([one for one in server.requests() if one["path"].startswith("/token")]) <= 3)
+    server.set()
+
+
+def test_identity_token(server, name, digest):
+    """As `docker login` writes it for registries that give identity tokens."""
+    machine = Machine()
+    server.set(auth="bearer")
+    for token, code in (("identity", 0), ("other", 11)):
+        entry = {"auth": base64.b64encode(b"00000000-0000-0000-0000-000000000000:").decode(), "identitytoken": token}
+        config = Path(machine.environment["DOCKER_CONFIG"]) / "config.json"
+        config.write_text(json.dumps({"auths": {server.address: entry}}))
+        machine.forget()
+        server.requests()
+        machine.gpux("pull", name, code=code)
+        asked = [one for one in server.requests() if one["path"].startswith("/token")]
+        check(f"identity token {token!r}: exit {code}, sent to the token server alone",
+              {one["method"] for one in asked} == {"POST"} and not any(one["authorization"] for one in asked))
+    server.set()
+
+
+def test_json(server, author, digest):
+    """Every command prints one JSON document, or pull one per line."""
+    server.set(auth="basic")
+    machine = Machine()
+    name = f"{server.address}/json/package:1"
+    rows = [
+        (["login", server.address, "-u", "gpux", "--password-stdin"], machine),
+        (["push", name], author),
+        (["pull", name], machine),
+        (["logout", server.address], machine),
+    ]
+    author.login(server.address)
+    author.gpux("tag", "package:author", name)
+    for words, at in rows:
+        lines = at.gpux(*words, "--json", text="secret\n").stdout.splitlines()
+        assert len(lines) == 1 or words[0] == "pull", (words, lines)
+        check(f"{words[0]} --json", all(isinstance(json.loads(line), dict) for line in lines) and lines)
+    author.gpux("logout", server.address)
+    author.gpux("rm", name)
+    server.set()
+
+
 def test_push(server, author, digest):
     def target(repository):
         name = f"{server.address}/{repository}:1"
@@ -325,6 +418,10 @@ def main():
         test_pull(server, name, digest)
         test_rate_limit(server, name, digest)
         test_tokens(server, name, digest)
+        test_expired_token(server, name, digest)
+        test_full_disk(server, name, digest)
+        test_identity_token(server, name, digest)
+        test_json(server, author, digest)
         test_push(server, author, digest)
         test_referrers(server, author, name, digest)
         print(f"{checks} checks passed")

@@ -6,6 +6,7 @@ usage: registry_server.py FOLDER    prints its port, and serves until standard i
 What it does wrong is in FOLDER/faults.json, read at every request:
   auth            "basic" or "bearer": needs gpux:secret
   token_seconds   how long a token is valid (default 300)
+  promised_seconds  the token server says that a token is valid for so long
   cut_after       blobs are cut after so many bytes of each answer
   cuts            so many answers are cut, then none
   slow_seconds    between pieces of a blob of 16 KiB
@@ -99,13 +100,18 @@ class Handler(BaseHTTPRequestHandler):
         return True
 
     def token(self, wrong, query):
-        if self.headers.get("Authorization") != CREDENTIAL:
+        if self.command == "POST":
+            # OAuth 2: an identity token in place of a user name and a password.
+            form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            if form.get("grant_type") != ["refresh_token"] or form.get("refresh_token") != ["identity"]:
+                return self.refuse(401, "UNAUTHORIZED")
+        elif self.headers.get("Authorization") != CREDENTIAL:
             return self.refuse(401, "UNAUTHORIZED")
         token = f"token-{count('tokens')}"
         seconds = wrong.get("token_seconds", 300)
         with LOCK:
             TOKENS[token] = time.time() + seconds
-        self.answer(200, json.dumps({"token": token, "expires_in": max(1, int(seconds))}).encode())
+        self.answer(200, json.dumps({"token": token, "expires_in": max(1, int(wrong.get("promised_seconds", seconds)))}).encode())
 
     def serve(self):
         wrong = faults()

@@ -26,6 +26,7 @@ import json
 import pathlib
 import random
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -267,7 +268,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "X-Repo-Commit": commit,
                 "X-Linked-Size": str(len(content)),
                 "X-Linked-ETag": f'"{digest}"',
-                "Location": f"http://localhost:{port}/-/storage/{repository}/{urllib.parse.quote(name)}?signature=secret",
+                "Location": f"{self.server.scheme}://localhost:{port}/-/storage/{repository}/{urllib.parse.quote(name)}?signature=secret",
             },
         )
 
@@ -326,14 +327,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
+    scheme = "http"
 
     def handle_error(self, *arguments: object) -> None:
         pass  # a client that was killed
 
 
-def start(folder: pathlib.Path, port: int = 0) -> Server:
+def start(folder: pathlib.Path, port: int = 0, tls: ssl.SSLContext | None = None) -> Server:
     handler = type("HubHandler", (Handler,), {"hub": Hub(folder)})
     server = Server(("127.0.0.1", port), handler)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        server.scheme = "https"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 

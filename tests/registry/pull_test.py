@@ -201,6 +201,145 @@ class Pull(unittest.TestCase):
         paths = [request["path"] for request in self.requests()]
         self.assertFalse([path for path in paths if "model.safetensors" in path])
 
+    def write_cache(self, repository: str, *omitted: str) -> str:
+        """The cache of huggingface_hub after a download of the whole repository."""
+        folder = self.home / "cache" / ("models--" + repository.replace("/", "--"))
+        commit = hashlib.sha1(repository.encode()).hexdigest()
+        (folder / "refs").mkdir(parents=True)
+        (folder / "refs/main").write_text(commit)
+        (folder / "blobs").mkdir()
+        for file in (path for path in (self.repositories / repository).rglob("*") if path.is_file()):
+            name = file.relative_to(self.repositories / repository)
+            if name.name in omitted:
+                continue
+            content = file.read_bytes()
+            is_large = len(content) >= hub_server.LARGE
+            blob = folder / "blobs" / (hashlib.sha256(content).hexdigest() if is_large else hub_server.git_blob_id(content))
+            blob.write_bytes(content)
+            link = folder / "snapshots" / commit / name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(os.path.relpath(blob, link.parent))
+        return str(self.home / "cache")
+
+    def test_offline_the_cache_is_enough(self) -> None:
+        online = self.run_gpux("embed", "hf.co/org/tiny", "one two").stdout
+        self.run_gpux("rm", "hf.co/org/tiny")
+        offline = {"HF_HUB_CACHE": self.write_cache("org/tiny"), "HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "http://127.0.0.1:1"}
+        self.assertEqual(self.run_gpux("embed", "hf.co/org/tiny", "one two", **offline).stdout, online)
+        listed = json.loads(self.run_gpux("list", "--json").stdout)[0]
+        self.assertEqual(listed["revision"], hashlib.sha1(b"org/tiny").hexdigest())
+        # Stored from the cache, it is what the hub has.
+        self.assertIn("up to date", self.run_gpux("pull", "org/tiny").stdout)
+        self.run_gpux("rm", "hf.co/org/tiny")
+        self.run_gpux("run", "hf.co/org/tiny", "x", "--pull", "never", code=7, **offline)
+        shutil.rmtree(self.home / "cache")
+        home = self.home / "hf"
+        pathlib.Path(self.write_cache("org/tiny")).rename(self.home / "moved")
+        (home).mkdir()
+        (self.home / "moved").rename(home / "hub")
+        self.assertEqual(
+            self.run_gpux("embed", "hf.co/org/tiny", "one two", HF_HOME=str(home), GPUX_OFFLINE="1").stdout, online
+        )
+
+    def test_offline_a_part_of_a_model_is_refused(self) -> None:
+        for omitted, message in [
+            ("modules.json", "it does not have modules.json"),
+            ("model.safetensors", "only as pytorch_model.bin"),
+            ("tokenizer.json", "has no tokenizer.json"),
+        ]:
+            with self.subTest(omitted):
+                shutil.rmtree(self.home / "cache", ignore_errors=True)
+                cache = self.write_cache("org/tiny", omitted)
+                code = 4 if omitted == "model.safetensors" else 7
+                done = self.run_gpux("pull", "org/tiny", code=code, HF_HUB_CACHE=cache, GPUX_OFFLINE="1")
+                self.assertIn(message, done.stderr)
+                self.assertEqual(self.names(), [])
+        # A file that is damaged is not used, and not downloaded either.
+        shutil.rmtree(self.home / "cache")
+        cache = self.write_cache("org/tiny")
+        digest = hashlib.sha256((BERT / "model.safetensors").read_bytes()).hexdigest()
+        blob = self.home / "cache/models--org--tiny/blobs" / digest
+        content = bytearray(blob.read_bytes())
+        content[-1] ^= 1
+        blob.write_bytes(content)
+        done = self.run_gpux("pull", "org/tiny", code=7, HF_HUB_CACHE=cache, GPUX_OFFLINE="1")
+        self.assertIn("does not have 'model.safetensors', and GPUX_OFFLINE forbids to download it", done.stderr)
+
+    def test_every_command_that_opens_a_model_pulls_it(self) -> None:
+        model = "hf.co/org/tiny"
+        tokens = json.dumps({"input_ids": [[1, 2, 3]], "attention_mask": [[1, 1, 1]], "token_type_ids": [[0, 0, 0]]})
+        rows = [
+            ["embed", model, "one"],
+            ["run", model, "--input", tokens],
+            ["inspect", model],
+            ["bench", model, "--runs", "2", "--input", tokens],
+            ["verify", model, "--input", tokens],
+            ["search", model, "one", "two", "three"],
+        ]
+        for words in rows:
+            with self.subTest(words[0]):
+                self.run_gpux(*words, "--pull", "never", code=7)
+                self.run_gpux(*words, code=7, GPUX_OFFLINE="1")
+                self.run_gpux(*words, code=7, HF_HUB_OFFLINE="1")
+                self.assertEqual(self.requests(), [])
+                self.run_gpux(*words)
+                self.assertEqual(self.names(), ["hf.co/org/tiny:latest"])
+                # What is stored is used without the network, unless it is wanted.
+                self.set_faults()
+                self.run_gpux(*words)
+                self.run_gpux(*words, "--pull", "never")
+                self.run_gpux(*words, GPUX_OFFLINE="1")
+                self.assertEqual(self.requests(), [])
+                self.run_gpux(*words, "--pull", "always")
+                self.assertEqual(len(self.requests()), 1)
+                self.run_gpux("rm", "hf.co/org/tiny")
+                self.run_gpux("prune")
+                self.set_faults()
+
+    def served(self, *words: str, **variables: str) -> list:
+        """The names that a server has, started with these words."""
+        process = subprocess.Popen(
+            [GPUX, "serve", *words, "--port", "0", "--no-grpc", "--json"], env=self.environment(**variables),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        try:
+            line = process.stdout.readline()
+            self.assertTrue(line, "" if line else process.communicate(timeout=20)[1])
+            return sorted(model["name"] for model in json.loads(line)["models"])
+        finally:
+            process.terminate()
+            process.communicate(timeout=20)
+
+    def test_serve_pulls_its_models(self) -> None:
+        names = self.served("hf.co/org/tiny", "upper=hf.co/Org/Upper_Case@v1.0")
+        self.assertEqual(names, ["tiny", "upper"])
+        self.assertEqual(sorted(self.names()), ["hf.co/org/tiny:latest", "hf.co/org/upper_case:v1.0"])
+        self.set_faults()
+        self.assertEqual(self.served("hf.co/org/tiny", "--pull", "never"), ["tiny"])
+        self.assertEqual(self.requests(), [])
+        self.run_gpux("rm", "hf.co/org/tiny")
+        self.run_gpux("serve", "hf.co/org/tiny", "--port", "0", "--pull", "never", code=7)
+        listed = self.home / "models.yml"
+        listed.write_text("models:\n  small: hf.co/org/tiny\n  large: {model: hf:Org/Upper_Case@v1.0}\n")
+        self.run_gpux("serve", "--models", str(listed), "--port", "0", code=7, GPUX_OFFLINE="1")
+        self.assertEqual(self.served("--models", str(listed)), ["large", "small"])
+        self.assertEqual(sorted(self.names()), ["hf.co/org/tiny:latest", "hf.co/org/upper_case:v1.0"])
+        self.assertEqual(self.served("--models", str(listed), GPUX_OFFLINE="1"), ["large", "small"])
+
+    def test_a_project_names_files(self) -> None:
+        for source in ("hf.co/org/tiny", "hf:org/tiny", "https://huggingface.co/org/tiny"):
+            folder = self.home / "project"
+            folder.mkdir(exist_ok=True)
+            (folder / "gpux.yml").write_text(f"name: project\nversion: 1.0.0\nmodel: {{source: '{source}'}}\n")
+            done = self.run_gpux("run", str(folder), "x", code=3)
+            self.assertIn("gpux pull stores one", done.stderr)
+        self.assertEqual(self.requests(), [])
+
+    def test_a_model_without_ranges(self) -> None:
+        self.set_faults(no_ranges=True)
+        self.run_gpux("pull", "org/tiny")
+        self.assertEqual(self.names(), ["hf.co/org/tiny:latest"])
+
     def test_an_address(self) -> None:
         address = f"{self.url}/files/add.onnx"
         digest = hashlib.sha256((SOURCE / "tests/models/add.onnx").read_bytes()).hexdigest()

@@ -245,6 +245,15 @@ struct Connection::Handles {
     if (!files.key.empty()) set(CURLOPT_SSLKEY, files.key.c_str());
   }
 
+  // libcurl reads the variables of proxies in both spellings, except HTTP_PROXY: for a CGI program, that is a header of
+  // the client. Such a program has REQUEST_METHOD.
+  void set_proxy(const Url& url) const {
+    if (url.scheme != "http" || is_loopback(url)) return;
+    if (!environment_variable("http_proxy").empty() || !environment_variable("REQUEST_METHOD").empty()) return;
+    const std::string proxy = environment_variable("HTTP_PROXY");
+    if (!proxy.empty()) set(CURLOPT_PROXY, proxy.c_str());
+  }
+
   void set_method(Method method, const Request& request, Transfer& transfer) const {
     if (method == Method::head) {
       set(CURLOPT_NOBODY, 1L);
@@ -321,6 +330,7 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
   handles.set(CURLOPT_WRITEFUNCTION, on_write);
   handles.set(CURLOPT_WRITEDATA, &transfer);
   handles.set_security(url, options);
+  handles.set_proxy(url);
   handles.set_method(method, request, transfer);
   HeaderList list;
   bool has_content_type = false;
