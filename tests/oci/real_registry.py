@@ -343,7 +343,7 @@ def test_signatures(plain, author, digest):
           Machine("verifier-4").json("pull", foreign, "--verify-key", FOLDER / "signer.pub")["id"])
     run("pkey", "-in", "signer.key", "-aes256", "-passout", "pass:x", "-out", "encrypted.key")
     check("an encrypted key is refused by name: exit 6",
-          "encrypted" in author.gpux("push", name, "--sign", FOLDER / "encrypted.key", code=6).stderr)
+          "openssl pkey -in KEY -out NEW" in author.gpux("push", name, "--sign", FOLDER / "encrypted.key", code=6).stderr)
     run("genpkey", "-algorithm", "ed25519", "-out", "ed.key")
     check("another kind of key is refused: exit 6",
           "P-256" in author.gpux("push", name, "--sign", FOLDER / "ed.key", code=6).stderr)

@@ -57,6 +57,7 @@ TEST(Signature, OtherKeysAreRefused) {
     FAIL() << "an encrypted key was taken";
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("encrypted"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("cosign import-key-pair"), std::string::npos) << error.message();
     EXPECT_EQ(error.code(), ErrorCode::invalid_input);
   }
 }

@@ -120,7 +120,14 @@ SigningKey SigningKey::parse(const std::string& pem, const std::string& name) {
   const std::string label = label_of(pem);
   if (label.empty()) throw refusal(name, "it is not PEM", accepted);
   if (label.find("ENCRYPTED") != std::string::npos || pem.find("Proc-Type: 4,ENCRYPTED") != std::string::npos) {
-    throw refusal(name, fmt::format("it is encrypted ({})", label), accepted);
+    // cosign's own format is decrypted by cosign alone, which does not give the key out.
+    const bool is_of_cosign = label.find("COSIGN") != std::string::npos || label.find("SIGSTORE") != std::string::npos;
+    throw refusal(name,
+                  fmt::format("it is encrypted ({}); {}", label,
+                              is_of_cosign ? "cosign does not give such a key out, and 'cosign import-key-pair' takes "
+                                             "one that openssl made"
+                                           : "'openssl pkey -in KEY -out NEW' decrypts it"),
+                  accepted);
   }
   auto state = std::make_unique<State>();
   state->key.reset(PEM_read_bio_PrivateKey(bio_of(pem).get(), nullptr, no_password, nullptr));
