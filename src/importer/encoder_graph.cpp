@@ -72,7 +72,7 @@ void write_encoder(const Safetensors& weights, const Architecture& architecture,
                    const std::filesystem::path& file, const RepresentationSteps& representations) {
   GraphContext context(weights);
   write_text_inputs(context, architecture.embeddings);
-  const bool gives_others = representations.splade || representations.token_vectors;
+  const bool gives_others = representations.splade || representations.token_vectors || representations.pair_score;
   const bool gives_vectors = architecture.head.kind == HeadKind::vectors && !gives_others;
   const std::string hidden =
       write_layers(context, architecture.transformer, write_embeddings(context, architecture.embeddings),
@@ -90,6 +90,11 @@ void write_encoder(const Safetensors& weights, const Architecture& architecture,
   } else if (representations.token_vectors) {
     const TokenVectorSteps& steps_of_tokens = *representations.token_vectors;
     write_token_vectors(context, steps_of_tokens.dense, steps_of_tokens.normalize, hidden, "token_embeddings");
+  } else if (representations.pair_score) {
+    const std::string last = pooled(context, hidden, GraphPooling::last_token);
+    const std::array<onnx::WrittenSize, 2> sizes{"batch", std::int64_t{1}};
+    context.graph().output(dense(context, last, *representations.pair_score, "pair_score", "logits"),
+                           ElementType::float32, sizes);
   } else {
     write_head(context, architecture.head, hidden);
   }

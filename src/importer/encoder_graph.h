@@ -30,6 +30,7 @@ struct RepresentationSteps {
   std::optional<TokenVectorSteps> token_vectors{};  ///< instead of vectors: token_embeddings
   std::optional<DenseLayer> token_weights{};        ///< BGE-M3: sparse_vecs, besides
   std::optional<DenseLayer> colbert{};              ///< BGE-M3: colbert_vecs, besides
+  std::optional<DenseLayer> pair_score{};           ///< instead of vectors: logits [batch, 1] of the last token
 };
 
 /// Writes the encoder as ONNX, with operators of opset 20 alone. Inputs input_ids and attention_mask, int64[batch,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include "importer/end_token.h"
 #include "importer/families/family.h"
 #include "importer/import_image_model.h"
+#include "importer/pair_score.h"
 #include "importer/sentence_model.h"
 
 namespace gpux::importer {
@@ -31,10 +33,12 @@ constexpr std::array setting_files{"config.json",
                                    "tokenizer.json",
                                    "tokenizer_config.json",
                                    "artifact.metadata",
+                                   "chat_template.jinja",
                                    "1_Pooling/config.json"};
 
 // Modules of sentence-transformers whose settings are read again where the model runs.
-constexpr std::array<std::string_view, 3> module_endings{"_SpladePooling", "_MultiVectorMask", "_Normalize"};
+constexpr std::array<std::string_view, 4> module_endings{"_SpladePooling", "_MultiVectorMask", "_Normalize",
+                                                         "_LogitScore"};
 
 VectorSteps steps_of(const SentenceModel& model) {
   VectorSteps steps;
@@ -154,6 +158,27 @@ std::optional<DenseLayer> layer_beside(const fs::path& folder, const std::string
   return layer;
 }
 
+// The rows of two tokens in the output layer, or in the table of words that it shares (tied weights).
+DenseLayer score_of_tokens(const fs::path& folder, const Safetensors& weights, const Architecture& architecture) {
+  const std::optional<PairScore> score = read_pair_score(folder);
+  if (!score) throw Error(ErrorCode::invalid_model, fmt::format("'{}' has no LogitScore", folder.string()));
+  const std::int64_t vocabulary = architecture.embeddings.vocabulary, size = architecture.transformer.hidden_size;
+  const std::string table = weights.has("lm_head.weight") ? "lm_head.weight" : architecture.embeddings.words;
+  const auto row_of = [&](std::int64_t token) {
+    if (token >= vocabulary) {
+      throw Error(ErrorCode::invalid_model, fmt::format("'{}': LogitScore names the token {}; accepted: below {}",
+                                                        folder.string(), token, vocabulary));
+    }
+    return weights.floats(table, {vocabulary, size}, token, 1);
+  };
+  DenseLayer layer{.in = size, .out = 1, .weights = row_of(score->true_token), .bias = {0.0F}};
+  if (score->false_token) {
+    const std::vector<float> other = row_of(*score->false_token);
+    std::ranges::transform(layer.weights, other, layer.weights.begin(), std::minus<>());
+  }
+  return layer;
+}
+
 RepresentationSteps representations_of(const fs::path& folder, const SentenceModel& model, const Safetensors& weights,
                                        const Architecture& architecture) {
   const std::int64_t hidden_size = architecture.transformer.hidden_size;
@@ -180,6 +205,10 @@ RepresentationSteps representations_of(const fs::path& folder, const SentenceMod
     return steps;
   }
   if (model.splade) return steps;
+  if (model.scores_pairs) {
+    steps.pair_score = score_of_tokens(folder, weights, architecture);
+    return steps;
+  }
   steps.token_weights = layer_beside(folder, "sparse_linear", hidden_size);
   if (steps.token_weights && steps.token_weights->out != 1) {
     throw Error(ErrorCode::invalid_model, fmt::format("sparse_linear.safetensors has {} weights per token; accepted: 1",
@@ -192,6 +221,7 @@ RepresentationSteps representations_of(const fs::path& folder, const SentenceMod
 std::string representation_name(const RepresentationSteps& steps) {
   if (steps.splade) return "sparse vectors (SPLADE)";
   if (steps.token_vectors) return "token vectors (late interaction)";
+  if (steps.pair_score) return "text ranking";
   return {};
 }
 
@@ -209,13 +239,6 @@ struct DescribedEncoder {
 // What import_encoder() refuses because of the settings and the names and sizes of the tensors is refused here.
 DescribedEncoder describe_encoder(const fs::path& folder) {
   SentenceModel model = read_sentence_settings(folder);
-  if (model.scores_pairs) {
-    throw Error(
-        ErrorCode::invalid_config,
-        fmt::format("'{}': modules.json names a LogitScore: scores of pairs from the logits of two tokens are not "
-                    "supported; accepted: the model converted to ...ForSequenceClassification",
-                    folder.string()));
-  }
   Safetensors weights(weights_in(folder, model.transformer_folder));
   Architecture architecture;
   try {

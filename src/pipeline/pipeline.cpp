@@ -289,7 +289,7 @@ TextRows Pipeline::rows(const NamedValues& given, const PrepareOptions& options)
                             rows.others.front().first, rows.count));
   }
   if (rows.one_for_all && rows.count > 1) {
-    rows.first = tokenizer_.encode_first(rows.text(0), encode_options(options));
+    if (!settings_.pair_template) rows.first = tokenizer_.encode_first(rows.text(0), encode_options(options));
   }
   return rows;
 }
@@ -298,6 +298,9 @@ std::vector<Part> Pipeline::prepare_row(const TextRows& rows, std::size_t row) c
   std::vector<Part> parts;
   if (settings_.task == Task::question_answering) {
     parts = prepare_windows(rows, row);
+  } else if (settings_.pair_template) {
+    const std::vector<std::uint32_t> ids = templated_row(rows, row, *settings_.pair_template);
+    parts.push_back(part_of(ids, std::vector<std::uint32_t>(ids.size(), 0), row));
   } else {
     const text::Encoding encoding = encode_row(rows, row);
     parts.push_back(part_of(encoding.ids(), encoding.type_ids(), row));
@@ -350,6 +353,37 @@ text::EncodeOptions Pipeline::encode_options(const PrepareOptions& options) cons
   // One token more than there may be tells that there are too many, without reading on.
   if (!options.truncate && settings_.max_tokens != 0) ++encode.max_tokens;
   return encode;
+}
+
+std::vector<std::uint32_t> Pipeline::templated_row(const TextRows& rows, std::size_t row,
+                                                   const importer::PairTemplate& pair_template) const {
+  const std::string* document = rows.pair(row);
+  if (document == nullptr) {
+    throw Error(ErrorCode::invalid_input, fmt::format("'{}' is missing: the model scores pairs", second_));
+  }
+  text::EncodeOptions options = encode_options(rows.options);
+  options.special_tokens = false;  // the template has them
+  options.max_tokens = 0;
+  const std::string prefix = pair_template.prefix(rows.text(row), *document);
+  const text::Encoding whole = tokenizer_.encode(prefix + pair_template.suffix, options);
+  const std::size_t most = settings_.max_tokens;
+  if (most == 0 || whole.size() <= most) return {whole.ids().begin(), whole.ids().end()};
+  if (!rows.options.truncate) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("the text has {} tokens; accepted: at most {}", whole.size(), most));
+  }
+  // What the model answers to is at the end: it stays, and the document is cut.
+  options.max_bytes = 0;
+  const text::Encoding suffix = tokenizer_.encode(pair_template.suffix, options);
+  if (suffix.size() >= most) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("the chat template ends with {} tokens, and the model takes {}", suffix.size(), most));
+  }
+  options.max_tokens = most - suffix.size();
+  const text::Encoding kept = tokenizer_.encode(prefix, options);
+  std::vector<std::uint32_t> ids(kept.ids().begin(), kept.ids().end());
+  ids.insert(ids.end(), suffix.ids().begin(), suffix.ids().end());
+  return ids;
 }
 
 text::Encoding Pipeline::encode_row(const TextRows& rows, std::size_t row) const {

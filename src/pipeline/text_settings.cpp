@@ -42,7 +42,7 @@ Activation activation_in(const JsonSettings& config, const std::vector<std::stri
 }
 
 // As sentence-transformers' CrossEncoder decides, which writes it into config.json.
-Activation ranking_in(const JsonSettings& config) {
+Activation ranking_in(const JsonSettings& config, const JsonSettings& cross_encoder) {
   std::string name = config.text("sbert_ce_default_activation_function");
   const char* key = "sbert_ce_default_activation_function";
   if (const auto* own = config.find("sentence_transformers"); own != nullptr && own->is_object()) {
@@ -52,10 +52,15 @@ Activation ranking_in(const JsonSettings& config) {
       key = "sentence_transformers.activation_fn";
     }
   }
+  const bool says_more = !cross_encoder.text("activation_fn").empty();
+  if (says_more) {
+    name = cross_encoder.text("activation_fn");
+    key = "activation_fn";
+  }
   const std::string last = name.substr(name.rfind('.') + 1);
   if (last.empty() || last == "Sigmoid") return Activation::sigmoid;
   if (last == "Identity") return Activation::none;
-  config.refuse_value(key, name, "Sigmoid, Identity of torch.nn");
+  (says_more ? cross_encoder : config).refuse_value(key, name, "Sigmoid, Identity of torch.nn");
 }
 
 bool takes_tokens(const Signature& signature) {
@@ -186,7 +191,14 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   settings.labels = importer::class_labels_in(config);
   settings.task = task_in(config, settings.labels);
   settings.activation = activation_in(config, settings.labels);
-  if (settings.task == Task::text_ranking) settings.ranking = ranking_in(config);
+  if (std::optional<importer::PairScore> score = importer::read_pair_score(folder)) {
+    settings.task = Task::text_ranking;
+    settings.labels.clear();
+    settings.pair_template = std::move(score->pair_template);
+  }
+  if (settings.task == Task::text_ranking) {
+    settings.ranking = ranking_in(config, JsonSettings(folder / "config_sentence_transformers.json"));
+  }
   if (project != nullptr) apply(*project, settings);
   const bool has_length = (project != nullptr && project->text.max_tokens) || settings.fills_up;
   if (settings.task == Task::question_answering && !has_length) {

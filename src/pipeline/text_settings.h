@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpux/model_info.h"
+#include "importer/pair_score.h"
 #include "pipeline/task.h"
 #include "project/project_file.h"
 #include "text/tokenizer.h"
@@ -26,11 +27,12 @@ struct TextSettings {
   std::uint32_t padding_token = 0;
   std::int64_t first_position = 0;  ///< position id of the first token
 
-  std::vector<std::string> labels;                ///< of the logits' last dimension
-  Activation activation = Activation::softmax;    ///< what makes scores of logits
-  Activation ranking = Activation::sigmoid;       ///< text ranking: what makes `scores` of logits; none or sigmoid
-  Aggregation aggregation = Aggregation::simple;  ///< token classification
-  std::size_t max_answer_tokens = 15;             ///< question answering
+  std::vector<std::string> labels;              ///< of the logits' last dimension
+  Activation activation = Activation::softmax;  ///< what makes scores of logits
+  Activation ranking = Activation::sigmoid;     ///< text ranking: what makes `scores` of logits; none or sigmoid
+  std::optional<importer::PairTemplate> pair_template;  ///< text ranking: joins the pair; else the tokenizer does
+  Aggregation aggregation = Aggregation::simple;        ///< token classification
+  std::size_t max_answer_tokens = 15;                   ///< question answering
 };
 
 /// What gpux.yml says, and the files beside the model, which count where it says nothing: tokenizer.json,
