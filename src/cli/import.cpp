@@ -126,6 +126,7 @@ void import_model(const ImportRequest& flags, const Context& context) {
     what = package->task.empty() ? counted(package->dimension, "dimension") : package->task;
   }
   print_data(fmt::format("{}: {}", line, what));
+  for (const std::string& unread : imported ? imported->left_out : std::vector<std::string>()) say(context, unread);
   if (package && package->variant) {
     print_data(report_of(*package->variant));
     log::info("{}", evaluation::details_of(*package->variant));

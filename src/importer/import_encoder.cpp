@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -218,6 +219,21 @@ RepresentationSteps representations_of(const fs::path& folder, const SentenceMod
   return steps;
 }
 
+// BGE-M3 is published with its heads as pickles.
+std::vector<std::string> unread_heads(const fs::path& folder, const RepresentationSteps& steps) {
+  std::vector<std::string> lines;
+  std::error_code unreadable;
+  for (const auto& [name, vectors, is_read] : {std::tuple("sparse_linear", "sparse", steps.token_weights.has_value()),
+                                               std::tuple("colbert_linear", "token", steps.colbert.has_value())}) {
+    if (is_read || !fs::exists(folder / (std::string(name) + ".pt"), unreadable)) continue;
+    lines.push_back(
+        fmt::format("{0}.pt is a pickle, which may hold code, and is not read: the model has no {1} vectors; "
+                    "accepted: {0}.safetensors with the tensors weight and bias",
+                    name, vectors));
+  }
+  return lines;
+}
+
 std::string representation_name(const RepresentationSteps& steps) {
   if (steps.splade) return "sparse vectors (SPLADE)";
   if (steps.token_vectors) return "token vectors (late interaction)";
@@ -337,7 +353,8 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
                            .normalize = steps.normalize && head == HeadKind::vectors,
                            .task = represented.empty() ? std::string(name_of(head)) : represented,
                            .labels = head == HeadKind::vectors ? 0 : architecture.labels,
-                           .copied = {}};
+                           .copied = {},
+                           .left_out = unread_heads(folder, representations)};
   std::vector<std::string> wanted(setting_files.begin(), setting_files.end());
   for (const std::string& name : dense_files_in(folder)) wanted.push_back(name);
   for (const std::string& name : wanted) {

@@ -17,6 +17,7 @@ struct ImportedEncoder {
   std::string task;                 ///< what the graph does instead ("classification"); empty: vectors
   std::int64_t labels = 0;          ///< of a classifier
   std::vector<std::string> copied;  ///< files of settings, relative to the folder
+  std::vector<std::string> left_out{};             ///< a line per file with weights that is not read, with the reason
   std::int64_t image_height = 0, image_width = 0;  ///< of the images that it computes; 0: it takes none
 };
 

@@ -95,6 +95,18 @@ TEST_F(Heads, OfColbertAgreeWithSentenceTransformers) {
 }
 
 // The encoder of a reference with layers of weights that tell themselves apart.
+TEST_F(Heads, OfBgeM3InPicklesAreReportedAsUnread) {
+  const fs::path model = write_folder(folder_, "colbert-bert");
+  for (const char* file : {"modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"}) {
+    fs::remove(model / file);
+  }
+  EXPECT_TRUE(import_encoder(model, folder_.path() / "without").left_out.empty());
+  folder_.write("colbert-bert/sparse_linear.pt", "pickle");
+  EXPECT_THAT(import_encoder(model, folder_.path() / "with").left_out,
+              testing::ElementsAre(testing::AllOf(HasSubstr("sparse_linear.pt is a pickle"),
+                                                  HasSubstr("the model has no sparse vectors"))));
+}
+
 TEST_F(Heads, OfBgeM3AreReadFromSafetensorsBesideTheModel) {
   const fs::path model = write_folder(folder_, "colbert-bert");
   for (const char* file : {"modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"}) {
