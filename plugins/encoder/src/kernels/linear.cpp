@@ -29,6 +29,36 @@ std::size_t packed_index(std::size_t row, std::size_t column, std::size_t padded
   return (panel * padded_inner + row / depth * depth) * panel_columns + column % panel_columns * depth + row % depth;
 }
 
+/// A column of the weights as they are given.
+struct WeightColumn {
+  const float* first = nullptr;
+  std::size_t stride = 1;
+
+  [[nodiscard]] float at(std::size_t row) const noexcept { return first[row * stride]; }
+};
+
+std::vector<WeightColumn> columns_of(std::span<const PlainWeights> parts) {
+  std::vector<WeightColumn> columns;
+  for (const PlainWeights& part : parts) {
+    for (std::size_t column = 0; column < part.columns; ++column) {
+      columns.push_back(part.transposed ? WeightColumn{part.values + column * part.inner, 1}
+                                        : WeightColumn{part.values + column, part.columns});
+    }
+  }
+  return columns;
+}
+
+// Of each column: the largest number is 127 steps.
+void set_scales(std::span<const WeightColumn> columns, std::size_t rows, float* scales) {
+  std::fill_n(scales, columns.size(), 0.0F);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t column = 0; column < columns.size(); ++column)
+      scales[column] = std::max(scales[column], std::abs(columns[column].at(row)));
+  }
+  for (std::size_t column = 0; column < columns.size(); ++column)
+    scales[column] = scales[column] > 0 ? scales[column] / 127.0F : 1.0F;
+}
+
 }  // namespace
 
 std::size_t padded_inner(Precision precision, std::size_t inner) noexcept {
@@ -58,27 +88,27 @@ Linear::Linear(Precision precision, std::span<const PlainWeights> parts, std::sp
     column_scale.assign(columns(), 0);
     column_sum.assign(columns(), 0);
   }
-  std::size_t column = 0;
-  for (const PlainWeights& part : parts) {
-    for (std::size_t own = 0; own < part.columns; ++own, ++column) {
-      float largest = 0;
-      for (std::size_t row = 0; row < inner_; ++row) largest = std::max(largest, std::abs(part.at(row, own)));
-      const float scale = largest > 0 ? largest / 127.0F : 1.0F;
-      for (std::size_t row = 0; row < inner_; ++row) {
+  const std::vector<WeightColumn> from = columns_of(parts);
+  // Row after row of a panel: the columns of a row are next to each other, here or there.
+  for (std::size_t first = 0; first < columns_; first += panel_columns) {
+    const std::size_t last = std::min(first + panel_columns, columns_);
+    if (precision == Precision::int8)
+      set_scales(std::span(from).subspan(first, last - first), inner_, &column_scale[first]);
+    for (std::size_t row = 0; row < inner_; ++row) {
+      for (std::size_t column = first; column < last; ++column) {
         const std::size_t index = packed_index(row, column, padded_inner_, depth);
-        const float value = part.at(row, own);
+        const float value = from[column].at(row);
         if (precision == Precision::fp32) {
           floats[index] = value;
         } else if (precision == Precision::bf16) {
           const auto bits = __builtin_bit_cast(std::uint32_t, value);
           bfloat16s[index] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
         } else {
-          const auto step = static_cast<std::int32_t>(std::lrint(value / scale));
+          const auto step = static_cast<std::int32_t>(std::lrint(value / column_scale[column]));
           bytes[index] = static_cast<std::int8_t>(step);
           column_sum[column] += step;
         }
       }
-      if (precision == Precision::int8) column_scale[column] = scale;
     }
   }
   bias_ = std::move(all_bias);

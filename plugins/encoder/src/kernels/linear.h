@@ -29,10 +29,6 @@ struct PlainWeights {
   const float* values = nullptr;
   std::size_t inner = 0, columns = 0;
   bool transposed = false;
-
-  [[nodiscard]] float at(std::size_t row, std::size_t column) const noexcept {
-    return values[transposed ? column * inner + row : row * columns + column];
-  }
 };
 
 /// rows * weights + bias, packed for the kernels. Several matrices with the same rows may be next to each other.
