@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "base/counted.h"
 #include "base/durability.h"
@@ -265,6 +266,14 @@ Error as_of_hub(const Error& error, const fs::path& folder, const std::string& n
   return {error.code(), message};
 }
 
+bool are_on_one_file_system(const fs::path& a, const fs::path& b) {
+  struct stat of_a {};
+
+  struct stat of_b {};
+
+  return ::stat(a.c_str(), &of_a) == 0 && ::stat(b.c_str(), &of_b) == 0 && of_a.st_dev == of_b.st_dev;
+}
+
 /// Fetches the settings, and refuses what cannot be stored before its weights are downloaded: what is not supported,
 /// and a disk that is too small.
 void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, const std::string& name,
@@ -288,8 +297,12 @@ void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, 
     } catch (const Error& error) {
       throw as_of_hub(error, folder, name).within(name + " cannot be stored as a model (weights were not downloaded)");
     }
-    require_space(downloads, files.missing_bytes(choice.files) + converted, name + ", converted to ONNX,");
-    require_space(fs::temp_directory_path(), converted, name + ", converted to ONNX,");
+    // The ONNX file is made among the temporary files, and copied into the store.
+    const fs::path temporary = fs::temp_directory_path();
+    const std::uint64_t copies = are_on_one_file_system(downloads, temporary) ? 2 : 1;
+    const std::string what = name + ", converted to ONNX,";
+    require_space(downloads, files.missing_bytes(choice.files) + copies * converted, what);
+    require_space(temporary, converted, what);
   }
   for (const std::string& file : headers) files.remove(file);
 }
