@@ -3,12 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
+#include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "gpux/error.h"
 #include "importer/graph/distances.h"
 
 namespace gpux::importer {
 namespace {
+
+const Linear& required(const std::optional<Linear>& projection, std::string_view attention) {
+  if (projection) return *projection;
+  throw Error(ErrorCode::invalid_model, fmt::format("the attention {} has no projection", attention));
+}
 
 std::string table_rows(GraphContext& context, const Transformer& transformer, const Disentangled& disentangled) {
   return context.once("relative position table", [&] {
@@ -72,8 +82,8 @@ std::string disentangled_scores(GraphContext& context, const Transformer& transf
                                 const Attention& attention, const std::string& queries, const std::string& keys) {
   std::string sum;
   if (disentangled.content_to_position) {
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
-    const std::string table = projected_table(context, transformer, disentangled, attention.position_key.value(), 1);
+    const std::string table =
+        projected_table(context, transformer, disentangled, required(attention.position_key, "content to position"), 1);
     const std::string products = context.node("MatMul", {queries, table});
     const std::string index = context.once(
         "expanded relative row", [&] { return expanded(context, row_of_pair(context, disentangled), queries); });
@@ -81,8 +91,8 @@ std::string disentangled_scores(GraphContext& context, const Transformer& transf
   }
   if (disentangled.position_to_content) {
     const std::string table =
-        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
-        projected_table(context, transformer, disentangled, attention.position_query.value(), attention.score_scale);
+        projected_table(context, transformer, disentangled, required(attention.position_query, "position to content"),
+                        attention.score_scale);
     const std::string products = context.node("MatMul", {keys, table});
     const std::string index = context.once("expanded relative column", [&] {
       const std::string turned =

@@ -34,8 +34,7 @@ std::string absolute_distances(GraphContext& context) {
 
 // bool[query, key]
 std::string excluded_keys(GraphContext& context, const Attention& attention) {
-  if (!attention.causal) {
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): set where the caller comes from
+  if (!attention.causal && attention.window) {
     return context.node("Greater", {absolute_distances(context), context.graph().integer(*attention.window)});
   }
   const std::string later = context.node("Greater", {distances(context), context.graph().integer(0)});
