@@ -161,7 +161,7 @@ class Errors(unittest.TestCase):
             ("positions", 3, "position_embedding_type"),
             ("layers", 4, "has no tensor"),
             ("head", 4, "has no tensor"),
-            ("logits", 3, "LogitScore"),
+            ("logits", 4, "1_LogitScore/config.json: is not there"),
             ("modules", 4, "WordWeights"),
             ("words", 7, "'hf.co/org/words' has no tokenizer.json"),
             ("vit", 4, "NoSuchProcessor"),
