@@ -12,14 +12,27 @@
 
 namespace gpux::cli {
 
+namespace {
+
+void require_written(bool is_written) {
+  if (is_written) return;
+  const std::string message = fmt::format("cannot write to standard output: {}", std::strerror(errno));
+  if (errno == EPIPE) throw ReaderLeft(ErrorCode::storage, message);
+  throw Error(ErrorCode::storage, message);
+}
+
+bool is_put(std::string_view text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+}
+
+}  // namespace
+
 void print_data(std::string_view text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
-                       std::fputc('\n', stdout) != EOF && std::fflush(stdout) == 0;
-  if (!written) {
-    const std::string message = fmt::format("cannot write to standard output: {}", std::strerror(errno));
-    if (errno == EPIPE) throw ReaderLeft(ErrorCode::storage, message);
-    throw Error(ErrorCode::storage, message);
-  }
+  require_written(is_put(text) && std::fputc('\n', stdout) != EOF && std::fflush(stdout) == 0);
+}
+
+void print_piece(std::string_view text) {
+  require_written(is_put(text) && std::fflush(stdout) == 0);
 }
 
 void say(const Context& context, std::string_view line) {

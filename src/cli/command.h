@@ -33,6 +33,9 @@ class ReaderLeft : public Error {
 /// Writes data to standard output, a newline behind it. Error storage where it cannot be written.
 void print_data(std::string_view text);
 
+/// The same without a newline, and at once: a part of a line.
+void print_piece(std::string_view text);
+
 /// Prints one line on stderr, unless -q.
 void say(const Context& context, std::string_view line);
 
@@ -41,6 +44,7 @@ void add_build(CLI::App& program, Context& context);
 void add_run(CLI::App& program, Context& context);
 void add_embed(CLI::App& program, Context& context);
 void add_search(CLI::App& program, Context& context);
+void add_generate(CLI::App& program, Context& context);
 void add_import(CLI::App& program, Context& context);
 void add_daemon(CLI::App& program, Context& context);
 void add_serve(CLI::App& program, Context& context);

@@ -1,14 +1,9 @@
 #include "importer/encoder_graph.h"
 
-#include <algorithm>
 #include <array>
-#include <charconv>
 #include <string>
 #include <string_view>
 
-#include <fmt/format.h>
-
-#include "gpux/error.h"
 #include "importer/families/masked_language_head.h"
 #include "importer/graph/embeddings.h"
 #include "importer/graph/graph_context.h"
@@ -16,40 +11,13 @@
 #include "importer/graph/pooling_graph.h"
 #include "importer/graph/representation_graph.h"
 #include "importer/graph/transformer_layers.h"
-#include "onnx/text.h"
+#include "importer/tensor_scope.h"
 
 namespace gpux::importer {
 namespace {
 
 constexpr std::int64_t opset = 20;  // the first with Gelu
 constexpr std::int64_t ir_version = 9;
-
-// Layers behind the last one do not run in transformers either.
-bool is_of_unused_layer(std::string_view name, const Architecture& architecture) {
-  const std::string& prefix = architecture.scope.layers;
-  if (!name.starts_with(prefix)) return false;
-  std::int64_t layer = -1;
-  const std::string_view number = name.substr(prefix.size());
-  std::from_chars(number.data(), number.data() + number.size(), layer);
-  return layer >= static_cast<std::int64_t>(architecture.transformer.layers.size());
-}
-
-// A tensor of the encoder that the description does not have (an adapter, cross-attention) is part of another
-// computation.
-void refuse_unused(const GraphContext& context, const Architecture& architecture) {
-  const auto begins = [](std::string_view name, const std::string& prefix) { return name.starts_with(prefix); };
-  const auto ends = [](std::string_view name, const std::string& suffix) { return name.ends_with(suffix); };
-  const auto any = [](std::string_view name, const std::vector<std::string>& parts, const auto& matches) {
-    return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return matches(name, part); });
-  };
-  for (const std::string& name : context.weights().names()) {
-    if (context.used().contains(name) || !any(name, architecture.scope.prefixes, begins)) continue;
-    if (any(name, architecture.scope.ignored_suffixes, ends) || is_of_unused_layer(name, architecture)) continue;
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("the weights have a tensor {}, which a {} of transformers does not have", onnx::quote(name),
-                            architecture.model_type));
-  }
-}
 
 void write_vectors(GraphContext& context, const Architecture& architecture, const VectorSteps& steps,
                    const std::string& hidden) {

@@ -17,6 +17,7 @@
 #include "importer/encoder_graph.h"
 #include "importer/end_token.h"
 #include "importer/families/family.h"
+#include "importer/import_decoder.h"
 #include "importer/import_image_model.h"
 #include "importer/pair_score.h"
 #include "importer/sentence_model.h"
@@ -28,6 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array setting_files{"config.json",
                                    "config_sentence_transformers.json",
+                                   "generation_config.json",
                                    "modules.json",
                                    "sentence_bert_config.json",
                                    "special_tokens_map.json",
@@ -321,6 +323,7 @@ void require_tokenizer(const fs::path& folder, const fs::path& transformer_folde
 
 std::uint64_t require_importable(const fs::path& folder) {
   if (is_image_model(folder)) return require_importable_image_model(folder);
+  if (is_decoder_folder(folder)) return require_importable_decoder(folder);
   const DescribedEncoder encoder = describe_encoder(folder);
   write_encoder(encoder.weights, encoder.architecture, encoder.steps, {}, encoder.representations);
   return encoder.weights.float32_bytes();
@@ -331,6 +334,13 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
     (void)weights_in(folder, folder);
     NewFolder made(target);
     ImportedEncoder imported = import_image_model(folder, made.path());
+    made.keep();
+    return imported;
+  }
+  if (is_decoder_folder(folder)) {
+    (void)weights_in(folder, folder);
+    NewFolder made(target);
+    ImportedEncoder imported = import_decoder(folder, made.path());
     made.keep();
     return imported;
   }

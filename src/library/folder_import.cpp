@@ -13,9 +13,11 @@
 #include "importer/exported_files.h"
 #include "importer/image_preprocessing.h"
 #include "importer/image_project.h"
+#include "importer/import_decoder.h"
 #include "importer/import_encoder.h"
 #include "importer/safetensors.h"
 #include "importer/sentence_model.h"
+#include "library/decoder_import.h"
 #include "model/open_image_encoder.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
@@ -198,6 +200,8 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   const std::string project = names.empty() ? std::string() : image_project_text(folder);
   if (!project.empty()) {
     package = store_image_folder(folder, project, names, flags, scratch.path(), store);
+  } else if (!names.empty() && importer::is_decoder_folder(folder)) {
+    package = store_decoder_folder(folder, names, flags, store);
   } else if (!names.empty()) {
     package = store_folder(folder, names, flags, scratch.path(), store, listener);
   }

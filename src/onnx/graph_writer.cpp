@@ -14,6 +14,8 @@
 namespace gpux::onnx {
 namespace {
 
+constexpr std::string_view contributed_domain = "com.microsoft";
+
 void write_attribute(protozero::pbf_writer& node, const std::string& name, const AttributeValue& value) {
   // AttributeProto.AttributeType
   enum : std::int32_t { type_float = 1, type_int = 2, type_string = 3, type_ints = 7 };
@@ -123,14 +125,26 @@ std::string GraphWriter::scalar(float value) {
 std::string GraphWriter::node(std::string_view type, const std::vector<std::string>& inputs,
                               const Attributes& attributes, std::string_view output) {
   std::string result = output.empty() ? made_up(type) : std::string(output);
+  write_node(type, "", inputs, attributes, {result});
+  return result;
+}
+
+void GraphWriter::contributed_node(std::string_view type, const std::vector<std::string>& inputs,
+                                   const Attributes& attributes, const std::vector<std::string>& outputs) {
+  has_contributed_nodes_ = true;
+  write_node(type, contributed_domain, inputs, attributes, outputs);
+}
+
+void GraphWriter::write_node(std::string_view type, std::string_view domain, const std::vector<std::string>& inputs,
+                             const Attributes& attributes, const std::vector<std::string>& outputs) {
   protozero::pbf_writer graph(graph_);
   protozero::pbf_writer node(graph, schema::graph::node);
   for (const std::string& input : inputs) node.add_string(schema::node::input, input);
-  node.add_string(schema::node::output, result);
-  node.add_string(schema::node::name, result);
+  for (const std::string& output : outputs) node.add_string(schema::node::output, output);
+  node.add_string(schema::node::name, outputs.front());
   node.add_string(schema::node::op_type, std::string(type));
   for (const auto& [name, value] : attributes) write_attribute(node, name, value);
-  return result;
+  if (!domain.empty()) node.add_string(schema::node::domain, std::string(domain));
 }
 
 namespace {
@@ -192,6 +206,11 @@ void GraphWriter::write(const std::filesystem::path& file, std::int64_t opset, s
   model.add_int64(schema::model::ir_version, ir_version);
   model.add_string(schema::model::producer_name, "gpux");
   protozero::pbf_writer(model, schema::model::opset_import).add_int64(schema::opset::version, opset);
+  if (has_contributed_nodes_) {
+    protozero::pbf_writer contributed(model, schema::model::opset_import);
+    contributed.add_string(schema::opset::domain, std::string(contributed_domain));
+    contributed.add_int64(schema::opset::version, 1);
+  }
   constexpr std::uint64_t longest_field = 16;  // of the graph's length
   const bool is_external = head.size() + longest_field + graph_bytes > std::min(max_file_bytes, max_model_bytes);
 

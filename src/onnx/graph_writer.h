@@ -46,6 +46,11 @@ class GraphWriter {
   std::string node(std::string_view type, const std::vector<std::string>& inputs, const Attributes& attributes = {},
                    std::string_view output = {});
 
+  /// A node of ONNX Runtime's own operators, domain com.microsoft. Empty inputs are left out. Names of the outputs are
+  /// given.
+  void contributed_node(std::string_view type, const std::vector<std::string>& inputs, const Attributes& attributes,
+                        const std::vector<std::string>& outputs);
+
   /// Writes the model, replacing the file as a whole. Nothing may be added afterwards. Where it would be larger than
   /// the 2 GB of an ONNX file, or than `max_file_bytes`, constants with a source are written to FILE_data beside it, as
   /// external data. Errors storage, permission, and those of the sources.
@@ -56,6 +61,8 @@ class GraphWriter {
 
  private:
   std::string made_up(std::string_view stem);
+  void write_node(std::string_view type, std::string_view domain, const std::vector<std::string>& inputs,
+                  const Attributes& attributes, const std::vector<std::string>& outputs);
   void value(std::uint32_t field, std::string_view name, ElementType type, std::span<const WrittenSize> sizes);
   void tensor(std::string_view name, ElementType type, std::span<const std::byte> bytes, const Shape& shape);
 
@@ -70,6 +77,7 @@ class GraphWriter {
   std::string graph_;  // the message so far, without the sourced constants
   std::vector<SourcedTensor> sourced_;
   std::size_t count_ = 0;
+  bool has_contributed_nodes_ = false;
 };
 
 }  // namespace gpux::onnx

@@ -102,6 +102,11 @@ std::string GraphContext::normalized(const std::string& input, const Norm& norm,
     if (!norm.bias.empty()) inputs.push_back(tensor(norm.bias, {norm.size}, 0, scale));
     return graph_.node("LayerNormalization", inputs, {{"axis", std::int64_t{-1}}, {"epsilon", norm.epsilon}}, output);
   }
+  if (operators_ == Operators::onnxruntime) {
+    // ONNX Runtime has it in ONNX's own domain.
+    return graph_.node("SimplifiedLayerNormalization", {input, weight},
+                       {{"axis", std::int64_t{-1}}, {"epsilon", norm.epsilon}}, output);
+  }
   const std::string square = graph_.node("Mul", {input, input});
   const std::string mean = graph_.node("ReduceMean", {square, list({-1})}, {{"keepdims", std::int64_t{1}}});
   const std::string root = graph_.node("Sqrt", {graph_.node("Add", {mean, scalar(norm.epsilon)})});

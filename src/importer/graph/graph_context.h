@@ -15,12 +15,19 @@
 
 namespace gpux::importer {
 
+/// Which operators a graph may have.
+enum class Operators : std::uint8_t {
+  onnx,         ///< those of ONNX alone
+  onnxruntime,  ///< also ONNX Runtime's own (com.microsoft)
+};
+
 /// The ONNX graph in the making, and the weights it takes its constants from. Constants of the weights are read when
 /// the file is written, one at a time. Names of inputs and outputs of nodes are strings.
 class GraphContext {
  public:
   /// `weights` outlives the context.
-  explicit GraphContext(const Safetensors& weights) : weights_(weights), graph_("encoder") {}
+  explicit GraphContext(const Safetensors& weights, Operators operators = Operators::onnx)
+      : weights_(weights), operators_(operators), graph_(operators == Operators::onnx ? "encoder" : "decoder") {}
 
   [[nodiscard]] onnx::GraphWriter& graph() noexcept { return graph_; }
 
@@ -51,8 +58,8 @@ class GraphContext {
   /// input W^T + b. `scale` goes into both.
   std::string linear(const std::string& input, const Linear& linear, float scale = 1, std::string_view output = {});
 
-  /// Over the last axis, which has norm.size elements. RMS norms are written as Mul, ReduceMean, Add, Sqrt, Div, Mul.
-  /// `scale` goes into the weight.
+  /// Over the last axis, which has norm.size elements. RMS norms are written as Mul, ReduceMean, Add, Sqrt, Div, Mul,
+  /// or as SimplifiedLayerNormalization where ONNX Runtime's operators are allowed. `scale` goes into the weight.
   std::string normalized(const std::string& input, const Norm& norm, float scale = 1, std::string_view output = {});
 
   /// Relu, Tanh, Sigmoid and Gelu are operators. silu: Mul(x, Sigmoid(x)).
@@ -72,6 +79,7 @@ class GraphContext {
                        onnx::FloatSource source);
 
   const Safetensors& weights_;
+  Operators operators_;
   onnx::GraphWriter graph_;
   std::map<std::string, std::string> once_;       // by key: the value
   std::map<std::string, std::string> constants_;  // by name: what it was made of

@@ -19,8 +19,9 @@ class LayerWriter {
  public:
   LayerWriter(GraphContext& context, const Transformer& transformer) : context_(context), transformer_(transformer) {}
 
-  std::string layer(const std::string& input, const Layer& layer, std::string_view output) {
-    const std::string attended = attention(normalized(input, layer.attention_residual.input_norm), layer.attention);
+  std::string layer(const std::string& input, const Layer& layer, std::string_view output,
+                    const std::function<std::string(const std::string&)>& attention) {
+    const std::string attended = attention(normalized(input, layer.attention_residual.input_norm));
     const std::string middle = sum(attended, input, layer.attention_residual, {});
     const std::string fed =
         feed_forward(normalized(middle, layer.feed_forward_residual.input_norm), layer.feed_forward);
@@ -41,6 +42,37 @@ class LayerWriter {
     return context_.normalized(context_.node("Add", {branch, input}), *residual.sum_norm, 1, output);
   }
 
+  std::string feed_forward(const std::string& input, const FeedForward& feed_forward) {
+    if (!feed_forward.gate) {
+      const std::string inner = context_.activated(context_.linear(input, feed_forward.up), feed_forward.activation);
+      return context_.linear(inner, feed_forward.down);
+    }
+    const std::string gate = context_.activated(context_.linear(input, *feed_forward.gate), feed_forward.activation);
+    const std::string inner = context_.node("Mul", {gate, context_.linear(input, feed_forward.up)});
+    return context_.linear(inner, feed_forward.down);
+  }
+
+  GraphContext& context_;
+  const Transformer& transformer_;
+};
+
+class AttentionWithoutCache {
+ public:
+  AttentionWithoutCache(GraphContext& context, const Transformer& transformer)
+      : context_(context), transformer_(transformer) {}
+
+  std::string write(const std::string& input, const Attention& attention) {
+    const std::string bias = transformer_.is_masked ? attention_bias(context_, transformer_, attention) : std::string();
+    std::string values;
+    std::string biased = scores(input, attention, values);
+    if (!bias.empty()) biased = context_.node("Add", {biased, bias});
+    const std::string shares = context_.node("Softmax", {biased}, {{"axis", std::int64_t{-1}}});
+    const std::string mixed = transposed(context_.node("MatMul", {shares, values}), heads_first);
+    const std::int64_t size = transformer_.heads * transformer_.head_size;
+    return context_.linear(context_.node("Reshape", {mixed, context_.list({0, 0, size})}), attention.output);
+  }
+
+ private:
   std::string split(const std::string& projected, std::int64_t heads) {
     return context_.node("Reshape", {projected, context_.list({0, 0, heads, transformer_.head_size})});
   }
@@ -98,27 +130,6 @@ class LayerWriter {
     return repeated(transposed(split(context_.linear(input, attention.value), transformer_.kv_heads), heads_first));
   }
 
-  std::string attention(const std::string& input, const Attention& attention) {
-    const std::string bias = transformer_.is_masked ? attention_bias(context_, transformer_, attention) : std::string();
-    std::string values;
-    std::string biased = scores(input, attention, values);
-    if (!bias.empty()) biased = context_.node("Add", {biased, bias});
-    const std::string shares = context_.node("Softmax", {biased}, {{"axis", std::int64_t{-1}}});
-    const std::string mixed = transposed(context_.node("MatMul", {shares, values}), heads_first);
-    const std::int64_t size = transformer_.heads * transformer_.head_size;
-    return context_.linear(context_.node("Reshape", {mixed, context_.list({0, 0, size})}), attention.output);
-  }
-
-  std::string feed_forward(const std::string& input, const FeedForward& feed_forward) {
-    if (!feed_forward.gate) {
-      const std::string inner = context_.activated(context_.linear(input, feed_forward.up), feed_forward.activation);
-      return context_.linear(inner, feed_forward.down);
-    }
-    const std::string gate = context_.activated(context_.linear(input, *feed_forward.gate), feed_forward.activation);
-    const std::string inner = context_.node("Mul", {gate, context_.linear(input, feed_forward.up)});
-    return context_.linear(inner, feed_forward.down);
-  }
-
   GraphContext& context_;
   const Transformer& transformer_;
 };
@@ -127,11 +138,22 @@ class LayerWriter {
 
 std::string write_layers(GraphContext& context, const Transformer& transformer, const std::string& input,
                          std::string_view output) {
+  return write_layers(context, transformer, input, output,
+                      [&](const std::string& normalized, const Attention& attention, std::size_t) {
+                        return AttentionWithoutCache(context, transformer).write(normalized, attention);
+                      });
+}
+
+std::string write_layers(GraphContext& context, const Transformer& transformer, const std::string& input,
+                         std::string_view output, const AttentionWriter& write_attention) {
   LayerWriter writer(context, transformer);
   std::string hidden = input;
   for (std::size_t i = 0; i < transformer.layers.size(); ++i) {
+    const Layer& layer = transformer.layers[i];
     const bool is_last = i + 1 == transformer.layers.size() && !transformer.final_norm;
-    hidden = writer.layer(hidden, transformer.layers[i], is_last ? output : std::string_view());
+    hidden = writer.layer(hidden, layer, is_last ? output : std::string_view(), [&](const std::string& normalized) {
+      return write_attention(normalized, layer.attention, i);
+    });
   }
   return transformer.final_norm ? context.normalized(hidden, *transformer.final_norm, 1, output) : hidden;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,5 +19,13 @@ namespace gpux::importer {
 /// query norm's weight. Feed-forward: Linear, activation, Linear; gated: Mul(activation(Linear), Linear), Linear.
 std::string write_layers(GraphContext& context, const Transformer& transformer, const std::string& input,
                          std::string_view output);
+
+/// Writes the attention of a layer, by its number, from its input to behind its output layer; returns the result.
+using AttentionWriter =
+    std::function<std::string(const std::string& input, const Attention& attention, std::size_t layer)>;
+
+/// The same layers around another attention.
+std::string write_layers(GraphContext& context, const Transformer& transformer, const std::string& input,
+                         std::string_view output, const AttentionWriter& write_attention);
 
 }  // namespace gpux::importer

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpux/export.h"
+#include "gpux/model.h"
+#include "gpux/verdict.h"
+
+namespace gpux {
+
+/// How a text goes on. What is empty is the model's: generation_config.json, or the value in brackets.
+struct GenerationSettings {
+  std::optional<float> temperature;    ///< 0 to 100; 0: the token with the highest logit (0)
+  std::optional<std::uint32_t> top_k;  ///< the k most probable tokens; 0: all (0)
+  std::optional<float> top_p;          ///< the most probable tokens that together have this share; above 0 to 1 (1)
+  std::optional<float> min_p;          ///< tokens with this share of the highest probability; 0 to 1 (0)
+  std::optional<float> typical_p;      ///< locally typical tokens with this share; above 0 to 1 (1)
+  std::optional<float> repetition_penalty;  ///< divides positive logits of tokens that occurred, also in the prompt;
+                                            ///< above 0 (1)
+  float presence_penalty = 0;               ///< subtracted from the logits of generated tokens; -2 to 2
+  float frequency_penalty = 0;              ///< the same for each time that the token was generated; -2 to 2
+  std::vector<std::pair<std::uint32_t, float>> logit_bias;  ///< added to the logits of these tokens; -100 to 100
+  std::optional<std::uint64_t> seed;                        ///< empty: another one each time
+  std::size_t max_tokens = 0;                               ///< 0: as many as the model's context has
+  std::size_t min_tokens = 0;                               ///< before these no end token and no stop ends the text
+  std::vector<std::string> stop;                            ///< texts that end it; they are not part of it
+  std::vector<std::uint32_t> stop_tokens;                   ///< besides the model's end tokens
+  bool ignores_end = false;                                 ///< the model's end tokens end nothing
+};
+
+/// Why a text ended.
+enum class FinishReason : std::uint8_t {
+  stop,       ///< an end token, a stop text or a stop token
+  length,     ///< max_tokens, or the context is full
+  cancelled,  ///< the receiver of the pieces returned false
+};
+
+/// "stop", "length", "cancelled"
+GPUX_API std::string_view to_string(FinishReason reason) noexcept;
+
+struct Completion {
+  std::string text;
+  std::vector<std::uint32_t> tokens;  ///< without the one that ended the text
+  FinishReason reason = FinishReason::length;
+  std::size_t prompt_tokens = 0;
+  std::chrono::duration<double> time_to_first_token{0};
+  std::chrono::duration<double> time{0};  ///< of all tokens, with the first one
+};
+
+/// Continues texts with a model that `gpux import` made of a decoder. Movable. One text at a time: calls of several
+/// threads wait for each other.
+class GPUX_API Generator {
+ public:
+  /// `model` is a folder with tokenizer.json and model.onnx, or a name in the store.
+  /// Errors not_found, invalid_model (it generates no text), invalid_config, usage; of Runtime.
+  explicit Generator(const std::string& model, const ModelOptions& options = {});
+  ~Generator();
+  Generator(Generator&&) noexcept;
+  Generator& operator=(Generator&&) noexcept;
+
+  /// Is given the text in pieces of whole characters, as soon as it is certain; returns false to end it.
+  using Sink = std::function<bool(std::string_view piece)>;
+
+  /// Continues `prompt`, UTF-8, as it is: without a chat template. Errors usage (a setting outside its range),
+  /// invalid_input (not UTF-8, no token, longer than the context); of Runtime::infer(). What the sink throws is thrown
+  /// as it is.
+  [[nodiscard]] Completion generate(std::string_view prompt, const GenerationSettings& settings = {},
+                                    const Sink& sink = {}) const;
+
+  /// Tokens of prompt and text together.
+  [[nodiscard]] std::size_t context_length() const noexcept;
+  /// Bytes that the keys and values of so many tokens take.
+  [[nodiscard]] std::uint64_t memory_needed(std::size_t tokens) const noexcept;
+
+  [[nodiscard]] const Verdict& verdict() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpux

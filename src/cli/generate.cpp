@@ -1,0 +1,115 @@
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/counted.h"
+#include "base/standard_input.h"
+#include "cli/command.h"
+#include "cli/load_flags.h"
+#include "generation/continue_text.h"
+#include "gpux/error.h"
+#include "model/open_model.h"
+
+namespace gpux::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct GenerateFlags {
+  std::string model, prompt, timeout;
+  GenerationSettings settings;
+  LoadFlags load;
+};
+
+std::string prompt_of(const GenerateFlags& flags) {
+  return is_standard_input(flags.prompt) ? read_standard_input() : flags.prompt;
+}
+
+void generate(const GenerateFlags& flags, const Context& context) {
+  generation::check(flags.settings);
+  const OpenModel model = open_model(flags.model, {}, flags.load, flags.timeout);
+  const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
+  const text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  const std::string prompt = prompt_of(flags);
+  const generation::Decoder decoder(model.load());
+  say(context, to_line(decoder.runtime().verdict()));
+  Generator::Sink sink;
+  if (!context.wants_json()) {
+    sink = [](std::string_view piece) {
+      print_piece(piece);
+      return true;
+    };
+  }
+  const Completion completion = generation::continue_text(decoder, tokenizer, files, prompt, flags.settings, sink, {});
+  const double seconds = completion.time.count();
+  const double after_first = (completion.time - completion.time_to_first_token).count();
+  const std::size_t count = completion.tokens.size();
+  if (context.wants_json()) {
+    print_data(Json{{"model", model.located.name},
+                    {"text", completion.text},
+                    {"finish_reason", to_string(completion.reason)},
+                    {"prompt_tokens", completion.prompt_tokens},
+                    {"completion_tokens", count},
+                    {"tokens", completion.tokens},
+                    {"time_to_first_token_ms", completion.time_to_first_token.count() * 1e3},
+                    {"time_ms", seconds * 1e3},
+                    {"verdict", Json::parse(to_json(decoder.runtime().verdict()))}}
+                   .dump());
+    return;
+  }
+  print_data("");
+  say(context,
+      fmt::format("{} after a prompt of {} ({}): first after {:.0f} ms, then {:.1f} tokens/s", counted(count, "token"),
+                  completion.prompt_tokens, to_string(completion.reason), completion.time_to_first_token.count() * 1e3,
+                  count < 2 ? 0.0 : static_cast<double>(count - 1) / std::max(after_first, 1e-9)));
+}
+
+}  // namespace
+
+void add_generate(CLI::App& program, Context& context) {
+  auto flags = std::make_shared<GenerateFlags>();
+  CLI::App* command = add_command(program, context, "generate", "Continue a text with a model that generates text");
+  command->add_option("MODEL", flags->model, "a name in the store, or a folder with tokenizer.json and model.onnx")
+      ->required();
+  command->add_option("PROMPT", flags->prompt, "the text to continue; '-' reads standard input")->required();
+  GenerationSettings& settings = flags->settings;
+  command
+      ->add_option("-n,--max-tokens", settings.max_tokens,
+                   "at most so many tokens (default: until the context is full)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--min-tokens", settings.min_tokens, "no end before so many tokens");
+  command->add_option("--temperature", settings.temperature,
+                      "0 to 100; 0 takes the most probable token (default: as generation_config.json says, else 0)");
+  command->add_option("--top-k", settings.top_k, "choose among the K most probable tokens; 0: all");
+  command->add_option("--top-p", settings.top_p, "choose among the most probable tokens with this share together");
+  command->add_option("--min-p", settings.min_p, "leave out tokens below this share of the highest probability");
+  command->add_option("--typical-p", settings.typical_p,
+                      "choose among locally typical tokens with this share together");
+  command->add_option("--repetition-penalty", settings.repetition_penalty,
+                      "above 1 makes tokens that occurred less probable");
+  command->add_option("--presence-penalty", settings.presence_penalty, "-2 to 2, subtracted for generated tokens");
+  command->add_option("--frequency-penalty", settings.frequency_penalty,
+                      "-2 to 2, subtracted for each time that a token was generated");
+  command->add_option("--seed", settings.seed, "the same seed gives the same text (default: another one each time)");
+  command->add_option("--stop", settings.stop, "a text that ends the answer; repeatable")->allow_extra_args(false);
+  command->add_option("--stop-token", settings.stop_tokens, "a token's number that ends the answer; repeatable")
+      ->allow_extra_args(false);
+  command->add_flag("--ignore-eos", settings.ignores_end, "go on behind the model's end tokens");
+  add_load_flags(*command, flags->load);
+  add_timeout_flag(*command, flags->timeout);
+  command->footer(
+      "Examples:\n"
+      "  gpux generate tiny-llm 'Once upon a time' --max-tokens 50\n"
+      "  gpux generate tiny-llm 'Once upon a time' --temperature 0.8 --top-p 0.95 --seed 7");
+  command->callback([flags, &context] { generate(*flags, context); });
+}
+
+}  // namespace gpux::cli

@@ -1,0 +1,170 @@
+#include "generation/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace gpux::generation {
+namespace {
+
+constexpr float left_out = -std::numeric_limits<float>::infinity();
+
+float highest(std::span<const float> logits) {
+  float most = left_out;
+  for (const float logit : logits) most = logit > most ? logit : most;
+  return most;
+}
+
+// Softmax, in float64: the sum of a hundred thousand float32 loses digits.
+std::vector<double> probabilities(std::span<const float> logits) {
+  const double most = highest(logits);
+  std::vector<double> shares(logits.size(), 0);
+  double sum = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] > left_out)) continue;
+    shares[i] = std::exp(static_cast<double>(logits[i]) - most);
+    sum += shares[i];
+  }
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+// Tokens that are not left out, by `is_before`; equal ones in their own order.
+template <typename Before>
+std::vector<std::uint32_t> ordered(std::span<const float> logits, const Before& is_before) {
+  std::vector<std::uint32_t> order;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > left_out) order.push_back(static_cast<std::uint32_t>(i));
+  }
+  std::stable_sort(order.begin(), order.end(), is_before);
+  return order;
+}
+
+// Leaves out what is behind the first tokens of `order` that together have the share p.
+void keep_share(std::span<float> logits, std::span<const std::uint32_t> order, std::span<const double> shares,
+                double p) {
+  double sum = 0;
+  bool is_full = false;
+  for (const std::uint32_t token : order) {
+    if (is_full) logits[token] = left_out;
+    sum += shares[token];
+    is_full = is_full || sum >= p;
+  }
+}
+
+}  // namespace
+
+void apply_penalties(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
+                     const Sampling& sampling) {
+  for (const auto& [token, bias] : sampling.logit_bias) {
+    if (token < logits.size()) logits[token] += bias;
+  }
+  if (sampling.repetition_penalty != 1) {
+    const std::set<std::uint32_t> seen(tokens.begin(), tokens.end());
+    for (const std::uint32_t token : seen) {
+      if (token >= logits.size()) continue;
+      float& logit = logits[token];
+      logit = logit < 0 ? logit * sampling.repetition_penalty : logit / sampling.repetition_penalty;
+    }
+  }
+  if (sampling.presence_penalty == 0 && sampling.frequency_penalty == 0) return;
+  std::map<std::uint32_t, std::size_t> counts;
+  for (const std::uint32_t token : tokens.subspan(prompt_tokens)) ++counts[token];
+  for (const auto& [token, count] : counts) {
+    if (token >= logits.size()) continue;
+    logits[token] -= sampling.presence_penalty + sampling.frequency_penalty * static_cast<float>(count);
+  }
+}
+
+void keep_top_k(std::span<float> logits, std::uint32_t k) {
+  if (k == 0 || k >= logits.size()) return;
+  std::vector<float> sorted(logits.begin(), logits.end());
+  std::nth_element(sorted.begin(), sorted.begin() + (k - 1), sorted.end(), std::greater<>());
+  const float border = sorted[k - 1];
+  for (float& logit : logits) {
+    if (logit < border) logit = left_out;
+  }
+}
+
+void keep_top_p(std::span<float> logits, float p) {
+  if (p >= 1) return;
+  const std::vector<std::uint32_t> order =
+      ordered(logits, [&](std::uint32_t a, std::uint32_t b) { return logits[a] > logits[b]; });
+  keep_share(logits, order, probabilities(logits), p);
+}
+
+void keep_min_p(std::span<float> logits, float p) {
+  if (p <= 0) return;
+  const float border = highest(logits) + std::log(p);
+  for (float& logit : logits) {
+    if (logit < border) logit = left_out;
+  }
+}
+
+void keep_typical(std::span<float> logits, float p) {
+  if (p >= 1) return;
+  const std::vector<double> shares = probabilities(logits);
+  double entropy = 0;
+  for (const double share : shares) {
+    if (share > 0) entropy -= share * std::log(share);
+  }
+  std::vector<double> distances(shares.size());
+  for (std::size_t i = 0; i < shares.size(); ++i) distances[i] = std::abs(-std::log(shares[i]) - entropy);
+  const std::vector<std::uint32_t> order =
+      ordered(logits, [&](std::uint32_t a, std::uint32_t b) { return distances[a] < distances[b]; });
+  keep_share(logits, order, shares, p);
+}
+
+std::uint32_t greedy_token(std::span<const float> logits) {
+  std::uint32_t best = 0;
+  float most = left_out;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] > most)) continue;
+    most = logits[i];
+    best = static_cast<std::uint32_t>(i);
+  }
+  return best;
+}
+
+std::uint32_t token_at(std::span<const float> logits, double share) {
+  const std::vector<double> shares = probabilities(logits);
+  double sum = 0;
+  std::uint32_t last = greedy_token(logits);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (!(shares[i] > 0)) continue;
+    sum += shares[i];
+    last = static_cast<std::uint32_t>(i);
+    if (sum > share) return last;
+  }
+  return last;  // the sum was rounded to less than 1
+}
+
+// SplitMix64 (Steele, Lea, Flood 2014) of the position's place in its sequence.
+double share_of(std::uint64_t seed, std::uint64_t position) {
+  constexpr std::uint64_t step = 0x9e3779b97f4a7c15U;
+  const auto mixed = [](std::uint64_t x) {
+    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+    return x ^ (x >> 31U);
+  };
+  const std::uint64_t bits = mixed(mixed(seed + step) + (position + 1) * step);
+  constexpr double unit = 0x1p-53;
+  return static_cast<double>(bits >> 11U) * unit;
+}
+
+std::uint32_t choose_token(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
+                           const Sampling& sampling) {
+  apply_penalties(logits, tokens, prompt_tokens, sampling);
+  if (sampling.temperature == 0) return greedy_token(logits);
+  for (float& logit : logits) logit /= sampling.temperature;
+  keep_top_k(logits, sampling.top_k);
+  keep_top_p(logits, sampling.top_p);
+  keep_min_p(logits, sampling.min_p);
+  keep_typical(logits, sampling.typical_p);
+  return token_at(logits, share_of(sampling.seed, tokens.size() - prompt_tokens));
+}
+
+}  // namespace gpux::generation

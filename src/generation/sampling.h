@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "generation/settings.h"
+
+namespace gpux::generation {
+
+/// Steps from the logits of a position, float32[vocabulary], to its token. They change the logits in place, in this
+/// order: penalties and biases, temperature, top_k, top_p, min_p, typical_p. A token that is left out has the logit
+/// minus infinity. The steps are those of transformers' logits processors of the same names; presence and frequency
+/// penalties are OpenAI's.
+
+/// `tokens`: of prompt and text; the first `prompt_tokens` of them are the prompt's.
+void apply_penalties(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
+                     const Sampling& sampling);
+
+/// Tokens of equal logits at the border are all kept.
+void keep_top_k(std::span<float> logits, std::uint32_t k);
+void keep_top_p(std::span<float> logits, float p);
+void keep_min_p(std::span<float> logits, float p);
+void keep_typical(std::span<float> logits, float p);
+
+/// The highest logit's token, the first of several. NaN is never the highest.
+std::uint32_t greedy_token(std::span<const float> logits);
+
+/// A token by its probability, from `share` in [0, 1): the first at which the sum of the probabilities in the order of
+/// the tokens exceeds it.
+std::uint32_t token_at(std::span<const float> logits, double share);
+
+/// A number in [0, 1) for the position of a text: the same for the same seed, whatever else is generated.
+double share_of(std::uint64_t seed, std::uint64_t position);
+
+/// All of it. `logits` are changed.
+std::uint32_t choose_token(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
+                           const Sampling& sampling);
+
+}  // namespace gpux::generation

@@ -1,0 +1,73 @@
+#include "generation/settings.h"
+
+#include <cmath>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "gpux/error.h"
+
+namespace gpux::generation {
+namespace {
+
+struct Range {
+  float low, high;
+  bool excludes_low = false;
+};
+
+void check_value(std::string_view name, const std::optional<float>& value, const Range& range) {
+  if (!value) return;
+  const bool is_in =
+      std::isfinite(*value) && (range.excludes_low ? *value > range.low : *value >= range.low) && *value <= range.high;
+  if (is_in) return;
+  throw Error(ErrorCode::usage, fmt::format("{} is {}; accepted: {}{} to {}", name, *value,
+                                            range.excludes_low ? "above " : "", range.low, range.high));
+}
+
+}  // namespace
+
+void check(const GenerationSettings& settings) {
+  constexpr float highest_temperature = 100, highest_penalty = 2, highest_bias = 100, highest_repetition = 100;
+  constexpr std::size_t limit_stops = 64, limit_stop_bytes = 1024;
+  check_value("temperature", settings.temperature, {0, highest_temperature});
+  check_value("top_p", settings.top_p, {0, 1, true});
+  check_value("min_p", settings.min_p, {0, 1});
+  check_value("typical_p", settings.typical_p, {0, 1, true});
+  check_value("repetition_penalty", settings.repetition_penalty, {0, highest_repetition, true});
+  check_value("presence_penalty", settings.presence_penalty, {-highest_penalty, highest_penalty});
+  check_value("frequency_penalty", settings.frequency_penalty, {-highest_penalty, highest_penalty});
+  for (const auto& [token, bias] : settings.logit_bias) {
+    check_value(fmt::format("logit_bias of token {}", token), bias, {-highest_bias, highest_bias});
+  }
+  if (settings.stop.size() > limit_stops) {
+    throw Error(ErrorCode::usage,
+                fmt::format("stop has {} texts; accepted: up to {}", settings.stop.size(), limit_stops));
+  }
+  for (const std::string& text : settings.stop) {
+    if (text.empty() || text.size() > limit_stop_bytes) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("a stop text has {} bytes; accepted: 1 to {}", text.size(), limit_stop_bytes));
+    }
+  }
+  if (settings.max_tokens != 0 && settings.min_tokens > settings.max_tokens) {
+    throw Error(ErrorCode::usage, fmt::format("min_tokens is {}; accepted: up to max_tokens, {}", settings.min_tokens,
+                                              settings.max_tokens));
+  }
+}
+
+Sampling resolve(const GenerationSettings& settings, const ModelDefaults& defaults, std::uint64_t seed) {
+  Sampling sampling = defaults.sampling;
+  sampling.temperature = settings.temperature.value_or(sampling.temperature);
+  sampling.top_k = settings.top_k.value_or(sampling.top_k);
+  sampling.top_p = settings.top_p.value_or(sampling.top_p);
+  sampling.min_p = settings.min_p.value_or(sampling.min_p);
+  sampling.typical_p = settings.typical_p.value_or(sampling.typical_p);
+  sampling.repetition_penalty = settings.repetition_penalty.value_or(sampling.repetition_penalty);
+  sampling.presence_penalty = settings.presence_penalty;
+  sampling.frequency_penalty = settings.frequency_penalty;
+  sampling.logit_bias = settings.logit_bias;
+  sampling.seed = settings.seed.value_or(seed);
+  return sampling;
+}
+
+}  // namespace gpux::generation

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpux/generator.h"
+
+namespace gpux::generation {
+
+/// How the next token is chosen from the logits: GenerationSettings with the model's own in place of what was left out.
+struct Sampling {
+  float temperature = 0;    ///< 0: the token with the highest logit
+  std::uint32_t top_k = 0;  ///< 0: all
+  float top_p = 1;          ///< 1: all
+  float min_p = 0;          ///< 0: all
+  float typical_p = 1;      ///< 1: all
+  float repetition_penalty = 1;
+  float presence_penalty = 0, frequency_penalty = 0;
+  std::vector<std::pair<std::uint32_t, float>> logit_bias;
+  std::uint64_t seed = 0;
+};
+
+/// Error usage for a value outside its range, which names the setting.
+void check(const GenerationSettings& settings);
+
+/// What a model's generation_config.json and config.json say.
+struct ModelDefaults {
+  std::vector<std::uint32_t> end_tokens;
+  Sampling sampling;  ///< greedy unless do_sample is true
+};
+
+/// The settings, and the model's where they are empty. `seed` is used where they have none.
+Sampling resolve(const GenerationSettings& settings, const ModelDefaults& defaults, std::uint64_t seed);
+
+}  // namespace gpux::generation

@@ -1,0 +1,64 @@
+#include "generation/text_stream.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace gpux::generation {
+namespace {
+
+constexpr std::string_view replacement = "\xef\xbf\xbd";  // what bytes that are no character yet are decoded to
+
+}  // namespace
+
+std::size_t held_back(std::string_view text, std::span<const std::string> stops) {
+  std::size_t most = 0;
+  for (const std::string& stop : stops) {
+    for (std::size_t count = std::min(stop.size() - 1, text.size()); count > most; --count) {
+      if (text.ends_with(std::string_view(stop).substr(0, count))) most = count;
+    }
+  }
+  return most;
+}
+
+TextStream::TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops)
+    : tokenizer_(std::move(tokenizer)), stops_(std::move(stops)) {}
+
+// As transformers' TextIteratorStreamer does: how a token is spelt may depend on the ones before it (a leading space),
+// and only on those since the last whole text.
+std::string TextStream::add(std::uint32_t token, bool may_stop) {
+  if (is_stopped_) return {};
+  tokens_.push_back(token);
+  const std::span<const std::uint32_t> all(tokens_);
+  const std::string before = tokenizer_.decode(all.subspan(prefix_, read_ - prefix_));
+  const std::string now = tokenizer_.decode(all.subspan(prefix_));
+  if (now.size() <= before.size() || now.ends_with(replacement)) return {};
+  prefix_ = std::exchange(read_, tokens_.size());
+  return certain(now.substr(before.size()), may_stop);
+}
+
+std::string TextStream::certain(std::string piece, bool may_stop) {
+  std::string text = std::exchange(held_, {}) + piece;
+  if (may_stop) {
+    std::size_t first = std::string::npos;
+    for (const std::string& stop : stops_) first = std::min(first, text.find(stop));
+    if (first != std::string::npos) {
+      is_stopped_ = true;
+      return text.substr(0, first);
+    }
+  }
+  held_ = text.substr(text.size() - held_back(text, stops_));
+  text.resize(text.size() - held_.size());
+  return text;
+}
+
+std::string TextStream::finish() {
+  if (is_stopped_) return {};
+  const std::span<const std::uint32_t> all(tokens_);
+  const std::string before = tokenizer_.decode(all.subspan(prefix_, read_ - prefix_));
+  const std::string now = tokenizer_.decode(all.subspan(prefix_));
+  read_ = prefix_ = tokens_.size();
+  return std::exchange(held_, {}) + (now.size() > before.size() ? now.substr(before.size()) : std::string());
+}
+
+}  // namespace gpux::generation

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace gpux::generation {
+
+/// Turns tokens into a text as they come: gives only whole characters, and nothing that may be the beginning of a text
+/// that ends it.
+class TextStream {
+ public:
+  /// `stops`: texts that end it; none is empty.
+  TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops);
+
+  /// What is certain after this token; may be empty. Nothing comes after a stop. `may_stop`: whether a stop that ends
+  /// with this token counts.
+  std::string add(std::uint32_t token, bool may_stop = true);
+
+  /// What was held back, at the end. Empty after a stop.
+  std::string finish();
+
+  /// Whether one of the stops has come.
+  [[nodiscard]] bool is_stopped() const noexcept { return is_stopped_; }
+
+ private:
+  std::string certain(std::string piece, bool may_stop);
+
+  text::Tokenizer tokenizer_;
+  std::vector<std::string> stops_;
+  std::vector<std::uint32_t> tokens_;
+  std::size_t prefix_ = 0;  // the first token that decides how the next ones are spelt
+  std::size_t read_ = 0;    // tokens whose text was given
+  std::string held_;        // text that may be the beginning of a stop
+  bool is_stopped_ = false;
+};
+
+/// Bytes at the end of `text` that may be the beginning of one of `stops`.
+std::size_t held_back(std::string_view text, std::span<const std::string> stops);
+
+}  // namespace gpux::generation

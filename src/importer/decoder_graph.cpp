@@ -1,0 +1,57 @@
+#include "importer/decoder_graph.h"
+
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "importer/graph/cached_attention.h"
+#include "importer/graph/embeddings.h"
+#include "importer/graph/graph_context.h"
+#include "importer/graph/transformer_layers.h"
+#include "importer/tensor_scope.h"
+
+namespace gpux::importer {
+namespace {
+
+constexpr std::int64_t opset = 20;
+constexpr std::int64_t ir_version = 9;
+
+void write_inputs(GraphContext& context, const Transformer& transformer) {
+  const std::array<onnx::WrittenSize, 2> tokens{"batch", "sequence"}, mask{"batch", "total_sequence"};
+  context.graph().input("input_ids", ElementType::int64, tokens);
+  context.graph().input("attention_mask", ElementType::int64, mask);
+  const std::array<onnx::WrittenSize, 3> logits{"batch", std::int64_t{1}, "vocabulary"};
+  context.graph().output("logits", ElementType::float32, logits);
+  write_cache_values(context, transformer);
+}
+
+// Gemm takes the table of the words as it is, so that the file has it once.
+void write_logits(GraphContext& context, const Transformer& transformer, const LanguageHead& head,
+                  const std::string& hidden) {
+  const std::string end = context.list({std::numeric_limits<std::int64_t>::max()});
+  const std::string last = context.node("Slice", {hidden, context.list({-1}), end, context.list({1})});
+  const std::string rows = context.node("Squeeze", {last, context.list({1})});
+  std::vector<std::string> inputs{rows, context.tensor(head.weight, {head.vocabulary, transformer.hidden_size})};
+  if (!head.bias.empty()) inputs.push_back(context.tensor(head.bias, {head.vocabulary}));
+  const std::string products = context.node("Gemm", inputs, {{"transB", std::int64_t{1}}});
+  context.node("Unsqueeze", {products, context.list({1})}, {}, "logits");
+}
+
+}  // namespace
+
+void write_decoder(const Safetensors& weights, const Architecture& architecture, const LanguageHead& head,
+                   const std::filesystem::path& file) {
+  const Transformer& transformer = architecture.transformer;
+  GraphContext context(weights, Operators::onnxruntime);
+  write_inputs(context, transformer);
+  const std::string hidden =
+      write_layers(context, transformer, write_embeddings(context, architecture.embeddings), {},
+                   [&](const std::string& input, const Attention& attention, std::size_t layer) {
+                     return cached_attention(context, transformer, attention, layer, architecture.max_tokens, input);
+                   });
+  write_logits(context, transformer, head, hidden);
+  refuse_unused(context, architecture);
+  if (!file.empty()) context.graph().write(file, opset, ir_version);
+}
+
+}  // namespace gpux::importer

@@ -1,0 +1,42 @@
+#include "library/decoder_import.h"
+
+#include <fmt/format.h>
+
+#include "generation/decoder.h"
+#include "generation/model_files.h"
+#include "gpux/error.h"
+#include "importer/import_encoder.h"
+#include "model/open_model.h"
+#include "model/package_content.h"
+
+namespace gpux {
+
+namespace fs = std::filesystem;
+
+ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<Reference>& names,
+                                     const ImportRequest& request, Store& store) {
+  if (request.quantize.given()) {
+    throw Error(ErrorCode::usage, "--quantize: variants of models that generate text are not supported");
+  }
+  LocatedModel located;
+  located.onnx_file = folder / (request.file.empty() ? "model.onnx" : request.file);
+  located.name = request.package_name.empty() ? names.front().name : request.package_name;
+  located.version = names.front().tag == "latest" ? "1.0.0" : names.front().tag;
+  (void)generation::read_model_files(located.onnx_file.parent_path());
+  PackageContent content = package_content(located, request.load.provider);
+  content.origin = request.origin;
+  for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
+  const LoadSettings settings = resolve_load(request.load, {}, located);
+  if (!request.load.precision.empty()) content.precision = settings.options.precision;
+  const generation::Decoder decoder(load_located(located, settings));
+  generation::TokenCache cache(decoder.signature());
+  const std::vector<std::uint32_t> token{0};
+  (void)decoder.append(token, cache, {});
+  ImportedPackage package{
+      .stored = {}, .dimension = 0, .task = "text-generation", .verdict = {}, .variant = {}, .beside = {}};
+  package.verdict = decoder.runtime().verdict();
+  package.stored = store.add(content, names);
+  return package;
+}
+
+}  // namespace gpux

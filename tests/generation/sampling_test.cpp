@@ -1,0 +1,177 @@
+#include "generation/sampling.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpux::generation {
+namespace {
+
+using testing::ElementsAre;
+using testing::FloatNear;
+using testing::Pointwise;
+
+constexpr float none = -std::numeric_limits<float>::infinity();
+
+std::vector<std::size_t> kept(const std::vector<float>& logits) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > none) places.push_back(i);
+  }
+  return places;
+}
+
+// Logits of the probabilities 0.1, 0.4, 0.05, 0.25, 0.2.
+std::vector<float> logits() {
+  return {std::log(0.1F), std::log(0.4F), std::log(0.05F), std::log(0.25F), std::log(0.2F)};
+}
+
+TEST(TopK, KeepsTheHighestAndTheirEquals) {
+  struct Row {
+    std::uint32_t k;
+    std::vector<std::size_t> places;
+  };
+
+  for (const Row& row :
+       std::vector<Row>{{0, {0, 1, 2, 3, 4}}, {1, {1}}, {3, {1, 3, 4}}, {5, {0, 1, 2, 3, 4}}, {9, {0, 1, 2, 3, 4}}}) {
+    std::vector<float> values = logits();
+    keep_top_k(values, row.k);
+    EXPECT_EQ(kept(values), row.places) << row.k;
+  }
+  std::vector<float> equal{1, 2, 2, 0};
+  keep_top_k(equal, 1);
+  EXPECT_THAT(kept(equal), ElementsAre(1, 2));
+}
+
+// The sets that transformers 5.23 keeps (TopPLogitsWarper, MinPLogitsWarper, TypicalLogitsWarper).
+TEST(TopP, KeepsTheFewestThatHaveTheShare) {
+  struct Row {
+    float p;
+    std::vector<std::size_t> places;
+  };
+
+  for (const Row& row :
+       std::vector<Row>{{1, {0, 1, 2, 3, 4}}, {0.9F, {0, 1, 3, 4}}, {0.6F, {1, 3}}, {0.39F, {1}}, {1e-6F, {1}}}) {
+    std::vector<float> values = logits();
+    keep_top_p(values, row.p);
+    EXPECT_EQ(kept(values), row.places) << row.p;
+  }
+}
+
+TEST(MinP, IsAShareOfTheHighestProbability) {
+  struct Row {
+    float p;
+    std::vector<std::size_t> places;
+  };
+
+  for (const Row& row :
+       std::vector<Row>{{0, {0, 1, 2, 3, 4}}, {0.2F, {0, 1, 3, 4}}, {0.49F, {1, 3, 4}}, {0.55F, {1, 3}}, {1, {1}}}) {
+    std::vector<float> values = logits();
+    keep_min_p(values, row.p);
+    EXPECT_EQ(kept(values), row.places) << row.p;
+  }
+}
+
+TEST(Typical, KeepsWhatIsNearestToTheEntropy) {
+  struct Row {
+    float p;
+    std::vector<std::size_t> places;
+  };
+
+  // Entropy 1.415; -log p - entropy: 0.888, -0.499, 1.581, -0.029, 0.194.
+  for (const Row& row :
+       std::vector<Row>{{1, {0, 1, 2, 3, 4}}, {0.2F, {3}}, {0.4F, {3, 4}}, {0.8F, {1, 3, 4}}, {0.9F, {0, 1, 3, 4}}}) {
+    std::vector<float> values = logits();
+    keep_typical(values, row.p);
+    EXPECT_EQ(kept(values), row.places) << row.p;
+  }
+}
+
+TEST(Penalties, CountPromptAndTextAsTheirDefinitionsSay) {
+  const std::vector<std::uint32_t> tokens{0, 0, 1, 2, 2, 99};  // the first two are the prompt's
+  Sampling sampling;
+  sampling.repetition_penalty = 2;
+  std::vector<float> values{4, -4, 1, 3};
+  apply_penalties(values, tokens, 2, sampling);
+  EXPECT_THAT(values, ElementsAre(2, -8, 0.5F, 3));
+
+  sampling.repetition_penalty = 1;
+  sampling.presence_penalty = 1;
+  sampling.frequency_penalty = 0.5F;
+  values = {4, -4, 1, 3};
+  apply_penalties(values, tokens, 2, sampling);
+  EXPECT_THAT(values, ElementsAre(4, -5.5F, -1, 3));
+
+  sampling = {};
+  sampling.logit_bias = {{3, -100}, {0, 2}, {1000, 5}};
+  values = {4, -4, 1, 3};
+  apply_penalties(values, tokens, 2, sampling);
+  EXPECT_THAT(values, ElementsAre(6, -4, 1, -97));
+}
+
+TEST(Greedy, TakesTheFirstOfTheHighestAndNeverNaN) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(greedy_token(std::vector<float>{1, 3, 3}), 1);
+  EXPECT_EQ(greedy_token(std::vector<float>{nan, -2, nan}), 1);
+  EXPECT_EQ(greedy_token(std::vector<float>{none, none}), 0);
+}
+
+TEST(TokenAt, IsTheInverseOfTheSumOfProbabilities) {
+  const std::vector<float> values = logits();
+
+  struct Row {
+    double share;
+    std::uint32_t token;
+  };
+
+  for (const Row& row :
+       std::vector<Row>{{0, 0}, {0.099, 0}, {0.101, 1}, {0.499, 1}, {0.501, 2}, {0.56, 3}, {0.81, 4}, {0.9999999, 4}}) {
+    EXPECT_EQ(token_at(values, row.share), row.token) << row.share;
+  }
+  // What is left out is never taken.
+  EXPECT_EQ(token_at(std::vector<float>{none, 0, none}, 0), 1);
+  EXPECT_EQ(token_at(std::vector<float>{none, 0, none}, 0.999), 1);
+}
+
+TEST(ShareOf, DependsOnSeedAndPositionAloneAndIsEven) {
+  EXPECT_EQ(share_of(7, 3), share_of(7, 3));
+  EXPECT_NE(share_of(7, 3), share_of(7, 4));
+  EXPECT_NE(share_of(7, 3), share_of(8, 3));
+  constexpr std::size_t draws = 20000, buckets = 10;
+  std::array<int, buckets> counts{};
+  for (std::uint64_t i = 0; i < draws; ++i) {
+    const double share = share_of(i / 100, i % 100);
+    ASSERT_GE(share, 0);
+    ASSERT_LT(share, 1);
+    ++counts.at(static_cast<std::size_t>(share * buckets));
+  }
+  double chi_square = 0;
+  for (const int count : counts) chi_square += std::pow(count - 2000.0, 2) / 2000;
+  EXPECT_LT(chi_square, 27.9);  // 9 degrees of freedom, 0.999
+}
+
+TEST(ChooseToken, DrawsFromTheProbabilities) {
+  Sampling sampling;
+  sampling.temperature = 1;
+  constexpr std::uint64_t draws = 20000;
+  std::array<int, 5> counts{};
+  for (std::uint64_t seed = 0; seed < draws; ++seed) {
+    std::vector<float> values = logits();
+    sampling.seed = seed;
+    ++counts.at(choose_token(values, {}, 0, sampling));
+  }
+  const std::array<double, 5> expected{2000, 8000, 1000, 5000, 4000};
+  double chi_square = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) chi_square += std::pow(counts[i] - expected[i], 2) / expected[i];
+  EXPECT_LT(chi_square, 18.5);  // 4 degrees of freedom, 0.999
+}
+
+TEST(ChooseToken, TemperatureZeroIsGreedy) {
+  std::vector<float> values = logits();
+  EXPECT_EQ(choose_token(values, {}, 0, {}), 1);
+}
+
+}  // namespace
+}  // namespace gpux::generation

@@ -1,0 +1,133 @@
+#include "generation/settings.h"
+
+#include <functional>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/temporary_folder.h"
+#include "generation/continue_text.h"
+#include "generation/model_files.h"
+#include "gpux/error.h"
+
+namespace gpux::generation {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Settings, AreRefusedByNameOutsideTheirRange) {
+  struct Row {
+    std::function<void(GenerationSettings&)> set;
+    const char* message;
+  };
+
+  const std::vector<Row> rows{
+      {[](auto& s) { s.temperature = -0.1F; }, "temperature is -0.1; accepted: 0 to 100"},
+      {[](auto& s) { s.temperature = std::numeric_limits<float>::quiet_NaN(); }, "temperature is nan"},
+      {[](auto& s) { s.top_p = 0; }, "top_p is 0; accepted: above 0 to 1"},
+      {[](auto& s) { s.top_p = 1.5F; }, "top_p is 1.5"},
+      {[](auto& s) { s.min_p = 2; }, "min_p is 2"},
+      {[](auto& s) { s.typical_p = 0; }, "typical_p is 0"},
+      {[](auto& s) { s.repetition_penalty = 0; }, "repetition_penalty is 0; accepted: above 0"},
+      {[](auto& s) { s.presence_penalty = 3; }, "presence_penalty is 3; accepted: -2 to 2"},
+      {[](auto& s) { s.frequency_penalty = -3; }, "frequency_penalty is -3"},
+      {[](auto& s) {
+         s.logit_bias = {{5, 101}};
+       },
+       "logit_bias of token 5 is 101"},
+      {[](auto& s) { s.stop = {""}; }, "a stop text has 0 bytes"},
+      {[](auto& s) { s.stop.assign(65, "x"); }, "stop has 65 texts"},
+      {[](auto& s) { s.min_tokens = 3, s.max_tokens = 2; }, "min_tokens is 3; accepted: up to max_tokens, 2"},
+  };
+  for (const Row& row : rows) {
+    GenerationSettings settings;
+    row.set(settings);
+    try {
+      check(settings);
+      ADD_FAILURE() << row.message;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::usage);
+      EXPECT_THAT(error.message(), HasSubstr(row.message));
+    }
+  }
+  check({});
+}
+
+TEST(Settings, AreTheModelsWhereTheyAreEmpty) {
+  test::TemporaryFolder folder;
+  folder.write("tokenizer.json", "{}");
+  folder.write("config.json", R"({"max_position_embeddings": 64, "eos_token_id": 9})");
+  ModelFiles files = read_model_files(folder.path());
+  EXPECT_EQ(files.context_length, 64);
+  EXPECT_THAT(files.defaults.end_tokens, ElementsAre(9));
+  EXPECT_EQ(resolve({}, files.defaults, 5).temperature, 0);
+  EXPECT_EQ(resolve({}, files.defaults, 5).seed, 5);
+
+  folder.write("generation_config.json",
+               R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": [3, 4]})");
+  files = read_model_files(folder.path());
+  EXPECT_THAT(files.defaults.end_tokens, ElementsAre(3, 4));
+  GenerationSettings settings;
+  settings.top_p = 0.5F;
+  settings.seed = 11;
+  const Sampling sampling = resolve(settings, files.defaults, 5);
+  EXPECT_FLOAT_EQ(sampling.temperature, 0.6F);
+  EXPECT_EQ(sampling.top_k, 20);
+  EXPECT_FLOAT_EQ(sampling.top_p, 0.5F);
+  EXPECT_EQ(sampling.seed, 11);
+
+  // Without do_sample, transformers takes the most probable token.
+  folder.write("generation_config.json", R"({"temperature": 0.6})");
+  EXPECT_EQ(read_model_files(folder.path()).defaults.sampling.temperature, 0);
+}
+
+TEST(Settings, OfAModelAreRefusedWithTheirFile) {
+  struct Row {
+    const char* file;
+    const char* text;
+    const char* message;
+  };
+
+  for (const Row& row : std::vector<Row>{
+           {"generation_config.json", R"({"eos_token_id": "three"})", "eos_token_id"},
+           {"generation_config.json", R"({"eos_token_id": [-1]})", "eos_token_id"},
+           {"generation_config.json", R"({"do_sample": true, "top_p": 7})", "top_p is 7"},
+           {"generation_config.json", R"({"do_sample": true, "temperature": "hot"})", "temperature"},
+           {"config.json", "{}", "max_position_embeddings"},
+       }) {
+    test::TemporaryFolder folder;
+    folder.write("tokenizer.json", "{}");
+    folder.write("config.json", R"({"max_position_embeddings": 64})");
+    folder.write(row.file, row.text);
+    try {
+      (void)read_model_files(folder.path());
+      ADD_FAILURE() << row.text;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), HasSubstr(row.message));
+      EXPECT_THAT(error.message(), HasSubstr(row.file));
+    }
+  }
+}
+
+TEST(PromptChunks, NeverLeaveASingleToken) {
+  EXPECT_THAT(prompt_chunks(0, 4), ElementsAre());
+  EXPECT_THAT(prompt_chunks(1, 4), ElementsAre(1));
+  EXPECT_THAT(prompt_chunks(4, 4), ElementsAre(4));
+  EXPECT_THAT(prompt_chunks(5, 4), ElementsAre(3, 2));
+  EXPECT_THAT(prompt_chunks(8, 4), ElementsAre(4, 4));
+  EXPECT_THAT(prompt_chunks(9, 4), ElementsAre(4, 3, 2));
+  for (std::size_t tokens = 2; tokens < 40; ++tokens) {
+    std::size_t sum = 0;
+    for (const std::size_t size : prompt_chunks(tokens, 6)) {
+      EXPECT_GE(size, 2) << tokens;
+      EXPECT_LE(size, 6) << tokens;
+      sum += size;
+    }
+    EXPECT_EQ(sum, tokens);
+  }
+}
+
+}  // namespace
+}  // namespace gpux::generation
