@@ -36,6 +36,7 @@ std::string prompt_of(const GenerateFlags& flags) {
 void generate(const GenerateFlags& flags, const Context& context) {
   generation::check(flags.settings);
   const OpenModel model = open_model(flags.model, {}, flags.load, flags.timeout);
+  (void)generation::require_decoder(model.info);
   const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
   const text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
   const std::string prompt = prompt_of(flags);

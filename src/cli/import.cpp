@@ -59,6 +59,9 @@ std::string suggestion_for(const ImportRequest& flags, const ImportedFolder& mad
   const std::string model = names.empty() ? flags.output : names.front().text();
   const std::string precision =
       flags.quantize.given() ? fmt::format("--precision {} ", flags.quantize.precision) : std::string();
+  const bool is_decoder =
+      package ? package->task == "text-generation" : imported && imported->task == "text generation";
+  if (is_decoder) return fmt::format("try: gpux generate {} {}'Once upon a time' --max-tokens 50", model, precision);
   const bool is_judge = package ? !package->task.empty() : imported && !imported->task.empty();
   const bool takes_images = package ? package->takes_images : imported && imported->image_width != 0;
   const bool takes_texts = package ? package->has_two_towers : imported && imported->max_tokens != 0;

@@ -19,6 +19,11 @@ namespace {
 }
 
 [[noreturn]] void refuse_other(const std::string& name) {
+  if (name.starts_with("past_key_values.")) {
+    refuse(
+        "the model generates text: 'gpux generate' runs it; sentence-transformers' folders (modules.json) make "
+        "vectors");
+  }
   refuse(fmt::format("the model asks for input '{}'; accepted: input_ids, attention_mask, token_type_ids, position_ids",
                      name));
 }
@@ -69,10 +74,7 @@ bool TokenInputs::has(std::string_view name) const noexcept {
 
 void TokenInputs::require_no_others() const {
   if (!others_.empty()) {
-    refuse(
-        fmt::format("the model asks for input '{}'; accepted: input_ids, attention_mask, token_type_ids, "
-                    "position_ids",
-                    others_.front()));
+    refuse_other(others_.front());
   }
   if (fixed_length_) {
     refuse(

@@ -54,16 +54,16 @@ TokenCache::TokenCache(const DecoderSignature& signature) {
   }
 }
 
-Decoder::Decoder(Runtime runtime) : runtime_(std::move(runtime)) {
-  auto signature = decoder_signature(runtime_.info().signature);
-  if (!signature) {
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("'{}' generates no text: accepted is a model with the inputs input_ids, attention_mask and "
-                            "past_key_values.N.key and .value, and the outputs logits and present.N.key and .value",
-                            runtime_.info().name));
-  }
-  signature_ = *std::move(signature);
+DecoderSignature require_decoder(const ModelInfo& model) {
+  std::optional<DecoderSignature> signature = decoder_signature(model.signature);
+  if (signature) return *std::move(signature);
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("'{}' generates no text: accepted is a model with the inputs input_ids, attention_mask and "
+                          "past_key_values.N.key and .value, and the outputs logits and present.N.key and .value",
+                          model.name));
 }
+
+Decoder::Decoder(Runtime runtime) : runtime_(std::move(runtime)), signature_(require_decoder(runtime_.info())) {}
 
 Tensor Decoder::append(std::span<const std::uint32_t> tokens, TokenCache& cache, const std::stop_token& stop) const {
   const auto count = static_cast<std::int64_t>(tokens.size());

@@ -27,6 +27,9 @@ struct DecoderSignature {
 /// Empty where the model is no decoder with keys and values as inputs.
 std::optional<DecoderSignature> decoder_signature(const Signature& signature);
 
+/// Error invalid_model where it is none.
+DecoderSignature require_decoder(const ModelInfo& model);
+
 /// The tokens of a text, and their keys and values in each layer.
 class TokenCache {
  public:

@@ -19,6 +19,7 @@ struct Generator::State {
 
 Generator::Generator(const std::string& model, const ModelOptions& options) {
   const OpenModel open = open_model(model, {}, load_flags_of(options), timeout_of(options));
+  (void)generation::require_decoder(open.info);
   // What the files say is read first: loading takes longer.
   generation::ModelFiles files = generation::read_model_files(open.located.onnx_file.parent_path());
   text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);

@@ -35,6 +35,7 @@ std::vector<Row> rows(const Program& gpux) {
   const std::string bad = gpux.folder().write("bad.onnx", "no model").string();
   const std::string suite = (gpux.folder().path() / "suite").string();
   const std::string encoder = (gpux.folder().path() / "encoder").string();
+  const std::string decoder = (gpux.folder().path() / "decoder").string();
   const std::string vectors = (gpux.folder().path() / "vectors.jsonl").string();
   const std::string vector = (gpux.folder().path() / "vector.npy").string();
   return {
@@ -65,6 +66,9 @@ std::vector<Row> rows(const Program& gpux) {
       {"build", {{add, "-t", "adder:1"}}, {{{none}, 7}, {{bad, "-t", "bad"}, 4}, {{add, "-t", "?"}, 2}}},
       // Its lines: embed_test.cpp.
       {"embed", {}, {{{}, 2}, {{"--model", none, "a"}, 7}, {{"--model", add, "a"}, 4}}},
+      {"generate",
+       {{decoder, "w1 w2", "--max-tokens", "3"}},
+       {{{}, 2}, {{none, "a"}, 7}, {{add, "a"}, 4}, {{decoder, "a", "--top-p", "7"}, 2}}},
       {"search",
        {{"--index", vectors, "--query-vector", vector}},
        {{{}, 2}, {{"a", "--index", none}, 2}, {{"a", "--index", encoder, "--model", none}, 7}}},
@@ -127,6 +131,8 @@ class StandardOutput : public testing::Test {
     const std::filesystem::path encoder = gpux_.folder().path() / "encoder";
     std::filesystem::copy(tests / "embedding/data/bert", encoder);
     std::filesystem::copy_file(tests / "text/data/wordpiece.json", encoder / "tokenizer.json");
+    const std::string decoder = tests / "generation/references/qwen3";
+    ASSERT_EQ(gpux_.run({"import", decoder, "-o", gpux_.folder().path() / "decoder"}).code, 0);
     const std::string vector = gpux_.folder().path() / "vector.npy", identity = model("identity_float32.onnx");
     ASSERT_EQ(gpux_.run({"run", identity, "-i", "x=[1, 2]", "-o", vector}).code, 0);
     gpux_.folder().write("vectors.jsonl", "{\"vector\": [1, 0]}\n");
