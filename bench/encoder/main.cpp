@@ -130,8 +130,9 @@ class Bench {
 int serve(int argc, char** argv) {
   Settings settings;
   CLI::App app{
-      "Says what runs, then for each line 'FILE BATCH arrival|sorted SECONDS' texts a second, and for 'tokens FILE' how "
-      "many tokens its texts have."};
+      "Prints the verdict, then texts/s for each line 'FILE BATCH arrival|sorted SECONDS', and the number of tokens "
+      "for "
+      "'tokens FILE'."};
   app.add_option("--model", settings.model, "A folder with tokenizer.json and model.onnx")->required();
   app.add_option("--file", settings.file, "Another ONNX file of the same model");
   app.add_option("--provider", settings.provider, "As of gpux");

@@ -16,7 +16,7 @@ struct ZeroShotScale {
   bool is_sigmoid = false;  ///< of each label alone; else softmax over the labels
 };
 
-/// What a gpux.yml says of a model that takes images.
+/// The settings of a gpux.yml for a model that takes images.
 struct ImageProject {
   std::string name;
   std::string source;              ///< the ONNX file, relative to gpux.yml

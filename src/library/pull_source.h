@@ -27,7 +27,7 @@ struct PullContext {
   }
 };
 
-/// What to do for people's progress, and how many transfers.
+/// How progress is shown, and the number of transfers.
 registry::DownloadOptions download_options(const PullContext& context);
 
 /// Error storage unless the file system of the folder has so much space left.

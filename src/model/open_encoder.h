@@ -37,7 +37,7 @@ struct OpenEncoder {
   unsigned workers = 1;             ///< texts at a time that keep the processors busy
 };
 
-/// Is told the verdict, and the level that is taken instead of another: a line each.
+/// Takes messages, a line each: the verdict, and the level that is taken instead of another.
 using Teller = std::function<void(std::string_view line)>;
 
 /// Whether the level `none` is requested: no vectors are made. Error usage.

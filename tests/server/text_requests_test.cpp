@@ -1,5 +1,4 @@
 // What clients of text models write, taken apart.
-#include "server/protocols/image_requests.h"
 #include "server/protocols/text_requests.h"
 
 #include <functional>
@@ -9,6 +8,7 @@
 
 #include "base/refusal.h"
 #include "gpux/error.h"
+#include "server/protocols/image_requests.h"
 
 namespace gpux::server {
 namespace {

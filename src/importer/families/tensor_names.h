@@ -72,7 +72,7 @@ void require_encoder_sizes(std::int64_t layers, std::int64_t hidden_size, std::i
 void require_head_sizes(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_size);
 
 /// Which layers attend within a window: layer_types of config.json ("sliding_attention", "full_attention"), or without
-/// it what `otherwise` says of a layer. Error invalid_config: other types, or not one for each layer.
+/// it `otherwise(layer)`. Error invalid_config: other types, or not one for each layer.
 std::vector<bool> sliding_layers(const ConfigReader& config, std::int64_t layers,
                                  const std::function<bool(std::int64_t)>& otherwise);
 

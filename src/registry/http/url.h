@@ -27,7 +27,7 @@ Url parse_url(std::string_view text);
 /// The URL that a Location header means on an answer of `base`: absolute, or relative to it. Errors as parse_url().
 Url resolve_url(const Url& base, std::string_view location);
 
-/// Whether both have the same scheme, host and port: whoever may see a secret of the one may see it of the other.
+/// Whether both have the same scheme, host and port: a secret for one may be sent to the other.
 bool has_same_origin(const Url& a, const Url& b) noexcept;
 
 /// Whether the host is this machine: localhost, 127.0.0.0/8, [::1].

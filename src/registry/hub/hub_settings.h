@@ -7,7 +7,7 @@
 
 namespace gpux::registry {
 
-/// What the environment says of the hub, in the variables of huggingface_hub.
+/// The settings of the hub in the environment, in the variables of huggingface_hub.
 struct HubSettings {
   std::string endpoint;          ///< HF_ENDPOINT, without a '/' at the end; else https://huggingface.co
   std::string token;             ///< HF_TOKEN, or the file that HF_TOKEN_PATH names, or HF_HOME/token; may be empty

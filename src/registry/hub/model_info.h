@@ -18,7 +18,7 @@ struct HubFile {
   [[nodiscard]] const std::string& content_id() const noexcept { return sha256.empty() ? git_blob_id : sha256; }
 };
 
-/// What the hub says of a repository.
+/// The hub's description of a repository.
 struct HubModelInfo {
   std::string repository;  ///< "ORG/NAME", in its spelling of today
   std::string commit;      ///< 40 hexadecimal digits
