@@ -114,7 +114,7 @@ TEST_F(Documents, WorkAsTypedOrNameWhatReplacedThem) {
       {"pull distilbert-base-uncased-finetuned-sst-2-english --registry huggingface", 2, "--registry"},
       {"pull a/b -r hf --revision main --cache-dir cache --force -v", 2, "gpux pull --help"},
       {"pull a/b -f --token secret --rev main --provider cuda --verbose", 2, "gpux pull --help"},
-      {"run hf:microsoft/resnet-50 -i @input.json", 7, "GPUX_OFFLINE forbids to download it"},
+      {"run hf:microsoft/resnet-50 -i @input.json", 7, "GPUX_OFFLINE forbids it"},
       {"run model-name -i @input.json --revision main", 2, "its tag, NAME:TAG"},
       {"run model-name -i @input.json --json-output", 2, "use --json"},
       {"run model-name --text hello", 2, "takes token ids"},
