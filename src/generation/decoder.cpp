@@ -32,15 +32,15 @@ std::optional<DecoderSignature> decoder_signature(const Signature& signature) {
                                   fmt::format("present.{}.key", i), fmt::format("present.{}.value", i)};
     const SignatureEntry* key = find(signature.inputs, layer.past_key);
     if (key == nullptr) break;
-    const auto& dimensions = key->type.dimensions;
+    const std::vector<Dimension> dimensions = key->type.dimensions.value_or(std::vector<Dimension>());
     constexpr std::size_t rank = 4;  // batch, heads, tokens, head size
-    const bool is_known = find(signature.inputs, layer.past_value) != nullptr &&
-                          find(signature.outputs, layer.present_key) != nullptr &&
-                          find(signature.outputs, layer.present_value) != nullptr && dimensions &&
-                          dimensions->size() == rank && (*dimensions)[1].size && (*dimensions)[3].size;
+    if (dimensions.size() != rank) return std::nullopt;
+    decoder.kv_heads = dimensions[1].size.value_or(0);
+    decoder.head_size = dimensions[3].size.value_or(0);
+    const bool is_known =
+        find(signature.inputs, layer.past_value) != nullptr && find(signature.outputs, layer.present_key) != nullptr &&
+        find(signature.outputs, layer.present_value) != nullptr && decoder.kv_heads > 0 && decoder.head_size > 0;
     if (!is_known) return std::nullopt;
-    decoder.kv_heads = *(*dimensions)[1].size;
-    decoder.head_size = *(*dimensions)[3].size;
     decoder.cache_type = key->type.element;
     decoder.layers.push_back(std::move(layer));
   }
