@@ -54,7 +54,7 @@ class Bench {
     return all;
   }
 
-  /// "FILE BATCH arrival|sorted SECONDS": so many texts of the file a run, as they come or by length. 0 seconds: all
+  /// "FILE BATCH arrival|sorted SECONDS": so many texts of the file per run, as they come or by length. 0 seconds: all
   /// texts once, without a first run that is not timed.
   [[nodiscard]] double measure(const std::string& command) const {
     std::istringstream words(command);

@@ -1,6 +1,7 @@
 #include "generation/continue_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include <fmt/format.h>
@@ -21,6 +22,23 @@ std::uint64_t random_seed() {
   std::random_device device;
   constexpr unsigned half = 32;
   return (std::uint64_t{device()} << half) | device();
+}
+
+// Of the settings alone: end tokens of a model's files may lie outside.
+void require_in_vocabulary(const GenerationSettings& settings, std::size_t vocabulary) {
+  const auto require = [&](std::string_view name, std::uint32_t token) {
+    if (token < vocabulary) return;
+    throw Error(ErrorCode::usage,
+                fmt::format("{} has token {}; accepted: 0 to {}, the model's vocabulary", name, token, vocabulary - 1));
+  };
+  for (const auto& [token, bias] : settings.logit_bias) require("logit_bias", token);
+  for (const std::uint32_t token : settings.stop_tokens) require("stop_tokens", token);
+}
+
+// Sampling would choose some token of them without a word.
+void require_numbers(std::span<const float> logits) {
+  if (std::ranges::any_of(logits, [](float logit) { return std::isfinite(logit); })) return;
+  throw Error(ErrorCode::internal, "the model's logits are not numbers: no token can be chosen");
 }
 
 bool has(std::span<const std::uint32_t> tokens, std::uint32_t token) {
@@ -85,7 +103,9 @@ Completion continue_text(const Decoder& decoder, const text::Tokenizer& tokenize
   for (;;) {
     const Tensor floats = convert(logits, ElementType::float32);
     std::vector<float> values(floats.as<float>().begin(), floats.as<float>().end());
+    require_numbers(values);
     const std::size_t generated = tokens.size() - prompt_tokens;
+    if (generated == 0) require_in_vocabulary(settings, values.size());
     // Before min_tokens no end is chosen.
     if (generated < settings.min_tokens) {
       for (const std::uint32_t end : ends) {

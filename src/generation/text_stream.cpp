@@ -8,6 +8,8 @@ namespace gpux::generation {
 namespace {
 
 constexpr std::string_view replacement = "\xef\xbf\xbd";  // what bytes that are no character yet are decoded to
+// Bytes that do not become characters in so many tokens never will. All of them are decoded anew with each token.
+constexpr std::size_t limit_undecided = 64;
 
 }  // namespace
 
@@ -32,9 +34,10 @@ std::string TextStream::add(std::uint32_t token, bool may_stop) {
   const std::span<const std::uint32_t> all(tokens_);
   const std::string before = tokenizer_.decode(all.subspan(prefix_, read_ - prefix_));
   const std::string now = tokenizer_.decode(all.subspan(prefix_));
-  if (now.size() <= before.size() || now.ends_with(replacement)) return {};
+  const bool is_undecided = now.size() <= before.size() || now.ends_with(replacement);
+  if (is_undecided && tokens_.size() - read_ < limit_undecided) return {};
   prefix_ = std::exchange(read_, tokens_.size());
-  return certain(now.substr(before.size()), may_stop);
+  return certain(now.substr(std::min(before.size(), now.size())), may_stop);
 }
 
 std::string TextStream::certain(std::string piece, bool may_stop) {

@@ -150,6 +150,12 @@ TEST_F(OneDecoder, RefusesWhatDoesNotFit) {
   EXPECT_EQ(failure(prompt, {}).code(), ErrorCode::invalid_input);
   EXPECT_THAT(failure("w1", greedy(639)).message(), HasSubstr("max_tokens is 639; accepted: up to 638"));
   EXPECT_EQ(failure("\xff", {}).code(), ErrorCode::invalid_input);
+  GenerationSettings settings = greedy(2);
+  settings.stop_tokens = {204};
+  EXPECT_THAT(failure("w1", settings).message(), HasSubstr("stop_tokens has token 204; accepted: 0 to 203"));
+  settings.stop_tokens.clear();
+  settings.logit_bias = {{9999, 1}};
+  EXPECT_THAT(failure("w1", settings).message(), HasSubstr("logit_bias has token 9999"));
 }
 
 }  // namespace

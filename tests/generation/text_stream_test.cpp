@@ -36,6 +36,13 @@ TEST(TextStream, GivesAnIncompleteCharacterAtTheEnd) {
   EXPECT_THAT(pieces_of({0, 3}, {}), ElementsAre("a", "", "\xef\xbf\xbd"));
 }
 
+TEST(TextStream, DoesNotWaitForEverForACharacter) {
+  TextStream stream(byte_tokenizer(), {});
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += stream.add(3);  // the first byte of two, again and again
+  EXPECT_FALSE(text.empty());
+}
+
 TEST(TextStream, LeavesSpecialTokensOut) {
   EXPECT_THAT(pieces_of({0, 6, 1}, {}), ElementsAre("a", "", "b", ""));
 }
