@@ -35,6 +35,28 @@ struct GenerationSettings {
   std::vector<std::string> stop;                            ///< texts that end it; they are not part of it
   std::vector<std::uint32_t> stop_tokens;                   ///< besides the model's end tokens
   bool ignores_end = false;                                 ///< the model's end tokens end nothing
+  bool log_probabilities = false;                           ///< GeneratedToken::score is filled
+  std::uint32_t top_log_probabilities = 0;                  ///< most probable tokens in each score; 0 to 20
+  bool shows_special_tokens = false;                        ///< the text has special tokens, too
+};
+
+/// The natural logarithm of a token's probability by the model: before penalties, temperature and what follows.
+struct TokenLogProbability {
+  std::uint32_t token = 0;
+  float log_probability = 0;
+  std::string bytes;  ///< of the token alone; may be a part of a character
+};
+
+struct TokenScore {
+  TokenLogProbability chosen;
+  std::vector<TokenLogProbability> most_probable;  ///< the highest first
+};
+
+/// A token of a text that is being generated.
+struct GeneratedToken {
+  std::uint32_t token = 0;
+  std::string text;  ///< what is certain after it: whole characters; may be empty, or be of earlier tokens
+  std::optional<TokenScore> score;
 };
 
 /// Why a text ended.
@@ -51,9 +73,25 @@ struct Completion {
   std::string text;
   std::vector<std::uint32_t> tokens;  ///< without the one that ended the text
   FinishReason reason = FinishReason::length;
+  std::vector<TokenScore> scores;     ///< one for each token, where requested
+  std::uint32_t end_token = 0;        ///< the token that ended the text, if `has_end_token`
+  bool has_end_token = false;
+  std::string stop_text;  ///< of GenerationSettings::stop, the one that ended the text
   std::size_t prompt_tokens = 0;
+  std::size_t cached_tokens = 0;  ///< of the prompt, whose keys and values were there
+  std::chrono::duration<double> queue_time{0};  ///< until its first run
   std::chrono::duration<double> time_to_first_token{0};
   std::chrono::duration<double> time{0};  ///< of all tokens, with the first one
+};
+
+/// How many texts are generated at the same time, and in which memory.
+struct GeneratorOptions {
+  std::size_t max_sequences = 16;  ///< texts at the same time; 1 to 256
+  std::size_t max_waiting = 256;   ///< texts that wait for one of these to end
+  std::size_t context_length = 0;  ///< tokens of a text with its prompt; 0: the model's, or what the memory holds
+  std::uint64_t cache_bytes = 0;   ///< of keys and values; 0: half of the memory that is free when the model was loaded
+  std::size_t prompt_chunk = 256;  ///< tokens of a prompt in a run, between which other texts go on; even, 2 to 65,536
+  bool reuses_prefixes = true;     ///< the keys and values of earlier prompts serve prompts that begin alike
 };
 
 /// Continues texts with a model that `gpux import` made of a decoder. Movable. One text at a time: calls of several

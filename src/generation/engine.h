@@ -1,0 +1,90 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "generation/model_files.h"
+#include "gpux/error.h"
+#include "gpux/generator.h"
+#include "gpux/runtime.h"
+#include "text/tokenizer.h"
+
+namespace gpux::generation {
+
+/// A prompt to continue.
+struct EngineRequest {
+  std::vector<std::uint32_t> prompt;  ///< tokens, at least one
+  GenerationSettings settings;        ///< have passed check()
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
+
+  /// Is given each token, in order, on the engine's thread: must return at once, and must not throw. May be empty.
+  std::function<void(GeneratedToken token)> on_token;
+  /// Is called once, on the engine's thread or by submit(), after the last token: with the completion, or with the
+  /// error (deadline_exceeded, interrupted, internal; of Runtime::infer()) and what had been generated. As on_token.
+  std::function<void(const std::optional<Error>& error, Completion completion)> on_end;
+};
+
+/// Counts since the engine was made, and what it does now.
+struct EngineStatistics {
+  std::size_t running = 0;  ///< sequences that hold a slot
+  std::size_t waiting = 0;
+  std::size_t slots = 0;
+  std::uint64_t cached_tokens = 0;  ///< whose keys and values are in memory, those kept for later prompts counted
+  std::uint64_t cache_bytes = 0;    ///< that they take
+  std::uint64_t max_cache_bytes = 0;
+  std::uint64_t steps = 0;              ///< runs of the model
+  std::uint64_t prompt_tokens = 0;      ///< that were computed
+  std::uint64_t reused_tokens = 0;      ///< of prompts, whose keys and values were there
+  std::uint64_t generated_tokens = 0;
+  std::uint64_t finished = 0, cancelled = 0, failed = 0, preempted = 0;
+};
+
+/// Generates the texts of many requests with one session. A request joins and leaves between two runs of the model; its
+/// tokens and log probabilities do not depend on the others (CPU). Thread-safe.
+class Engine {
+ public:
+  /// Error invalid_model: it is no decoder; resource_exhausted: the memory for keys and values does not hold a sequence.
+  Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, const GeneratorOptions& options = {});
+  /// Ends all requests with Error interrupted.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  using Ticket = std::uint64_t;
+
+  /// Errors invalid_input (no token, one outside the vocabulary, longer than the context), usage (max_tokens beyond the
+  /// context, a token of the settings outside the vocabulary), resource_exhausted (too many wait).
+  Ticket submit(EngineRequest request);
+
+  /// The request ends after the run that is under way, with FinishReason::cancelled. Nothing if it has ended.
+  void cancel(Ticket ticket);
+
+  /// Requests that are not finished are waited for until `deadline`, new ones are refused.
+  void drain(std::chrono::steady_clock::time_point deadline);
+
+  [[nodiscard]] EngineStatistics statistics() const;
+  /// Tokens of a prompt and its text together.
+  [[nodiscard]] std::size_t context_length() const noexcept;
+  [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept;
+  [[nodiscard]] const ModelFiles& files() const noexcept;
+  [[nodiscard]] const Runtime& runtime() const noexcept;
+  /// Bytes that the keys and values of so many tokens take.
+  [[nodiscard]] std::uint64_t memory_needed(std::size_t tokens) const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Submits the request and waits for its end. `sink`: is given the text in pieces on the calling thread; returns false
+/// to end it. What it throws is thrown as it is. Errors of Engine::submit() and of the request.
+Completion generate(Engine& engine, EngineRequest request, const Generator::Sink& sink = {});
+
+}  // namespace gpux::generation
