@@ -71,14 +71,14 @@ GPUX_API std::string_view to_string(FinishReason reason) noexcept;
 
 struct Completion {
   std::string text;
+  std::string held_text;              ///< the end of `text` that no GeneratedToken had
   std::vector<std::uint32_t> tokens;  ///< without the one that ended the text
   FinishReason reason = FinishReason::length;
-  std::vector<TokenScore> scores;     ///< one for each token, where requested
-  std::uint32_t end_token = 0;        ///< the token that ended the text, if `has_end_token`
-  bool has_end_token = false;
-  std::string stop_text;  ///< of GenerationSettings::stop, the one that ended the text
+  std::vector<TokenScore> scores;          ///< one for each token, where requested
+  std::optional<std::uint32_t> end_token;  ///< the token that ended the text
+  std::string stop_text;                   ///< of GenerationSettings::stop, the one that ended the text
   std::size_t prompt_tokens = 0;
-  std::size_t cached_tokens = 0;  ///< of the prompt, whose keys and values were there
+  std::size_t cached_tokens = 0;                ///< of the prompt, whose keys and values were there
   std::chrono::duration<double> queue_time{0};  ///< until its first run
   std::chrono::duration<double> time_to_first_token{0};
   std::chrono::duration<double> time{0};  ///< of all tokens, with the first one
@@ -94,13 +94,15 @@ struct GeneratorOptions {
   bool reuses_prefixes = true;     ///< the keys and values of earlier prompts serve prompts that begin alike
 };
 
-/// Continues texts with a model that `gpux import` made of a decoder. Movable. One text at a time: calls of several
-/// threads wait for each other.
+/// Continues texts with a model that `gpux import` made of a decoder. Movable. May be used by several threads at once:
+/// their texts share the runs of the model, and do not depend on each other.
 class GPUX_API Generator {
  public:
   /// `model` is a folder with tokenizer.json and model.onnx, or a name in the store.
-  /// Errors not_found, invalid_model (it generates no text), invalid_config, usage; of Runtime.
-  explicit Generator(const std::string& model, const ModelOptions& options = {});
+  /// Errors not_found, invalid_model (it generates no text), invalid_config, usage, resource_exhausted (memory for keys
+  /// and values); of Runtime.
+  explicit Generator(const std::string& model, const ModelOptions& options = {},
+                     const GeneratorOptions& generator = {});
   ~Generator();
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
@@ -109,8 +111,8 @@ class GPUX_API Generator {
   using Sink = std::function<bool(std::string_view piece)>;
 
   /// Continues `prompt`, UTF-8, as it is: without a chat template. Errors usage (a setting outside its range),
-  /// invalid_input (not UTF-8, no token, longer than the context); of Runtime::infer(). What the sink throws is thrown
-  /// as it is.
+  /// invalid_input (not UTF-8, no token, longer than the context), resource_exhausted (too many wait); of
+  /// Runtime::infer(). The sink is called on the calling thread; what it throws is thrown as it is.
   [[nodiscard]] Completion generate(std::string_view prompt, const GenerationSettings& settings = {},
                                     const Sink& sink = {}) const;
 

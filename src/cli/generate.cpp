@@ -14,7 +14,8 @@
 #include "base/standard_input.h"
 #include "cli/command.h"
 #include "cli/load_flags.h"
-#include "generation/continue_text.h"
+#include "generation/decoder.h"
+#include "generation/engine.h"
 #include "gpux/error.h"
 #include "model/open_model.h"
 
@@ -39,9 +40,13 @@ void generate(const GenerateFlags& flags, const Context& context) {
   (void)generation::require_decoder(model.info);
   const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
   const text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
-  const std::string prompt = prompt_of(flags);
-  const generation::Decoder decoder(model.load());
-  say(context, to_line(decoder.runtime().verdict()));
+  generation::EngineRequest request;
+  request.prompt = generation::prompt_tokens(tokenizer, prompt_of(flags));
+  request.settings = flags.settings;
+  generation::Engine engine(model.load(), tokenizer, files);
+  const Verdict& verdict = engine.runtime().verdict();
+  say(context, to_line(verdict));
+  request.arrived = std::chrono::steady_clock::now();  // loading is not part of the time to the first token
   Generator::Sink sink;
   if (!context.wants_json()) {
     sink = [](std::string_view piece) {
@@ -49,7 +54,7 @@ void generate(const GenerateFlags& flags, const Context& context) {
       return true;
     };
   }
-  const Completion completion = generation::continue_text(decoder, tokenizer, files, prompt, flags.settings, sink, {});
+  const Completion completion = generation::generate(engine, std::move(request), sink);
   const double seconds = completion.time.count();
   const double after_first = (completion.time - completion.time_to_first_token).count();
   const std::size_t count = completion.tokens.size();
@@ -62,7 +67,7 @@ void generate(const GenerateFlags& flags, const Context& context) {
                     {"tokens", completion.tokens},
                     {"time_to_first_token_ms", completion.time_to_first_token.count() * 1e3},
                     {"time_ms", seconds * 1e3},
-                    {"verdict", Json::parse(to_json(decoder.runtime().verdict()))}}
+                    {"verdict", Json::parse(to_json(verdict))}}
                    .dump());
     return;
   }

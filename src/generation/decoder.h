@@ -2,14 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "generation/key_value_cache.h"
 #include "gpux/model_info.h"
 #include "gpux/runtime.h"
+#include "runtime/scheduling/session_replica.h"
 
 namespace gpux::generation {
 
@@ -20,51 +22,70 @@ struct DecoderSignature {
   };
 
   std::vector<Layer> layers;
-  std::int64_t kv_heads = 0, head_size = 0;
-  ElementType cache_type = ElementType::float32;
+  CacheLayout cache;
+  bool has_position_ids = false;  ///< an input, int64[batch, sequence]
+  /// Keys and values are written behind those of earlier tokens, in the same memory (GroupQueryAttention). Otherwise
+  /// the outputs are all of them anew.
+  bool writes_in_place = false;
 };
 
 /// Empty where the model is no decoder with keys and values as inputs.
-std::optional<DecoderSignature> decoder_signature(const Signature& signature);
+std::optional<DecoderSignature> decoder_signature(const ModelInfo& model);
 
 /// Error invalid_model where it is none.
 DecoderSignature require_decoder(const ModelInfo& model);
 
-/// The tokens of a text, and their keys and values in each layer.
-class TokenCache {
- public:
-  explicit TokenCache(const DecoderSignature& signature);
-
-  /// Tokens whose keys and values are here.
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
- private:
-  friend class Decoder;
-  std::size_t size_ = 0;
-  std::vector<Tensor> values_;  // key and value of each layer
-};
-
-/// A decoder in a session.
+/// A decoder in a session, and the keys and values of the sequences that it continues, each in a slot. Not thread-safe,
+/// but for stop().
 class Decoder {
  public:
   /// Error invalid_model: it is no decoder.
-  explicit Decoder(Runtime runtime);
+  Decoder(Runtime runtime, std::size_t slots);
+  ~Decoder();
 
-  /// Appends the tokens to the cache. The logits of the last one, float32[vocabulary], in memory of their own.
-  /// Errors of Runtime::infer(); interrupted.
-  [[nodiscard]] Tensor append(std::span<const std::uint32_t> tokens, TokenCache& cache,
-                              const std::stop_token& stop) const;
+  /// Tokens that go behind the first `past` ones of a slot.
+  struct Row {
+    std::size_t past = 0;
+    std::span<const std::uint32_t> tokens;
+  };
+
+  /// Runs the rows in the slots from `first_slot` on: one row with any number of tokens, or several with one each.
+  /// reserve() has made room. The logits of each row's last token, float32[rows, vocabulary]. If it throws, what the
+  /// slots hold behind `past` is not determined. Errors of Runtime::infer(); interrupted.
+  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const Row> rows);
+
+  /// Ends the run that is under way, with Error interrupted. From any thread.
+  void stop();
+
+  /// As KeyValueCache.
+  void reserve(std::size_t tokens, const std::vector<std::size_t>& sizes);
+  void copy(std::size_t from, std::size_t to, std::size_t tokens);
+  void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b);
+  void release(std::size_t slot, std::size_t first, std::size_t end);
+
+  /// Several rows in a run cost less than one by one.
+  [[nodiscard]] bool can_batch() const noexcept { return signature_.writes_in_place; }
+
+  /// Runs of single tokens must have an even number of rows, so that a row's digits do not depend on the others: ONNX
+  /// Runtime's CPU provider computes the rows of a 4-bit or 8-bit product in pairs, and the last of an odd number
+  /// otherwise.
+  [[nodiscard]] bool needs_pairs() const noexcept { return needs_pairs_; }
 
   [[nodiscard]] const DecoderSignature& signature() const noexcept { return signature_; }
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
 
-  /// Bytes of the keys and values of a token.
-  [[nodiscard]] std::uint64_t bytes_per_token() const noexcept;
-
  private:
+  [[nodiscard]] Tensor run_in_place(std::size_t first_slot, std::span<const Row> rows);
+  [[nodiscard]] Tensor run_alone(std::size_t slot, const Row& row);
+
   Runtime runtime_;
   DecoderSignature signature_;
+  bool needs_pairs_ = false;
+  std::unique_ptr<runtime::SessionReplica> session_;
+  KeyValueCache shared_;                    // where it writes in place
+  std::vector<std::vector<Tensor>> owned_;  // otherwise, of each slot
+  std::vector<std::size_t> outputs_;        // the logits, and the keys and values of each layer
 };
 
 }  // namespace gpux::generation

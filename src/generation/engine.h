@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "generation/model_files.h"
@@ -39,9 +40,9 @@ struct EngineStatistics {
   std::uint64_t cached_tokens = 0;  ///< whose keys and values are in memory, those kept for later prompts counted
   std::uint64_t cache_bytes = 0;    ///< that they take
   std::uint64_t max_cache_bytes = 0;
-  std::uint64_t steps = 0;              ///< runs of the model
-  std::uint64_t prompt_tokens = 0;      ///< that were computed
-  std::uint64_t reused_tokens = 0;      ///< of prompts, whose keys and values were there
+  std::uint64_t steps = 0;          ///< runs of the model
+  std::uint64_t prompt_tokens = 0;  ///< that were computed
+  std::uint64_t reused_tokens = 0;  ///< of prompts, whose keys and values were there
   std::uint64_t generated_tokens = 0;
   std::uint64_t finished = 0, cancelled = 0, failed = 0, preempted = 0;
 };
@@ -50,7 +51,8 @@ struct EngineStatistics {
 /// tokens and log probabilities do not depend on the others (CPU). Thread-safe.
 class Engine {
  public:
-  /// Error invalid_model: it is no decoder; resource_exhausted: the memory for keys and values does not hold a sequence.
+  /// Error invalid_model: it is no decoder; resource_exhausted: the memory for keys and values does not hold a
+  /// sequence.
   Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, const GeneratorOptions& options = {});
   /// Ends all requests with Error interrupted.
   ~Engine();
@@ -82,6 +84,10 @@ class Engine {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The tokens of a prompt, UTF-8, with those that the tokenizer adds around a text. Error invalid_input.
+std::vector<std::uint32_t> prompt_tokens(const text::Tokenizer& tokenizer, std::string_view prompt,
+                                         bool adds_special_tokens = true);
 
 /// Submits the request and waits for its end. `sink`: is given the text in pieces on the calling thread; returns false
 /// to end it. What it throws is thrown as it is. Errors of Engine::submit() and of the request.

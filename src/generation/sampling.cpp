@@ -57,6 +57,11 @@ void keep_share(std::span<float> logits, std::span<const std::uint32_t> order, s
 
 }  // namespace
 
+bool has_penalties(const Sampling& sampling) noexcept {
+  return !sampling.logit_bias.empty() || sampling.repetition_penalty != 1 || sampling.presence_penalty != 0 ||
+         sampling.frequency_penalty != 0;
+}
+
 void apply_penalties(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
                      const Sampling& sampling) {
   for (const auto& [token, bias] : sampling.logit_bias) {

@@ -15,6 +15,7 @@ namespace gpux::generation {
 /// penalties are OpenAI's.
 
 /// `tokens`: of prompt and text; the first `prompt_tokens` of them are the prompt's.
+[[nodiscard]] bool has_penalties(const Sampling& sampling) noexcept;
 void apply_penalties(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
                      const Sampling& sampling);
 

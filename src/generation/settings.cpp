@@ -49,6 +49,11 @@ void check(const GenerationSettings& settings) {
                   fmt::format("a stop text has {} bytes; accepted: 1 to {}", text.size(), limit_stop_bytes));
     }
   }
+  constexpr std::uint32_t limit_scores = 20;
+  if (settings.top_log_probabilities > limit_scores) {
+    throw Error(ErrorCode::usage, fmt::format("top_log_probabilities is {}; accepted: 0 to {}",
+                                              settings.top_log_probabilities, limit_scores));
+  }
   if (settings.max_tokens != 0 && settings.min_tokens > settings.max_tokens) {
     throw Error(ErrorCode::usage, fmt::format("min_tokens is {}; accepted: up to max_tokens, {}", settings.min_tokens,
                                               settings.max_tokens));

@@ -23,17 +23,20 @@ std::size_t held_back(std::string_view text, std::span<const std::string> stops)
   return most;
 }
 
-TextStream::TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops)
-    : tokenizer_(std::move(tokenizer)), stops_(std::move(stops)) {}
+TextStream::TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops, bool shows_special_tokens)
+    : tokenizer_(std::move(tokenizer)), stops_(std::move(stops)), shows_special_tokens_(shows_special_tokens) {}
+
+std::string TextStream::decode(std::size_t first, std::size_t count) const {
+  return tokenizer_.decode(std::span(tokens_).subspan(first, count), !shows_special_tokens_);
+}
 
 // As transformers' TextIteratorStreamer does: how a token is spelt may depend on the ones before it (a leading space),
 // and only on those since the last whole text.
 std::string TextStream::add(std::uint32_t token, bool may_stop) {
   if (is_stopped_) return {};
   tokens_.push_back(token);
-  const std::span<const std::uint32_t> all(tokens_);
-  const std::string before = tokenizer_.decode(all.subspan(prefix_, read_ - prefix_));
-  const std::string now = tokenizer_.decode(all.subspan(prefix_));
+  const std::string before = decode(prefix_, read_ - prefix_);
+  const std::string now = decode(prefix_, tokens_.size() - prefix_);
   const bool is_undecided = now.size() <= before.size() || now.ends_with(replacement);
   if (is_undecided && tokens_.size() - read_ < limit_undecided) return {};
   prefix_ = std::exchange(read_, tokens_.size());
@@ -44,7 +47,12 @@ std::string TextStream::certain(std::string piece, bool may_stop) {
   std::string text = std::exchange(held_, {}) + piece;
   if (may_stop) {
     std::size_t first = std::string::npos;
-    for (const std::string& stop : stops_) first = std::min(first, text.find(stop));
+    for (const std::string& stop : stops_) {
+      const std::size_t found = text.find(stop);
+      if (found >= first) continue;
+      first = found;
+      stop_ = stop;
+    }
     if (first != std::string::npos) {
       is_stopped_ = true;
       return text.substr(0, first);
@@ -57,9 +65,8 @@ std::string TextStream::certain(std::string piece, bool may_stop) {
 
 std::string TextStream::finish() {
   if (is_stopped_) return {};
-  const std::span<const std::uint32_t> all(tokens_);
-  const std::string before = tokenizer_.decode(all.subspan(prefix_, read_ - prefix_));
-  const std::string now = tokenizer_.decode(all.subspan(prefix_));
+  const std::string before = decode(prefix_, read_ - prefix_);
+  const std::string now = decode(prefix_, tokens_.size() - prefix_);
   read_ = prefix_ = tokens_.size();
   return std::exchange(held_, {}) + (now.size() > before.size() ? now.substr(before.size()) : std::string());
 }

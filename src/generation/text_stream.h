@@ -14,8 +14,8 @@ namespace gpux::generation {
 /// that ends it.
 class TextStream {
  public:
-  /// `stops`: texts that end it; none is empty.
-  TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops);
+  /// `stops`: texts that end it; none is empty. Special tokens have a text only if `shows_special_tokens`.
+  TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops, bool shows_special_tokens = false);
 
   /// What is certain after this token; may be empty. Nothing comes after a stop. `may_stop`: whether a stop that ends
   /// with this token counts.
@@ -27,8 +27,12 @@ class TextStream {
   /// Whether one of the stops has come.
   [[nodiscard]] bool is_stopped() const noexcept { return is_stopped_; }
 
+  /// Which one; empty before.
+  [[nodiscard]] const std::string& stop() const noexcept { return stop_; }
+
  private:
   std::string certain(std::string piece, bool may_stop);
+  [[nodiscard]] std::string decode(std::size_t first, std::size_t count) const;
 
   text::Tokenizer tokenizer_;
   std::vector<std::string> stops_;
@@ -36,7 +40,9 @@ class TextStream {
   std::size_t prefix_ = 0;  // the first token that decides how the next ones are spelt
   std::size_t read_ = 0;    // tokens whose text was given
   std::string held_;        // text that may be the beginning of a stop
+  bool shows_special_tokens_ = false;
   bool is_stopped_ = false;
+  std::string stop_;
 };
 
 /// Bytes at the end of `text` that may be the beginning of one of `stops`.

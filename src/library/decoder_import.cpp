@@ -28,10 +28,11 @@ ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<R
   for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
   const LoadSettings settings = resolve_load(request.load, {}, located);
   if (!request.load.precision.empty()) content.precision = settings.options.precision;
-  const generation::Decoder decoder(load_located(located, settings));
-  generation::TokenCache cache(decoder.signature());
+  generation::Decoder decoder(load_located(located, settings), 1);
   const std::vector<std::uint32_t> token{0};
-  (void)decoder.append(token, cache, {});
+  const generation::Decoder::Row row{0, token};
+  decoder.reserve(token.size(), {0});
+  (void)decoder.run(0, {&row, 1});
   ImportedPackage package{
       .stored = {}, .dimension = 0, .task = "text-generation", .verdict = {}, .variant = {}, .beside = {}};
   package.verdict = decoder.runtime().verdict();

@@ -311,6 +311,36 @@ NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_
   }
 }
 
+Value Session::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::size_t output,
+                            RunHandle* handle) const {
+  std::vector<const char*> names;
+  std::vector<Ort::Value> values;
+  const std::size_t count = inputs.size() + 1 + in_place.size();
+  names.reserve(count);
+  values.reserve(count);
+  try {
+    const auto add = [&](const NamedValues& given) {
+      for (const auto& [name, value] : given) {
+        names.push_back(name.c_str());
+        values.push_back(wrap(value));
+      }
+    };
+    add(inputs);
+    names.push_back(state_->output_names.at(output).c_str());
+    values.emplace_back(nullptr);
+    add(in_place);
+    const StoppableRun stoppable(handle == nullptr || !state_->has_plugins ? nullptr : handle->options_.get(),
+                                 state_->session);
+    const Ort::RunOptions& options = handle == nullptr ? state_->run_options : handle->options_->options;
+    const std::size_t given = inputs.size();
+    state_->session.Run(options, names.data(), values.data(), given, names.data() + given, values.data() + given,
+                        count - given);
+    return unwrap(std::move(values[given]));
+  } catch (const Ort::Exception& exception) {
+    throw translate(exception);
+  }
+}
+
 const SessionLog& Session::log() const noexcept {
   return state_->log;
 }

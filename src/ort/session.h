@@ -107,6 +107,12 @@ class Session {
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 RunHandle* handle = nullptr) const;
 
+  /// Runs the model and writes the outputs `in_place`, tensors by name, into their memory, which may be that of an
+  /// input: what this means is up to the operator. `output`: index of the one more that is returned. Errors as of
+  /// run(); invalid_input, too, where an output has another shape.
+  [[nodiscard]] Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::size_t output,
+                                   RunHandle* handle = nullptr) const;
+
   /// What ONNX Runtime and the providers logged while this was made.
   [[nodiscard]] const SessionLog& log() const noexcept;
 

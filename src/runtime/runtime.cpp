@@ -323,7 +323,8 @@ SessionReplica::SessionReplica(const Runtime& runtime) : runtime_(runtime) {}
 
 SessionReplica::~SessionReplica() = default;
 
-NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) {
+template <typename Run>
+auto SessionReplica::stoppable(const Run& run) {
   // One for each run: a stop that comes too late must not end the next.
   ort::RunHandle handle;
   {
@@ -335,7 +336,18 @@ NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std
     running_ = nullptr;
   };
   const std::unique_ptr<ort::RunHandle, decltype(forget)> running(&handle, forget);
-  return runtime_.state_->run(inputs, outputs, &handle);
+  return run(&handle);
+}
+
+NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) {
+  return stoppable([&](ort::RunHandle* handle) { return runtime_.state_->run(inputs, outputs, handle); });
+}
+
+Value SessionReplica::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output) {
+  const std::size_t index = runtime_.state_->output_indices({std::string(output)}).front();
+  return stoppable([&](ort::RunHandle* handle) {
+    return runtime_.state_->loaded.session.run_in_place(inputs, in_place, index, handle);
+  });
 }
 
 void SessionReplica::stop() {

@@ -146,7 +146,7 @@ TEST_F(OneDecoder, FillsTheContextAndNoMore) {
 TEST_F(OneDecoder, RefusesWhatDoesNotFit) {
   std::string prompt;
   for (std::size_t i = 0; i < generator_->context_length(); ++i) prompt += "w5 ";
-  EXPECT_THAT(failure(prompt, {}).message(), HasSubstr("fewer than the 640 of the model's context"));
+  EXPECT_THAT(failure(prompt, {}).message(), HasSubstr("fewer than the 640 of the context"));
   EXPECT_EQ(failure(prompt, {}).code(), ErrorCode::invalid_input);
   EXPECT_THAT(failure("w1", greedy(639)).message(), HasSubstr("max_tokens is 639; accepted: up to 638"));
   EXPECT_EQ(failure("\xff", {}).code(), ErrorCode::invalid_input);

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder.h"
-#include "generation/continue_text.h"
 #include "generation/model_files.h"
 #include "gpux/error.h"
 
@@ -108,24 +107,6 @@ TEST(Settings, OfAModelAreRefusedWithTheirFile) {
       EXPECT_THAT(error.message(), HasSubstr(row.message));
       EXPECT_THAT(error.message(), HasSubstr(row.file));
     }
-  }
-}
-
-TEST(PromptChunks, NeverLeaveASingleToken) {
-  EXPECT_THAT(prompt_chunks(0, 4), ElementsAre());
-  EXPECT_THAT(prompt_chunks(1, 4), ElementsAre(1));
-  EXPECT_THAT(prompt_chunks(4, 4), ElementsAre(4));
-  EXPECT_THAT(prompt_chunks(5, 4), ElementsAre(3, 2));
-  EXPECT_THAT(prompt_chunks(8, 4), ElementsAre(4, 4));
-  EXPECT_THAT(prompt_chunks(9, 4), ElementsAre(4, 3, 2));
-  for (std::size_t tokens = 2; tokens < 40; ++tokens) {
-    std::size_t sum = 0;
-    for (const std::size_t size : prompt_chunks(tokens, 6)) {
-      EXPECT_GE(size, 2) << tokens;
-      EXPECT_LE(size, 6) << tokens;
-      sum += size;
-    }
-    EXPECT_EQ(sum, tokens);
   }
 }
 

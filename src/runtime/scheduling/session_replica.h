@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "gpux/runtime.h"
 #include "runtime/scheduling/scheduler.h"
@@ -21,7 +22,14 @@ class SessionReplica : public Replica {
   NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) override;
   void stop() override;
 
+  /// ort::Session::run_in_place() of a model without steps before or behind it. Returns the output of that name.
+  Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output);
+
  private:
+  /// Runs with a handle that stop() finds.
+  template <typename Run>
+  auto stoppable(const Run& run);
+
   const Runtime& runtime_;
   std::mutex mutex_;
   ort::RunHandle* running_ = nullptr;

@@ -1,0 +1,519 @@
+#include "generation/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/machine.h"
+#include "generation/decoder.h"
+#include "generation/sequence.h"
+#include "generation/slot_table.h"
+#include "generation/step_plan.h"
+
+namespace gpux::generation {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Slots beyond those of sequences: they keep prompts, and one is the second row of a pair.
+constexpr std::size_t spare_slots = 4;
+
+// Positions of a slot grow in steps of at least so many: the cache is copied then.
+constexpr std::size_t least_capacity = 256;
+
+void check(const GeneratorOptions& options) {
+  constexpr std::size_t limit_sequences = 256, limit_waiting = 1 << 20, limit_chunk = 1 << 16;
+  const auto require = [](std::string_view name, std::size_t value, std::size_t low, std::size_t high) {
+    if (value >= low && value <= high) return;
+    throw Error(ErrorCode::usage, fmt::format("{} is {}; accepted: {} to {}", name, value, low, high));
+  };
+  require("max_sequences", options.max_sequences, 1, limit_sequences);
+  require("max_waiting", options.max_waiting, 0, limit_waiting);
+  require("prompt_chunk", options.prompt_chunk, 2, limit_chunk);
+  if (options.prompt_chunk % 2 != 0) {
+    throw Error(ErrorCode::usage, fmt::format("prompt_chunk is {}; accepted: even numbers", options.prompt_chunk));
+  }
+}
+
+std::uint64_t default_cache_bytes() {
+  const std::uint64_t usable = usable_memory_bytes(Machine::this_one()), taken = resident_bytes();
+  return usable > taken ? (usable - taken) / 2 : 0;
+}
+
+}  // namespace
+
+struct Engine::State {
+  struct Waiting {
+    SequenceId id;
+    std::unique_ptr<Sequence> sequence;
+  };
+
+  struct Running {
+    std::unique_ptr<Sequence> sequence;
+    std::size_t slot = 0;
+  };
+
+  ModelFiles files;
+  GeneratorOptions options;
+  Decoder decoder;
+  SequenceContext context;
+  std::uint64_t max_cache_tokens = 0;
+  std::size_t vocabulary = 0;
+
+  // The engine's thread alone.
+  SlotTable slots;
+  std::map<SequenceId, Running> running;  // by age
+  std::deque<SequenceId> prompts;         // of those, the ones whose prompts are not through, the next one first
+  std::size_t prompt_tokens_in_turn = 0;
+  std::list<Waiting> waiting_again;  // were preempted, the oldest first
+
+  // Of all threads, under the mutex.
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::list<Waiting> waiting;
+  std::set<SequenceId> cancelled;
+  SequenceId next_id = 1;
+  std::size_t open = 0;  // requests that have not ended
+  bool is_draining = false, is_ending = false;
+  EngineStatistics statistics;
+
+  std::thread thread;
+
+  State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles model_files, const GeneratorOptions& given)
+      : files(std::move(model_files)),
+        options(given),
+        decoder(std::move(runtime), given.max_sequences + spare_slots),
+        context{.tokenizer = std::move(tokenizer), .spelling = {}, .defaults = files.defaults, .context_length = 0},
+        slots(given.max_sequences + spare_slots) {
+    context.spelling = token_spelling(context.tokenizer);
+    bound_context();
+    measure_vocabulary();
+    statistics.slots = options.max_sequences;
+    statistics.max_cache_bytes = max_cache_tokens * decoder.signature().cache.bytes_per_token();
+  }
+
+  // A sequence alone always fits, so that one that is preempted comes to its end.
+  void bound_context() {
+    const std::uint64_t per_token = std::max<std::uint64_t>(decoder.signature().cache.bytes_per_token(), 1);
+    const std::uint64_t bytes = options.cache_bytes != 0 ? options.cache_bytes : default_cache_bytes();
+    max_cache_tokens = bytes / per_token;
+    const std::size_t wanted = options.context_length != 0 ? options.context_length : files.context_length;
+    if (wanted > files.context_length) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("context_length is {}; accepted: up to {}, the model's", wanted, files.context_length));
+    }
+    constexpr std::uint64_t least_context = 16;
+    if (max_cache_tokens < std::min<std::uint64_t>(wanted, least_context) ||
+        (options.context_length != 0 && max_cache_tokens < wanted)) {
+      throw Error(ErrorCode::resource_exhausted,
+                  fmt::format("keys and values of {} tokens take {} bytes; {} are allowed (cache_bytes)", wanted,
+                              wanted * per_token, bytes));
+    }
+    context.context_length = static_cast<std::size_t>(std::min<std::uint64_t>(wanted, max_cache_tokens));
+  }
+
+  // A first run also takes what the first request would wait for.
+  void measure_vocabulary() {
+    const std::vector<std::uint32_t> tokens(2, 0);
+    reserve(tokens.size());
+    const Decoder::Row row{0, tokens};
+    vocabulary = static_cast<std::size_t>(decoder.run(0, {&row, 1}).shape().back());
+    decoder.release(0, 0, tokens.size());
+  }
+
+  void reserve(std::size_t tokens) {
+    // One position more than a sequence can have is for the second row of a pair.
+    const std::size_t most = context.context_length + 1;
+    std::size_t capacity = least_capacity;
+    while (capacity < tokens) capacity *= 2;
+    decoder.reserve(std::max(std::min(capacity, most), tokens), slots.sizes());
+  }
+
+  // ---- the engine's thread ----
+
+  void work() {
+    for (;;) {
+      {
+        std::unique_lock lock(mutex);
+        publish();
+        changed.wait(lock, [&] {
+          return is_ending || !cancelled.empty() || !waiting.empty() || !waiting_again.empty() || !running.empty();
+        });
+        if (is_ending) return;
+      }
+      end_unwanted();
+      admit();
+      run_step();
+#ifndef NDEBUG
+      slots.check();
+#endif
+    }
+  }
+
+  void publish() {
+    statistics.running = running.size();
+    statistics.waiting = waiting.size() + waiting_again.size();
+    statistics.cached_tokens = slots.tokens();
+    statistics.cache_bytes = statistics.cached_tokens * decoder.signature().cache.bytes_per_token();
+    changed.notify_all();
+  }
+
+  template <typename Change>
+  void count(const Change& change) {
+    const std::lock_guard lock(mutex);
+    change(statistics);
+  }
+
+  void count_end(const std::optional<Error>& error, bool is_cancelled) {
+    const std::lock_guard lock(mutex);
+    ++(error ? statistics.failed : is_cancelled ? statistics.cancelled : statistics.finished);
+    --open;
+  }
+
+  static bool is_late(const Sequence& sequence, Clock::time_point now) {
+    return sequence.request().deadline && *sequence.request().deadline <= now;
+  }
+
+  void end_early(Sequence& sequence, bool is_cancelled) {
+    if (is_cancelled) {
+      count_end({}, true);
+      sequence.end(FinishReason::cancelled);
+      return;
+    }
+    const Error error(ErrorCode::deadline_exceeded, "the text was not finished in time");
+    count_end(error, false);
+    sequence.fail(error);
+  }
+
+  void end_unwanted() {
+    std::set<SequenceId> ids;
+    std::list<Waiting> ended;
+    const Clock::time_point now = Clock::now();
+    {
+      const std::lock_guard lock(mutex);
+      ids.swap(cancelled);
+      for (std::list<Waiting>* list : {&waiting, &waiting_again}) {
+        for (auto it = list->begin(); it != list->end();) {
+          const auto next = std::next(it);
+          if (ids.contains(it->id) || is_late(*it->sequence, now)) ended.splice(ended.end(), *list, it);
+          it = next;
+        }
+      }
+    }
+    for (const Waiting& one : ended) end_early(*one.sequence, ids.contains(one.id));
+    std::vector<SequenceId> leaving;
+    for (const auto& [id, one] : running) {
+      if (ids.contains(id) || is_late(*one.sequence, now)) leaving.push_back(id);
+    }
+    for (const SequenceId id : leaving) end_early(*take_out(id), ids.contains(id));
+  }
+
+  // The sequence's slot is of nobody then, and keeps the prompt.
+  std::unique_ptr<Sequence> take_out(SequenceId id) {
+    const auto found = running.find(id);
+    Running& one = found->second;
+    if (one.slot < slots.decoding()) {
+      exchange(one.slot, slots.decoding() - 1);
+      slots.part();
+    }
+    std::erase(prompts, id);
+    const std::size_t slot = one.slot, size = slots[slot].size;
+    decoder.release(slot, slots.leave(slot), size);
+    if (!options.reuses_prefixes) clear(slot);
+    std::unique_ptr<Sequence> sequence = std::move(one.sequence);
+    running.erase(found);
+    return sequence;
+  }
+
+  void clear(std::size_t slot) {
+    decoder.release(slot, 0, slots[slot].size);
+    slots.clear(slot);
+  }
+
+  void exchange(std::size_t a, std::size_t b) {
+    if (a == b) return;
+    decoder.exchange(a, slots[a].size, b, slots[b].size);
+    slots.exchange(a, b);
+    for (const std::size_t slot : {a, b}) {
+      if (slots[slot].owner) running.at(*slots[slot].owner).slot = slot;
+    }
+  }
+
+  // Prompts of earlier sequences go first, then the youngest sequence, which starts anew later.
+  void make_room(std::size_t tokens) {
+    while (slots.tokens() + tokens > max_cache_tokens) {
+      if (const std::optional<std::size_t> oldest = slots.least_recent()) {
+        clear(*oldest);
+        continue;
+      }
+      if (running.size() <= 1) return;
+      const SequenceId youngest = running.rbegin()->first;
+      std::unique_ptr<Sequence> sequence = take_out(youngest);
+      count([](EngineStatistics& counts) { ++counts.preempted; });
+      const std::lock_guard lock(mutex);
+      waiting_again.push_front({youngest, std::move(sequence)});
+    }
+  }
+
+  // Of those that run: what they hold, or will when their prompts are through.
+  [[nodiscard]] std::size_t promised_tokens() const {
+    std::size_t sum = 0;
+    for (const auto& [id, one] : running) sum += std::max(slots[one.slot].size, one.sequence->tokens().size()) + 1;
+    return sum;
+  }
+
+  std::optional<Waiting> next_waiting() {
+    const std::lock_guard lock(mutex);
+    std::list<Waiting>& list = waiting_again.empty() ? waiting : waiting_again;
+    if (list.empty() || running.size() == options.max_sequences) return std::nullopt;
+    if (!running.empty() && promised_tokens() + list.front().sequence->tokens().size() > max_cache_tokens) {
+      return std::nullopt;
+    }
+    Waiting first = std::move(list.front());
+    list.pop_front();
+    return first;
+  }
+
+  void admit() {
+    while (std::optional<Waiting> next = next_waiting()) give_slot(std::move(*next));
+  }
+
+  void give_slot(Waiting next) {
+    Sequence& sequence = *next.sequence;
+    make_room(sequence.prompt_tokens());  // first: it may clear the slot that matches
+    const std::span<const std::uint32_t> prompt = sequence.tokens().first(sequence.prompt_tokens());
+    std::optional<SlotTable::Match> match;
+    if (options.reuses_prefixes) match = slots.longest_match(prompt);
+    const std::size_t kept = match ? reusable_tokens(match->tokens, prompt.size()) : 0;
+    std::size_t slot = 0;
+    if (kept == 0) {
+      slot = slots.free_slot();
+      clear(slot);
+    } else if (!slots[match->slot].owner && kept >= slots[match->slot].size / 2) {
+      slot = match->slot;
+      decoder.release(slot, kept, slots[slot].size);
+    } else {
+      slot = slots.free_slot(match->slot);
+      clear(slot);
+      decoder.copy(match->slot, slot, kept);
+    }
+    slots.take(slot, next.id, {prompt.begin(), prompt.end()}, kept);
+    sequence.start(kept);
+    count([&](EngineStatistics& counts) { counts.reused_tokens += kept; });
+    running.emplace(next.id, Running{std::move(next.sequence), slot});
+    if (kept < prompt_part(prompt.size())) {
+      prompts.push_back(next.id);
+    } else {
+      start_decoding(next.id);
+    }
+  }
+
+  void start_decoding(SequenceId id) {
+    exchange(running.at(id).slot, slots.decoding());
+    slots.join();
+  }
+
+  void run_step() {
+    std::vector<std::size_t> left;
+    for (const SequenceId id : prompts) {
+      const Running& one = running.at(id);
+      left.push_back(prompt_part(one.sequence->prompt_tokens()) - slots[one.slot].size);
+    }
+    const Step step =
+        plan_step({.decoding = slots.decoding(), .prompts = left, .prompt_tokens_in_turn = prompt_tokens_in_turn},
+                  options.prompt_chunk);
+    if (step.kind == Step::Kind::prompt) run_prompt(step.tokens);
+    if (step.kind == Step::Kind::decode) run_decode();
+  }
+
+  // What a run throws ends its sequences, and no others.
+  std::optional<Error> run(std::size_t first_slot, std::span<const Decoder::Row> rows, Tensor& logits) {
+    try {
+      logits = decoder.run(first_slot, rows);
+      return std::nullopt;
+    } catch (const Error& error) {
+      return error;
+    } catch (const std::exception& exception) {
+      return Error(ErrorCode::internal, exception.what());
+    }
+  }
+
+  void fail(SequenceId id, const Error& error) {
+    count_end(error, false);
+    take_out(id)->fail(error);
+  }
+
+  // Whether the sequence is still there.
+  bool advance(SequenceId id, std::span<const float> logits) {
+    try {
+      count([](EngineStatistics& counts) { ++counts.generated_tokens; });
+      if (!running.at(id).sequence->advance(logits)) return true;
+      count_end({}, false);
+      (void)take_out(id);
+    } catch (const Error& error) {
+      fail(id, error);
+    }
+    return false;
+  }
+
+  void run_prompt(std::size_t tokens) {
+    const SequenceId id = prompts.front();
+    make_room(tokens);
+    if (!running.contains(id)) return;
+    prompts.pop_front();
+    const Running& one = running.at(id);
+    const std::size_t slot = one.slot, past = slots[slot].size, length = one.sequence->prompt_tokens();
+    reserve(past + tokens);
+    const Decoder::Row row{past, one.sequence->tokens().subspan(past, tokens)};
+    Tensor logits;
+    if (const std::optional<Error> error = run(slot, {&row, 1}, logits)) return fail(id, *error);
+    slots.add_prompt(slot, tokens);
+    prompt_tokens_in_turn += tokens;
+    count([&](EngineStatistics& counts) {
+      ++counts.steps;
+      counts.prompt_tokens += tokens;
+    });
+    if (past + tokens < prompt_part(length)) {
+      prompts.push_back(id);
+      return;
+    }
+    // A sequence that was preempted has tokens behind its prompt.
+    const bool is_last = past + tokens == one.sequence->tokens().size();
+    if (is_last && !advance(id, logits.as<float>())) return;
+    start_decoding(id);
+  }
+
+  void run_decode() {
+    prompt_tokens_in_turn = 0;
+    make_room(slots.decoding());
+    const std::size_t count_of_rows = slots.decoding();
+    if (count_of_rows == 0) return;
+    std::vector<SequenceId> ids;
+    std::vector<Decoder::Row> rows;
+    std::size_t longest = 0;
+    for (std::size_t slot = 0; slot < count_of_rows; ++slot) {
+      ids.push_back(*slots[slot].owner);
+      const std::size_t past = slots[slot].size;
+      rows.push_back({past, running.at(ids.back()).sequence->tokens().subspan(past, 1)});
+      longest = std::max(longest, past);
+    }
+    // What the second row of a pair writes is behind the tokens of its slot.
+    static constexpr std::uint32_t any_token = 0;
+    if (decoder.needs_pairs() && decoder.can_batch() && count_of_rows % 2 != 0) {
+      rows.push_back({slots[count_of_rows].size, {&any_token, 1}});
+      longest = std::max(longest, rows.back().past);
+    }
+    reserve(longest + 1);
+    Tensor logits;
+    if (const std::optional<Error> error = run(0, rows, logits)) {
+      for (const SequenceId id : ids) fail(id, *error);
+      return;
+    }
+    count([](EngineStatistics& counts) { ++counts.steps; });
+    for (std::size_t i = 0; i < ids.size(); ++i) slots.add_generated(i);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const Running& one = running.at(ids[i]);
+      if (slots[one.slot].size < one.sequence->tokens().size()) continue;
+      (void)advance(ids[i], logits.as<float>().subspan(i * vocabulary, vocabulary));
+    }
+  }
+
+  void end_all() {
+    const Error error(ErrorCode::interrupted, "the model was unloaded");
+    std::list<Waiting> rest;
+    {
+      const std::lock_guard lock(mutex);
+      rest.splice(rest.end(), waiting_again);
+      rest.splice(rest.end(), waiting);
+    }
+    for (auto& [id, one] : running) one.sequence->fail(error);
+    for (const Waiting& one : rest) one.sequence->fail(error);
+    running.clear();
+  }
+};
+
+Engine::Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, const GeneratorOptions& options) {
+  check(options);
+  state_ = std::make_unique<State>(std::move(runtime), std::move(tokenizer), std::move(files), options);
+  state_->thread = std::thread([state = state_.get()] { state->work(); });
+}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->is_ending = true;
+    state_->changed.notify_all();
+  }
+  state_->decoder.stop();
+  state_->thread.join();
+  state_->end_all();
+}
+
+Engine::Ticket Engine::submit(EngineRequest request) {
+  generation::check(request.settings);
+  auto sequence = std::make_unique<Sequence>(std::move(request), state_->context, state_->vocabulary);
+  const std::lock_guard lock(state_->mutex);
+  if (state_->is_draining || state_->is_ending) {
+    throw Error(ErrorCode::interrupted, "the model is being unloaded");
+  }
+  const GeneratorOptions& options = state_->options;
+  if (state_->open >= options.max_sequences + options.max_waiting) {
+    throw Error(ErrorCode::resource_exhausted,
+                fmt::format("the model has {} requests; accepted: up to {} that run (max_sequences) and {} that wait "
+                            "(max_waiting)",
+                            state_->open, options.max_sequences, options.max_waiting));
+  }
+  ++state_->open;
+  const SequenceId id = state_->next_id++;
+  state_->waiting.push_back({id, std::move(sequence)});
+  state_->changed.notify_all();
+  return id;
+}
+
+void Engine::cancel(Ticket ticket) {
+  const std::lock_guard lock(state_->mutex);
+  state_->cancelled.insert(ticket);
+  state_->changed.notify_all();
+}
+
+void Engine::drain(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(state_->mutex);
+  state_->is_draining = true;
+  state_->changed.wait_until(lock, deadline, [&] { return state_->open == 0; });
+}
+
+EngineStatistics Engine::statistics() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->statistics;
+}
+
+std::size_t Engine::context_length() const noexcept {
+  return state_->context.context_length;
+}
+
+const text::Tokenizer& Engine::tokenizer() const noexcept {
+  return state_->context.tokenizer;
+}
+
+const ModelFiles& Engine::files() const noexcept {
+  return state_->files;
+}
+
+const Runtime& Engine::runtime() const noexcept {
+  return state_->decoder.runtime();
+}
+
+std::uint64_t Engine::memory_needed(std::size_t tokens) const noexcept {
+  return tokens * state_->decoder.signature().cache.bytes_per_token();
+}
+
+}  // namespace gpux::generation

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gpux/tensor.h"
+
+namespace gpux::generation {
+
+/// What a cache holds for a token: `arrays` tensors (the keys and the values of each layer), each with heads rows.
+struct CacheLayout {
+  std::size_t arrays = 0;
+  std::int64_t heads = 0, head_size = 0;
+  ElementType type = ElementType::float32;
+
+  /// Bytes of the keys and values of a token.
+  [[nodiscard]] std::uint64_t bytes_per_token() const noexcept;
+
+  bool operator==(const CacheLayout&) const = default;
+};
+
+/// The keys and values of several sequences, each in a slot: for each array [slots, heads, capacity, head_size]. Slots
+/// next to each other are the rows of a batch. Memory that no token was written to is reserved, and not taken from the
+/// system. Not thread-safe.
+class KeyValueCache {
+ public:
+  KeyValueCache(const CacheLayout& layout, std::size_t slots);
+
+  /// Positions of a slot.
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+
+  [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+
+  /// Makes room for `tokens` in each slot. `sizes`: tokens of each slot that are kept. Addresses change.
+  /// Error resource_exhausted: there are no such addresses.
+  void reserve(std::size_t tokens, const std::vector<std::size_t>& sizes);
+
+  /// [count, heads, capacity, head_size], which does not own its memory: the slots from `first` on.
+  [[nodiscard]] Tensor rows(std::size_t array, std::size_t first, std::size_t count) const;
+
+  /// The first tokens of a slot, over those of another.
+  void copy(std::size_t from, std::size_t to, std::size_t tokens);
+  /// Exchanges two slots that hold so many tokens.
+  void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b);
+  /// Gives the memory of the tokens from `first` to before `end` back to the system, as whole pages.
+  void release(std::size_t slot, std::size_t first, std::size_t end);
+
+ private:
+  [[nodiscard]] std::size_t row_bytes() const noexcept;  // of a token in a head
+  [[nodiscard]] std::size_t slot_bytes(std::size_t capacity) const noexcept;
+  [[nodiscard]] std::byte* head(std::size_t array, std::size_t slot, std::size_t head) const noexcept;
+  template <typename Work>
+  void for_each_head(const Work& work) const;
+
+  CacheLayout layout_;
+  std::size_t slots_, capacity_ = 0;
+  std::vector<std::shared_ptr<std::byte>> arrays_;
+};
+
+}  // namespace gpux::generation

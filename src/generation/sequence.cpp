@@ -1,0 +1,177 @@
+#include "generation/sequence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "generation/sampling.h"
+
+namespace gpux::generation {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  constexpr unsigned half = 32;
+  return (std::uint64_t{device()} << half) | device();
+}
+
+void require_in_vocabulary(std::string_view name, std::uint32_t token, std::size_t vocabulary, ErrorCode code) {
+  if (token < vocabulary) return;
+  throw Error(code,
+              fmt::format("{} has token {}; accepted: 0 to {}, the model's vocabulary", name, token, vocabulary - 1));
+}
+
+// Of the request alone: end tokens of a model's files may be outside.
+void check_tokens(const EngineRequest& request, std::size_t vocabulary) {
+  if (request.prompt.empty()) throw Error(ErrorCode::invalid_input, "the prompt has no tokens");
+  for (const std::uint32_t token : request.prompt) {
+    require_in_vocabulary("the prompt", token, vocabulary, ErrorCode::invalid_input);
+  }
+  for (const auto& [token, bias] : request.settings.logit_bias) {
+    require_in_vocabulary("logit_bias", token, vocabulary, ErrorCode::usage);
+  }
+  for (const std::uint32_t token : request.settings.stop_tokens) {
+    require_in_vocabulary("stop_tokens", token, vocabulary, ErrorCode::usage);
+  }
+}
+
+std::size_t limit_of(const EngineRequest& request, std::size_t context_length) {
+  const std::size_t prompt = request.prompt.size(), limit = request.settings.max_tokens;
+  if (prompt >= context_length) {
+    throw Error(
+        ErrorCode::invalid_input,
+        fmt::format("the prompt has {} tokens; accepted: fewer than the {} of the context", prompt, context_length));
+  }
+  const std::size_t left = context_length - prompt;
+  if (limit > left) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("max_tokens is {}; accepted: up to {}, because the prompt has {} of the context's {} tokens", limit,
+                    left, prompt, context_length));
+  }
+  return limit == 0 ? left : limit;
+}
+
+bool has(std::span<const std::uint32_t> tokens, std::uint32_t token) {
+  return std::ranges::find(tokens, token) != tokens.end();
+}
+
+// Sampling would choose some token of them without a word.
+void require_numbers(std::span<const float> logits) {
+  if (std::ranges::any_of(logits, [](float logit) { return std::isfinite(logit); })) return;
+  throw Error(ErrorCode::internal, "the model's logits are not numbers: no token can be chosen");
+}
+
+}  // namespace
+
+Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::size_t vocabulary)
+    : request_(std::move(request)),
+      context_(&context),
+      tokens_(request_.prompt),
+      prompt_tokens_(tokens_.size()),
+      limit_(0),
+      ends_(request_.settings.stop_tokens),
+      sampling_(resolve(request_.settings, context.defaults, request_.settings.seed ? 0 : random_seed())),
+      stream_(context.tokenizer, request_.settings.stop, request_.settings.shows_special_tokens) {
+  check_tokens(request_, vocabulary);
+  limit_ = limit_of(request_, context.context_length);
+  if (!request_.settings.ignores_end) {
+    ends_.insert(ends_.end(), context.defaults.end_tokens.begin(), context.defaults.end_tokens.end());
+  }
+  completion_.prompt_tokens = prompt_tokens_;
+}
+
+void Sequence::start(std::size_t cached) {
+  if (has_started_) return;
+  has_started_ = true;
+  completion_.cached_tokens = cached;
+  completion_.queue_time = Clock::now() - request_.arrived;
+}
+
+std::uint32_t Sequence::choose(std::span<const float> logits) const {
+  const std::size_t generated = tokens_.size() - prompt_tokens_;
+  const bool may_end = generated >= request_.settings.min_tokens;
+  if (sampling_.temperature == 0 && (may_end || ends_.empty()) && !has_penalties(sampling_))
+    return greedy_token(logits);
+  std::vector<float> changed(logits.begin(), logits.end());
+  if (!may_end) {
+    for (const std::uint32_t end : ends_) {
+      if (end < changed.size()) changed[end] = -std::numeric_limits<float>::infinity();
+    }
+  }
+  return choose_token(changed, tokens_, prompt_tokens_, sampling_);
+}
+
+TokenScore Sequence::score(std::span<const float> logits, std::uint32_t token) const {
+  float highest = -std::numeric_limits<float>::infinity();
+  for (const float logit : logits) highest = std::max(highest, logit);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - highest);
+  const double shift = highest + std::log(sum);
+  const auto of_token = [&](std::uint32_t one) {
+    return TokenLogProbability{one, static_cast<float>(logits[one] - shift),
+                               token_bytes(context_->tokenizer.token(one).value_or(""), context_->spelling)};
+  };
+  TokenScore score{of_token(token), {}};
+  const std::size_t count = std::min<std::size_t>(request_.settings.top_log_probabilities, logits.size());
+  if (count == 0) return score;
+  std::vector<std::uint32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+      [&](std::uint32_t a, std::uint32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
+  for (std::size_t i = 0; i < count; ++i) score.most_probable.push_back(of_token(order[i]));
+  return score;
+}
+
+bool Sequence::advance(std::span<const float> logits) {
+  require_numbers(logits);
+  const std::uint32_t token = choose(logits);
+  const std::size_t generated = tokens_.size() - prompt_tokens_;
+  if (generated == 0) completion_.time_to_first_token = Clock::now() - request_.arrived;
+  if (has(ends_, token)) {
+    completion_.end_token = token;
+    end(FinishReason::stop);
+    return true;
+  }
+  tokens_.push_back(token);
+  GeneratedToken given{
+      .token = token, .text = stream_.add(token, generated + 1 >= request_.settings.min_tokens), .score = {}};
+  if (request_.settings.log_probabilities) {
+    given.score = score(logits, token);
+    completion_.scores.push_back(*given.score);
+  }
+  completion_.text += given.text;
+  if (request_.on_token) request_.on_token(std::move(given));
+  if (!stream_.is_stopped() && generated + 1 < limit_) return false;
+  completion_.stop_text = stream_.stop();
+  end(stream_.is_stopped() ? FinishReason::stop : FinishReason::length);
+  return true;
+}
+
+void Sequence::end(FinishReason reason) {
+  completion_.reason = reason;
+  tell_end({});
+}
+
+void Sequence::fail(const Error& error) {
+  completion_.reason = FinishReason::cancelled;
+  tell_end(error);
+}
+
+void Sequence::tell_end(const std::optional<Error>& error) {
+  completion_.held_text = stream_.finish();
+  completion_.text += completion_.held_text;
+  completion_.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(prompt_tokens_), tokens_.end());
+  completion_.time = Clock::now() - request_.arrived;
+  if (request_.on_end) request_.on_end(error, std::move(completion_));
+}
+
+}  // namespace gpux::generation

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "generation/engine.h"
+#include "generation/settings.h"
+#include "generation/text_stream.h"
+#include "generation/token_bytes.h"
+
+namespace gpux::generation {
+
+/// What the sequences of a model share.
+struct SequenceContext {
+  text::Tokenizer tokenizer;
+  TokenSpelling spelling = TokenSpelling::byte_level;
+  ModelDefaults defaults;
+  std::size_t context_length = 0;
+};
+
+/// A request while it is processed: its tokens, how the next one is chosen, and what its caller is given.
+class Sequence {
+ public:
+  /// Errors as of Engine::submit().
+  Sequence(EngineRequest request, const SequenceContext& context, std::size_t vocabulary);
+
+  [[nodiscard]] const EngineRequest& request() const noexcept { return request_; }
+
+  /// Of the prompt, and generated ones.
+  [[nodiscard]] std::span<const std::uint32_t> tokens() const noexcept { return tokens_; }
+
+  [[nodiscard]] std::size_t prompt_tokens() const noexcept { return prompt_tokens_; }
+
+  /// It has got its first run. `cached`: tokens of the prompt whose keys and values were there.
+  void start(std::size_t cached);
+
+  /// Chooses the next token by the logits of the last one, float32[vocabulary], and gives it to the caller. Returns
+  /// whether the text has ended; then the caller was told. Error internal: no logit is a number.
+  [[nodiscard]] bool advance(std::span<const float> logits);
+
+  /// The text ends here: the caller is told.
+  void end(FinishReason reason);
+  void fail(const Error& error);
+
+ private:
+  [[nodiscard]] std::uint32_t choose(std::span<const float> logits) const;
+  [[nodiscard]] TokenScore score(std::span<const float> logits, std::uint32_t token) const;
+  void tell_end(const std::optional<Error>& error);
+
+  EngineRequest request_;
+  const SequenceContext* context_;
+  std::vector<std::uint32_t> tokens_;
+  std::size_t prompt_tokens_, limit_;  // limit: of generated tokens
+  std::vector<std::uint32_t> ends_;
+  Sampling sampling_;
+  TextStream stream_;
+  Completion completion_;
+  bool has_started_ = false;
+};
+
+}  // namespace gpux::generation

@@ -1,0 +1,284 @@
+// The engine with tiny decoders: texts do not depend on what else is generated.
+#include "generation/engine.h"
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/temporary_folder.h"
+#include "importer/import_encoder.h"
+
+namespace gpux::generation {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+
+const fs::path references = GPUX_SOURCE_DIR "/tests/generation/references";
+
+struct Answer {
+  std::optional<Error> error;
+  Completion completion;
+  std::vector<std::uint32_t> given;
+  std::string text;
+};
+
+class Engines : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new test::TemporaryFolder;
+    importer::import_encoder(references / "qwen3", folder_->path() / "made");
+  }
+
+  static void TearDownTestSuite() { delete folder_; }
+
+  static std::unique_ptr<Engine> engine(const GeneratorOptions& options = {}) {
+    const fs::path made = folder_->path() / "made";
+    const ModelFiles files = read_model_files(made);
+    return std::make_unique<Engine>(Runtime(made / "model.onnx"), text::Tokenizer::from_file(files.tokenizer), files,
+                                    options);
+  }
+
+  static EngineRequest request(std::size_t number) {
+    EngineRequest made;
+    std::mt19937_64 random(number);
+    // Many begin alike.
+    const std::size_t shared = number % 3 * 11;
+    for (std::size_t i = 0; i < shared; ++i) made.prompt.push_back(static_cast<std::uint32_t>(20 + i));
+    for (std::size_t i = 0; i < 1 + random() % 40; ++i) {
+      made.prompt.push_back(static_cast<std::uint32_t>(5 + random() % 150));
+    }
+    made.settings.max_tokens = 1 + random() % 24;
+    made.settings.ignores_end = true;
+    made.settings.log_probabilities = true;
+    made.settings.top_log_probabilities = 2;
+    made.settings.temperature = number % 2 == 0 ? 0.0F : 1.2F;
+    made.settings.seed = number;
+    return made;
+  }
+
+  static std::shared_future<Answer> submitted(Engine& engine, EngineRequest made, Engine::Ticket* ticket = nullptr) {
+    auto promise = std::make_shared<std::promise<Answer>>();
+    auto answer = std::make_shared<Answer>();
+    made.on_token = [answer](GeneratedToken token) {
+      answer->given.push_back(token.token);
+      answer->text += token.text;
+    };
+    made.on_end = [answer, promise](const std::optional<Error>& error, Completion completion) {
+      answer->error = error;
+      answer->text += completion.held_text;
+      answer->completion = std::move(completion);
+      promise->set_value(std::move(*answer));
+    };
+    const Engine::Ticket given = engine.submit(std::move(made));
+    if (ticket != nullptr) *ticket = given;
+    return promise->get_future().share();
+  }
+
+  static void expect_equal(const Answer& one, const Answer& other, std::size_t number) {
+    ASSERT_FALSE(one.error.has_value()) << number << ": " << one.error->message();
+    EXPECT_EQ(one.completion.tokens, other.completion.tokens) << number;
+    EXPECT_EQ(one.given, one.completion.tokens) << number;
+    EXPECT_EQ(one.text, one.completion.text) << number;
+    EXPECT_EQ(one.completion.text, other.completion.text) << number;
+    ASSERT_EQ(one.completion.scores.size(), other.completion.scores.size()) << number;
+    for (std::size_t i = 0; i < one.completion.scores.size(); ++i) {
+      // The same bits.
+      EXPECT_EQ(one.completion.scores[i].chosen.log_probability, other.completion.scores[i].chosen.log_probability)
+          << number << " token " << i;
+    }
+  }
+
+  static const std::vector<Answer>& alone() {
+    static const std::vector<Answer> answers = [] {
+      GeneratorOptions options;
+      options.reuses_prefixes = false;
+      const auto one = engine(options);
+      std::vector<Answer> all;
+      for (std::size_t i = 0; i < requests; ++i) all.push_back(submitted(*one, request(i)).get());
+      return all;
+    }();
+    return answers;
+  }
+
+  static void expect_as_alone(const GeneratorOptions& options) {
+    const auto many = engine(options);
+    std::vector<std::shared_future<Answer>> answers;
+    for (std::size_t i = 0; i < requests; ++i) answers.push_back(submitted(*many, request(i)));
+    for (std::size_t i = 0; i < requests; ++i) expect_equal(answers[i].get(), alone()[i], i);
+    const EngineStatistics statistics = many->statistics();
+    EXPECT_EQ(statistics.finished, requests);
+    EXPECT_EQ(statistics.failed + statistics.cancelled, 0);
+  }
+
+  static constexpr std::size_t requests = 48;
+  static inline test::TemporaryFolder* folder_ = nullptr;
+};
+
+TEST_F(Engines, GiveTheSameAloneAndAmongOthers) {
+  expect_as_alone({});
+}
+
+TEST_F(Engines, GiveTheSameInAnyChunks) {
+  for (const std::size_t chunk : {2U, 6U, 16U}) {
+    GeneratorOptions options;
+    options.prompt_chunk = chunk;
+    expect_as_alone(options);
+  }
+}
+
+TEST_F(Engines, GiveTheSameWithPrefixesOfOthers) {
+  GeneratorOptions options;
+  options.max_sequences = 3;
+  expect_as_alone(options);
+  const auto one = engine(options);
+  (void)submitted(*one, request(2)).get();
+  const Answer again = submitted(*one, request(2)).get();
+  expect_equal(again, alone()[2], 2);
+  EXPECT_GT(again.completion.cached_tokens, 0);
+  EXPECT_EQ(one->statistics().reused_tokens, again.completion.cached_tokens);
+}
+
+TEST_F(Engines, GiveTheSameWhereMemoryIsShort) {
+  GeneratorOptions options;
+  options.context_length = 100;
+  options.max_sequences = 16;
+  {
+    const auto large = engine(options);
+    options.cache_bytes = large->memory_needed(130);
+  }
+  const auto small = engine(options);
+  std::vector<std::shared_future<Answer>> answers;
+  for (std::size_t i = 0; i < requests; ++i) answers.push_back(submitted(*small, request(i)));
+  for (std::size_t i = 0; i < requests; ++i) expect_equal(answers[i].get(), alone()[i], i);
+  EXPECT_GT(small->statistics().preempted, 0);
+  EXPECT_LE(small->statistics().cached_tokens, 130);
+}
+
+TEST_F(Engines, LetTextsJoinAndLeave) {
+  const auto many = engine();
+  Engine::Ticket endless = 0;
+  EngineRequest long_one = request(1);
+  long_one.settings.max_tokens = 500;
+  const auto first = submitted(*many, std::move(long_one), &endless);
+  expect_equal(submitted(*many, request(2)).get(), alone()[2], 2);
+  many->cancel(endless);
+  EXPECT_EQ(first.get().completion.reason, FinishReason::cancelled);
+  EXPECT_FALSE(first.get().error.has_value());
+  expect_equal(submitted(*many, request(3)).get(), alone()[3], 3);
+}
+
+TEST_F(Engines, LoseNothingWhereManyLeaveAtAnyTime) {
+  GeneratorOptions options;
+  options.max_sequences = 5;
+  options.max_waiting = 1000;
+  const auto many = engine(options);
+  std::mt19937_64 random(11);
+  std::vector<std::pair<std::size_t, std::shared_future<Answer>>> answers;
+  std::vector<Engine::Ticket> tickets;
+  constexpr std::size_t count = 400;
+  std::size_t cancels = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t number = random() % requests;
+    Engine::Ticket ticket = 0;
+    answers.emplace_back(number, submitted(*many, request(number), &ticket));
+    tickets.push_back(ticket);
+    if (random() % 2 == 0) {
+      many->cancel(tickets[random() % tickets.size()]);
+      ++cancels;
+    }
+    if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 4));
+  }
+  std::size_t finished = 0;
+  for (const auto& [number, answer] : answers) {
+    const Answer& got = answer.get();
+    if (got.completion.reason != FinishReason::cancelled) {
+      expect_equal(got, alone()[number], number);
+      ++finished;
+      continue;
+    }
+    // What was generated is the beginning of the answer.
+    const auto& whole = alone()[number].completion.tokens;
+    ASSERT_LE(got.completion.tokens.size(), whole.size());
+    EXPECT_TRUE(std::equal(got.completion.tokens.begin(), got.completion.tokens.end(), whole.begin()));
+  }
+  const EngineStatistics statistics = many->statistics();
+  EXPECT_EQ(statistics.finished, finished);
+  EXPECT_EQ(statistics.finished + statistics.cancelled, count);
+  EXPECT_LE(statistics.cancelled, cancels);
+  EXPECT_GT(finished, 0);
+}
+
+TEST_F(Engines, EndWhatRunsWhenTheyAreDestroyed) {
+  auto one = engine();
+  EngineRequest long_one = request(1);
+  long_one.settings.max_tokens = 500;
+  const auto answer = submitted(*one, std::move(long_one));
+  one.reset();
+  ASSERT_TRUE(answer.get().error.has_value());
+  EXPECT_EQ(answer.get().error->code(), ErrorCode::interrupted);
+}
+
+TEST_F(Engines, EndWhatIsLate) {
+  const auto one = engine();
+  EngineRequest late = request(1);
+  late.deadline = steady_clock::now();
+  const Answer answer = submitted(*one, std::move(late)).get();
+  ASSERT_TRUE(answer.error.has_value());
+  EXPECT_EQ(answer.error->code(), ErrorCode::deadline_exceeded);
+}
+
+TEST_F(Engines, RefuseWhatDoesNotFit) {
+  const auto failure = [](const GeneratorOptions& options) -> std::string {
+    try {
+      (void)engine(options);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  };
+  GeneratorOptions options;
+  options.max_sequences = 0;
+  EXPECT_THAT(failure(options), HasSubstr("max_sequences is 0"));
+  options = {};
+  options.prompt_chunk = 7;
+  EXPECT_THAT(failure(options), HasSubstr("prompt_chunk is 7"));
+  options = {};
+  options.context_length = 641;
+  EXPECT_THAT(failure(options), HasSubstr("context_length is 641; accepted: up to 640"));
+  options = {};
+  options.cache_bytes = 100;
+  EXPECT_THAT(failure(options), HasSubstr("100 are allowed"));
+
+  options = {};
+  options.max_sequences = 1;
+  options.max_waiting = 0;
+  const auto busy = engine(options);
+  EngineRequest long_one = request(1);
+  long_one.settings.max_tokens = 500;
+  Engine::Ticket ticket = 0;
+  const auto answer = submitted(*busy, std::move(long_one), &ticket);
+  try {
+    (void)busy->submit(request(2));
+    FAIL() << "was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+  }
+  busy->cancel(ticket);
+  (void)answer.get();
+  EngineRequest unknown = request(1);
+  unknown.prompt.push_back(99999);
+  EXPECT_THROW((void)busy->submit(std::move(unknown)), Error);
+}
+
+}  // namespace
+}  // namespace gpux::generation
