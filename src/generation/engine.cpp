@@ -348,17 +348,20 @@ struct Engine::State {
   }
 
   void fail(SequenceId id, const Error& error) {
+    const std::unique_ptr<Sequence> sequence = take_out(id);
     count_end(error, false);
-    take_out(id)->fail(error);
+    sequence->fail(error);
   }
 
   // Whether the sequence is still there.
   bool advance(SequenceId id, std::span<const float> logits) {
     try {
       count([](EngineStatistics& counts) { ++counts.generated_tokens; });
-      if (!running.at(id).sequence->advance(logits)) return true;
+      const std::optional<FinishReason> reason = running.at(id).sequence->advance(logits);
+      if (!reason) return true;
+      const std::unique_ptr<Sequence> sequence = take_out(id);
       count_end({}, false);
-      (void)take_out(id);
+      sequence->end(*reason);
     } catch (const Error& error) {
       fail(id, error);
     }

@@ -131,15 +131,14 @@ TokenScore Sequence::score(std::span<const float> logits, std::uint32_t token) c
   return score;
 }
 
-bool Sequence::advance(std::span<const float> logits) {
+std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
   require_numbers(logits);
   const std::uint32_t token = choose(logits);
   const std::size_t generated = tokens_.size() - prompt_tokens_;
   if (generated == 0) completion_.time_to_first_token = Clock::now() - request_.arrived;
   if (has(ends_, token)) {
     completion_.end_token = token;
-    end(FinishReason::stop);
-    return true;
+    return FinishReason::stop;
   }
   tokens_.push_back(token);
   GeneratedToken given{
@@ -150,10 +149,10 @@ bool Sequence::advance(std::span<const float> logits) {
   }
   completion_.text += given.text;
   if (request_.on_token) request_.on_token(std::move(given));
-  if (!stream_.is_stopped() && generated + 1 < limit_) return false;
   completion_.stop_text = stream_.stop();
-  end(stream_.is_stopped() ? FinishReason::stop : FinishReason::length);
-  return true;
+  if (stream_.is_stopped()) return FinishReason::stop;
+  if (generated + 1 == limit_) return FinishReason::length;
+  return std::nullopt;
 }
 
 void Sequence::end(FinishReason reason) {

@@ -38,9 +38,9 @@ class Sequence {
   /// It has got its first run. `cached`: tokens of the prompt whose keys and values were there.
   void start(std::size_t cached);
 
-  /// Chooses the next token by the logits of the last one, float32[vocabulary], and gives it to the caller. Returns
-  /// whether the text has ended; then the caller was told. Error internal: no logit is a number.
-  [[nodiscard]] bool advance(std::span<const float> logits);
+  /// Chooses the next token by the logits of the last one, float32[vocabulary], and gives it to the caller. Returns why
+  /// the text ends with it, if it does: end() is next. Error internal: no logit is a number.
+  [[nodiscard]] std::optional<FinishReason> advance(std::span<const float> logits);
 
   /// The text ends here: the caller is told.
   void end(FinishReason reason);
