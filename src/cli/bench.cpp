@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include <CLI/App.hpp>
@@ -17,6 +18,8 @@
 #include "cli/synthetic_flags.h"
 #include "evaluation/precision_gate.h"
 #include "evaluation/variant_samples.h"
+#include "generation/decoder.h"
+#include "generation/measure.h"
 #include "gpux/error.h"
 #include "model/open_model.h"
 #include "provider/absence.h"
@@ -32,7 +35,8 @@ struct BenchFlags {
   SyntheticFlags synthetic;
   LoadFlags load;
   std::vector<std::string> providers;
-  std::uint64_t runs = 100, warmup = 10;
+  std::optional<std::uint64_t> runs, warmup;
+  std::optional<std::size_t> prompt_tokens, generate_tokens, users;
   std::optional<double> seconds;
   std::string samples_of;  // the model that `model` is, or is a variant of: what `fastest` measures
   bool compare = false;    // with that model's answers on the CPU
@@ -53,12 +57,49 @@ void measure_candidate(const BenchFlags& flags, const OpenModel& model, const Be
   print_benchmark(context, runtime, samples.typical(runtime), options, flags.output, more);
 }
 
+bool asks_for_text(const BenchFlags& flags) {
+  return flags.prompt_tokens || flags.generate_tokens || flags.users;
+}
+
+// What does not go with models that generate text, or with others, is refused by name.
+void measure_generation(const BenchFlags& flags, const OpenModel& model, const Context& context) {
+  if (given(flags.inputs) || !flags.synthetic.dimensions.empty() || flags.seconds) {
+    throw Error(ErrorCode::usage,
+                "--input, --file, --dim and --seconds are not for models that generate text; accepted: "
+                "--prompt-tokens, --generate-tokens, --users, --runs, --warmup");
+  }
+  generation::MeasuredLoad load;
+  load.prompt_tokens = flags.prompt_tokens.value_or(load.prompt_tokens);
+  load.generate_tokens = flags.generate_tokens.value_or(load.generate_tokens);
+  load.users = flags.users.value_or(load.users);
+  load.rounds = flags.runs.value_or(load.rounds);
+  load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
+  const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
+  GeneratorOptions options;
+  options.max_sequences = std::max(options.max_sequences, load.users);
+  options.reuses_prefixes = false;
+  generation::Engine engine(model.load(), text::Tokenizer::from_file(files.tokenizer), files, options);
+  if (const auto absence = provider::absence_of(engine.runtime().verdict())) {
+    throw Error(ErrorCode::provider_unavailable, to_line(*absence));
+  }
+  print_generation_benchmark(context, engine, load, flags.output);
+}
+
 void measure_here(const BenchFlags& flags, Context& context) {
   if (given(flags.inputs) && !flags.synthetic.dimensions.empty()) {
     throw Error(ErrorCode::usage, "--dim is for synthetic inputs, and --input gives other inputs: use one of them");
   }
   OpenModel model = open_model(flags.model, flags.config, flags.load, "");
-  const BenchmarkOptions options{.runs = flags.runs, .warmup_runs = flags.warmup, .seconds = flags.seconds};
+  if (generation::decoder_signature(model.info)) return measure_generation(flags, model, context);
+  if (asks_for_text(flags)) {
+    throw Error(ErrorCode::usage, fmt::format("'{}' generates no text: --prompt-tokens, --generate-tokens and --users "
+                                              "are for models that do",
+                                              flags.model));
+  }
+  BenchmarkOptions options;
+  options.runs = flags.runs.value_or(options.runs);
+  options.warmup_runs = flags.warmup.value_or(options.warmup_runs);
+  options.seconds = flags.seconds;
   if (!flags.samples_of.empty()) return measure_candidate(flags, model, options, context);
   runtime::Items inputs;
   if (given(flags.inputs)) {
@@ -133,7 +174,7 @@ void measure_side_by_side(const BenchFlags& flags, const CLI::App& command, Cont
 }
 
 void measure(BenchFlags& flags, const CLI::App& command, Context& context) {
-  if (flags.runs == 0) throw Error(ErrorCode::usage, "--runs is 0; a benchmark needs at least 1");
+  if (flags.runs == std::uint64_t{0}) throw Error(ErrorCode::usage, "--runs is 0; a benchmark needs at least 1");
   if (flags.seconds && !(*flags.seconds > 0)) {
     throw Error(ErrorCode::usage, fmt::format("--seconds is {}; accepted: a time above 0", *flags.seconds));
   }
@@ -154,9 +195,14 @@ void add_bench(CLI::App& program, Context& context) {
   command
       ->add_option("-p,--provider", flags->providers, "the provider (see gpux run); repeatable, to compare providers")
       ->allow_extra_args(false);
-  command->add_option("--runs", flags->runs, "measured runs (default 100)")->check(run_counts());
+  command->add_option("--runs", flags->runs, "measured runs (default 100; 3 of a model that generates text)")
+      ->check(run_counts());
   command->add_option("--seconds", flags->seconds, "measure for this time instead of --runs");
-  command->add_option("--warmup", flags->warmup, "unmeasured runs before (default 10)")->check(run_counts());
+  command->add_option("--warmup", flags->warmup, "unmeasured runs before (default 10; 1)")->check(run_counts());
+  command->add_option("--prompt-tokens", flags->prompt_tokens,
+                      "models that generate text: tokens of a prompt (default 512)");
+  command->add_option("--generate-tokens", flags->generate_tokens, "the same: tokens after it (default 128)");
+  command->add_option("--users", flags->users, "the same: prompts at once, 1 to 256 (default 1)");
   add_input_flags(*command, flags->inputs);
   add_synthetic_flags(*command, flags->synthetic);
   command->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");

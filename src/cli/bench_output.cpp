@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/machine.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "base/standard_streams.h"
@@ -51,6 +52,10 @@ std::string per_second(const Json& value) {
   return fmt::format("{:.1f}/s", value.get<double>());
 }
 
+std::string tokens_per_second(const Json& value) {
+  return fmt::format("{:.1f} tokens/s", value.get<double>());
+}
+
 std::string count(const Json& value) {
   return std::to_string(value.get<std::uint64_t>());
 }
@@ -66,7 +71,14 @@ std::string benchmark_table(const std::vector<Json>& results) {
     std::string (*written)(const Json& value);
   };
 
-  constexpr std::array<Row, 14> rows{{{"mean", "mean_time_ms", milliseconds},
+  constexpr std::array<Row, 21> rows{{{"prompt", "prompt_tokens_per_second", tokens_per_second},
+                                      {"generate", "generate_tokens_per_second", tokens_per_second},
+                                      {"first token", "first_token_ms", milliseconds},
+                                      {"token gap, median", "token_gap_median_ms", milliseconds},
+                                      {"token gap, p99", "token_gap_p99_ms", milliseconds},
+                                      {"token gap, max", "token_gap_max_ms", milliseconds},
+                                      {"keys and values", "cache_bytes", bytes},
+                                      {"mean", "mean_time_ms", milliseconds},
                                       {"std", "std_time_ms", milliseconds},
                                       {"min", "min_time_ms", milliseconds},
                                       {"median", "median_time_ms", milliseconds},
@@ -162,6 +174,30 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
   say(context, to_line(runtime.verdict()));
   Json json = benchmark_json(result, runtime.verdict(), batch_of(runtime, inputs));
   json.update(more);
+  print(context, json, {json}, file);
+}
+
+void print_generation_benchmark(const Context& context, generation::Engine& engine, generation::MeasuredLoad load,
+                                const std::string& file) {
+  load.progress = [&](double done) { draw_progress(context, done, "measuring"); };
+  const generation::GenerationFigures figures = generation::measure(engine, load);
+  const Verdict& verdict = engine.runtime().verdict();
+  say(context, to_line(verdict));
+  const Json json{{"provider", verdict.requested},
+                  {"prompt_tokens", load.prompt_tokens},
+                  {"generate_tokens", load.generate_tokens},
+                  {"users", load.users},
+                  {"prompt_tokens_per_second", figures.prompt_tokens_per_second},
+                  {"generate_tokens_per_second", figures.generate_tokens_per_second},
+                  {"first_token_ms", figures.first_token_ms},
+                  {"token_gap_median_ms", figures.token_gap_median_ms},
+                  {"token_gap_p99_ms", figures.token_gap_p99_ms},
+                  {"token_gap_max_ms", figures.token_gap_max_ms},
+                  {"cache_bytes", figures.cache_bytes},
+                  {"runs", figures.rounds},
+                  {"load_ms", engine.runtime().load_time().count()},
+                  {"peak_memory_bytes", peak_resident_bytes()},
+                  {"verdict", Json::parse(to_json(verdict))}};
   print(context, json, {json}, file);
 }
 

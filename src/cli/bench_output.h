@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "generation/measure.h"
 #include "gpux/benchmark.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
@@ -29,6 +30,10 @@ nlohmann::ordered_json benchmark_json(const BenchmarkResult& result, const Verdi
 void print_benchmark(const Context& context, const Runtime& runtime, const NamedValues& inputs,
                      BenchmarkOptions options, const std::string& file,
                      const nlohmann::ordered_json& more = nlohmann::ordered_json::object());
+
+/// Measures prompts and texts of a model that generates text, and prints the figures likewise.
+void print_generation_benchmark(const Context& context, generation::Engine& engine, generation::MeasuredLoad load,
+                                const std::string& file);
 
 /// The result of a provider that was not measured: {"provider", "error": {"code", "exit_code", "message"}}; with a
 /// member "reason" where the provider did not run.

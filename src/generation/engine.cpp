@@ -503,6 +503,10 @@ std::size_t Engine::context_length() const noexcept {
   return state_->context.context_length;
 }
 
+std::size_t Engine::vocabulary_size() const noexcept {
+  return state_->vocabulary;
+}
+
 const text::Tokenizer& Engine::tokenizer() const noexcept {
   return state_->context.tokenizer;
 }

@@ -74,6 +74,8 @@ class Engine {
   [[nodiscard]] EngineStatistics statistics() const;
   /// Tokens of a prompt and its text together.
   [[nodiscard]] std::size_t context_length() const noexcept;
+  /// Logits of a position.
+  [[nodiscard]] std::size_t vocabulary_size() const noexcept;
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept;
   [[nodiscard]] const ModelFiles& files() const noexcept;
   [[nodiscard]] const Runtime& runtime() const noexcept;
