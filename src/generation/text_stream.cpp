@@ -33,7 +33,8 @@ std::string TextStream::decode(std::size_t first, std::size_t count) const {
 // As transformers' TextIteratorStreamer does: how a token is spelt may depend on the ones before it (a leading space),
 // and only on those since the last whole text.
 std::string TextStream::add(std::uint32_t token, bool may_stop) {
-  if (is_stopped_) return {};
+  // Logits may have more positions than the tokenizer has tokens: they have no text.
+  if (is_stopped_ || !tokenizer_.token(token)) return {};
   tokens_.push_back(token);
   const std::string before = decode(prefix_, read_ - prefix_);
   const std::string now = decode(prefix_, tokens_.size() - prefix_);

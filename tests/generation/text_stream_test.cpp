@@ -47,6 +47,15 @@ TEST(TextStream, LeavesSpecialTokensOut) {
   EXPECT_THAT(pieces_of({0, 6, 1}, {}), ElementsAre("a", "", "b", ""));
 }
 
+TEST(TextStream, GivesNothingForTokensThatTheTokenizerDoesNotHave) {
+  EXPECT_THAT(pieces_of({0, 99, 3, 7, 4, 1}, {}), ElementsAre("a", "", "", "", "é", "b", ""));
+}
+
+TEST(TextStream, ShowsSpecialTokensOnRequest) {
+  TextStream stream(byte_tokenizer(), {}, true);
+  EXPECT_EQ(stream.add(0) + stream.add(6) + stream.finish(), "a</s>");
+}
+
 TEST(TextStream, HoldsBackWhatMayBecomeAStop) {
   bool is_stopped = false;
   EXPECT_THAT(pieces_of({0, 1, 2, 0}, {"bca"}, &is_stopped), ElementsAre("a", "", "", "", ""));
