@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,6 +60,13 @@ struct GeneratedToken {
   std::optional<TokenScore> score;
 };
 
+/// A part of a text that is being generated: whole characters.
+struct GeneratedPiece {
+  std::string text;                   ///< empty only where the last tokens have none
+  std::vector<std::uint32_t> tokens;  ///< since the piece before; empty where the text was held back as a possible stop
+  std::vector<TokenScore> scores;     ///< of these tokens, where requested
+};
+
 /// Why a text ended.
 enum class FinishReason : std::uint8_t {
   stop,       ///< an end token, a stop text or a stop token
@@ -82,6 +90,60 @@ struct Completion {
   std::chrono::duration<double> queue_time{0};  ///< until its first run
   std::chrono::duration<double> time_to_first_token{0};
   std::chrono::duration<double> time{0};  ///< of all tokens, with the first one
+};
+
+/// A text that is being generated. Movable. One thread at a time.
+class GPUX_API GenerationStream {
+ public:
+  /// Ends the text, if it has not ended.
+  ~GenerationStream();
+  GenerationStream(GenerationStream&&) noexcept;
+  GenerationStream& operator=(GenerationStream&&) noexcept;
+
+  /// Waits for the next piece; empty after the last one. Errors of Generator::generate().
+  [[nodiscard]] std::optional<GeneratedPiece> next();
+
+  /// Ends the text soon: a few pieces may still come.
+  void cancel();
+
+  /// The whole text, after next() gave nothing. Error usage before.
+  [[nodiscard]] const Completion& completion() const;
+
+  /// For range-based loops over the pieces.
+  class Iterator {
+   public:
+    using value_type = GeneratedPiece;
+    using difference_type = std::ptrdiff_t;
+
+    Iterator() = default;
+
+    explicit Iterator(GenerationStream& stream) : stream_(&stream), piece_(stream.next()) {}
+
+    const GeneratedPiece& operator*() const { return piece_.value(); }
+
+    Iterator& operator++() {
+      piece_ = stream_->next();
+      return *this;
+    }
+
+    void operator++(int) { ++*this; }
+
+    bool operator==(std::default_sentinel_t /*end*/) const { return !piece_.has_value(); }
+
+   private:
+    GenerationStream* stream_ = nullptr;
+    std::optional<GeneratedPiece> piece_;
+  };
+
+  [[nodiscard]] Iterator begin() { return Iterator(*this); }
+
+  [[nodiscard]] static std::default_sentinel_t end() { return std::default_sentinel; }
+
+ private:
+  friend class Generator;
+  struct State;
+  explicit GenerationStream(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
 };
 
 /// How many texts are generated at the same time, and in which memory.
@@ -116,6 +178,10 @@ class GPUX_API Generator {
   [[nodiscard]] Completion generate(std::string_view prompt, const GenerationSettings& settings = {},
                                     const Sink& sink = {}) const;
 
+  /// The same, as pieces that the caller takes when it wants. What is not taken waits in memory. The model stays loaded
+  /// while the stream exists.
+  [[nodiscard]] GenerationStream stream(std::string_view prompt, const GenerationSettings& settings = {}) const;
+
   /// Tokens of prompt and text together.
   [[nodiscard]] std::size_t context_length() const noexcept;
   /// Bytes that the keys and values of so many tokens take.
@@ -125,7 +191,7 @@ class GPUX_API Generator {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace gpux

@@ -91,6 +91,29 @@ class Engine {
 std::vector<std::uint32_t> prompt_tokens(const text::Tokenizer& tokenizer, std::string_view prompt,
                                          bool adds_special_tokens = true);
 
+/// A request whose tokens are taken on another thread than the engine's. What is not taken waits in memory.
+class PieceStream {
+ public:
+  /// Submits the request, whose functions are replaced. The engine must outlive this. Errors of Engine::submit().
+  PieceStream(Engine& engine, EngineRequest request);
+  /// Cancels the request.
+  ~PieceStream();
+  PieceStream(const PieceStream&) = delete;
+  PieceStream& operator=(const PieceStream&) = delete;
+
+  /// Waits for the next piece; empty after the last one. Errors of the request.
+  std::optional<GeneratedPiece> next();
+  void cancel();
+  /// Null until next() gave nothing.
+  [[nodiscard]] const Completion* completion() const noexcept;
+
+ private:
+  struct Queue;
+  Engine* engine_;
+  std::shared_ptr<Queue> queue_;
+  Engine::Ticket ticket_;
+};
+
 /// Submits the request and waits for its end. `sink`: is given the text in pieces on the calling thread; returns false
 /// to end it. What it throws is thrown as it is. Errors of Engine::submit() and of the request.
 Completion generate(Engine& engine, EngineRequest request, const Generator::Sink& sink = {});

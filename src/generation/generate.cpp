@@ -1,5 +1,6 @@
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -7,20 +8,77 @@
 #include "generation/engine.h"
 
 namespace gpux::generation {
-namespace {
 
 // What the engine's thread gives and the caller's takes.
-struct Pieces {
+struct PieceStream::Queue {
   std::mutex mutex;
   std::condition_variable came;
-  std::deque<std::string> texts;
-  std::deque<std::size_t> tokens;  // of each text: tokens up to its end
-  std::size_t count = 0;
-  std::optional<Completion> completion;
+  std::deque<GeneratedPiece> pieces;
+  GeneratedPiece next;  // tokens whose text is not certain
+  bool has_ended = false, was_taken = false;
+  Completion completion;
   std::optional<Error> error;
+
+  void add(GeneratedToken token) {
+    const std::lock_guard lock(mutex);
+    next.tokens.push_back(token.token);
+    if (token.score) next.scores.push_back(*std::move(token.score));
+    if (!token.text.empty()) flush(std::move(token.text));
+  }
+
+  void end(const std::optional<Error>& failure, Completion whole) {
+    const std::lock_guard lock(mutex);
+    if (!whole.held_text.empty() || !next.tokens.empty()) flush(whole.held_text);
+    completion = std::move(whole);
+    error = failure;
+    has_ended = true;
+    came.notify_one();
+  }
+
+ private:
+  void flush(std::string text) {
+    next.text = std::move(text);
+    pieces.push_back(std::exchange(next, {}));
+    came.notify_one();
+  }
 };
 
-}  // namespace
+PieceStream::PieceStream(Engine& engine, EngineRequest request) : engine_(&engine), queue_(std::make_shared<Queue>()) {
+  request.on_token = [queue = queue_](GeneratedToken token) { queue->add(std::move(token)); };
+  request.on_end = [queue = queue_](const std::optional<Error>& error, Completion completion) {
+    queue->end(error, std::move(completion));
+  };
+  ticket_ = engine.submit(std::move(request));
+}
+
+PieceStream::~PieceStream() {
+  {
+    const std::lock_guard lock(queue_->mutex);
+    if (queue_->has_ended) return;
+  }
+  cancel();
+}
+
+void PieceStream::cancel() {
+  engine_->cancel(ticket_);
+}
+
+std::optional<GeneratedPiece> PieceStream::next() {
+  std::unique_lock lock(queue_->mutex);
+  queue_->came.wait(lock, [&] { return !queue_->pieces.empty() || queue_->has_ended; });
+  if (!queue_->pieces.empty()) {
+    GeneratedPiece piece = std::move(queue_->pieces.front());
+    queue_->pieces.pop_front();
+    return piece;
+  }
+  if (queue_->error) throw Error(*queue_->error);
+  queue_->was_taken = true;
+  return std::nullopt;
+}
+
+const Completion* PieceStream::completion() const noexcept {
+  return queue_->was_taken ? &queue_->completion : nullptr;
+}
 
 std::vector<std::uint32_t> prompt_tokens(const text::Tokenizer& tokenizer, std::string_view prompt,
                                          bool adds_special_tokens) {
@@ -31,61 +89,28 @@ std::vector<std::uint32_t> prompt_tokens(const text::Tokenizer& tokenizer, std::
 }
 
 Completion generate(Engine& engine, EngineRequest request, const Generator::Sink& sink) {
-  const auto pieces = std::make_shared<Pieces>();
-  request.on_token = [pieces](GeneratedToken token) {
-    const std::lock_guard lock(pieces->mutex);
-    ++pieces->count;
-    if (token.text.empty()) return;
-    pieces->texts.push_back(std::move(token.text));
-    pieces->tokens.push_back(pieces->count);
-    pieces->came.notify_one();
-  };
-  request.on_end = [pieces](const std::optional<Error>& error, Completion completion) {
-    const std::lock_guard lock(pieces->mutex);
-    if (!completion.held_text.empty()) {
-      pieces->texts.push_back(completion.held_text);
-      pieces->tokens.push_back(pieces->count);
-    }
-    pieces->error = error;
-    pieces->completion = std::move(completion);
-    pieces->came.notify_one();
-  };
-  const Engine::Ticket ticket = engine.submit(std::move(request));
-  bool is_wanted = true;
-  std::string taken_text;
-  std::size_t taken_tokens = 0;
-  std::unique_lock lock(pieces->mutex);
-  for (;;) {
-    pieces->came.wait(lock, [&] { return !pieces->texts.empty() || pieces->completion.has_value(); });
-    while (!pieces->texts.empty()) {
-      const std::string text = std::move(pieces->texts.front());
-      pieces->texts.pop_front();
-      const std::size_t tokens = pieces->tokens.front();
-      pieces->tokens.pop_front();
-      if (!sink || !is_wanted) continue;
-      taken_text += text;
-      taken_tokens = tokens;
-      lock.unlock();
-      try {
-        is_wanted = sink(text);
-      } catch (...) {
-        engine.cancel(ticket);
-        throw;
+  PieceStream stream(engine, std::move(request));
+  GeneratedPiece taken;
+  while (std::optional<GeneratedPiece> piece = stream.next()) {
+    taken.text += piece->text;
+    std::ranges::move(piece->tokens, std::back_inserter(taken.tokens));
+    std::ranges::move(piece->scores, std::back_inserter(taken.scores));
+    if (piece->text.empty() || !sink || sink(piece->text)) continue;
+    stream.cancel();
+    try {
+      while (stream.next()) {
       }
-      if (!is_wanted) engine.cancel(ticket);
-      lock.lock();
+    } catch (const Error&) {  // of what nobody wants any more
     }
-    if (!pieces->completion) continue;
-    if (pieces->error && is_wanted) throw Error(*pieces->error);
-    Completion completion = *std::move(pieces->completion);
-    if (is_wanted) return completion;
     // What the engine generated until it heard of it is left out.
+    Completion completion = stream.completion() != nullptr ? *stream.completion() : Completion();
     completion.reason = FinishReason::cancelled;
-    completion.text = taken_text;
-    completion.tokens.resize(taken_tokens);
-    if (!completion.scores.empty()) completion.scores.resize(taken_tokens);
+    completion.text = std::move(taken.text);
+    completion.tokens = std::move(taken.tokens);
+    completion.scores = std::move(taken.scores);
     return completion;
   }
+  return *stream.completion();
 }
 
 }  // namespace gpux::generation

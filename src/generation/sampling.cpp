@@ -32,27 +32,25 @@ std::vector<double> probabilities(std::span<const float> logits) {
   return shares;
 }
 
-// Tokens that are not left out, by `is_before`; equal ones in their own order.
+// Leaves out all but the first tokens by `is_before`, a strict order, that together have the share p. Few tokens have
+// most of it as a rule: only as many as needed are sorted.
 template <typename Before>
-std::vector<std::uint32_t> ordered(std::span<const float> logits, const Before& is_before) {
+void keep_share(std::span<float> logits, std::span<const double> shares, double p, const Before& is_before) {
   std::vector<std::uint32_t> order;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (logits[i] > left_out) order.push_back(static_cast<std::uint32_t>(i));
   }
-  std::stable_sort(order.begin(), order.end(), is_before);
-  return order;
-}
-
-// Leaves out what is behind the first tokens of `order` that together have the share p.
-void keep_share(std::span<float> logits, std::span<const std::uint32_t> order, std::span<const double> shares,
-                double p) {
+  constexpr std::size_t first_part = 256, growth = 8;
+  std::size_t sorted = 0, kept = 0;
   double sum = 0;
-  bool is_full = false;
-  for (const std::uint32_t token : order) {
-    if (is_full) logits[token] = left_out;
-    sum += shares[token];
-    is_full = is_full || sum >= p;
+  for (std::size_t part = first_part; sorted < order.size() && sum < p; part *= growth) {
+    const std::size_t end = std::min(order.size(), sorted + part);
+    const auto from = order.begin() + static_cast<std::ptrdiff_t>(sorted);
+    std::partial_sort(from, order.begin() + static_cast<std::ptrdiff_t>(end), order.end(), is_before);
+    for (; kept < end && sum < p; ++kept) sum += shares[order[kept]];
+    sorted = end;
   }
+  for (const std::uint32_t token : std::span(order).subspan(kept)) logits[token] = left_out;
 }
 
 }  // namespace
@@ -96,9 +94,9 @@ void keep_top_k(std::span<float> logits, std::uint32_t k) {
 
 void keep_top_p(std::span<float> logits, float p) {
   if (p >= 1) return;
-  const std::vector<std::uint32_t> order =
-      ordered(logits, [&](std::uint32_t a, std::uint32_t b) { return logits[a] > logits[b]; });
-  keep_share(logits, order, probabilities(logits), p);
+  const std::vector<double> shares = probabilities(logits);
+  keep_share(logits, shares, p,
+             [&](std::uint32_t a, std::uint32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
 }
 
 void keep_min_p(std::span<float> logits, float p) {
@@ -118,9 +116,9 @@ void keep_typical(std::span<float> logits, float p) {
   }
   std::vector<double> distances(shares.size());
   for (std::size_t i = 0; i < shares.size(); ++i) distances[i] = std::abs(-std::log(shares[i]) - entropy);
-  const std::vector<std::uint32_t> order =
-      ordered(logits, [&](std::uint32_t a, std::uint32_t b) { return distances[a] < distances[b]; });
-  keep_share(logits, order, shares, p);
+  keep_share(logits, shares, p, [&](std::uint32_t a, std::uint32_t b) {
+    return distances[a] != distances[b] ? distances[a] < distances[b] : a < b;
+  });
 }
 
 std::uint32_t greedy_token(std::span<const float> logits) {

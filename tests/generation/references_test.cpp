@@ -103,6 +103,32 @@ TEST_F(OneDecoder, GivesTheTextInPieces) {
   EXPECT_GT(pieces.size(), 1);
 }
 
+TEST_F(OneDecoder, StreamsPieces) {
+  const Completion whole = generator_->generate("w1 w2", greedy(8));
+  GenerationStream stream = generator_->stream("w1 w2", greedy(8));
+  EXPECT_THROW((void)stream.completion(), Error);
+  std::string text;
+  std::vector<std::uint32_t> tokens;
+  for (const GeneratedPiece& piece : stream) {
+    text += piece.text;
+    tokens.insert(tokens.end(), piece.tokens.begin(), piece.tokens.end());
+  }
+  EXPECT_EQ(text, whole.text);
+  EXPECT_EQ(tokens, whole.tokens);
+  EXPECT_EQ(stream.completion().text, whole.text);
+  EXPECT_FALSE(stream.next().has_value());
+}
+
+TEST_F(OneDecoder, StreamsMayBeLeft) {
+  GenerationStream stream = generator_->stream("w1 w2", greedy(600));
+  EXPECT_TRUE(stream.next().has_value());
+  stream = generator_->stream("w1 w2", greedy(600));
+  stream.cancel();
+  while (stream.next()) {
+  }
+  EXPECT_EQ(stream.completion().reason, FinishReason::cancelled);
+}
+
 TEST_F(OneDecoder, EndsWhereTheReceiverWantsNoMore) {
   const Completion completion = generator_->generate("w1 w2", greedy(8), [](std::string_view) { return false; });
   EXPECT_EQ(completion.reason, FinishReason::cancelled);

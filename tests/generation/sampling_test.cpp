@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,6 +29,30 @@ std::vector<std::size_t> kept(const std::vector<float>& logits) {
 // Logits of the probabilities 0.1, 0.4, 0.05, 0.25, 0.2.
 std::vector<float> logits() {
   return {std::log(0.1F), std::log(0.4F), std::log(0.05F), std::log(0.25F), std::log(0.2F)};
+}
+
+// Whatever is sorted at a time.
+TEST(TopP, KeepsTheSameOfManyTokens) {
+  std::mt19937 random(3);
+  std::vector<float> values(9000);
+  for (float& value : values) value = static_cast<float>(random() % 700) / 100;
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  double all = 0;
+  for (const float value : values) all += std::exp(static_cast<double>(value));
+  for (const float p : {0.01F, 0.3F, 0.9F, 0.999F}) {
+    std::vector<std::size_t> expected;
+    double sum = 0;
+    for (std::size_t i = 0; i < order.size() && sum < p * all; ++i) {
+      expected.push_back(order[i]);
+      sum += std::exp(static_cast<double>(values[order[i]]));
+    }
+    std::ranges::sort(expected);
+    std::vector<float> changed = values;
+    keep_top_p(changed, p);
+    EXPECT_EQ(kept(changed), expected) << p;
+  }
 }
 
 TEST(TopK, KeepsTheHighestAndTheirEquals) {
