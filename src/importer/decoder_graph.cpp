@@ -39,7 +39,7 @@ void write_logits(GraphContext& context, const Transformer& transformer, const L
 
 }  // namespace
 
-void write_decoder(const Safetensors& weights, const Architecture& architecture, const LanguageHead& head,
+void write_decoder(const Weights& weights, const Architecture& architecture, const LanguageHead& head,
                    const std::filesystem::path& file) {
   const Transformer& transformer = architecture.transformer;
   GraphContext context(weights, Operators::onnxruntime);

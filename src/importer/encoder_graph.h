@@ -6,7 +6,7 @@
 
 #include "importer/architecture.h"
 #include "importer/dense_layer.h"
-#include "importer/safetensors.h"
+#include "importer/weights.h"
 #include "importer/splade_pooling.h"
 
 namespace gpux::importer {
@@ -40,7 +40,7 @@ struct RepresentationSteps {
 /// last_hidden_state [batch, sequence, hidden size]. A model beyond 2 GB has its weights in FILE_data beside it.
 /// With an empty `file`, nothing is written, and the data of the weights is not read.
 /// Errors invalid_model (a tensor is missing, has other sizes or is not part of the description), storage, permission.
-void write_encoder(const Safetensors& weights, const Architecture& architecture, const VectorSteps& steps,
+void write_encoder(const Weights& weights, const Architecture& architecture, const VectorSteps& steps,
                    const std::filesystem::path& file, const RepresentationSteps& representations = {});
 
 }  // namespace gpux::importer

@@ -15,6 +15,7 @@
 #include "importer/families/family.h"
 #include "importer/json_settings.h"
 #include "importer/safetensors.h"
+#include "importer/weights.h"
 
 namespace gpux::importer {
 namespace {
@@ -27,7 +28,7 @@ constexpr std::array setting_files{"config.json",           "generation_config.j
 // A table for each of more positions would take gigabytes.
 constexpr std::int64_t limit_positions = std::int64_t{1} << 20;
 
-LanguageHead language_head(const ConfigReader& config, const Safetensors& weights, const Architecture& architecture) {
+LanguageHead language_head(const ConfigReader& config, const Weights& weights, const Architecture& architecture) {
   LanguageHead head{.weight = "lm_head.weight", .vocabulary = architecture.embeddings.vocabulary};
   // transformers leaves a tied table out of the file, and takes precedence where it is there.
   if (config.flag({"tie_word_embeddings"}, !weights.has(head.weight))) head.weight = architecture.embeddings.words;
@@ -35,33 +36,36 @@ LanguageHead language_head(const ConfigReader& config, const Safetensors& weight
   return head;
 }
 
-/// What is known of a decoder before an element of its weights is read.
-struct DescribedDecoder {
+/// A folder's weights, and what is known of them before an element is read.
+struct DescribedFolder {
   Safetensors weights;
-  Architecture architecture;
-  LanguageHead head;
+  DecoderDescription decoder;
 };
 
 // What import_decoder() refuses because of the settings and the names and sizes of the tensors is refused here.
-DescribedDecoder describe_decoder(const fs::path& folder) {
+DescribedFolder describe_folder(const fs::path& folder) {
   const auto weights_file = safetensors_in(folder);
   if (!weights_file) throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors", folder.string()));
   Safetensors weights(*weights_file);
   require_tokenizer(folder, folder);
   try {
-    const ConfigReader config(read_file(folder / "config.json"));
-    Architecture architecture = describe_architecture(config, weights);
-    if (architecture.max_tokens < 1 || architecture.max_tokens > limit_positions) {
-      config.refuse("max_position_embeddings", architecture.max_tokens, fmt::format("1 to {}", limit_positions));
-    }
-    LanguageHead head = language_head(config, weights, architecture);
-    return {.weights = std::move(weights), .architecture = std::move(architecture), .head = std::move(head)};
+    DecoderDescription decoder = describe_decoder(ConfigReader(read_file(folder / "config.json")), weights);
+    return {.weights = std::move(weights), .decoder = std::move(decoder)};
   } catch (const Error& error) {
     throw error.within(folder.string());
   }
 }
 
 }  // namespace
+
+DecoderDescription describe_decoder(const ConfigReader& config, const Weights& weights) {
+  Architecture architecture = describe_architecture(config, weights);
+  if (architecture.max_tokens < 1 || architecture.max_tokens > limit_positions) {
+    config.refuse("max_position_embeddings", architecture.max_tokens, fmt::format("1 to {}", limit_positions));
+  }
+  LanguageHead head = language_head(config, weights, architecture);
+  return {.architecture = std::move(architecture), .head = std::move(head)};
+}
 
 bool is_decoder_folder(const fs::path& folder) {
   std::error_code unreadable;
@@ -73,14 +77,14 @@ bool is_decoder_folder(const fs::path& folder) {
 }
 
 std::uint64_t require_importable_decoder(const fs::path& folder) {
-  const DescribedDecoder decoder = describe_decoder(folder);
-  write_decoder(decoder.weights, decoder.architecture, decoder.head, {});
-  return decoder.weights.float32_bytes();
+  const DescribedFolder described = describe_folder(folder);
+  write_decoder(described.weights, described.decoder.architecture, described.decoder.head, {});
+  return described.weights.float32_bytes();
 }
 
 ImportedEncoder import_decoder(const fs::path& folder, const fs::path& target) {
-  const DescribedDecoder decoder = describe_decoder(folder);
-  const Architecture& architecture = decoder.architecture;
+  const DescribedFolder described = describe_folder(folder);
+  const Architecture& architecture = described.decoder.architecture;
   std::vector<std::string> copied;
   std::error_code unreadable;
   for (const char* name : setting_files) {
@@ -88,7 +92,7 @@ ImportedEncoder import_decoder(const fs::path& folder, const fs::path& target) {
     write_file_atomically(target / name, read_file(folder / name));
     copied.emplace_back(name);
   }
-  write_decoder(decoder.weights, architecture, decoder.head, target / "model.onnx");
+  write_decoder(described.weights, architecture, described.decoder.head, target / "model.onnx");
   return {.family = architecture.model_type,
           .layers = static_cast<std::int64_t>(architecture.transformer.layers.size()),
           .heads = architecture.transformer.heads,

@@ -3,13 +3,26 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "importer/architecture.h"
+#include "importer/config_reader.h"
+#include "importer/decoder_graph.h"
 #include "importer/import_encoder.h"
+#include "importer/weights.h"
 
 namespace gpux::importer {
 
 /// Whether config.json names a model that generates text (…ForCausalLM). A folder of sentence-transformers
 /// (modules.json) makes vectors with such a model.
 [[nodiscard]] bool is_decoder_folder(const std::filesystem::path& folder);
+
+/// A decoder, before an element of its weights is read.
+struct DecoderDescription {
+  Architecture architecture;
+  LanguageHead head;
+};
+
+/// Error invalid_config: a family or setting of config.json that is not supported, by name.
+[[nodiscard]] DecoderDescription describe_decoder(const ConfigReader& config, const Weights& weights);
 
 /// As require_importable().
 std::uint64_t require_importable_decoder(const std::filesystem::path& folder);

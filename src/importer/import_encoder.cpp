@@ -17,9 +17,12 @@
 #include "importer/encoder_graph.h"
 #include "importer/end_token.h"
 #include "importer/families/family.h"
+#include "importer/gguf/gguf_file.h"
+#include "importer/gguf/import_gguf.h"
 #include "importer/import_decoder.h"
 #include "importer/import_image_model.h"
 #include "importer/pair_score.h"
+#include "importer/safetensors.h"
 #include "importer/sentence_model.h"
 
 namespace gpux::importer {
@@ -162,7 +165,7 @@ std::optional<DenseLayer> layer_beside(const fs::path& folder, const std::string
 }
 
 // The rows of two tokens in the output layer, or in the table of words that it shares (tied weights).
-DenseLayer score_of_tokens(const fs::path& folder, const Safetensors& weights, const Architecture& architecture) {
+DenseLayer score_of_tokens(const fs::path& folder, const Weights& weights, const Architecture& architecture) {
   const std::optional<PairScore> score = read_pair_score(folder);
   if (!score) throw Error(ErrorCode::invalid_model, fmt::format("'{}' has no LogitScore", folder.string()));
   const std::int64_t vocabulary = architecture.embeddings.vocabulary, size = architecture.transformer.hidden_size;
@@ -182,7 +185,7 @@ DenseLayer score_of_tokens(const fs::path& folder, const Safetensors& weights, c
   return layer;
 }
 
-RepresentationSteps representations_of(const fs::path& folder, const SentenceModel& model, const Safetensors& weights,
+RepresentationSteps representations_of(const fs::path& folder, const SentenceModel& model, const Weights& weights,
                                        const Architecture& architecture) {
   const std::int64_t hidden_size = architecture.transformer.hidden_size;
   RepresentationSteps steps{.splade = model.splade};
@@ -330,6 +333,12 @@ std::uint64_t require_importable(const fs::path& folder) {
 }
 
 ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
+  if (gguf::is_gguf_file(folder)) {
+    NewFolder made(target);
+    ImportedEncoder imported = import_gguf(folder, made.path());
+    made.keep();
+    return imported;
+  }
   if (is_image_model(folder)) {
     (void)weights_in(folder, folder);
     NewFolder made(target);
@@ -346,7 +355,7 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   }
   const DescribedEncoder encoder = describe_encoder(folder);
   const SentenceModel& model = encoder.model;
-  const Safetensors& weights = encoder.weights;
+  const Weights& weights = encoder.weights;
   const Architecture& architecture = encoder.architecture;
   const RepresentationSteps& representations = encoder.representations;
   const std::string& represented = encoder.represented;

@@ -14,6 +14,7 @@
 #include "importer/image_preprocessing.h"
 #include "importer/image_project.h"
 #include "importer/json_settings.h"
+#include "importer/safetensors.h"
 #include "importer/sentence_model.h"
 #include "onnx/text.h"
 
@@ -33,7 +34,7 @@ image::Size input_size(const image::Recipe& recipe, const fs::path& folder) {
 }
 
 // A tensor that no tower has is part of another computation.
-void refuse_unused(const Safetensors& weights, const std::set<std::string>& used, const VisionModel& model) {
+void refuse_unused(const Weights& weights, const std::set<std::string>& used, const VisionModel& model) {
   for (const std::string& name : weights.names()) {
     const bool is_ignored = std::any_of(model.ignored.begin(), model.ignored.end(),
                                         [&](const std::string& suffix) { return name.ends_with(suffix); });
@@ -96,7 +97,7 @@ std::uint64_t require_importable_image_model(const fs::path& folder) {
 
 ImportedEncoder import_image_model(const fs::path& folder, const fs::path& target) {
   const DescribedImageModel described = describe(folder);
-  const Safetensors& weights = described.weights;
+  const Weights& weights = described.weights;
   const VisionModel& model = described.model;
   const JsonSettings config(folder / "config.json");
   ImageProject project;

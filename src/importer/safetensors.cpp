@@ -170,10 +170,6 @@ void Safetensors::require(std::string_view name, const Shape& shape) const {
   }
 }
 
-std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape) const {
-  return floats(name, shape, 0, shape.empty() ? 1 : shape.front());
-}
-
 std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape, std::int64_t first_row,
                                        std::int64_t rows) const {
   require(name, shape);

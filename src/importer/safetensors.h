@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "gpux/tensor.h"
+#include "importer/weights.h"
 
 namespace gpux::importer {
 
@@ -18,31 +19,22 @@ std::optional<std::filesystem::path> safetensors_in(const std::filesystem::path&
 
 /// The tensors of a .safetensors file (format: github.com/huggingface/safetensors, "Format"), or of the several files
 /// beside a .safetensors.index.json, as transformers cuts large models. The files stay mapped.
-class Safetensors {
+class Safetensors final : public Weights {
  public:
   /// `file` is either. Errors not_found, storage, invalid_model.
   explicit Safetensors(const std::filesystem::path& file);
 
-  [[nodiscard]] bool has(std::string_view name) const noexcept { return tensors_.find(name) != tensors_.end(); }
+  [[nodiscard]] bool has(std::string_view name) const noexcept override { return tensors_.find(name) != tensors_.end(); }
 
-  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] std::vector<std::string> names() const override;
+  [[nodiscard]] std::uint64_t float32_bytes() const noexcept override;
+  [[nodiscard]] const Shape& shape(std::string_view name) const override;
+  void require(std::string_view name, const Shape& shape) const override;
 
-  /// The size of all tensors of floating type as float32.
-  [[nodiscard]] std::uint64_t float32_bytes() const noexcept;
-
-  /// Error invalid_model where there is no such tensor.
-  [[nodiscard]] const Shape& shape(std::string_view name) const;
-
-  /// Errors as floats(), which reads the elements.
-  void require(std::string_view name, const Shape& shape) const;
-
-  /// The elements of a tensor of floating type as float32. Errors invalid_model: there is none of that name, its sizes
-  /// are others, or it is of another type.
-  [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape) const;
-
-  /// `rows` rows of it from `first_row` on, one behind the other.
+  /// F32, F16, BF16 and F64 are read.
   [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape, std::int64_t first_row,
-                                          std::int64_t rows) const;
+                                          std::int64_t rows) const override;
+  using Weights::floats;
 
  private:
   struct Entry {

@@ -33,7 +33,7 @@ Head head_of(const ConfigReader& config, const TensorNames& encoder, const Tenso
 
 }  // namespace
 
-Architecture describe_albert(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_albert(const ConfigReader& config, const Weights& weights) {
   refuse_other_computations(config);
   config.require_text("position_embedding_type", "absolute", "absolute");
   const std::int64_t layers = config.number({"num_hidden_layers"}, 12), heads = config.number({"num_attention_heads"});

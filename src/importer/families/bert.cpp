@@ -82,7 +82,7 @@ void describe_feed_forward(Layer& layer, const ConfigReader& config, const Tenso
   layer.feed_forward_residual = post_norm(names.layer_norm(at + "mlp.layernorm", hidden, epsilon));
 }
 
-Architecture describe(const ConfigReader& config, const Safetensors& weights, Kind kind) {
+Architecture describe(const ConfigReader& config, const Weights& weights, Kind kind) {
   refuse_other_computations(config);
   const char* const position_type = kind == Kind::jina ? "alibi" : "absolute";
   config.require_text("position_embedding_type", "absolute", position_type);
@@ -141,19 +141,19 @@ Architecture describe(const ConfigReader& config, const Safetensors& weights, Ki
 
 }  // namespace
 
-Architecture describe_bert(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_bert(const ConfigReader& config, const Weights& weights) {
   return describe(config, weights, Kind::bert);
 }
 
-Architecture describe_roberta(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_roberta(const ConfigReader& config, const Weights& weights) {
   return describe(config, weights, Kind::roberta);
 }
 
-Architecture describe_electra(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_electra(const ConfigReader& config, const Weights& weights) {
   return describe(config, weights, Kind::electra);
 }
 
-Architecture describe_jina_bert(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_jina_bert(const ConfigReader& config, const Weights& weights) {
   return describe(config, weights, Kind::jina);
 }
 

@@ -75,7 +75,7 @@ Disentangled disentangled_of(const ConfigReader& config, const TensorNames& name
 
 }  // namespace
 
-Architecture describe_deberta(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_deberta(const ConfigReader& config, const Weights& weights) {
   refuse_other_computations(config);
   const std::int64_t layers = config.number({"num_hidden_layers"}), heads = config.number({"num_attention_heads"});
   const std::int64_t hidden = config.number({"hidden_size"}), inner = config.number({"intermediate_size"});

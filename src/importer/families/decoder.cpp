@@ -41,7 +41,7 @@ Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_
   return head;
 }
 
-Architecture describe(const ConfigReader& config, const Safetensors& weights, const Variant& variant) {
+Architecture describe(const ConfigReader& config, const Weights& weights, const Variant& variant) {
   refuse_other_computations(config);
   const std::int64_t layers = config.number({"num_hidden_layers"}), heads = config.number({"num_attention_heads"});
   const std::int64_t kv_heads = config.number({"num_key_value_heads"}, heads);
@@ -112,7 +112,7 @@ bool reads_causal(const ConfigReader& config) {
 
 }  // namespace
 
-Architecture describe_llama(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_llama(const ConfigReader& config, const Weights& weights) {
   const bool bias = config.flag({"attention_bias"}, false);
   return describe(config, weights,
                   {.query_key_value_bias = bias,
@@ -121,18 +121,18 @@ Architecture describe_llama(const ConfigReader& config, const Safetensors& weigh
                    .is_causal = config.flag({"is_causal"}, true)});
 }
 
-Architecture describe_mistral(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_mistral(const ConfigReader& config, const Weights& weights) {
   return describe(config, weights, {.is_causal = config.flag({"is_causal"}, true), .has_windows = true});
 }
 
-Architecture describe_qwen2(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_qwen2(const ConfigReader& config, const Weights& weights) {
   return describe(config, weights,
                   {.query_key_value_bias = true,
                    .is_causal = reads_causal(config),
                    .has_windows = config.flag({"use_sliding_window"}, false)});
 }
 
-Architecture describe_qwen3(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_qwen3(const ConfigReader& config, const Weights& weights) {
   const bool bias = config.flag({"attention_bias"}, false);
   return describe(config, weights,
                   {.query_key_value_bias = bias,
@@ -142,7 +142,7 @@ Architecture describe_qwen3(const ConfigReader& config, const Safetensors& weigh
                    .has_windows = config.flag({"use_sliding_window"}, false)});
 }
 
-Architecture describe_eurobert(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_eurobert(const ConfigReader& config, const Weights& weights) {
   if (head_kind_of(config.architecture()) != HeadKind::vectors) {
     config.refuse("architectures", config.architecture(), "EuroBertModel, EuroBertForMaskedLM");
   }

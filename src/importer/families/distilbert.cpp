@@ -31,7 +31,7 @@ Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_
 
 }  // namespace
 
-Architecture describe_distilbert(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_distilbert(const ConfigReader& config, const Weights& weights) {
   refuse_other_computations(config);
   config.require_text("position_embedding_type", "absolute", "absolute");
   const std::int64_t layers = config.number({"num_hidden_layers", "n_layers"});

@@ -70,7 +70,7 @@ std::span<const Family> families() noexcept {
   return table;
 }
 
-Architecture describe_architecture(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_architecture(const ConfigReader& config, const Weights& weights) {
   const Family& family = family_of(config);
   const ConfigReader::Json* quantization = config.find({"quantization_config"});
   if (quantization != nullptr) config.refuse("quantization_config", *quantization, "weights in floating types");

@@ -7,12 +7,12 @@
 
 #include "importer/architecture.h"
 #include "importer/config_reader.h"
-#include "importer/safetensors.h"
+#include "importer/weights.h"
 
 namespace gpux::importer {
 
 /// What a family's file provides. Errors invalid_config: a setting that changes the computation and is not supported.
-using DescribeFamily = Architecture (*)(const ConfigReader& config, const Safetensors& weights);
+using DescribeFamily = Architecture (*)(const ConfigReader& config, const Weights& weights);
 
 struct Family {
   std::string_view model_type;  ///< of config.json
@@ -29,28 +29,28 @@ std::span<const Family> families() noexcept;
 
 /// The description of the encoder of config.json and its weights. Errors invalid_config: a family or setting that is
 /// not supported, by name.
-Architecture describe_architecture(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_architecture(const ConfigReader& config, const Weights& weights);
 
-Architecture describe_albert(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_bert(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_deberta(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_distilbert(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_electra(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_eurobert(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_gemma3(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_gte(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_jina_bert(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_jina_v3(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_llama(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_mistral(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_modernbert(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_mpnet(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_mt5(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_nomic_bert(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_qwen2(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_qwen3(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_roberta(const ConfigReader& config, const Safetensors& weights);
-Architecture describe_t5(const ConfigReader& config, const Safetensors& weights);
+Architecture describe_albert(const ConfigReader& config, const Weights& weights);
+Architecture describe_bert(const ConfigReader& config, const Weights& weights);
+Architecture describe_deberta(const ConfigReader& config, const Weights& weights);
+Architecture describe_distilbert(const ConfigReader& config, const Weights& weights);
+Architecture describe_electra(const ConfigReader& config, const Weights& weights);
+Architecture describe_eurobert(const ConfigReader& config, const Weights& weights);
+Architecture describe_gemma3(const ConfigReader& config, const Weights& weights);
+Architecture describe_gte(const ConfigReader& config, const Weights& weights);
+Architecture describe_jina_bert(const ConfigReader& config, const Weights& weights);
+Architecture describe_jina_v3(const ConfigReader& config, const Weights& weights);
+Architecture describe_llama(const ConfigReader& config, const Weights& weights);
+Architecture describe_mistral(const ConfigReader& config, const Weights& weights);
+Architecture describe_modernbert(const ConfigReader& config, const Weights& weights);
+Architecture describe_mpnet(const ConfigReader& config, const Weights& weights);
+Architecture describe_mt5(const ConfigReader& config, const Weights& weights);
+Architecture describe_nomic_bert(const ConfigReader& config, const Weights& weights);
+Architecture describe_qwen2(const ConfigReader& config, const Weights& weights);
+Architecture describe_qwen3(const ConfigReader& config, const Weights& weights);
+Architecture describe_roberta(const ConfigReader& config, const Weights& weights);
+Architecture describe_t5(const ConfigReader& config, const Weights& weights);
 
 bool is_jina_bert(const ConfigReader& config);
 bool is_jina_v3(const ConfigReader& config);

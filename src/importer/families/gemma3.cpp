@@ -14,7 +14,7 @@
 
 namespace gpux::importer {
 
-Architecture describe_gemma3(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_gemma3(const ConfigReader& config, const Weights& weights) {
   refuse_other_computations(config);
   if (head_kind_of(config.architecture()) != HeadKind::vectors) {
     config.refuse("architectures", config.architecture(), "Gemma3TextModel, Gemma3ForCausalLM");

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "importer/architecture.h"
-#include "importer/safetensors.h"
+#include "importer/weights.h"
 
 namespace gpux::importer {
 
@@ -18,6 +18,6 @@ struct MaskedLanguageHead {
 
 /// The head in the weights of the encoder, by the names of its tensors: BERT's, RoBERTa's, DistilBERT's or
 /// ModernBERT's. Error invalid_model where there is none of these.
-MaskedLanguageHead find_masked_language_head(const Architecture& architecture, const Safetensors& weights);
+MaskedLanguageHead find_masked_language_head(const Architecture& architecture, const Weights& weights);
 
 }  // namespace gpux::importer

@@ -30,7 +30,7 @@ Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_
 
 }  // namespace
 
-Architecture describe_modernbert(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_modernbert(const ConfigReader& config, const Weights& weights) {
   refuse_other_computations(config);
   const std::int64_t layers = config.number({"num_hidden_layers"}), heads = config.number({"num_attention_heads"});
   const std::int64_t hidden = config.number({"hidden_size"}), inner = config.number({"intermediate_size"});

@@ -33,7 +33,7 @@ Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_
 
 }  // namespace
 
-Architecture describe_mpnet(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_mpnet(const ConfigReader& config, const Weights& weights) {
   refuse_other_computations(config);
   config.require_text("position_embedding_type", "absolute", "absolute");
   const std::int64_t layers = config.number({"num_hidden_layers"}), heads = config.number({"num_attention_heads"});

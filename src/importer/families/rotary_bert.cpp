@@ -84,7 +84,7 @@ TensorScope scope_of(const TensorNames& names, const std::string& layers) {
 
 }  // namespace
 
-Architecture describe_nomic_bert(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_nomic_bert(const ConfigReader& config, const Weights& weights) {
   refuse_other_computations(config);
   require_no_head(config);
   for (const char* name : {"prenorm", "use_rms_norm", "parallel_block", "causal", "rotary_emb_interleaved",
@@ -141,7 +141,7 @@ Architecture describe_nomic_bert(const ConfigReader& config, const Safetensors& 
   return architecture;
 }
 
-Architecture describe_gte(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_gte(const ConfigReader& config, const Weights& weights) {
   refuse_other_computations(config);
   config.require_text("position_embedding_type", "rope", "rope");
   config.require_text("layer_norm_type", "layer_norm", "layer_norm");
@@ -199,7 +199,7 @@ Architecture describe_gte(const ConfigReader& config, const Safetensors& weights
   return architecture;
 }
 
-Architecture describe_jina_v3(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_jina_v3(const ConfigReader& config, const Weights& weights) {
   refuse_other_computations(config);
   require_no_head(config);
   config.require_text("position_embedding_type", "rotary", "rotary");

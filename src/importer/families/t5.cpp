@@ -25,7 +25,7 @@ InnerActivation inner_activation(const ConfigReader& config, const char* otherwi
   config.refuse("feed_forward_proj", name, "relu, gated-gelu, gated-silu");
 }
 
-Architecture describe(const ConfigReader& config, const Safetensors& weights, const char* feed_forward) {
+Architecture describe(const ConfigReader& config, const Weights& weights, const char* feed_forward) {
   // is_encoder_decoder is true of the whole model; the encoder alone is read.
   if (head_kind_of(config.architecture()) != HeadKind::vectors) {
     config.refuse("architectures", config.architecture(), "the encoder or the whole model, without a head");
@@ -88,11 +88,11 @@ Architecture describe(const ConfigReader& config, const Safetensors& weights, co
 
 }  // namespace
 
-Architecture describe_t5(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_t5(const ConfigReader& config, const Weights& weights) {
   return describe(config, weights, "relu");
 }
 
-Architecture describe_mt5(const ConfigReader& config, const Safetensors& weights) {
+Architecture describe_mt5(const ConfigReader& config, const Weights& weights) {
   return describe(config, weights, "gated-gelu");
 }
 

@@ -10,7 +10,7 @@
 
 namespace gpux::importer {
 
-TensorNames::TensorNames(const Safetensors& weights, std::initializer_list<std::string_view> prefixes,
+TensorNames::TensorNames(const Weights& weights, std::initializer_list<std::string_view> prefixes,
                          std::string_view probe)
     : weights_(weights), prefix_(*prefixes.begin()) {
   for (const std::string_view prefix : prefixes) {

@@ -10,7 +10,7 @@
 
 #include "importer/architecture.h"
 #include "importer/config_reader.h"
-#include "importer/safetensors.h"
+#include "importer/weights.h"
 
 namespace gpux::importer {
 
@@ -19,7 +19,7 @@ namespace gpux::importer {
 class TensorNames {
  public:
   /// The first prefix with which `probe` is a tensor of the file; the first one where none is.
-  TensorNames(const Safetensors& weights, std::initializer_list<std::string_view> prefixes, std::string_view probe);
+  TensorNames(const Weights& weights, std::initializer_list<std::string_view> prefixes, std::string_view probe);
 
   [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
 
@@ -42,7 +42,7 @@ class TensorNames {
   [[nodiscard]] Norm rms_norm(std::string_view name, std::int64_t size, float epsilon, float weight_offset = 0) const;
 
  private:
-  const Safetensors& weights_;
+  const Weights& weights_;
   std::string prefix_;
 };
 

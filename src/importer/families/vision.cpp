@@ -90,12 +90,12 @@ ConfigReader nested(const nlohmann::json& config, const std::string& key) {
   return ConfigReader(merged.dump());
 }
 
-std::int64_t rows_of(const Safetensors& weights, const std::string& name) {
+std::int64_t rows_of(const Weights& weights, const std::string& name) {
   const Shape& shape = weights.shape(name);
   return shape.empty() ? 0 : shape.front();
 }
 
-TextTowerArchitecture text_tower(const ConfigReader& config, const Safetensors& weights, bool is_clip) {
+TextTowerArchitecture text_tower(const ConfigReader& config, const Weights& weights, bool is_clip) {
   const TensorNames names(weights, {"text_model."}, "");
   const TensorNames outside(weights, {""}, "");
   const Sizes sizes = sizes_of(config, {12, is_clip ? 512 : 768, is_clip ? 8 : 12});
@@ -127,7 +127,7 @@ TextTowerArchitecture text_tower(const ConfigReader& config, const Safetensors& 
   return tower;
 }
 
-ImageArchitecture image_tower(const ConfigReader& config, const Safetensors& weights, bool is_clip) {
+ImageArchitecture image_tower(const ConfigReader& config, const Weights& weights, bool is_clip) {
   const TensorNames names(weights, {"vision_model."}, "");
   const TensorNames outside(weights, {""}, "");
   const Sizes sizes = sizes_of(config, {12, 768, 12});
@@ -166,7 +166,7 @@ ImageArchitecture image_tower(const ConfigReader& config, const Safetensors& wei
 }
 
 // ViT and DINOv2 have the same names but for norms and feed-forward.
-ImageArchitecture vit(const ConfigReader& config, const Safetensors& weights, std::string_view model_type) {
+ImageArchitecture vit(const ConfigReader& config, const Weights& weights, std::string_view model_type) {
   const bool is_vit = model_type == "vit";
   const bool has_registers = model_type == "dinov2_with_registers";
   const TensorNames names(weights, {"", fmt::format("{}.", model_type)}, "embeddings.position_embeddings");
@@ -243,7 +243,7 @@ bool is_vision_family(std::string_view model_type) noexcept {
   return std::find(families.begin(), families.end(), model_type) != families.end();
 }
 
-VisionModel describe_vision_model(std::string_view config_json, const Safetensors& weights) {
+VisionModel describe_vision_model(std::string_view config_json, const Weights& weights) {
   const ConfigReader config(config_json);
   VisionModel model{.model_type = config.text({"model_type"}, "")};
   if (model.model_type != "clip" && model.model_type != "siglip") {

@@ -8,7 +8,7 @@
 
 #include "importer/architecture.h"
 #include "importer/config_reader.h"
-#include "importer/safetensors.h"
+#include "importer/weights.h"
 
 /// Models of images, and the text towers that belong to them, as data.
 namespace gpux::importer {
@@ -91,6 +91,6 @@ struct VisionModel {
 [[nodiscard]] bool is_vision_family(std::string_view model_type) noexcept;
 
 /// The description of config.json and its weights. Error invalid_config: a setting that is not supported, by name.
-[[nodiscard]] VisionModel describe_vision_model(std::string_view config_json, const Safetensors& weights);
+[[nodiscard]] VisionModel describe_vision_model(std::string_view config_json, const Weights& weights);
 
 }  // namespace gpux::importer

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "importer/architecture.h"
-#include "importer/safetensors.h"
+#include "importer/weights.h"
 #include "onnx/graph_writer.h"
 
 namespace gpux::importer {
@@ -26,12 +26,12 @@ enum class Operators : std::uint8_t {
 class GraphContext {
  public:
   /// `weights` outlives the context.
-  explicit GraphContext(const Safetensors& weights, Operators operators = Operators::onnx)
+  explicit GraphContext(const Weights& weights, Operators operators = Operators::onnx)
       : weights_(weights), operators_(operators), graph_(operators == Operators::onnx ? "encoder" : "decoder") {}
 
   [[nodiscard]] onnx::GraphWriter& graph() noexcept { return graph_; }
 
-  [[nodiscard]] const Safetensors& weights() const noexcept { return weights_; }
+  [[nodiscard]] const Weights& weights() const noexcept { return weights_; }
 
   /// A node of one output.
   std::string node(std::string_view type, const std::vector<std::string>& inputs,
@@ -78,7 +78,7 @@ class GraphContext {
   std::string constant(const std::string& name, const Shape& shape, const std::string& content,
                        onnx::FloatSource source);
 
-  const Safetensors& weights_;
+  const Weights& weights_;
   Operators operators_;
   onnx::GraphWriter graph_;
   std::map<std::string, std::string> once_;       // by key: the value

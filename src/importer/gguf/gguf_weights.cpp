@@ -1,0 +1,112 @@
+#include "importer/gguf/gguf_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "gpux/error.h"
+#include "onnx/text.h"
+
+namespace gpux::importer::gguf {
+namespace {
+
+// Read for themselves: they are part of the rotary positions (import_gguf.cpp).
+constexpr std::array<std::string_view, 3> rotary_tensors{"rope_freqs.weight", "rope_factors_long.weight",
+                                                         "rope_factors_short.weight"};
+
+bool is_projection(std::string_view name, std::string_view projection) {
+  return name.find(projection) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::int64_t interleaved_row(std::int64_t row, std::int64_t head_size) noexcept {
+  const std::int64_t head = row / head_size, within = row % head_size, half = head_size / 2;
+  return head * head_size + (within < half ? 2 * within : 2 * (within - half) + 1);
+}
+
+GgufWeights::GgufWeights(const GgufFile& file, const Family& family, std::int64_t heads, std::int64_t kv_heads)
+    : file_(file), family_(family) {
+  for (const auto& [stored_name, tensor] : file.tensors()) {
+    if (std::ranges::find(rotary_tensors, stored_name) != rotary_tensors.end()) continue;
+    const std::string name = name_of(family, stored_name);
+    if (name.empty()) {
+      throw Error(ErrorCode::invalid_model, fmt::format("the file has a tensor {}, which no {} model of gpux has",
+                                                        onnx::quote(stored_name), family.architecture));
+    }
+    Entry entry{.stored_name = stored_name, .tensor = &tensor};
+    if (family.interleaves_heads && is_projection(name, ".q_proj.")) entry.interleaved_heads = heads;
+    if (family.interleaves_heads && is_projection(name, ".k_proj.")) entry.interleaved_heads = kv_heads;
+    if (entry.interleaved_heads != 0) {
+      const std::int64_t rows = tensor.shape.empty() ? 0 : tensor.shape.front();
+      if (rows == 0 || rows % (2 * entry.interleaved_heads) != 0) {
+        throw Error(ErrorCode::invalid_model, fmt::format("{} has {} rows, which do not make {} heads",
+                                                          onnx::quote(stored_name), rows, entry.interleaved_heads));
+      }
+    }
+    tensors_.emplace(name, std::move(entry));
+  }
+}
+
+std::vector<std::string> GgufWeights::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : tensors_) names.push_back(name);
+  return names;
+}
+
+std::uint64_t GgufWeights::float32_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, entry] : tensors_) {
+    bytes += static_cast<std::uint64_t>(entry.tensor->rows() * entry.tensor->row_elements()) * sizeof(float);
+  }
+  return bytes;
+}
+
+const GgufWeights::Entry& GgufWeights::entry(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("{} has no tensor {}", file_.name(), onnx::quote(stored_name_of(family_, name))));
+  }
+  return found->second;
+}
+
+const Shape& GgufWeights::shape(std::string_view name) const {
+  return entry(name).tensor->shape;
+}
+
+void GgufWeights::require(std::string_view name, const Shape& shape) const {
+  const Entry& found = entry(name);
+  if (found.tensor->shape == shape) return;
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("{}: {} has the sizes {}, and {} are expected", file_.name(), onnx::quote(found.stored_name),
+                          to_string(std::span<const std::int64_t>(found.tensor->shape)),
+                          to_string(std::span<const std::int64_t>(shape))));
+}
+
+std::vector<float> GgufWeights::floats(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                       std::int64_t rows) const {
+  require(name, shape);
+  const Entry& found = entry(name);
+  const StoredTensor& tensor = *found.tensor;
+  if (first_row < 0 || rows < 0 || rows > shape.front() || first_row > shape.front() - rows) {
+    throw Error(ErrorCode::internal, fmt::format("rows {} to {} of {}", first_row, first_row + rows, shape.front()));
+  }
+  // A list (a bias, a norm) is one row of the file.
+  const bool is_list = tensor.shape.size() == 1;
+  if (!is_list && found.interleaved_heads == 0) return GgufFile::elements(tensor, first_row, rows);
+  const std::vector<float> stored = GgufFile::elements(tensor, 0, tensor.rows());
+  const std::int64_t row_elements = is_list ? 1 : tensor.row_elements();
+  const std::int64_t head_size = found.interleaved_heads == 0 ? 0 : shape.front() / found.interleaved_heads;
+  std::vector<float> values;
+  values.reserve(static_cast<std::size_t>(rows * row_elements));
+  for (std::int64_t row = first_row; row < first_row + rows; ++row) {
+    const auto begin = stored.begin() + (head_size == 0 ? row : interleaved_row(row, head_size)) * row_elements;
+    values.insert(values.end(), begin, begin + row_elements);
+  }
+  return values;
+}
+
+}  // namespace gpux::importer::gguf

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpux/tensor.h"
+
+namespace gpux::importer {
+
+/// The tensors of a model, by the names and in the layouts of transformers. Elements are read when they are asked for.
+class Weights {
+ public:
+  Weights() = default;
+  virtual ~Weights() = default;
+
+  [[nodiscard]] virtual bool has(std::string_view name) const noexcept = 0;
+
+  [[nodiscard]] virtual std::vector<std::string> names() const = 0;
+
+  /// The size of all tensors of floating type as float32.
+  [[nodiscard]] virtual std::uint64_t float32_bytes() const noexcept = 0;
+
+  /// Error invalid_model where there is no such tensor.
+  [[nodiscard]] virtual const Shape& shape(std::string_view name) const = 0;
+
+  /// Errors as floats(), which reads the elements.
+  virtual void require(std::string_view name, const Shape& shape) const = 0;
+
+  /// `rows` rows from `first_row` on of a tensor, one behind the other, as float32. Errors invalid_model: there is none
+  /// of that name, its sizes are others, or its type has no numbers.
+  [[nodiscard]] virtual std::vector<float> floats(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                                  std::int64_t rows) const = 0;
+
+  /// All rows.
+  [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape) const {
+    return floats(name, shape, 0, shape.empty() ? 1 : shape.front());
+  }
+
+ protected:
+  Weights(const Weights&) = default;
+  Weights(Weights&&) = default;
+  Weights& operator=(const Weights&) = default;
+  Weights& operator=(Weights&&) = default;
+};
+
+}  // namespace gpux::importer
