@@ -10,11 +10,12 @@ set(crate ${PROJECT_SOURCE_DIR}/rust/gpux-text)
 set(GPUX_CARGO_TARGET_DIR ${PROJECT_SOURCE_DIR}/build/cargo CACHE PATH "Where cargo builds")
 set(archive ${GPUX_CARGO_TARGET_DIR}/release/libgpux_text.a)
 
+file(GLOB crate_files CONFIGURE_DEPENDS ${crate}/src/*.rs)
 add_custom_command(
   OUTPUT ${archive}
   COMMAND ${GPUX_CARGO} build --release --locked --offline --quiet ${crate_sources} --manifest-path ${crate}/Cargo.toml
           --target-dir ${GPUX_CARGO_TARGET_DIR}
-  DEPENDS ${crate}/Cargo.toml ${crate}/Cargo.lock ${crate}/src/lib.rs ${crate}/src/cut.rs
+  DEPENDS ${crate}/Cargo.toml ${crate}/Cargo.lock ${crate_files}
   WORKING_DIRECTORY ${crate}
   COMMENT "Building the tokenizers with cargo"
   VERBATIM)

@@ -1,7 +1,8 @@
 #pragma once
 
-// The C interface of the Rust crate gpux-text: Hugging Face's `tokenizers`, which defines what right is. Every function
-// may be called from any thread; a tokenizer is never changed once it is open, so that many may use one at once.
+// The C interface of the Rust crate gpux-text: Hugging Face's `tokenizers`, which defines what right is, and llguidance,
+// which tells the tokens that may come next in a text of a given form. Every function may be called from any thread; a
+// tokenizer is never changed once it is open, so that many may use one at once.
 // Functions that can fail return null, or a message in UTF-8 to be given back by gpux_text_free_message().
 
 #include <stddef.h>
@@ -84,6 +85,37 @@ size_t gpux_tokenizer_vocabulary_size(const GpuxTokenizer* tokenizer);
 size_t gpux_tokenizer_added_tokens(const GpuxTokenizer* tokenizer, int is_pair);
 
 void gpux_text_free_message(char* message);
+
+/// The tokens of a model, for constraints: see gpux::text::TokenVocabulary. Many threads may use one at once.
+typedef struct GpuxVocabulary GpuxVocabulary;
+
+/// `logits`: tokens that the model has logits for, which may be more or fewer than the tokenizer has. `end_tokens`: those
+/// that end a text; ids from `logits` on are left out.
+char* gpux_vocabulary_open(const GpuxTokenizer* tokenizer, size_t logits, const uint32_t* end_tokens, size_t end_count,
+                           GpuxVocabulary** vocabulary);
+void gpux_vocabulary_close(GpuxVocabulary* vocabulary);
+
+/// Which tokens may come next in one text: see gpux::text::TokenConstraint. One thread at a time.
+typedef struct GpuxConstraint GpuxConstraint;
+
+enum {
+  GPUX_CONSTRAINT_JSON_SCHEMA = 1,
+  GPUX_CONSTRAINT_REGEX = 2,
+  GPUX_CONSTRAINT_GRAMMAR = 3,
+
+  GPUX_CONSTRAINT_MAY_END = 1,   ///< of a state: the text is complete
+  GPUX_CONSTRAINT_FINISHED = 2,  ///< of a state: the text is complete, and nothing can follow
+};
+
+/// The constraint keeps what it needs of the vocabulary.
+char* gpux_constraint_open(const GpuxVocabulary* vocabulary, uint32_t kind, GpuxText text, GpuxConstraint** constraint);
+char* gpux_constraint_copy(const GpuxConstraint* constraint, GpuxConstraint** copy);
+void gpux_constraint_close(GpuxConstraint* constraint);
+
+/// `count` is the vocabulary's `logits`.
+char* gpux_constraint_apply(GpuxConstraint* constraint, float* logits, size_t count);
+char* gpux_constraint_accept(GpuxConstraint* constraint, uint32_t token);
+char* gpux_constraint_state(GpuxConstraint* constraint, uint32_t* state);
 
 #ifdef __cplusplus
 }

@@ -10,25 +10,13 @@
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
+#include "text/library_message.h"
 
 namespace gpux::text {
 namespace {
 
 GpuxText borrow(std::string_view text) noexcept {
   return {text.data(), text.size()};
-}
-
-/// Frees what a call had to say.
-struct MessageDeleter {
-  void operator()(char* message) const noexcept { gpux_text_free_message(message); }
-};
-
-using Message = std::unique_ptr<char, MessageDeleter>;
-
-/// Throws what a call had to say, if anything.
-void check(char* message, ErrorCode code) {
-  const Message owner(message);
-  if (owner) throw Error(code, owner.get());
 }
 
 std::string take(GpuxOwnedText& text) {
@@ -96,6 +84,10 @@ struct Tokenizer::State {
 
   ~State() { gpux_tokenizer_close(tokenizer); }
 };
+
+const GpuxTokenizer* Tokenizer::library_tokenizer() const noexcept {
+  return state_->tokenizer;
+}
 
 Tokenizer Tokenizer::from_json(std::string_view json) {
   static std::mutex mutex;

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+struct GpuxTokenizer;
+
 namespace gpux::text {
 
 /// The position of a token in its text.
@@ -99,12 +101,14 @@ class Tokenizer {
   [[nodiscard]] std::size_t added_tokens(bool is_pair) const noexcept;
 
  private:
+  friend class TokenVocabulary;
   struct State;
 
   explicit Tokenizer(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
   [[nodiscard]] Encoding encode(std::string_view text, const std::string_view* pair,
                                 const EncodeOptions& options) const;
+  [[nodiscard]] const GpuxTokenizer* library_tokenizer() const noexcept;
   std::shared_ptr<const State> state_;
 };
 

@@ -1,6 +1,11 @@
 //! The functions of gpux_text.h, where they are documented.
 
+mod constraint;
 mod cut;
+mod json_schema;
+mod lark_text;
+mod regex_text;
+mod vocabulary;
 
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -24,6 +29,12 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 pub struct GpuxTokenizer {
     tokenizer: Tokenizer,
     can_cut: bool,
+}
+
+impl GpuxTokenizer {
+    fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
 }
 
 /// A text's own tokens, neither cut nor with the special ones.

@@ -1,0 +1,281 @@
+//! The functions of gpux_text.h for constrained output, where they are documented.
+
+use std::ffi::c_char;
+use std::ptr;
+use std::sync::Arc;
+
+use llguidance::api::{GrammarWithLexer, ParserLimits, StopReason, TopLevelGrammar};
+use llguidance::Matcher;
+
+use crate::vocabulary::Vocabulary;
+use crate::{bytes, guarded, json_schema, lark_text, regex_text, utf8, GpuxText, GpuxTokenizer, Outcome};
+
+const KIND_JSON_SCHEMA: u32 = 1;
+const KIND_REGEX: u32 = 2;
+const KIND_GRAMMAR: u32 = 3;
+
+const STATE_MAY_END: u32 = 1;
+const STATE_FINISHED: u32 = 2;
+
+const MAX_TEXT_BYTES: usize = 256 << 10;
+/// llguidance's compilers descend into what they compile.
+const COMPILER_STACK_BYTES: usize = 256 << 20;
+
+pub struct GpuxVocabulary(Arc<Vocabulary>);
+
+#[derive(Clone)]
+pub struct GpuxConstraint {
+    vocabulary: Arc<Vocabulary>,
+    matcher: Matcher,
+    is_at_beginning: bool,
+}
+
+/// What one constraint may cost. A step of 200,000 takes about 15 ms, a state of a lexer 2 kB.
+pub fn set_limits(limits: &mut ParserLimits) {
+    limits.initial_lexer_fuel = 1_000_000;
+    limits.step_lexer_fuel = 200_000;
+    limits.step_max_items = 50_000;
+    limits.max_items_in_row = 2_000;
+    limits.max_lexer_states = 50_000;
+    limits.max_grammar_size = 300_000;
+    limits.verbose_errors = false;
+}
+
+/// One line of what llguidance says, in gpux's words where it names a limit or a setting that gpux does not have.
+fn reason(message: &str) -> String {
+    const WORDS: [(&str, &str); 12] = [
+        ("initial lexer configuration", "its words are too many or too complex: compiling them was stopped"),
+        ("grammar size (number of symbols)", "it has more than 300000 symbols"),
+        ("fuel exhausted when checking relevance", "its words are too complex: compiling them was stopped"),
+        ("schema too large", "allOf, anyOf and oneOf make more than 50000 schemas of it"),
+        ("Schema intersection stack level", "allOf, anyOf and $ref are nested more than 128 levels deep"),
+        ("Unable to determine if regex is empty", "a pattern and its length are too complex together"),
+        ("oneOf constraints are not supported", "the schemas of a oneOf may hold at once; accepted: different types, \
+          or objects that require a property of different constants; anyOf"),
+        ("lexer error", "the next token is too complex: its words have too many states"),
+        ("Current row has", "the next token is too complex: too many rules apply"),
+        ("parser error", "the next token is too complex: too many rules apply"),
+        ("LexerTooComplex", "the next token is too complex: its words have too many states"),
+        ("ParserTooComplex", "the next token is too complex: too many rules apply"),
+    ];
+    if let Some((_, words)) = WORDS.iter().find(|(sign, _)| message.contains(sign)) {
+        return words.to_string();
+    }
+    let lines = message.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('<'));
+    let line = lines.clone().next().unwrap_or("llguidance gave no reason");
+    let line = line.strip_prefix("panic: ").map_or(line.to_string(), |what| format!("llguidance failed: {what}"));
+    in_words(&line)
+}
+
+/// "3(14): …" is how llguidance writes a line and a column.
+fn in_words(line: &str) -> String {
+    let place = line.split_once("): ").and_then(|(place, what)| Some((place.split_once('(')?, what)));
+    match place {
+        Some(((row, column), what)) if row.parse::<u32>().is_ok() && column.parse::<u32>().is_ok() => {
+            format!("line {row}, column {column}: {what}")
+        }
+        _ => line.to_string(),
+    }
+}
+
+fn grammar_of(kind: u32, text: &str) -> Outcome<GrammarWithLexer> {
+    Ok(match kind {
+        KIND_JSON_SCHEMA => GrammarWithLexer::from_json_schema(json_schema::normalized(text)?),
+        KIND_REGEX => GrammarWithLexer::from_regex(&regex_text::checked(text)?),
+        KIND_GRAMMAR => GrammarWithLexer::from_lark(lark_text::with_normalized_schemas(text)?),
+        _ => return Err(format!("no kind of constraint has the number {kind}").into()),
+    })
+}
+
+fn matcher_of(vocabulary: &Vocabulary, grammars: Vec<GrammarWithLexer>) -> Outcome<Matcher> {
+    let grammar = TopLevelGrammar { grammars, max_tokens: None };
+    let mut parser = vocabulary.factory.create_parser(grammar).map_err(|error| reason(&format!("{error:#}")))?;
+    let lexer = parser.parser.grammar().lexer_spec();
+    let unsupported = [
+        (lexer.has_temperature, "temperature="),
+        (lexer.has_max_tokens, "max_tokens="),
+        (lexer.has_stop, "stop="),
+        (lexer.special_token_rx.is_some(), "special tokens"),
+    ];
+    if let Some((_, what)) = unsupported.iter().find(|(is_there, _)| *is_there) {
+        return Err(format!("it has {what}, which is not supported").into());
+    }
+    if let Some(warning) = parser.grammar_warnings().first() {
+        return Err(reason(warning).into());
+    }
+    Ok(Matcher::new(Ok(parser)))
+}
+
+/// A text's first space is removed where it is decoded: the tokens have one more, or none and do not begin with one.
+fn after_a_space(vocabulary: &Vocabulary, inner: GrammarWithLexer) -> Outcome<Matcher> {
+    let mut alone = matcher_of(vocabulary, vec![inner.clone()])?;
+    let allowed = alone.compute_mask_or_eos().map_err(|error| reason(&error.to_string()))?;
+    let begins_with_space = vocabulary.with_space.iter().any(|token| allowed.is_allowed(*token));
+    let may_be_empty = alone.is_accepting().map_err(|error| reason(&error.to_string()))?;
+    let wrapper = match (begins_with_space, may_be_empty) {
+        (false, _) => "start: \" \"? @inner",
+        (true, false) => "start: \" \" @inner",
+        (true, true) => "start: (\" \" @inner)?",
+    };
+    let inner = GrammarWithLexer { name: Some("inner".to_string()), ..inner };
+    matcher_of(vocabulary, vec![GrammarWithLexer::from_lark(wrapper.to_string()), inner])
+}
+
+fn compile(vocabulary: &Arc<Vocabulary>, kind: u32, text: &str) -> Outcome<GpuxConstraint> {
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(format!("it has {} bytes; accepted: up to {MAX_TEXT_BYTES}", text.len()).into());
+    }
+    let work = || {
+        let grammar = grammar_of(kind, text)?;
+        match vocabulary.strips_space {
+            true => after_a_space(vocabulary, grammar),
+            false => matcher_of(vocabulary, vec![grammar]),
+        }
+    };
+    let matcher = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(COMPILER_STACK_BYTES).spawn_scoped(scope, work)?;
+        thread.join().unwrap_or_else(|_| Err("llguidance failed".into()))
+    })?;
+    Ok(GpuxConstraint { vocabulary: Arc::clone(vocabulary), matcher, is_at_beginning: true })
+}
+
+fn apply(constraint: &mut GpuxConstraint, logits: &mut [f32]) -> Outcome<()> {
+    if logits.len() != constraint.vocabulary.logits {
+        return Err(format!("{} logits; accepted: {}", logits.len(), constraint.vocabulary.logits).into());
+    }
+    let mask = constraint.matcher.compute_mask_or_eos().map_err(|error| match constraint.matcher.stop_reason() {
+        _ if error.to_string().contains("NoExtension") => "no token of the vocabulary continues the text".to_string(),
+        StopReason::InternalError | StopReason::NotStopped => reason(&error.to_string()),
+        other => reason(&format!("{other}: {error}")),
+    })?;
+    const BITS: usize = 32;
+    for (word, part) in mask.as_slice().iter().zip(logits.chunks_mut(BITS)) {
+        if *word == u32::MAX {
+            continue;
+        }
+        for (bit, logit) in part.iter_mut().enumerate() {
+            if word >> bit & 1 == 0 {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+    }
+    if constraint.is_at_beginning {
+        for token in &constraint.vocabulary.never_first {
+            logits[*token as usize] = f32::NEG_INFINITY;
+        }
+    }
+    Ok(())
+}
+
+fn accept(constraint: &mut GpuxConstraint, token: u32) -> Outcome<()> {
+    let is_never = constraint.is_at_beginning && constraint.vocabulary.never_first.contains(&token);
+    let is_known = (token as usize) < constraint.vocabulary.logits;
+    if is_never || !is_known || constraint.matcher.is_stopped() {
+        return Err(format!("token {token} is not allowed here").into());
+    }
+    let accepted = constraint.matcher.try_consume_tokens(&[token]).map_err(|error| reason(&error.to_string()))?;
+    if accepted == 0 {
+        return Err(format!("token {token} is not allowed here").into());
+    }
+    constraint.is_at_beginning = false;
+    Ok(())
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_vocabulary_open(
+    tokenizer: *const GpuxTokenizer,
+    logits: usize,
+    end_tokens: *const u32,
+    end_count: usize,
+    vocabulary: *mut *mut GpuxVocabulary,
+) -> *mut c_char {
+    guarded(|| {
+        *vocabulary = ptr::null_mut();
+        let ends = if end_count == 0 { &[] } else { std::slice::from_raw_parts(end_tokens, end_count) };
+        let opened = Vocabulary::new((*tokenizer).tokenizer(), logits, ends)?;
+        *vocabulary = Box::into_raw(Box::new(GpuxVocabulary(Arc::new(opened))));
+        Ok(())
+    })
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_vocabulary_close(vocabulary: *mut GpuxVocabulary) {
+    if !vocabulary.is_null() {
+        drop(Box::from_raw(vocabulary));
+    }
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_constraint_open(
+    vocabulary: *const GpuxVocabulary,
+    kind: u32,
+    text: GpuxText,
+    constraint: *mut *mut GpuxConstraint,
+) -> *mut c_char {
+    guarded(|| {
+        *constraint = ptr::null_mut();
+        let opened = compile(&(*vocabulary).0, kind, utf8(bytes(text))?)?;
+        *constraint = Box::into_raw(Box::new(opened));
+        Ok(())
+    })
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_constraint_copy(
+    constraint: *const GpuxConstraint,
+    copy: *mut *mut GpuxConstraint,
+) -> *mut c_char {
+    guarded(|| {
+        *copy = ptr::null_mut();
+        *copy = Box::into_raw(Box::new((*constraint).clone()));
+        Ok(())
+    })
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_constraint_close(constraint: *mut GpuxConstraint) {
+    if !constraint.is_null() {
+        drop(Box::from_raw(constraint));
+    }
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_constraint_apply(
+    constraint: *mut GpuxConstraint,
+    logits: *mut f32,
+    count: usize,
+) -> *mut c_char {
+    guarded(|| apply(&mut *constraint, std::slice::from_raw_parts_mut(logits, count)))
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_constraint_accept(constraint: *mut GpuxConstraint, token: u32) -> *mut c_char {
+    guarded(|| accept(&mut *constraint, token))
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_constraint_state(constraint: *mut GpuxConstraint, state: *mut u32) -> *mut c_char {
+    guarded(|| {
+        let matcher = &mut (*constraint).matcher;
+        let is_finished = matcher.is_stopped() && !matcher.is_error();
+        let may_end = is_finished || matcher.is_accepting().map_err(|error| reason(&error.to_string()))?;
+        *state = if may_end { STATE_MAY_END } else { 0 } | if is_finished { STATE_FINISHED } else { 0 };
+        Ok(())
+    })
+}

@@ -1,0 +1,447 @@
+//! JSON schemas as llguidance reads them exactly: what it would ignore, or take for less than it says, is refused here.
+
+use std::collections::HashMap;
+
+use serde_json::{json, Map, Value};
+
+use crate::regex_text;
+
+/// Schemas in a document, with those that are copied into a oneOf.
+const MAX_SCHEMAS: usize = 20_000;
+/// Levels of all definitions together: llguidance's compiler descends through them.
+const MAX_LEVELS: usize = 4_000;
+const MAX_REFERENCES: usize = 16;
+/// Numbers of items, properties and characters.
+const MAX_COUNT: u64 = 1_000_000;
+/// Above, integers are not float64 numbers.
+const MAX_INTEGER: u64 = 1 << 53;
+
+const APPLICATORS: [&str; 6] = ["$ref", "allOf", "anyOf", "oneOf", "const", "enum"];
+const ANNOTATIONS: [&str; 16] = [
+    "$comment", "$defs", "$id", "$schema", "contentEncoding", "contentMediaType", "default", "definitions",
+    "deprecated", "description", "discriminator", "example", "examples", "readOnly", "title", "writeOnly",
+];
+const DRAFTS: [&str; 5] = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-04/schema",
+];
+const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
+const FORMATS: [&str; 10] =
+    ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
+const SUPPORTED: &str = "type, const, enum, anyOf, oneOf, allOf, $ref, properties, required, additionalProperties, \
+                         patternProperties, minProperties, maxProperties, items, prefixItems, minItems, maxItems, \
+                         minLength, maxLength, pattern, format, minimum, maximum, exclusiveMinimum, \
+                         exclusiveMaximum, multipleOf";
+
+type Result<T> = std::result::Result<T, String>;
+
+/// What llguidance's own options would be: no escapes of characters that need none, so that a property has one
+/// spelling; and white space that ends.
+pub fn options() -> Value {
+    json!({ "whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}", "json_allowed_escapes": "nrbtf\\\"" })
+}
+
+/// The schema for llguidance, with the options above; an error names the place as a JSON pointer.
+pub fn normalized(text: &str) -> Result<Value> {
+    let root: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    let mut normalizer = Normalizer { root: &root, references: HashMap::new(), pending: Vec::new(), schemas: 0, levels: 0, copying: Vec::new() };
+    let mut schema = match normalizer.schema(&root, "#", 0)? {
+        Value::Object(map) => map,
+        Value::Bool(true) => Map::new(),
+        _ => return Err("the schema is false: no text fits it".to_string()),
+    };
+    let mut definitions = Map::new();
+    while let Some((name, target, place)) = normalizer.pending.pop() {
+        let level = normalizer.levels;
+        definitions.insert(name, normalizer.schema(target, &place, level)?);
+    }
+    if !definitions.is_empty() {
+        schema.insert("$defs".to_string(), Value::Object(definitions));
+    }
+    schema.insert("x-guidance".to_string(), options());
+    Ok(Value::Object(schema))
+}
+
+struct Normalizer<'a> {
+    root: &'a Value,
+    /// The names that definitions have, by the pointers that lead to them.
+    references: HashMap<String, String>,
+    pending: Vec<(String, &'a Value, String)>,
+    schemas: usize,
+    levels: usize,
+    /// Pointers of the schemas that are being copied into a oneOf.
+    copying: Vec<String>,
+}
+
+fn excerpt(value: &Value) -> String {
+    const MAX_CHARACTERS: usize = 40;
+    let text = value.to_string();
+    match text.char_indices().nth(MAX_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+fn refuse<T>(place: &str, key: &str, value: &Value, accepted: &str) -> Result<T> {
+    Err(format!("at {place}: {key} is {}; accepted: {accepted}", excerpt(value)))
+}
+
+/// A property's name in a JSON pointer.
+fn step(place: &str, name: &str) -> String {
+    format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+fn count(value: &Value, place: &str, key: &str) -> Result<u64> {
+    match value.as_u64() {
+        Some(count) if count <= MAX_COUNT => Ok(count),
+        _ => refuse(place, key, value, &format!("0 to {MAX_COUNT}")),
+    }
+}
+
+fn number(value: &Value, place: &str, key: &str) -> Result<()> {
+    let is_exact = |number: &serde_json::Number| match (number.as_u64(), number.as_i64()) {
+        (Some(number), _) => number <= MAX_INTEGER,
+        (_, Some(number)) => number.unsigned_abs() <= MAX_INTEGER,
+        _ => number.as_f64().is_some_and(f64::is_finite),
+    };
+    match value.as_number() {
+        Some(number) if is_exact(number) => Ok(()),
+        Some(_) => refuse(place, key, value, "integers up to 2^53, and decimals"),
+        None => refuse(place, key, value, "a number"),
+    }
+}
+
+/// A value of const or enum.
+fn constant(value: &Value, place: &str, key: &str) -> Result<()> {
+    match value {
+        Value::Number(_) => number(value, place, key),
+        Value::Array(items) => items.iter().try_for_each(|item| constant(item, place, key)),
+        Value::Object(map) => map.values().try_for_each(|item| constant(item, place, key)),
+        _ => Ok(()),
+    }
+}
+
+/// What gpux takes a date for: llguidance's has a 29 February each year, and a 60th second.
+fn own_format(name: &str) -> Option<String> {
+    const YEAR: &str = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)";
+    const LEAP_YEAR: &str =
+        "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)";
+    const DAY: &str = "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|\
+                       02-(?:0[1-9]|1[0-9]|2[0-8]))";
+    const TIME: &str = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?\
+                        (?:[zZ]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
+    let date = format!("(?:{YEAR}-{DAY}|{LEAP_YEAR}-02-29)");
+    match name {
+        "date" => Some(format!("^{date}$")),
+        "time" => Some(format!("^{TIME}$")),
+        "date-time" => Some(format!("^{date}[tT]{TIME}$")),
+        _ => None,
+    }
+}
+
+impl<'a> Normalizer<'a> {
+    fn schema(&mut self, value: &'a Value, place: &str, level: usize) -> Result<Value> {
+        self.schemas += 1;
+        if self.schemas > MAX_SCHEMAS {
+            return Err(format!("it has more than {MAX_SCHEMAS} schemas"));
+        }
+        self.levels = self.levels.max(level + 1);
+        if self.levels > MAX_LEVELS {
+            return Err(format!("its definitions have more than {MAX_LEVELS} levels"));
+        }
+        match value {
+            Value::Bool(_) => Ok(value.clone()),
+            Value::Object(map) => self.object(map, place, level),
+            _ => Err(format!("at {place}: a schema is {}; accepted: an object, true or false", excerpt(value))),
+        }
+    }
+
+    /// Keywords that llguidance reads together become neighbours: it reads those between two applicators alone.
+    fn object(&mut self, map: &'a Map<String, Value>, place: &str, level: usize) -> Result<Value> {
+        let (mut simple, mut applied) = (Map::new(), Map::new());
+        let mut first_is_applied = None;
+        for (key, value) in map {
+            if self.is_annotation(key, value, place)? {
+                continue;
+            }
+            let is_applied = APPLICATORS.contains(&key.as_str());
+            if key != "type" {
+                first_is_applied.get_or_insert(is_applied);
+            }
+            let result = self.keyword(map, key, value, &step(place, key), level)?;
+            let Some(result) = result else { continue };
+            let target = if is_applied { &mut applied } else { &mut simple };
+            target.insert(key.clone(), result);
+        }
+        self.finish_arrays(map, &mut simple, place)?;
+        self.finish_formats(&mut simple, &mut applied);
+        check_names_that_repeat(map, place)?;
+        let (mut first, second) = if first_is_applied == Some(true) { (applied, simple) } else { (simple, applied) };
+        first.extend(second);
+        Ok(Value::Object(first))
+    }
+
+    fn is_annotation(&self, key: &str, value: &Value, place: &str) -> Result<bool> {
+        if key.starts_with("x-") && key != "x-guidance" {
+            return Ok(true);
+        }
+        if !ANNOTATIONS.contains(&key) {
+            return Ok(false);
+        }
+        match key {
+            "$schema" => {
+                let is_known = |text: &str| DRAFTS.contains(&text.trim_end_matches('#'));
+                if !value.as_str().is_some_and(is_known) {
+                    return refuse(place, key, value, &DRAFTS.join(", "));
+                }
+            }
+            // It would change what references below it mean.
+            "$id" if place != "#" => return Err(format!("at {place}: $id is accepted at the root only")),
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// The keyword's value for llguidance; none where it says nothing.
+    fn keyword(
+        &mut self,
+        map: &'a Map<String, Value>,
+        key: &str,
+        value: &'a Value,
+        place: &str,
+        level: usize,
+    ) -> Result<Option<Value>> {
+        let result = match key {
+            "type" => {
+                let is_type = |value: &Value| value.as_str().is_some_and(|name| TYPES.contains(&name));
+                let is_good = match value {
+                    Value::Array(names) => !names.is_empty() && names.iter().all(is_type),
+                    _ => is_type(value),
+                };
+                if !is_good {
+                    return refuse(place, key, value, &format!("{}, or a list of them", TYPES.join(", ")));
+                }
+                value.clone()
+            }
+            "properties" => self.named(key, value, place, level, false)?,
+            "patternProperties" => self.named(key, value, place, level, true)?,
+            "additionalProperties" => self.schema(value, place, level + 1)?,
+            "required" => {
+                let is_good = value.as_array().is_some_and(|names| names.iter().all(Value::is_string));
+                if !is_good {
+                    return refuse(place, key, value, "a list of names");
+                }
+                value.clone()
+            }
+            "items" if value.is_array() => self.listed(key, value, place, level)?,
+            "items" => self.schema(value, place, level + 1)?,
+            "prefixItems" | "allOf" | "anyOf" => self.listed(key, value, place, level)?,
+            "oneOf" => self.one_of(value, place, level)?,
+            "additionalItems" => {
+                if !map.get("items").is_some_and(Value::is_array) {
+                    return Err(format!("at {place}: additionalItems is accepted where items is a list of schemas"));
+                }
+                self.schema(value, place, level + 1)?
+            }
+            "const" => {
+                constant(value, place, key)?;
+                value.clone()
+            }
+            "enum" => {
+                if !value.as_array().is_some_and(|values| !values.is_empty()) {
+                    return refuse(place, key, value, "a list of at least one value");
+                }
+                constant(value, place, key)?;
+                value.clone()
+            }
+            "minItems" | "maxItems" | "minProperties" | "maxProperties" | "minLength" | "maxLength" => {
+                json!(count(value, place, key)?)
+            }
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => {
+                number(value, place, key)?;
+                value.clone()
+            }
+            "multipleOf" => {
+                number(value, place, key)?;
+                if value.as_f64().is_none_or(|number| number <= 0.0) {
+                    return refuse(place, key, value, "a number above 0");
+                }
+                value.clone()
+            }
+            "pattern" => match value.as_str() {
+                Some(text) => json!(regex_text::ascii_classes(text).map_err(|error| format!("at {place}: {error}"))?),
+                None => return refuse(place, key, value, "a regular expression"),
+            },
+            "format" => {
+                if !value.as_str().is_some_and(|name| FORMATS.contains(&name)) {
+                    return refuse(place, key, value, &FORMATS.join(", "));
+                }
+                value.clone()
+            }
+            "$ref" => {
+                let (pointer, target) = self.target(value, place)?;
+                json!(self.reference(pointer, target))
+            }
+            "uniqueItems" if value == &Value::Bool(false) => return Ok(None),
+            _ => {
+                let shown: String = key.chars().take(64).collect();
+                return Err(format!("at {place}: the keyword {shown} is not supported; accepted: {SUPPORTED}"));
+            }
+        };
+        Ok(Some(result))
+    }
+
+    fn named(&mut self, key: &str, value: &'a Value, place: &str, level: usize, has_patterns: bool) -> Result<Value> {
+        let Some(map) = value.as_object() else { return refuse(place, key, value, "an object of schemas") };
+        let mut schemas = Map::new();
+        for (name, schema) in map {
+            let inside = step(place, name);
+            let schema = self.schema(schema, &inside, level + 1)?;
+            let name = match has_patterns {
+                true => regex_text::ascii_classes(name).map_err(|error| format!("at {inside}: {error}"))?,
+                false => name.clone(),
+            };
+            if schemas.insert(name, schema).is_some() {
+                return Err(format!("at {inside}: this pattern is there twice"));
+            }
+        }
+        Ok(Value::Object(schemas))
+    }
+
+    fn listed(&mut self, key: &str, value: &'a Value, place: &str, level: usize) -> Result<Value> {
+        let Some(list) = value.as_array().filter(|list| !list.is_empty() || matches!(key, "items" | "prefixItems"))
+        else {
+            return refuse(place, key, value, "a list of at least one schema");
+        };
+        let schemas = list.iter().enumerate().map(|(i, item)| self.schema(item, &format!("{place}/{i}"), level + 1));
+        Ok(Value::Array(schemas.collect::<Result<Vec<_>>>()?))
+    }
+
+    /// References become copies of what they mean: llguidance does not look behind them for what tells schemas apart.
+    fn one_of(&mut self, value: &'a Value, place: &str, level: usize) -> Result<Value> {
+        let Some(list) = value.as_array().filter(|list| !list.is_empty()) else {
+            return refuse(place, "oneOf", value, "a list of at least one schema");
+        };
+        let mut schemas = Vec::new();
+        for (i, item) in list.iter().enumerate() {
+            let place = format!("{place}/{i}");
+            let before = self.copying.len();
+            let copied = self.behind_references(item, &place)?;
+            schemas.push(self.schema(copied, &place, level + 1)?);
+            self.copying.truncate(before);
+        }
+        Ok(Value::Array(schemas))
+    }
+
+    fn behind_references(&mut self, mut item: &'a Value, place: &str) -> Result<&'a Value> {
+        for _ in 0..MAX_REFERENCES {
+            let Some(map) = item.as_object() else { break };
+            let is_annotation = |key: &str| ANNOTATIONS.contains(&key) || key.starts_with("x-");
+            let Some(reference) = map.get("$ref").filter(|_| map.keys().all(|key| key == "$ref" || is_annotation(key)))
+            else {
+                break;
+            };
+            let (pointer, target) = self.target(reference, place)?;
+            if self.copying.contains(&pointer) {
+                break;
+            }
+            self.copying.push(pointer);
+            item = target;
+        }
+        Ok(item)
+    }
+
+    /// The reference's pointer and what it leads to.
+    fn target(&self, value: &Value, place: &str) -> Result<(String, &'a Value)> {
+        let accepted = "\"#\", or a JSON pointer into this schema, as \"#/$defs/name\"";
+        let Some(pointer) = value.as_str().and_then(|text| text.strip_prefix('#')) else {
+            return refuse(place, "$ref", value, accepted);
+        };
+        let pointer = percent_decoded(pointer);
+        if !pointer.is_empty() && !pointer.starts_with('/') {
+            return refuse(place, "$ref", value, accepted);
+        }
+        match self.root.pointer(&pointer) {
+            Some(target) => Ok((pointer, target)),
+            None => Err(format!("at {place}: $ref is {}, and there is nothing", excerpt(value))),
+        }
+    }
+
+    fn reference(&mut self, pointer: String, target: &'a Value) -> String {
+        if pointer.is_empty() {
+            return "#".to_string();
+        }
+        let place = format!("#{pointer}");
+        let next = self.references.len().to_string();
+        let name = self.references.entry(pointer).or_insert_with(|| {
+            self.pending.push((next.clone(), target, place));
+            next
+        });
+        format!("#/$defs/{name}")
+    }
+
+    /// A list of items is what prefixItems are since 2020.
+    fn finish_arrays(&self, map: &Map<String, Value>, simple: &mut Map<String, Value>, place: &str) -> Result<()> {
+        if !map.get("items").is_some_and(Value::is_array) {
+            return Ok(());
+        }
+        if map.contains_key("prefixItems") {
+            return Err(format!("at {place}: items is a list of schemas next to prefixItems; accepted: one schema"));
+        }
+        let rest = simple.remove("additionalItems");
+        if let Some(prefix) = simple.insert("items".to_string(), rest.unwrap_or(Value::Bool(true))) {
+            simple.insert("prefixItems".to_string(), prefix);
+        }
+        Ok(())
+    }
+
+    fn finish_formats(&self, simple: &mut Map<String, Value>, applied: &mut Map<String, Value>) {
+        let Some(pattern) = simple.get("format").and_then(Value::as_str).and_then(own_format) else { return };
+        simple.shift_remove("format");
+        if !simple.contains_key("pattern") {
+            simple.insert("pattern".to_string(), json!(pattern));
+            return;
+        }
+        let all = applied.entry("allOf").or_insert_with(|| json!([]));
+        if let Some(list) = all.as_array_mut() {
+            list.push(json!({ "pattern": pattern }));
+        }
+    }
+}
+
+/// A name may come twice in an object, which counts as two here and as one where the object is read.
+fn check_names_that_repeat(map: &Map<String, Value>, place: &str) -> Result<()> {
+    let Some(least) = map.get("minProperties").and_then(Value::as_u64) else { return Ok(()) };
+    let required = map.get("required").and_then(Value::as_array).map_or(0, Vec::len) as u64;
+    let is_open = map.get("additionalProperties") != Some(&Value::Bool(false)) || map.contains_key("patternProperties");
+    match is_open && least > required + 1 {
+        true => Err(format!(
+            "at {place}: minProperties is {least}, and {required} properties are required; accepted: at most one more \
+             than those, or additionalProperties false and no patternProperties"
+        )),
+        false => Ok(()),
+    }
+}
+
+fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                decoded.push(byte);
+                at += 3;
+            }
+            None => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(decoded).unwrap_or_else(|_| text.to_string())
+}

@@ -1,0 +1,66 @@
+//! Grammars as llguidance reads them, with the JSON schemas in them as json_schema.rs writes them.
+
+use serde_json::Value;
+
+use crate::json_schema;
+
+/// The grammar with each schema of a %json replaced.
+pub fn with_normalized_schemas(text: &str) -> Result<String, String> {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let length = match next {
+            '"' => quoted(rest, '"'),
+            '/' if !rest.starts_with("//") => quoted(rest, '/'),
+            '/' | '#' => rest.find('\n').unwrap_or(rest.len()),
+            '%' => {
+                let name = 1 + rest[1..].find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len() - 1);
+                result.push_str(&rest[..name]);
+                let (keyword, after) = rest.split_at(name);
+                rest = after;
+                let length = match keyword {
+                    "%json" | "%llguidance" | "%regex" => json_length(after),
+                    _ => 0,
+                };
+                if keyword == "%json" && length > 0 {
+                    let schema = json_schema::normalized(&after[..length])
+                        .map_err(|error| format!("the JSON schema of a %json: {error}"))?;
+                    result.push_str(&schema.to_string());
+                    // Errors further down name their line.
+                    result.extend(after[..length].chars().filter(|c| *c == '\n'));
+                    rest = &after[length..];
+                    continue;
+                }
+                length
+            }
+            _ => next.len_utf8(),
+        };
+        result.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    Ok(result)
+}
+
+/// Bytes up to the end of what begins with `quote`, or of its first character if it has no end.
+fn quoted(text: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '\n' if !is_escaped && quote == '"' => break,
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            c if c == quote => return at + c.len_utf8(),
+            _ => {}
+        }
+    }
+    1
+}
+
+/// Bytes of the JSON value that the text begins with; 0 if there is none.
+fn json_length(text: &str) -> usize {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    match values.next() {
+        Some(Ok(_)) => values.byte_offset(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,158 @@
+#include "text/token_constraint.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gpux_text.h>
+
+#include "base/utf8.h"
+#include "gpux/error.h"
+#include "text/library_message.h"
+
+namespace gpux::text {
+namespace {
+
+std::string_view name_of(OutputConstraint::Kind kind) noexcept {
+  switch (kind) {
+    case OutputConstraint::Kind::none: return "output constraint";
+    case OutputConstraint::Kind::json_object: return "JSON object";
+    case OutputConstraint::Kind::json_schema: return "JSON schema";
+    case OutputConstraint::Kind::regex: return "regular expression";
+    case OutputConstraint::Kind::grammar: return "grammar";
+  }
+  return {};
+}
+
+std::pair<std::uint32_t, std::string_view> compiled_as(const OutputConstraint& constraint) {
+  switch (constraint.kind) {
+    case OutputConstraint::Kind::none: break;
+    case OutputConstraint::Kind::json_object: return {GPUX_CONSTRAINT_JSON_SCHEMA, R"({"type":"object"})"};
+    case OutputConstraint::Kind::json_schema: return {GPUX_CONSTRAINT_JSON_SCHEMA, constraint.text};
+    case OutputConstraint::Kind::regex: return {GPUX_CONSTRAINT_REGEX, constraint.text};
+    case OutputConstraint::Kind::grammar: return {GPUX_CONSTRAINT_GRAMMAR, constraint.text};
+  }
+  throw Error(ErrorCode::internal, "a constraint of the kind none");
+}
+
+}  // namespace
+
+struct TokenVocabulary::State {
+  Tokenizer tokenizer;  // its address is in the key
+  std::size_t logits;
+  GpuxVocabulary* vocabulary = nullptr;
+
+  State(Tokenizer kept, std::size_t count) : tokenizer(std::move(kept)), logits(count) {}
+
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  ~State() { gpux_vocabulary_close(vocabulary); }
+};
+
+TokenVocabulary::TokenVocabulary(const Tokenizer& tokenizer, std::size_t logits,
+                                 std::span<const std::uint32_t> end_tokens) {
+  using Key = std::tuple<const void*, std::size_t, std::vector<std::uint32_t>>;
+  static std::mutex mutex;
+  static std::map<Key, std::weak_ptr<const State>> open;
+  std::vector<std::uint32_t> ends(end_tokens.begin(), end_tokens.end());
+  std::ranges::sort(ends);
+  ends.erase(std::ranges::unique(ends).begin(), ends.end());
+  const GpuxTokenizer* library = tokenizer.library_tokenizer();
+  // Whoever comes while another makes the same one waits for it.
+  const std::lock_guard lock(mutex);
+  const Key key{library, logits, ends};
+  if (const auto found = open.find(key); found != open.end()) {
+    if (auto state = found->second.lock()) {
+      state_ = std::move(state);
+      return;
+    }
+  }
+  auto state = std::make_shared<State>(tokenizer, logits);
+  const Message message(gpux_vocabulary_open(library, logits, ends.data(), ends.size(), &state->vocabulary));
+  if (message) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("constrained output is not available with this model's tokenizer: {}", message.get()));
+  }
+  std::erase_if(open, [](const auto& other) { return other.second.expired(); });
+  open[key] = state;
+  state_ = std::move(state);
+}
+
+std::size_t TokenVocabulary::logits() const noexcept {
+  return state_->logits;
+}
+
+struct TokenConstraint::State {
+  OutputConstraint::Kind kind;
+  GpuxConstraint* constraint = nullptr;
+
+  explicit State(OutputConstraint::Kind its_kind) : kind(its_kind) {}
+
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  ~State() { gpux_constraint_close(constraint); }
+
+  void check(char* text, ErrorCode code) const {
+    const Message message(text);
+    if (message) throw Error(code, fmt::format("{}: {}", name_of(kind), message.get()));
+  }
+};
+
+TokenConstraint::TokenConstraint(const TokenVocabulary& vocabulary, const OutputConstraint& constraint)
+    : state_(std::make_unique<State>(constraint.kind)) {
+  const auto [kind, text] = compiled_as(constraint);
+  if (constraint.kind == OutputConstraint::Kind::json_object && !constraint.text.empty()) {
+    throw Error(ErrorCode::invalid_input, "a constraint of the kind json_object has a text; accepted: none");
+  }
+  try {
+    require_utf8(text);
+  } catch (const Error& error) {
+    throw error.within(name_of(constraint.kind));
+  }
+  state_->check(gpux_constraint_open(vocabulary.state_->vocabulary, kind, {text.data(), text.size()}, &state_->constraint),
+                ErrorCode::invalid_input);
+}
+
+TokenConstraint::TokenConstraint(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+TokenConstraint::~TokenConstraint() = default;
+TokenConstraint::TokenConstraint(TokenConstraint&&) noexcept = default;
+TokenConstraint& TokenConstraint::operator=(TokenConstraint&&) noexcept = default;
+
+TokenConstraint TokenConstraint::clone() const {
+  auto copy = std::make_unique<State>(state_->kind);
+  copy->check(gpux_constraint_copy(state_->constraint, &copy->constraint), ErrorCode::internal);
+  return TokenConstraint(std::move(copy));
+}
+
+void TokenConstraint::apply(std::span<float> logits) {
+  state_->check(gpux_constraint_apply(state_->constraint, logits.data(), logits.size()), ErrorCode::invalid_input);
+}
+
+void TokenConstraint::accept(std::uint32_t token) {
+  state_->check(gpux_constraint_accept(state_->constraint, token), ErrorCode::usage);
+}
+
+bool TokenConstraint::has(std::uint32_t flag) const {
+  std::uint32_t state = 0;
+  state_->check(gpux_constraint_state(state_->constraint, &state), ErrorCode::invalid_input);
+  return (state & flag) != 0;
+}
+
+bool TokenConstraint::may_end() const {
+  return has(GPUX_CONSTRAINT_MAY_END);
+}
+
+bool TokenConstraint::is_finished() const {
+  return has(GPUX_CONSTRAINT_FINISHED);
+}
+
+}  // namespace gpux::text
