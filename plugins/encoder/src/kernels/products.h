@@ -11,49 +11,10 @@
 
 #include "kernels/kernels.h"
 #include "kernels/row_operations.h"
+#include "kernels/vectors.h"
 
 namespace gpux_encoder {
 namespace {
-
-struct Vectors512 {
-  using Floats [[gnu::vector_size(64)]] = float;
-  using Integers [[gnu::vector_size(64)]] = std::int32_t;
-  using Words [[gnu::vector_size(64)]] = std::int16_t;
-  using UnsignedWords [[gnu::vector_size(64)]] = std::uint16_t;
-  static constexpr std::size_t lanes = 16;
-};
-
-struct Vectors256 {
-  using Floats [[gnu::vector_size(32)]] = float;
-  using Integers [[gnu::vector_size(32)]] = std::int32_t;
-  using Words [[gnu::vector_size(32)]] = std::int16_t;
-  using UnsignedWords [[gnu::vector_size(32)]] = std::uint16_t;
-  static constexpr std::size_t lanes = 8;
-};
-
-struct Bytes4 {
-  char bytes[4];
-};
-
-template <typename Value>
-inline Value load(const void* from) noexcept {
-  Value value;
-  __builtin_memcpy(&value, from, sizeof value);
-  return value;
-}
-
-/// Four bytes, in every lane. Asked for twice they are read twice, since there is no register to keep them in.
-template <typename Vectors>
-inline typename Vectors::Integers spread(const void* from) noexcept {
-  typename Vectors::Integers value;
-  asm volatile("vpbroadcastd %1, %0" : "=v"(value) : "m"(*static_cast<const Bytes4*>(from)));
-  return value;
-}
-
-template <typename Floats>
-inline void add_product(Floats& sum, Floats row, Floats weights) noexcept {
-  asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(row), "v"(weights));
-}
 
 // What a kind of products is: `rows` of a tile at most; `passes` over the `depth` elements of a step, each of which
 // multiplies what `row` and `weights` make of them.

@@ -1,0 +1,33 @@
+// AVX-512 with VNNI. 6 rows of a tile of blocks are 24 sums, beside 4 vectors of weights and one of a row; 14 rows of
+// floats are 28 sums.
+#include "block_kernels/block_products.h"
+#include "block_kernels/float_products.h"
+#include "block_kernels/packed_keys_512.h"
+#include "block_kernels/row_operations.h"
+
+namespace gpux_decoder {
+namespace {
+
+bool can_run() noexcept {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+
+}  // namespace
+
+extern const BlockKernels avx512vnni_block_kernels;
+const BlockKernels avx512vnni_block_kernels{
+    .name = "avx512vnni",
+    .can_run = can_run,
+    .product_of_4_bits = block_product_of<BlockKind<Vectors512, DotInstruction, 4, 6>>,
+    .product_of_8_bits = block_product_of<BlockKind<Vectors512, DotInstruction, 8, 6>>,
+    .quantize = quantize_row,
+    .float_product = float_product_of<Vectors512, 14>,
+    .pack_keys = pack_keys_512,
+    .softmax = softmax_block,
+    .to_half = to_half_512,
+    .from_half = from_half_512,
+};
+
+}  // namespace gpux_decoder

@@ -1,0 +1,31 @@
+// AVX2 with VNNI. 2 rows of a tile of blocks are 8 sums of the 16 registers; 6 rows of floats are 12.
+#include "block_kernels/block_products.h"
+#include "block_kernels/float_products.h"
+#include "block_kernels/packed_keys_256.h"
+#include "block_kernels/row_operations.h"
+
+namespace gpux_decoder {
+namespace {
+
+bool can_run() noexcept {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+         __builtin_cpu_supports("avxvnni");
+}
+
+}  // namespace
+
+extern const BlockKernels avxvnni_block_kernels;
+const BlockKernels avxvnni_block_kernels{
+    .name = "avxvnni",
+    .can_run = can_run,
+    .product_of_4_bits = block_product_of<BlockKind<Vectors256, DotInstruction, 4, 2>>,
+    .product_of_8_bits = block_product_of<BlockKind<Vectors256, DotInstruction, 8, 2>>,
+    .quantize = quantize_row,
+    .float_product = float_product_of<Vectors256, 6>,
+    .pack_keys = pack_keys_256,
+    .softmax = softmax_block,
+    .to_half = to_half_256,
+    .from_half = from_half_256,
+};
+
+}  // namespace gpux_decoder

@@ -1,0 +1,72 @@
+// Products of rows and values in float32, for vectors of any width; as block_products.h.
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "block_kernels/block_kernels.h"
+#include "kernels/vectors.h"
+
+namespace gpux_decoder {
+namespace {
+
+template <typename Vectors, std::size_t rows>
+void float_tile(const FloatProduct& product, std::size_t first_row, std::size_t column) noexcept {
+  using Floats = typename Vectors::Floats;
+  constexpr std::size_t lanes = Vectors::lanes;
+  const float* row = product.rows + first_row * product.row_stride;
+  const float* values = product.values + column;
+  float* const out = product.out + first_row * product.out_stride + column;
+  Floats left[rows], right[rows];
+  if (product.factors == nullptr) {
+#pragma GCC unroll 14
+    for (std::size_t i = 0; i < rows; ++i) left[i] = right[i] = Floats{};
+  } else {
+#pragma GCC unroll 14
+    for (std::size_t i = 0; i < rows; ++i) {
+      const float factor = product.factors[first_row + i];
+      left[i] = gpux_encoder::load<Floats>(out + i * product.out_stride) * factor;
+      right[i] = gpux_encoder::load<Floats>(out + i * product.out_stride + lanes) * factor;
+    }
+  }
+#pragma GCC unroll 1
+  for (std::size_t k = 0; k < product.inner; ++k) {
+    const auto left_values = gpux_encoder::load<Floats>(values),
+               right_values = gpux_encoder::load<Floats>(values + lanes);
+#pragma GCC unroll 14
+    for (std::size_t i = 0; i < rows; ++i) {
+      const auto value = __builtin_bit_cast(Floats, gpux_encoder::spread<Vectors>(row + i * product.row_stride));
+      gpux_encoder::add_product<Floats>(left[i], value, left_values);
+      gpux_encoder::add_product<Floats>(right[i], value, right_values);
+    }
+    values += product.value_stride;
+    ++row;
+  }
+#pragma GCC unroll 14
+  for (std::size_t i = 0; i < rows; ++i) {
+    __builtin_memcpy(out + i * product.out_stride, &left[i], sizeof(Floats));
+    __builtin_memcpy(out + i * product.out_stride + lanes, &right[i], sizeof(Floats));
+  }
+}
+
+template <typename Vectors, std::size_t... rows>
+constexpr auto float_tiles_of(std::index_sequence<rows...> /*each less one*/) noexcept {
+  using Tile = void (*)(const FloatProduct&, std::size_t, std::size_t) noexcept;
+  return std::array<Tile, sizeof...(rows)>{float_tile<Vectors, rows + 1>...};
+}
+
+template <typename Vectors, std::size_t max_rows>
+void float_product_of(const FloatProduct& product) noexcept {
+  static constexpr auto tiles = float_tiles_of<Vectors>(std::make_index_sequence<max_rows>());
+  const std::size_t count = (product.row_count + max_rows - 1) / max_rows;
+  for (std::size_t column = 0; column < product.columns; column += 2 * Vectors::lanes) {
+    std::size_t row = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t end = product.row_count * (i + 1) / count;
+      tiles[end - row - 1](product, row, column);
+      row = end;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpux_decoder

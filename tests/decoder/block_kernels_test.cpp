@@ -1,0 +1,386 @@
+#include "block_kernels/block_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runnable_block_kernels.h"
+
+namespace gpux_decoder {
+namespace {
+
+class Random {
+ public:
+  explicit Random(unsigned seed) : engine_(seed) {}
+
+  std::vector<float> values(std::size_t count, float spread) {
+    std::normal_distribution<float> normal(0, spread);
+    std::vector<float> values(count);
+    for (float& value : values) value = normal(engine_);
+    return values;
+  }
+
+  std::vector<std::uint8_t> bytes(std::size_t count) {
+    std::vector<std::uint8_t> bytes(count);
+    for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(engine_());
+    return bytes;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// Rows with the memory of their quantization.
+struct QuantizedRows {
+  QuantizedRows(const BlockKernels& kernels, std::span<const float> values, std::size_t count, std::size_t block_size) {
+    const std::size_t inner = values.size() / count, blocks = (inner + block_size - 1) / block_size;
+    bytes.resize(count * blocks * block_size);
+    scale.resize(count * blocks);
+    sum.resize(count * blocks);
+    for (std::size_t row = 0; row < count; ++row) {
+      kernels.quantize(values.data() + row * inner, inner, block_size, bytes.data() + row * blocks * block_size,
+                       scale.data() + row * blocks, sum.data() + row * blocks);
+    }
+    rows = {bytes.data(), scale.data(), sum.data(), count, blocks, block_size};
+  }
+
+  std::vector<std::int8_t> bytes;
+  std::vector<float> scale;
+  std::vector<std::int32_t> sum;
+  BlockRows rows;
+};
+
+struct Weights {
+  Weights(Random& random, std::size_t bits, std::size_t blocks, std::size_t block_size, std::size_t panels, bool points)
+      : bits(bits),
+        panels(panels),
+        packed(random.bytes(panels * panel_columns * blocks * block_size * bits / 8)),
+        scale(random.values(panels * panel_columns * blocks, 0.1F)),
+        bias(random.values(panels * panel_columns, 1)) {
+    if (!points) return;
+    zero_points = random.bytes(scale.size());
+    if (bits == 4) {
+      for (std::uint8_t& point : zero_points) point &= 15;
+    }
+  }
+
+  std::vector<float> product(const BlockKernels& kernels, const BlockRows& rows) const {
+    std::vector<float> out(rows.count * panels * panel_columns, -1);
+    const BlockProduct all{.rows = rows,
+                           .weights = packed.data(),
+                           .weight_scale = scale.data(),
+                           .zero_points = zero_points.empty() ? nullptr : zero_points.data(),
+                           .zero_point = bits == 4 ? 8 : 128,
+                           .bias = bias.data(),
+                           .out = out.data(),
+                           .out_stride = panels * panel_columns,
+                           .first_panel = 0,
+                           .last_panel = panels};
+    (bits == 4 ? kernels.product_of_4_bits : kernels.product_of_8_bits)(all);
+    return out;
+  }
+
+  std::size_t bits, panels;
+  std::vector<std::uint8_t> packed, zero_points;
+  std::vector<float> scale, bias;
+};
+
+struct ProductCase {
+  std::size_t bits, inner, block_size;
+  bool has_zero_points;
+};
+
+class BlockProducts : public testing::TestWithParam<ProductCase> {};
+
+// The sums of a block are exact, and added to each other in one order: so all tables have the same bits.
+TEST_P(BlockProducts, HaveTheSameBitsInEveryTableForAnyNumberOfRows) {
+  const auto [bits, inner, block_size, has_zero_points] = GetParam();
+  Random random(1);
+  constexpr std::size_t most = 17;
+  const std::vector<float> values = random.values(most * inner, 2);
+  const QuantizedRows all(plain_block_kernels(), values, most, block_size);
+  const Weights weights(random, bits, all.rows.blocks, block_size, 3, has_zero_points);
+  const std::vector<float> expected = weights.product(plain_block_kernels(), all.rows);
+  for (const BlockKernels* kernels : runnable_block_kernels()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    for (std::size_t count = 1; count <= most; ++count) {
+      const QuantizedRows rows(*kernels, std::span(values).first(count * inner), count, block_size);
+      ASSERT_TRUE(std::equal(rows.bytes.begin(), rows.bytes.end(), all.bytes.begin()));
+      ASSERT_TRUE(std::equal(rows.scale.begin(), rows.scale.end(), all.scale.begin()));
+      ASSERT_TRUE(std::equal(rows.sum.begin(), rows.sum.end(), all.sum.begin()));
+      const std::vector<float> got = weights.product(*kernels, rows.rows);
+      ASSERT_TRUE(std::equal(got.begin(), got.end(), expected.begin())) << count << " rows";
+    }
+  }
+}
+
+TEST_P(BlockProducts, AreThoseOfTheNumbersThatBytesStandFor) {
+  const auto [bits, inner, block_size, has_zero_points] = GetParam();
+  Random random(2);
+  const std::vector<float> values = random.values(2 * inner, 2);
+  const QuantizedRows all(plain_block_kernels(), values, 2, block_size);
+  const Weights weights(random, bits, all.rows.blocks, block_size, 1, has_zero_points);
+  const std::vector<float> got = weights.product(plain_block_kernels(), all.rows);
+  for (std::size_t row = 0; row < 2; ++row) {
+    for (std::size_t column = 0; column < panel_columns; ++column) {
+      double exact = weights.bias[column], size = 0;
+      for (std::size_t k = 0; k < inner; ++k) {
+        const std::size_t block = k / block_size * panel_columns + column;
+        const std::size_t byte =
+            bits == 8 ? (k / 4 * panel_columns + column) * 4 + k % 4 : (k / 8 * panel_columns + column) * 4 + k % 4;
+        const int packed = weights.packed[byte];
+        const int weight = bits == 8 ? packed : k % 8 < 4 ? packed & 15 : packed >> 4;
+        const int point = has_zero_points ? weights.zero_points[block] : bits == 4 ? 8 : 128;
+        const double one = static_cast<double>(weights.scale[block]) * (weight - point) * values[row * inner + k];
+        exact += one;
+        size += one * one;
+      }
+      ASSERT_NEAR(got[row * panel_columns + column], exact, 0.02 * std::sqrt(size)) << column;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, BlockProducts,
+                         testing::Values(ProductCase{4, 256, 32, false}, ProductCase{4, 384, 128, false},
+                                         ProductCase{4, 100, 32, true}, ProductCase{4, 300, 128, true},
+                                         ProductCase{8, 256, 32, false}, ProductCase{8, 384, 128, true},
+                                         ProductCase{8, 70, 32, false}, ProductCase{4, 40, 16, false},
+                                         ProductCase{4, 512, 256, true}));
+
+// Bytes of the largest products, so many that words or saturated sums would show.
+TEST(BlockKernels, AddTheLargestBytesUpExactly) {
+  constexpr std::size_t block_size = 256;
+  for (const std::size_t bits : {4, 8}) {
+    std::vector<std::int8_t> bytes(block_size, -127);
+    std::vector<float> one(1, 1);
+    std::vector<std::int32_t> sum(1, -127 * 256);
+    Random random(3);
+    Weights weights(random, bits, 1, block_size, 1, false);
+    std::ranges::fill(weights.packed, std::uint8_t{255});
+    std::ranges::fill(weights.scale, 1.0F);
+    std::ranges::fill(weights.bias, 0.0F);
+    const float expected = bits == 4 ? -127.0F * 256 * 7 : -127.0F * 256 * 127;
+    for (const BlockKernels* kernels : runnable_block_kernels()) {
+      SCOPED_TRACE(std::string(kernels->name));
+      const std::vector<float> got =
+          weights.product(*kernels, {bytes.data(), one.data(), sum.data(), 1, 1, block_size});
+      for (const float value : got) ASSERT_EQ(value, expected);
+    }
+  }
+}
+
+TEST(BlockKernels, QuantizeToTheNearestStep) {
+  Random random(4);
+  std::vector<float> values = random.values(100, 3);
+  values[40] = 50;  // a block of its own scale
+  for (const BlockKernels* kernels : runnable_block_kernels()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    const QuantizedRows rows(*kernels, values, 1, 32);
+    ASSERT_EQ(rows.rows.blocks, 4);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(static_cast<float>(rows.bytes[i]) * rows.scale[i / 32], values[i], 0.501F * rows.scale[i / 32]) << i;
+    }
+    EXPECT_FLOAT_EQ(rows.scale[1], 50.0F / 127);
+    EXPECT_LT(rows.scale[0], 10.0F / 127);
+    for (std::size_t i = values.size(); i < rows.bytes.size(); ++i) EXPECT_EQ(rows.bytes[i], 0);
+  }
+}
+
+TEST(BlockKernels, QuantizeWhatIsNoNumberToNone) {
+  constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const BlockKernels* kernels : runnable_block_kernels()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    for (const float value : {infinity, -infinity, nan}) {
+      std::vector<float> values(64, 1);
+      values[3] = value;
+      const QuantizedRows rows(*kernels, values, 1, 32);
+      EXPECT_TRUE(std::isnan(rows.scale[0]));
+      EXPECT_FLOAT_EQ(rows.scale[1], 1.0F / 127);
+      Random random(5);
+      const Weights weights(random, 4, 2, 32, 1, false);
+      for (const float product : weights.product(*kernels, rows.rows)) EXPECT_TRUE(std::isnan(product));
+    }
+    const QuantizedRows zeros(*kernels, std::vector<float>(32, 1e-35F), 1, 32);
+    EXPECT_EQ(zeros.sum[0], 0);
+    EXPECT_FALSE(std::isnan(zeros.scale[0]));
+  }
+}
+
+TEST(BlockKernels, AccumulateFloatsInOrder) {
+  Random random(6);
+  constexpr std::size_t inner = 37, columns = 64, most = 17, stride = 70;
+  const std::vector<float> rows = random.values(most * inner, 1), values = random.values(inner * stride, 1);
+  const std::vector<float> factors = random.values(most, 1), before = random.values(most * columns, 1);
+  for (const bool adds : {false, true}) {
+    const auto product = [&](const BlockKernels& kernels, std::size_t first, std::size_t count) {
+      std::vector<float> out(before.begin() + static_cast<std::ptrdiff_t>(first * columns), before.end());
+      out.resize(count * columns);
+      kernels.float_product({rows.data() + first * inner, inner, count, inner, values.data(), stride,
+                             adds ? factors.data() + first : nullptr, out.data(), columns, columns});
+      return out;
+    };
+    const std::vector<float> expected = product(plain_block_kernels(), 0, most);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      double exact = adds ? static_cast<double>(before[i]) * factors[i / columns] : 0;
+      for (std::size_t k = 0; k < inner; ++k) {
+        exact += static_cast<double>(rows[i / columns * inner + k]) * values[k * stride + i % columns];
+      }
+      ASSERT_NEAR(expected[i], exact, 1e-5);
+    }
+    for (const BlockKernels* kernels : runnable_block_kernels()) {
+      SCOPED_TRACE(std::string(kernels->name));
+      for (std::size_t count = 1; count <= most; ++count) {
+        const std::vector<float> got = product(*kernels, most - count, count);
+        ASSERT_TRUE(std::equal(got.begin(), got.end(),
+                               expected.begin() + static_cast<std::ptrdiff_t>((most - count) * columns)));
+      }
+    }
+  }
+}
+
+TEST(BlockKernels, PackKeysIntoPanels) {
+  Random random(7);
+  for (const std::size_t head_size : {8, 16, 20, 64, 80}) {
+    for (const std::size_t count : {1, 15, 32, 33, 64}) {
+      const std::vector<float> keys = random.values(count * head_size, 1);
+      for (const BlockKernels* kernels : runnable_block_kernels()) {
+        SCOPED_TRACE(std::string(kernels->name));
+        std::vector<float> packed(panels_of(count) * panel_columns * head_size, -1);
+        kernels->pack_keys(keys.data(), count, head_size, packed.data());
+        for (std::size_t key = 0; key < panels_of(count) * panel_columns; ++key) {
+          for (std::size_t element = 0; element < head_size; ++element) {
+            const std::size_t index = (key / panel_columns * head_size + element) * panel_columns + key % panel_columns;
+            ASSERT_EQ(packed[index], key < count ? keys[key * head_size + element] : 0) << key << " " << element;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(BlockKernels, TakeTheSoftmaxOfPartsAsOfTheWhole) {
+  Random random(8);
+  constexpr std::size_t keys = 150;
+  for (const float soft_cap : {0.0F, 5.0F}) {
+    const std::vector<float> scores = random.values(keys, 30);
+    constexpr float scale = 0.3F;
+    std::vector<double> exact(keys);
+    double sum = 0;
+    for (std::size_t i = 0; i < keys; ++i) {
+      const double scaled = static_cast<double>(scores[i]) * scale;
+      exact[i] = std::exp(soft_cap > 0 ? soft_cap * std::tanh(scaled / soft_cap) : scaled);
+      sum += exact[i];
+    }
+    for (const BlockKernels* kernels : runnable_block_kernels()) {
+      SCOPED_TRACE(std::string(kernels->name));
+      std::vector<float> got;
+      float largest = -std::numeric_limits<float>::infinity(), total = 0;
+      for (std::size_t first = 0; first < keys; first += 64) {
+        std::vector<float> part(64, 7);
+        const std::size_t own = std::min<std::size_t>(64, keys - first);
+        std::copy_n(scores.begin() + static_cast<std::ptrdiff_t>(first), own, part.begin());
+        const float factor = kernels->softmax({part.data(), 0, own, 64, scale, soft_cap}, largest, total);
+        for (float& value : got) value *= factor;
+        got.insert(got.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(own));
+        for (std::size_t i = own; i < 64; ++i) EXPECT_EQ(part[i], 0);
+      }
+      for (std::size_t i = 0; i < keys; ++i) ASSERT_NEAR(got[i] / total, exact[i] / sum, 2e-6) << i;
+    }
+  }
+}
+
+TEST(BlockKernels, TakeTheSameSoftmaxWithFewerKeysBehind) {
+  Random random(9);
+  const std::vector<float> scores = random.values(64, 3);
+  for (const BlockKernels* kernels : runnable_block_kernels()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    for (std::size_t last = 1; last <= 32; ++last) {
+      std::vector<std::vector<float>> results;
+      for (const std::size_t count : {32, 48, 64}) {
+        std::vector<float> part = scores;
+        float largest = -1, total = 0.5F;
+        const float factor = kernels->softmax({part.data(), last / 2, last, count, 1, 0}, largest, total);
+        part.resize(32);
+        part.insert(part.end(), {largest, total, factor});
+        results.push_back(part);
+        EXPECT_TRUE(std::all_of(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(last / 2),
+                                [](float value) { return value == 0; }));
+      }
+      ASSERT_EQ(results[0], results[1]);
+      ASSERT_EQ(results[0], results[2]);
+    }
+  }
+}
+
+TEST(BlockKernels, TellOfScoresThatAreNoNumbers) {
+  constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const BlockKernels* kernels : runnable_block_kernels()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    for (const float soft_cap : {0.0F, 5.0F}) {
+      std::vector<float> part(16, 1);
+      part[5] = nan;
+      float largest = -infinity, total = 0;
+      kernels->softmax({part.data(), 0, 16, 16, 1, soft_cap}, largest, total);
+      EXPECT_TRUE(std::isnan(total));
+      // A masked one does not count.
+      part.assign(16, 1);
+      part[15] = nan;
+      total = 0;
+      largest = -infinity;
+      kernels->softmax({part.data(), 0, 15, 16, 1, soft_cap}, largest, total);
+      EXPECT_FLOAT_EQ(total, 15);
+    }
+  }
+}
+
+TEST(BlockKernels, RoundToHalfAndBack) {
+  std::vector<float> values{0,
+                            -0.0F,
+                            1,
+                            -1.5F,
+                            65504,
+                            65519,
+                            65520,
+                            1e30F,
+                            0x1p-14F,
+                            0x1p-24F,
+                            0x1p-25F,
+                            0x1.8p-25F,
+                            1 + 0x1p-11F,
+                            1 + 3 * 0x1p-11F,
+                            3.14159F,
+                            -1e-7F,
+                            std::numeric_limits<float>::infinity()};
+  std::vector<std::uint16_t> expected{0, 0x8000, 0x3C00, 0xBE00, 0x7BFF, 0x7BFF, 0x7C00, 0x7C00, 0x0400,
+                                      1, 0,      1,      0x3C00, 0x3C02, 0x4248, 0x8002, 0x7C00};
+  for (const BlockKernels* kernels : runnable_block_kernels()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    std::vector<std::uint16_t> halves(values.size());
+    kernels->to_half(values.data(), values.size(), halves.data());
+    EXPECT_EQ(halves, expected);
+    std::vector<std::uint16_t> all(65536), again(65536);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+    std::vector<float> floats(all.size());
+    kernels->from_half(all.data(), all.size(), floats.data());
+    EXPECT_EQ(floats[0x3C00], 1);
+    EXPECT_EQ(floats[0x0001], 0x1p-24F);
+    kernels->to_half(floats.data(), floats.size(), again.data());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const bool is_nan = (i & 0x7C00) == 0x7C00 && (i & 0x3FF) != 0;
+      if (!is_nan) {
+        ASSERT_EQ(again[i], all[i]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpux_decoder
