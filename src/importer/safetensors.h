@@ -24,17 +24,24 @@ class Safetensors final : public Weights {
   /// `file` is either. Errors not_found, storage, invalid_model.
   explicit Safetensors(const std::filesystem::path& file);
 
-  [[nodiscard]] bool has(std::string_view name) const noexcept override { return tensors_.find(name) != tensors_.end(); }
+  [[nodiscard]] bool has(std::string_view name) const noexcept override {
+    return tensors_.find(name) != tensors_.end();
+  }
 
   [[nodiscard]] std::vector<std::string> names() const override;
   [[nodiscard]] std::uint64_t float32_bytes() const noexcept override;
   [[nodiscard]] const Shape& shape(std::string_view name) const override;
   void require(std::string_view name, const Shape& shape) const override;
 
+  [[nodiscard]] ElementType floating_type(std::string_view name) const override;
   /// F32, F16, BF16 and F64 are read.
   [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape, std::int64_t first_row,
                                           std::int64_t rows) const override;
   using Weights::floats;
+
+  /// The same as bit patterns, of a tensor of float16 or bfloat16.
+  [[nodiscard]] std::vector<std::uint16_t> small_floats(std::string_view name, const Shape& shape,
+                                                        std::int64_t first_row, std::int64_t rows) const;
 
  private:
   struct Entry {
@@ -45,6 +52,8 @@ class Safetensors final : public Weights {
 
   void add(const std::filesystem::path& file);
   [[nodiscard]] const Entry& entry(std::string_view name) const;
+  [[nodiscard]] std::span<const std::byte> bytes_of_rows(std::string_view name, const Shape& shape,
+                                                         std::int64_t first_row, std::int64_t rows) const;
 
   std::string file_name_;
   std::vector<MappedFile> files_;

@@ -38,6 +38,14 @@ class Weights {
     return floats(name, shape, 0, shape.empty() ? 1 : shape.front());
   }
 
+  /// The type of a tensor of floating type: float16, bfloat16, float32 or float64; float32 where it is stored in
+  /// another way. Error invalid_model: its type has no numbers, or there is none of that name.
+  [[nodiscard]] virtual ElementType floating_type(std::string_view name) const = 0;
+
+  /// As floats(), of a tensor of float16 or bfloat16, as bit patterns.
+  [[nodiscard]] virtual std::vector<std::uint16_t> small_floats(std::string_view name, const Shape& shape,
+                                                                std::int64_t first_row, std::int64_t rows) const = 0;
+
  protected:
   Weights(const Weights&) = default;
   Weights(Weights&&) = default;

@@ -109,4 +109,14 @@ std::vector<float> GgufWeights::floats(std::string_view name, const Shape& shape
   return values;
 }
 
+ElementType GgufWeights::floating_type(std::string_view name) const {
+  (void)entry(name);
+  return ElementType::float32;
+}
+
+std::vector<std::uint16_t> GgufWeights::small_floats(std::string_view name, const Shape& /*shape*/,
+                                                     std::int64_t /*first_row*/, std::int64_t /*rows*/) const {
+  throw Error(ErrorCode::internal, fmt::format("{} is read as float32", onnx::quote(name)));
+}
+
 }  // namespace gpux::importer::gguf

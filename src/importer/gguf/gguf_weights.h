@@ -28,6 +28,10 @@ class GgufWeights final : public Weights {
   [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape, std::int64_t first_row,
                                           std::int64_t rows) const override;
   using Weights::floats;
+  /// Float32: elements of all types are read as such.
+  [[nodiscard]] ElementType floating_type(std::string_view name) const override;
+  [[nodiscard]] std::vector<std::uint16_t> small_floats(std::string_view name, const Shape& shape,
+                                                        std::int64_t first_row, std::int64_t rows) const override;
 
  private:
   struct Entry {

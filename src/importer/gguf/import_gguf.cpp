@@ -117,7 +117,7 @@ ImportedEncoder import(const GgufFile& file, const fs::path& target) {
   write("tokenizer.json", settings.tokenizer);
   write("tokenizer_config.json", settings.tokenizer_config.dump(2) + "\n");
   if (!settings.chat_template.empty()) write("chat_template.jinja", settings.chat_template);
-  write_decoder(weights, architecture, decoder.head, target / "model.onnx");
+  write_decoder(weights, architecture, decoder.head, {}, target / "model.onnx");
   return {.family = architecture.model_type,
           .layers = static_cast<std::int64_t>(architecture.transformer.layers.size()),
           .heads = architecture.transformer.heads,
