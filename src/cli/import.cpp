@@ -15,6 +15,7 @@
 #include "cli/quantize_flags.h"
 #include "cli/variant_progress.h"
 #include "gpux/error.h"
+#include "importer/import_decoder.h"
 #include "importer/import_encoder.h"
 #include "library/folder_import.h"
 #include "model/open_model.h"
@@ -57,11 +58,11 @@ std::string summary_of(const importer::ImportedEncoder& imported) {
 std::string suggestion_for(const ImportRequest& flags, const ImportedFolder& made) {
   const auto& [imported, package, names] = made;
   const std::string model = names.empty() ? flags.output : names.front().text();
-  const std::string precision =
-      flags.quantize.given() ? fmt::format("--precision {} ", flags.quantize.precision) : std::string();
   const bool is_decoder =
       package ? package->task == "text-generation" : imported && imported->task == "text generation";
-  if (is_decoder) return fmt::format("try: gpux generate {} {}'Once upon a time' --max-tokens 50", model, precision);
+  if (is_decoder) return fmt::format("try: gpux generate {} 'Once upon a time' --max-tokens 50", model);
+  const std::string precision =
+      flags.quantize.given() ? fmt::format("--precision {} ", flags.quantize.precision) : std::string();
   const bool is_judge = package ? !package->task.empty() : imported && !imported->task.empty();
   const bool takes_images = package ? package->takes_images : imported && imported->image_width != 0;
   const bool takes_texts = package ? package->has_two_towers : imported && imported->max_tokens != 0;
@@ -94,7 +95,7 @@ void import_model(const ImportRequest& flags, const Context& context) {
   }
   const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
   check_quantize_flags(flags.quantize, flags.load, is_onnx && has_variants(flags));
-  if (flags.quantize.given() && flags.tags.empty()) {
+  if (flags.quantize.given() && flags.tags.empty() && !importer::is_decoder_folder(flags.folder)) {
     throw Error(ErrorCode::usage, "--quantize: the variant is stored in a package: give -t NAME[:TAG]");
   }
   report_unread_project(flags.folder, context);
@@ -155,11 +156,12 @@ void add_import(CLI::App& program, Context& context) {
                       "the ONNX file of the model (default: model.onnx, with the int8 and fp16 files next to it "
                       "as its variants)");
   add_load_flags(*command, flags->load);
-  add_quantize_flags(*command, flags->quantize);
+  add_import_quantize_flags(*command, flags->quantize);
   command->footer(
       "Examples:\n"
       "  gpux import all-MiniLM-L6-v2 -t minilm && gpux embed --model minilm 'a sentence'\n"
       "  gpux import all-MiniLM-L6-v2 -t minilm --quantize int8\n"
+      "  gpux import Qwen2.5-0.5B -t qwen --quantize int4\n"
       "  gpux import all-MiniLM-L6-v2 -o folder");
   command->callback([flags, &context] { import_model(*flags, context); });
 }

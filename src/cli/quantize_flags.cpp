@@ -10,9 +10,35 @@
 #include "gpux/error.h"
 
 namespace gpux::cli {
+namespace {
+
+constexpr const char* group = "A variant in another precision";
+
+}  // namespace
+
+void add_import_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& flags) {
+  add_quantize_flags(command, flags);
+  // It replaces the precisions of variants.
+  command.remove_option(command.get_option("--quantize"));
+  command
+      .add_option("--quantize", flags.precision,
+                  "also store a variant with weights of this precision: int8 for the CPU, fp16 for GPUs. A model that "
+                  "generates text is stored with weights of this precision alone: int4 or int8")
+      ->check(CLI::IsMember({"int4", "int8", "fp16"}))
+      ->group(group);
+  const char* blocks = "Quantized weights of a model that generates text";
+  command
+      .add_option("--quantize-block", flags.block_size,
+                  "weights that share a scale: 32 or 128, which is smaller and less accurate (default: 32)")
+      ->check(CLI::IsMember({32, 128}))
+      ->group(blocks);
+  command
+      .add_flag("--quantize-zero-points", flags.zero_points,
+                "each block also has a zero point, for weights that are not symmetric")
+      ->group(blocks);
+}
 
 void add_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& flags) {
-  const char* group = "A variant in another precision";
   command
       .add_option("--quantize", flags.precision,
                   "also store a variant with weights of this precision: int8 for the CPU, fp16 for GPUs")
@@ -43,14 +69,16 @@ void check_quantize_flags(const evaluation::QuantizeFlags& flags, const LoadFlag
   }
   if (flags.given() || has_others) (void)evaluation::gate_of(load);
   if (flags.given()) return;
-  const std::array<std::pair<const char*, bool>, 4> without{
+  const std::array<std::pair<const char*, bool>, 6> without{
       {{"--texts", !has_others && !flags.texts.empty()},
        {"--samples", !has_others && !flags.samples.empty()},
        {"--reduce-range", flags.reduce_range},
+       {"--quantize-block", flags.block_size != 0},
+       {"--quantize-zero-points", flags.zero_points},
        {"--min-cosine", !has_others && !load.min_cosine.empty()}}};
   for (const auto& [flag, is_given] : without) {
     if (is_given)
-      throw Error(ErrorCode::usage, fmt::format("{} says how a variant is made: give --quantize too", flag));
+      throw Error(ErrorCode::usage, fmt::format("{} says how weights are quantized: give --quantize too", flag));
   }
 }
 

@@ -13,6 +13,9 @@ using evaluation::QuantizeFlags;
 /// `load`: the flags of the same command, whose --min-cosine it shares.
 void add_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& flags);
 
+/// The same with those of decoders, which import alone has.
+void add_import_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& flags);
+
 /// Error usage where flags are given that nothing has a use for. `has_others`: variants are there that --quantize need
 /// not make, to be compared all the same.
 void check_quantize_flags(const evaluation::QuantizeFlags& flags, const LoadFlags& load, bool has_others = false);

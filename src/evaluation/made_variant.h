@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -13,13 +14,18 @@
 
 namespace gpux::evaluation {
 
-/// The flags that ask for a variant of a model in another precision, as typed.
+/// The flags that ask for a variant of a model in another precision, or for a decoder with quantized weights, as typed.
 struct QuantizeFlags {
   std::string precision;  ///< --quantize
   std::string texts, samples;
   bool reduce_range = false;
+  std::int64_t block_size = 0;  ///< of a decoder's weights; 0: not given
+  bool zero_points = false;     ///< of its blocks
 
   [[nodiscard]] bool given() const noexcept { return !precision.empty(); }
+
+  /// Whether a setting of decoders is among them.
+  [[nodiscard]] bool has_blocks() const noexcept { return precision == "int4" || block_size != 0 || zero_points; }
 };
 
 /// The flags with which the model itself is loaded: without the --min-cosine that is the variant's.

@@ -20,6 +20,7 @@ struct Linear {
   std::int64_t in = 0, out = 0;
   std::int64_t first_row = 0;
   std::int64_t stored_rows = 0;  ///< rows of the tensors in the file, if they have more than `out`; 0: `out`
+  bool is_transposed = false;    ///< the file has float[in, out], and what are called rows here are its columns
 };
 
 enum class NormKind : std::uint8_t { layer, rms };

@@ -25,31 +25,27 @@ void write_inputs(GraphContext& context, const Transformer& transformer) {
   write_cache_values(context, transformer);
 }
 
-// Gemm takes the table of the words as it is, so that the file has it once.
-void write_logits(GraphContext& context, const Transformer& transformer, const LanguageHead& head,
-                  const std::string& hidden) {
+void write_logits(GraphContext& context, const LanguageHead& head, const std::string& hidden) {
   const std::string end = context.list({std::numeric_limits<std::int64_t>::max()});
   const std::string last = context.node("Slice", {hidden, context.list({-1}), end, context.list({1})});
   const std::string rows = context.node("Squeeze", {last, context.list({1})});
-  std::vector<std::string> inputs{rows, context.tensor(head.weight, {head.vocabulary, transformer.hidden_size})};
-  if (!head.bias.empty()) inputs.push_back(context.tensor(head.bias, {head.vocabulary}));
-  const std::string products = context.node("Gemm", inputs, {{"transB", std::int64_t{1}}});
+  const std::string products = context.linear_by_rows(rows, head.linear);
   context.node("Unsqueeze", {products, context.list({1})}, {}, "logits");
 }
 
 }  // namespace
 
 void write_decoder(const Safetensors& weights, const Architecture& architecture, const LanguageHead& head,
-                   const std::filesystem::path& file) {
+                   const WeightStorage& storage, const std::filesystem::path& file) {
   const Transformer& transformer = architecture.transformer;
-  GraphContext context(weights, Operators::onnxruntime);
+  GraphContext context(weights, Operators::onnxruntime, storage);
   write_inputs(context, transformer);
   const std::string hidden =
       write_layers(context, transformer, write_embeddings(context, architecture.embeddings), {},
                    [&](const std::string& input, const Attention& attention, std::size_t layer) {
                      return cached_attention(context, transformer, attention, layer, architecture.max_tokens, input);
                    });
-  write_logits(context, transformer, head, hidden);
+  write_logits(context, head, hidden);
   refuse_unused(context, architecture);
   if (!file.empty()) context.graph().write(file, opset, ir_version);
 }

@@ -1,21 +1,20 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "importer/architecture.h"
+#include "importer/graph/graph_context.h"
 #include "importer/safetensors.h"
 
 namespace gpux::importer {
 
-/// The layer from the last hidden state to the vocabulary.
+/// From the last hidden state to the logits of the vocabulary.
 struct LanguageHead {
-  std::string weight{};  ///< float[vocabulary, hidden size]; often the table of the words
-  std::string bias{};    ///< float[vocabulary]; empty: none
-  std::int64_t vocabulary = 0;
+  Linear linear{};  ///< to the vocabulary; its weight is often the table of the words
 };
 
-/// Writes a decoder as ONNX, with ONNX Runtime's operators GroupQueryAttention and SimplifiedLayerNormalization.
+/// Writes a decoder as ONNX, with ONNX Runtime's operators GroupQueryAttention and SimplifiedLayerNormalization, and
+/// with MatMulNBits and GatherBlockQuantized where `storage` has blocks.
 ///
 /// Inputs: input_ids, int64[batch, sequence]; attention_mask, int64[batch, past_sequence + sequence], which is 1 at the
 /// tokens of a row and 0 behind them; the keys and values of each layer (importer/graph/cached_attention.h).
@@ -24,6 +23,6 @@ struct LanguageHead {
 /// Errors invalid_model (a tensor is missing, has other sizes or is not part of the description), invalid_config,
 /// storage, permission.
 void write_decoder(const Safetensors& weights, const Architecture& architecture, const LanguageHead& head,
-                   const std::filesystem::path& file);
+                   const WeightStorage& storage, const std::filesystem::path& file);
 
 }  // namespace gpux::importer

@@ -28,10 +28,14 @@ constexpr std::array setting_files{"config.json",           "generation_config.j
 constexpr std::int64_t limit_positions = std::int64_t{1} << 20;
 
 LanguageHead language_head(const ConfigReader& config, const Safetensors& weights, const Architecture& architecture) {
-  LanguageHead head{.weight = "lm_head.weight", .vocabulary = architecture.embeddings.vocabulary};
+  LanguageHead head{.linear = {.weight = "lm_head.weight",
+                               .in = architecture.transformer.hidden_size,
+                               .out = architecture.embeddings.vocabulary}};
   // transformers leaves a tied table out of the file, and takes precedence where it is there.
-  if (config.flag({"tie_word_embeddings"}, !weights.has(head.weight))) head.weight = architecture.embeddings.words;
-  if (weights.has("lm_head.bias")) head.bias = "lm_head.bias";
+  if (config.flag({"tie_word_embeddings"}, !weights.has(head.linear.weight))) {
+    head.linear.weight = architecture.embeddings.words;
+  }
+  if (weights.has("lm_head.bias")) head.linear.bias = "lm_head.bias";
   return head;
 }
 
@@ -74,11 +78,11 @@ bool is_decoder_folder(const fs::path& folder) {
 
 std::uint64_t require_importable_decoder(const fs::path& folder) {
   const DescribedDecoder decoder = describe_decoder(folder);
-  write_decoder(decoder.weights, decoder.architecture, decoder.head, {});
+  write_decoder(decoder.weights, decoder.architecture, decoder.head, {}, {});
   return decoder.weights.float32_bytes();
 }
 
-ImportedEncoder import_decoder(const fs::path& folder, const fs::path& target) {
+ImportedEncoder import_decoder(const fs::path& folder, const fs::path& target, const DecoderImport& options) {
   const DescribedDecoder decoder = describe_decoder(folder);
   const Architecture& architecture = decoder.architecture;
   std::vector<std::string> copied;
@@ -88,7 +92,8 @@ ImportedEncoder import_decoder(const fs::path& folder, const fs::path& target) {
     write_file_atomically(target / name, read_file(folder / name));
     copied.emplace_back(name);
   }
-  write_decoder(decoder.weights, architecture, decoder.head, target / "model.onnx");
+  const WeightStorage storage{.keeps_small_floats = true, .blocks = options.blocks};
+  write_decoder(decoder.weights, architecture, decoder.head, storage, target / "model.onnx");
   return {.family = architecture.model_type,
           .layers = static_cast<std::int64_t>(architecture.transformer.layers.size()),
           .heads = architecture.transformer.heads,

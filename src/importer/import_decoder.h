@@ -16,6 +16,7 @@ std::uint64_t require_importable_decoder(const std::filesystem::path& folder);
 
 /// Writes into `target`, a folder: the ONNX file of the folder's model.safetensors and config.json, and copies of the
 /// files of settings. Errors not_found, invalid_config, invalid_model, storage, permission.
-ImportedEncoder import_decoder(const std::filesystem::path& folder, const std::filesystem::path& target);
+ImportedEncoder import_decoder(const std::filesystem::path& folder, const std::filesystem::path& target,
+                               const DecoderImport& options = {});
 
 }  // namespace gpux::importer

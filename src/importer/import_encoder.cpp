@@ -329,7 +329,11 @@ std::uint64_t require_importable(const fs::path& folder) {
   return encoder.weights.float32_bytes();
 }
 
-ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
+ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target, const DecoderImport& decoder) {
+  if (decoder.given() && !is_decoder_folder(folder)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("'{}': weights in blocks are for models that generate text", folder.string()));
+  }
   if (is_image_model(folder)) {
     (void)weights_in(folder, folder);
     NewFolder made(target);
@@ -340,7 +344,7 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target) {
   if (is_decoder_folder(folder)) {
     (void)weights_in(folder, folder);
     NewFolder made(target);
-    ImportedEncoder imported = import_decoder(folder, made.path());
+    ImportedEncoder imported = import_decoder(folder, made.path(), decoder);
     made.keep();
     return imported;
   }

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "onnx/block_weights.h"
 
 namespace gpux::importer {
 
@@ -21,12 +24,21 @@ struct ImportedEncoder {
   std::int64_t image_height = 0, image_width = 0;  ///< of the images that it computes; 0: it takes none
 };
 
+/// How a model that generates text is converted; other models do not have these settings.
+struct DecoderImport {
+  std::optional<onnx::BlockFormat> blocks{};  ///< of the matrices; without, they keep the precision of the file
+
+  [[nodiscard]] bool given() const noexcept { return blocks.has_value(); }
+};
+
 /// Makes a folder that embeds out of one with weights: model.onnx of its model.safetensors and config.json, and copies
 /// of tokenizer.json and the files of settings. A single pooling that the graph can do, and the normalisation behind
 /// it, become part of the graph. `target` may not be there yet, or must be empty; where anything fails it is left out.
-/// Errors usage (the folder holds ONNX already; `target` is in use), not_found, invalid_config (a family or setting
-/// that is not served), invalid_model (weights that are not there), storage, permission.
-ImportedEncoder import_encoder(const std::filesystem::path& folder, const std::filesystem::path& target);
+/// Errors usage (the folder holds ONNX already; `target` is in use; settings of a decoder for another model),
+/// not_found, invalid_config (a family or setting that is not served), invalid_model (weights that are not there),
+/// storage, permission.
+ImportedEncoder import_encoder(const std::filesystem::path& folder, const std::filesystem::path& target,
+                               const DecoderImport& decoder = {});
 
 /// Refuses a folder that import_encoder() would refuse because of its settings, or of the names, sizes and types of its
 /// tensors. The data of the safetensors files is not looked at: files with a true header and any data behind it do.

@@ -45,6 +45,21 @@ json read_object(std::string_view text, std::string& problem) {
   return {};
 }
 
+// By bit pattern: models have billions of weights, and computing a value takes longer than looking it up.
+const std::vector<float>& values_of(ElementType small_type) {
+  const auto make = [](ElementType type) {
+    std::vector<float> values;
+    constexpr std::uint32_t patterns = 1U << 16U;
+    for (std::uint32_t pattern = 0; pattern < patterns; ++pattern) {
+      values.push_back(static_cast<float>(small_float_value(type, static_cast<std::uint16_t>(pattern))));
+    }
+    return values;
+  };
+  static const std::vector<float> of_float16 = make(ElementType::float16);
+  static const std::vector<float> of_bfloat16 = make(ElementType::bfloat16);
+  return small_type == ElementType::float16 ? of_float16 : of_bfloat16;
+}
+
 template <typename T>
 T load(const std::byte* bytes) noexcept {
   T value;
@@ -164,18 +179,26 @@ void Safetensors::require(std::string_view name, const Shape& shape) const {
                             to_string(std::span<const std::int64_t>(found.shape)),
                             to_string(std::span<const std::int64_t>(shape))));
   }
-  if (!is_floating(found.type)) {
-    throw Error(ErrorCode::invalid_model, fmt::format("{}: {} is {}; F32, F16, BF16 and F64 are read", file_name_,
-                                                      onnx::quote(name), onnx::quote(found.type)));
-  }
+  (void)floating_type(name);
 }
 
 std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape) const {
   return floats(name, shape, 0, shape.empty() ? 1 : shape.front());
 }
 
-std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape, std::int64_t first_row,
-                                       std::int64_t rows) const {
+ElementType Safetensors::floating_type(std::string_view name) const {
+  const std::string& type = entry(name).type;
+  if (!is_floating(type)) {
+    throw Error(ErrorCode::invalid_model, fmt::format("{}: {} is {}; F32, F16, BF16 and F64 are read", file_name_,
+                                                      onnx::quote(name), onnx::quote(type)));
+  }
+  if (type == "F32") return ElementType::float32;
+  if (type == "F64") return ElementType::float64;
+  return type == "F16" ? ElementType::float16 : ElementType::bfloat16;
+}
+
+std::span<const std::byte> Safetensors::bytes_of_rows(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                                      std::int64_t rows) const {
   require(name, shape);
   const Entry& found = entry(name);
   const std::int64_t stored_rows = shape.empty() ? 1 : shape.front();
@@ -183,21 +206,43 @@ std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape
     throw Error(ErrorCode::internal, fmt::format("rows {} to {} of {}, which has {}", first_row, first_row + rows,
                                                  onnx::quote(name), stored_rows));
   }
-  const auto row_size = stored_rows == 0 ? 0 : static_cast<std::size_t>(element_count(shape) / stored_rows);
-  const std::size_t element_bytes = bytes_of(found.type).value_or(1);
-  std::vector<float> values(static_cast<std::size_t>(rows) * row_size);
-  const std::byte* const bytes = found.bytes.data() + static_cast<std::size_t>(first_row) * row_size * element_bytes;
-  if (found.type == "F32") {
-    if (!values.empty()) std::memcpy(values.data(), bytes, values.size() * sizeof(float));
-  } else if (found.type == "F64") {
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(load<double>(bytes + 8 * i));
-  } else {
-    const ElementType type = found.type == "F16" ? ElementType::float16 : ElementType::bfloat16;
+  const std::size_t row_bytes = stored_rows == 0 ? 0 : found.bytes.size() / static_cast<std::size_t>(stored_rows);
+  return found.bytes.subspan(static_cast<std::size_t>(first_row) * row_bytes,
+                             static_cast<std::size_t>(rows) * row_bytes);
+}
+
+std::vector<float> Safetensors::floats(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                       std::int64_t rows) const {
+  const std::span<const std::byte> bytes = bytes_of_rows(name, shape, first_row, rows);
+  const ElementType type = floating_type(name);
+  const std::size_t element_bytes = bits_of(type) / 8;
+  std::vector<float> values(bytes.size() / element_bytes);
+  if (type == ElementType::float32) {
+    if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  if (type == ElementType::float64) {
     for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>(small_float_value(type, load<std::uint16_t>(bytes + 2 * i)));
+      values[i] = static_cast<float>(load<double>(bytes.data() + element_bytes * i));
     }
+    return values;
+  }
+  const std::vector<float>& table = values_of(type);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = table[load<std::uint16_t>(bytes.data() + element_bytes * i)];
   }
   return values;
+}
+
+std::vector<std::uint16_t> Safetensors::small_floats(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                                     std::int64_t rows) const {
+  const std::span<const std::byte> bytes = bytes_of_rows(name, shape, first_row, rows);
+  if (bits_of(floating_type(name)) != 16) {
+    throw Error(ErrorCode::internal, fmt::format("{} does not have 16 bits", onnx::quote(name)));
+  }
+  std::vector<std::uint16_t> patterns(bytes.size() / sizeof(std::uint16_t));
+  if (!patterns.empty()) std::memcpy(patterns.data(), bytes.data(), bytes.size());
+  return patterns;
 }
 
 }  // namespace gpux::importer

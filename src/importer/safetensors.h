@@ -36,6 +36,10 @@ class Safetensors {
   /// Errors as floats(), which reads the elements.
   void require(std::string_view name, const Shape& shape) const;
 
+  /// The type of a tensor of floating type: float16, bfloat16, float32 or float64. Error invalid_model: it is of
+  /// another type, or there is none of that name.
+  [[nodiscard]] ElementType floating_type(std::string_view name) const;
+
   /// The elements of a tensor of floating type as float32. Errors invalid_model: there is none of that name, its sizes
   /// are others, or it is of another type.
   [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape) const;
@@ -43,6 +47,10 @@ class Safetensors {
   /// `rows` rows of it from `first_row` on, one behind the other.
   [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape, std::int64_t first_row,
                                           std::int64_t rows) const;
+
+  /// The same as bit patterns, of a tensor of float16 or bfloat16.
+  [[nodiscard]] std::vector<std::uint16_t> small_floats(std::string_view name, const Shape& shape,
+                                                        std::int64_t first_row, std::int64_t rows) const;
 
  private:
   struct Entry {
@@ -53,6 +61,8 @@ class Safetensors {
 
   void add(const std::filesystem::path& file);
   [[nodiscard]] const Entry& entry(std::string_view name) const;
+  [[nodiscard]] std::span<const std::byte> bytes_of_rows(std::string_view name, const Shape& shape,
+                                                         std::int64_t first_row, std::int64_t rows) const;
 
   std::string file_name_;
   std::vector<MappedFile> files_;

@@ -1,5 +1,9 @@
 #include "library/decoder_import.h"
 
+#include <array>
+#include <cstdint>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "generation/decoder.h"
@@ -13,11 +17,34 @@ namespace gpux {
 
 namespace fs = std::filesystem;
 
+importer::DecoderImport decoder_import_of(const evaluation::QuantizeFlags& flags, const LoadFlags& load) {
+  importer::DecoderImport options;
+  if (!flags.given()) return options;
+  if (flags.precision != "int4" && flags.precision != "int8") {
+    throw Error(ErrorCode::usage,
+                fmt::format("--quantize {}: a model that generates text has weights in the precision of its file, int4 "
+                            "or int8",
+                            flags.precision));
+  }
+  const std::array<std::pair<const char*, bool>, 4> others{{{"--texts", !flags.texts.empty()},
+                                                            {"--samples", !flags.samples.empty()},
+                                                            {"--reduce-range", flags.reduce_range},
+                                                            {"--min-cosine", !load.min_cosine.empty()}}};
+  for (const auto& [flag, is_given] : others) {
+    if (is_given) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("{} is about variants of models, and a model that generates text has none", flag));
+    }
+  }
+  constexpr std::int64_t default_block = 32;
+  options.blocks = onnx::BlockFormat{.bits = flags.precision == "int4" ? 4 : 8,
+                                     .block_size = flags.block_size == 0 ? default_block : flags.block_size,
+                                     .has_zero_points = flags.zero_points};
+  return options;
+}
+
 ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<Reference>& names,
                                      const ImportRequest& request, Store& store) {
-  if (request.quantize.given()) {
-    throw Error(ErrorCode::usage, "--quantize: variants of models that generate text are not supported");
-  }
   LocatedModel located;
   located.onnx_file = folder / (request.file.empty() ? "model.onnx" : request.file);
   located.name = request.package_name.empty() ? names.front().name : request.package_name;

@@ -190,10 +190,23 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   std::optional<importer::ImportedEncoder> imported;
   const ScratchFolder scratch;
   fs::path folder = flags.folder;
+  importer::DecoderImport decoder;
+  if (importer::is_decoder_folder(folder)) {
+    if (is_onnx && flags.quantize.given()) {
+      throw Error(ErrorCode::usage, fmt::format("--quantize: the weights of '{}' are ONNX already, and those of a "
+                                                "model.safetensors can be quantized",
+                                                flags.folder));
+    }
+    decoder = decoder_import_of(flags.quantize, flags.load);
+  } else if (flags.quantize.has_blocks()) {
+    throw Error(ErrorCode::usage, fmt::format("--quantize int4, --quantize-block and --quantize-zero-points: '{}' is "
+                                              "no model that generates text, whose config.json has …ForCausalLM",
+                                              flags.folder));
+  }
   // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
   if (!flags.output.empty() || !is_onnx) {
     const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
-    imported = importer::import_encoder(folder, target);
+    imported = importer::import_encoder(folder, target, decoder);
     folder = target;
   }
   std::optional<ImportedPackage> package;

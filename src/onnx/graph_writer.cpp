@@ -94,12 +94,17 @@ std::string GraphWriter::floats(std::string_view name, std::span<const float> el
 }
 
 std::string GraphWriter::floats(std::string_view name, const Shape& shape, FloatSource source) {
+  return constant(name, ElementType::float32, shape,
+                  [source = std::move(source)] { return ConstantElements(source()); });
+}
+
+std::string GraphWriter::constant(std::string_view name, ElementType type, const Shape& shape, ConstantSource source) {
   std::string header;
   protozero::pbf_writer tensor(header);
   for (const std::int64_t size : shape) tensor.add_int64(schema::tensor::dims, size);
-  tensor.add_int32(schema::tensor::data_type, static_cast<std::int32_t>(ElementType::float32));
+  tensor.add_int32(schema::tensor::data_type, static_cast<std::int32_t>(type));
   tensor.add_string(schema::tensor::name, std::string(name));
-  const auto byte_size = static_cast<std::uint64_t>(element_count(shape)) * sizeof(float);
+  const auto byte_size = static_cast<std::uint64_t>(element_count(shape)) * bits_of(type) / 8;
   sourced_.push_back({graph_.size(), std::move(header), byte_size, std::move(source)});
   return std::string(name);
 }
@@ -133,6 +138,13 @@ void GraphWriter::contributed_node(std::string_view type, const std::vector<std:
                                    const Attributes& attributes, const std::vector<std::string>& outputs) {
   has_contributed_nodes_ = true;
   write_node(type, contributed_domain, inputs, attributes, outputs);
+}
+
+std::string GraphWriter::contributed_value(std::string_view type, const std::vector<std::string>& inputs,
+                                           const Attributes& attributes, std::string_view output) {
+  std::string result = output.empty() ? made_up(type) : std::string(output);
+  contributed_node(type, inputs, attributes, {result});
+  return result;
 }
 
 void GraphWriter::write_node(std::string_view type, std::string_view domain, const std::vector<std::string>& inputs,
@@ -178,13 +190,14 @@ std::string external_reference(const std::string& location, std::uint64_t offset
   return reference;
 }
 
-std::vector<float> elements_of(const FloatSource& source, std::uint64_t byte_size) {
-  std::vector<float> elements = source();
-  if (elements.size() * sizeof(float) != byte_size) {
+void append_elements(FileReplacement& file, const ConstantSource& source, std::uint64_t byte_size) {
+  const ConstantElements elements = source();
+  const auto bytes = std::visit([](const auto& list) { return std::as_bytes(std::span(list)); }, elements);
+  if (bytes.size() != byte_size) {
     throw Error(ErrorCode::internal,
-                fmt::format("a constant of {} bytes was made with {} elements", byte_size, elements.size()));
+                fmt::format("a constant of {} bytes was made with {} bytes", byte_size, bytes.size()));
   }
-  return elements;
+  file.append(bytes);
 }
 
 }  // namespace
@@ -227,7 +240,7 @@ void GraphWriter::write(const std::filesystem::path& file, std::int64_t opset, s
       append_length(field, schema::graph::initializer, tensor.header.size() + reference.size());
       field += tensor.header + reference;
       graph_bytes += field.size();
-      data.append(std::as_bytes(std::span<const float>(elements_of(tensor.source, tensor.byte_size))));
+      append_elements(data, tensor.source, tensor.byte_size);
     }
     data.commit();
   }
@@ -242,7 +255,7 @@ void GraphWriter::write(const std::filesystem::path& file, std::int64_t opset, s
     position = tensor.position;
     append(is_external ? fields[i] : embedded(tensor));
     if (is_external) continue;
-    written.append(std::as_bytes(std::span<const float>(elements_of(tensor.source, tensor.byte_size))));
+    append_elements(written, tensor.source, tensor.byte_size);
   }
   append(std::string_view(graph_).substr(position));
   written.commit();

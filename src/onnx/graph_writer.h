@@ -21,7 +21,11 @@ using WrittenSize = std::variant<std::int64_t, std::string>;
 using AttributeValue = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>>;
 using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
 
-/// Makes the elements of a constant, when the file is written.
+/// The elements of a constant: float32, bytes, or the bit patterns of float16 or bfloat16.
+using ConstantElements = std::variant<std::vector<float>, std::vector<std::uint8_t>, std::vector<std::uint16_t>>;
+
+/// Makes them, when the file is written.
+using ConstantSource = std::function<ConstantElements()>;
 using FloatSource = std::function<std::vector<float>()>;
 
 /// An ONNX model of one graph in the making. Nodes go in the order in which they run. Names of values that are not
@@ -38,6 +42,7 @@ class GraphWriter {
   /// The same for large ones: `source` is called once, by write(), which holds one such constant at a time. It gives
   /// as many elements as `shape` has.
   std::string floats(std::string_view name, const Shape& shape, FloatSource source);
+  std::string constant(std::string_view name, ElementType type, const Shape& shape, ConstantSource source);
   std::string integers(std::span<const std::int64_t> elements);  ///< a list
   std::string integer(std::int64_t value);                       ///< of no dimensions
   std::string scalar(float value);
@@ -50,6 +55,10 @@ class GraphWriter {
   /// given.
   void contributed_node(std::string_view type, const std::vector<std::string>& inputs, const Attributes& attributes,
                         const std::vector<std::string>& outputs);
+
+  /// The same with one output, whose name is returned.
+  std::string contributed_value(std::string_view type, const std::vector<std::string>& inputs,
+                                const Attributes& attributes, std::string_view output = {});
 
   /// Writes the model, replacing the file as a whole. Nothing may be added afterwards. Where it would be larger than
   /// the 2 GB of an ONNX file, or than `max_file_bytes`, constants with a source are written to FILE_data beside it, as
@@ -71,7 +80,7 @@ class GraphWriter {
     std::size_t position;  // in graph_: before which byte it goes
     std::string header;    // of the TensorProto, all but the data
     std::uint64_t byte_size;
-    FloatSource source;
+    ConstantSource source;
   };
 
   std::string graph_;  // the message so far, without the sourced constants

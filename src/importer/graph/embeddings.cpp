@@ -31,8 +31,7 @@ void write_text_inputs(GraphContext& context, const Embeddings& embeddings) {
 }
 
 std::string write_embeddings(GraphContext& context, const Embeddings& embeddings) {
-  const std::string words = context.tensor(embeddings.words, {embeddings.vocabulary, embeddings.size});
-  std::string sum = context.node("Gather", {words, "input_ids"});
+  std::string sum = context.gathered(embeddings.words, {embeddings.vocabulary, embeddings.size}, "input_ids");
   if (embeddings.scale != 1) sum = context.node("Mul", {sum, context.scalar(embeddings.scale)});
   if (!embeddings.token_types.empty()) {
     const std::string& name = embeddings.token_types;

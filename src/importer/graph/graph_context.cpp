@@ -11,8 +11,9 @@ namespace gpux::importer {
 namespace {
 
 /// Of [rows, columns].
-std::vector<float> transposed(const std::vector<float>& matrix, std::int64_t rows, std::int64_t columns) {
-  std::vector<float> result(matrix.size());
+template <typename T>
+std::vector<T> transposed(const std::vector<T>& matrix, std::int64_t rows, std::int64_t columns) {
+  std::vector<T> result(matrix.size());
   // Blocks, because both matrices are larger than the cache.
   constexpr std::int64_t block = 32;
   for (std::int64_t first = 0; first < rows; first += block) {
@@ -33,6 +34,61 @@ std::vector<float> scaled(std::vector<float> values, float offset, float scale) 
   return values;
 }
 
+std::int64_t stored_rows_of(const Linear& linear) {
+  return linear.stored_rows == 0 ? linear.out : linear.stored_rows;
+}
+
+Shape stored_shape_of(const Linear& linear) {
+  const std::int64_t rows = stored_rows_of(linear);
+  return linear.is_transposed ? Shape{linear.in, rows} : Shape{rows, linear.in};
+}
+
+/// Columns of [rows, stored].
+template <typename T>
+std::vector<T> columns_of(const std::vector<T>& matrix, std::int64_t rows, std::int64_t stored, std::int64_t first,
+                          std::int64_t count) {
+  if (count == stored) return matrix;
+  std::vector<T> result;
+  result.reserve(static_cast<std::size_t>(rows * count));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto begin = matrix.begin() + row * stored + first;
+    result.insert(result.end(), begin, begin + count);
+  }
+  return result;
+}
+
+/// The weight as [out, in], or turned as [in, out]; read(name, shape, first row, rows) gives its elements.
+template <typename Read>
+auto elements_of(const Linear& linear, bool turned, const Read& read) {
+  const Shape shape = stored_shape_of(linear);
+  if (linear.is_transposed) {
+    const auto columns = columns_of(read(linear.weight, shape, 0, linear.in), linear.in, stored_rows_of(linear),
+                                    linear.first_row, linear.out);
+    return turned ? columns : transposed(columns, linear.in, linear.out);
+  }
+  auto rows = read(linear.weight, shape, linear.first_row, linear.out);
+  return turned ? transposed(rows, linear.out, linear.in) : std::move(rows);
+}
+
+std::vector<float> floats_of(const Safetensors& weights, const Linear& linear, bool turned, float scale) {
+  return scaled(elements_of(linear, turned, [&](const auto&... rows) { return weights.floats(rows...); }), 0, scale);
+}
+
+std::string stored_name(const std::string& tensor, const Linear& linear) {
+  return stored_rows_of(linear) == linear.out ? tensor : fmt::format("{}.rows_{}", tensor, linear.first_row);
+}
+
+// Equal texts for equal contents.
+std::string form_of(const Shape& shape, float offset, float scale) {
+  return fmt::format("{} + {} * {}", to_string(shape), offset, scale);
+}
+
+Linear table_of(const std::string& name, const Shape& shape) {
+  return {.weight = name, .in = shape.at(1), .out = shape.at(0)};
+}
+
+constexpr std::int64_t type_float = 1;  // ONNX's TensorProto.DataType
+
 }  // namespace
 
 const std::string& GraphContext::once(const std::string& key, const std::function<std::string()>& make) {
@@ -43,15 +99,16 @@ const std::string& GraphContext::once(const std::string& key, const std::functio
 }
 
 // A tensor that several layers share is stored once.
+bool GraphContext::is_new(const std::string& name, const std::string& form) {
+  const auto [found, is_new] = constants_.emplace(name, form);
+  if (is_new || found->second == form) return is_new;
+  throw Error(ErrorCode::internal,
+              fmt::format("the tensor {} is used in two forms: {}, {}", name, found->second, form));
+}
+
 std::string GraphContext::constant(const std::string& name, const Shape& shape, const std::string& content,
                                    onnx::FloatSource source) {
-  const auto [found, is_new] = constants_.emplace(name, content);
-  if (is_new) return graph_.floats(name, shape, std::move(source));
-  if (found->second != content) {
-    throw Error(ErrorCode::internal,
-                fmt::format("the tensor {} is used in two forms: {}, {}", name, found->second, content));
-  }
-  return name;
+  return is_new(name, content) ? graph_.floats(name, shape, std::move(source)) : name;
 }
 
 std::string GraphContext::tensor(const std::string& name, const Shape& shape) {
@@ -61,7 +118,7 @@ std::string GraphContext::tensor(const std::string& name, const Shape& shape) {
 std::string GraphContext::tensor(const std::string& name, const Shape& shape, float offset, float scale) {
   weights_.require(name, shape);
   used_.insert(name);
-  return constant(name, shape, fmt::format("{} + {} * {}", to_string(shape), offset, scale),
+  return constant(name, shape, form_of(shape, offset, scale),
                   [this, name, shape, offset, scale] { return scaled(weights_.floats(name, shape), offset, scale); });
 }
 
@@ -70,29 +127,79 @@ std::vector<float> GraphContext::floats(const std::string& name, const Shape& sh
   return weights_.floats(name, shape);
 }
 
-std::string GraphContext::linear(const std::string& input, const Linear& linear, float scale, std::string_view output) {
-  const std::int64_t in = linear.in, out = linear.out, first = linear.first_row;
-  const std::int64_t stored = linear.stored_rows == 0 ? out : linear.stored_rows;
-  const std::string suffix = stored == out ? std::string() : fmt::format(".rows_{}", first);
-  const auto name_of = [&](const std::string& tensor) { return tensor + suffix; };
-  const auto content = [&](std::string_view form) { return fmt::format("{} {} {} {}", form, in, out, scale); };
-  weights_.require(linear.weight, {stored, in});
-  used_.insert(linear.weight);
-  // MatMul takes the weight transposed.
-  const std::string weight =
-      constant(name_of(linear.weight), {in, out}, content("columns"),
-               [this, name = linear.weight, in, out, first, stored, scale] {
-                 return scaled(transposed(weights_.floats(name, {stored, in}, first, out), out, in), 0, scale);
-               });
-  if (linear.bias.empty()) return graph_.node("MatMul", {input, weight}, {}, output);
+std::string GraphContext::matrix(const Linear& linear, bool turned, float scale) {
+  const Shape shape = turned ? Shape{linear.in, linear.out} : Shape{linear.out, linear.in};
+  std::string name = stored_name(linear.weight, linear);
+  const ElementType type = weights_.floating_type(linear.weight);
+  const bool keeps_type = storage_.keeps_small_floats && bits_of(type) == 16 && scale == 1;
+  const std::string form = (turned ? "turned " : "") + form_of(shape, 0, scale);
+  if (!keeps_type) {
+    return constant(name, shape, form,
+                    [this, linear, turned, scale] { return floats_of(weights_, linear, turned, scale); });
+  }
+  if (is_new(name, form)) {
+    graph_.constant(name, type, shape, [this, linear, turned] {
+      return elements_of(linear, turned, [&](const auto&... rows) { return weights_.small_floats(rows...); });
+    });
+  }
+  return once("float32 " + name, [&] { return graph_.node("Cast", {name}, {{"to", type_float}}); });
+}
+
+onnx::BlockConstant GraphContext::blocks(const Linear& linear, float scale) {
+  const onnx::BlockFormat format = storage_.blocks.value();
+  const std::string name = stored_name(linear.weight, linear);
+  if (!is_new(name, fmt::format("blocks {} {} {}", linear.in, linear.out, scale))) return blocks_.at(name);
+  onnx::BlockConstant constant =
+      onnx::add_blocks(graph_, name, linear.out, linear.in, format, [this, linear, scale, format] {
+        const std::vector<float> rows = floats_of(weights_, linear, false, scale);
+        std::optional<onnx::BlockMatrix> made = onnx::quantize_to_blocks(rows, linear.out, linear.in, format);
+        if (made) return *std::move(made);
+        throw Error(ErrorCode::invalid_model,
+                    fmt::format("{} has NaN or infinities, and cannot be quantized", linear.weight));
+      });
+  return blocks_.emplace(name, std::move(constant)).first->second;
+}
+
+std::string GraphContext::bias(const Linear& linear, float scale) {
+  const std::int64_t stored = stored_rows_of(linear);
   weights_.require(linear.bias, {stored});
   used_.insert(linear.bias);
-  const std::string product = graph_.node("MatMul", {input, weight});
-  const std::string bias =
-      constant(name_of(linear.bias), {out}, content("bias"), [this, name = linear.bias, out, first, stored, scale] {
-        return scaled(weights_.floats(name, {stored}, first, out), 0, scale);
-      });
-  return graph_.node("Add", {product, bias}, {}, output);
+  return constant(stored_name(linear.bias, linear), {linear.out}, fmt::format("bias {} {}", linear.out, scale),
+                  [this, linear, stored, scale] {
+                    return scaled(weights_.floats(linear.bias, {stored}, linear.first_row, linear.out), 0, scale);
+                  });
+}
+
+std::string GraphContext::gathered(const std::string& table, const Shape& shape, const std::string& indices) {
+  weights_.require(table, shape);
+  used_.insert(table);
+  const Linear rows = table_of(table, shape);
+  if (storage_.blocks) return onnx::gather_blocks(graph_, indices, blocks(rows, 1));
+  return graph_.node("Gather", {matrix(rows, false, 1), indices});
+}
+
+std::string GraphContext::linear_by_rows(const std::string& input, const Linear& linear) {
+  weights_.require(linear.weight, stored_shape_of(linear));
+  used_.insert(linear.weight);
+  if (storage_.blocks) {
+    const std::string product = onnx::multiply_blocks(graph_, input, blocks(linear, 1));
+    return linear.bias.empty() ? product : graph_.node("Add", {product, bias(linear, 1)});
+  }
+  std::vector<std::string> inputs{input, matrix(linear, false, 1)};
+  if (!linear.bias.empty()) inputs.push_back(bias(linear, 1));
+  return graph_.node("Gemm", inputs, {{"transB", std::int64_t{1}}});
+}
+
+std::string GraphContext::linear(const std::string& input, const Linear& linear, float scale, std::string_view output) {
+  weights_.require(linear.weight, stored_shape_of(linear));
+  used_.insert(linear.weight);
+  const std::string_view product_name = linear.bias.empty() ? output : std::string_view();
+  // MatMul takes the weight turned.
+  const std::string product = storage_.blocks
+                                  ? onnx::multiply_blocks(graph_, input, blocks(linear, scale), product_name)
+                                  : graph_.node("MatMul", {input, matrix(linear, true, scale)}, {}, product_name);
+  if (linear.bias.empty()) return product;
+  return graph_.node("Add", {product, bias(linear, scale)}, {}, output);
 }
 
 std::string GraphContext::normalized(const std::string& input, const Norm& norm, float scale, std::string_view output) {

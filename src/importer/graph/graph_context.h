@@ -4,6 +4,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "importer/architecture.h"
 #include "importer/safetensors.h"
+#include "onnx/block_nodes.h"
 #include "onnx/graph_writer.h"
 
 namespace gpux::importer {
@@ -21,13 +23,26 @@ enum class Operators : std::uint8_t {
   onnxruntime,  ///< also ONNX Runtime's own (com.microsoft)
 };
 
+/// How the matrices of a model are stored: the weights of linear layers, and the table of the words. Norms, biases and
+/// learned positions are float32.
+struct WeightStorage {
+  /// float16 and bfloat16 of the file stay what they are, with a Cast to float32 behind them. ONNX Runtime computes it
+  /// when it loads the model.
+  bool keeps_small_floats = false;
+  std::optional<onnx::BlockFormat> blocks{};  ///< all matrices are rounded to blocks
+};
+
 /// The ONNX graph in the making, and the weights it takes its constants from. Constants of the weights are read when
 /// the file is written, one at a time. Names of inputs and outputs of nodes are strings.
 class GraphContext {
  public:
   /// `weights` outlives the context.
-  explicit GraphContext(const Safetensors& weights, Operators operators = Operators::onnx)
-      : weights_(weights), operators_(operators), graph_(operators == Operators::onnx ? "encoder" : "decoder") {}
+  explicit GraphContext(const Safetensors& weights, Operators operators = Operators::onnx,
+                        const WeightStorage& storage = {})
+      : weights_(weights),
+        operators_(operators),
+        storage_(storage),
+        graph_(operators == Operators::onnx ? "encoder" : "decoder") {}
 
   [[nodiscard]] onnx::GraphWriter& graph() noexcept { return graph_; }
 
@@ -55,6 +70,12 @@ class GraphContext {
   /// The same with each element multiplied by `scale` after `offset` was added.
   std::string tensor(const std::string& name, const Shape& shape, float offset, float scale);
 
+  /// Rows of a tensor float[rows, columns], by indices.
+  std::string gathered(const std::string& table, const Shape& shape, const std::string& indices);
+
+  /// input W^T + b, of an input of two dimensions. The weight may be a table of gathered(), and is stored once then.
+  std::string linear_by_rows(const std::string& input, const Linear& linear);
+
   /// input W^T + b. `scale` goes into both.
   std::string linear(const std::string& input, const Linear& linear, float scale = 1, std::string_view output = {});
 
@@ -75,14 +96,22 @@ class GraphContext {
   [[nodiscard]] const std::set<std::string>& used() const noexcept { return used_; }
 
  private:
+  /// Whether a tensor is used for the first time. Error internal: it was used in another form.
+  bool is_new(const std::string& name, const std::string& form);
   std::string constant(const std::string& name, const Shape& shape, const std::string& content,
                        onnx::FloatSource source);
+  /// The weight as float32[out, in], or turned, [in, out].
+  std::string matrix(const Linear& linear, bool turned, float scale);
+  onnx::BlockConstant blocks(const Linear& linear, float scale);
+  std::string bias(const Linear& linear, float scale);
 
   const Safetensors& weights_;
   Operators operators_;
+  WeightStorage storage_;
   onnx::GraphWriter graph_;
   std::map<std::string, std::string> once_;       // by key: the value
   std::map<std::string, std::string> constants_;  // by name: what it was made of
+  std::map<std::string, onnx::BlockConstant> blocks_;
   std::set<std::string> used_;
 };
 
