@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -65,6 +66,38 @@ std::uint8_t zero_point_of(const QuantizedColumns& part, std::size_t column, std
 
 }  // namespace
 
+QuantizedMatrix quantize(const float* values, std::size_t inner, std::size_t columns, bool by_rows,
+                         std::size_t block_size) {
+  QuantizedMatrix made{.block_size = block_size, .inner = inner, .column_count = columns, .values = {}, .scales = {}};
+  const std::size_t blocks = made.columns().blocks();
+  made.values.assign(columns * blocks * block_size, 128);
+  made.scales.resize(columns * blocks);
+  // A block of every column after the other: columns of a row are next to each other, in one of the two orders.
+  for (std::size_t block = 0; block < blocks; ++block) {
+    const std::size_t first = block * block_size, last = std::min(first + block_size, inner);
+    for (std::size_t column = 0; column < columns; ++column) {
+      const auto at = [&](std::size_t k) {
+        return by_rows ? values[k * columns + column] : values[column * inner + k];
+      };
+      float largest = 0;
+      bool is_finite = true;
+      for (std::size_t k = first; k < last; ++k) {
+        is_finite = is_finite && std::isfinite(at(k));
+        largest = std::max(largest, std::abs(at(k)));
+      }
+      const float scale = largest > 0 ? largest / 127.0F : 1.0F;
+      // What is no number stays none.
+      made.scales[column * blocks + block] = is_finite ? scale : std::numeric_limits<float>::quiet_NaN();
+      if (!is_finite) continue;
+      for (std::size_t k = first; k < last; ++k) {
+        const long step = std::clamp(std::lrint(at(k) / scale), -127L, 127L);
+        made.values[column * blocks * block_size + k] = static_cast<std::uint8_t>(step + 128);
+      }
+    }
+  }
+  return made;
+}
+
 BlockLinear::BlockLinear(std::span<const QuantizedColumns> parts, std::span<const float> bias)
     : bits_(parts.front().bits),
       block_size_(parts.front().block_size),
@@ -111,33 +144,6 @@ BlockLinear::BlockLinear(std::span<const QuantizedColumns> parts, std::span<cons
     std::ranges::copy(bias, padded.begin());
     bias_ = std::move(padded);
   }
-}
-
-BlockLinear BlockLinear::quantized(const float* values, std::size_t inner, std::size_t columns, bool transposed,
-                                   std::size_t block_size, std::span<const float> bias) {
-  QuantizedColumns part{.bits = 8, .block_size = block_size, .inner = inner, .columns = columns};
-  const std::size_t blocks = part.blocks();
-  std::vector<std::uint8_t> bytes(columns * blocks * block_size, 128);
-  std::vector<float> scales(columns * blocks);
-  for (std::size_t column = 0; column < columns; ++column) {
-    const auto at = [&](std::size_t k) {
-      return transposed ? values[k * columns + column] : values[column * inner + k];
-    };
-    for (std::size_t block = 0; block < blocks; ++block) {
-      const std::size_t first = block * block_size, last = std::min(first + block_size, inner);
-      float largest = 0;
-      for (std::size_t k = first; k < last; ++k) largest = std::max(largest, std::abs(at(k)));
-      const float scale = largest > 0 ? largest / 127.0F : 1.0F;
-      scales[column * blocks + block] = scale;
-      for (std::size_t k = first; k < last; ++k) {
-        const long step = std::clamp(std::lrint(at(k) / scale), -127L, 127L);
-        bytes[column * blocks * block_size + k] = static_cast<std::uint8_t>(step + 128);
-      }
-    }
-  }
-  part.values = bytes.data();
-  part.scales = scales.data();
-  return {std::span(&part, 1), bias};
 }
 
 std::size_t BlockLinear::bytes() const noexcept {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "block_kernels/block_kernels.h"
 #include "kernels/shared_array.h"
@@ -21,6 +22,27 @@ struct QuantizedColumns {
   [[nodiscard]] std::size_t blocks() const noexcept { return (inner + block_size - 1) / block_size; }
 };
 
+/// A matrix in 8 bits, with its own memory.
+struct QuantizedMatrix {
+  std::size_t block_size = 32, inner = 0, column_count = 0;
+  std::vector<std::uint8_t> values;
+  std::vector<float> scales;
+
+  [[nodiscard]] QuantizedColumns columns() const noexcept {
+    return {.bits = 8,
+            .block_size = block_size,
+            .inner = inner,
+            .columns = column_count,
+            .values = values.data(),
+            .scales = scales.data()};
+  }
+};
+
+/// float[columns, inner], or [inner, columns] (`by_rows`): 127 steps to the largest magnitude of a block, to the
+/// nearest.
+QuantizedMatrix quantize(const float* values, std::size_t inner, std::size_t columns, bool by_rows,
+                         std::size_t block_size);
+
 /// rows * weights + bias, packed for the kernels. Copies share the memory.
 class BlockLinear {
  public:
@@ -28,11 +50,6 @@ class BlockLinear {
   /// Copies what it is given. The parts have the same inner size, bits and block size; their columns are next to each
   /// other. `bias` has an entry for each column of all parts, or none.
   BlockLinear(std::span<const QuantizedColumns> parts, std::span<const float> bias);
-
-  /// float[columns, inner] in 8 bits and blocks of `block_size`: 127 steps to the largest magnitude of a block.
-  /// `transposed`: [inner, columns].
-  static BlockLinear quantized(const float* values, std::size_t inner, std::size_t columns, bool transposed,
-                               std::size_t block_size, std::span<const float> bias);
 
   [[nodiscard]] std::size_t inner() const noexcept { return inner_; }
 
