@@ -54,7 +54,9 @@ struct FloatProduct {
   const float* factors;  ///< null: of 0, and `out` is not read
   float* out;
   std::size_t out_stride;
-  std::size_t columns;  ///< a multiple of 32
+  std::size_t columns;          ///< a multiple of 32
+  const void* ahead = nullptr;  ///< memory that is fetched into the caches meanwhile
+  std::size_t ahead_bytes = 0;
 };
 
 /// A block of the scores of one query: those of the keys [first, last), not empty; the others are masked.

@@ -10,7 +10,8 @@ namespace gpux_decoder {
 namespace {
 
 template <typename Vectors, std::size_t rows>
-void float_tile(const FloatProduct& product, std::size_t first_row, std::size_t column) noexcept {
+void float_tile(const FloatProduct& product, std::size_t first_row, std::size_t column, const char* ahead,
+                std::size_t ahead_step) noexcept {
   using Floats = typename Vectors::Floats;
   constexpr std::size_t lanes = Vectors::lanes;
   const float* row = product.rows + first_row * product.row_stride;
@@ -30,6 +31,10 @@ void float_tile(const FloatProduct& product, std::size_t first_row, std::size_t 
   }
 #pragma GCC unroll 1
   for (std::size_t k = 0; k < product.inner; ++k) {
+    // Into the second cache: the nearest one is full of what is computed with.
+    __builtin_prefetch(ahead, 0, 2);
+    __builtin_prefetch(ahead + ahead_step / 2, 0, 2);
+    ahead += ahead_step;
     const auto left_values = gpux_encoder::load<Floats>(values),
                right_values = gpux_encoder::load<Floats>(values + lanes);
 #pragma GCC unroll 14
@@ -50,7 +55,7 @@ void float_tile(const FloatProduct& product, std::size_t first_row, std::size_t 
 
 template <typename Vectors, std::size_t... rows>
 constexpr auto float_tiles_of(std::index_sequence<rows...> /*each less one*/) noexcept {
-  using Tile = void (*)(const FloatProduct&, std::size_t, std::size_t) noexcept;
+  using Tile = void (*)(const FloatProduct&, std::size_t, std::size_t, const char*, std::size_t) noexcept;
   return std::array<Tile, sizeof...(rows)>{float_tile<Vectors, rows + 1>...};
 }
 
@@ -58,11 +63,17 @@ template <typename Vectors, std::size_t max_rows>
 void float_product_of(const FloatProduct& product) noexcept {
   static constexpr auto tiles = float_tiles_of<Vectors>(std::make_index_sequence<max_rows>());
   const std::size_t count = (product.row_count + max_rows - 1) / max_rows;
+  if (count == 0) return;
+  const auto* const ahead = static_cast<const char*>(product.ahead);
+  const std::size_t parts = count * product.columns / (2 * Vectors::lanes);
+  const std::size_t steps = parts * product.inner,
+                    ahead_step = steps == 0 ? 0 : (product.ahead_bytes + steps - 1) / steps;
+  std::size_t part = 0;
   for (std::size_t column = 0; column < product.columns; column += 2 * Vectors::lanes) {
     std::size_t row = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t end = product.row_count * (i + 1) / count;
-      tiles[end - row - 1](product, row, column);
+      tiles[end - row - 1](product, row, column, ahead + product.ahead_bytes * part++ / parts, ahead_step);
       row = end;
     }
   }

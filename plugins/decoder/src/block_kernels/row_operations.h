@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "block_kernels/block_kernels.h"
-#include "kernels/exponential.h"
 
 namespace gpux_decoder {
 namespace {
@@ -43,52 +42,79 @@ void quantize_row(const float* values, std::size_t count, std::size_t block_size
   }
 }
 
-// Masked scores count 0, whatever they are: so a block has the same sums, in the same order, with fewer keys behind it.
+// exp(x) for x of -87 to 0, 0 below: 2^n times a polynomial on [-ln(2)/2, ln(2)/2]. Relative error 2e-7. A NaN stays
+// one.
+inline float exp_of_distance(float x) noexcept {
+  // Adding and taking away 1.5 * 2^23 rounds to a whole number.
+  constexpr float rounding = 12582912.0F;
+  const float bounded = x > -87.0F ? x : -87.0F;
+  const float shifted = __builtin_fmaf(bounded, 1.44269504F, rounding), n = shifted - rounding;
+  const float r = __builtin_fmaf(n, 2.12194440e-4F, __builtin_fmaf(n, -0.693359375F, bounded));
+  float p = 1.9875691500e-4F;
+  p = __builtin_fmaf(p, r, 1.3981999507e-3F);
+  p = __builtin_fmaf(p, r, 8.3334519073e-3F);
+  p = __builtin_fmaf(p, r, 4.1665795894e-2F);
+  p = __builtin_fmaf(p, r, 1.6666665459e-1F);
+  p = __builtin_fmaf(p, r, 5.0000001201e-1F);
+  p = __builtin_fmaf(p * r, r, r + 1.0F);
+  // The whole number is in the lowest bits of `shifted`.
+  const std::int32_t power = (__builtin_bit_cast(std::int32_t, shifted) << 23) + 0x3F800000;
+  const float value = p * __builtin_bit_cast(float, power);
+  return x >= -87.0F ? value : x < -87.0F ? 0 : x;
+}
+
+// tanh(x) is (1 - exp(-2 * x)) / (1 + exp(-2 * x)).
+inline float soft_capped(float score, float cap, float inverse_cap) noexcept {
+  const float x = score * inverse_cap, power = exp_of_distance(x < 0 ? 2 * x : -2 * x);
+  const float capped = cap * (1.0F - power) / (1.0F + power);
+  return x < 0 ? -capped : capped;
+}
+
+// Scores are taken 16 at a time, so that a block has the same sums, in the same order, with fewer keys behind it.
 float softmax_block(const ScoreBlock& block, float& largest, float& sum) noexcept {
   float* const scores = block.scores;
-  float maximum = largest;
-  if (block.soft_cap > 0) {
-    const float inverse = block.scale / block.soft_cap;
-#pragma omp simd reduction(max : maximum)
-    for (std::size_t i = block.first; i < block.last; ++i) {
-      const float x = scores[i] * inverse;
-      const float power = gpux_encoder::exp_of_negative(x < 0 ? 2 * x : -2 * x);
-      const float capped = block.soft_cap * (1.0F - power) / (1.0F + power);
-      // A NaN stays one.
-      const float score = x < 0 ? -capped : x >= 0 ? capped : x;
-      scores[i] = score;
-      maximum = score > maximum ? score : maximum;
-    }
-  } else {
-#pragma omp simd reduction(max : maximum)
-    for (std::size_t i = block.first; i < block.last; ++i) {
-      const float score = scores[i] * block.scale;
-      scores[i] = score;
-      maximum = score > maximum ? score : maximum;
-    }
-  }
-  for (std::size_t i = 0; i < block.first; ++i) scores[i] = 0;
-  for (std::size_t i = block.last; i < block.count; ++i) scores[i] = 0;
-  float parts[16] = {};
   const auto first = static_cast<std::int32_t>(block.first), last = static_cast<std::int32_t>(block.last);
-  for (std::size_t start = 0; start < block.count; start += 16) {
+  const auto count = static_cast<std::int32_t>(block.count);
+  constexpr float none = -__builtin_inff();
+  float scale = block.scale;
+  if (block.soft_cap > 0) {
+    const float cap = block.soft_cap, inverse_cap = scale / cap;
+#pragma omp simd
+    for (std::int32_t i = 0; i < count; ++i) scores[i] = soft_capped(scores[i], cap, inverse_cap);
+    scale = 1;
+  }
+  float maxima[16];
+  for (float& maximum : maxima) maximum = largest;
+  for (std::int32_t start = 0; start < count; start += 16) {
 #pragma omp simd
     for (std::int32_t i = 0; i < 16; ++i) {
-      const std::int32_t index = static_cast<std::int32_t>(start) + i;
-      const float distance = scores[start + static_cast<std::size_t>(i)] - maximum;
-      const float power = gpux_encoder::exp_of_negative(distance);
-      const float value = distance == distance ? power : distance;
-      const float kept = index >= first && index < last ? value : 0;
-      scores[start + static_cast<std::size_t>(i)] = kept;
-      parts[i] += kept;
+      const bool is_masked = start + i < first || start + i >= last;
+      const float score = is_masked ? none : scores[start + i] * scale;
+      scores[start + i] = score;
+      maxima[i] = score > maxima[i] ? score : maxima[i];
     }
   }
-  for (std::size_t width = 8; width > 0; width /= 2) {
-    for (std::size_t i = 0; i < width; ++i) parts[i] += parts[i + width];
+  float maximum = largest;
+#pragma omp simd reduction(max : maximum)
+  for (std::int32_t i = 0; i < 16; ++i) maximum = maxima[i] > maximum ? maxima[i] : maximum;
+  float parts[16] = {};
+  for (std::int32_t start = 0; start < count; start += 16) {
+#pragma omp simd
+    for (std::int32_t i = 0; i < 16; ++i) {
+      const float score = scores[start + i];
+      // Masked ones count 0, whatever the largest is.
+      const float power = exp_of_distance(score - maximum);
+      const float value = score == none ? 0 : power;
+      scores[start + i] = value;
+      parts[i] += value;
+    }
   }
-  const float factor = gpux_encoder::exp_of_negative(largest - maximum);
+  float total = 0;
+#pragma omp simd reduction(+ : total)
+  for (std::int32_t i = 0; i < 16; ++i) total += parts[i];
+  const float factor = largest == none ? 0 : exp_of_distance(largest - maximum);
   largest = maximum;
-  sum = sum * factor + parts[0];
+  sum = sum * factor + total;
   return factor;
 }
 

@@ -200,4 +200,22 @@ void Linear::multiply(const Kernels& kernels, const Rows& rows, std::size_t firs
   multiply_part(kernels, rows, first_panel, last_panel, out + first_panel * panel_columns, out_stride);
 }
 
+void Linear::read_column(std::size_t column, float* out) const noexcept {
+  for (std::size_t row = 0; row < inner_; ++row) {
+    const std::size_t index = packed_index(row, column, padded_inner_, depth_of(precision_));
+    switch (precision_) {
+      case Precision::fp32:
+        out[row] = floats_.data()[index];
+        break;
+      case Precision::bf16:
+        out[row] = __builtin_bit_cast(float, static_cast<std::uint32_t>(bfloat16s_.data()[index]) << 16);
+        break;
+      case Precision::int8:
+      case Precision::int8_bf16:
+        out[row] = static_cast<float>(bytes_.data()[index]) * column_scale_.data()[column];
+        break;
+    }
+  }
+}
+
 }  // namespace gpux_encoder

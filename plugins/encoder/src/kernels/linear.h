@@ -85,6 +85,9 @@ class Linear {
   void multiply_part(const Kernels& kernels, const Rows& rows, std::size_t first_panel, std::size_t last_panel,
                      float* out, std::size_t out_stride) const noexcept;
 
+  /// The weights of one column, float[inner], as they are kept, without the bias.
+  void read_column(std::size_t column, float* out) const noexcept;
+
  private:
   friend struct LinearArchive;  // reads and writes them
 

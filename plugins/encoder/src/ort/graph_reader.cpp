@@ -17,6 +17,12 @@ ElementType element_type_of(ONNXTensorElementDataType type) {
       return ElementType::int32;
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
       return ElementType::boolean;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
+      return ElementType::uint8;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
+      return ElementType::float16;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16:
+      return ElementType::bfloat16;
     default:
       return ElementType::other;
   }
@@ -44,6 +50,9 @@ void read_single(const Ort::ConstOpAttr& given, Attribute& attribute) {
     case ElementType::boolean:
       attribute.number = *static_cast<const bool*>(data) ? 1 : 0;
       break;
+    case ElementType::uint8:
+    case ElementType::float16:
+    case ElementType::bfloat16:
     case ElementType::other:
       break;
   }

@@ -42,6 +42,9 @@ double element_of(const Constant& constant, std::size_t index) {
     case ElementType::boolean:
       return static_cast<const std::uint8_t*>(constant.data)[index] != 0 ? 1 : 0;
     case ElementType::other:
+    case ElementType::uint8:
+    case ElementType::float16:
+    case ElementType::bfloat16:
       break;
   }
   return nothing;

@@ -63,7 +63,11 @@ std::size_t bytes_of(ElementType element_type) noexcept {
     case ElementType::int64:
       return 8;
     case ElementType::boolean:
+    case ElementType::uint8:
       return 1;
+    case ElementType::float16:
+    case ElementType::bfloat16:
+      return 2;
     case ElementType::other:
       break;
   }

@@ -38,7 +38,7 @@ KnownFacts::KnownFacts(const Graph& graph) : graph_(graph) {
         SymbolicTensor{shape, ElementType::int64, input_element(input.name, {axis_index(0), axis_index(1)})};
   }
   for (const auto& [name, constant] : graph.constants) {
-    if (constant.element_type != ElementType::other) facts_[name] = symbolic_tensor_of(constant);
+    if (is_computed(constant.element_type)) facts_[name] = symbolic_tensor_of(constant);
   }
 }
 

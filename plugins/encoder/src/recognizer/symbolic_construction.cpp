@@ -13,7 +13,7 @@ std::optional<SymbolicTensor> constant_of_shape(const Node& node, const Inputs& 
   if (value == node.attributes.end())
     return SymbolicTensor{*shape, ElementType::float32, literal(0, ElementType::float32)};
   const ElementType element_type = value->second.element_type;
-  if (element_type == ElementType::other) return std::nullopt;
+  if (!is_computed(element_type)) return std::nullopt;
   return SymbolicTensor{*shape, element_type, literal(static_cast<double>(value->second.number), element_type)};
 }
 

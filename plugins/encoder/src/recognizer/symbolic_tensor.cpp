@@ -57,7 +57,7 @@ std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
 SymbolicTensor symbolic_tensor_of(const Constant& constant) {
   SymbolicTensor tensor{{}, constant.element_type, nullptr};
   for (const std::int64_t size : constant.shape) tensor.shape.push_back(fixed(size));
-  const bool is_whole = constant.element_type != ElementType::float32 && constant.element_type != ElementType::other;
+  const bool is_whole = constant.element_type != ElementType::float32 && is_computed(constant.element_type);
   const auto is_like_first = [&](std::size_t i) { return element_of(constant, i) == element_of(constant, 0); };
   bool is_even = constant.count() == 1;
   if (is_whole && constant.count() > 1) {

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "decoder/decoder.h"
+#include "decoder/projection.h"
+#include "decoder/weights.h"
+#include "kernels/scratch.h"
+#include "kernels/team.h"
+
+namespace gpux_decoder {
+
+/// A token that goes through the layers.
+struct TokenRow {
+  std::size_t row = 0;  ///< of the batch
+  std::size_t position = 0;
+  std::int64_t id = 0;
+};
+
+/// Tokens of a row at consecutive positions, next to each other in a pass.
+struct TokenRun {
+  std::size_t first = 0, count = 0;
+};
+
+struct Workspace {
+  gpux_encoder::ScratchBuffer<float> x, projected, query_key_value, attended, partial_sums;
+  FormattedRows input, attended_rows, intermediate;
+};
+
+struct Decoder::Scratch {
+  gpux_encoder::Pool<Workspace> workspaces;
+  gpux_encoder::Pool<AttentionScratch> attention;
+  gpux_encoder::Pool<gpux_encoder::ScratchBuffer<float>> floats;
+};
+
+/// What a pass computes with.
+struct PassInputs {
+  const DecoderWeights& weights;
+  const KernelTables& kernels;
+  Decoder::Scratch& scratch;
+  gpux_encoder::Team& team;
+  const DecoderBatch& batch;
+  const std::atomic<bool>* stopped = nullptr;  ///< may be null
+};
+
+/// Tokens go through the layers together: a row's tokens at consecutive positions next to each other.
+/// `outputs`: of which tokens the logits are computed, ascending; `logits` of each, [vocabulary].
+void run_pass(const PassInputs& inputs, std::span<const TokenRow> tokens, std::span<const std::size_t> outputs,
+              std::span<float* const> logits);
+
+}  // namespace gpux_decoder

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "decoder/cache_attention.h"
+#include "decoder/projection.h"
+#include "encoder/weights.h"
+#include "kernels/shared_array.h"
+
+namespace gpux_decoder {
+
+using gpux_encoder::Activation;
+using gpux_encoder::Norm;
+using gpux_encoder::RotaryTable;
+
+/// The rows of tokens: float[vocabulary, hidden_size], or the columns of a projection, which may be the language
+/// head's.
+using TokenTable = std::variant<gpux_encoder::SharedArray<float>, Projection>;
+
+/// A projection among others that read the same rows: its results go to `first_column` and the columns after it.
+struct PlacedProjection {
+  Projection projection;
+  std::size_t first_column = 0;
+};
+
+/// The branches of a layer: x = x + branch_norm(branch(input_norm(x))), each norm if it is there.
+struct DecoderLayer {
+  std::optional<Norm> attention_input_norm = {}, attention_branch_norm = {};
+  std::vector<PlacedProjection> query_key_value;  ///< of one format
+  /// Where queries (heads side by side), keys and values are in a row of `columns`.
+  std::size_t query_column = 0, key_column = 0, value_column = 0, columns = 0;
+  std::optional<Norm> query_norm = {}, key_norm = {};  ///< of each head, before rotary positions
+  std::optional<std::size_t> rotary_table = {};        ///< index in DecoderWeights::rotary_tables
+  AttentionRules rules;
+  Projection attention_output;
+  std::optional<Norm> feed_forward_input_norm = {}, feed_forward_branch_norm = {};
+  std::optional<Projection> gate = {};  ///< activation(gate(x)) * up(x); without: activation(up(x))
+  Projection up;                        ///< of the format of `gate`
+  Activation activation = Activation::silu;
+  Projection down;
+};
+
+/// A decoder: hidden states of tokens to the logits of the token that follows.
+struct DecoderWeights {
+  std::size_t hidden_size = 0, heads = 0, kv_heads = 0, head_size = 0;
+  std::size_t vocabulary = 0;
+  std::size_t max_positions = 0;  ///< of the rotary tables; 0: any number
+  bool has_half_cache = false;    ///< keys and values in float16
+  TokenTable tokens;
+  float token_scale = 1;
+  std::vector<RotaryTable> rotary_tables;
+  std::vector<DecoderLayer> layers;
+  std::optional<Norm> final_norm = {};
+  Projection language_head;
+  float logit_soft_cap = 0;  ///< a logit becomes soft_cap * tanh(logit / soft_cap); 0: stays
+
+  /// What the products of a step read, whatever the number of its tokens.
+  [[nodiscard]] std::size_t bytes_per_step() const noexcept;
+  /// Products of one token, without attention; the language head is that of one token.
+  [[nodiscard]] std::size_t products_per_token() const noexcept;
+};
+
+}  // namespace gpux_decoder

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <onnxruntime_cxx_api.h>
+
+#include "decoder/decoder.h"
+#include "recognition/recognized_decoder.h"
+
+namespace gpux_decoder {
+
+/// The names of a decoder's inputs and outputs.
+struct DecoderValues {
+  std::string input_ids, attention_mask, logits;
+  std::vector<CacheNames> caches;
+};
+
+/// What ONNX Runtime keeps of one decoder. Computes for several threads at once.
+class FusedDecoder : public OrtNodeComputeInfo {
+ public:
+  FusedDecoder(std::shared_ptr<const Decoder> decoder, const DecoderValues& values, const OrtNode* fused_node);
+
+ private:
+  struct CacheIndices {
+    std::size_t past_key, past_value, present_key, present_value;
+  };
+
+  static OrtStatus* ORT_API_CALL create_state(OrtNodeComputeInfo* self, OrtNodeComputeContext* context,
+                                              void** state) noexcept;
+  static OrtStatus* ORT_API_CALL compute_callback(OrtNodeComputeInfo* self, void* state,
+                                                  OrtKernelContext* context) noexcept;
+  static void ORT_API_CALL release_state(OrtNodeComputeInfo* self, void* state) noexcept;
+
+  void compute(OrtKernelContext* context) const;
+  void set_caches(const Ort::KernelContext& kernel, DecoderBatch& batch) const;
+
+  std::shared_ptr<const Decoder> decoder_;
+  std::size_t input_ids_ = 0, attention_mask_ = 0, logits_ = 0;
+  std::vector<CacheIndices> caches_;
+  const std::size_t processors_;
+};
+
+}  // namespace gpux_decoder
