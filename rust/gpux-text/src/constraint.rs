@@ -52,9 +52,9 @@ fn reason(message: &str) -> String {
         ("Unable to determine if regex is empty", "a pattern and its length are too complex together"),
         ("oneOf constraints are not supported", "the schemas of a oneOf may hold at once; accepted: different types, \
           or objects that require a property of different constants; anyOf"),
-        ("lexer error", "the next token is too complex: its words have too many states"),
-        ("Current row has", "the next token is too complex: too many rules apply"),
-        ("parser error", "the next token is too complex: too many rules apply"),
+        ("Too many items", "the next token is too complex: more than 50000 parts of rules apply"),
+        ("too many states", "its words have more than 50000 states"),
+        ("too many expressions", "the next token is too complex: its words have too many states"),
         ("LexerTooComplex", "the next token is too complex: its words have too many states"),
         ("ParserTooComplex", "the next token is too complex: too many rules apply"),
     ];

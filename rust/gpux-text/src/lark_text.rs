@@ -25,14 +25,16 @@ pub fn with_normalized_schemas(text: &str) -> Result<String, String> {
                 if keyword == "%json" && length > 0 {
                     let schema = json_schema::normalized(&after[..length])
                         .map_err(|error| format!("the JSON schema of a %json: {error}"))?;
-                    result.push_str(&schema.to_string());
-                    // Errors further down name their line.
+                    // Errors further down name their line; a line's end after the schema would end the rule.
+                    result.push('{');
                     result.extend(after[..length].chars().filter(|c| *c == '\n'));
+                    result.push_str(&schema.to_string()[1..]);
                     rest = &after[length..];
                     continue;
                 }
                 length
             }
+            '<' => return Err("it has special tokens (<…>), which are not supported".to_string()),
             _ => next.len_utf8(),
         };
         result.push_str(&rest[..length]);
