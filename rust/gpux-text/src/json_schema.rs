@@ -116,6 +116,9 @@ fn number(value: &Value, place: &str, key: &str) -> Result<()> {
 fn constant(value: &Value, place: &str, key: &str) -> Result<()> {
     match value {
         Value::Number(_) => number(value, place, key),
+        Value::String(text) if text.chars().any(regex_text::is_unwritten) => {
+            refuse(place, key, value, "texts without control characters but \\b, \\f, \\n, \\r and \\t")
+        }
         Value::Array(items) => items.iter().try_for_each(|item| constant(item, place, key)),
         Value::Object(map) => map.values().try_for_each(|item| constant(item, place, key)),
         _ => Ok(()),
@@ -271,7 +274,7 @@ impl<'a> Normalizer<'a> {
                 value.clone()
             }
             "pattern" => match value.as_str() {
-                Some(text) => json!(regex_text::ascii_classes(text).map_err(|error| format!("at {place}: {error}"))?),
+                Some(text) => json!(regex_text::for_strings(text).map_err(|error| format!("at {place}: {error}"))?),
                 None => return refuse(place, key, value, "a regular expression"),
             },
             "format" => {
@@ -300,7 +303,7 @@ impl<'a> Normalizer<'a> {
             let inside = step(place, name);
             let schema = self.schema(schema, &inside, level + 1)?;
             let name = match has_patterns {
-                true => regex_text::ascii_classes(name).map_err(|error| format!("at {inside}: {error}"))?,
+                true => regex_text::for_strings(name).map_err(|error| format!("at {inside}: {error}"))?,
                 false => name.clone(),
             };
             if schemas.insert(name, schema).is_some() {
