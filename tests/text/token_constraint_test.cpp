@@ -401,12 +401,20 @@ TEST(TokenConstraint, EndTokens) {
   EXPECT_EQ(std::ranges::count(logits, 1), 4);
 }
 
-TEST(TokenConstraint, VocabulariesAreShared) {
+TEST(TokenVocabulary, IsMadeOnce) {
   const Model& model = model_of("fallback");
-  const auto make = [&] { return TokenVocabulary(model.tokenizer, model.words.size() + 2, {{end_token, end_token}}); };
-  TokenConstraint constraint(make(), {Kind::regex, "a"});
-  std::vector<float> logits(model.vocabulary.logits(), 1);
-  constraint.apply(logits);  // it keeps its vocabulary
+  const std::size_t logits = model.words.size() + 2;
+  const std::vector<std::uint32_t> twice{end_token, end_token}, other{1};
+  EXPECT_EQ(TokenVocabulary(model.tokenizer, logits, twice), model.vocabulary);
+  EXPECT_NE(TokenVocabulary(model.tokenizer, logits, other), model.vocabulary);
+  EXPECT_NE(TokenVocabulary(model.tokenizer, logits + 1, twice), model.vocabulary);
+}
+
+TEST(TokenConstraint, KeepsItsVocabulary) {
+  const Model& model = model_of("byte-level");
+  TokenConstraint constraint(TokenVocabulary(model.tokenizer, model.words.size() + 7, {}), {Kind::regex, "a"});
+  std::vector<float> logits(model.words.size() + 7, 1);
+  constraint.apply(logits);
   EXPECT_EQ(std::ranges::count(logits, 1), 1);
 }
 
@@ -498,7 +506,7 @@ TEST(TokenConstraint, SaysWhyAnExpressionOrGrammarCannotBeUsed) {
   EXPECT_THAT(refused(Kind::regex, "(?m)^a"), HasSubstr("(?m)^"));
   EXPECT_THAT(refused(Kind::regex, "\xff"), HasSubstr("UTF-8"));
   EXPECT_THAT(refused(Kind::grammar, "start: x"), AllOf(HasSubstr("grammar: "), HasSubstr("\"x\"")));
-  EXPECT_THAT(refused(Kind::grammar, "start: \"a\n"), HasSubstr("line 1, column 8"));
+  EXPECT_THAT(refused(Kind::grammar, "start: \"a\n"), HasSubstr("line 1, column 10: this is no part of a grammar"));
   EXPECT_THAT(refused(Kind::grammar, "begin: \"a\""), HasSubstr("no start rule"));
   EXPECT_THAT(refused(Kind::grammar, "start: <s> \"a\""), HasSubstr("special tokens"));
   EXPECT_THAT(refused(Kind::grammar, "start: <[1-3]>"), HasSubstr("special tokens"));

@@ -14,7 +14,7 @@ const MAX_REFERENCES: usize = 16;
 /// Numbers of items, properties and characters.
 const MAX_COUNT: u64 = 1_000_000;
 /// Above, integers are not float64 numbers.
-const MAX_NUMBER: f64 = 9007199254740992.0;
+const MAX_NUMBER: f64 = 9007199254740991.0;
 const LEAST_NUMBER: f64 = 1e-30;
 
 const APPLICATORS: [&str; 6] = ["$ref", "allOf", "anyOf", "oneOf", "const", "enum"];
@@ -108,7 +108,7 @@ fn number(value: &Value, place: &str, key: &str) -> Result<()> {
     let size = number.abs();
     match size == 0.0 || (LEAST_NUMBER..=MAX_NUMBER).contains(&size) {
         true => Ok(()),
-        false => refuse(place, key, value, "0, and numbers of a size from 1e-30 to 2^53"),
+        false => refuse(place, key, value, "0, and numbers of a size from 1e-30 to 2^53 - 1"),
     }
 }
 
