@@ -22,6 +22,9 @@ class TokenVocabulary {
   /// be chosen by its text.
   TokenVocabulary(const Tokenizer& tokenizer, std::size_t logits, std::span<const std::uint32_t> end_tokens);
 
+  /// Whether they are the same one.
+  bool operator==(const TokenVocabulary&) const = default;
+
   [[nodiscard]] std::size_t logits() const noexcept;
 
  private:

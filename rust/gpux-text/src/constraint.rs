@@ -52,9 +52,9 @@ fn reason(message: &str) -> String {
         ("Unable to determine if regex is empty", "a pattern and its length are too complex together"),
         ("oneOf constraints are not supported", "the schemas of a oneOf may hold at once; accepted: different types, \
           or objects that require a property of different constants; anyOf"),
-        ("lexer error", "the next token is too complex: its words have too many states"),
-        ("Current row has", "the next token is too complex: too many rules apply"),
-        ("parser error", "the next token is too complex: too many rules apply"),
+        ("Too many items", "the next token is too complex: more than 50000 parts of rules apply"),
+        ("too many states", "its words have more than 50000 states"),
+        ("too many expressions", "the next token is too complex: its words have too many states"),
         ("LexerTooComplex", "the next token is too complex: its words have too many states"),
         ("ParserTooComplex", "the next token is too complex: too many rules apply"),
     ];
@@ -72,6 +72,7 @@ fn in_words(line: &str) -> String {
     let place = line.split_once("): ").and_then(|(place, what)| Some((place.split_once('(')?, what)));
     match place {
         Some(((row, column), what)) if row.parse::<u32>().is_ok() && column.parse::<u32>().is_ok() => {
+            let what = if what == "lexer error" { "this is no part of a grammar" } else { what };
             format!("line {row}, column {column}: {what}")
         }
         _ => line.to_string(),
@@ -90,16 +91,6 @@ fn grammar_of(kind: u32, text: &str) -> Outcome<GrammarWithLexer> {
 fn matcher_of(vocabulary: &Vocabulary, grammars: Vec<GrammarWithLexer>) -> Outcome<Matcher> {
     let grammar = TopLevelGrammar { grammars, max_tokens: None };
     let mut parser = vocabulary.factory.create_parser(grammar).map_err(|error| reason(&format!("{error:#}")))?;
-    let lexer = parser.parser.grammar().lexer_spec();
-    let unsupported = [
-        (lexer.has_temperature, "temperature="),
-        (lexer.has_max_tokens, "max_tokens="),
-        (lexer.has_stop, "stop="),
-        (lexer.special_token_rx.is_some(), "special tokens"),
-    ];
-    if let Some((_, what)) = unsupported.iter().find(|(is_there, _)| *is_there) {
-        return Err(format!("it has {what}, which is not supported").into());
-    }
     if let Some(warning) = parser.grammar_warnings().first() {
         return Err(reason(warning).into());
     }

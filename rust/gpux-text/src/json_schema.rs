@@ -14,7 +14,8 @@ const MAX_REFERENCES: usize = 16;
 /// Numbers of items, properties and characters.
 const MAX_COUNT: u64 = 1_000_000;
 /// Above, integers are not float64 numbers.
-const MAX_INTEGER: u64 = 1 << 53;
+const MAX_NUMBER: f64 = 9007199254740991.0;
+const LEAST_NUMBER: f64 = 1e-30;
 
 const APPLICATORS: [&str; 6] = ["$ref", "allOf", "anyOf", "oneOf", "const", "enum"];
 const ANNOTATIONS: [&str; 16] = [
@@ -101,16 +102,13 @@ fn count(value: &Value, place: &str, key: &str) -> Result<u64> {
     }
 }
 
+/// Of other sizes llguidance has no exact ranges.
 fn number(value: &Value, place: &str, key: &str) -> Result<()> {
-    let is_exact = |number: &serde_json::Number| match (number.as_u64(), number.as_i64()) {
-        (Some(number), _) => number <= MAX_INTEGER,
-        (_, Some(number)) => number.unsigned_abs() <= MAX_INTEGER,
-        _ => number.as_f64().is_some_and(f64::is_finite),
-    };
-    match value.as_number() {
-        Some(number) if is_exact(number) => Ok(()),
-        Some(_) => refuse(place, key, value, "integers up to 2^53, and decimals"),
-        None => refuse(place, key, value, "a number"),
+    let Some(number) = value.as_f64() else { return refuse(place, key, value, "a number") };
+    let size = number.abs();
+    match size == 0.0 || (LEAST_NUMBER..=MAX_NUMBER).contains(&size) {
+        true => Ok(()),
+        false => refuse(place, key, value, "0, and numbers of a size from 1e-30 to 2^53 - 1"),
     }
 }
 
@@ -118,6 +116,9 @@ fn number(value: &Value, place: &str, key: &str) -> Result<()> {
 fn constant(value: &Value, place: &str, key: &str) -> Result<()> {
     match value {
         Value::Number(_) => number(value, place, key),
+        Value::String(text) if text.chars().any(regex_text::is_unwritten) => {
+            refuse(place, key, value, "texts without control characters but \\b, \\f, \\n, \\r and \\t")
+        }
         Value::Array(items) => items.iter().try_for_each(|item| constant(item, place, key)),
         Value::Object(map) => map.values().try_for_each(|item| constant(item, place, key)),
         _ => Ok(()),
@@ -177,7 +178,8 @@ impl<'a> Normalizer<'a> {
             target.insert(key.clone(), result);
         }
         self.finish_arrays(map, &mut simple, place)?;
-        self.finish_formats(&mut simple, &mut applied);
+        finish_formats(&mut simple, &mut applied);
+        finish_ranges(&mut simple, &mut applied);
         check_names_that_repeat(map, place)?;
         let (mut first, second) = if first_is_applied == Some(true) { (applied, simple) } else { (simple, applied) };
         first.extend(second);
@@ -272,7 +274,7 @@ impl<'a> Normalizer<'a> {
                 value.clone()
             }
             "pattern" => match value.as_str() {
-                Some(text) => json!(regex_text::ascii_classes(text).map_err(|error| format!("at {place}: {error}"))?),
+                Some(text) => json!(regex_text::for_strings(text).map_err(|error| format!("at {place}: {error}"))?),
                 None => return refuse(place, key, value, "a regular expression"),
             },
             "format" => {
@@ -301,7 +303,7 @@ impl<'a> Normalizer<'a> {
             let inside = step(place, name);
             let schema = self.schema(schema, &inside, level + 1)?;
             let name = match has_patterns {
-                true => regex_text::ascii_classes(name).map_err(|error| format!("at {inside}: {error}"))?,
+                true => regex_text::for_strings(name).map_err(|error| format!("at {inside}: {error}"))?,
                 false => name.clone(),
             };
             if schemas.insert(name, schema).is_some() {
@@ -397,19 +399,76 @@ impl<'a> Normalizer<'a> {
         }
         Ok(())
     }
+}
 
-    fn finish_formats(&self, simple: &mut Map<String, Value>, applied: &mut Map<String, Value>) {
-        let Some(pattern) = simple.get("format").and_then(Value::as_str).and_then(own_format) else { return };
-        simple.shift_remove("format");
-        if !simple.contains_key("pattern") {
-            simple.insert("pattern".to_string(), json!(pattern));
-            return;
-        }
-        let all = applied.entry("allOf").or_insert_with(|| json!([]));
-        if let Some(list) = all.as_array_mut() {
-            list.push(json!({ "pattern": pattern }));
+fn add_to_all(applied: &mut Map<String, Value>, schema: Value) {
+    if let Some(list) = applied.entry("allOf").or_insert_with(|| json!([])).as_array_mut() {
+        list.push(schema);
+    }
+}
+
+fn finish_formats(simple: &mut Map<String, Value>, applied: &mut Map<String, Value>) {
+    let Some(pattern) = simple.get("format").and_then(Value::as_str).and_then(own_format) else { return };
+    simple.shift_remove("format");
+    match simple.contains_key("pattern") {
+        true => add_to_all(applied, json!({ "pattern": pattern })),
+        false => simple.insert("pattern".to_string(), json!(pattern)).map_or((), drop),
+    }
+}
+
+/// The ranges that llguidance makes of bounds lack some decimals and have a bound that they exclude. Here they are
+/// written so that they are right.
+fn finish_ranges(simple: &mut Map<String, Value>, applied: &mut Map<String, Value>) {
+    if simple.get("type").and_then(Value::as_str) == Some("integer") {
+        return;
+    }
+    let bound = |key: &str| simple.get(key).and_then(Value::as_f64);
+    let [mut low, mut above] = [bound("minimum"), bound("exclusiveMinimum")];
+    let [mut high, mut below] = [bound("maximum"), bound("exclusiveMaximum")];
+    // An excluded integer is a part of its range, where that ends before the next one.
+    if let Some(excluded) = above.filter(|value| *value >= 0.0 && value.fract() == 0.0) {
+        let next = if excluded == 0.0 { LEAST_NUMBER } else { excluded.next_up() };
+        (low, above) = (Some(low.map_or(next, |value| value.max(next))), None);
+    }
+    if let Some(excluded) = below.filter(|value| *value <= 0.0 && value.fract() == 0.0) {
+        let next = if excluded == 0.0 { -LEAST_NUMBER } else { excluded.next_down() };
+        (high, below) = (Some(high.map_or(next, |value| value.min(next))), None);
+    }
+    // Of a bound of 3.1925 the beginnings 3.1, 3.19 and 3.192 are missing.
+    let holds = |value: f64| {
+        low.is_none_or(|bound| value >= bound)
+            && above.is_none_or(|bound| value > bound)
+            && high.is_none_or(|bound| value <= bound)
+            && below.is_none_or(|bound| value < bound)
+    };
+    let outer = [low, above].into_iter().flatten().filter(|value| *value < 0.0);
+    let outer = outer.chain([high, below].into_iter().flatten().filter(|value| *value > 0.0));
+    let missing: Vec<f64> = outer.flat_map(beginnings).filter(|value| holds(*value)).collect();
+
+    let mut range = Map::new();
+    for (key, value) in
+        [("minimum", low), ("exclusiveMinimum", above), ("maximum", high), ("exclusiveMaximum", below)]
+    {
+        simple.shift_remove(key);
+        if let Some(value) = value {
+            range.insert(key.to_string(), json!(value));
         }
     }
+    if missing.is_empty() {
+        simple.extend(range);
+        return;
+    }
+    if let Some(types) = simple.get("type") {
+        range.insert("type".to_string(), types.clone());
+    }
+    add_to_all(applied, json!({ "anyOf": [range, { "enum": missing }] }));
+}
+
+/// The number with fewer decimals, cut.
+fn beginnings(number: f64) -> Vec<f64> {
+    let text = number.to_string();
+    let Some(point) = text.find('.') else { return Vec::new() };
+    (point + 2..text.len()).filter_map(|end| text[..end].parse().ok()).filter(|value| *value != 0.0).collect()
 }
 
 /// A name may come twice in an object, which counts as two here and as one where the object is read.

@@ -25,20 +25,38 @@ pub fn with_normalized_schemas(text: &str) -> Result<String, String> {
                 if keyword == "%json" && length > 0 {
                     let schema = json_schema::normalized(&after[..length])
                         .map_err(|error| format!("the JSON schema of a %json: {error}"))?;
-                    result.push_str(&schema.to_string());
-                    // Errors further down name their line.
+                    // Errors further down name their line; a line's end after the schema would end the rule.
+                    result.push('{');
                     result.extend(after[..length].chars().filter(|c| *c == '\n'));
+                    result.push_str(&schema.to_string()[1..]);
                     rest = &after[length..];
                     continue;
                 }
                 length
             }
+            'a'..='z' | '_' => {
+                let name = rest.find(|c: char| !matches!(c, 'a'..='z' | '0'..='9' | '_' | '-')).unwrap_or(rest.len());
+                check_attribute(&rest[..name], &rest[name..])?;
+                name
+            }
+            '<' => return Err("it has special tokens (<…>), which are not supported".to_string()),
             _ => next.len_utf8(),
         };
         result.push_str(&rest[..length]);
         rest = &rest[length..];
     }
     Ok(result)
+}
+
+/// Attributes of a rule that say how tokens are chosen, or hide what was generated.
+fn check_attribute(name: &str, after: &str) -> Result<(), String> {
+    let is_attribute = after.trim_start_matches([' ', '\t']).starts_with('=');
+    match name {
+        "stop" | "stop_capture" | "max_tokens" | "temperature" if is_attribute => {
+            Err(format!("it has the attribute {name}=, which is not supported"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Bytes up to the end of what begins with `quote`, or of its first character if it has no end.

@@ -1,7 +1,7 @@
 //! Regular expressions as llguidance reads them exactly.
 
 use llguidance::regex_to_lark;
-use regex_syntax::hir::{Hir, HirKind, Look};
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look, Repetition};
 
 /// The expression, written so that llguidance reads the same; an error says what is wrong with it, and where.
 pub fn checked(text: &str) -> Result<String, String> {
@@ -10,10 +10,40 @@ pub fn checked(text: &str) -> Result<String, String> {
     Ok(hir.to_string())
 }
 
-/// The same for JSON schemas, where \d and \w are ASCII, as in JavaScript.
-pub fn ascii_classes(text: &str) -> Result<String, String> {
+/// Control characters for which JSON has no escape of one letter.
+const UNWRITTEN: [(char, char); 4] = [('\0', '\x07'), ('\x0b', '\x0b'), ('\x0e', '\x1f'), ('\x7f', '\x7f')];
+
+/// Whether a constraint never writes this character in a string.
+pub fn is_unwritten(character: char) -> bool {
+    UNWRITTEN.iter().any(|(first, last)| (first..=last).contains(&&character))
+}
+
+/// The same for the strings of JSON schemas, where \d and \w are ASCII, as in JavaScript.
+pub fn for_strings(text: &str) -> Result<String, String> {
     parse(text)?;
-    checked(&regex_to_lark(text, "dw"))
+    let hir = parse(&regex_to_lark(text, "dw"))?;
+    check(&hir)?;
+    Ok(without_control_characters(&hir).to_string())
+}
+
+/// A class of all control characters would let llguidance write \" and \\ too, also where it has neither. Those that
+/// have no short escape are never written in a string.
+fn without_control_characters(hir: &Hir) -> Hir {
+    let all = |parts: &[Hir]| parts.iter().map(without_control_characters).collect();
+    match hir.kind() {
+        HirKind::Class(Class::Unicode(class)) => {
+            let mut class = class.clone();
+            class.difference(&ClassUnicode::new(UNWRITTEN.map(|(first, last)| ClassUnicodeRange::new(first, last))));
+            Hir::class(Class::Unicode(class))
+        }
+        HirKind::Repetition(part) => {
+            Hir::repetition(Repetition { sub: Box::new(without_control_characters(&part.sub)), ..part.clone() })
+        }
+        HirKind::Capture(part) => without_control_characters(&part.sub),
+        HirKind::Concat(parts) => Hir::concat(all(parts)),
+        HirKind::Alternation(parts) => Hir::alternation(all(parts)),
+        _ => hir.clone(),
+    }
 }
 
 fn parse(text: &str) -> Result<Hir, String> {
