@@ -55,7 +55,12 @@ class GraphContext {
   /// The same with each element multiplied by `scale` after `offset` was added.
   std::string tensor(const std::string& name, const Shape& shape, float offset, float scale);
 
-  /// input W^T + b. `scale` goes into both.
+  /// A tensor of the weights that `make` turns into one of the shape `made`, under the name NAME.form: calls with the same
+  /// name and form are the same.
+  std::string derived(const std::string& name, const Shape& shape, const std::string& form, const Shape& made,
+                      std::function<std::vector<float>(std::vector<float>)> make);
+
+  /// input W^T + b. `scale` goes into both. With an adapter: Add(that, adapted()) (importer/graph/adapters.h).
   std::string linear(const std::string& input, const Linear& linear, float scale = 1, std::string_view output = {});
 
   /// Over the last axis, which has norm.size elements. RMS norms are written as Mul, ReduceMean, Add, Sqrt, Div, Mul,
@@ -75,6 +80,7 @@ class GraphContext {
   [[nodiscard]] const std::set<std::string>& used() const noexcept { return used_; }
 
  private:
+  std::string plain_linear(const std::string& input, const Linear& linear, float scale, std::string_view output);
   std::string constant(const std::string& name, const Shape& shape, const std::string& content,
                        onnx::FloatSource source);
 

@@ -103,6 +103,7 @@ struct MaskedLmHead {
   Activation activation = Activation::gelu;
   std::optional<Norm> norm = {};
   Linear decoder;  ///< to the vocabulary
+  bool has_second_log = false;  ///< the vector is log(1 + that of Pooling::splade)
 };
 
 /// What the position ids of tokens are, for position embeddings and rotary tables.

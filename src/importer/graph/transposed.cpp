@@ -1,0 +1,21 @@
+#include "importer/graph/transposed.h"
+
+#include <algorithm>
+
+namespace gpux::importer {
+
+std::vector<float> transposed(std::span<const float> matrix, std::int64_t rows, std::int64_t columns) {
+  std::vector<float> result(matrix.size());
+  // Blocks, because both matrices are larger than the cache.
+  constexpr std::int64_t block = 32;
+  for (std::int64_t first = 0; first < rows; first += block) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      for (std::int64_t i = first; i < std::min(rows, first + block); ++i) {
+        result[static_cast<std::size_t>(j * rows + i)] = matrix[static_cast<std::size_t>(i * columns + j)];
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace gpux::importer
