@@ -24,7 +24,8 @@ struct PullOptions {
   std::string name;       ///< NAME[:TAG] in the store; empty: the reference in lower case
   std::string file;       ///< the ONNX file of the repository that is the model; empty: the one that is found
   std::string precision;  ///< the ONNX file of the repository with these weights: "fp32", "fp16", "int8"; empty: fp32
-  std::string sha256;     ///< that a file from an address must have; empty: any
+  std::string reranker;  ///< "qwen3": the format in which a causal language model scores pairs; empty: as its card says
+  std::string sha256;    ///< that a file from an address must have; empty: any
   std::filesystem::path verify_key;   ///< a public key (PEM, P-256) that must have signed a package of a registry
   unsigned connections = 8;           ///< transfers at the same time
   std::filesystem::path ca_file;      ///< trusted instead of the system's authorities; empty: the environment's

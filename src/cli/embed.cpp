@@ -42,12 +42,14 @@ Json run_of(const EmbedFlags& flags, const OpenEncoder& encoder) {
   const importer::SentenceModel& model = encoder.embedder->encoder().model();
   Json run{{"tokenizer", "sha256:" + sha256_of_file(model.tokenizer_file)},
            {"prompt", encoder.options.prompt.value_or(model.default_prompt)},
+           {"task", nullptr},
            {"max_tokens", encoder.options.max_tokens},
            {"normalize", nullptr},
            {"batching", flags.encoder.batching.empty() ? "exact" : flags.encoder.batching},
            {"texts", flags.texts},
            {"field", flags.form.field},
            {"column", flags.form.column}};
+  if (const auto task = encoder.embedder->encoder().task(encoder.options)) run["task"] = model.tasks.at(*task);
   if (encoder.options.normalize) run["normalize"] = *encoder.options.normalize;
   return run;
 }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -35,6 +36,7 @@ Json conclusions_of(const importer::ImportedEncoder& imported) {
           {"normalize", imported.normalize},
           {"task", imported.task.empty() ? Json() : Json(imported.task)},
           {"labels", imported.labels},
+          {"adapters", imported.tasks},
           {"files", imported.copied},
           {"image_size", imported.image_width == 0 ? Json() : Json{imported.image_height, imported.image_width}}};
 }
@@ -49,6 +51,7 @@ std::string summary_of(const importer::ImportedEncoder& imported) {
   if (imported.max_tokens != 0) parts.push_back(fmt::format("at most {}", counted(imported.max_tokens, "token")));
   if (!imported.task.empty()) parts.push_back(imported.task);
   if (imported.labels != 0) parts.push_back(counted(static_cast<std::uint64_t>(imported.labels), "label"));
+  if (!imported.tasks.empty()) parts.push_back(fmt::format("adapters for {}", join(imported.tasks)));
   if (!imported.pooling.empty()) parts.push_back(imported.pooling + " pooling");
   if (imported.normalize) parts.emplace_back("normalized");
   return join(parts);
@@ -155,6 +158,11 @@ void add_import(CLI::App& program, Context& context) {
   command->add_option("--file", flags->file,
                       "the ONNX file of the model (default: model.onnx, with the int8 and fp16 files next to it "
                       "as its variants)");
+  command
+      ->add_option("--reranker", flags->reranker,
+                   "the folder is a causal language model that scores pairs of texts in this format: qwen3 "
+                   "(Qwen3-Reranker; default: as its README.md or modules.json says)")
+      ->check(CLI::IsMember({"qwen3"}));
   add_load_flags(*command, flags->load);
   add_import_quantize_flags(*command, flags->quantize);
   command->footer(

@@ -99,6 +99,11 @@ void add_pull(CLI::App& program, Context& context) {
       ->add_option("--precision", flags->options.precision,
                    "the ONNX file of the repository with these weights: fp32, fp16, int8")
       ->check(CLI::IsMember({"fp32", "fp16", "int8"}));
+  command
+      ->add_option("--reranker", flags->options.reranker,
+                   "the model is a causal language model that scores pairs of texts in this format: qwen3 "
+                   "(Qwen3-Reranker; default: as its README.md or modules.json says)")
+      ->check(CLI::IsMember({"qwen3"}));
   command->add_option("--sha256", flags->options.sha256, "the digest that a file from an address must have");
   command->add_option_function<std::string>(
       "--verify-key", [flags](const std::string& file) { flags->options.verify_key = file; },

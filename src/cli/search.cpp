@@ -12,6 +12,7 @@
 #include "base/counted.h"
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/spelling.h"
 #include "base/standard_input.h"
 #include "base/utf8.h"
 #include "cli/command.h"
@@ -41,6 +42,7 @@ struct SearchFlags {
   std::optional<std::string> query;
   std::vector<std::string> among;  ///< texts as embed reads them, searched instead of `place`
   std::string place, vector, texts;
+  std::string text_prompt;          ///< of `among`; empty: the model's default
   std::string query_image;          ///< the path of the image that is searched for; empty: `query` is a text
   std::vector<std::string> images;  ///< paths: searched, or those of the vectors in `place`
   embedding::TextForm form;
@@ -90,6 +92,9 @@ void check_flags(const SearchFlags& flags) {
   }
   if (flags.query && is_standard_input(*flags.query) && std::ranges::any_of(flags.among, is_standard_input)) {
     throw Error(ErrorCode::usage, "search: standard input is read once: for the query or for the texts");
+  }
+  if (!flags.text_prompt.empty() && flags.among.empty()) {
+    throw Error(ErrorCode::usage, "search: --text-prompt is of the texts behind the query, and there are none");
   }
   if (!flags.among.empty() && !flags.texts.empty()) {
     throw Error(ErrorCode::usage, "search: --texts FILE is for the vectors of --index; a file to embed here is @FILE");
@@ -151,13 +156,34 @@ unsigned workers_of(const SearchFlags& flags) {
   return flags.workers != 0 ? flags.workers : usable_processors(Machine::this_one());
 }
 
-// The texts' vectors, made here. A prompt that is asked for is the query's; the texts have the model's own.
+// How the texts behind the query are embedded: --prompt is the query's.
+embedding::EmbedOptions options_of_texts(const SearchFlags& flags, const OpenEncoder& encoder) {
+  const embedding::SentenceEncoder& sentences = encoder.embedder->encoder();
+  embedding::EmbedOptions options = encoder.options;
+  options.prompt.reset();
+  options.task.reset();
+  if (!flags.text_prompt.empty() && !embedding::choose_prompt(sentences.model(), flags.text_prompt, options)) {
+    throw Error(ErrorCode::usage, fmt::format("--text-prompt '{}'; accepted: {}", flags.text_prompt,
+                                              join(embedding::prompt_names(sentences.model()))));
+  }
+  // Vectors of an adapter are near to no others.
+  if (encoder.options.task && !sentences.task(options)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--prompt {} gives the query an adapter, and the texts have none; choose theirs with "
+                            "--text-prompt: {}",
+                            flags.encoder.prompt, join(sentences.model().tasks)));
+  }
+  options.role = embedding::TextRole::document;
+  sentences.check(options);
+  return options;
+}
+
+// The texts' vectors, made here.
 StoredVectors embed_texts(const SearchFlags& flags, const OpenEncoder& encoder) {
   StoredVectors vectors;
   vectors.dimension = encoder.dimension;
   const auto elements = std::make_shared<std::vector<float>>();
-  embedding::EmbedOptions options = encoder.options;
-  options.prompt.reset();
+  const embedding::EmbedOptions options = options_of_texts(flags, encoder);
   const embedding::Texts texts = embedding::texts_of(flags.among, flags.form);
   vectors.rows =
       embedding::embed_all(*encoder.embedder, options, texts.next, flags.workers != 0 ? flags.workers : encoder.workers,
@@ -234,10 +260,8 @@ RepresentationMatches search_representations(const SearchFlags& flags, const Ope
                                              embedding::Representation representation) {
   RepresentationMatches found;
   std::vector<embedding::Embedding> embeddings;
-  embedding::EmbedOptions options = encoder.options;
+  embedding::EmbedOptions options = options_of_texts(flags, encoder);
   options.representation = representation;
-  options.prompt.reset();
-  options.role = embedding::TextRole::document;
   const embedding::Texts texts = embedding::texts_of(flags.among, flags.form);
   const embedding::EmbeddingSink keep = [&](std::string_view text, const embedding::Embedding& embedding) {
     found.known.texts.emplace_back(text);
@@ -455,6 +479,8 @@ void add_search(CLI::App& program, Context& context) {
   command->add_option("--top-k", flags->top, "number of results (default: 10)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   command->add_option("--texts", flags->texts, "the file with the texts of the vectors in FILE.{npy,jsonl}");
+  command->add_option("--text-prompt", flags->text_prompt,
+                      "put this prompt of the model before each of the texts (default: the model's default prompt)");
   CLI::Option* field = command->add_option("--field", flags->form.field,
                                            "the lines of --texts or @FILE are JSON objects, the text is in this field");
   command

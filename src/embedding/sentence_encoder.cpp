@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/spelling.h"
 #include "base/utf8.h"
 #include "embedding/dense.h"
 #include "embedding/pooling.h"
@@ -40,6 +41,21 @@ std::optional<Batching> batching_from(std::string_view name) noexcept {
   return std::nullopt;
 }
 
+bool choose_prompt(const importer::SentenceModel& model, std::string_view name, EmbedOptions& options) {
+  const auto found = std::ranges::find(model.prompts, name, [](const auto& prompt) { return prompt.first; });
+  if (found == model.prompts.end()) return false;
+  options.prompt = found->second;
+  options.task = model.task_named(name);
+  options.role = role_of_prompt(name);
+  return true;
+}
+
+std::vector<std::string> prompt_names(const importer::SentenceModel& model) {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : model.prompts) names.push_back(name);
+  return names;
+}
+
 std::size_t filled_length(std::size_t tokens) noexcept {
   const std::size_t step = tokens <= 32 ? 4 : tokens <= 64 ? 8 : tokens <= 128 ? 16 : 32;
   return (tokens + step - 1) / step * step;
@@ -48,7 +64,7 @@ std::size_t filled_length(std::size_t tokens) noexcept {
 SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, Batching batching)
     : model_(std::move(model)), tokenizer_(text::Tokenizer::from_file(model_.tokenizer_file)), batching_(batching) {
   try {
-    inputs_ = TokenInputs(runtime.info().signature, model_.first_position);
+    inputs_ = TokenInputs(runtime.info().signature, model_.first_position, model_.tasks.size());
     inputs_.require_no_others();
     find_outputs(runtime.info().signature);
   } catch (const Error& error) {
@@ -112,8 +128,23 @@ void SentenceEncoder::find_dense_output(const Signature& signature) {
   if (!choice_.is_pooled && !model_.dense.empty()) dimension = static_cast<std::size_t>(model_.dense.back().out);
 }
 
+void SentenceEncoder::check_task(const EmbedOptions& options) const {
+  if (options.task && !inputs_.takes_task()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("the prompt '{}' is of an adapter, and the ONNX file of '{}' has no input task_id or "
+                            "adapter_id that selects one; accepted: the prompt's text",
+                            model_.tasks.at(*options.task), model_.name));
+  }
+  if (!inputs_.requires_task() || task(options)) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("the ONNX file of '{}' computes the adapter of a task, and no task is chosen; accepted: the "
+                          "prompts {}",
+                          model_.name, join(model_.tasks)));
+}
+
 void SentenceEncoder::check(const EmbedOptions& options) const {
   check_representation(options);
+  check_task(options);
   if (options.dimensions > dimension(options)) {
     throw Error(ErrorCode::usage, fmt::format("{} requested; accepted: 1 to the model's {}",
                                               counted(options.dimensions, "dimension"), dimension(options)));
@@ -242,7 +273,7 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
   if (model_.pads_to_max_tokens) return padded(encoding, options);
   if (fills_up) length = filled_length(length);
   if (fills_up && model_.max_tokens != 0) length = std::max(std::min(length, model_.max_tokens), encoding.size());
-  return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids(), length, model_.padding_token),
+  return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids(), length, model_.padding_token, task(options)),
           .tokens = encoding.size(),
           .length = length,
           .pooling_mask = pools(options) ? pooling_mask(encoding, options) : std::vector<std::uint8_t>(),
@@ -255,7 +286,7 @@ PreparedText SentenceEncoder::padded(const text::Encoding& encoding, const Embed
   std::vector<std::uint32_t> ids(encoding.ids().begin(), encoding.ids().end());
   ids.resize(std::max(ids.size(), model_.max_tokens), model_.padding_token);
   const std::vector<std::uint32_t> types(ids.size(), 0);
-  return {.inputs = inputs_.values(ids, types, ids.size(), model_.padding_token),
+  return {.inputs = inputs_.values(ids, types, ids.size(), model_.padding_token, task(options)),
           .tokens = encoding.size(),
           .length = ids.size(),
           .pooling_mask = pools(options) ? pooling_mask(encoding, options) : std::vector<std::uint8_t>(),

@@ -22,6 +22,7 @@ namespace gpux::embedding {
 
 struct EmbedOptions {
   std::optional<std::string> prompt;                 ///< text to put before each; empty: the model's default
+  std::optional<std::size_t> task;                   ///< of SentenceModel::tasks; empty: the model's default
   std::size_t max_tokens = 0;                        ///< with the special ones; 0: as many as the model takes
   std::size_t dimensions = 0;                        ///< the vector's first so many; 0: all
   std::optional<bool> truncate_left;                 ///< at which end longer texts are cut; empty: as the model says
@@ -34,6 +35,12 @@ struct EmbedOptions {
   TextRole role = TextRole::document;                ///< of late interaction; its prompt is the default one then
   SparseLimits sparse;                               ///< of sparse vectors
 };
+
+/// Takes the model's prompt of that name, with its task and role. False: it has none.
+[[nodiscard]] bool choose_prompt(const importer::SentenceModel& model, std::string_view name, EmbedOptions& options);
+
+/// The names of the model's prompts.
+[[nodiscard]] std::vector<std::string> prompt_names(const importer::SentenceModel& model);
 
 /// Which texts may share a run of the model.
 enum class Batching : std::uint8_t {
@@ -91,6 +98,14 @@ class SentenceEncoder {
 
   [[nodiscard]] Batching batching() const noexcept { return batching_; }
 
+  /// Whether the model's file computes the adapter of a text's task.
+  [[nodiscard]] bool takes_task() const noexcept { return inputs_.takes_task(); }
+
+  /// The text's task; empty: none, or the first while options are not checked.
+  [[nodiscard]] std::optional<std::size_t> task(const EmbedOptions& options) const noexcept {
+    return options.task ? options.task : model_.default_task;
+  }
+
   /// The only output of the model that is needed for vectors with these options.
   [[nodiscard]] const std::string& output(const EmbedOptions& options) const noexcept;
 
@@ -103,7 +118,8 @@ class SentenceEncoder {
 
   /// Error usage where the model makes no such representation, or an option is not for it; where the model has fewer
   /// dimensions, takes fewer tokens, or its special tokens leave no room; where
-  /// its graph makes vectors of length 1, other ones are requested, and it has no vectors of tokens to pool instead.
+  /// its graph makes vectors of length 1, other ones are requested, and it has no vectors of tokens to pool instead;
+  /// where the model's file needs a task and there is none, or has no adapters and there is one.
   void check(const EmbedOptions& options) const;
 
   /// `text` is UTF-8. The options are taken as check() accepts them. Error invalid_input where there is no token, the
@@ -132,6 +148,7 @@ class SentenceEncoder {
 
   void find_left_out_tokens();
   void check_representation(const EmbedOptions& options) const;
+  void check_task(const EmbedOptions& options) const;
   [[nodiscard]] Embedding sparse(const PreparedText& prepared, const Tensor& output, const EmbedOptions& options) const;
   [[nodiscard]] Embedding multi_vector(const PreparedText& prepared, const Tensor& output,
                                        const EmbedOptions& options) const;

@@ -215,7 +215,7 @@ PreparedText SentenceEncoder::prepare_late_interaction(std::string_view text, co
       }
     }
   }
-  prepared.inputs = inputs_.values(ids, types, length, filler);
+  prepared.inputs = inputs_.values(ids, types, length, filler, task(options));
   ids.resize(length, filler);
   prepared.tokens = prepared.length = length;
   prepared.ids = std::move(ids);

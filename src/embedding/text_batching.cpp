@@ -26,7 +26,11 @@ std::vector<PreparedText> texts_of(const SentenceEncoder& encoder, std::size_t t
   std::vector<PreparedText> found;
   for (const std::string_view text : recorded_texts()) {
     if (found.size() == count) break;
-    PreparedText prepared = encoder.prepare(text, {.max_tokens = tokens});
+    EmbedOptions options{.max_tokens = tokens};
+    // Texts of all tasks share runs.
+    const std::size_t tasks = encoder.model().tasks.size(), task = found.size() % (tasks + 1);
+    if (encoder.takes_task() && task != tasks) options.task = task;
+    PreparedText prepared = encoder.prepare(text, options);
     if (prepared.tokens == tokens) found.push_back(std::move(prepared));
   }
   return found;
@@ -99,6 +103,7 @@ bool holds(const Try& attempt) {
 std::shared_ptr<const runtime::Padding> free_padding(const SentenceEncoder& encoder, const Signature& signature) {
   std::vector<std::pair<std::string, std::string>> setting;
   for (const SignatureEntry& input : signature.inputs) {
+    if (input.name == "adapter_id") continue;  // has one number per text
     setting.emplace_back(input.name, input.name == "input_ids" ? std::to_string(encoder.model().padding_token) : "0");
   }
   const bool has_mask = std::ranges::any_of(setting, [](const auto& input) { return input.first == "attention_mask"; });

@@ -24,6 +24,10 @@ namespace {
         "the model generates text: 'gpux generate' runs it; sentence-transformers' folders (modules.json) make "
         "vectors");
   }
+  if (name == "task_id" || name == "adapter_id") {
+    refuse(fmt::format("the model asks for input '{}', and config.json has no lora_adaptations, the names of its tasks",
+                       name));
+  }
   refuse(fmt::format("the model asks for input '{}'; accepted: input_ids, attention_mask, token_type_ids, position_ids",
                      name));
 }
@@ -35,24 +39,41 @@ bool takes_a_text(const ValueType& type) {
   return type.dimensions->size() == 2 && type.dimensions->front().size.value_or(1) == 1;
 }
 
+bool chooses_a_task(const ValueType& type) {
+  if (type.kind != ValueKind::tensor || !type.dimensions) return false;
+  if (type.element != ElementType::int64 && type.element != ElementType::int32) return false;
+  return type.dimensions->empty() || (type.dimensions->size() == 1 && type.dimensions->front().size.value_or(1) == 1);
+}
+
 Tensor row_of(std::span<const std::int64_t> numbers, ElementType element) {
   return convert(Tensor::of<std::int64_t>({1, static_cast<std::int64_t>(numbers.size())}, numbers), element);
 }
 
 }  // namespace
 
-TokenInputs::TokenInputs(const Signature& signature, std::int64_t first_position) : first_position_(first_position) {
-  static constexpr std::array<std::pair<std::string_view, Role>, 4> roles{{
+TokenInputs::TokenInputs(const Signature& signature, std::int64_t first_position, std::size_t tasks)
+    : first_position_(first_position), tasks_(tasks) {
+  static constexpr std::array<std::pair<std::string_view, Role>, 6> roles{{
       {"input_ids", Role::ids},
       {"attention_mask", Role::mask},
       {"token_type_ids", Role::types},
       {"position_ids", Role::positions},
+      {"task_id", Role::task},
+      {"adapter_id", Role::adapter},
   }};
   for (const SignatureEntry& entry : signature.inputs) {
     const auto* const found =
         std::find_if(roles.begin(), roles.end(), [&](const auto& role) { return role.first == entry.name; });
-    if (found == roles.end()) {
+    if (found == roles.end() || (is_of_text(found->second) && tasks == 0)) {
       if (entry.required) others_.push_back(entry.name);
+      continue;
+    }
+    if (is_of_text(found->second)) {
+      if (!chooses_a_task(entry.type)) {
+        refuse(fmt::format("input '{}' is {}; accepted: int64 or int32 of [] or [batch]", entry.name,
+                           to_string(entry.type)));
+      }
+      inputs_.push_back({entry.name, found->second, entry.type.element, entry.type.dimensions->empty()});
       continue;
     }
     if (!takes_a_text(entry.type)) {
@@ -72,6 +93,10 @@ bool TokenInputs::has(std::string_view name) const noexcept {
   return std::any_of(inputs_.begin(), inputs_.end(), [&](const Input& input) { return input.name == name; });
 }
 
+bool TokenInputs::takes_task() const noexcept {
+  return std::ranges::any_of(inputs_, [](const Input& input) { return is_of_text(input.role); });
+}
+
 void TokenInputs::require_no_others() const {
   if (!others_.empty()) {
     refuse_other(others_.front());
@@ -85,12 +110,13 @@ void TokenInputs::require_no_others() const {
 }
 
 NamedValues TokenInputs::values(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
-                                std::size_t length, std::uint32_t padding_token) const {
+                                std::size_t length, std::uint32_t padding_token,
+                                std::optional<std::size_t> task) const {
   NamedValues values;
   const std::size_t tokens = ids.size();
   const std::size_t width = std::max(length, tokens);
   for (const Input& input : inputs_) {
-    std::vector<std::int64_t> numbers(width, 0);
+    std::vector<std::int64_t> numbers(is_of_text(input.role) ? 1 : width, 0);
     switch (input.role) {
       case Role::ids:
         std::copy(ids.begin(), ids.end(), numbers.begin());
@@ -105,8 +131,19 @@ NamedValues TokenInputs::values(std::span<const std::uint32_t> ids, std::span<co
       case Role::positions:
         std::iota(numbers.begin(), numbers.end(), first_position_);
         break;
+      case Role::task:
+        numbers.front() = static_cast<std::int64_t>(task.value_or(0));
+        break;
+      case Role::adapter:
+        numbers.front() = static_cast<std::int64_t>(task.value_or(tasks_));
+        break;
     }
-    values.emplace_back(input.name, row_of(numbers, input.element));
+    const Tensor row = row_of(numbers, input.element);
+    if (!is_of_text(input.role)) {
+      values.emplace_back(input.name, row);
+    } else {
+      values.emplace_back(input.name, row.reshaped(input.is_scalar ? Shape{} : Shape{1}));
+    }
   }
   return values;
 }

@@ -13,6 +13,15 @@
 /// complete: those of the file, with the layer's number.
 namespace gpux::importer {
 
+/// Low-rank additions to a weight, one for each task of the model (LoRA, arXiv 2106.09685).
+/// Of a Linear: weight + scale * up[task] down[task]. Of a table of embeddings: table + scale * down[task] up[task].
+struct Adapter {
+  std::string down{};  ///< float[tasks, rank, in]; of a table float[tasks, rows, rank]
+  std::string up{};    ///< float[tasks, stored rows, rank]; of a table float[tasks, rank, size]
+  std::int64_t tasks = 0, rank = 0;
+  float scale = 1;
+};
+
 /// x W^T + b. The weight is float[out, in], or rows of a larger tensor (fused query, key and value).
 struct Linear {
   std::string weight{};
@@ -21,6 +30,7 @@ struct Linear {
   std::int64_t first_row = 0;
   std::int64_t stored_rows = 0;  ///< rows of the tensors in the file, if they have more than `out`; 0: `out`
   bool is_transposed = false;    ///< the file has float[in, out], and what are called rows here are its columns
+  std::optional<Adapter> adapter{};
 };
 
 enum class NormKind : std::uint8_t { layer, rms };
@@ -52,7 +62,8 @@ struct Embeddings {
   std::int64_t position_count = 0;
   PositionStart position_start = PositionStart::zero;
   std::int64_t padding_token = 0;
-  float scale = 1;  ///< of the words (Gemma)
+  float scale = 1;                                              ///< of the words (Gemma)
+  std::optional<Adapter> word_adapter{}, token_type_adapter{};  ///< the latter without token_type_input
   std::optional<Norm> norm{};
   std::optional<Linear> projection{};  ///< from `size` to the hidden size, after the norm (ALBERT, ELECTRA)
 };
@@ -168,6 +179,7 @@ struct Architecture {
   Head head{};
   std::int64_t labels = 0;      ///< of the head
   std::int64_t max_tokens = 0;  ///< 0: any number
+  std::int64_t tasks = 0;       ///< of the adapters; 0: there are none
   TensorScope scope{};
 };
 

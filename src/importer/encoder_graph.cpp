@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "importer/families/masked_language_head.h"
+#include "importer/graph/adapters.h"
 #include "importer/graph/embeddings.h"
 #include "importer/graph/graph_context.h"
 #include "importer/graph/head_graph.h"
@@ -40,6 +41,7 @@ void write_encoder(const Weights& weights, const Architecture& architecture, con
                    const std::filesystem::path& file, const RepresentationSteps& representations) {
   GraphContext context(weights);
   write_text_inputs(context, architecture.embeddings);
+  if (architecture.tasks != 0) write_adapter_input(context);
   const bool gives_others = representations.splade || representations.token_vectors || representations.pair_score;
   const bool gives_vectors = architecture.head.kind == HeadKind::vectors && !gives_others;
   const std::string hidden =

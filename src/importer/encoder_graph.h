@@ -6,8 +6,8 @@
 
 #include "importer/architecture.h"
 #include "importer/dense_layer.h"
-#include "importer/weights.h"
 #include "importer/splade_pooling.h"
+#include "importer/weights.h"
 
 namespace gpux::importer {
 
@@ -34,7 +34,8 @@ struct RepresentationSteps {
 };
 
 /// Writes the encoder as ONNX, with operators of opset 20 alone. Inputs input_ids and attention_mask, int64[batch,
-/// sequence], and token_type_ids where the embeddings take it. Outputs, all float32: of architecture.head
+/// sequence], token_type_ids where the embeddings take it, and adapter_id where the architecture has tasks
+/// (importer/graph/adapters.h). Outputs, all float32: of architecture.head
 /// (importer/graph/head_graph.h), those of `representations` (importer/graph/representation_graph.h), or else
 /// sentence_embedding [batch, size] where there is a pooling, and
 /// last_hidden_state [batch, sequence, hidden size]. A model beyond 2 GB has its weights in FILE_data beside it.

@@ -380,6 +380,7 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target, c
                            .normalize = steps.normalize && head == HeadKind::vectors,
                            .task = represented.empty() ? std::string(name_of(head)) : represented,
                            .labels = head == HeadKind::vectors ? 0 : architecture.labels,
+                           .tasks = model.tasks,
                            .copied = {},
                            .left_out = unread_heads(folder, representations)};
   std::vector<std::string> wanted(setting_files.begin(), setting_files.end());

@@ -15,11 +15,12 @@ struct ImportedEncoder {
   std::string family;  ///< model_type of config.json
   std::int64_t layers = 0, heads = 0, width = 0;
   std::uint64_t max_tokens = 0;
-  std::string pooling;              ///< what is part of the graph ("mean"); empty: nothing is, and it is done outside
-  bool normalize = false;           ///< to length 1, as part of the graph
-  std::string task;                 ///< what the graph does instead ("classification"); empty: vectors
-  std::int64_t labels = 0;          ///< of a classifier
-  std::vector<std::string> copied;  ///< files of settings, relative to the folder
+  std::string pooling;               ///< what is part of the graph ("mean"); empty: nothing is, and it is done outside
+  bool normalize = false;            ///< to length 1, as part of the graph
+  std::string task;                  ///< what the graph does instead ("classification"); empty: vectors
+  std::int64_t labels = 0;           ///< of a classifier
+  std::vector<std::string> tasks{};  ///< with an adapter in the graph, by their numbers
+  std::vector<std::string> copied;   ///< files of settings, relative to the folder
   std::vector<std::string> left_out{};             ///< a line per file with weights that is not read, with the reason
   std::int64_t image_height = 0, image_width = 0;  ///< of the images that it computes; 0: it takes none
 };

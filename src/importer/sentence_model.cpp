@@ -238,6 +238,44 @@ void apply_limits(const fs::path& folder, SentenceModel& model) {
   model.truncate_left = limits.truncate_left;
 }
 
+bool has_prompt(const SentenceModel& model, std::string_view name) {
+  return std::ranges::any_of(model.prompts, [&](const auto& prompt) { return prompt.first == name; });
+}
+
+// "task_instructions": {"retrieval.query": "Represent the query …"}
+std::string instruction_of(const JsonSettings& config, const std::string& task) {
+  const Json* instructions = config.find("task_instructions");
+  if (instructions == nullptr) return {};
+  if (!instructions->is_object()) config.refuse_value("task_instructions", *instructions, "an object of texts");
+  const auto found = instructions->find(task);
+  if (found == instructions->end()) return {};
+  if (!found->is_string()) config.refuse_value("task_instructions." + task, *found, "a text");
+  return found->get<std::string>();
+}
+
+void apply_tasks(const JsonSettings& config, const JsonSettings& transformer, SentenceModel& model) {
+  const Json* names = config.find("lora_adaptations");
+  if (names == nullptr) return;
+  constexpr std::size_t max_tasks = 1000;
+  if (!names->is_array() || names->empty() || names->size() > max_tasks) {
+    config.refuse_value("lora_adaptations", *names, "a list of names");
+  }
+  for (const Json& name : *names) {
+    if (!name.is_string() || name.get<std::string>().empty() || model.task_named(name.get<std::string>())) {
+      config.refuse_value("lora_adaptations", *names, "a list of different names");
+    }
+    const std::string task = name.get<std::string>();
+    model.tasks.push_back(task);
+    if (!has_prompt(model, task)) model.prompts.emplace_back(task, instruction_of(config, task));
+  }
+  const Json* arguments = transformer.find("model_args");
+  if (arguments == nullptr || !arguments->is_object() || !arguments->contains("default_task")) return;
+  const Json& task = (*arguments)["default_task"];
+  if (task.is_null()) return;
+  if (task.is_string()) model.default_task = model.task_named(task.get<std::string>());
+  if (!model.default_task) transformer.refuse_value("model_args.default_task", task, join(model.tasks));
+}
+
 void apply_prompts(const JsonSettings& settings, SentenceModel& model) {
   if (const Json* prompts = settings.find("prompts")) {
     if (!prompts->is_object()) settings.refuse_value("prompts", *prompts, "an object of texts");
@@ -247,6 +285,9 @@ void apply_prompts(const JsonSettings& settings, SentenceModel& model) {
       model.prompts.emplace_back(name, text.get<std::string>());
     }
   }
+}
+
+void apply_default_prompt(const JsonSettings& settings, SentenceModel& model) {
   const std::string chosen = settings.text("default_prompt_name");
   if (chosen.empty()) return;
   const auto found = std::find_if(model.prompts.begin(), model.prompts.end(),
@@ -255,6 +296,7 @@ void apply_prompts(const JsonSettings& settings, SentenceModel& model) {
     settings.refuse(fmt::format("default_prompt_name is '{}', and there is no such prompt", chosen));
   }
   model.default_prompt = found->second;
+  if (const auto task = model.task_named(chosen)) model.default_task = task;
 }
 
 // Texts are documents unless their prompt is the query's.
@@ -303,6 +345,12 @@ TextTower text_tower_in(const JsonSettings& config) {
 }
 
 }  // namespace
+
+std::optional<std::size_t> SentenceModel::task_named(std::string_view name) const noexcept {
+  const auto found = std::ranges::find(tasks, name);
+  if (found == tasks.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - tasks.begin());
+}
 
 TokenLimits read_token_limits(const fs::path& folder) {
   const JsonSettings transformer(folder / "sentence_bert_config.json");
@@ -353,7 +401,11 @@ SentenceModel read_sentence_settings(const fs::path& folder) {
     model.normalize = true;
     model.graph_normalizes = false;
   }
-  apply_prompts(JsonSettings(folder / "config_sentence_transformers.json"), model);
+  const JsonSettings sentences(folder / "config_sentence_transformers.json");
+  apply_prompts(sentences, model);
+  apply_tasks(JsonSettings(model.transformer_folder / "config.json"),
+              JsonSettings(model.transformer_folder / "sentence_bert_config.json"), model);
+  apply_default_prompt(sentences, model);
   if (model.late_interaction) apply_late_interaction_prompts(*model.late_interaction, model);
   return model;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,13 @@ struct SentenceModel {
 
   std::vector<std::pair<std::string, std::string>> prompts;  ///< name, text to put before what is embedded
   std::string default_prompt;                                ///< text; may be empty
+
+  /// What the weights have adapters for, in the order of their numbers ("retrieval.query"). Each is a prompt's name.
+  std::vector<std::string> tasks;
+  std::optional<std::size_t> default_task;  ///< of texts whose prompt is no task's; empty: no adapter
+
+  /// The task of that name; empty where there is none.
+  [[nodiscard]] std::optional<std::size_t> task_named(std::string_view name) const noexcept;
 };
 
 /// The tokens that a folder's model takes, from the folder's settings.
@@ -71,7 +79,10 @@ std::optional<std::filesystem::path> tokenizer_folder_of(const std::filesystem::
 /// - config.json of the Pooling: pooling_mode or pooling_mode_*, include_prompt;
 /// - sentence_bert_config.json, tokenizer_config.json, config.json: the least of their limits counts; do_lower_case of
 ///   the first, architectures and vocab_size of the last;
-/// - config_sentence_transformers.json: prompts, default_prompt_name.
+/// - config_sentence_transformers.json: prompts, default_prompt_name;
+/// - lora_adaptations and task_instructions of config.json, and default_task in model_args of
+///   sentence_bert_config.json: the tasks of Jina's adapters. Instructions are prompts where the file above has none of
+///   the task's name.
 /// Errors not_found; invalid_model with the file's name for what is malformed or cannot be done.
 SentenceModel read_sentence_model(const std::filesystem::path& folder, const std::filesystem::path& onnx_file = {});
 

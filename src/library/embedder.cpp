@@ -36,17 +36,15 @@ struct Embedder::State {
       throw Error(ErrorCode::usage, "prompt and prompt_name are two ways to give a prompt: use one of them");
     }
     if (given.prompt) options.prompt = given.prompt;
-    if (!given.prompt_name.empty()) options.prompt = prompt_named(given.prompt_name);
+    if (!given.prompt_name.empty()) apply_prompt(given.prompt_name, options);
     encoder.embedder->encoder().check(options);
     return options;
   }
 
-  [[nodiscard]] const std::string& prompt_named(const std::string& name) const {
-    std::vector<std::string> known;
-    for (const auto& [other, text] : encoder.embedder->encoder().model().prompts) {
-      if (other == name) return text;
-      known.push_back(other);
-    }
+  void apply_prompt(const std::string& name, embedding::EmbedOptions& options) const {
+    const importer::SentenceModel& model = encoder.embedder->encoder().model();
+    if (embedding::choose_prompt(model, name, options)) return;
+    const std::vector<std::string> known = embedding::prompt_names(model);
     throw Error(ErrorCode::usage, fmt::format("there is no prompt '{}'; the model's prompts: {}", name,
                                               known.empty() ? "none" : join(known)));
   }

@@ -15,6 +15,7 @@
 #include "importer/image_project.h"
 #include "importer/import_decoder.h"
 #include "importer/import_encoder.h"
+#include "importer/reranker_format.h"
 #include "importer/safetensors.h"
 #include "importer/sentence_model.h"
 #include "library/decoder_import.h"
@@ -28,6 +29,40 @@ namespace gpux {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The folder as the settings of its reranker's format read it; empty where it is none, or has settings of its own.
+std::optional<importer::RerankerFolder> reranker_folder(const fs::path& folder, const std::string& asked,
+                                                        bool is_onnx) {
+  if (asked.empty()) {
+    const auto of_card = is_onnx ? std::nullopt : importer::reranker_format_in(folder);
+    if (!of_card) return std::nullopt;
+    return std::optional<importer::RerankerFolder>(std::in_place, folder, *of_card);
+  }
+  const auto format = importer::reranker_format_from(asked);
+  if (!format) throw Error(ErrorCode::usage, fmt::format("--reranker '{}'; accepted: qwen3", asked));
+  if (is_onnx) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--reranker: '{}' has an ONNX file; accepted: a folder with safetensors", folder.string()));
+  }
+  return std::optional<importer::RerankerFolder>(std::in_place, folder, *format);
+}
+
+// Reads the folder, or what stands for it, whose name the user does not know.
+template <typename Read>
+auto in_place_of(const fs::path& folder, const std::optional<importer::RerankerFolder>& other, const Read& read) {
+  if (!other) return read(folder);
+  const std::string name = other->path().string();
+  try {
+    return read(other->path());
+  } catch (const Error& error) {
+    std::string message = error.message();
+    const std::string own = folder.string();
+    for (std::size_t at = 0; (at = message.find(name, at)) != std::string::npos; at += own.size()) {
+      message.replace(at, name.size(), own);
+    }
+    throw Error(error.code(), message);
+  }
+}
 
 // That it loads, and has what its task needs, is seen before it is stored.
 ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference>& names, const ImportRequest& flags,
@@ -156,8 +191,12 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
   return package;
 }
 
-std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx) {
-  if (!is_onnx) return importer::require_importable(folder);
+std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx, const std::string& reranker) {
+  if (!is_onnx) {
+    const auto as_reranker = reranker_folder(folder, reranker, is_onnx);
+    return in_place_of(folder, as_reranker, [](const fs::path& read) { return importer::require_importable(read); });
+  }
+  if (!reranker.empty()) (void)reranker_folder(folder, reranker, is_onnx);
   // Whether such a folder is a model of images is decided by the inputs of its ONNX file.
   if (importer::has_image_preprocessing(folder)) return 0;
   const importer::SentenceModel model = importer::read_sentence_settings(folder);
@@ -190,8 +229,9 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   std::optional<importer::ImportedEncoder> imported;
   const ScratchFolder scratch;
   fs::path folder = flags.folder;
+  const auto as_reranker = reranker_folder(folder, flags.reranker, is_onnx);
   importer::DecoderImport decoder;
-  if (importer::is_decoder_folder(folder)) {
+  if (!as_reranker && importer::is_decoder_folder(folder)) {
     if (is_onnx && flags.quantize.given()) {
       throw Error(ErrorCode::usage, fmt::format("--quantize: the weights of '{}' are ONNX already, and those of a "
                                                 "model.safetensors can be quantized",
@@ -206,7 +246,8 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
   if (!flags.output.empty() || !is_onnx) {
     const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
-    imported = importer::import_encoder(folder, target, decoder);
+    imported = in_place_of(folder, as_reranker,
+                           [&](const fs::path& read) { return importer::import_encoder(read, target, decoder); });
     folder = target;
   }
   std::optional<ImportedPackage> package;

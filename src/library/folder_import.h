@@ -21,6 +21,7 @@ struct ImportRequest {
   std::string folder;
   std::string output;             ///< a new folder for the model; empty: the store alone
   std::string file;               ///< the ONNX file of the folder that is the model; empty: the one that is found
+  std::string reranker;           ///< "qwen3": how a causal language model reads pairs; empty: as its model card says
   std::vector<std::string> tags;  ///< names in the store; none: not stored
   LoadFlags load;
   evaluation::QuantizeFlags quantize;
@@ -53,9 +54,11 @@ bool is_onnx_folder(const std::filesystem::path& folder);
 bool has_variants(const ImportRequest& request);
 
 /// Refuses a folder without the data of its weights that import_folder() would refuse because of its settings:
-/// `is_onnx` for one whose ONNX file is still to come, otherwise as importer::require_importable(). Gives the size of
+/// `is_onnx` for one whose ONNX file is still to come, otherwise as importer::require_importable(). `reranker` is as in
+/// ImportRequest. Gives the size of
 /// the ONNX files that conversion makes; 0: none is made. Errors usage, not_found, invalid_model, invalid_config.
-std::uint64_t require_importable_folder(const std::filesystem::path& folder, bool is_onnx);
+std::uint64_t require_importable_folder(const std::filesystem::path& folder, bool is_onnx,
+                                        const std::string& reranker = {});
 
 /// Converts, checks by loading, and stores. Errors usage, not_found, invalid_model, invalid_config, storage; of Runtime
 /// and evaluation::make_variant().

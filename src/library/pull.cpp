@@ -131,6 +131,7 @@ PulledModel pull_package(const std::string& text, const PullOptions& options, co
   refuse_for("packages of registries",
              {{"--file", !options.file.empty()},
               {"--precision", !options.precision.empty()},
+              {"--reranker", !options.reranker.empty()},
               {"--sha256 (REGISTRY/REPOSITORY@sha256:DIGEST names a package)", !options.sha256.empty()}});
   RegistryPull request{.reference = oci::parse_remote_reference(text),
                        .names = {},

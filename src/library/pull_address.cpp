@@ -97,9 +97,9 @@ Reference stored_name_of(const AddressReference& reference) {
 }
 
 PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context) {
-  if (!context.options.file.empty() || !context.options.precision.empty()) {
+  if (!context.options.file.empty() || !context.options.precision.empty() || !context.options.reranker.empty()) {
     throw Error(ErrorCode::usage,
-                "--file and --precision choose among the files of a repository; an address names one");
+                "--file, --precision and --reranker are for the files of a repository; an address names one");
   }
   const std::string sha256 = sha256_for(reference, context.options);
   registry::Response head = context.client.send({.method = registry::Method::head, .url = reference.url});

@@ -277,7 +277,7 @@ bool are_on_one_file_system(const fs::path& a, const fs::path& b) {
 /// Fetches the settings, and refuses what cannot be stored before its weights are downloaded: what is not supported,
 /// and a disk that is too small.
 void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, const std::string& name,
-                    const fs::path& folder, const fs::path& downloads) {
+                    const fs::path& folder, const fs::path& downloads, const std::string& reranker) {
   const bool is_onnx = !choice.model_file.empty();
   std::vector<std::string> settings, headers;
   std::ranges::set_difference(choice.files, choice.weights, std::back_inserter(settings));
@@ -293,7 +293,7 @@ void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, 
   if (is_described) {
     std::uint64_t converted = 0;
     try {
-      converted = require_importable_folder(folder, is_onnx);
+      converted = require_importable_folder(folder, is_onnx, reranker);
     } catch (const Error& error) {
       throw as_of_hub(error, folder, name).within(name + " cannot be stored as a model (weights were not downloaded)");
     }
@@ -305,6 +305,14 @@ void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, 
     require_space(temporary, converted, what);
   }
   for (const std::string& file : headers) files.remove(file);
+}
+
+// The card of a reranker may be all that tells how it reads texts. What the hub says of a model is not in its cache.
+void add_card(const HubModelInfo& info, const PullContext& context, registry::FileChoice& choice) {
+  constexpr const char* card = "README.md";
+  const bool is_reranker = info.task == "text-ranking" || !context.hub.offline_variable.empty();
+  if (!is_reranker || !choice.model_file.empty() || info.find(card) == nullptr) return;
+  choice.files.insert(std::ranges::lower_bound(choice.files, card), card);
 }
 
 }  // namespace
@@ -319,11 +327,14 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
                                 .precision = context.options.precision,
                                 .is_x86 = is_x86(),
                                 .adds_bytes_exactly = adds_byte_products_exactly(Machine::this_one())};
-  const registry::FileChoice choice = registry::choose_files(names_of(info), request, "hf.co/" + info.repository);
+  registry::FileChoice choice = registry::choose_files(names_of(info), request, "hf.co/" + info.repository);
+  add_card(info, context, choice);
   const PackageOrigin origin{.source = origin_of(reference), .revision = info.commit, .file = choice.model_file};
 
   PulledModel pulled{.package = {}, .revision = info.commit, .file = choice.model_file, .summary = {}};
-  if (auto stored = find_pulled(context.store, name, origin.source); stored && stored->package.origin == origin) {
+  const bool is_read_otherwise = !context.options.reranker.empty();
+  auto stored = find_pulled(context.store, name, origin.source);
+  if (stored && stored->package.origin == origin && !is_read_otherwise) {
     pulled.package = package_of(*stored);
     pulled.was_current = true;
     return pulled;
@@ -337,7 +348,7 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   const ScratchFolder scratch(downloads.path() / "import");
   const fs::path folder = scratch.path() / package_name(info.repository);
   RepositoryFiles files(context, hub, info, downloads.path(), folder);
-  fetch_settings(files, choice, "hf.co/" + info.repository, folder, downloads.path());
+  fetch_settings(files, choice, "hf.co/" + info.repository, folder, downloads.path(), context.options.reranker);
   context.client.options().cancellation.check();
   files.fetch(choice.weights);
   if (!choice.model_file.empty()) files.fetch(further_data(info, folder, choice.model_file, choice.files));
@@ -351,6 +362,7 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
                        .quantize = {}};
   import.package_name = package_name(info.repository);
   import.origin = origin;
+  import.reranker = context.options.reranker;
   if (choice.model_file.empty()) context.say("converting the weights to ONNX");
   try {
     const ImportedFolder made = import_folder(import, context.store);

@@ -97,17 +97,15 @@ Chosen level_model(const embedding::Level& level, const fs::path& folder) {
                           level.name, level.model, looked, name));
 }
 
-std::optional<std::string> prompt_of(const EncoderFlags& flags, const importer::SentenceModel& model) {
+void apply_prompt(const EncoderFlags& flags, const importer::SentenceModel& model, embedding::EmbedOptions& options) {
   if (flags.prompt.empty()) {
     const std::string problem = utf8_problem(flags.prompt_text.value_or(""));
     if (!problem.empty()) throw Error(ErrorCode::invalid_input, "--prompt-text is " + problem);
-    return flags.prompt_text;
+    options.prompt = flags.prompt_text;
+    return;
   }
-  std::vector<std::string> names;
-  for (const auto& [name, text] : model.prompts) {
-    if (name == flags.prompt) return text;
-    names.push_back(name);
-  }
+  if (embedding::choose_prompt(model, flags.prompt, options)) return;
+  const std::vector<std::string> names = embedding::prompt_names(model);
   throw Error(ErrorCode::usage,
               fmt::format("--prompt '{}': {}; --prompt-text takes any text", flags.prompt,
                           names.empty() ? "the model's folder names no prompts" : "accepted: " + join(names)));
@@ -189,18 +187,17 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
   const OpenModel opened{.located = located, .info = {}, .settings = settings_of(flags, located)};
   const LoadOptions& load = opened.settings.options;
   OpenEncoder encoder{.embedder = nullptr,
-                      .options = {.prompt = prompt_of(flags, model),
-                                  .max_tokens = flags.max_tokens,
+                      .options = {.max_tokens = flags.max_tokens,
                                   .dimensions = flags.dimensions,
                                   .normalize = flags.normalize,
                                   .timeout = opened.settings.timeout,
                                   .representation = flags.representation,
-                                  .role = embedding::role_of_prompt(flags.prompt),
                                   .sparse = flags.sparse},
                       .level = {},
                       .digest = {},
                       .dimension = flags.dimensions,
                       .workers = std::max(1U, usable_processors(Machine::this_one()) / load.intra_threads.value_or(1))};
+  apply_prompt(flags, model, encoder.options);
   DigestMeanwhile digest(located.onnx_file);
   encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), batching_of(flags));
   encoder.embedder->encoder().check(encoder.options);

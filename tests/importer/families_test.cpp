@@ -49,10 +49,15 @@ Tensor tensor_of(const std::vector<std::vector<std::int64_t>>& rows) {
 
 using Rows = std::vector<std::vector<std::int64_t>>;
 
-// Tokens and mask, and token types of 0 where the model has such an input.
-NamedValues inputs_of(const Rows& ids, const Rows& mask, const Signature& signature) {
+// Tokens and mask, token types of 0 and the adapters of the answers where the model has such an input.
+NamedValues inputs_of(const Rows& ids, const Rows& mask, const Signature& signature, const json& answers = {}) {
   NamedValues inputs;
   for (const SignatureEntry& entry : signature.inputs) {
+    if (entry.name == "adapter_id") {
+      const auto adapters = answers.at(entry.name).get<std::vector<std::int64_t>>();
+      inputs.emplace_back(entry.name, Tensor::of<std::int64_t>({static_cast<std::int64_t>(adapters.size())}, adapters));
+      continue;
+    }
     Rows rows = entry.name == "attention_mask" ? mask : ids;
     if (entry.name == "token_type_ids") {
       for (auto& row : rows) std::fill(row.begin(), row.end(), 0);
@@ -94,7 +99,7 @@ TEST_P(Family, EqualsTransformers) {
     SCOPED_TRACE(is_left ? "padding on the left" : "padding on the right");
     Rows ids = answers["input_ids"].get<Rows>(), mask = answers["attention_mask"].get<Rows>();
     if (is_left) pad_left(ids, mask);
-    const NamedValues outputs = runtime.infer(inputs_of(ids, mask, runtime.info().signature));
+    const NamedValues outputs = runtime.infer(inputs_of(ids, mask, runtime.info().signature, answers));
     ASSERT_EQ(outputs.size(), 2U);
     EXPECT_EQ(outputs.front().first, "sentence_embedding");
     const auto last = outputs.front().second.tensor()->as<float>();
@@ -127,8 +132,8 @@ TEST_P(Family, LoadsAndIsNearInFloat16) {
   const json answers = json::parse(read_file(source / "answers.json"));
   const auto vectors_of = [&](const fs::path& model) {
     const Runtime runtime(model, {.provider = "cpu"});
-    const NamedValues outputs = runtime.infer(
-        inputs_of(answers["input_ids"].get<Rows>(), answers["attention_mask"].get<Rows>(), runtime.info().signature));
+    const NamedValues outputs = runtime.infer(inputs_of(
+        answers["input_ids"].get<Rows>(), answers["attention_mask"].get<Rows>(), runtime.info().signature, answers));
     const auto numbers = outputs.front().second.tensor()->as<float>();
     return std::vector<float>(numbers.begin(), numbers.end());
   };
@@ -255,6 +260,37 @@ TEST(Families, RefuseAdaptersThatAreNotMerged) {
   EXPECT_NO_THROW((void)describe_architecture(ConfigReader(config.dump()), weights));
   config["lora_adaptations"] = {"retrieval.query"};
   EXPECT_THROW((void)describe_architecture(ConfigReader(config.dump()), weights), Error);
+}
+
+TEST(FamilySettings, RefusesAdaptersThatAreNotThoseOfTheWeights) {
+  const Safetensors weights(references / "jina-v3-adapters/model.safetensors");
+  const json config = json::parse(read_file(references / "jina-v3-adapters/config.json"));
+
+  struct Case {
+    const char* name;
+    json value;
+    const char* message;
+  };
+
+  const std::vector<Case> cases{{"lora_adaptations", json::array(), "lora_adaptations"},
+                                {"lora_adaptations", json("retrieval.query"), "lora_adaptations"},
+                                {"lora_adaptations", {"a", "b", "c"}, "lora_A"},
+                                {"lora_adaptations", nullptr, "word_embeddings"},
+                                {"lora_rank", 3, "lora_A"},
+                                {"lora_rank", 0, "lora_rank"},
+                                {"lora_alpha", 0, "lora_alpha"},
+                                {"type_vocab_size", 2, "type_vocab_size"}};
+  for (const auto& [name, value, message] : cases) {
+    SCOPED_TRACE(std::string(name) + " " + value.dump());
+    json other = config;
+    other[name] = value;
+    try {
+      write_encoder(weights, describe_architecture(ConfigReader(other.dump()), weights), {}, {});
+      ADD_FAILURE() << "it was accepted";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), HasSubstr(message));
+    }
+  }
 }
 
 // A model beyond the limit has its weights in a file beside it, and gives the same.

@@ -160,6 +160,42 @@ TEST(SentenceModel, ReadsItsPrompts) {
   EXPECT_EQ(model.default_prompt, "query: ");
 }
 
+TEST(SentenceModel, ReadsTheTasksOfItsAdapters) {
+  const std::string config = R"({"lora_adaptations": ["retrieval.query", "separation"],
+                                 "task_instructions": {"retrieval.query": "Represent the query: "}})";
+
+  struct Case {
+    Files files;
+    std::vector<std::pair<std::string, std::string>> prompts;
+    std::optional<std::size_t> task;
+  };
+
+  const std::vector<Case> cases{
+      {{}, {{"retrieval.query", "Represent the query: "}, {"separation", ""}}, std::nullopt},
+      {{{"config_sentence_transformers.json", R"({"prompts": {"retrieval.query": "query: ", "other": "o"}})"}},
+       {{"other", "o"}, {"retrieval.query", "query: "}, {"separation", ""}},
+       std::nullopt},
+      {{{"config_sentence_transformers.json", R"({"default_prompt_name": "separation"})"}},
+       {{"retrieval.query", "Represent the query: "}, {"separation", ""}},
+       1},
+      {{{"sentence_bert_config.json", R"({"model_args": {"default_task": "retrieval.query"}})"}},
+       {{"retrieval.query", "Represent the query: "}, {"separation", ""}},
+       0},
+      {{{"sentence_bert_config.json", R"({"model_args": {"default_task": null}})"}},
+       {{"retrieval.query", "Represent the query: "}, {"separation", ""}},
+       std::nullopt}};
+  for (const Case& one : cases) {
+    Files files = one.files;
+    files.emplace_back("config.json", config);
+    const SentenceModel model = Folder(files).read();
+    EXPECT_THAT(model.tasks, ElementsAre("retrieval.query", "separation"));
+    EXPECT_EQ(model.prompts, one.prompts);
+    EXPECT_EQ(model.default_task, one.task);
+    EXPECT_EQ(model.task_named("separation"), 1U);
+    EXPECT_EQ(model.task_named("query"), std::nullopt);
+  }
+}
+
 TEST(SentenceModel, RefusesWhatItCannotDoWithTheFilesName) {
   struct {
     const char* file;
@@ -186,6 +222,11 @@ TEST(SentenceModel, RefusesWhatItCannotDoWithTheFilesName) {
       {"tokenizer_config.json", std::string(64, '[') + std::string(64, ']'), "nested deeper"},
       {"tokenizer_config.json", R"({"truncation_side": "middle"})", "accepted: left, right"},
       {"config.json", R"({"model_type": 7})", "model_type is 7"},
+      {"config.json", R"({"lora_adaptations": []})", "a list of names"},
+      {"config.json", R"({"lora_adaptations": "separation"})", "a list of names"},
+      {"config.json", R"({"lora_adaptations": ["a", "a"]})", "a list of different names"},
+      {"config.json", R"({"lora_adaptations": ["a", 1]})", "a list of different names"},
+      {"config.json", R"({"lora_adaptations": ["a"], "task_instructions": {"a": 1}})", "task_instructions.a is 1"},
       {"config_sentence_transformers.json", R"({"prompts": ["a"]})", "an object of texts"},
       {"config_sentence_transformers.json", R"({"prompts": {"query": 1}})", "prompts.query is 1"},
       {"config_sentence_transformers.json", R"({"default_prompt_name": "query"})", "no such prompt"},

@@ -73,6 +73,15 @@ class Hub:
         return len(parts) == 2 and ".." not in parts and (self.folder / repository).is_dir()
 
 
+def task_of(repository: pathlib.Path) -> str:
+    """`pipeline_tag` of the model card, which the hub guesses where there is none."""
+    card = repository / "README.md"
+    for line in card.read_text().splitlines() if card.exists() else []:
+        if line.startswith("pipeline_tag: "):
+            return line.removeprefix("pipeline_tag: ")
+    return "sentence-similarity"
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: Hub
@@ -230,7 +239,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "private": repository in self.hub.private,
             "gated": "auto" if repository in self.hub.gated else False,
             "disabled": False,
-            "pipeline_tag": "sentence-similarity",
+            "pipeline_tag": task_of(root),
             "library_name": "sentence-transformers",
             "downloads": 12,
             "likes": 3,

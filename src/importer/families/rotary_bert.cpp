@@ -26,14 +26,15 @@ struct Settings {
 Architecture begin(const Settings& settings, const TensorNames& names, const std::string& norm) {
   require_encoder_sizes(settings.layers, settings.hidden, settings.heads);
   Architecture architecture;
-  architecture.embeddings = {.words = names.full("embeddings.word_embeddings.weight"),
-                             .vocabulary = settings.vocabulary,
-                             .size = settings.hidden,
-                             .norm = names.layer_norm(norm, settings.hidden, settings.epsilon)};
+  Embeddings& embeddings = architecture.embeddings;
+  embeddings = {.vocabulary = settings.vocabulary,
+                .size = settings.hidden,
+                .norm = names.layer_norm(norm, settings.hidden, settings.epsilon)};
+  embeddings.words = names.table("embeddings.word_embeddings", embeddings.word_adapter);
   if (settings.types > 0) {
-    architecture.embeddings.token_types = names.full("embeddings.token_type_embeddings.weight");
-    architecture.embeddings.token_type_count = settings.types;
-    architecture.embeddings.token_type_input = settings.types > 1;
+    embeddings.token_types = names.table("embeddings.token_type_embeddings", embeddings.token_type_adapter);
+    embeddings.token_type_count = settings.types;
+    embeddings.token_type_input = settings.types > 1;
   }
   architecture.max_tokens = settings.positions;
   architecture.transformer = {.hidden_size = settings.hidden,
@@ -49,7 +50,7 @@ Attention attention_of(const TensorNames& names, const std::string& at, const st
   const std::int64_t hidden = settings.hidden;
   const bool bias = settings.attention_bias;
   Attention attention;
-  if (names.has(at + fused + ".weight")) {
+  if (names.has_linear(at + fused)) {
     attention.query = names.rows(at + fused, hidden, hidden, 0, 3 * hidden, bias);
     attention.key = names.rows(at + fused, hidden, hidden, hidden, 3 * hidden, bias);
     attention.value = names.rows(at + fused, hidden, hidden, 2 * hidden, 3 * hidden, bias);
@@ -58,7 +59,7 @@ Attention attention_of(const TensorNames& names, const std::string& at, const st
     attention.key = names.linear(at + "self_attn.k_proj", hidden, hidden, bias);
     attention.value = names.linear(at + "self_attn.v_proj", hidden, hidden, bias);
   }
-  const bool has_own_name = names.has(at + output + ".weight");
+  const bool has_own_name = names.has_linear(at + output);
   attention.output = names.linear(at + (has_own_name ? output : "self_attn.o_proj"), hidden, hidden, bias);
   attention.rotary = 0;
   attention.score_scale = default_score_scale(hidden / settings.heads);
@@ -199,6 +200,26 @@ Architecture describe_gte(const ConfigReader& config, const Weights& weights) {
   return architecture;
 }
 
+namespace {
+
+// One for each task that lora_adaptations names; empty where the weights are one model.
+std::optional<Adapter> read_adapters(const ConfigReader& config) {
+  const auto* names = config.find({"lora_adaptations"});
+  if (names == nullptr) return std::nullopt;
+  constexpr std::size_t max_tasks = 1000;
+  if (!names->is_array() || names->empty() || names->size() > max_tasks) {
+    config.refuse("lora_adaptations", *names, "a list of names");
+  }
+  const std::int64_t rank = config.number({"lora_rank"}, 4);
+  constexpr std::int64_t max_rank = 65536;
+  if (rank < 1 || rank > max_rank) config.refuse("lora_rank", rank, "1 to 65536");
+  return Adapter{.tasks = static_cast<std::int64_t>(names->size()),
+                 .rank = rank,
+                 .scale = config.positive({"lora_alpha"}, 1.0F) / static_cast<float>(rank)};
+}
+
+}  // namespace
+
 Architecture describe_jina_v3(const ConfigReader& config, const Weights& weights) {
   refuse_other_computations(config);
   require_no_head(config);
@@ -212,8 +233,19 @@ Architecture describe_jina_v3(const ConfigReader& config, const Weights& weights
                           .types = config.number({"type_vocab_size"}, 1),
                           .epsilon = config.positive({"layer_norm_eps"}, 1e-5F),
                           .theta = config.positive({"rotary_emb_base", "rope_theta"}, 20000.0F)};
-  const TensorNames names(weights, {"", "roberta.", "model."}, "embeddings.word_embeddings.weight");
+  const std::optional<Adapter> adapters = read_adapters(config);
+  const char* const probe =
+      adapters ? "embeddings.word_embeddings.parametrizations.weight.original" : "embeddings.word_embeddings.weight";
+  TensorNames names(weights, {"", "roberta.", "model."}, probe);
+  if (adapters) {
+    if (!names.has(probe)) {
+      config.refuse("lora_adaptations", *config.find({"lora_adaptations"}), "null: the weights have no adapters");
+    }
+    if (settings.types > 1) config.refuse("type_vocab_size", settings.types, "1, in a model with adapters");
+    names.use_adapters(*adapters);
+  }
   Architecture architecture = begin(settings, names, names.has("emb_ln.weight") ? "emb_ln" : "embeddings.LayerNorm");
+  architecture.tasks = adapters ? adapters->tasks : 0;
   architecture.transformer.rotary = {read_rotary(
       config,
       {.theta = settings.theta, .head_size = architecture.transformer.head_size, .max_positions = settings.positions})};
@@ -237,11 +269,7 @@ Architecture describe_jina_v3(const ConfigReader& config, const Weights& weights
 
 // The repository's config.json has xlm-roberta's model type.
 bool is_jina_v3(const ConfigReader& config) {
-  if (config.text({"position_embedding_type"}, "absolute") != "rotary") return false;
-  if (const auto* adapters = config.find({"lora_adaptations"})) {
-    config.refuse("lora_adaptations", *adapters, "null, weights into which one adapter is merged");
-  }
-  return true;
+  return config.text({"position_embedding_type"}, "absolute") == "rotary";
 }
 
 }  // namespace gpux::importer

@@ -20,18 +20,36 @@ TensorNames::TensorNames(const Weights& weights, std::initializer_list<std::stri
   }
 }
 
+bool TensorNames::has_adapters(std::string_view name) const {
+  return adapters_ && has(fmt::format("{}.parametrizations.weight.original", name));
+}
+
+bool TensorNames::has_linear(std::string_view name) const {
+  return has_adapters(name) || has(fmt::format("{}.weight", name));
+}
+
+std::string TensorNames::table(std::string_view name, std::optional<Adapter>& adapter) const {
+  if (!adapters_ || !has_adapters(name)) return fmt::format("{}{}.weight", prefix_, name);
+  const std::string at = fmt::format("{}{}.parametrizations.weight.", prefix_, name);
+  adapter = adapters_;
+  adapter->down = at + "0.lora_A";
+  adapter->up = at + "0.lora_B";
+  return at + "original";
+}
+
 Linear TensorNames::linear(std::string_view name, std::int64_t in, std::int64_t out, bool has_bias) const {
   return rows(name, in, out, 0, 0, has_bias);
 }
 
 Linear TensorNames::rows(std::string_view name, std::int64_t in, std::int64_t out, std::int64_t first_row,
                          std::int64_t stored_rows, bool has_bias) const {
-  return {.weight = fmt::format("{}{}.weight", prefix_, name),
-          .bias = has_bias ? fmt::format("{}{}.bias", prefix_, name) : std::string(),
-          .in = in,
-          .out = out,
-          .first_row = first_row,
-          .stored_rows = stored_rows};
+  Linear linear{.bias = has_bias ? fmt::format("{}{}.bias", prefix_, name) : std::string(),
+                .in = in,
+                .out = out,
+                .first_row = first_row,
+                .stored_rows = stored_rows};
+  linear.weight = table(name, linear.adapter);
+  return linear;
 }
 
 Norm TensorNames::layer_norm(std::string_view name, std::int64_t size, float epsilon, bool has_bias) const {

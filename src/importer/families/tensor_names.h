@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,16 @@ class TensorNames {
   /// Whether the file has the tensor.
   [[nodiscard]] bool has(std::string_view name) const { return weights_.has(full(name)); }
 
+  /// From now on, linear layers and tables that the file has with adapters (torch's parametrizations: NAME.
+  /// parametrizations.weight.original, .0.lora_A and .0.lora_B) are those. `sizes` has no names.
+  void use_adapters(Adapter sizes) { adapters_ = std::move(sizes); }
+
+  /// Whether the file has NAME.weight, or the same with adapters where they are used.
+  [[nodiscard]] bool has_linear(std::string_view name) const;
+
+  /// NAME.weight, or the same with adapters: then `adapter` is set.
+  [[nodiscard]] std::string table(std::string_view name, std::optional<Adapter>& adapter) const;
+
   /// NAME.weight and NAME.bias.
   [[nodiscard]] Linear linear(std::string_view name, std::int64_t in, std::int64_t out, bool has_bias = true) const;
 
@@ -42,8 +53,11 @@ class TensorNames {
   [[nodiscard]] Norm rms_norm(std::string_view name, std::int64_t size, float epsilon, float weight_offset = 0) const;
 
  private:
+  [[nodiscard]] bool has_adapters(std::string_view name) const;
+
   const Weights& weights_;
   std::string prefix_;
+  std::optional<Adapter> adapters_;
 };
 
 /// hidden = norm(hidden + branch(hidden)).

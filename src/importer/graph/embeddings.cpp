@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "importer/graph/adapters.h"
+
 namespace gpux::importer {
 namespace {
 
@@ -32,6 +34,10 @@ void write_text_inputs(GraphContext& context, const Embeddings& embeddings) {
 
 std::string write_embeddings(GraphContext& context, const Embeddings& embeddings) {
   std::string sum = context.gathered(embeddings.words, {embeddings.vocabulary, embeddings.size}, "input_ids");
+  if (embeddings.word_adapter) {
+    const std::string added = adapted_rows(context, *embeddings.word_adapter, embeddings.vocabulary, embeddings.size);
+    sum = context.node("Add", {sum, added});
+  }
   if (embeddings.scale != 1) sum = context.node("Mul", {sum, context.scalar(embeddings.scale)});
   if (!embeddings.token_types.empty()) {
     const std::string& name = embeddings.token_types;
@@ -45,6 +51,11 @@ std::string write_embeddings(GraphContext& context, const Embeddings& embeddings
       const std::string first =
           context.node("Slice", {context.tensor(name, shape), context.list({0}), context.list({1}), context.list({0})});
       sum = context.node("Add", {sum, first});
+    }
+    if (embeddings.token_type_adapter) {
+      const std::string added =
+          adapted_first_row(context, *embeddings.token_type_adapter, embeddings.token_type_count, embeddings.size);
+      sum = context.node("Add", {sum, added});
     }
   }
   if (!embeddings.positions.empty()) sum = context.node("Add", {sum, positions(context, embeddings)});

@@ -6,25 +6,11 @@
 #include <fmt/format.h>
 
 #include "gpux/error.h"
+#include "importer/graph/adapters.h"
+#include "importer/graph/transposed.h"
 
 namespace gpux::importer {
 namespace {
-
-/// Of [rows, columns].
-template <typename T>
-std::vector<T> transposed(const std::vector<T>& matrix, std::int64_t rows, std::int64_t columns) {
-  std::vector<T> result(matrix.size());
-  // Blocks, because both matrices are larger than the cache.
-  constexpr std::int64_t block = 32;
-  for (std::int64_t first = 0; first < rows; first += block) {
-    for (std::int64_t j = 0; j < columns; ++j) {
-      for (std::int64_t i = first; i < std::min(rows, first + block); ++i) {
-        result[static_cast<std::size_t>(j * rows + i)] = matrix[static_cast<std::size_t>(i * columns + j)];
-      }
-    }
-  }
-  return result;
-}
 
 std::vector<float> scaled(std::vector<float> values, float offset, float scale) {
   if (offset != 0) {
@@ -127,6 +113,20 @@ std::vector<float> GraphContext::floats(const std::string& name, const Shape& sh
   return weights_.floats(name, shape);
 }
 
+std::string GraphContext::derived(const std::string& name, const Shape& shape, const std::string& form,
+                                  const Shape& made, std::function<std::vector<float>(std::vector<float>)> make) {
+  weights_.require(name, shape);
+  used_.insert(name);
+  return constant(fmt::format("{}.{}", name, form), made, to_string(made),
+                  [this, name, shape, make = std::move(make)] { return make(weights_.floats(name, shape)); });
+}
+
+std::string GraphContext::linear(const std::string& input, const Linear& linear, float scale, std::string_view output) {
+  if (!linear.adapter) return plain_linear(input, linear, scale, output);
+  const std::string plain = plain_linear(input, linear, scale, {});
+  return graph_.node("Add", {plain, adapted(*this, input, linear, *linear.adapter, scale)}, {}, output);
+}
+
 std::string GraphContext::matrix(const Linear& linear, bool turned, float scale) {
   const Shape shape = turned ? Shape{linear.in, linear.out} : Shape{linear.out, linear.in};
   std::string name = stored_name(linear.weight, linear);
@@ -190,7 +190,8 @@ std::string GraphContext::linear_by_rows(const std::string& input, const Linear&
   return graph_.node("Gemm", inputs, {{"transB", std::int64_t{1}}});
 }
 
-std::string GraphContext::linear(const std::string& input, const Linear& linear, float scale, std::string_view output) {
+std::string GraphContext::plain_linear(const std::string& input, const Linear& linear, float scale,
+                                       std::string_view output) {
   weights_.require(linear.weight, stored_shape_of(linear));
   used_.insert(linear.weight);
   const std::string_view product_name = linear.bias.empty() ? output : std::string_view();

@@ -76,7 +76,12 @@ class GraphContext {
   /// input W^T + b, of an input of two dimensions. The weight may be a table of gathered(), and is stored once then.
   std::string linear_by_rows(const std::string& input, const Linear& linear);
 
-  /// input W^T + b. `scale` goes into both.
+  /// A tensor of the weights that `make` turns into one of the shape `made`, under the name NAME.form: calls with the
+  /// same name and form are the same.
+  std::string derived(const std::string& name, const Shape& shape, const std::string& form, const Shape& made,
+                      std::function<std::vector<float>(std::vector<float>)> make);
+
+  /// input W^T + b. `scale` goes into both. With an adapter: Add(that, adapted()) (importer/graph/adapters.h).
   std::string linear(const std::string& input, const Linear& linear, float scale = 1, std::string_view output = {});
 
   /// Over the last axis, which has norm.size elements. RMS norms are written as Mul, ReduceMean, Add, Sqrt, Div, Mul,
@@ -96,6 +101,7 @@ class GraphContext {
   [[nodiscard]] const std::set<std::string>& used() const noexcept { return used_; }
 
  private:
+  std::string plain_linear(const std::string& input, const Linear& linear, float scale, std::string_view output);
   /// Whether a tensor is used for the first time. Error internal: it was used in another form.
   bool is_new(const std::string& name, const std::string& form);
   std::string constant(const std::string& name, const Shape& shape, const std::string& content,

@@ -17,24 +17,27 @@
 namespace gpux::server {
 namespace {
 
-std::string prompt_named(const ServedModel& model, const std::string& name) {
+void choose_prompt(const ServedModel& model, const std::string& name, embedding::EmbedOptions& options) {
   std::vector<std::string> names;
-  static const std::vector<std::pair<std::string, std::string>> none;
-  for (const auto& [known, text] : model.encoder() ? model.encoder()->model().prompts : none) {
-    if (known == name) return text;
-    names.push_back(known);
+  if (model.encoder()) {
+    if (embedding::choose_prompt(model.encoder()->model(), name, options)) return;
+    names = embedding::prompt_names(model.encoder()->model());
   }
   throw Error(ErrorCode::invalid_input,
               fmt::format("prompt_name is '{}'; {}", name.substr(0, 60),
                           names.empty() ? "the model has no prompts" : "accepted: " + join(names)));
 }
 
+std::string prompt_named(const ServedModel& model, const std::string& name) {
+  embedding::EmbedOptions options;
+  choose_prompt(model, name, options);
+  return options.prompt.value_or("");
+}
+
 void apply(const TextTreatment& treatment, const ServedModel& model, EmbedJobOptions& options) {
   options.embed.truncate = treatment.truncate;
   if (treatment.truncate_left) options.embed.truncate_left = true;
-  if (treatment.prompt_name.empty()) return;
-  options.embed.prompt = prompt_named(model, treatment.prompt_name);
-  options.embed.role = embedding::role_of_prompt(treatment.prompt_name);
+  if (!treatment.prompt_name.empty()) choose_prompt(model, treatment.prompt_name, options.embed);
 }
 
 /// What the answer to a request is made of; may take what it needs.

@@ -35,7 +35,7 @@ namespace {
 template <typename Some, typename Type>
 concept Is = std::same_as<std::remove_const_t<Some>, Type>;
 
-constexpr std::string_view magic = "gpux encoder, 3\n";
+constexpr std::string_view magic = "gpux encoder, 4\n";
 // Of those that write() never exceeds, so that a damaged file does not take all memory.
 constexpr std::size_t max_items = 4096;
 
@@ -94,6 +94,7 @@ void visit(Archive& archive, SomeHead& head) {
   archive(head.activation);
   visit(archive, head.norm);
   visit(archive, head.decoder);
+  archive(head.has_second_log);
 }
 
 template <typename Archive, Is<Layer> SomeLayer>

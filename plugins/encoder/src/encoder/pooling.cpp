@@ -138,6 +138,9 @@ void pool_splade(Pass& pass, float* vectors) {
     for (std::size_t text = pass.first_text + first; text < pass.first_text + last; ++text) {
       const std::span<float> vector(vectors + text * size, size);
       for (float& value : vector) value = value > 0 ? std::log1p(value) : 0.0F;
+      if (head.has_second_log) {
+        for (float& value : vector) value = std::log1p(value);
+      }
       if (pass.weights.normalize) scale_to_length_1(vector);
     }
   });

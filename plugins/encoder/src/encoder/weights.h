@@ -102,7 +102,8 @@ struct MaskedLmHead {
   Linear transform;  ///< [hidden_size, inner size of the decoder]
   Activation activation = Activation::gelu;
   std::optional<Norm> norm = {};
-  Linear decoder;  ///< to the vocabulary
+  Linear decoder;               ///< to the vocabulary
+  bool has_second_log = false;  ///< the vector is log(1 + that of Pooling::splade)
 };
 
 /// What the position ids of tokens are, for position embeddings and rotary tables.

@@ -140,10 +140,19 @@ struct RowSum {
   MaskSource mask;
 };
 
-/// The maximum over the unmasked tokens of log(1 + relu(rows)). Indices: [text, column].
+/// The maximum over the unmasked tokens of log(1 + relu(rows)), or of log(1 + that). Indices: [text, column].
 struct SpladeMaximum {
   std::size_t of = 0;
   MaskSource mask;
+  bool has_second_log = false;
+};
+
+/// The maximum over the unmasked tokens of the columns of a Projection; `without` if there is no such token. Indices:
+/// [text, column].
+struct ColumnMaximum {
+  std::size_t of = 0;
+  MaskSource mask;
+  double without = 0;
 };
 
 /// The L2 norm of an expression of the indices [text, column]. Index: [text].
@@ -158,6 +167,6 @@ struct SquaredLength {
 
 using Computed = std::variant<EmbeddedRows, NormalizedRows, Projection, ActivatedRows, Sum, MaskedRows, NormalizedHeads,
                               Mean, Scores, RelativeScores, Probabilities, Context, TokenCount, LastToken, RowSum,
-                              SpladeMaximum, Length, SquaredLength>;
+                              SpladeMaximum, ColumnMaximum, Length, SquaredLength>;
 
 }  // namespace gpux_encoder

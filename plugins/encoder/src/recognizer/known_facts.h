@@ -192,6 +192,8 @@ struct PooledVectors {
   Pooling pooling = Pooling::none;
   MaskSource mask;  ///< of means, last tokens and SPLADE
   bool normalize = false;
+  bool has_second_log = false;           ///< of SPLADE
+  const Constant* logit_bias = nullptr;  ///< of SPLADE: added after the maximum, which changes nothing
 };
 
 std::optional<PooledVectors> pooled_vectors_of(const ExpressionPointer& expression, const KnownFacts& facts);

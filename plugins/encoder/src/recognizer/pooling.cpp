@@ -109,7 +109,22 @@ Fact last_token(const SymbolicTensor& of, bool keeps, KnownFacts& facts) {
   return of_text(of, keeps, facts.add(LastToken{{input, std::nullopt}}), false);
 }
 
-// log(1 + relu(logits)) times the mask.
+constexpr std::array logits_to_try{-50.0, -1.0, 0.0, 0.25, 1.0, 7.5, 300.0};
+
+// Whether a function of logits is log(1 + relu(logit)) or, with a second one, log(1 + that); empty if it is neither.
+template <typename Function>
+std::optional<bool> has_second_log(const Function& function) {
+  for (const bool has_second : {false, true}) {
+    const bool is_it = std::ranges::all_of(logits_to_try, [&](double x) {
+      const double first = std::log1p(std::max(x, 0.0));
+      return std::abs(function(x) - (has_second ? std::log1p(first) : first)) <= 1e-5;
+    });
+    if (is_it) return has_second;
+  }
+  return std::nullopt;
+}
+
+// log(1 + relu(logits)) times the mask, or the logits where the mask is 1 and a low number elsewhere.
 Fact splade(const SymbolicTensor& of, bool keeps, KnownFacts& facts) {
   if (of.shape.size() != 3 || of.shape[0] != facts.batch || of.shape[1] != facts.sequence) return Unknown{};
   const Expression* leaf = single_computed(*of.expression);
@@ -122,13 +137,20 @@ Fact splade(const SymbolicTensor& of, bool keeps, KnownFacts& facts) {
   const ExpressionPointer unmasked = with_bit(of.expression, 1, input, is_single),
                           masked = with_bit(of.expression, 0, input, is_single);
   if (!is_single || input.empty() || input == facts.input_ids) return Unknown{};
-  for (const double x : {-50.0, -1.0, 0.0, 0.25, 1.0, 7.5, 300.0}) {
-    const auto logit = [x](const Expression& /*leaf*/) { return x; };
-    const double value = evaluate(*unmasked, {}, logit), hidden = evaluate(*masked, {}, logit);
-    if (!(std::abs(value - std::log1p(std::max(x, 0.0))) <= 1e-5) || !(hidden <= 0)) return Unknown{};
+  const MaskSource mask{input, std::nullopt};
+  const auto of_logit = [](const ExpressionPointer& expression) {
+    return [&expression](double x) { return evaluate(*expression, {}, [x](const Expression& /*leaf*/) { return x; }); };
+  };
+  std::optional<Computed> found;
+  if (const auto without = literal_value(masked); without && same(*unmasked, *logits.expression)) {
+    found = ColumnMaximum{leaf->computed, mask, *without};
+  } else if (const auto has_second = has_second_log(of_logit(unmasked))) {
+    const auto hides = [&](double x) { return of_logit(masked)(x) <= 0; };
+    if (std::ranges::all_of(logits_to_try, hides)) found = SpladeMaximum{leaf->computed, mask, *has_second};
   }
+  if (!found) return Unknown{};
   if (facts.input_ids.empty()) facts.masks_before_input_ids.insert(input);
-  return of_text(of, keeps, facts.add(SpladeMaximum{leaf->computed, {input, std::nullopt}}), true);
+  return of_text(of, keeps, facts.add(*std::move(found)), true);
 }
 
 Fact maximum(const Node& node, KnownFacts& facts) {
@@ -222,6 +244,79 @@ std::optional<PooledVectors> mean_of(const Expression& expression, const KnownFa
   return PooledVectors{rows.of, Pooling::mean, rows.mask, false};
 }
 
+// An element of a constant at the index of the column, whatever axes of size 1 it has before; null if it is another.
+const Constant* column_constant(const Expression& expression, std::size_t columns) {
+  if (expression.kind != Expression::Kind::table || expression.element_type != ElementType::float32) return nullptr;
+  const std::vector<ExpressionPointer>& indices = expression.arguments;
+  const bool is_of_column = !indices.empty() && is_axis_index(indices.back(), 1) &&
+                            std::all_of(indices.begin(), indices.end() - 1,
+                                        [](const ExpressionPointer& index) { return literal_value(index) == 0.0; });
+  return is_of_column && expression.constant->count() == columns ? expression.constant : nullptr;
+}
+
+/// A function of the maximum of a column and of a constant of the column; NaN if it depends on anything else.
+struct ColumnFunctionOfMaximum {
+  const KnownFacts& facts;
+  std::size_t maximum;
+  const Constant* bias;
+
+  double operator()(const Expression& expression, double maximum_value, double bias_value) const {
+    switch (expression.kind) {
+      case Expression::Kind::literal:
+        return expression.value;
+      case Expression::Kind::computed: {
+        const bool is_maximum = expression.computed == maximum && facts.is_text(expression.arguments[0], 0) &&
+                                is_axis_index(expression.arguments[1], 1);
+        return is_maximum ? maximum_value : std::nan("");
+      }
+      case Expression::Kind::table:
+        return bias != nullptr && column_constant(expression, bias->count()) == bias ? bias_value : std::nan("");
+      case Expression::Kind::apply:
+        break;
+      default:
+        return std::nan("");
+    }
+    std::array<double, 3> arguments{};
+    if (expression.arguments.size() > arguments.size()) return std::nan("");
+    for (std::size_t i = 0; i < expression.arguments.size(); ++i) {
+      arguments.at(i) = (*this)(*expression.arguments[i], maximum_value, bias_value);
+      if (std::isnan(arguments.at(i))) return std::nan("");
+    }
+    return calculated(expression.operation, expression.element_type,
+                      std::span(arguments).first(expression.arguments.size()));
+  }
+};
+
+// log(1 + relu(maximum + bias)), or log(1 + that).
+std::optional<PooledVectors> splade_after_maximum(const Expression& expression, const KnownFacts& facts) {
+  const Expression* leaf = single_computed(expression);
+  const auto* maximum = leaf == nullptr ? nullptr : facts.as<ColumnMaximum>(leaf->computed);
+  if (maximum == nullptr) return std::nullopt;
+  const std::size_t columns = facts.columns_of(maximum->of);
+  const Constant* bias = nullptr;
+  (void)contains(expression, [&](const Expression& one) {
+    bias = column_constant(one, columns);
+    return bias != nullptr;
+  });
+  const ColumnFunctionOfMaximum function{facts, leaf->computed, bias};
+  std::optional<bool> has_second;
+  for (const double added : {-3.0, 0.0, 0.5}) {
+    if (bias == nullptr && added != 0) continue;
+    const auto of_sum = has_second_log([&](double x) { return function(expression, x - added, added); });
+    if (!of_sum || (has_second && has_second != of_sum)) return std::nullopt;
+    has_second = of_sum;
+  }
+  // A text without tokens has the vector 0.
+  double largest = 0;
+  for (std::size_t i = 0; bias != nullptr && i < columns; ++i) largest = std::max(largest, element_of(*bias, i));
+  if (!(function(expression, maximum->without, largest) == 0)) return std::nullopt;
+  return PooledVectors{.rows = maximum->of,
+                       .pooling = Pooling::splade,
+                       .mask = maximum->mask,
+                       .has_second_log = *has_second,
+                       .logit_bias = bias};
+}
+
 }  // namespace
 
 std::optional<PooledVectors> pooled_vectors_of(const ExpressionPointer& expression, const KnownFacts& facts) {
@@ -232,10 +327,16 @@ std::optional<PooledVectors> pooled_vectors_of(const ExpressionPointer& expressi
     return vectors;
   }
   const Expression& leaf = *expression;
-  if (leaf.kind != Expression::Kind::computed) return mean_of(leaf, facts);
+  if (leaf.kind != Expression::Kind::computed) {
+    const auto sparse = splade_after_maximum(leaf, facts);
+    return sparse ? sparse : mean_of(leaf, facts);
+  }
   if (!facts.is_text(leaf.arguments[0], 0) || !is_axis_index(leaf.arguments.back(), 1)) return std::nullopt;
   if (const auto* maximum = facts.as<SpladeMaximum>(leaf.computed))
-    return PooledVectors{maximum->of, Pooling::splade, maximum->mask, false};
+    return PooledVectors{.rows = maximum->of,
+                         .pooling = Pooling::splade,
+                         .mask = maximum->mask,
+                         .has_second_log = maximum->has_second_log};
   if (leaf.arguments.size() != 3) return std::nullopt;
   const Expression& token = *leaf.arguments[1];
   if (literal_value(leaf.arguments[1]) == 0.0) return PooledVectors{leaf.computed, Pooling::cls, {}, false};

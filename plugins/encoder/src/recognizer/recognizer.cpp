@@ -222,6 +222,12 @@ class Recognizer {
     if (pooled.pooling == Pooling::splade) {
       end.masked_lm = masked_lm_of(of, rows);
       if (!end.masked_lm) return std::nullopt;
+      end.masked_lm->has_second_log = pooled.has_second_log;
+      if (pooled.logit_bias != nullptr) {
+        RecognizedLinear& decoder = end.masked_lm->decoder;
+        if (decoder.bias != nullptr) return std::nullopt;
+        decoder.bias = pooled.logit_bias;
+      }
       of = rows;
     }
     if (of != rows) return std::nullopt;

@@ -117,6 +117,7 @@ struct RecognizedMaskedLm {
   RecognizedLinear transform, decoder;
   Activation activation = Activation::gelu;
   std::optional<RecognizedNorm> norm;
+  bool has_second_log = false;  ///< as MaskedLmHead::has_second_log
 };
 
 /// An encoder in a graph. Points into the graph, and into `constants`.

@@ -291,7 +291,8 @@ Weights weights_of(const RecognizedEncoder& found, Precision precision) {
   weights.pooling = found.vectors.empty() ? Pooling::none : found.pooling;
   if (found.masked_lm && weights.pooling == Pooling::splade) {
     weights.masked_lm = MaskedLmHead{packer.pack({found.masked_lm->transform}, outer), found.masked_lm->activation,
-                                     norm_of(found.masked_lm->norm), packer.pack({found.masked_lm->decoder}, outer)};
+                                     norm_of(found.masked_lm->norm), packer.pack({found.masked_lm->decoder}, outer),
+                                     found.masked_lm->has_second_log};
   }
   weights.normalize = found.normalize;
   return weights;
