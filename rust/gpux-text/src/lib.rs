@@ -1,6 +1,7 @@
 //! The functions of gpux_text.h, where they are documented.
 
 mod cut;
+mod template;
 
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
