@@ -1,4 +1,4 @@
-# The tokenizers: a Rust crate of this project behind a C header, as one archive. Built by cargo from the sources that
+# The tokenizers and chat templates: a Rust crate of this project behind a C header, as one archive. Built by cargo from the sources that
 # scripts/setup fetched, once for all presets.
 find_program(GPUX_CARGO cargo REQUIRED)
 set(crate_sources)
@@ -8,6 +8,7 @@ if(EXISTS ${GPUX_DEPS_DIR}/crates)
 endif()
 set(crate ${PROJECT_SOURCE_DIR}/rust/gpux-text)
 set(GPUX_CARGO_TARGET_DIR ${PROJECT_SOURCE_DIR}/build/cargo CACHE PATH "Where cargo builds")
+file(GLOB_RECURSE crate_files CONFIGURE_DEPENDS ${crate}/src/*.rs)
 set(archive ${GPUX_CARGO_TARGET_DIR}/release/libgpux_text.a)
 
 file(GLOB crate_files CONFIGURE_DEPENDS ${crate}/src/*.rs)
@@ -17,7 +18,7 @@ add_custom_command(
           --target-dir ${GPUX_CARGO_TARGET_DIR}
   DEPENDS ${crate}/Cargo.toml ${crate}/Cargo.lock ${crate_files}
   WORKING_DIRECTORY ${crate}
-  COMMENT "Building the tokenizers with cargo"
+  COMMENT "Building the text library with cargo"
   VERBATIM)
 add_custom_target(gpux_text_archive DEPENDS ${archive})
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The C interface of the Rust crate gpux-text: Hugging Face's `tokenizers`, which defines what right is, and llguidance,
-// which tells the tokens that may come next in a text of a given form. Every function may be called from any thread; a
-// tokenizer is never changed once it is open, so that many may use one at once.
+// The C interface of the Rust crate gpux-text: Hugging Face's `tokenizers`, which defines what right is, llguidance, which
+// tells the tokens that may come next in a text of a given form, and chat templates. Every function may be called from any
+// thread; a tokenizer or template is never changed once it is open, so that many may use one at once.
 // Functions that can fail return null, or a message in UTF-8 to be given back by gpux_text_free_message().
 
 #include <stddef.h>
@@ -83,6 +83,27 @@ size_t gpux_tokenizer_vocabulary_size(const GpuxTokenizer* tokenizer);
 
 /// Special tokens that are added to one text, or to a pair.
 size_t gpux_tokenizer_added_tokens(const GpuxTokenizer* tokenizer, int is_pair);
+
+typedef struct GpuxTemplate GpuxTemplate;
+
+/// What kind of failure the functions for templates report besides their message.
+enum {
+  GPUX_TEMPLATE_BROKEN = 1,          ///< no Jinja, above the limit of size, or it uses what is not supported
+  GPUX_TEMPLATE_RAISED = 2,          ///< it called raise_exception(); the message is its own
+  GPUX_TEMPLATE_MISFIT = 3,          ///< the values are not JSON, or not what the template takes
+  GPUX_TEMPLATE_TOO_MANY_STEPS = 4,  ///< more steps than the size of the values explains
+  GPUX_TEMPLATE_TOO_LONG = 5,        ///< the text is above `max_bytes`
+};
+
+/// Compiles a chat template: Jinja as transformers' apply_chat_template() has it. Up to 1 MiB.
+/// `failure` is set where a message is returned.
+char* gpux_template_compile(GpuxText source, GpuxTemplate** chat_template, uint32_t* failure);
+void gpux_template_close(GpuxTemplate* chat_template);
+
+/// Renders it with the members of a JSON object as its variables. strftime_now() writes `now`, seconds since 1970, as
+/// local time. The text is to be given back by gpux_text_free().
+char* gpux_template_render(const GpuxTemplate* chat_template, GpuxText values, int64_t now, size_t max_bytes,
+                           GpuxOwnedText* text, uint32_t* failure);
 
 void gpux_text_free_message(char* message);
 

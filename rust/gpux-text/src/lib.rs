@@ -5,6 +5,7 @@ mod cut;
 mod json_schema;
 mod lark_text;
 mod regex_text;
+mod template;
 mod vocabulary;
 
 use std::ffi::{c_char, c_int, c_void, CString};

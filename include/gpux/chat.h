@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gpux {
+
+/// A call of a function that the model asks for.
+struct ToolCall {
+  std::string id;         ///< as the tool's message has it in tool_call_id; may be empty
+  std::string name;       ///< of the function
+  std::string arguments;  ///< a JSON object as text; empty: no arguments
+};
+
+/// A message of a conversation, in OpenAI's terms. All texts are UTF-8.
+struct ChatMessage {
+  std::string role;  ///< system, user, assistant, tool, and what else the model's template knows
+  std::string content;
+  std::string reasoning;             ///< of an assistant: what it thought before the content
+  std::vector<ToolCall> tool_calls;  ///< of an assistant
+  std::string tool_call_id;          ///< of a tool: the call that it answers
+  std::string name;                  ///< of a tool: the function; of others, who speaks
+};
+
+/// What belongs to a conversation besides its messages.
+struct ChatOptions {
+  std::string tools;            ///< a JSON array of functions in OpenAI's form; empty: none
+  std::string template_values;  ///< a JSON object: more variables of the template, as enable_thinking; empty: none
+  bool add_generation_prompt = true;  ///< end with the beginning of the assistant's answer
+};
+
+}  // namespace gpux

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generation/answer_format.h"
+#include "generation/json_extent.h"
+#include "gpux/chat.h"
+
+namespace gpux::generation {
+
+/// A part of an answer, as it becomes certain.
+struct AnswerDelta {
+  enum class Kind : std::uint8_t {
+    content,    ///< `text` is appended to the content
+    reasoning,  ///< `text` is appended to the reasoning
+    tool_call,  ///< call `index` begins: `id` and `name`
+    arguments,  ///< `text` is appended to the arguments of call `index`
+  };
+
+  Kind kind = Kind::content;
+  std::string text;
+  std::size_t index = 0;
+  std::string id, name;
+
+  bool operator==(const AnswerDelta&) const = default;
+};
+
+/// What an answer is read with.
+struct AnswerSettings {
+  AnswerFormat format;
+  std::vector<std::string> functions;  ///< that the model may call; none: nothing is read as a call
+  bool begins_in_reasoning = false;    ///< opens_reasoning() of the prompt
+  std::uint64_t id_seed = 0;           ///< from which ids of calls are made where the model gives none
+};
+
+/// Takes an answer apart while it is generated. Pure: the same deltas, joined, however the text is split.
+///
+/// Reasoning is at the beginning only. A call is given when it is complete, and it calls one of the functions with an
+/// object as arguments. What only looks like a call (no JSON, another function) is content, and nothing is lost but
+/// markers and the white space around reasoning and calls. The text must have the markers of the format, also where
+/// they are special tokens: markers_of().
+class AnswerParser {
+ public:
+  explicit AnswerParser(AnswerSettings settings);
+
+  /// The next piece of the text, of whole UTF-8 characters. What is certain now.
+  std::vector<AnswerDelta> add(std::string_view piece);
+
+  /// What was held back, at the end of the text.
+  std::vector<AnswerDelta> finish();
+
+ private:
+  enum class Stage : std::uint8_t { start, reasoning, content, call, end_of_call };
+
+  // How the calls behind a marker are written, and the marker that ends them.
+  struct Opener {
+    std::string_view text, end;
+    bool has_python = false, has_json = true;
+  };
+
+  std::vector<AnswerDelta> read(bool is_end);
+  bool step(bool is_end);
+  bool step_start(bool is_end);
+  bool step_reasoning(bool is_end);
+  bool step_content(bool is_end);
+  bool step_call(bool is_end);
+  bool step_json(std::size_t first, std::string_view name, std::string_view id, bool is_end);
+  bool step_named(std::size_t first, bool is_end);
+  bool step_python(std::size_t first, bool is_end);
+  bool step_end_of_call(bool is_end);
+
+  [[nodiscard]] static std::vector<Opener> openers_of(ToolCallStyle style);
+  [[nodiscard]] bool begins_with_json() const noexcept;
+  bool take_calls(std::vector<ToolCall> calls, std::size_t bytes);
+  bool refuse(std::size_t bytes = 0);
+  void emit(AnswerDelta::Kind kind, std::string_view text);
+
+  void drop(std::size_t bytes) { held_.erase(0, bytes); }
+
+  AnswerSettings settings_;
+  std::vector<Opener> openers_;
+  Stage stage_ = Stage::start;
+  std::string held_;           // the text that is not decided yet
+  std::string before_;         // a marker and the white space before it: content where no call follows
+  Opener opener_;              // the one that was found
+  JsonExtent extent_;          // of the JSON behind it
+  std::size_t searched_ = 0;   // of held_, for the end of a call
+  std::size_t calls_ = 0;      // that were given
+  bool has_content_ = false;   // besides white space
+  bool drops_blanks_ = false;  // white space is next to a marker
+  std::vector<AnswerDelta> deltas_;
+};
+
+/// The id of a call: nine letters and digits, which is what Mistral's template asks for.
+std::string tool_call_id(std::uint64_t seed, std::size_t index);
+
+}  // namespace gpux::generation

@@ -1,0 +1,192 @@
+#include "generation/chat_prompt.h"
+
+#include <array>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/utf8.h"
+#include "gpux/error.h"
+#include "importer/json_settings.h"
+
+namespace gpux::generation {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = JsonSettings::Json;
+
+constexpr std::array token_names{"bos_token", "eos_token", "unk_token", "sep_token",
+                                 "pad_token", "cls_token", "mask_token"};
+
+// A text, or an object with it: tokenizer_config.json has both forms.
+std::optional<std::string> text_of(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_object()) return std::nullopt;
+  const auto content = value.find("content");
+  if (content == value.end() || !content->is_string()) return std::nullopt;
+  return content->get<std::string>();
+}
+
+void add_tokens(const JsonSettings& file, std::map<std::string, std::string>& tokens) {
+  for (const char* name : token_names) {
+    const Json* value = file.find(name);
+    if (value == nullptr) continue;
+    std::optional<std::string> text = text_of(*value);
+    if (!text) file.refuse_value(name, *value, "a text, or an object with its content");
+    tokens[name] = *std::move(text);
+  }
+}
+
+void add_templates(const JsonSettings& file, ChatTemplateTexts& texts) {
+  const Json* value = file.find("chat_template");
+  if (value == nullptr) return;
+  if (value->is_string()) {
+    texts.usual = value->get<std::string>();
+    return;
+  }
+  if (!value->is_array()) file.refuse_value("chat_template", *value, "a text, or a list of named ones");
+  for (const Json& named : *value) {
+    const bool is_named =
+        named.is_object() && named.value("name", Json()).is_string() && named.value("template", Json()).is_string();
+    if (!is_named) file.refuse_value("chat_template", named, "an object with name and template");
+    const std::string name = named["name"];
+    if (name == "default") texts.usual = named["template"];
+    if (name == "tool_use") texts.tool_use = named["template"];
+  }
+}
+
+std::string file_text(const fs::path& file) {
+  std::error_code unreadable;
+  return fs::is_regular_file(file, unreadable) ? read_file(file) : std::string();
+}
+
+std::string json_text(std::string_view text) {
+  require_utf8(text);
+  return Json(text).dump();
+}
+
+// Spliced in as it is, so that its numbers and the order of its keys stay: it must be one whole value.
+std::string_view checked(std::string_view json, char opening, std::string_view what) {
+  const std::size_t first = json.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || json[first] != opening || !Json::accept(json)) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("{} not JSON; accepted: {}", what, opening == '[' ? "an array" : "an object"));
+  }
+  return json;
+}
+
+std::string_view or_empty_object(std::string_view json) {
+  return json.find_first_not_of(" \t\r\n") == std::string_view::npos ? "{}" : json;
+}
+
+std::string json_of(const ToolCall& call) {
+  const std::string_view arguments =
+      checked(or_empty_object(call.arguments), '{', fmt::format("the arguments of the call of '{}' are", call.name));
+  const std::string id = call.id.empty() ? std::string() : fmt::format(R"("id": {}, )", json_text(call.id));
+  return fmt::format(R"({{{}"type": "function", "function": {{"name": {}, "arguments": {}}}}})", id, json_text(call.name),
+                     arguments);
+}
+
+std::string json_of(const ChatMessage& message) {
+  std::string json = "{";
+  // transformers gives it to templates under these names.
+  if (!message.reasoning.empty()) json += fmt::format(R"("thinking": {}, )", json_text(message.reasoning));
+  json += fmt::format(R"("role": {}, "content": {})", json_text(message.role), json_text(message.content));
+  if (!message.reasoning.empty()) json += fmt::format(R"(, "reasoning_content": {})", json_text(message.reasoning));
+  for (std::size_t i = 0; i < message.tool_calls.size(); ++i) {
+    json += (i == 0 ? R"(, "tool_calls": [)" : ", ") + json_of(message.tool_calls[i]);
+  }
+  if (!message.tool_calls.empty()) json += ']';
+  if (!message.tool_call_id.empty()) json += fmt::format(R"(, "tool_call_id": {})", json_text(message.tool_call_id));
+  if (!message.name.empty()) json += fmt::format(R"(, "name": {})", json_text(message.name));
+  return json + "}";
+}
+
+// The members of an object, without its brackets.
+std::string_view members_of(std::string_view object) {
+  object.remove_prefix(object.find('{') + 1);
+  return object.substr(0, object.rfind('}'));
+}
+
+void check_template_values(std::string_view json) {
+  const Json values = Json::parse(checked(json, '{', "template_values are"));
+  for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
+    if (!values.contains(name)) continue;
+    throw Error(ErrorCode::invalid_input, fmt::format("template_values has '{}', which has a place of its own", name));
+  }
+}
+
+}  // namespace
+
+std::optional<ChatTemplateTexts> read_chat_templates(const fs::path& folder) {
+  ChatTemplateTexts texts;
+  const JsonSettings config(folder / "tokenizer_config.json");
+  texts.usual = file_text(folder / "chat_template.jinja");
+  texts.tool_use = file_text(folder / "additional_chat_templates" / "tool_use.jinja");
+  if (texts.usual.empty() && texts.tool_use.empty()) add_templates(config, texts);
+  if (texts.usual.empty() && texts.tool_use.empty()) {
+    add_templates(JsonSettings(folder / "chat_template.json"), texts);
+  }
+  if (texts.usual.empty() && texts.tool_use.empty()) return std::nullopt;
+  if (texts.usual.empty()) std::swap(texts.usual, texts.tool_use);
+  add_tokens(config, texts.special_tokens);
+  // The older of the two files: it counts where the newer one does not list the tokens itself.
+  if (config.find("added_tokens_decoder") == nullptr) {
+    add_tokens(JsonSettings(folder / "special_tokens_map.json"), texts.special_tokens);
+  }
+  return texts;
+}
+
+ChatPrompt::ChatPrompt(ChatTemplateTexts texts)
+    : texts_(std::move(texts)), usual_(text::ChatTemplate::compile(texts_.usual)) {
+  if (!texts_.tool_use.empty()) tool_use_ = text::ChatTemplate::compile(texts_.tool_use);
+}
+
+ChatPrompt ChatPrompt::from_folder(const fs::path& folder) {
+  std::optional<ChatTemplateTexts> texts = read_chat_templates(folder);
+  if (!texts) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}' has no chat template (chat_template.jinja, or chat_template in "
+                            "tokenizer_config.json): the model continues texts, and takes no messages",
+                            folder.string()));
+  }
+  try {
+    return ChatPrompt(*std::move(texts));
+  } catch (const Error& error) {
+    throw error.within(folder.string());
+  }
+}
+
+std::string ChatPrompt::text(std::span<const ChatMessage> messages, const ChatOptions& options,
+                             std::chrono::system_clock::time_point now) const {
+  if (messages.empty()) throw Error(ErrorCode::invalid_input, "a conversation needs a message");
+  std::string values = "{";
+  for (const auto& [name, token] : texts_.special_tokens)
+    values += fmt::format("{}: {}, ", json_text(name), json_text(token));
+  values += R"("messages": [)";
+  for (const ChatMessage& message : messages) {
+    if (&message != messages.data()) values += ", ";
+    values += json_of(message);
+  }
+  const bool has_tools = !options.tools.empty();
+  values += R"(], "tools": )";
+  values += has_tools ? checked(options.tools, '[', "tools are") : "null";
+  values += fmt::format(R"(, "documents": null, "add_generation_prompt": {})", options.add_generation_prompt);
+  if (!options.template_values.empty()) {
+    check_template_values(options.template_values);
+    const std::string_view members = members_of(options.template_values);
+    if (members.find_first_not_of(" \t\r\n") != std::string_view::npos) values.append(", ").append(members);
+  }
+  const text::ChatTemplate& chosen = has_tools && tool_use_ ? *tool_use_ : usual_;
+  return chosen.render(values + "}", now);
+}
+
+const std::string& ChatPrompt::template_text(bool has_tools) const noexcept {
+  return has_tools && tool_use_ ? texts_.tool_use : texts_.usual;
+}
+
+}  // namespace gpux::generation

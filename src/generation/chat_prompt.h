@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "gpux/chat.h"
+#include "text/chat_template.h"
+
+namespace gpux::generation {
+
+/// The chat templates of a model, as texts, and the special tokens that they name.
+struct ChatTemplateTexts {
+  std::string usual;     ///< for conversations without tools, and with tools where there is no other
+  std::string tool_use;  ///< for conversations with tools; empty: none
+  std::map<std::string, std::string> special_tokens;  ///< "bos_token", "eos_token", …
+};
+
+/// Of chat_template.jinja, additional_chat_templates/tool_use.jinja, else `chat_template` in tokenizer_config.json (a
+/// text, or a list of named ones: default and tool_use), else chat_template.json; tokens of tokenizer_config.json and
+/// special_tokens_map.json: the files that transformers reads, in its order. Empty where the model has no template.
+/// Errors invalid_model (a file that is not what it should be), storage.
+std::optional<ChatTemplateTexts> read_chat_templates(const std::filesystem::path& folder);
+
+/// Turns conversations into prompts. May be used by several threads at once; copies share the templates.
+class ChatPrompt {
+ public:
+  /// Error invalid_model: a template cannot be used.
+  explicit ChatPrompt(ChatTemplateTexts texts);
+
+  /// Of read_chat_templates(). Error invalid_model also where the model has no template.
+  static ChatPrompt from_folder(const std::filesystem::path& folder);
+
+  /// The prompt, UTF-8, as transformers' apply_chat_template() makes it. It has its special tokens: it must be
+  /// tokenized without adding special tokens (EncodeOptions::special_tokens = false), or the text would begin with two
+  /// of them.
+  ///
+  /// Reasoning reaches the template as reasoning_content and thinking. `now` is for templates that write the date.
+  /// Errors invalid_input (no messages; what the template refuses; tools, template_values or arguments that are not the
+  /// JSON they should be), of ChatTemplate::render().
+  [[nodiscard]] std::string text(std::span<const ChatMessage> messages, const ChatOptions& options = {},
+                                 std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
+
+  /// The template that text() uses: what answer_format_of() reads.
+  [[nodiscard]] const std::string& template_text(bool has_tools) const noexcept;
+
+ private:
+  ChatTemplateTexts texts_;
+  text::ChatTemplate usual_;
+  std::optional<text::ChatTemplate> tool_use_;
+};
+
+}  // namespace gpux::generation

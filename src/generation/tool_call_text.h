@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpux/chat.h"
+
+namespace gpux::generation {
+
+/// The calls that a model wrote as JSON: {"name": …, "arguments": …}, also with `parameters`, with the two in
+/// "function", or an array of such. Arguments are an object, a text that holds one, or not there; they are kept as they
+/// are written. Empty where the text is anything else, or calls a function that is not one of `functions`. Pure.
+std::optional<std::vector<ToolCall>> read_json_calls(std::string_view json, std::span<const std::string> functions);
+
+/// The calls that a model wrote as Python: name(key=value, …), lines of them or a list, with literals as values, which
+/// become JSON. `name.call(…)` calls `name`. Empty as above. Pure.
+std::optional<std::vector<ToolCall>> read_python_calls(std::string_view text, std::span<const std::string> functions);
+
+}  // namespace gpux::generation

@@ -1,0 +1,298 @@
+#include "generation/answer_parser.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "generation/answer_format.h"
+#include "generation/tool_call_text.h"
+
+namespace gpux::generation {
+namespace {
+
+using testing::ElementsAre;
+
+const AnswerFormat hermes{"<think>", "</think>", ToolCallStyle::hermes};
+const AnswerFormat mistral{"[THINK]", "[/THINK]", ToolCallStyle::mistral};
+const AnswerFormat phi{"", "", ToolCallStyle::phi};
+const AnswerFormat llama{"", "", ToolCallStyle::llama};
+const AnswerFormat gemma{"", "", ToolCallStyle::gemma};
+const AnswerFormat thinking{"<think>", "</think>", ToolCallStyle::none};
+
+/// An answer's parts as one text: reasoning in (), calls in [id name arguments], ids of the parser's own as *.
+std::string joined(const std::vector<AnswerDelta>& deltas, std::uint64_t seed) {
+  std::string reasoning, content, calls;
+  for (const AnswerDelta& delta : deltas) {
+    switch (delta.kind) {
+      case AnswerDelta::Kind::reasoning:
+        EXPECT_TRUE(content.empty() && calls.empty()) << "reasoning behind the answer";
+        reasoning += delta.text;
+        break;
+      case AnswerDelta::Kind::content:
+        content += delta.text;
+        break;
+      case AnswerDelta::Kind::tool_call:
+        calls += fmt::format("[{} {} ", delta.id == tool_call_id(seed, delta.index) ? "*" : delta.id, delta.name);
+        break;
+      case AnswerDelta::Kind::arguments:
+        calls += delta.text + "]";
+        break;
+    }
+  }
+  return fmt::format("{}{}{}", reasoning.empty() ? "" : "(" + reasoning + ")", content, calls);
+}
+
+struct Given {
+  AnswerFormat format;
+  std::string text;
+  std::string expected;
+  bool begins_in_reasoning = false;
+  std::vector<std::string> functions = {"weather", "find", "a.b"};
+};
+
+std::string read(const Given& given, const std::vector<std::string_view>& pieces) {
+  AnswerParser parser({given.format, given.functions, given.begins_in_reasoning, 7});
+  std::vector<AnswerDelta> all;
+  const auto take = [&](std::vector<AnswerDelta> deltas) {
+    for (AnswerDelta& delta : deltas) all.push_back(std::move(delta));
+  };
+  for (const std::string_view piece : pieces) take(parser.add(piece));
+  take(parser.finish());
+  EXPECT_TRUE(parser.finish().empty());
+  return joined(all, 7);
+}
+
+std::string_view character_at(std::string_view text, std::size_t at) {
+  std::size_t size = 1;
+  while (at + size < text.size() && (static_cast<unsigned char>(text[at + size]) & 0xc0U) == 0x80U) ++size;
+  return text.substr(at, size);
+}
+
+/// However the text is split: whole, in two at each place, and in characters.
+void expect_read(const Given& given) {
+  SCOPED_TRACE(fmt::format("{} {}", to_string(given.format.tool_calls), given.text));
+  EXPECT_EQ(read(given, {given.text}), given.expected);
+  std::vector<std::string_view> characters;
+  const std::string_view text = given.text;
+  for (std::size_t at = 0; at < text.size(); at += characters.back().size()) {
+    characters.push_back(character_at(text, at));
+    EXPECT_EQ(read(given, {text.substr(0, at), text.substr(at)}), given.expected) << "split at " << at;
+  }
+  EXPECT_EQ(read(given, characters), given.expected);
+}
+
+TEST(AnswerParser, SeparatesReasoning) {
+  const std::vector<Given> table{
+      {thinking, "Hello", "Hello"},
+      {thinking, "", ""},
+      {thinking, " \n ", " \n "},
+      {thinking, "<think>\nWhy?\n\nBecause.\n</think>\n\nHello <think>no</think>",
+       "(Why?\n\nBecause.)Hello <think>no</think>"},
+      {thinking, "\n <think>a</think>b", "(a)b"},
+      {thinking, "<think></think>\n\nb", "b"},
+      {thinking, "<think>a", "(a)"},
+      {thinking, "<think>a </th", "(a </th)"},
+      {thinking, "<think>a </think", "(a </think)"},
+      {thinking, "<thin", "<thin"},
+      {thinking, "<thinking>a", "<thinking>a"},
+      {thinking, "a</think>b", "a</think>b"},
+      {thinking, "a </think>\n b", "(a)b", true},
+      {thinking, "<think>\na </think>\n b", "(a)b", true},
+      {thinking, "a", "(a)", true},
+      {thinking, "  a\n", "(a\n)", true},
+      {thinking, "<think>ü👩‍👧</think> é", "(ü👩‍👧)é"},
+      {mistral, "[THINK]a[/THINK]b", "(a)b"},
+      {phi, "<think>a</think>b", "<think>a</think>b"},
+  };
+  for (const Given& given : table) expect_read(given);
+}
+
+TEST(AnswerParser, SeparatesCalls) {
+  const std::vector<Given> table{
+      {hermes, "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Zürich\"}}\n</tool_call>",
+       "[* weather {\"city\": \"Zürich\"}]"},
+      {hermes,
+       "<think>\nI look.\n</think>\n\nOne "
+       "moment.\n<tool_call>{\"name\":\"find\",\"arguments\":{}}</"
+       "tool_call>\n<tool_call>{\"name\":\"weather\",\"arguments\":{\"n\":1e16}}</tool_call>\n",
+       "(I look.)One moment.[* find {}][* weather {\"n\":1e16}]"},
+      {hermes,
+       "<tool_call>[{\"name\": \"find\"}, {\"name\": \"weather\", \"arguments\": \"{\\\"a\\\": 1}\"}]</tool_call> and",
+       "and[* find {}][* weather {\"a\": 1}]"},
+      {hermes,
+       "<tool_call>{\"name\": \"find\", \"arguments\": {\"text\": \"</tool_call> } \\\" <tool_call>\"}}</tool_call>",
+       "[* find {\"text\": \"</tool_call> } \\\" <tool_call>\"}]"},
+      {hermes, "<tool_call>{\"name\": \"find\", \"parameters\": {\"a\": [1, {}]}}", "[* find {\"a\": [1, {}]}]"},
+      {hermes,
+       "<tool_call>{\"id\": \"x1\", \"type\": \"function\", \"function\": {\"arguments\": null, \"name\": "
+       "\"find\"}}</tool_call>",
+       "[x1 find {}]"},
+      {hermes, "<tool_call>{\"n\\u0061me\": \"f\\u0069nd\"}</tool_call>", "[* find {}]"},
+      {mistral,
+       "[TOOL_CALLS] [{\"name\": \"weather\", \"arguments\": {\"city\": \"a\"}, \"id\": \"abc123def\"}, {\"name\": "
+       "\"find\", \"arguments\": {}}]",
+       "[abc123def weather {\"city\": \"a\"}][* find {}]"},
+      {mistral, "Yes. [TOOL_CALLS]weather[ARGS]{\"city\": \"a\"}[TOOL_CALLS]find[CALL_ID]123456789[ARGS] {}",
+       "Yes.[* weather {\"city\": \"a\"}][123456789 find {}]"},
+      {phi, "<|tool_call|>[{\"name\": \"weather\", \"arguments\": {\"city\": \"a\"}}]<|/tool_call|>",
+       "[* weather {\"city\": \"a\"}]"},
+      {phi, "functools[{\"name\": \"find\", \"arguments\": {\"q\": \"]\"}}]", "[* find {\"q\": \"]\"}]"},
+      {phi, "<|tool_call|>{\"type\": \"function\", \"function\": {\"name\": \"find\"}}", "[* find {}]"},
+      {llama, "{\"name\": \"weather\", \"parameters\": {\"city\": \"a\"}}", "[* weather {\"city\": \"a\"}]"},
+      {llama,
+       "\n{\"type\": \"function\", \"name\": \"weather\", \"parameters\": {}}; {\"name\": \"find\", \"parameters\": "
+       "{}}",
+       "[* weather {}][* find {}]"},
+      {llama, "<|python_tag|>{\"name\": \"find\", \"parameters\": {\"q\": 1}}", "[* find {\"q\": 1}]"},
+      {llama, "<|python_tag|>find.call(query=\"it's\", exact=True)", "[* find {\"query\": \"it's\", \"exact\": true}]"},
+      {llama, "<|python_tag|>[find(q='a\\n'), weather()]", "[* find {\"q\": \"a\\n\"}][* weather {}]"},
+      {gemma, "```tool_code\nweather(city='Zürich', days=[0, -1.5], more={'a': None})\n```",
+       "[* weather {\"city\": \"Zürich\", \"days\": [0, -1.5], \"more\": {\"a\": null}}]"},
+      {gemma, "I call it:\n```tool_call\nfind(q=(1,))\nweather()\n```\nDone",
+       "I call it:Done[* find {\"q\": [1]}][* weather {}]"},
+      {gemma, "```json\n{\"name\": \"find\", \"parameters\": {\"q\": \"```\"}}\n```", "[* find {\"q\": \"```\"}]"},
+      {gemma, "```json\n[{\"name\": \"find\", \"parameters\": {}}]\n```", "[* find {}]"},
+      {gemma, "{\"name\": \"find\", \"parameters\": {}}", "[* find {}]"},
+  };
+  for (const Given& given : table) expect_read(given);
+}
+
+// What only looks like a call is content, with its markers.
+TEST(AnswerParser, KeepsWhatIsNoCall) {
+  const std::vector<Given> table{
+      {hermes, "<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>",
+       "<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>"},
+      {hermes, "a <tool_call>\n{\"name\": \"find\", \"arguments\": {}</tool_call> b",
+       "a <tool_call>\n{\"name\": \"find\", \"arguments\": {}</tool_call> b"},
+      {hermes, "<tool_call>{'name': 'find'}</tool_call>", "<tool_call>{'name': 'find'}</tool_call>"},
+      {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": [1]}",
+       "<tool_call>{\"name\": \"find\", \"arguments\": [1]}"},
+      {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": \"x\"}",
+       "<tool_call>{\"name\": \"find\", \"arguments\": \"x\"}"},
+      {hermes, "<tool_call>{\"name\": 1}", "<tool_call>{\"name\": 1}"},
+      {hermes, "<tool_call>[]</tool_call>", "<tool_call>[]</tool_call>"},
+      {hermes, "<tool_call>find()</tool_call>", "<tool_call>find()</tool_call>"},
+      {hermes, "The tag <tool_call> is", "The tag <tool_call> is"},
+      {hermes, "x <tool_call>  ", "x <tool_call>  "},
+      {hermes, "x <tool_", "x <tool_"},
+      {hermes, "x \n", "x \n"},
+      {hermes, "\n x", "\n x"},
+      {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": {\"a\": ",
+       "<tool_call>{\"name\": \"find\", \"arguments\": {\"a\": "},
+      {hermes, "<tool_call>{\"name\": \"find\" \"a\": 1}", "<tool_call>{\"name\": \"find\" \"a\": 1}"},
+      // A call behind one that is none.
+      {hermes, "<tool_call>{\"name\": \"find\", <tool_call>{\"name\": \"find\"}</tool_call>",
+       "<tool_call>{\"name\": \"find\",[* find {}]"},
+      {hermes, "<tool_call>{\"name\": \"other\"}</tool_call>\n<tool_call>{\"name\": \"find\"}</tool_call>",
+       "<tool_call>{\"name\": \"other\"}</tool_call>[* find {}]"},
+      // A call within the arguments of one that is none is no call either.
+      {hermes, "<tool_call>{\"name\": \"other\", \"arguments\": {\"q\": \"<tool_call>{}\"}}",
+       "<tool_call>{\"name\": \"other\", \"arguments\": {\"q\": \"<tool_call>{}\"}}"},
+      {mistral, "[TOOL_CALLS] none", "[TOOL_CALLS] none"},
+      {mistral, "[TOOL_CALLS]other[ARGS]{}", "[TOOL_CALLS]other[ARGS]{}"},
+      {mistral, "[TOOL_CALLS]find[ARGS]x", "[TOOL_CALLS]find[ARGS]x"},
+      {mistral, "[TOOL_CALLS]find[ARGS] ", "[TOOL_CALLS]find[ARGS] "},
+      {mistral, "[TOOL_CALLS]" + std::string(400, 'x') + "[ARGS]{}",
+       "[TOOL_CALLS]" + std::string(400, 'x') + "[ARGS]{}"},
+      {phi, "functools.partial(f)", "functools.partial(f)"},
+      {llama, "{\"answer\": 42} is it", "{\"answer\": 42} is it"},
+      {llama, "{", "{"},
+      {llama, "It is {\"name\": \"find\", \"parameters\": {}}", "It is {\"name\": \"find\", \"parameters\": {}}"},
+      {llama, "<|python_tag|>print(1)", "<|python_tag|>print(1)"},
+      {llama, "<|python_tag|>find(1)", "<|python_tag|>find(1)"},
+      {llama, "{\"name\": \"find\"}; that is all", "; that is all[* find {}]"},
+      {gemma, "```python\nfind()\n```", "```python\nfind()\n```"},
+      {gemma, "```json\n{\"a\": 1}\n```", "```json\n{\"a\": 1}\n```"},
+      {gemma, "```tool_code\nfind(", "```tool_code\nfind("},
+      {gemma, "```tool_code\nfind(q=x)\n```", "```tool_code\nfind(q=x)\n```"},
+      // Without functions there are no calls.
+      {hermes, "<tool_call>{\"name\": \"find\"}</tool_call>", "<tool_call>{\"name\": \"find\"}</tool_call>", false, {}},
+      {thinking, "<tool_call>{\"name\": \"find\"}</tool_call>", "<tool_call>{\"name\": \"find\"}</tool_call>"},
+      // Nor in the reasoning.
+      {hermes, "<think><tool_call>{\"name\": \"find\"}</tool_call></think>a",
+       "(<tool_call>{\"name\": \"find\"}</tool_call>)a"},
+  };
+  for (const Given& given : table) expect_read(given);
+}
+
+TEST(AnswerParser, GivesWhatIsCertainAtOnce) {
+  AnswerParser parser({hermes, {"find"}, false, 1});
+  const auto text = [&](std::string_view piece) { return joined(parser.add(piece), 1); };
+  EXPECT_EQ(text("<think>I "), "(I)");
+  EXPECT_EQ(text("think"), "( think)");
+  EXPECT_EQ(text("</th"), "");
+  EXPECT_EQ(text("ink> Hello"), "Hello");
+  EXPECT_EQ(text(" you "), " you");
+  EXPECT_EQ(text("<t"), "");
+  EXPECT_EQ(text("r>"), " <tr>");
+  EXPECT_EQ(text("<tool_call>{\"name\": \"find\""), "");
+  EXPECT_EQ(text("}"), "[* find {}]");
+  EXPECT_EQ(text("</tool_call>"), "");
+}
+
+// Each character is looked at a few times, not once for each piece behind it.
+TEST(AnswerParser, TakesLongCallsInManyPieces) {
+  AnswerParser parser({hermes, {"find"}, false, 1});
+  std::size_t deltas = parser.add("<tool_call>{\"name\": \"find\", \"arguments\": {\"q\": \"").size();
+  for (int i = 0; i < 200'000; ++i) deltas += parser.add("word ").size();
+  EXPECT_EQ(deltas, 0U);
+  const std::vector<AnswerDelta> last = parser.add("\"}}");
+  ASSERT_EQ(last.size(), 2U);
+  EXPECT_EQ(last[1].text.size(), 1'000'000U + 9);
+}
+
+TEST(ToolCallId, HasNineLettersAndDigits) {
+  EXPECT_THAT(tool_call_id(0, 0), testing::MatchesRegex("[0-9A-Za-z]+"));
+  EXPECT_EQ(tool_call_id(0, 0).size(), 9U);
+  EXPECT_EQ(tool_call_id(1, 2), tool_call_id(1, 2));
+  EXPECT_NE(tool_call_id(1, 2), tool_call_id(1, 3));
+  EXPECT_NE(tool_call_id(1, 2), tool_call_id(2, 2));
+}
+
+TEST(AnswerFormat, IsThatOfTheTemplate) {
+  const std::vector<std::pair<std::string, AnswerFormat>> table{
+      {"{{ messages }}", {}},
+      {"{{ '<think>' }} <tool_call>", hermes},
+      {"content.split('</think>')", thinking},
+      {"[TOOL_CALLS] <tool_call>", {"", "", ToolCallStyle::mistral}},
+      {"[THINK] [TOOL_CALLS]", mistral},
+      {"<|tool_call|>", phi},
+      {"<|python_tag|>", llama},
+      {"<|start_header_id|>ipython<|end_header_id|>", llama},
+      {"<start_of_turn>", gemma},
+      {"<|START_THINKING|>", {"<|START_THINKING|>", "<|END_THINKING|>", ToolCallStyle::none}},
+      {"<tool_call>\n<function=name>", {}},
+  };
+  for (const auto& [text, format] : table) EXPECT_EQ(answer_format_of(text), format) << text;
+}
+
+TEST(AnswerFormat, NamesItsMarkers) {
+  EXPECT_THAT(markers_of(hermes), ElementsAre("<think>", "</think>", "<tool_call>", "</tool_call>"));
+  EXPECT_THAT(markers_of(llama), ElementsAre("<|python_tag|>"));
+  EXPECT_THAT(markers_of({}), ElementsAre());
+}
+
+TEST(AnswerFormat, KnowsWhetherThePromptOpensReasoning) {
+  EXPECT_TRUE(opens_reasoning(hermes, "a<|im_start|>assistant\n<think>\n"));
+  EXPECT_FALSE(opens_reasoning(hermes, "a<|im_start|>assistant\n<think>\n\n</think>\n\n"));
+  EXPECT_FALSE(opens_reasoning(hermes, "a<|im_start|>assistant\n"));
+  EXPECT_FALSE(opens_reasoning(hermes, ""));
+  EXPECT_FALSE(opens_reasoning(llama, "<think>"));
+}
+
+TEST(ToolCallText, RefusesWhatIsDeep) {
+  const std::vector<std::string> functions{"find"};
+  const auto nested = [](int depth) {
+    return R"({"name": "find", "arguments": {"a": )" + std::string(depth, '[') + std::string(depth, ']') + "}}";
+  };
+  EXPECT_TRUE(read_json_calls(nested(60), functions));
+  EXPECT_FALSE(read_json_calls(nested(100), functions));
+  EXPECT_FALSE(read_python_calls("find(a=" + std::string(100000, '[') + ")", functions));
+}
+
+}  // namespace
+}  // namespace gpux::generation

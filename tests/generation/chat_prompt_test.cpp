@@ -1,0 +1,225 @@
+#include "generation/chat_prompt.h"
+
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/temporary_folder.h"
+#include "gpux/error.h"
+
+namespace gpux::generation {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+constexpr std::chrono::system_clock::time_point reference_time{std::chrono::seconds{1753538700}};
+
+std::filesystem::path data(const std::string& name) {
+  return std::filesystem::path(GPUX_SOURCE_DIR) / "tests/text/chat" / name;
+}
+
+std::vector<Json> rows_of(const std::string& file) {
+  std::vector<Json> rows;
+  std::istringstream lines(read_file(data(file)));
+  for (std::string line; std::getline(lines, line);) rows.push_back(Json::parse(line));
+  return rows;
+}
+
+ChatMessage message_of(const Json& json) {
+  ChatMessage message{.role = json["role"],
+                      .content = json["content"],
+                      .reasoning = json.value("reasoning_content", ""),
+                      .tool_calls = {},
+                      .tool_call_id = json.value("tool_call_id", ""),
+                      .name = json.value("name", "")};
+  for (const Json& call : json.value("tool_calls", Json::array())) {
+    message.tool_calls.push_back({call["id"], call["function"]["name"], call["function"]["arguments"].dump()});
+  }
+  return message;
+}
+
+class Folder {
+ public:
+  Folder& write(const std::string& name, const std::string& text) {
+    folder_.write(name, text);
+    return *this;
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return folder_.path(); }
+
+  [[nodiscard]] std::string refusal() const {
+    try {
+      (void)ChatPrompt::from_folder(path());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+      return error.message();
+    }
+    return "nothing was refused";
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+std::string refusal(const ChatPrompt& prompt, const std::vector<ChatMessage>& messages,
+                    const ChatOptions& options = {}) {
+  try {
+    (void)prompt.text(messages, options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+    return error.message();
+  }
+  return "nothing was refused";
+}
+
+// The conversations of tests/text/chat as structures give the texts of transformers, too.
+TEST(ChatPrompt, EqualsTransformers) {
+  ::setenv("TZ", "UTC", 1);
+  ::tzset();
+  std::map<std::string, Json> conversations;
+  for (const Json& row : rows_of("conversations.jsonl")) conversations[row["name"]] = row;
+  std::size_t compared = 0;
+  for (const Json& row : rows_of("references.jsonl")) {
+    const std::string name = row["template"], conversation = row["conversation"];
+    // Parts of a content have no place in the structure, and this file's reader rounds large integers.
+    if (!row.contains("text") || conversation == "parts" || conversation == "arguments") continue;
+    SCOPED_TRACE(name + " with " + conversation);
+    const ChatPrompt prompt(
+        ChatTemplateTexts{.usual = read_file(data("templates/" + name + ".jinja")),
+                          .tool_use = "",
+                          .special_tokens = {{"bos_token", row["bos_token"]}, {"eos_token", row["eos_token"]}}});
+    std::vector<ChatMessage> messages;
+    for (const Json& message : conversations.at(conversation)["messages"]) messages.push_back(message_of(message));
+    Json values = conversations.at(conversation)["arguments"];
+    ChatOptions options{.tools = values.contains("tools") ? values["tools"].dump() : "",
+                        .template_values = "",
+                        .add_generation_prompt = values.value("add_generation_prompt", false)};
+    values.erase("tools");
+    values.erase("add_generation_prompt");
+    if (!values.empty()) options.template_values = values.dump();
+    EXPECT_EQ(prompt.text(messages, options, reference_time), row["text"].get<std::string>());
+    ++compared;
+  }
+  EXPECT_GT(compared, 450U);
+}
+
+TEST(ChatPrompt, FindsTheTemplatesOfAFolder) {
+  struct Case {
+    std::map<std::string, std::string> files;
+    std::string usual, tool_use;
+  };
+
+  const std::string named =
+      R"({"chat_template": [{"name": "default", "template": "D"}, {"name": "rag", "template": "R"}, {"name": "tool_use", "template": "T"}]})";
+  const std::vector<Case> table{
+      {{{"chat_template.jinja", "J"}, {"tokenizer_config.json", R"({"chat_template": "C"})"}}, "J", ""},
+      {{{"tokenizer_config.json", R"({"chat_template": "C"})"}, {"chat_template.json", R"({"chat_template": "O"})"}},
+       "C",
+       ""},
+      {{{"tokenizer_config.json", named}}, "D", "T"},
+      {{{"chat_template.jinja", "J"}, {"tokenizer_config.json", named}}, "J", ""},
+      {{{"chat_template.jinja", "J"}, {"additional_chat_templates/tool_use.jinja", "A"}}, "J", "A"},
+      {{{"chat_template.json", R"({"chat_template": "O"})"}}, "O", ""},
+      {{{"tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "T"}]})"}}, "T", ""},
+  };
+  for (const Case& one : table) {
+    Folder folder;
+    for (const auto& [name, text] : one.files) folder.write(name, text);
+    const auto texts = read_chat_templates(folder.path());
+    ASSERT_TRUE(texts.has_value());
+    EXPECT_EQ(texts.value_or(ChatTemplateTexts{}).usual, one.usual);
+    EXPECT_EQ(texts.value_or(ChatTemplateTexts{}).tool_use, one.tool_use);
+  }
+}
+
+TEST(ChatPrompt, SaysThatAModelHasNoTemplate) {
+  EXPECT_EQ(read_chat_templates(Folder().write("tokenizer_config.json", R"({"chat_template": null})").path()),
+            std::nullopt);
+  EXPECT_THAT(Folder().refusal(),
+              HasSubstr("has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json)"));
+  EXPECT_THAT(Folder().write("tokenizer_config.json", R"({"chat_template": 1})").refusal(),
+              HasSubstr("accepted: a text, or a list of named ones"));
+  EXPECT_THAT(Folder().write("tokenizer_config.json", R"({"chat_template": [1]})").refusal(),
+              HasSubstr("accepted: an object with name and template"));
+  EXPECT_THAT(Folder().write("tokenizer_config.json", "{").refusal(), HasSubstr("tokenizer_config.json"));
+  EXPECT_THAT(Folder().write("chat_template.jinja", "{% if %}").refusal(),
+              HasSubstr(": the chat template cannot be used: line 1: "));
+  EXPECT_THAT(
+      Folder().write("chat_template.jinja", "a").write("tokenizer_config.json", R"({"bos_token": 1})").refusal(),
+      HasSubstr("accepted: a text, or an object with its content"));
+}
+
+TEST(ChatPrompt, TakesTheSpecialTokensOfBothFiles) {
+  Folder folder;
+  folder.write("chat_template.jinja", "{{ bos_token }}{{ eos_token }}{{ pad_token is defined }}")
+      .write("tokenizer_config.json",
+             R"({"bos_token": "<b>", "eos_token": {"content": "<e>", "lstrip": false}, "pad_token": null})")
+      .write("special_tokens_map.json", R"({"eos_token": {"content": "<other>"}, "unk_token": "<u>"})");
+  EXPECT_EQ(ChatPrompt::from_folder(folder.path()).text(std::vector<ChatMessage>(1)), "<b><other>False");
+  folder.write("tokenizer_config.json",
+               R"({"bos_token": "<b>", "eos_token": {"content": "<e>"}, "added_tokens_decoder": {}})");
+  EXPECT_EQ(ChatPrompt::from_folder(folder.path()).text(std::vector<ChatMessage>(1)), "<b><e>False");
+}
+
+TEST(ChatPrompt, UsesTheTemplateForTools) {
+  const ChatPrompt prompt({.usual = "usual", .tool_use = "tools: {{ tools | length }}", .special_tokens = {}});
+  const std::vector<ChatMessage> messages(1);
+  EXPECT_EQ(prompt.text(messages), "usual");
+  EXPECT_EQ(prompt.text(messages, {.tools = "[{}, {}]", .template_values = ""}), "tools: 2");
+  EXPECT_EQ(prompt.template_text(false), "usual");
+  EXPECT_EQ(prompt.template_text(true), "tools: {{ tools | length }}");
+}
+
+TEST(ChatPrompt, KeepsNumbersAndTheOrderOfKeys) {
+  const ChatPrompt prompt(
+      {.usual = "{{ tools | tojson }}{{ messages[0].tool_calls[0].function.arguments | tojson }}{{ more }}",
+       .tool_use = "",
+       .special_tokens = {}});
+  ChatMessage message{.role = "assistant"};
+  message.tool_calls.push_back({"", "f", R"( {"z": 12345678901234567890123, "a": 1.0} )"});
+  EXPECT_EQ(
+      prompt.text(std::vector{message}, {.tools = R"([{"b": 1e16, "a": 2}])", .template_values = R"({"more": 1e-7})"}),
+      R"([{"b": 1e+16, "a": 2}]{"z": 12345678901234567890123, "a": 1.0}1e-07)");
+}
+
+TEST(ChatPrompt, RefusesWhatIsNoConversation) {
+  const ChatPrompt prompt({.usual = "{{ messages[0].content }}", .tool_use = "", .special_tokens = {}});
+  const ChatMessage message{.role = "user", .content = "a"};
+  const std::vector<ChatMessage> messages{message};
+  EXPECT_THAT(refusal(prompt, {}), HasSubstr("needs a message"));
+  EXPECT_THAT(refusal(prompt, {ChatMessage{.role = "user", .content = "\xff"}}), HasSubstr("not UTF-8"));
+  ChatMessage call = message;
+  call.tool_calls.push_back({"", "f", "[]"});
+  EXPECT_EQ(refusal(prompt, {call}), "the arguments of the call of 'f' are not JSON; accepted: an object");
+  call.tool_calls[0].arguments = R"({"a": 1}, "b": {})";
+  EXPECT_EQ(refusal(prompt, {call}), "the arguments of the call of 'f' are not JSON; accepted: an object");
+  for (const std::string tools : {"{}", "[", "1", " ", R"([], "messages": [])"}) {
+    EXPECT_EQ(refusal(prompt, messages, {.tools = tools, .template_values = ""}),
+              "tools are not JSON; accepted: an array")
+        << tools;
+  }
+  for (const std::string values : {"[]", "{", "1", " ", R"({}, "messages": [])"}) {
+    EXPECT_EQ(refusal(prompt, messages, {.tools = "", .template_values = values}),
+              "template_values are not JSON; accepted: an object")
+        << values;
+  }
+  EXPECT_EQ(refusal(prompt, messages, {.tools = "", .template_values = R"({"mess\u0061ges": []})"}),
+            "template_values has 'messages', which has a place of its own");
+  EXPECT_EQ(prompt.text(messages, {.tools = "", .template_values = " { } "}), "a");
+  call.tool_calls[0].arguments = "";
+  EXPECT_EQ(prompt.text(std::vector{call}), "a");
+}
+
+}  // namespace
+}  // namespace gpux::generation
