@@ -70,6 +70,39 @@ def write_json():
     write("envelope", "lines", '{"x": 1}\n\n{"x": [\n2]}\n[3]\n')
 
 
+def write_constraints():
+    # The first byte says which kind: a JSON schema, an expression or a grammar.
+    for name, schema in [
+        ("object", {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9},
+                                                     "age": {"type": "integer", "minimum": 0, "maximum": 120}},
+                    "required": ["name"], "additionalProperties": False}),
+        ("recursive", {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {
+            "next": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}}, "required": ["next"]}}}),
+        ("one_of", {"oneOf": [{"$ref": "#/definitions/a"}, {"type": "array", "items": [True], "additionalItems": False}],
+                    "definitions": {"a": {"const": {"b": [1, 2.5, None, "é"]}}}}),
+        ("all_of", {"allOf": [{"minProperties": 1}, {"patternProperties": {"^x\\d+$": {"multipleOf": 3}}}], "type": "object"}),
+        ("formats", {"prefixItems": [{"format": name} for name in ("date", "date-time", "uuid", "ipv6", "uri", "email")]}),
+        ("numbers", {"items": {"type": "number", "exclusiveMinimum": -2.75, "maximum": 3.1925}, "minItems": 2, "maxItems": 9}),
+        ("patterns", {"enum": ["a", 1], "anyOf": [{"pattern": "^[^\"]+$|b{2,5}"}, {"minLength": 3}]}),
+    ]:
+        write("constraint", name, "c" + json.dumps(schema, ensure_ascii=False))
+    for name, expression in [("words", "^(yes|no)( \\w+){1,4}\\.$"), ("classes", "(?i)[^a-f\\d]\\p{Greek}?|日[本é]{2,}")]:
+        write("constraint", name, "a" + expression)
+    for name, grammar in [
+        ("sum", 'start: sum\nsum: NUM (/ [+-] / NUM)*\nNUM: /[0-9]+/\n%ignore " "\n'),
+        ("schema", 'start: "<" %json {"type": "integer", "minimum": 3} ">" | nested\nnested: "(" nested? ")"\n'),
+        ("imports", '%import common.INT\nstart: (INT ",")~2..5 x*\nx[suffix="."]: /[a-z]+/\n'),
+    ]:
+        write("constraint", name, "b" + grammar)
+    write("response_format", "schema", json.dumps({"type": "json_schema", "json_schema": {
+        "name": "x", "strict": True, "schema": {"type": "object", "properties": {"a": {"minimum": 1.5}}}}}))
+    write("response_format", "openai", json.dumps({"model": "m", "messages": [{"role": "user", "content": "é"}],
+                                                   "response_format": {"type": "json_object"}, "guided_json": None}))
+    write("response_format", "guided", json.dumps({"guided_choice": ["yes", "no (b)"], "guided_grammar": None}))
+    write("response_format", "guided_json", json.dumps({"guided_json": json.dumps({"const": 1})}))
+    write("response_format", "ollama", json.dumps({"format": {"type": "object"}}))
+
+
 def write_registries():
     digest = "sha256:" + "a" * 64
     manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -459,6 +492,7 @@ if __name__ == "__main__":
     write_calls()
     write_json()
     write_arrays()
+    write_constraints()
     write_registries()
     write_weights()
     write_values()
