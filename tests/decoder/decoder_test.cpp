@@ -68,21 +68,19 @@ TEST_P(Decoders, HaveTheSameBitsForAnyChunksOfAPrompt) {
   for (std::size_t i = 0; i < length; ++i) {
     expected.push_back(append(decoder, {&expected_row}, {{ids[i]}}, capacity).front());
   }
+  std::size_t run = 0;
   for (const std::vector<std::size_t>& chunks :
        std::vector<std::vector<std::size_t>>{{150}, {1, 149}, {149, 1}, {64, 64, 22}, {7, 33, 100, 10}, {63, 2, 85}}) {
-    for (const std::size_t threads : {1, 3}) {
-      for (const bool shares_memory : {true, false}) {
-        CachedRow row(decoder, capacity);
-        std::size_t done = 0;
-        for (const std::size_t chunk : chunks) {
-          const std::vector<float> got =
-              append(decoder, {&row}, {part_of(ids, done, chunk)}, capacity, {threads, shares_memory}).front();
-          done += chunk;
-          ASSERT_EQ(got, expected[done - 1]) << done << " tokens";
-        }
-        ASSERT_EQ(row.values, expected_row.values);
-      }
+    const RunSettings settings{.threads = 1 + run % 3, .shares_memory = run % 2 == 0};
+    ++run;
+    CachedRow row(decoder, capacity);
+    std::size_t done = 0;
+    for (const std::size_t chunk : chunks) {
+      const std::vector<float> got = append(decoder, {&row}, {part_of(ids, done, chunk)}, capacity, settings).front();
+      done += chunk;
+      ASSERT_EQ(got, expected[done - 1]) << done << " tokens";
     }
+    ASSERT_EQ(row.values, expected_row.values);
   }
 }
 
@@ -109,7 +107,7 @@ TEST_P(Decoders, HaveTheSameBitsAmongOtherRows) {
     }
   }
   for (const std::size_t count : {2, 3, 4, 7, 12, 16, 17}) {
-    for (const std::size_t threads : {1, 2, 5}) {
+    for (const std::size_t threads : {std::size_t{1}, count == 7 ? std::size_t{5} : std::size_t{2}}) {
       std::vector<CachedRow> cached;
       for (std::size_t i = 0; i < count; ++i) cached.push_back(prompt(rows - 1 - i));
       std::vector<CachedRow*> pointers;
@@ -145,7 +143,7 @@ TEST(Decoder, HasTheSameBitsForLongTexts) {
   const std::vector<float> expected = append(decoder, {&whole}, {ids}, capacity).front();
   for (const std::vector<std::size_t>& chunks :
        std::vector<std::vector<std::size_t>>{{2299, 1}, {1024, 1275, 1}, {511, 513, 1276}, {1, 1000, 1000, 299}}) {
-    for (const std::size_t threads : {1, 4}) {
+    for (const std::size_t threads : {1, 3}) {
       CachedRow row(decoder, capacity);
       std::vector<float> got;
       std::size_t done = 0;
