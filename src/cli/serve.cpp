@@ -132,6 +132,9 @@ void announce(const Context& context, const ServeFlags& flags, const server::Lis
   if (std::any_of(models.begin(), models.end(), [](const auto& model) { return model->encoder() != nullptr; })) {
     tell(context, fmt::format("  POST {}/v1/embeddings /embed /similarity /tokenize /decode", address));
   }
+  if (std::any_of(models.begin(), models.end(), [](const auto& model) { return model->engine() != nullptr; })) {
+    tell(context, fmt::format("  POST {}/v1/chat/completions /v1/completions /api/chat /api/generate", address));
+  }
   tell(context, fmt::format("  GET  {}/docs /health /info /metrics /v2", address));
   if (grpc_port) {
     tell(context, fmt::format("  gRPC {} (Open Inference Protocol, health, reflection{})",
@@ -500,6 +503,18 @@ void add_serve(CLI::App& program, Context& context) {
       ->check(CLI::Range(1U, 1024U));
   command->add_option("--max-queue", flags->max_queue, "requests that may wait for a model (default: 1024)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
+  command
+      ->add_option("--max-sequences", flags->max_sequences,
+                   "texts that a model generates at the same time (default: 16)")
+      ->check(CLI::Range(1U, 256U));
+  command
+      ->add_option("--context-length", flags->context_length,
+                   "maximum tokens of a text with its prompt (default: the model's, or what the memory holds)")
+      ->check(CLI::Range(2U, 1U << 30));
+  command
+      ->add_option("--cache-memory", flags->cache_bytes,
+                   "memory for keys and values of generated texts: 4GiB (default: half of the free memory)")
+      ->transform(CLI::Validator(bytes_of_size, "SIZE"));
   command
       ->add_option("--max-body", flags->max_body_bytes, "maximum size of a request's body: bytes, or a size like 64MiB")
       ->transform(CLI::Validator(bytes_of_size, "SIZE"))

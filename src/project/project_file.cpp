@@ -401,6 +401,9 @@ ServingSettings read_serving(const TreeNode& node) {
   serving.max_queue = count_at(node, {"max_queue"});
   if (const TreeNode* workers = at(node, {"workers"})) serving.workers = workers->text;
   serving.max_workers = count_at(node, {"max_workers"});
+  serving.max_sequences = count_at(node, {"max_sequences"});
+  serving.context_length = count_at(node, {"context_length"});
+  if (const TreeNode* memory = at(node, {"cache_memory"})) serving.cache_bytes = parse_memory_size(memory->text);
   if (const TreeNode* warm_up = at(node, {"warm_up"})) {
     for (const auto& item : warm_up->items) {
       auto& sizes = serving.warm_up.emplace_back();

@@ -94,6 +94,8 @@ struct ServingSettings {
   std::optional<std::uint32_t> max_queue;
   std::optional<std::string> workers;  ///< "4", "auto", "devices"
   std::optional<std::uint32_t> max_workers;
+  std::optional<std::uint32_t> max_sequences, context_length;  ///< of a model that generates text
+  std::optional<std::uint64_t> cache_bytes;
   std::vector<std::vector<std::pair<std::string, std::int64_t>>> warm_up;  ///< sizes by name of dimension
 };
 

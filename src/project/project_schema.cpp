@@ -119,9 +119,22 @@ constexpr SchemaKey workers_key{"workers", worker_count,
                                 "Runs side by side: a number, auto (measured), or devices (one a device)."};
 constexpr SchemaKey max_workers_key{"max_workers", integer, "The maximum for auto and devices.", false, no_keys,
                                     no_choices,    1};
+constexpr SchemaKey max_sequences_key{"max_sequences",
+                                      integer,
+                                      "Texts that the model generates at the same time.",
+                                      false,
+                                      no_keys,
+                                      no_choices,
+                                      1,
+                                      "",
+                                      256};
+constexpr SchemaKey context_length_key{"context_length", integer, "The maximum tokens of a text with its prompt.",
+                                       false,            no_keys, no_choices,
+                                       2};
+constexpr SchemaKey cache_memory_key{"cache_memory", memory_size, "The memory for keys and values of generated texts."};
 constexpr SchemaKey warm_up_key{"warm_up", size_maps, "Sizes of free dimensions to run once before the first request."};
 
-constexpr std::array<SchemaKey, 13> serving_keys{{
+constexpr std::array<SchemaKey, 16> serving_keys{{
     {"host", text, "The address to listen on."},
     {"port", integer, "The port to listen on.", false, no_keys, no_choices, no_minimum, "", 65535},
     batch_size_key,
@@ -134,10 +147,13 @@ constexpr std::array<SchemaKey, 13> serving_keys{{
     request_timeout_key,
     workers_key,
     max_workers_key,
+    max_sequences_key,
+    context_length_key,
+    cache_memory_key,
     warm_up_key,
 }};
 
-constexpr std::array<SchemaKey, 18> served_model_keys{{
+constexpr std::array<SchemaKey, 21> served_model_keys{{
     {"name", text, "The name it is served by.", true},
     {"model", text, "A name of the store, a file or a folder; relative to this file's folder.", true},
     {"version", text, "The version it is served as."},
@@ -155,6 +171,9 @@ constexpr std::array<SchemaKey, 18> served_model_keys{{
     request_timeout_key,
     workers_key,
     max_workers_key,
+    max_sequences_key,
+    context_length_key,
+    cache_memory_key,
     warm_up_key,
 }};
 

@@ -10,6 +10,30 @@ namespace gpux::server {
 
 using Clock = std::chrono::steady_clock;
 
+namespace {
+
+// A text of one token. Where all slots are in use it waits for one, and tokens that others get meanwhile count as well.
+void probe_engine(const std::shared_ptr<ServedModel>& model, Clock::time_point deadline,
+                  std::function<void(bool)> done) {
+  generation::EngineRequest request;
+  request.prompt = {0};
+  request.settings.temperature = 0;
+  request.settings.max_tokens = 1;
+  request.deadline = deadline;
+  const std::int64_t before = model->statistics().last_answer;
+  request.on_end = [model, before, done](const std::optional<Error>& error, const Completion& /*completion*/) {
+    if (!error) model->statistics().last_answer = Clock::now().time_since_epoch().count();
+    done(model->statistics().last_answer != before);
+  };
+  try {
+    (void)model->engine()->submit(std::move(request));
+  } catch (const Error&) {
+    done(false);
+  }
+}
+
+}  // namespace
+
 void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits, std::function<void(bool)> done) {
   const Clock::time_point now = Clock::now();
   const Clock::time_point last{std::chrono::nanoseconds(model->statistics().last_answer.load())};
@@ -17,6 +41,10 @@ void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits,
   // A run that does not come back says more than one that did before it.
   if (has_answered && model->counts().overdue_runs == 0) {
     done(true);
+    return;
+  }
+  if (model->engine()) {
+    probe_engine(model, now + limits.timeout, std::move(done));
     return;
   }
   NamedValues inputs;

@@ -19,58 +19,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-int status_of(ErrorCode code, Protocol protocol) {
-  switch (code) {
-    case ErrorCode::usage:
-    case ErrorCode::invalid_config:
-    case ErrorCode::invalid_input:
-      return protocol == Protocol::texts ? 422 : 400;
-    case ErrorCode::invalid_model:
-      return protocol == Protocol::texts ? 424 : 422;
-    case ErrorCode::not_found:
-      return 404;
-    case ErrorCode::resource_exhausted:
-      return protocol == Protocol::open_inference ? 503 : 429;
-    case ErrorCode::deadline_exceeded:
-      return 504;
-    case ErrorCode::network:
-      return 502;
-    case ErrorCode::permission:
-      return 403;
-    case ErrorCode::provider_unavailable:
-    case ErrorCode::interrupted:
-      return 503;
-    case ErrorCode::internal:
-    case ErrorCode::storage:
-      break;
-  }
-  return 500;
-}
-
-std::string_view openai_error_type(ErrorCode code, int status) {
-  if (code == ErrorCode::permission) return "authentication_error";
-  if (status == 429) return "rate_limit_error";
-  return status < 500 ? "invalid_request_error" : "server_error";
-}
-
-std::string_view texts_error_type(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::usage:
-    case ErrorCode::invalid_config:
-    case ErrorCode::invalid_input:
-    case ErrorCode::not_found:
-    case ErrorCode::permission:
-      return "Validation";
-    case ErrorCode::resource_exhausted:
-      return "Overloaded";
-    case ErrorCode::interrupted:
-    case ErrorCode::provider_unavailable:
-      return "Unhealthy";
-    default:
-      return "Backend";
-  }
-}
-
 // "12.345": of whole microseconds, which costs a fraction of what a double does.
 std::string milliseconds(std::chrono::nanoseconds duration) {
   const std::int64_t microseconds = std::max<std::int64_t>((duration.count() + 500) / 1000, 0);
@@ -160,37 +108,6 @@ std::uint64_t text_bytes(const http::Request& request) {
 
 }  // namespace
 
-http::Response error_response(const Error& error, Protocol protocol) {
-  const int status = status_of(error.code(), protocol);
-  std::string text;
-  switch (protocol) {
-    case Protocol::own:
-      text = R"({"detail":)";
-      append_json_string(text, error.message());
-      text += '}';
-      break;
-    case Protocol::open_inference:
-      text = R"({"error":)";
-      append_json_string(text, error.message());
-      text += '}';
-      break;
-    case Protocol::openai:
-      text = R"({"error":{"message":)";
-      append_json_string(text, error.message());
-      text += fmt::format(R"(,"type":"{}","param":null,"code":{}}}}})", openai_error_type(error.code(), status),
-                          error.code() == ErrorCode::not_found ? R"("model_not_found")" : "null");
-      break;
-    case Protocol::texts:
-      text = R"({"error":)";
-      append_json_string(text, error.message());
-      text += fmt::format(R"(,"error_type":"{}"}})", texts_error_type(error.code()));
-      break;
-  }
-  http::Response response = http::Response::json(status, std::move(text));
-  if (error.code() == ErrorCode::resource_exhausted) response.headers.add("Retry-After", "1");
-  return response;
-}
-
 void add_times(http::Response& response, const runtime::InferTimes& times,
                std::chrono::steady_clock::time_point arrived) {
   response.headers.add("X-Queue-Time", milliseconds(times.queue));
@@ -269,6 +186,9 @@ const Service::Route Service::routes_[] = {
     {{"POST", "/v1/embeddings", "Vectors of texts and images, as OpenAI's clients ask for them", true},
      Protocol::openai,
      &Service::openai_embeddings},
+    {{"POST", "/v1/completions", "Texts that continue prompts, as OpenAI's clients ask for them", true},
+     Protocol::openai,
+     &Service::openai_completions},
     {{"GET", "/v1/models", "The models served, as OpenAI's clients ask for them", true},
      Protocol::openai,
      &Service::openai_models},
@@ -395,7 +315,7 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   RequestWork work{.readers = &readers_, .memory = options_.memory, .stop = {}, .deadline = {}};
   auto traced = trace(exchange, work.deadline, options_.log_requests);
   Call call{std::move(traced), std::move(match.name), std::move(match.version), match.protocol, std::move(work)};
-  const bool has_texts = match.protocol == Protocol::openai || match.protocol == Protocol::texts;
+  const bool has_texts = match.protocol == Protocol::openai || match.protocol == Protocol::ollama || match.protocol == Protocol::texts;
   const std::uint64_t most = has_texts ? options_.tokenize_here_bytes : options_.read_here_bytes;
   const std::uint64_t bytes = text_bytes(call.request());
   const Route* route = match.route;

@@ -21,6 +21,9 @@
 
 namespace gpux::server {
 
+struct GenerationPlan;
+class StreamedAnswer;
+
 struct ServiceOptions {
   std::string default_model;                      ///< for routes without a name; empty: the only one that fits
   std::vector<std::string> api_keys;              ///< empty: none is asked for
@@ -31,6 +34,7 @@ struct ServiceOptions {
   std::uint64_t tokenize_here_bytes = 2 << 10;    ///< the same of bodies with texts
   unsigned reading_threads = 2;                   ///< for those, at most
   std::size_t max_reading = 1024;                 ///< requests that may wait for them; beyond: refused
+  std::chrono::milliseconds keep_alive{10000};    ///< a client that waits for text gets a sign of life this often
   /// For what requests hold while they are prepared: that of the transports. Null: no limit.
   std::shared_ptr<MemoryBudget> memory;
 };
@@ -99,6 +103,13 @@ class Service {
   /// The same with a model that is able to; where none is named, the only one.
   void with_able(const Call& call, TextAbility ability, ModelHandler handler);
 
+  /// Turns the prompts into tokens, here or by the readers, and generates the answers.
+  void generate(const Call& call, const std::shared_ptr<ServedModel>& model, GenerationPlan plan);
+  void start_texts(const Call& call, const std::shared_ptr<ServedModel>& model, const GenerationPlan& plan,
+                   std::vector<std::vector<std::uint32_t>> prompts);
+  /// Gives the client signs of life for as long as it waits.
+  void keep_alive(const std::shared_ptr<StreamedAnswer>& answer);
+
   void predict(const Call& call);
   void health(const Call& call);
   void live(const Call& call);
@@ -115,6 +126,7 @@ class Service {
   void open_inference_infer(const Call& call);
   void open_inference_statistics(const Call& call);
   void openai_embeddings(const Call& call);
+  void openai_completions(const Call& call);
   void openai_models(const Call& call);
   void openai_model(const Call& call);
   void embed(const Call& call);

@@ -26,7 +26,8 @@ struct Rerank;
 enum class Protocol : std::uint8_t {
   own,
   open_inference,
-  openai,  ///< OpenAI's embeddings
+  openai,  ///< OpenAI's embeddings, completions and chats
+  ollama,
   texts,   ///< Hugging Face's text-embeddings-inference
 };
 
@@ -102,8 +103,10 @@ void cancel_when_gone(http::Exchange& exchange, const RequestWork& work, std::fu
 std::shared_ptr<MemoryShare> hold_for_reading(const RequestWork& work, std::string_view json,
                                               std::uint64_t bytes_a_value);
 
-/// What a value of JSON takes at most as a string, a view of it or an element of a list; as a number of a tensor.
+/// What a value of JSON takes at most as a string, a view of it or an element of a list; as a member of an object with
+/// its name; as a number of a tensor.
 inline constexpr std::uint64_t bytes_a_json_text = 40;
+inline constexpr std::uint64_t bytes_a_json_member = 120;
 inline constexpr std::uint64_t bytes_a_json_number = 8;
 
 }  // namespace gpux::server

@@ -38,6 +38,8 @@ bool is_able(const ServedModel& model, TextAbility ability) {
       return tokenizer_of(model) != nullptr;
     case TextAbility::embed_images:
       return model.image_encoder() != nullptr;
+    case TextAbility::generate:
+      return model.engine() != nullptr;
     case TextAbility::any:
       return is_able(model, TextAbility::embed) || is_able(model, TextAbility::embed_sparse) ||
              is_able(model, TextAbility::classify) || is_able(model, TextAbility::rank);
@@ -61,6 +63,8 @@ std::string_view lack_of(TextAbility ability) noexcept {
       return "has no tokenizer";
     case TextAbility::embed_images:
       return "makes no vectors of images";
+    case TextAbility::generate:
+      return "generates no text";
     case TextAbility::any:
       return "does nothing with texts";
   }
@@ -69,6 +73,7 @@ std::string_view lack_of(TextAbility ability) noexcept {
 
 const text::Tokenizer* tokenizer_of(const ServedModel& model) noexcept {
   if (model.encoder()) return &model.encoder()->tokenizer();
+  if (model.engine()) return &model.engine()->tokenizer();
   return model.pipeline() ? &model.pipeline()->tokenizer() : nullptr;
 }
 

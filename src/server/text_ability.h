@@ -17,6 +17,7 @@ enum class TextAbility : std::uint8_t {
   rank,
   tokenize,
   embed_images,  ///< vectors of images
+  generate,      ///< texts that continue others
   any,           ///< embed, embed_sparse, classify or rank
 };
 

@@ -12,6 +12,9 @@
 #include "base/machine.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/text_batching.h"
+#include "generation/decoder.h"
+#include "generation/engine.h"
+#include "generation/model_files.h"
 #include "gpux/error.h"
 #include "importer/sentence_model.h"
 #include "model/open_image_encoder.h"
@@ -187,6 +190,81 @@ void bound_batches_of_texts(const Said& said, const ServingFlags& flags, const e
                                             name));
 }
 
+// The settings that only a model that generates text has.
+struct SaidOfTexts {
+  std::optional<std::uint32_t> max_sequences, context_length;
+  std::optional<std::uint64_t> cache_bytes;
+
+  SaidOfTexts(const Said& said, const ServingFlags& flags)
+      : max_sequences(said.setting(flags.max_sequences, &ServingSettings::max_sequences)),
+        context_length(said.setting(flags.context_length, &ServingSettings::context_length)),
+        cache_bytes(said.setting(flags.cache_bytes, &ServingSettings::cache_bytes)) {}
+
+  void refuse_for(const std::string& name, const ServingFlags& flags) const {
+    refuse(name, "max_sequences", max_sequences.has_value(), flags.max_sequences.has_value());
+    refuse(name, "context_length", context_length.has_value(), flags.context_length.has_value());
+    refuse(name, "cache_memory", cache_bytes.has_value(), flags.cache_bytes.has_value());
+  }
+
+ private:
+  static void refuse(const std::string& name, std::string key, bool is_said, bool is_flag) {
+    if (!is_said) return;
+    if (!is_flag) {
+      throw Error(ErrorCode::invalid_config,
+                  fmt::format("serving.{} is about generated texts, and '{}' generates none", key, name));
+    }
+    std::ranges::replace(key, '_', '-');
+    throw Error(ErrorCode::usage, fmt::format("--{} is about generated texts, and '{}' generates none; with several "
+                                              "models say it of each in --models",
+                                              key, name));
+  }
+};
+
+// Its engine runs the only session.
+std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& opened, const Said& said,
+                                          const ServingFlags& flags) {
+  const std::string workers = said.text(flags.workers, &ServingSettings::workers);
+  if (!workers.empty() && workers != "1") {
+    throw Error(ErrorCode::usage, fmt::format("{} is '{}', and '{}' generates text with one session; accepted: 1, or "
+                                              "max_sequences for texts at the same time",
+                                              flags.workers.empty() ? "workers" : "--workers", workers, listed.name));
+  }
+  if (!said.text(flags.batching, &ServingSettings::batching).empty()) refuse_batching(listed.name, flags);
+  const SaidOfTexts texts(said, flags);
+  ServingOptions options = serving_options(said, flags, opened, true);
+  options.max_batch_size = 1;
+  GeneratorOptions generator;
+  generator.max_sequences = texts.max_sequences.value_or(generator.max_sequences);
+  generator.context_length = texts.context_length.value_or(generator.context_length);
+  generator.cache_bytes = texts.cache_bytes.value_or(generator.cache_bytes);
+  if (const auto queue = said.setting(&ServingSettings::max_queue)) generator.max_waiting = *queue;
+  generator.max_waiting = flags.max_queue.value_or(generator.max_waiting);
+  generation::ModelFiles files = generation::read_model_files(opened.located.onnx_file.parent_path());
+  text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  auto engine = std::make_shared<generation::Engine>(opened.load(), std::move(tokenizer), std::move(files), generator);
+  require_this_core(engine->runtime());
+  Workers loaded;
+  loaded.sessions.emplace_back(engine, &engine->runtime());
+  auto served =
+      std::make_unique<ServedModel>(listed.name, listed.version, std::move(loaded), opened.located.project, options);
+  served->set_engine(std::move(engine), generator);
+  served->warm_up();
+  return served;
+}
+
+// Null where the model is no decoder, or lacks what text needs: it is served without texts.
+std::unique_ptr<ServedModel> load_generator(const ListedModel& listed, OpenModel& opened, const Said& said,
+                                            const ServingFlags& flags) {
+  if (!generation::decoder_signature(opened.info)) return nullptr;
+  try {
+    return load_decoder(listed, opened, said, flags);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_model && error.code() != ErrorCode::not_found) throw;
+    log::info("{} generates no text: {}", listed.name, error.message());
+    return nullptr;
+  }
+}
+
 // Clients must not name files of this machine. A file as it is would be no text of JSON.
 constexpr image::Sources sources_of_clients{.bytes = false, .base64 = true, .data_url = true, .path = false};
 
@@ -226,6 +304,8 @@ std::shared_ptr<const embedding::ImageEncoder> image_encoder_of(const OpenModel&
 std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const ServingFlags& flags) {
   OpenModel opened = open_listed(listed, flags);
   const Said said(listed, flags, opened);
+  if (auto generator = load_generator(listed, opened, said, flags)) return generator;
+  SaidOfTexts(said, flags).refuse_for(listed.name, flags);
   std::optional<importer::SentenceModel> sentences = sentence_model_for(opened);
   ServingOptions options = serving_options(said, flags, opened, sentences.has_value());
   said.set_batch_axis(opened.settings.options);

@@ -73,6 +73,48 @@ std::uint64_t Histogram::in_bucket(std::size_t index) const noexcept {
   return counts_[index].load(std::memory_order_relaxed);
 }
 
+void EngineCounts::add(const std::shared_ptr<const generation::Engine>& engine) {
+  const std::lock_guard lock(mutex_);
+  engines_.push_back(engine);
+}
+
+void EngineCounts::remove(const std::shared_ptr<const generation::Engine>& engine) {
+  const std::lock_guard lock(mutex_);
+  if (std::erase(engines_, engine) == 0) return;
+  const generation::EngineStatistics last = engine->statistics();
+  ended_.steps += last.steps;
+  ended_.prompt_tokens += last.prompt_tokens;
+  ended_.reused_tokens += last.reused_tokens;
+  ended_.generated_tokens += last.generated_tokens;
+  ended_.finished += last.finished;
+  ended_.cancelled += last.cancelled;
+  ended_.failed += last.failed;
+  ended_.preempted += last.preempted;
+}
+
+generation::EngineStatistics EngineCounts::sum() const {
+  const std::lock_guard lock(mutex_);
+  generation::EngineStatistics sum = ended_;
+  for (const auto& engine : engines_) {
+    const generation::EngineStatistics one = engine->statistics();
+    sum.running += one.running;
+    sum.waiting += one.waiting;
+    sum.slots += one.slots;
+    sum.cached_tokens += one.cached_tokens;
+    sum.cache_bytes += one.cache_bytes;
+    sum.max_cache_bytes += one.max_cache_bytes;
+    sum.steps += one.steps;
+    sum.prompt_tokens += one.prompt_tokens;
+    sum.reused_tokens += one.reused_tokens;
+    sum.generated_tokens += one.generated_tokens;
+    sum.finished += one.finished;
+    sum.cancelled += one.cancelled;
+    sum.failed += one.failed;
+    sum.preempted += one.preempted;
+  }
+  return sum;
+}
+
 void ModelStatistics::count(const Error& error, Clock::time_point arrived, bool admitted) noexcept {
   failure.add(Clock::now() - arrived);
   switch (error.code()) {
@@ -132,6 +174,31 @@ ServedModel::ServedModel(std::string name, std::string version, Workers workers,
   if (project_ && project_->outputs) declared_outputs_ = *project_->outputs;
 }
 
+ServedModel::~ServedModel() {
+  if (engine_) statistics_->generation.engines.remove(engine_);
+}
+
+void ServedModel::set_engine(std::shared_ptr<generation::Engine> engine, const GeneratorOptions& options) {
+  engine_ = std::move(engine);
+  generator_options_ = options;
+  statistics_->generation.engines.add(engine_);
+}
+
+std::uint64_t ServedModel::begin_texts(std::function<void()> end) {
+  const std::lock_guard lock(texts_mutex_);
+  texts_.emplace(++last_texts_, std::move(end));
+  return last_texts_;
+}
+
+void ServedModel::end_texts(std::uint64_t number) {
+  std::function<void()> end;  // let go without the lock
+  const std::lock_guard lock(texts_mutex_);
+  if (const auto found = texts_.find(number); found != texts_.end()) {
+    end.swap(found->second);
+    texts_.erase(found);
+  }
+}
+
 void ServedModel::set_pipeline(std::shared_ptr<const pipeline::Pipeline> pipeline) {
   pipeline_ = std::move(pipeline);
   declared_outputs_ = pipeline_->outputs(project_ ? project_->outputs : std::nullopt);
@@ -149,12 +216,21 @@ std::uint64_t ServedModel::size_bytes() const noexcept {
 }
 
 void ServedModel::continue_statistics(const std::shared_ptr<ModelStatistics>& statistics) noexcept {
+  if (engine_) {
+    statistics_->generation.engines.remove(engine_);
+    statistics->generation.engines.add(engine_);
+  }
   statistics_ = statistics;
   if (image_tower_) image_tower_->continue_statistics(statistics);
 }
 
 runtime::SchedulerCounts ServedModel::counts() const {
   runtime::SchedulerCounts counts = scheduler_.counts();
+  if (engine_) {
+    const generation::EngineStatistics texts = engine_->statistics();
+    counts.waiting += texts.waiting;
+    counts.running += texts.running;
+  }
   if (!image_tower_) return counts;
   const runtime::SchedulerCounts more = image_tower_->counts();
   counts.runs += more.runs;
@@ -171,6 +247,15 @@ runtime::SchedulerCounts ServedModel::counts() const {
 
 void ServedModel::abandon() {
   scheduler_.abandon();
+  if (engine_) {
+    engine_->drain(Clock::now());  // takes no more
+    std::map<std::uint64_t, std::function<void()>> texts;
+    {
+      const std::lock_guard lock(texts_mutex_);
+      texts.swap(texts_);
+    }
+    for (const auto& [number, end] : texts) end();
+  }
   if (image_tower_) image_tower_->abandon();
 }
 
@@ -184,7 +269,15 @@ void ServedModel::warm_up() {
       if (error.code() != ErrorCode::invalid_input) throw;
     }
   };
-  if (options_.warm_up.empty()) run({});
+  if (engine_) {
+    generation::EngineRequest request;
+    request.prompt.assign(engine_->context_length() > 4 ? 2 : 1, 0);
+    request.settings.temperature = 0;
+    request.settings.max_tokens = 1;
+    (void)generation::generate(*engine_, std::move(request));
+  } else if (options_.warm_up.empty()) {
+    run({});
+  }
   for (const DimensionSizes& sizes : options_.warm_up) run(sizes);
 }
 

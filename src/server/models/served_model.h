@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,8 @@
 
 #include "embedding/image_encoder.h"
 #include "embedding/sentence_encoder.h"
+#include "generation/engine.h"
+#include "gpux/generator.h"
 #include "gpux/runtime.h"
 #include "pipeline/pipeline.h"
 #include "project/project_file.h"
@@ -48,6 +51,29 @@ struct BatchStatistics {
   std::chrono::nanoseconds input{0}, compute{0}, output{0};
 };
 
+/// What the engines of one model count, also those that it had before it was reloaded. Thread-safe.
+class EngineCounts {
+ public:
+  void add(const std::shared_ptr<const generation::Engine>& engine);
+  /// It ends: its counts stay.
+  void remove(const std::shared_ptr<const generation::Engine>& engine);
+  /// Sums; of the engines that there are now, where it is what they do now.
+  [[nodiscard]] generation::EngineStatistics sum() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<const generation::Engine>> engines_;
+  generation::EngineStatistics ended_;
+};
+
+/// What is counted of texts that a model generates.
+struct GenerationStatistics {
+  Histogram time_to_first_token;  ///< from the request's arrival
+  Histogram time_between_tokens;
+  std::atomic<std::uint64_t> prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;  ///< of texts that are complete
+  EngineCounts engines;
+};
+
 /// How requests of one model ended. Each is counted once. Kept when the model is reloaded. Thread-safe.
 struct ModelStatistics {
   std::atomic<std::uint64_t> succeeded = 0, rejected = 0, cancelled = 0, expired = 0, invalid = 0, failed = 0;
@@ -56,6 +82,7 @@ struct ModelStatistics {
   std::atomic<std::int64_t> last_answer = 0;   ///< of the device, to a request or a probe; as last_success
   Histogram total, queue, input, compute, output;
   Histogram failure;  ///< from arrival to the error
+  GenerationStatistics generation;
 
   /// Counts a failure by what it was. `admitted`: the model took the request, so that resource_exhausted is said by its
   /// device, not by its queue.
@@ -97,6 +124,9 @@ class ServedModel {
  public:
   ServedModel(std::string name, std::string version, Workers workers, std::optional<ProjectFile> project,
               const ServingOptions& options);
+  ~ServedModel();
+  ServedModel(const ServedModel&) = delete;
+  ServedModel& operator=(const ServedModel&) = delete;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
@@ -154,6 +184,19 @@ class ServedModel {
   /// Before the first request. `tower` may be null.
   void set_image_encoder(std::shared_ptr<const embedding::ImageEncoder> encoder, std::unique_ptr<ServedModel> tower);
 
+  /// What generates texts with this model; null where it does not.
+  [[nodiscard]] const std::shared_ptr<generation::Engine>& engine() const noexcept { return engine_; }
+
+  /// Of engine().
+  [[nodiscard]] const GeneratorOptions& generator_options() const noexcept { return generator_options_; }
+
+  /// Before the first request. The engine's session is the model's.
+  void set_engine(std::shared_ptr<generation::Engine> engine, const GeneratorOptions& options);
+
+  /// A request has texts in the engine: abandon() calls `end`, from any thread. The number is for end_texts().
+  std::uint64_t begin_texts(std::function<void()> end);
+  void end_texts(std::uint64_t number);
+
   /// Of the ONNX files of both towers.
   [[nodiscard]] std::uint64_t size_bytes() const noexcept;
 
@@ -166,10 +209,10 @@ class ServedModel {
 
   [[nodiscard]] runtime::Scheduler& scheduler() noexcept { return scheduler_; }
 
-  /// Of the queues of both towers.
+  /// Of the queues of both towers, and of the engine's.
   [[nodiscard]] runtime::SchedulerCounts counts() const;
 
-  /// Scheduler::abandon() of both towers.
+  /// Scheduler::abandon() of both towers; ends the engine's texts.
   void abandon();
 
   /// Runs synthetic inputs of the requested sizes, so that the first request finds everything initialized. The model's
@@ -199,6 +242,11 @@ class ServedModel {
   std::optional<runtime::ImageInput> image_input_;
   std::shared_ptr<const embedding::ImageEncoder> image_encoder_;
   std::unique_ptr<ServedModel> image_tower_;
+  std::shared_ptr<generation::Engine> engine_;
+  GeneratorOptions generator_options_;
+  std::mutex texts_mutex_;
+  std::map<std::uint64_t, std::function<void()>> texts_;  // how to end them
+  std::uint64_t last_texts_ = 0;
   std::vector<DeclaredValue> declared_outputs_;
   std::shared_ptr<ModelStatistics> statistics_ = std::make_shared<ModelStatistics>();
   runtime::Scheduler scheduler_;  // last: its threads use the rest

@@ -22,6 +22,8 @@ struct ServingFlags {
   std::optional<std::int64_t> max_batch_size, max_batch_cost;
   std::optional<std::size_t> max_queue;
   std::optional<unsigned> max_workers;
+  std::optional<std::uint32_t> max_sequences, context_length;  ///< of models that generate text
+  std::optional<std::uint64_t> cache_bytes;
   unsigned io_threads = 0;  ///< of the transport; 0: its default
   bool no_grpc = false;
   LoadFlags load;

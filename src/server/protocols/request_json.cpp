@@ -20,14 +20,36 @@ void refuse_body(const std::string& message) {
 
 namespace {
 
+struct BodyLimits {
+  std::size_t depth, values, strings, lists, members;
+  bool has_objects_in_lists;
+};
+
+BodyLimits limits_of(BodyObjects objects) {
+  constexpr std::size_t max_values = 2'000'000;
+  constexpr std::size_t max_settings = 64;
+  constexpr std::size_t members_of_input = 4;  // "type", "image_url", and in it "url" and "detail"
+  constexpr std::size_t shallow = 8, deep = 64;
+  constexpr std::size_t max_members = 64 << 10;
+  // A pair for each text, and a few settings.
+  constexpr std::size_t max_strings = 2 * max_texts + max_settings;
+  constexpr std::size_t max_lists = max_texts + max_settings;
+  switch (objects) {
+    case BodyObjects::settings:
+      return {shallow, max_values, max_strings, max_lists, max_settings, false};
+    case BodyObjects::inputs:
+      return {shallow, max_values, max_strings, max_lists, max_settings + members_of_input * max_texts, true};
+    case BodyObjects::conversation:
+      break;
+  }
+  return {deep, max_values, max_members, max_members, max_members, true};
+}
+
 /// Refuses what no request for texts holds, at the first such value and before memory is spent on the rest. Linear.
 class BodyCheck : public nlohmann::json_sax<RequestJson> {
  public:
   BodyCheck(std::string_view body, const Cancellation& cancellation, BodyObjects objects)
-      : body_(body),
-        cancellation_(cancellation),
-        has_input_objects_(objects == BodyObjects::inputs),
-        max_members_(has_input_objects_ ? max_settings + members_of_input * max_texts : max_settings) {}
+      : body_(body), cancellation_(cancellation), limits_(limits_of(objects)) {}
 
   bool null() override { return count(); }
 
@@ -42,20 +64,20 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
   bool binary(binary_t& /*value*/) override { return count(); }
 
   bool string(string_t& /*value*/) override {
-    if (++strings_ > max_strings) refuse_body(fmt::format("the body has more than {} texts", max_strings));
+    if (++strings_ > limits_.strings) refuse_body(fmt::format("the body has more than {} texts", limits_.strings));
     return count();
   }
 
   bool start_object(std::size_t /*elements*/) override {
-    if (depth_ != 0 && is_list_[depth_ - 1] && !has_input_objects_)
+    if (depth_ != 0 && is_list_[depth_ - 1] && !limits_.has_objects_in_lists)
       refuse_body("the body has an object in a list; accepted there: texts, numbers");
     return begin(false);
   }
 
   bool key(string_t& name) override {
-    if (++members_ > max_members_) {
+    if (++members_ > limits_.members) {
       refuse_body(
-          fmt::format("the body has more than {} members; the last one is {}", max_members_, name.substr(0, 60)));
+          fmt::format("the body has more than {} members; the last one is {}", limits_.members, name.substr(0, 60)));
     }
     return true;
   }
@@ -63,7 +85,7 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
   bool end_object() override { return end(); }
 
   bool start_array(std::size_t /*elements*/) override {
-    if (++lists_ > max_lists) refuse_body(fmt::format("the body has more than {} lists", max_lists));
+    if (++lists_ > limits_.lists) refuse_body(fmt::format("the body has more than {} lists", limits_.lists));
     return begin(true);
   }
 
@@ -77,23 +99,17 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
   }
 
  private:
-  static constexpr std::size_t max_depth = 8;
-  static constexpr std::size_t max_values = 2'000'000;
-  static constexpr std::size_t max_settings = 64;
-  static constexpr std::size_t members_of_input = 4;  // "type", "image_url", and in it "url" and "detail"
-  // A pair for each text, and a few settings.
-  static constexpr std::size_t max_strings = 2 * max_texts + max_settings;
-  static constexpr std::size_t max_lists = max_texts + max_settings;
+  static constexpr std::size_t max_depth = 64;  // of any body
   static constexpr std::size_t values_between_checks = 16'384;
 
   bool count() {
-    if (++values_ > max_values) refuse_body(fmt::format("the body has more than {} values", max_values));
+    if (++values_ > limits_.values) refuse_body(fmt::format("the body has more than {} values", limits_.values));
     if (values_ % values_between_checks == 0) cancellation_.check();
     return true;
   }
 
   bool begin(bool is_list) {
-    if (depth_ == max_depth) refuse_body("the body is nested too deeply");
+    if (depth_ == limits_.depth) refuse_body("the body is nested too deeply");
     is_list_[depth_++] = is_list;
     return count();
   }
@@ -105,8 +121,7 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
 
   std::string_view body_;
   const Cancellation& cancellation_;
-  bool has_input_objects_;
-  std::size_t max_members_;
+  BodyLimits limits_;
   std::array<bool, max_depth> is_list_{};
   std::size_t depth_ = 0, values_ = 0, strings_ = 0, lists_ = 0, members_ = 0;
 };
@@ -167,6 +182,41 @@ std::size_t Members::count(const std::string& name) {
     refuse_body(fmt::format("{} is no whole number from 1 on", name_of(name)));
   }
   return *number;
+}
+
+std::optional<double> Members::number(const std::string& name) {
+  const RequestJson* found = find(name);
+  if (found == nullptr) return std::nullopt;
+  if (!found->is_number()) refuse_body(fmt::format("{} is no number", name_of(name)));
+  return found->get<double>();
+}
+
+std::optional<std::uint64_t> Members::whole(const std::string& name, std::uint64_t highest) {
+  const RequestJson* found = find(name);
+  if (found == nullptr) return std::nullopt;
+  const auto number = whole_number(*found);
+  if (!number || *number > highest) {
+    refuse_body(fmt::format("{} is no whole number from 0 to {}", name_of(name), highest));
+  }
+  return number;
+}
+
+std::vector<std::string> Members::texts(const std::string& name) {
+  const RequestJson* found = find(name);
+  if (found == nullptr) return {};
+  if (found->is_string()) return {found->get<std::string>()};
+  if (!found->is_array()) refuse_body(fmt::format("{} is neither a text nor a list of texts", name_of(name)));
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < found->size(); ++i) {
+    const RequestJson& one = (*found)[i];
+    if (!one.is_string()) refuse_body(fmt::format("{}[{}] is no text", name_of(name), i));
+    texts.push_back(one.get<std::string>());
+  }
+  return texts;
+}
+
+void Members::refuse(const std::string& name, const std::string& reason) {
+  if (find(name) != nullptr) refuse_body(fmt::format("{}: {}", name_of(name), reason));
 }
 
 std::optional<std::size_t> Members::choice(const std::string& name, const std::vector<std::string>& accepted) {

@@ -22,8 +22,9 @@ using RequestJson = nlohmann::json;
 
 /// Where a body may have objects.
 enum class BodyObjects : std::uint8_t {
-  settings,  ///< none in a list
-  inputs,    ///< in a list, too: images and texts with their kinds
+  settings,      ///< none in a list
+  inputs,        ///< in a list, too: images and texts with their kinds
+  conversation,  ///< many, at any depth: messages, tools and schemas
 };
 
 /// The body as JSON. It is refused at the first value that no such request has, before memory is spent on the rest.
@@ -55,8 +56,20 @@ class Members {
   /// From 1; 0 where it is not there.
   std::size_t count(const std::string& name);
 
+  /// Empty where it is not there.
+  std::optional<double> number(const std::string& name);
+
+  /// A whole number of at most `highest`; empty where it is not there.
+  std::optional<std::uint64_t> whole(const std::string& name, std::uint64_t highest = INT32_MAX);
+
+  /// A text, or a list of texts; empty where it is not there.
+  std::vector<std::string> texts(const std::string& name);
+
   /// The index of the text among the accepted ones; empty where it is not there.
   std::optional<std::size_t> choice(const std::string& name, const std::vector<std::string>& accepted);
+
+  /// Refuses the member with that reason, where it is there and is not null: "there is no such thing here".
+  void refuse(const std::string& name, const std::string& reason);
 
   [[nodiscard]] std::string name_of(const std::string& name) const;
 

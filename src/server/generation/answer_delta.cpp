@@ -1,0 +1,41 @@
+#include "server/generation/answer_delta.h"
+
+#include <iterator>
+#include <utility>
+
+namespace gpux::server {
+
+std::size_t AnswerDelta::bytes() const noexcept {
+  std::size_t bytes = sizeof(AnswerDelta) + text.size() + reasoning.size() + finish_reason.size();
+  for (const ToolCallDelta& call : tool_calls) {
+    bytes += sizeof(ToolCallDelta) + call.id.size() + call.name.size() + call.arguments.size();
+  }
+  for (const TokenScore& score : scores) {
+    bytes += sizeof(TokenScore) + score.most_probable.size() * sizeof(TokenLogProbability);
+  }
+  return bytes;
+}
+
+bool AnswerDelta::can_append(const AnswerDelta& next) const noexcept {
+  if (choice != next.choice || next.is_first || !finish_reason.empty()) return false;
+  // Reasoning comes first in an event, then text, then calls.
+  if (!text.empty() && !next.reasoning.empty()) return false;
+  return tool_calls.empty() || (next.reasoning.empty() && next.text.empty());
+}
+
+void AnswerDelta::append(AnswerDelta&& next) {
+  text += next.text;
+  reasoning += next.reasoning;
+  for (ToolCallDelta& call : next.tool_calls) {
+    const bool goes_on = !tool_calls.empty() && tool_calls.back().index == call.index && call.name.empty();
+    if (goes_on) {
+      tool_calls.back().arguments += call.arguments;
+    } else {
+      tool_calls.push_back(std::move(call));
+    }
+  }
+  scores.insert(scores.end(), std::make_move_iterator(next.scores.begin()), std::make_move_iterator(next.scores.end()));
+  finish_reason = std::move(next.finish_reason);
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpux/generator.h"
+
+namespace gpux::server {
+
+/// A part of a call of a tool as it comes. The first one of a call has its id and its name.
+struct ToolCallDelta {
+  std::size_t index = 0;  ///< of the call in its answer
+  std::string id, name;
+  std::string arguments;  ///< more of the JSON text
+};
+
+/// A part of one of the answers to a request, or several parts that came one after the other.
+struct AnswerDelta {
+  std::size_t choice = 0;  ///< of the answers
+  bool is_first = false;   ///< of its answer
+  std::string text;
+  std::string reasoning;
+  std::vector<ToolCallDelta> tool_calls;
+  std::vector<TokenScore> scores;  ///< of its tokens, where requested
+  std::string finish_reason;       ///< "stop", "length", "tool_calls"; empty: it goes on
+
+  /// About what it takes in memory, and in an event.
+  [[nodiscard]] std::size_t bytes() const noexcept;
+
+  /// Whether `next`, which follows, can be part of it without a change of the order in which text, reasoning and calls
+  /// come.
+  [[nodiscard]] bool can_append(const AnswerDelta& next) const noexcept;
+  void append(AnswerDelta&& next);
+};
+
+/// What a request took, for all its answers.
+struct AnswerUsage {
+  std::size_t prompt_tokens = 0;     ///< of each prompt once
+  std::size_t cached_tokens = 0;     ///< of these, whose keys and values were there
+  std::size_t generated_tokens = 0;  ///< of all answers
+  std::chrono::duration<double> queue_time{0}, prompt_time{0}, generation_time{0};  ///< of the slowest answer
+};
+
+}  // namespace gpux::server

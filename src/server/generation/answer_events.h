@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "gpux/error.h"
+#include "server/generation/answer_delta.h"
+
+namespace gpux::server {
+
+/// How a protocol writes answers as they come. One thread at a time.
+class AnswerEvents {
+ public:
+  AnswerEvents() = default;
+  virtual ~AnswerEvents() = default;
+  AnswerEvents(const AnswerEvents&) = delete;
+  AnswerEvents& operator=(const AnswerEvents&) = delete;
+
+  [[nodiscard]] virtual std::string_view content_type() const noexcept = 0;
+  /// What a client takes for nothing; empty: the protocol has none such.
+  [[nodiscard]] virtual std::string_view keep_alive() const noexcept = 0;
+
+  virtual void append(std::string& out, const AnswerDelta& delta) = 0;
+  /// After the last part of the last answer.
+  virtual void append_end(std::string& out, const AnswerUsage& usage) = 0;
+  /// In place of what is missing. Nothing follows.
+  virtual void append_error(std::string& out, const Error& error) = 0;
+};
+
+}  // namespace gpux::server

@@ -1,0 +1,167 @@
+#include "server/generation/generation_job.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "server/failure_of.h"
+
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::chrono::nanoseconds whole(std::chrono::duration<double> duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration);
+}
+
+void count(ModelStatistics& statistics, const Completion& completion, Clock::time_point arrived) {
+  const Clock::time_point now = Clock::now();
+  GenerationStatistics& generation = statistics.generation;
+  generation.prompt_tokens += completion.prompt_tokens;
+  generation.cached_tokens += completion.cached_tokens;
+  generation.generated_tokens += completion.tokens.size();
+  ++statistics.succeeded;
+  ++statistics.rows;
+  statistics.last_success = statistics.last_answer = now.time_since_epoch().count();
+  statistics.total.add(now - arrived);
+  statistics.queue.add(whole(completion.queue_time));
+  statistics.compute.add(whole(completion.time - completion.queue_time));
+}
+
+}  // namespace
+
+GenerationJob::GenerationJob(std::shared_ptr<ServedModel> model, Work work,
+                             std::shared_ptr<GenerationListener> listener)
+    : model_(std::move(model)),
+      work_(std::move(work)),
+      last_token_(work_.prompts.size() * work_.answers),
+      listener_(std::move(listener)),
+      missing_(last_token_.size()) {}
+
+generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
+  const auto self = shared_from_this();
+  generation::EngineRequest request;
+  request.prompt = work_.prompts[choice / work_.answers];
+  request.settings = work_.settings;
+  if (request.settings.seed) *request.settings.seed += choice % work_.answers;
+  request.deadline = work_.request.deadline.time();
+  request.arrived = work_.arrived;
+  request.on_token = [self, choice](GeneratedToken token) {
+    call_guarded([&] { self->take(choice, std::move(token)); });
+  };
+  request.on_end = [self, choice](const std::optional<Error>& error, Completion completion) {
+    call_guarded([&] { self->end(choice, error, std::move(completion)); });
+  };
+  return request;
+}
+
+void GenerationJob::start() {
+  number_ = model_->begin_texts([weak = weak_from_this()] {
+    if (const auto job = weak.lock()) job->fail(Error(ErrorCode::interrupted, "the server is going down"));
+  });
+  try {
+    submit_all();
+  } catch (const Error& error) {
+    model_->statistics().count(error, work_.arrived);
+    bool is_told = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_told = listener_ == nullptr;
+      listener_ = nullptr;
+    }
+    model_->end_texts(number_);
+    cancel_all();
+    if (!is_told) throw;
+  }
+}
+
+void GenerationJob::submit_all() {
+  const GeneratorOptions& options = model_->generator_options();
+  const std::size_t limit = options.max_sequences + options.max_waiting, count = last_token_.size();
+  if (count > limit) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("the request asks for {} answers; accepted by this server: up to {}", count, limit));
+  }
+  for (std::size_t choice = 0; choice < count; ++choice) {
+    const generation::Engine::Ticket ticket = model_->engine()->submit(request_for(choice));
+    bool is_cancelled = false;
+    {
+      const std::lock_guard lock(mutex_);
+      tickets_.push_back(ticket);
+      is_cancelled = is_cancelled_;
+    }
+    if (is_cancelled) model_->engine()->cancel(ticket);
+  }
+}
+
+void GenerationJob::cancel() {
+  work_.request.stop.request_stop();
+  cancel_all();
+}
+
+void GenerationJob::fail(const Error& error) {
+  tell([&](const GenerationListener& /*listener*/) { throw Error(error); });
+}
+
+void GenerationJob::cancel_all() {
+  std::vector<generation::Engine::Ticket> tickets;
+  {
+    const std::lock_guard lock(mutex_);
+    is_cancelled_ = true;
+    tickets = tickets_;
+  }
+  for (const generation::Engine::Ticket ticket : tickets) model_->engine()->cancel(ticket);
+}
+
+void GenerationJob::take(std::size_t choice, GeneratedToken&& token) {
+  const Clock::time_point now = Clock::now();
+  ModelStatistics& statistics = model_->statistics();
+  statistics.last_answer = now.time_since_epoch().count();
+  Clock::time_point& last = last_token_[choice];
+  if (last == Clock::time_point{}) {
+    statistics.generation.time_to_first_token.add(now - work_.arrived);
+  } else {
+    statistics.generation.time_between_tokens.add(now - last);
+  }
+  last = now;
+  tell([&](GenerationListener& listener) { listener.token(choice, std::move(token)); });
+}
+
+void GenerationJob::end(std::size_t choice, const std::optional<Error>& error, Completion&& completion) {
+  const bool was_cancelled = !error && completion.reason == FinishReason::cancelled;
+  if (error || was_cancelled) {
+    const Error reason = error ? *error : Error(ErrorCode::interrupted, "the request was cancelled");
+    model_->statistics().count(reason, work_.arrived, true);
+    tell([&](const GenerationListener& /*listener*/) { throw Error(reason); });
+    return;
+  }
+  count(model_->statistics(), completion, work_.arrived);
+  tell([&](GenerationListener& listener) {
+    listener.ended(choice, std::move(completion));
+    if (--missing_ != 0) return;
+    listener_ = nullptr;
+    model_->end_texts(number_);
+    listener.done(std::nullopt);
+  });
+}
+
+// What `event` throws is the answer to the request, and ends the other texts.
+void GenerationJob::tell(const std::function<void(GenerationListener&)>& event) {
+  {
+    const std::lock_guard lock(mutex_);
+    const std::shared_ptr<GenerationListener> listener = listener_;
+    if (!listener) return;
+    try {
+      event(*listener);
+      return;
+    } catch (...) {
+      listener_ = nullptr;
+      model_->end_texts(number_);
+      listener->done(current_error());
+    }
+  }
+  cancel_all();
+}
+
+}  // namespace gpux::server

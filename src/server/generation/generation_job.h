@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "generation/engine.h"
+#include "gpux/error.h"
+#include "gpux/generator.h"
+#include "server/models/served_model.h"
+#include "server/request_work.h"
+
+namespace gpux::server {
+
+/// What happens to the answers of a job, on a thread of the engine's or the one that calls start(): one call at a time.
+class GenerationListener {
+ public:
+  GenerationListener() = default;
+  virtual ~GenerationListener() = default;
+  GenerationListener(const GenerationListener&) = delete;
+  GenerationListener& operator=(const GenerationListener&) = delete;
+
+  virtual void token(std::size_t choice, GeneratedToken&& token) = 0;
+  /// After the answer's last token.
+  virtual void ended(std::size_t choice, Completion&& completion) = 0;
+  /// Once, and last: all answers have ended, or the first error ended them all.
+  virtual void done(const std::optional<Error>& error) = 0;
+};
+
+/// The answers to the prompts of one request: each is a text of the model's engine. All members from any thread.
+class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
+ public:
+  struct Work {
+    std::vector<std::vector<std::uint32_t>> prompts;  ///< tokens
+    GenerationSettings settings;                      ///< have passed generation::check()
+    std::size_t answers = 1;                          ///< to each prompt: with the seeds seed, seed + 1, …
+    RequestWork request;
+    std::chrono::steady_clock::time_point arrived;
+  };
+
+  GenerationJob(std::shared_ptr<ServedModel> model, Work work, std::shared_ptr<GenerationListener> listener);
+
+  /// Submits all answers, or none. Errors of Engine::submit(), invalid_input where there are more answers than may ever
+  /// wait; the listener is not called then.
+  void start();
+
+  /// Nobody waits any more: the answers end after the run under way.
+  void cancel();
+
+  /// Ends the request with that error at once, and its answers after the run under way.
+  void fail(const Error& error);
+
+ private:
+  generation::EngineRequest request_for(std::size_t choice);
+  void take(std::size_t choice, GeneratedToken&& token);
+  void end(std::size_t choice, const std::optional<Error>& error, Completion&& completion);
+  void tell(const std::function<void(GenerationListener&)>& event);
+  void submit_all();
+  void cancel_all();
+
+  std::shared_ptr<ServedModel> model_;
+  Work work_;
+  std::vector<std::chrono::steady_clock::time_point> last_token_;  // of each answer; the engine's thread
+
+  std::mutex mutex_;
+  std::shared_ptr<GenerationListener> listener_;  // null after done()
+  std::size_t missing_;
+  bool is_cancelled_ = false;
+  std::uint64_t number_ = 0;  // of begin_texts()
+  std::vector<generation::Engine::Ticket> tickets_;
+};
+
+}  // namespace gpux::server

@@ -1,0 +1,102 @@
+#include "server/generation/streamed_answer.h"
+
+#include <utility>
+
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// An event's parts, and pieces for the transport: below what the transport takes for a client that does not read.
+constexpr std::size_t event_bytes = 16 << 10, piece_bytes = 64 << 10;
+
+}  // namespace
+
+StreamedAnswer::StreamedAnswer(std::shared_ptr<http::Exchange> exchange, std::unique_ptr<AnswerEvents> events,
+                               std::function<http::Response(const Error&)> refuse)
+    : exchange_(std::move(exchange)), events_(std::move(events)), refuse_(std::move(refuse)) {}
+
+void StreamedAnswer::start() {
+  if (std::exchange(has_begun_, true)) return;
+  http::Response head;
+  head.headers.add("Content-Type", events_->content_type());
+  head.headers.add("Cache-Control", "no-cache");
+  // nginx would collect the events.
+  head.headers.add("X-Accel-Buffering", "no");
+  exchange_->start(std::move(head));
+  exchange_->on_room([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    const std::lock_guard lock(self->mutex_);
+    self->has_room_ = true;
+    self->send();
+  });
+}
+
+// As much as the transport has room for.
+void StreamedAnswer::send() {
+  start();
+  while (has_room_ && (!waiting_.empty() || last_words_)) {
+    std::string piece;
+    while (!waiting_.empty() && piece.size() < piece_bytes) {
+      events_->append(piece, waiting_.front());
+      waiting_.pop_front();
+    }
+    if (waiting_.empty() && last_words_) piece += *std::exchange(last_words_, std::nullopt);
+    last_write_ = Clock::now();
+    const http::Exchange::Flow flow = exchange_->write(http::Piece::of(std::move(piece)));
+    has_room_ = flow == http::Exchange::Flow::go;
+    if (flow != http::Exchange::Flow::gone) continue;
+    has_ended_ = true;
+    waiting_.clear();
+    last_words_.reset();
+  }
+  if (has_ended_ && waiting_.empty() && !last_words_) exchange_->finish();
+}
+
+void StreamedAnswer::write(AnswerDelta delta) {
+  const std::lock_guard lock(mutex_);
+  if (has_ended_) return;
+  const bool joins = !waiting_.empty() && waiting_.back().can_append(delta) && waiting_.back().bytes() < event_bytes;
+  if (joins) {
+    waiting_.back().append(std::move(delta));
+  } else {
+    waiting_.push_back(std::move(delta));
+  }
+  send();
+}
+
+void StreamedAnswer::end(const std::function<void(std::string&)>& append) {
+  has_ended_ = true;
+  append(last_words_.emplace());
+  send();
+}
+
+void StreamedAnswer::finish(const AnswerUsage& usage) {
+  const std::lock_guard lock(mutex_);
+  if (has_ended_) return;
+  end([&](std::string& out) { events_->append_end(out, usage); });
+}
+
+void StreamedAnswer::fail(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (has_ended_) return;
+  if (!has_begun_) {
+    has_ended_ = true;
+    exchange_->respond(refuse_(error));
+    return;
+  }
+  end([&](std::string& out) { events_->append_error(out, error); });
+}
+
+bool StreamedAnswer::keep_alive(Clock::time_point since) {
+  const std::lock_guard lock(mutex_);
+  if (has_ended_ || events_->keep_alive().empty()) return false;
+  if (last_write_ > since || !has_room_ || !waiting_.empty()) return true;
+  start();
+  last_write_ = Clock::now();
+  has_room_ = exchange_->write(http::Piece::lasting(events_->keep_alive())) == http::Exchange::Flow::go;
+  return true;
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,105 @@
+#include "server/protocols/error_answers.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "server/service_call.h"
+#include "tensor/json_writer.h"
+
+namespace gpux::server {
+namespace {
+
+int status_of(ErrorCode code, Protocol protocol) {
+  switch (code) {
+    case ErrorCode::usage:
+    case ErrorCode::invalid_config:
+    case ErrorCode::invalid_input:
+      return protocol == Protocol::texts ? 422 : 400;
+    case ErrorCode::invalid_model:
+      return protocol == Protocol::texts ? 424 : 422;
+    case ErrorCode::not_found:
+      return 404;
+    case ErrorCode::resource_exhausted:
+      return protocol == Protocol::open_inference ? 503 : 429;
+    case ErrorCode::deadline_exceeded:
+      return 504;
+    case ErrorCode::network:
+      return 502;
+    case ErrorCode::permission:
+      return 403;
+    case ErrorCode::provider_unavailable:
+    case ErrorCode::interrupted:
+      return 503;
+    case ErrorCode::internal:
+    case ErrorCode::storage:
+      break;
+  }
+  return 500;
+}
+
+std::string_view openai_error_type(ErrorCode code, int status) {
+  if (code == ErrorCode::permission) return "authentication_error";
+  if (status == 429) return "rate_limit_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+std::string_view texts_error_type(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::usage:
+    case ErrorCode::invalid_config:
+    case ErrorCode::invalid_input:
+    case ErrorCode::not_found:
+    case ErrorCode::permission:
+      return "Validation";
+    case ErrorCode::resource_exhausted:
+      return "Overloaded";
+    case ErrorCode::interrupted:
+    case ErrorCode::provider_unavailable:
+      return "Unhealthy";
+    default:
+      return "Backend";
+  }
+}
+
+}  // namespace
+
+std::string openai_error_json(const Error& error) {
+  std::string text = R"({"message":)";
+  append_json_string(text, error.message());
+  text += fmt::format(R"(,"type":"{}","param":null,"code":{}}})",
+                      openai_error_type(error.code(), status_of(error.code(), Protocol::openai)),
+                      error.code() == ErrorCode::not_found ? R"("model_not_found")" : "null");
+  return text;
+}
+
+http::Response error_response(const Error& error, Protocol protocol) {
+  const int status = status_of(error.code(), protocol);
+  std::string text;
+  switch (protocol) {
+    case Protocol::own:
+      text = R"({"detail":)";
+      append_json_string(text, error.message());
+      text += '}';
+      break;
+    case Protocol::open_inference:
+    case Protocol::ollama:
+      text = R"({"error":)";
+      append_json_string(text, error.message());
+      text += '}';
+      break;
+    case Protocol::openai:
+      text = R"({"error":)" + openai_error_json(error) + "}";
+      break;
+    case Protocol::texts:
+      text = R"({"error":)";
+      append_json_string(text, error.message());
+      text += fmt::format(R"(,"error_type":"{}"}})", texts_error_type(error.code()));
+      break;
+  }
+  http::Response response = http::Response::json(status, std::move(text));
+  if (error.code() == ErrorCode::resource_exhausted) response.headers.add("Retry-After", "1");
+  return response;
+}
+
+}  // namespace gpux::server

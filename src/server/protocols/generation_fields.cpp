@@ -1,0 +1,147 @@
+#include "server/protocols/generation_fields.h"
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "generation/settings.h"
+#include "gpux/error.h"
+
+namespace gpux::server {
+namespace {
+
+// Outside float32 it is infinite, which no setting accepts.
+std::optional<float> float_in(Members& members, const std::string& name) {
+  const std::optional<double> number = members.number(name);
+  return number ? std::optional(static_cast<float>(*number)) : std::nullopt;
+}
+
+void read_float(Members& members, const std::string& name, std::optional<float>& setting) {
+  if (const auto number = float_in(members, name)) setting = number;
+}
+
+// A negative seed is as good as any.
+std::optional<std::uint64_t> read_seed(Members& members) {
+  const RequestJson* seed = members.find("seed");
+  if (seed == nullptr) return std::nullopt;
+  if (seed->is_number_unsigned()) return seed->get<std::uint64_t>();
+  if (seed->is_number_integer()) return static_cast<std::uint64_t>(seed->get<std::int64_t>());
+  if (const auto whole = whole_number(*seed)) return whole;
+  refuse_body(fmt::format("{} is no whole number", members.name_of("seed")));
+}
+
+std::uint32_t token_of(const std::string& text, const std::string& place) {
+  std::uint32_t token = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), token);
+  if (failure != std::errc() || end != text.data() + text.size() || text.empty()) {
+    refuse_body(fmt::format("{} has a member '{}', which is no token's number", place, text.substr(0, 40)));
+  }
+  return token;
+}
+
+void read_logit_bias(Members& members, GenerationSettings& settings) {
+  const RequestJson* bias = members.find("logit_bias");
+  if (bias == nullptr) return;
+  const std::string place = members.name_of("logit_bias");
+  if (!bias->is_object()) refuse_body(fmt::format("{} is no object", place));
+  for (const auto& [token, value] : bias->items()) {
+    if (!value.is_number()) refuse_body(fmt::format("{}.{} is no number", place, token.substr(0, 40)));
+    settings.logit_bias.emplace_back(token_of(token, place), static_cast<float>(value.get<double>()));
+  }
+}
+
+void read_stop_tokens(Members& members, GenerationSettings& settings) {
+  const RequestJson* tokens = members.find("stop_token_ids");
+  if (tokens == nullptr) return;
+  const std::string place = members.name_of("stop_token_ids");
+  constexpr std::size_t max_stop_tokens = 1024;
+  if (!tokens->is_array()) refuse_body(fmt::format("{} is no list", place));
+  if (tokens->size() > max_stop_tokens) {
+    refuse_body(fmt::format("{} has {} tokens; accepted: at most {}", place, tokens->size(), max_stop_tokens));
+  }
+  for (const RequestJson& one : *tokens) {
+    const auto token = whole_number(one);
+    if (!token || *token > UINT32_MAX) refuse_body(fmt::format("{} has a value that is no token's number", place));
+    settings.stop_tokens.push_back(static_cast<std::uint32_t>(*token));
+  }
+}
+
+// -1 of vLLM and 0 of transformers are all tokens.
+void read_top_k(Members& members, GenerationSettings& settings) {
+  const RequestJson* top_k = members.find("top_k");
+  if (top_k == nullptr) return;
+  if (top_k->is_number_integer() && top_k->get<std::int64_t>() == -1) {
+    settings.top_k = 0;
+    return;
+  }
+  const auto number = whole_number(*top_k);
+  if (!number || *number > INT32_MAX) {
+    refuse_body(fmt::format("{} is no whole number from -1 to {}", members.name_of("top_k"), INT32_MAX));
+  }
+  settings.top_k = static_cast<std::uint32_t>(*number);
+}
+
+}  // namespace
+
+void check_settings(const GenerationSettings& settings) {
+  try {
+    generation::check(settings);
+  } catch (const Error& error) {
+    refuse_body(error.message());
+  }
+}
+
+void read_sampling(Members& members, GenerationSettings& settings) {
+  read_float(members, "temperature", settings.temperature);
+  read_float(members, "top_p", settings.top_p);
+  read_float(members, "min_p", settings.min_p);
+  read_float(members, "typical_p", settings.typical_p);
+  read_float(members, "repetition_penalty", settings.repetition_penalty);
+  read_top_k(members, settings);
+  settings.presence_penalty = float_in(members, "presence_penalty").value_or(settings.presence_penalty);
+  settings.frequency_penalty = float_in(members, "frequency_penalty").value_or(settings.frequency_penalty);
+  read_logit_bias(members, settings);
+  settings.seed = read_seed(members);
+  settings.stop = members.texts("stop");
+  read_stop_tokens(members, settings);
+  settings.min_tokens = members.whole("min_tokens").value_or(0);
+  settings.ignores_end = members.flag("ignore_eos", false);
+  settings.shows_special_tokens = !members.flag("skip_special_tokens", true);
+  check_settings(settings);
+}
+
+StreamSettings read_stream(Members& members) {
+  StreamSettings stream;
+  stream.is_streamed = members.flag("stream", false);
+  if (const RequestJson* options = members.find("stream_options")) {
+    if (!stream.is_streamed) refuse_body("stream_options is for answers with \"stream\": true");
+    Members of_stream(*options, "stream_options");
+    stream.has_usage = of_stream.flag("include_usage", false);
+    (void)of_stream.flag("include_obfuscation", false);  // padding against eavesdroppers of OpenAI's own servers
+    of_stream.refuse_others();
+  }
+  return stream;
+}
+
+std::size_t read_answers(Members& members) {
+  const std::size_t answers = members.count("n");
+  if (answers > max_answers) {
+    refuse_body(fmt::format("{} is {}; accepted: up to {}", members.name_of("n"), answers, max_answers));
+  }
+  return answers == 0 ? 1 : answers;
+}
+
+void read_labels(Members& members) {
+  (void)members.text("user");
+  (void)members.text("safety_identifier");
+  (void)members.text("prompt_cache_key");
+  (void)members.choice("service_tier", {"auto", "default"});
+  const RequestJson* metadata = members.find("metadata");
+  if (metadata != nullptr && !metadata->is_object()) refuse_body("metadata is no object");
+  if (members.flag("store", false)) refuse_body("store: answers are not stored here");
+}
+
+}  // namespace gpux::server

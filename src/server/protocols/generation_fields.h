@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "gpux/generator.h"
+#include "server/protocols/request_json.h"
+
+/// What the requests of OpenAI's clients for text have in common.
+namespace gpux::server {
+
+/// The most answers to a prompt, as of OpenAI.
+inline constexpr std::size_t max_answers = 128;
+
+/// How an answer is sent.
+struct StreamSettings {
+  bool is_streamed = false;
+  bool has_usage = false;  ///< a last event has the numbers of tokens
+};
+
+/// "temperature", "top_p", "presence_penalty", "frequency_penalty", "logit_bias", "seed", "stop" of OpenAI; "top_k",
+/// "min_p", "typical_p", "repetition_penalty", "min_tokens", "stop_token_ids", "ignore_eos", "skip_special_tokens" of
+/// vLLM. What is not there is left as it is. Error invalid_input that names the member; also for a value outside its
+/// range.
+void read_sampling(Members& members, GenerationSettings& settings);
+
+/// "stream", "stream_options". Error invalid_input.
+StreamSettings read_stream(Members& members);
+
+/// "n". Error invalid_input.
+std::size_t read_answers(Members& members);
+
+/// Reads what OpenAI's clients may send for OpenAI's own records ("user", "metadata", "safety_identifier",
+/// "prompt_cache_key", "store": false, "service_tier": "auto" or "default"), which changes no answer.
+void read_labels(Members& members);
+
+/// generation::check() with the error invalid_input.
+void check_settings(const GenerationSettings& settings);
+
+}  // namespace gpux::server

@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "server/generation/generation_job.h"
+#include "server/generation/streamed_answer.h"
+#include "server/protocols/completion_requests.h"
+#include "server/protocols/generation_plan.h"
+#include "server/protocols/openai_answers.h"
+#include "server/request_trace.h"
+#include "server/service_call.h"
+
+/// The routes of models that generate text, for OpenAI's clients.
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Prompts = std::vector<std::vector<std::uint32_t>>;
+
+std::uint64_t cost_to_tokenize(const std::vector<TextInput>& prompts) {
+  std::uint64_t longest = 0;
+  for (const TextInput& prompt : prompts) {
+    const auto* text = std::get_if<std::string>(&prompt);
+    if (text != nullptr) longest = std::max<std::uint64_t>(longest, std::min(text->size(), max_text_bytes));
+  }
+  return longest * bytes_to_tokenize_a_byte;
+}
+
+// As many tokens as the context has room for.
+void limit_tokens(GenerationSettings& settings, const Prompts& prompts, std::size_t context) {
+  std::size_t longest = 0;
+  for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
+  if (longest >= context) return;
+  settings.max_tokens = std::min(settings.max_tokens, context - longest);
+  settings.min_tokens = std::min(settings.min_tokens, context - longest);
+}
+
+AnswerHead head_of(std::string_view prefix, const ServedModel& model) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return {.id = fmt::format("{}-{}", prefix, name_request({}, {}).id),
+          .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+          .model = model.name()};
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> tokens_of(const TextInput& prompt, bool special_tokens, const text::Tokenizer& tokenizer) {
+  if (const auto* ids = std::get_if<TokenIds>(&prompt)) return *ids;
+  const text::Encoding encoding = tokenizer.encode(
+      std::get<std::string>(prompt), {.special_tokens = special_tokens, .max_bytes = max_text_bytes});
+  return {encoding.ids().begin(), encoding.ids().end()};
+}
+
+void Service::keep_alive(const std::shared_ptr<StreamedAnswer>& answer) {
+  const Clock::time_point now = Clock::now();
+  limits_.at(now + options_.keep_alive, [this, now, weak = std::weak_ptr(answer)] {
+    const auto waiting = weak.lock();
+    if (waiting && waiting->keep_alive(now)) keep_alive(waiting);
+  });
+}
+
+namespace {
+
+std::shared_ptr<GenerationJob> make_job(const http::Exchange& exchange, const RequestWork& work,
+                                        const std::shared_ptr<ServedModel>& model, const GenerationPlan& plan,
+                                        Prompts prompts, std::shared_ptr<AnswerSink> sink) {
+  GenerationJob::Work asked{.prompts = std::move(prompts),
+                            .settings = plan.settings,
+                            .answers = plan.answers,
+                            .request = work,
+                            .arrived = exchange.request().arrived};
+  if (plan.limits_tokens) limit_tokens(asked.settings, asked.prompts, model->engine()->context_length());
+  std::vector<std::unique_ptr<AnswerReader>> readers;
+  for (std::size_t i = 0; i < asked.prompts.size() * plan.answers; ++i) readers.push_back(plan.format.reader());
+  auto writer = std::make_shared<AnswerWriter>(std::move(sink), std::move(readers), plan.answers);
+  return std::make_shared<GenerationJob>(model, std::move(asked), std::move(writer));
+}
+
+http::Response with_times(std::string text, const AnswerUsage& usage, Clock::time_point arrived) {
+  const auto whole = [](std::chrono::duration<double> duration) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(duration);
+  };
+  http::Response response = http::Response::json(200, std::move(text));
+  add_times(response,
+            {.queue = whole(usage.queue_time), .compute = whole(usage.prompt_time + usage.generation_time)}, arrived);
+  return response;
+}
+
+}  // namespace
+
+void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& model, const GenerationPlan& plan,
+                          Prompts prompts) {
+  const auto refuse = [protocol = call.protocol](const Error& error) { return error_response(error, protocol); };
+  std::shared_ptr<StreamedAnswer> streamed;
+  std::shared_ptr<AnswerSink> sink;
+  if (plan.format.events) {
+    sink = streamed = std::make_shared<StreamedAnswer>(call.exchange, plan.format.events(), refuse);
+  } else {
+    const auto render = [whole = plan.format.whole, arrived = call.request().arrived](
+                            const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
+      return with_times(whole(choices, usage), usage, arrived);
+    };
+    sink = std::make_shared<WholeAnswer>(call.exchange, prompts.size() * plan.answers, call.work.memory, render, refuse);
+  }
+  const auto job = make_job(*call.exchange, call.work, model, plan, std::move(prompts), std::move(sink));
+  cancel_when_gone(*call.exchange, call.work, [job] { job->cancel(); });
+  job->start();
+  if (streamed) keep_alive(streamed);
+  // In time, however long the run in progress takes.
+  if (const auto deadline = call.work.deadline.time()) {
+    limits_.at(*deadline, [weak = std::weak_ptr(job)] {
+      if (const auto late = weak.lock()) {
+        late->fail(Error(ErrorCode::deadline_exceeded, "the text was not finished in time"));
+      }
+    });
+  }
+}
+
+void Service::generate(const Call& call, const std::shared_ptr<ServedModel>& model, GenerationPlan given) {
+  const auto plan = std::make_shared<GenerationPlan>(std::move(given));
+  const auto prompts = std::make_shared<Prompts>();
+  do_units(call, cost_to_tokenize(plan->prompts), [this, call, model, plan, prompts] {
+    try {
+      const TextInput prompt = std::exchange(plan->prompts[prompts->size()], {});
+      MemoryShare scratch(call.work.memory);
+      constexpr std::size_t short_bytes = 4096;
+      if (const auto* text = std::get_if<std::string>(&prompt); text != nullptr && text->size() > short_bytes) {
+        grow_share(scratch, call.work.memory, std::min(text->size(), max_text_bytes) * bytes_to_tokenize_a_byte,
+                   "tokenizing the prompt");
+      }
+      prompts->push_back(tokens_of(prompt, plan->special_tokens, model->engine()->tokenizer()));
+      if (prompts->size() < plan->prompts.size()) return true;
+    } catch (const Error& error) {
+      model->statistics().count(error, call.request().arrived);
+      throw;
+    }
+    start_texts(call, model, *plan, std::move(*prompts));
+    return false;
+  });
+}
+
+void Service::openai_completions(const Call& call) {
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
+  const auto asked =
+      std::make_shared<CompletionRequest>(read_completion(call.request().body.text(), call.work.cancellation()));
+  Call named = call;
+  if (!asked->model.empty()) named.name = asked->model;
+  with_able(named, TextAbility::generate, [this, asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
+    GenerationPlan plan{.prompts = std::move(asked->prompts),
+                        .special_tokens = asked->special_tokens,
+                        .settings = std::move(asked->settings),
+                        .answers = asked->answers,
+                        .format = {}};
+    const AnswerHead head = head_of("cmpl", *model);
+    if (asked->stream.is_streamed) {
+      plan.format.events = [head, has_usage = asked->stream.has_usage] {
+        return completion_answer_events(head, has_usage);
+      };
+    }
+    plan.format.whole = [head](const auto& choices, const AnswerUsage& usage) {
+      return completion_answer_json(head, choices, usage);
+    };
+    plan.format.reader = [] { return std::make_unique<PlainReader>(); };
+    generate(with, model, std::move(plan));
+  });
+}
+
+}  // namespace gpux::server

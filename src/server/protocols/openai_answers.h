@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/generation/answer_delta.h"
+#include "server/generation/answer_events.h"
+#include "text/tokenizer.h"
+
+/// Answers with text, as OpenAI's clients read them. Source: OpenAI's API reference, "Create chat completion", "Create
+/// completion" and their streams.
+namespace gpux::server {
+
+/// What all parts of an answer have.
+struct AnswerHead {
+  std::string id;            ///< "chatcmpl-…", "cmpl-…"
+  std::int64_t created = 0;  ///< seconds since 1970
+  std::string model;
+};
+
+/// The answer to POST /v1/chat/completions. `choices` have all their parts.
+std::string chat_answer_json(const AnswerHead& head, const std::vector<AnswerDelta>& choices, const AnswerUsage& usage);
+
+/// The answer to POST /v1/completions.
+std::string completion_answer_json(const AnswerHead& head, const std::vector<AnswerDelta>& choices,
+                                   const AnswerUsage& usage);
+
+/// The same as server-sent events. `has_usage`: a last event has the usage, and the others have none.
+std::unique_ptr<AnswerEvents> chat_answer_events(AnswerHead head, bool has_usage);
+std::unique_ptr<AnswerEvents> completion_answer_events(AnswerHead head, bool has_usage);
+
+}  // namespace gpux::server
