@@ -7,7 +7,21 @@
 
 #include "gpux/error.h"
 
-namespace gpux::generation {
+namespace gpux {
+
+std::string_view to_string(FinishReason reason) noexcept {
+  switch (reason) {
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+      return "cancelled";
+  }
+  return "";
+}
+
+namespace generation {
 namespace {
 
 struct Range {
@@ -75,4 +89,5 @@ Sampling resolve(const GenerationSettings& settings, const ModelDefaults& defaul
   return sampling;
 }
 
-}  // namespace gpux::generation
+}  // namespace generation
+}  // namespace gpux

@@ -83,16 +83,4 @@ const Verdict& Generator::verdict() const noexcept {
   return state_->engine.runtime().verdict();
 }
 
-std::string_view to_string(FinishReason reason) noexcept {
-  switch (reason) {
-    case FinishReason::stop:
-      return "stop";
-    case FinishReason::length:
-      return "length";
-    case FinishReason::cancelled:
-      return "cancelled";
-  }
-  return "";
-}
-
 }  // namespace gpux
