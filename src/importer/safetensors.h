@@ -41,7 +41,7 @@ class Safetensors final : public Weights {
 
   /// The same as bit patterns, of a tensor of float16 or bfloat16.
   [[nodiscard]] std::vector<std::uint16_t> small_floats(std::string_view name, const Shape& shape,
-                                                        std::int64_t first_row, std::int64_t rows) const;
+                                                        std::int64_t first_row, std::int64_t rows) const override;
 
  private:
   struct Entry {
