@@ -14,6 +14,7 @@
 
 #include "gpux/export.h"
 #include "gpux/model.h"
+#include "gpux/output_constraint.h"
 #include "gpux/verdict.h"
 
 namespace gpux {
@@ -39,6 +40,8 @@ struct GenerationSettings {
   bool log_probabilities = false;                           ///< GeneratedToken::score is filled
   std::uint32_t top_log_probabilities = 0;                  ///< most probable tokens in each score; 0 to 20
   bool shows_special_tokens = false;                        ///< the text has special tokens, too
+  OutputConstraint constraint;  ///< the form of the text; not with ignores_end. A complete text that nothing can follow
+                                ///< ends, also before min_tokens
 };
 
 /// The natural logarithm of a token's probability by the model: before penalties, temperature and what follows.
@@ -69,7 +72,7 @@ struct GeneratedPiece {
 
 /// Why a text ended.
 enum class FinishReason : std::uint8_t {
-  stop,       ///< an end token, a stop text or a stop token
+  stop,       ///< an end token, a stop text, a stop token, or a constraint that nothing more satisfies
   length,     ///< max_tokens, or the context is full
   cancelled,  ///< the receiver of the pieces returned false
 };

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
+#include "base/files.h"
 #include "base/standard_input.h"
 #include "cli/command.h"
 #include "cli/load_flags.h"
@@ -26,6 +27,8 @@ using Json = nlohmann::ordered_json;
 
 struct GenerateFlags {
   std::string model, prompt, timeout;
+  bool json_object = false;
+  std::optional<std::string> json_schema, regex, grammar_file;
   GenerationSettings settings;
   LoadFlags load;
 };
@@ -34,15 +37,35 @@ std::string prompt_of(const GenerateFlags& flags) {
   return is_standard_input(flags.prompt) ? read_standard_input() : flags.prompt;
 }
 
+constexpr std::uint64_t max_constraint_bytes = 1 << 20;
+
+// A schema as JSON has it, or the name of a file.
+std::string schema_of(const std::string& text_or_file) {
+  const std::size_t first = text_or_file.find_first_not_of(" \t\r\n");
+  const bool is_schema = (first != std::string::npos && text_or_file[first] == '{') || text_or_file == "true";
+  return is_schema ? text_or_file : read_file(text_or_file, max_constraint_bytes);
+}
+
+OutputConstraint constraint_of(const GenerateFlags& flags) {
+  using Kind = OutputConstraint::Kind;
+  if (flags.json_object) return {Kind::json_object, ""};
+  if (flags.json_schema) return {Kind::json_schema, schema_of(*flags.json_schema)};
+  if (flags.regex) return {Kind::regex, *flags.regex};
+  if (flags.grammar_file) return {Kind::grammar, read_file(*flags.grammar_file, max_constraint_bytes)};
+  return {};
+}
+
 void generate(const GenerateFlags& flags, const Context& context) {
-  generation::check(flags.settings);
+  GenerationSettings settings = flags.settings;
+  settings.constraint = constraint_of(flags);
+  generation::check(settings);
   const OpenModel model = open_model(flags.model, {}, flags.load, flags.timeout);
   (void)generation::require_decoder(model.info);
   const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
   const text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
   generation::EngineRequest request;
   request.prompt = generation::prompt_tokens(tokenizer, prompt_of(flags));
-  request.settings = flags.settings;
+  request.settings = settings;
   generation::Engine engine(model.load(), tokenizer, files);
   const Verdict& verdict = engine.runtime().verdict();
   say(context, to_line(verdict));
@@ -109,12 +132,27 @@ void add_generate(CLI::App& program, Context& context) {
   command->add_option("--stop-token", settings.stop_tokens, "a token's number that ends the answer; repeatable")
       ->allow_extra_args(false);
   command->add_flag("--ignore-eos", settings.ignores_end, "go on behind the model's end tokens");
+  const std::string form = "Form of the text";
+  const std::vector<CLI::Option*> forms{
+      command->add_flag("--json-object", flags->json_object, "the text is a JSON object"),
+      command->add_option("--json-schema", flags->json_schema,
+                          "the text is JSON that is valid against this schema: {...}, or a file"),
+      command->add_option("--regex", flags->regex, "the whole text matches this regular expression"),
+      command->add_option("--grammar", flags->grammar_file, "the text is of the grammar in this file, in Lark"),
+  };
+  for (CLI::Option* one : forms) {
+    for (CLI::Option* other : forms) {
+      if (one != other) one->excludes(other);
+    }
+    one->group(form);
+  }
   add_load_flags(*command, flags->load);
   add_timeout_flag(*command, flags->timeout);
   command->footer(
       "Examples:\n"
       "  gpux generate tiny-llm 'Once upon a time' --max-tokens 50\n"
-      "  gpux generate tiny-llm 'Once upon a time' --temperature 0.8 --top-p 0.95 --seed 7");
+      "  gpux generate tiny-llm 'Once upon a time' --temperature 0.8 --top-p 0.95 --seed 7\n"
+      "  gpux generate tiny-llm 'As JSON: ' --json-schema person.schema.json");
   command->callback([flags, &context] { generate(*flags, context); });
 }
 

@@ -87,8 +87,8 @@ std::string json_of(const ToolCall& call) {
   const std::string_view arguments =
       checked(or_empty_object(call.arguments), '{', fmt::format("the arguments of the call of '{}' are", call.name));
   const std::string id = call.id.empty() ? std::string() : fmt::format(R"("id": {}, )", json_text(call.id));
-  return fmt::format(R"({{{}"type": "function", "function": {{"name": {}, "arguments": {}}}}})", id, json_text(call.name),
-                     arguments);
+  return fmt::format(R"({{{}"type": "function", "function": {{"name": {}, "arguments": {}}}}})", id,
+                     json_text(call.name), arguments);
 }
 
 std::string json_of(const ChatMessage& message) {

@@ -92,9 +92,10 @@ struct Engine::State {
       : files(std::move(model_files)),
         options(given),
         decoder(std::move(runtime), given.max_sequences + spare_slots),
-        context{.tokenizer = std::move(tokenizer), .spelling = {}, .defaults = files.defaults, .context_length = 0},
+        context{std::move(tokenizer)},
         slots(given.max_sequences + spare_slots) {
     context.spelling = token_spelling(context.tokenizer);
+    context.defaults = files.defaults;
     bound_context();
     measure_vocabulary();
     statistics.slots = options.max_sequences;

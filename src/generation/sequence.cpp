@@ -71,6 +71,12 @@ void require_numbers(std::span<const float> logits) {
 
 }  // namespace
 
+text::TokenVocabulary SequenceContext::vocabulary(std::size_t logits) const {
+  const std::lock_guard lock(mutex_);
+  if (!vocabulary_) vocabulary_.emplace(tokenizer, logits, defaults.end_tokens);
+  return *vocabulary_;
+}
+
 Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::size_t vocabulary)
     : request_(std::move(request)),
       context_(&context),
@@ -86,6 +92,10 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
     ends_.insert(ends_.end(), context.defaults.end_tokens.begin(), context.defaults.end_tokens.end());
   }
   completion_.prompt_tokens = prompt_tokens_;
+  const OutputConstraint& constraint = request_.settings.constraint;
+  if (constraint.kind != OutputConstraint::Kind::none) {
+    constraint_.emplace(context.vocabulary(vocabulary), constraint);
+  }
 }
 
 void Sequence::start(std::size_t cached) {
@@ -95,12 +105,13 @@ void Sequence::start(std::size_t cached) {
   completion_.queue_time = Clock::now() - request_.arrived;
 }
 
-std::uint32_t Sequence::choose(std::span<const float> logits) const {
+std::uint32_t Sequence::choose(std::span<const float> logits) {
   const std::size_t generated = tokens_.size() - prompt_tokens_;
   const bool may_end = generated >= request_.settings.min_tokens;
-  if (sampling_.temperature == 0 && (may_end || ends_.empty()) && !has_penalties(sampling_))
-    return greedy_token(logits);
+  const bool is_plain = sampling_.temperature == 0 && !has_penalties(sampling_) && !constraint_;
+  if (is_plain && (may_end || ends_.empty())) return greedy_token(logits);
   std::vector<float> changed(logits.begin(), logits.end());
+  if (constraint_) constraint_->apply(changed);
   if (!may_end) {
     for (const std::uint32_t end : ends_) {
       if (end < changed.size()) changed[end] = -std::numeric_limits<float>::infinity();
@@ -140,6 +151,7 @@ std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
     completion_.end_token = token;
     return FinishReason::stop;
   }
+  if (constraint_) constraint_->accept(token);
   tokens_.push_back(token);
   GeneratedToken given{
       .token = token, .text = stream_.add(token, generated + 1 >= request_.settings.min_tokens), .score = {}};
@@ -150,7 +162,7 @@ std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
   completion_.text += given.text;
   if (request_.on_token) request_.on_token(std::move(given));
   completion_.stop_text = stream_.stop();
-  if (stream_.is_stopped()) return FinishReason::stop;
+  if (stream_.is_stopped() || (constraint_ && constraint_->is_finished())) return FinishReason::stop;
   if (generated + 1 == limit_) return FinishReason::length;
   return std::nullopt;
 }

@@ -3,23 +3,35 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "generation/engine.h"
 #include "generation/settings.h"
 #include "generation/text_stream.h"
 #include "generation/token_bytes.h"
+#include "text/token_constraint.h"
 
 namespace gpux::generation {
 
-/// What the sequences of a model share.
+/// What the sequences of a model share. Thread-safe once it is filled.
 struct SequenceContext {
+  explicit SequenceContext(text::Tokenizer model_tokenizer) : tokenizer(std::move(model_tokenizer)) {}
+
   text::Tokenizer tokenizer;
   TokenSpelling spelling = TokenSpelling::byte_level;
   ModelDefaults defaults;
   std::size_t context_length = 0;
+
+  /// Made by the first constraint, and kept. Error invalid_input: the tokenizer does not allow constraints.
+  [[nodiscard]] text::TokenVocabulary vocabulary(std::size_t logits) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::optional<text::TokenVocabulary> vocabulary_;
 };
 
 /// A request while it is processed: its tokens, how the next one is chosen, and what its caller is given.
@@ -47,7 +59,7 @@ class Sequence {
   void fail(const Error& error);
 
  private:
-  [[nodiscard]] std::uint32_t choose(std::span<const float> logits) const;
+  [[nodiscard]] std::uint32_t choose(std::span<const float> logits);
   [[nodiscard]] TokenScore score(std::span<const float> logits, std::uint32_t token) const;
   void tell_end(const std::optional<Error>& error);
 
@@ -57,6 +69,7 @@ class Sequence {
   std::size_t prompt_tokens_, limit_;  // limit: of generated tokens
   std::vector<std::uint32_t> ends_;
   Sampling sampling_;
+  std::optional<text::TokenConstraint> constraint_;
   TextStream stream_;
   Completion completion_;
   bool has_started_ = false;

@@ -68,6 +68,9 @@ void check(const GenerationSettings& settings) {
     throw Error(ErrorCode::usage, fmt::format("top_log_probabilities is {}; accepted: 0 to {}",
                                               settings.top_log_probabilities, limit_scores));
   }
+  if (settings.constraint.kind != OutputConstraint::Kind::none && settings.ignores_end) {
+    throw Error(ErrorCode::usage, "ignores_end is set, and a constraint; accepted: one of them");
+  }
   if (settings.max_tokens != 0 && settings.min_tokens > settings.max_tokens) {
     throw Error(ErrorCode::usage, fmt::format("min_tokens is {}; accepted: up to max_tokens, {}", settings.min_tokens,
                                               settings.max_tokens));

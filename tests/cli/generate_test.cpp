@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/program.h"
+#include "text/token_words.h"
 
 namespace gpux::test {
 namespace {
@@ -43,6 +44,85 @@ TEST_F(Generate, GivesOneDocumentWithJson) {
   EXPECT_EQ(said.at("finish_reason"), "length");
 }
 
+// A decoder whose tokens are characters.
+class GenerateAForm : public testing::Test {
+ protected:
+  void SetUp() override {
+    namespace fs = std::filesystem;
+    const fs::path source = fs::path(GPUX_SOURCE_DIR) / "tests/generation/references/qwen3";
+    const fs::path folder = gpux_.folder().path() / "characters";
+    fs::create_directory(folder);
+    for (const char* file : {"config.json", "model.safetensors"}) fs::copy_file(source / file, folder / file);
+    gpux_.folder().write("characters/generation_config.json", R"({"eos_token_id": 2})");
+    gpux_.folder().write("characters/tokenizer.json", made_tokenizer("metaspace", {"\":", "12", "true"}));
+    const Outcome imported = gpux_.run({"import", folder, "-t", "characters"});
+    ASSERT_EQ(imported.code, 0) << imported.err;
+  }
+
+  // What is generated with this form, by chance as `seed` says.
+  [[nodiscard]] Json generate(const std::vector<std::string>& form, int seed) const {
+    std::vector<std::string> arguments{"generate",      "characters", "ab",     "--json",
+                                       "--temperature", "2",          "--seed", std::to_string(seed)};
+    arguments.insert(arguments.end(), form.begin(), form.end());
+    const Outcome outcome = gpux_.run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.json();
+  }
+
+  Program gpux_;
+};
+
+TEST_F(GenerateAForm, OfASchemaExpressionOrGrammar) {
+  const std::string schema =
+      R"({"type": "object", "properties": {"b": {"type": "integer", "minimum": 10, "maximum": 99},
+                                 "a": {"enum": [true, 12]}}, "required": ["b", "a"], "additionalProperties": false})";
+  gpux_.folder().write("schema.json", schema);
+  gpux_.folder().write("grammar.lark", "start: \"<\" INNER \">\"\nINNER: /[xyz]{3,6}/\n");
+  const std::string in_file = (gpux_.folder().path() / "schema.json").string();
+  const std::string grammar = (gpux_.folder().path() / "grammar.lark").string();
+  for (int seed = 0; seed < 3; ++seed) {
+    for (const std::string& given : {schema, in_file}) {
+      const Json said = generate({"--json-schema", given}, seed);
+      EXPECT_EQ(said.at("finish_reason"), "stop") << said;
+      const Json value = Json::parse(said.at("text").get<std::string>());
+      EXPECT_EQ(value.size(), 2);
+      EXPECT_GE(value.at("b").get<int>(), 10);
+      EXPECT_LE(value.at("b").get<int>(), 99);
+      EXPECT_TRUE(value.at("a") == true || value.at("a") == 12);
+    }
+    EXPECT_THAT(generate({"--regex", "^[ab]{2}( c+)?$", "--max-tokens", "60"}, seed).at("text").get<std::string>(),
+                testing::MatchesRegex("[ab][ab]( c+)?"));
+    // The text is complete before so many tokens.
+    EXPECT_THAT(generate({"--grammar", grammar, "--min-tokens", "50"}, seed).at("text").get<std::string>(),
+                testing::MatchesRegex("<[xyz]{3,6}>"));
+    EXPECT_EQ(generate({"--json-object", "--max-tokens", "9"}, seed).at("text").get<std::string>().front(), '{');
+  }
+}
+
+TEST_F(GenerateAForm, RefusesWhatIsNone) {
+  struct Row {
+    std::vector<std::string> form;
+    int code;
+    const char* message;
+  };
+
+  for (const Row& row : std::vector<Row>{
+           {{"--json-schema", R"({"not": {}})"}, 6, "at #/not: the keyword not is not supported"},
+           {{"--json-schema", "no.such.file"}, 7, "no.such.file"},
+           {{"--grammar", "no.such.file"}, 7, "no.such.file"},
+           {{"--regex", "(a"}, 6, "regular expression: the regular expression is wrong at character 1"},
+           {{"--regex", "a", "--json-object"}, 2, "--json-object"},
+           {{"--regex", "a", "--ignore-eos"}, 2, "ignores_end is set, and a constraint"},
+           {{"--regex", "é"}, 6, "no token of the vocabulary continues the text"},
+       }) {
+    std::vector<std::string> arguments{"generate", "characters", "ab"};
+    arguments.insert(arguments.end(), row.form.begin(), row.form.end());
+    const Outcome outcome = gpux_.run(arguments);
+    EXPECT_EQ(outcome.code, row.code) << row.message << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(row.message));
+  }
+}
+
 TEST_F(Generate, RefusesByName) {
   struct Row {
     std::vector<std::string> arguments;
@@ -58,6 +138,9 @@ TEST_F(Generate, RefusesByName) {
            {{"generate", "tiny", "a", "--temperature", "-1"}, 2, "temperature is -1; accepted: 0 to 100"},
            {{"generate", "tiny", "a", "--max-tokens", "0"}, 2, "--max-tokens"},
            {{"generate", "tiny", "a", "--max-tokens", "640"}, 2, "max_tokens is 640; accepted: up to"},
+           {{"generate", "tiny", "a", "--json-object"},
+            6,
+            "not available with this model's tokenizer: its decoder is WordPiece"},
            {{"generate", "tiny", "\xff"}, 6, "UTF-8"},
            {{"embed", "tiny", "a"}, 4, "the model generates text: 'gpux generate' runs it"},
        }) {

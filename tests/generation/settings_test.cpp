@@ -38,6 +38,11 @@ TEST(Settings, AreRefusedByNameOutsideTheirRange) {
        "logit_bias of token 5 is 101"},
       {[](auto& s) { s.stop = {""}; }, "a stop text has 0 bytes"},
       {[](auto& s) { s.stop.assign(65, "x"); }, "stop has 65 texts"},
+      {[](auto& s) {
+         s.ignores_end = true;
+         s.constraint.kind = OutputConstraint::Kind::json_object;
+       },
+       "ignores_end is set, and a constraint"},
       {[](auto& s) { s.min_tokens = 3, s.max_tokens = 2; }, "min_tokens is 3; accepted: up to max_tokens, 2"},
   };
   for (const Row& row : rows) {
