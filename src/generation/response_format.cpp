@@ -157,7 +157,10 @@ OutputConstraint read_openai_constraint(std::string_view body) {
   static constexpr std::array<Member, 5> members{{
       {"response_format", response_format},
       {"guided_json", guided_json},
-      {"guided_regex", [](const Json& value) { return OutputConstraint{Kind::regex, text_of("guided_regex", value)}; }},
+      {"guided_regex",
+       [](const Json& value) {
+         return OutputConstraint{Kind::regex, text_of("guided_regex", value)};
+       }},
       {"guided_choice", guided_choice},
       {"guided_grammar", guided_grammar},
   }};
@@ -170,7 +173,8 @@ OutputConstraint read_openai_constraint(std::string_view body) {
     if (value == nullptr) continue;
     OutputConstraint own = member.read(*value);
     if (own.kind == Kind::none) continue;
-    if (constraint.kind != Kind::none) refuse(fmt::format("{} and {} are both there; accepted: one of them", first, member.name));
+    if (constraint.kind != Kind::none)
+      refuse(fmt::format("{} and {} are both there; accepted: one of them", first, member.name));
     constraint = std::move(own);
     first = member.name;
   }

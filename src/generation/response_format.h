@@ -5,8 +5,8 @@
 #include "gpux/output_constraint.h"
 
 /// The form of an answer, as requests to other servers name it. JSON is read as text, because the order of a schema's
-/// properties is the order in which a model writes them. Errors invalid_input name the member that is wrong. Of schemas,
-/// expressions and grammars only the type is checked: text::TokenConstraint says whether they can be used.
+/// properties is the order in which a model writes them. Errors invalid_input name the member that is wrong. Of
+/// schemas, expressions and grammars only the type is checked: text::TokenConstraint says whether they can be used.
 namespace gpux::generation {
 
 /// The value of OpenAI's "response_format": {"type": "text"}, {"type": "json_object"}, or {"type": "json_schema",
