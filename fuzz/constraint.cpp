@@ -41,11 +41,15 @@ void walk(TokenConstraint constraint, std::string_view text) {
     }
     gpux::fuzz::require(!allowed.empty(), "no token is allowed");
     gpux::fuzz::require(allowed.front() >= end_token, "a special token is allowed");
-    gpux::fuzz::require((allowed.front() == end_token) == constraint.may_end(), "the end is allowed in the wrong place");
+    gpux::fuzz::require((allowed.front() == end_token) == constraint.may_end(),
+                        "the end is allowed in the wrong place");
     const auto pick = static_cast<unsigned char>(text[static_cast<std::size_t>(step) * 7 % text.size()]);
     const std::uint32_t token = allowed[(pick + static_cast<unsigned>(step)) % allowed.size()];
     if (token == end_token) return;
-    gpux::fuzz::must_succeed("a token that is allowed is refused", [&] { constraint.accept(token); return 0; });
+    gpux::fuzz::must_succeed("a token that is allowed is refused", [&] {
+      constraint.accept(token);
+      return 0;
+    });
   }
 }
 
@@ -53,8 +57,8 @@ void walk(TokenConstraint constraint, std::string_view text) {
 
 void gpux::fuzz::read_hostile(std::string_view input) {
   if (input.empty()) return;
-  constexpr std::array<OutputConstraint::Kind, 3> kinds{
-      OutputConstraint::Kind::json_schema, OutputConstraint::Kind::regex, OutputConstraint::Kind::grammar};
+  constexpr std::array<OutputConstraint::Kind, 3> kinds{OutputConstraint::Kind::json_schema,
+                                                        OutputConstraint::Kind::regex, OutputConstraint::Kind::grammar};
   const OutputConstraint::Kind kind = kinds.at(static_cast<unsigned char>(input.front()) % kinds.size());
   const std::string text(input.substr(1));
   try {

@@ -1,11 +1,9 @@
 #include "text/token_constraint.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,6 +12,7 @@
 
 #include "base/utf8.h"
 #include "gpux/error.h"
+#include "text/kept_vocabularies.h"
 #include "text/library_message.h"
 
 namespace gpux::text {
@@ -21,22 +20,32 @@ namespace {
 
 std::string_view name_of(OutputConstraint::Kind kind) noexcept {
   switch (kind) {
-    case OutputConstraint::Kind::none: return "output constraint";
-    case OutputConstraint::Kind::json_object: return "JSON object";
-    case OutputConstraint::Kind::json_schema: return "JSON schema";
-    case OutputConstraint::Kind::regex: return "regular expression";
-    case OutputConstraint::Kind::grammar: return "grammar";
+    case OutputConstraint::Kind::none:
+      return "output constraint";
+    case OutputConstraint::Kind::json_object:
+      return "JSON object";
+    case OutputConstraint::Kind::json_schema:
+      return "JSON schema";
+    case OutputConstraint::Kind::regex:
+      return "regular expression";
+    case OutputConstraint::Kind::grammar:
+      return "grammar";
   }
   return {};
 }
 
 std::pair<std::uint32_t, std::string_view> compiled_as(const OutputConstraint& constraint) {
   switch (constraint.kind) {
-    case OutputConstraint::Kind::none: break;
-    case OutputConstraint::Kind::json_object: return {GPUX_CONSTRAINT_JSON_SCHEMA, R"({"type":"object"})"};
-    case OutputConstraint::Kind::json_schema: return {GPUX_CONSTRAINT_JSON_SCHEMA, constraint.text};
-    case OutputConstraint::Kind::regex: return {GPUX_CONSTRAINT_REGEX, constraint.text};
-    case OutputConstraint::Kind::grammar: return {GPUX_CONSTRAINT_GRAMMAR, constraint.text};
+    case OutputConstraint::Kind::none:
+      break;
+    case OutputConstraint::Kind::json_object:
+      return {GPUX_CONSTRAINT_JSON_SCHEMA, R"({"type":"object"})"};
+    case OutputConstraint::Kind::json_schema:
+      return {GPUX_CONSTRAINT_JSON_SCHEMA, constraint.text};
+    case OutputConstraint::Kind::regex:
+      return {GPUX_CONSTRAINT_REGEX, constraint.text};
+    case OutputConstraint::Kind::grammar:
+      return {GPUX_CONSTRAINT_GRAMMAR, constraint.text};
   }
   throw Error(ErrorCode::internal, "a constraint of the kind none");
 }
@@ -44,11 +53,10 @@ std::pair<std::uint32_t, std::string_view> compiled_as(const OutputConstraint& c
 }  // namespace
 
 struct TokenVocabulary::State {
-  Tokenizer tokenizer;  // its address is in the key
   std::size_t logits;
   GpuxVocabulary* vocabulary = nullptr;
 
-  State(Tokenizer kept, std::size_t count) : tokenizer(std::move(kept)), logits(count) {}
+  explicit State(std::size_t count) : logits(count) {}
 
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -58,31 +66,25 @@ struct TokenVocabulary::State {
 
 TokenVocabulary::TokenVocabulary(const Tokenizer& tokenizer, std::size_t logits,
                                  std::span<const std::uint32_t> end_tokens) {
-  using Key = std::tuple<const void*, std::size_t, std::vector<std::uint32_t>>;
-  static std::mutex mutex;
-  static std::map<Key, std::weak_ptr<const State>> open;
   std::vector<std::uint32_t> ends(end_tokens.begin(), end_tokens.end());
   std::ranges::sort(ends);
   ends.erase(std::ranges::unique(ends).begin(), ends.end());
-  const GpuxTokenizer* library = tokenizer.library_tokenizer();
+  KeptVocabularies& kept = tokenizer.vocabularies();
   // Whoever comes while another makes the same one waits for it.
-  const std::lock_guard lock(mutex);
-  const Key key{library, logits, ends};
-  if (const auto found = open.find(key); found != open.end()) {
-    if (auto state = found->second.lock()) {
-      state_ = std::move(state);
-      return;
+  const std::lock_guard lock(kept.mutex);
+  std::shared_ptr<const void>& made = kept.made[{logits, ends}];
+  if (!made) {
+    auto state = std::make_shared<State>(logits);
+    const Message message(
+        gpux_vocabulary_open(tokenizer.library_tokenizer(), logits, ends.data(), ends.size(), &state->vocabulary));
+    if (message) {
+      kept.made.erase({logits, ends});
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("constrained output is not available with this model's tokenizer: {}", message.get()));
     }
+    made = std::move(state);
   }
-  auto state = std::make_shared<State>(tokenizer, logits);
-  const Message message(gpux_vocabulary_open(library, logits, ends.data(), ends.size(), &state->vocabulary));
-  if (message) {
-    throw Error(ErrorCode::invalid_input,
-                fmt::format("constrained output is not available with this model's tokenizer: {}", message.get()));
-  }
-  std::erase_if(open, [](const auto& other) { return other.second.expired(); });
-  open[key] = state;
-  state_ = std::move(state);
+  state_ = std::static_pointer_cast<const State>(made);
 }
 
 std::size_t TokenVocabulary::logits() const noexcept {
@@ -117,8 +119,9 @@ TokenConstraint::TokenConstraint(const TokenVocabulary& vocabulary, const Output
   } catch (const Error& error) {
     throw error.within(name_of(constraint.kind));
   }
-  state_->check(gpux_constraint_open(vocabulary.state_->vocabulary, kind, {text.data(), text.size()}, &state_->constraint),
-                ErrorCode::invalid_input);
+  state_->check(
+      gpux_constraint_open(vocabulary.state_->vocabulary, kind, {text.data(), text.size()}, &state_->constraint),
+      ErrorCode::invalid_input);
 }
 
 TokenConstraint::TokenConstraint(std::unique_ptr<State> state) : state_(std::move(state)) {}

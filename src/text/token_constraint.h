@@ -11,12 +11,12 @@
 namespace gpux::text {
 
 /// The tokens of a model, as constraints read them. Never changed once it is made: may be used by several threads at
-/// once. Copies are the same one, and so are those made of the same arguments while one of them lives: making one takes
-/// about a second for a vocabulary of 150,000 tokens.
+/// once. Copies are the same one, and so are those made of the same arguments as long as the tokenizer lives: making
+/// the first one takes a part of a second for a vocabulary of 150,000 tokens.
 class TokenVocabulary {
  public:
   /// `logits`: the size of the model's logits. Tokens from the tokenizer's vocabulary on, and special tokens, are never
-  /// allowed. `end_tokens`: the model's, which end a text; they are allowed where the text is complete. Those that have
+  /// allowed. `end_tokens`: those that end a text; they are allowed where the text is complete. Those that have
   /// no logits are left out; there may be none.
   /// Error invalid_input: the tokenizer spells a token by its neighbours (WordPiece, word-level), so that no token can
   /// be chosen by its text.

@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
+#include "text/kept_vocabularies.h"
 #include "text/library_message.h"
 
 namespace gpux::text {
@@ -77,6 +78,7 @@ std::span<const std::size_t> Encoding::offsets() const noexcept {
 
 struct Tokenizer::State {
   GpuxTokenizer* tokenizer = nullptr;
+  mutable KeptVocabularies vocabularies;
 
   State() = default;
   State(const State&) = delete;
@@ -87,6 +89,10 @@ struct Tokenizer::State {
 
 const GpuxTokenizer* Tokenizer::library_tokenizer() const noexcept {
   return state_->tokenizer;
+}
+
+KeptVocabularies& Tokenizer::vocabularies() const noexcept {
+  return state_->vocabularies;
 }
 
 Tokenizer Tokenizer::from_json(std::string_view json) {

@@ -14,6 +14,8 @@ struct GpuxTokenizer;
 
 namespace gpux::text {
 
+struct KeptVocabularies;
+
 /// The position of a token in its text.
 enum class Offsets : std::uint8_t { none, bytes, characters };
 
@@ -109,6 +111,7 @@ class Tokenizer {
   [[nodiscard]] Encoding encode(std::string_view text, const std::string_view* pair,
                                 const EncodeOptions& options) const;
   [[nodiscard]] const GpuxTokenizer* library_tokenizer() const noexcept;
+  [[nodiscard]] KeptVocabularies& vocabularies() const noexcept;
   std::shared_ptr<const State> state_;
 };
 

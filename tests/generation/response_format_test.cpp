@@ -114,7 +114,8 @@ TEST(OllamaConstraint, IsJsonOrASchema) {
     EXPECT_EQ(read_ollama_constraint(row.json), row.constraint) << row.json;
   }
   const auto refused = [](const std::string& body) { return refusal([&] { (void)read_ollama_constraint(body); }); };
-  EXPECT_THAT(refused(R"({"format": "yaml"})"), AllOf(HasSubstr("format is \"yaml\""), HasSubstr("\"json\", or a JSON schema")));
+  EXPECT_THAT(refused(R"({"format": "yaml"})"),
+              AllOf(HasSubstr("format is \"yaml\""), HasSubstr("\"json\", or a JSON schema")));
   EXPECT_THAT(refused(R"({"format": true})"), HasSubstr("format is true"));
   EXPECT_THAT(refused("x"), HasSubstr("the request is no JSON: wrong at byte 1"));
 }

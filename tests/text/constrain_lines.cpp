@@ -80,7 +80,8 @@ json made(const Model& model, TokenConstraint constraint, std::size_t limit, std
   bool is_complete = false;
   while (!is_complete && tokens.size() < limit) {
     for (std::size_t id = 0; id < logits.size(); ++id) {
-      const bool is_mark = model.words[id].size() == 1 && std::string_view("\"}],").find(model.words[id][0]) != std::string_view::npos;
+      const bool is_mark =
+          model.words[id].size() == 1 && std::string_view("\"}],").find(model.words[id][0]) != std::string_view::npos;
       logits[id] = chance(random) + (is_mark || id == end_token ? chance(random) : 0);
     }
     constraint.apply(logits);
@@ -118,10 +119,11 @@ int main(int argc, char** argv) {
   try {
     if (argc != 2) throw gpux::Error(gpux::ErrorCode::usage, "usage: constrain_lines TOKENIZER_JSON|FAMILY");
     const std::string which = argv[1];
-    const std::vector<std::string> words{
-        "true", "false", "null", "name", "\": ", "\":", "\", \"", "{\"", "[{\"", "\"}", "\"]", "}}", " {", " [", " \"", "  ",
-        "\n", "\n  ", "12", "100", "0.5", "-1", "e5", "é", "äö", "日本", "😀", "\\n", "\\\"", "\\u00", "ab", "abc", "the",
-        " the", "2024", "-01", "01-", "T12:", "00Z", "@", ".com", "http://", "192.168"};
+    const std::vector<std::string> words{"true", "false", "null",  "name", "\": ", "\":",     "\", \"", "{\"",  "[{\"",
+                                         "\"}",  "\"]",   "}}",    " {",   " [",   " \"",     "  ",     "\n",   "\n  ",
+                                         "12",   "100",   "0.5",   "-1",   "e5",   "é",       "äö",     "日本", "😀",
+                                         "\\n",  "\\\"",  "\\u00", "ab",   "abc",  "the",     " the",   "2024", "-01",
+                                         "01-",  "T12:",  "00Z",   "@",    ".com", "http://", "192.168"};
     const auto tokenizer = which.ends_with(".json")
                                ? gpux::text::Tokenizer::from_file(which)
                                : gpux::text::Tokenizer::from_json(gpux::test::made_tokenizer(which, words));

@@ -27,8 +27,9 @@ using testing::Not;
 
 constexpr float forbidden = -std::numeric_limits<float>::infinity();
 constexpr std::uint32_t end_token = 2;
-const std::vector<std::string> words{"{\"", "\":",   "\": ", "\", \"", "name", "true", "12", "ab", " ",  "  ", "日",
-                                     "é",   "\xe6\x97", "\xa5\xe6", "xyz",    " {",   " a",   "a b", "1-", "\n", "ÿ"};
+const std::vector<std::string> words{"{\"", "\":", "\": ", "\", \"", "name", "true",     "12",
+                                     "ab",  " ",   "  ",   "日",     "é",    "\xe6\x97", "\xa5\xe6",
+                                     "xyz", " {",  " a",   "a b",    "1-",   "\n",       "ÿ"};
 
 struct Model {
   Tokenizer tokenizer;
@@ -45,7 +46,8 @@ const Model& model_of(const std::string& family) {
   const bool is_byte_level = family == "byte-level";
   std::vector<std::string> own;
   std::ranges::copy_if(words, std::back_inserter(own), [&](const std::string& word) {
-    return is_byte_level || static_cast<unsigned char>(word.back()) < 0x80 || word == "日" || word == "é" || word == "ÿ";
+    return is_byte_level || static_cast<unsigned char>(word.back()) < 0x80 || word == "日" || word == "é" ||
+           word == "ÿ";
   });
   const auto found = models.find(family);
   if (found != models.end()) return found->second;
@@ -119,11 +121,12 @@ INSTANTIATE_TEST_SUITE_P(TokenConstraint, Families, testing::Values("byte-level"
                          });
 
 TEST_P(Families, JsonObjects) {
-  check({{Kind::json_object,
-          "",
-          {"{}", "{ }", R"({"a": [1, -2.5e3, true, null, {"b": ""}]})", "{\n  \"a\": \"é日\"\n}", R"({"\"\\\n": "\t"})"},
-          {"", "[]", "1", "\"a\"", "{", "{\"a\"}", "{a: 1}", "{\"a\": 01}", "{\"a\": 1,}", "{} ", " {}", "{}{}",
-           "{\"a\": +1}", "{'a': 1}", "{\"a\": NaN}", "{\"a\n\": 1}"}}});
+  check(
+      {{Kind::json_object,
+        "",
+        {"{}", "{ }", R"({"a": [1, -2.5e3, true, null, {"b": ""}]})", "{\n  \"a\": \"é日\"\n}", R"({"\"\\\n": "\t"})"},
+        {"", "[]", "1", "\"a\"", "{", "{\"a\"}", "{a: 1}", "{\"a\": 01}", "{\"a\": 1,}", "{} ", " {}", "{}{}",
+         "{\"a\": +1}", "{'a': 1}", "{\"a\": NaN}", "{\"a\n\": 1}"}}});
 }
 
 TEST_P(Families, TypesAndValues) {
@@ -132,8 +135,10 @@ TEST_P(Families, TypesAndValues) {
       {Kind::json_schema, "true", {"1", "{}"}, {"", "x"}},
       {Kind::json_schema, R"({"type": "null"})", {"null"}, {"0", "\"null\"", "NULL"}},
       {Kind::json_schema, R"({"type": ["boolean", "null"]})", {"true", "false", "null"}, {"1", "\"true\""}},
-      {Kind::json_schema, R"({"enum": ["a", 1, null, {"b": [2]}, 1.5]})",
-       {"\"a\"", "1", "null", "{\"b\": [2]}", "1.5"}, {"\"b\"", "2", "{\"b\":[]}", "{}", "1.51", "15"}},
+      {Kind::json_schema,
+       R"({"enum": ["a", 1, null, {"b": [2]}, 1.5]})",
+       {"\"a\"", "1", "null", "{\"b\": [2]}", "1.5"},
+       {"\"b\"", "2", "{\"b\":[]}", "{}", "1.51", "15"}},
       {Kind::json_schema, R"({"const": "a\"b"})", {R"("a\"b")"}, {"\"a\"", R"("a\"b" )", R"("a\\"b")"}},
       {Kind::json_schema, R"({"const": 3, "type": ["integer", "string"]})", {"3"}, {"4", "\"3\""}},
       {Kind::json_schema, R"({"enum": [1, "a", 2.5], "type": "integer"})", {"1"}, {"\"a\"", "2.5", "2"}},
@@ -143,20 +148,32 @@ TEST_P(Families, TypesAndValues) {
 TEST_P(Families, Numbers) {
   check({
       {Kind::json_schema, R"({"type": "integer"})", {"0", "-1", "12345678901234567890"}, {"1.0", "01", "1e3", "-"}},
-      {Kind::json_schema, R"({"type": "integer", "minimum": 5, "maximum": 17})",
-       {"5", "9", "10", "17"}, {"4", "18", "1", "-5", "05", "170"}},
-      {Kind::json_schema, R"({"type": "integer", "exclusiveMinimum": -2, "exclusiveMaximum": 2})",
-       {"-1", "0", "1"}, {"-2", "2"}},
+      {Kind::json_schema,
+       R"({"type": "integer", "minimum": 5, "maximum": 17})",
+       {"5", "9", "10", "17"},
+       {"4", "18", "1", "-5", "05", "170"}},
+      {Kind::json_schema,
+       R"({"type": "integer", "exclusiveMinimum": -2, "exclusiveMaximum": 2})",
+       {"-1", "0", "1"},
+       {"-2", "2"}},
       {Kind::json_schema, R"({"type": "integer", "multipleOf": 12})", {"0", "12", "144", "-24"}, {"6", "13"}},
-      {Kind::json_schema, R"({"type": "number", "minimum": 0.25, "maximum": 3.1925})",
-       {"0.25", "0.250", "1", "3", "3.1", "3.19", "3.1925"}, {"0.24", "0.2", "0", "3.1926", "3.2", "-1", "4"}},
+      {Kind::json_schema,
+       R"({"type": "number", "minimum": 0.25, "maximum": 3.1925})",
+       {"0.25", "0.250", "1", "3", "3.1", "3.19", "3.1925"},
+       {"0.24", "0.2", "0", "3.1926", "3.2", "-1", "4"}},
       // Where the bounds are in one unit.
-      {Kind::json_schema, R"({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5})",
-       {"0.5", "0.1", "0.001", "0.49"}, {"0", "0.0", "-0", "0.51", "1"}},
-      {Kind::json_schema, R"({"allOf": [{"type": "number"}, {"exclusiveMinimum": 3}, {"exclusiveMaximum": 3.5}]})",
-       {"3.1", "3.0001", "3.49"}, {"3", "3.0", "3.5", "4"}},
-      {Kind::json_schema, R"({"type": "number", "minimum": -0.5, "exclusiveMaximum": 0})",
-       {"-0.5", "-0.1"}, {"0", "-0", "-0.51", "0.1", "-1"}},
+      {Kind::json_schema,
+       R"({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5})",
+       {"0.5", "0.1", "0.001", "0.49"},
+       {"0", "0.0", "-0", "0.51", "1"}},
+      {Kind::json_schema,
+       R"({"allOf": [{"type": "number"}, {"exclusiveMinimum": 3}, {"exclusiveMaximum": 3.5}]})",
+       {"3.1", "3.0001", "3.49"},
+       {"3", "3.0", "3.5", "4"}},
+      {Kind::json_schema,
+       R"({"type": "number", "minimum": -0.5, "exclusiveMaximum": 0})",
+       {"-0.5", "-0.1"},
+       {"0", "-0", "-0.51", "0.1", "-1"}},
       {Kind::json_schema, R"({"const": 100.0})", {"100"}, {"10", "1000", "101"}},
   });
 }
@@ -164,41 +181,63 @@ TEST_P(Families, Numbers) {
 TEST_P(Families, Strings) {
   check({
       {Kind::json_schema, R"({"type": "string"})", {"\"\"", "\"é\"", R"("\"\\\n")"}, {"\"", "\"a\"b", "\"\\x\"", "a"}},
-      {Kind::json_schema, R"({"type": "string", "minLength": 2, "maxLength": 3})",
-       {"\"ab\"", "\"é日\"", "\"日日日\"", R"("\n\"")"}, {"\"\"", "\"a\"", "\"日\"", "\"abab\""}},
+      {Kind::json_schema,
+       R"({"type": "string", "minLength": 2, "maxLength": 3})",
+       {"\"ab\"", "\"é日\"", "\"日日日\"", R"("\n\"")"},
+       {"\"\"", "\"a\"", "\"日\"", "\"abab\""}},
       {Kind::json_schema, R"({"type": "string", "pattern": "^[a-c]+$"})", {"\"ab\"", "\"c\""}, {"\"\"", "\"abd\""}},
       // Not anchored: somewhere in the text.
       {Kind::json_schema, R"({"type": "string", "pattern": "b"})", {"\"b\"", "\"ab日\""}, {"\"\"", "\"a\""}},
-      {Kind::json_schema, R"({"type": "string", "pattern": "^a|b$"})",
-       {"\"a\"", "\"ax\"", "\"xb\""}, {"\"xa\"", "\"bx\"", "\"\""}},
+      {Kind::json_schema,
+       R"({"type": "string", "pattern": "^a|b$"})",
+       {"\"a\"", "\"ax\"", "\"xb\""},
+       {"\"xa\"", "\"bx\"", "\"\""}},
       {Kind::json_schema, R"({"type": "string", "pattern": "^\\d\\w$"})", {"\"1a\"", "\"0_\""}, {"\"1é\"", "\"aa\""}},
       {Kind::json_schema, R"({"type": "string", "pattern": "^[^\"]/\\\\$"})", {R"("x/\\")"}, {R"("\"/\\")", R"("x/")"}},
       // No class has what its complement excludes.
-      {Kind::json_schema, R"({"type": "string", "pattern": "^[^\"]{2}$"})",
-       {R"("ab")", R"("\\\\")", R"("\n\t")"}, {R"("\"a")", R"("a\"")"}},
+      {Kind::json_schema,
+       R"({"type": "string", "pattern": "^[^\"]{2}$"})",
+       {R"("ab")", R"("\\\\")", R"("\n\t")"},
+       {R"("\"a")", R"("a\"")"}},
       {Kind::json_schema, R"({"type": "string", "pattern": "^[^\\\\]*$"})", {R"("\"a")"}, {R"("\\")", R"("a\\b")"}},
-      {Kind::json_schema, R"({"type": "string", "pattern": "^\\W\\S.$"})", {R"("-xb")"}, {R"("axb")", R"("- b")", R"("-x\n")"}},
-      {Kind::json_schema, R"({"type": "string", "format": "date"})",
+      {Kind::json_schema,
+       R"({"type": "string", "pattern": "^\\W\\S.$"})",
+       {R"("-xb")"},
+       {R"("axb")", R"("- b")", R"("-x\n")"}},
+      {Kind::json_schema,
+       R"({"type": "string", "format": "date"})",
        {"\"2024-02-29\"", "\"2000-02-29\"", "\"1999-12-31\""},
        {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-04-31\"", "\"0000-01-01\"", "\"2024-1-1\"", "\"2024-13-01\""}},
-      {Kind::json_schema, R"({"type": "string", "format": "date-time", "pattern": "^2024"})",
+      {Kind::json_schema,
+       R"({"type": "string", "format": "date-time", "pattern": "^2024"})",
        {"\"2024-02-29T23:59:59Z\"", "\"2024-01-01t00:00:00.5-01:30\""},
        {"\"2023-01-01T00:00:00Z\"", "\"2024-01-01T24:00:00Z\"", "\"2024-01-01T00:00:60Z\"", "\"2024-01-01\""}},
-      {Kind::json_schema, R"({"type": "string", "format": "ipv4"})", {"\"10.0.255.1\""}, {"\"256.1.1.1\"", "\"1.1.1\""}},
-      {Kind::json_schema, R"({"type": "string", "format": "uuid"})",
-       {"\"12345678-1234-5678-1234-567812345678\""}, {"\"12345678123456781234567812345678\""}},
+      {Kind::json_schema,
+       R"({"type": "string", "format": "ipv4"})",
+       {"\"10.0.255.1\""},
+       {"\"256.1.1.1\"", "\"1.1.1\""}},
+      {Kind::json_schema,
+       R"({"type": "string", "format": "uuid"})",
+       {"\"12345678-1234-5678-1234-567812345678\""},
+       {"\"12345678123456781234567812345678\""}},
   });
 }
 
 TEST_P(Families, Arrays) {
   check({
       {Kind::json_schema, R"({"type": "array"})", {"[]", "[1, \"a\", []]"}, {"[1,]", "[,]", "{}", "[1 2]"}},
-      {Kind::json_schema, R"({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3})",
-       {"[1]", "[1, 2]", "[1,2,3]"}, {"[]", "[1,2,3,4]", "[\"a\"]", "[1, null]"}},
-      {Kind::json_schema, R"({"type": "array", "prefixItems": [{"const": 1}, {"type": "string"}], "items": false})",
-       {"[]", "[1]", "[1, \"a\"]"}, {"[2]", "[1, 2]", "[1, \"a\", 3]"}},
-      {Kind::json_schema, R"({"type": "array", "items": [{"const": 1}], "additionalItems": {"const": 2}, "minItems": 2})",
-       {"[1,2]", "[1,2,2]"}, {"[1]", "[2,2]", "[1,1]"}},
+      {Kind::json_schema,
+       R"({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3})",
+       {"[1]", "[1, 2]", "[1,2,3]"},
+       {"[]", "[1,2,3,4]", "[\"a\"]", "[1, null]"}},
+      {Kind::json_schema,
+       R"({"type": "array", "prefixItems": [{"const": 1}, {"type": "string"}], "items": false})",
+       {"[]", "[1]", "[1, \"a\"]"},
+       {"[2]", "[1, 2]", "[1, \"a\", 3]"}},
+      {Kind::json_schema,
+       R"({"type": "array", "items": [{"const": 1}], "additionalItems": {"const": 2}, "minItems": 2})",
+       {"[1,2]", "[1,2,2]"},
+       {"[1]", "[2,2]", "[1,1]"}},
   });
 }
 
@@ -208,7 +247,8 @@ TEST_P(Families, Objects) {
        R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}}, "required": ["a"],
            "additionalProperties": false})",
        {"{\"a\": 1}", "{\"a\":1,\"b\":true}"},
-       {"{}", "{\"b\": true}", "{\"a\": \"x\"}", "{\"a\": 1, \"c\": 2}", "{\"b\": true, \"a\": 1}", "{\"a\":1,\"a\":2}"}},
+       {"{}", "{\"b\": true}", "{\"a\": \"x\"}", "{\"a\": 1, \"c\": 2}", "{\"b\": true, \"a\": 1}",
+        "{\"a\":1,\"a\":2}"}},
       {Kind::json_schema,
        R"({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}})",
        {"{}", "{\"a\": 1}", "{\"x\": \"y\"}", "{\"a\": 1, \"é\": \"\"}"},
@@ -216,25 +256,34 @@ TEST_P(Families, Objects) {
        {"{\"a\": \"x\"}", "{\"x\": 1}", "{\"\\u0061\": \"x\"}"}},
       {Kind::json_schema,
        R"({"type": "object", "patternProperties": {"^x": {"const": 1}}, "additionalProperties": false})",
-       {"{}", "{\"x\": 1}", "{\"xyz\": 1}"}, {"{\"x\": 2}", "{\"a\": 1}"}},
+       {"{}", "{\"x\": 1}", "{\"xyz\": 1}"},
+       {"{\"x\": 2}", "{\"a\": 1}"}},
       // The pattern's properties are no additional ones, wherever they are written.
       {Kind::json_schema,
        R"({"patternProperties": {"^x": {"const": 1}}, "anyOf": [{"type": "object"}], "additionalProperties": false})",
-       {"{\"x\": 1}"}, {"{\"x\": 2}", "{\"a\": 1}", "1"}},
-      {Kind::json_schema, R"({"type": "object", "required": ["b", "a"]})",
-       {"{\"b\": 1, \"a\": 2}", "{\"b\": 1, \"a\": 2, \"c\": 3}"}, {"{}", "{\"b\": 1}"}},
+       {"{\"x\": 1}"},
+       {"{\"x\": 2}", "{\"a\": 1}", "1"}},
+      {Kind::json_schema,
+       R"({"type": "object", "required": ["b", "a"]})",
+       {"{\"b\": 1, \"a\": 2}", "{\"b\": 1, \"a\": 2, \"c\": 3}"},
+       {"{}", "{\"b\": 1}"}},
       {Kind::json_schema,
        R"({"type": "object", "properties": {"q\"": {"properties": {"in/~": {"const": 1}}, "type": "object"}}})",
-       {R"({"q\"": {"in/~": 1}})"}, {R"({"q\"": {"in/~": 2}})", R"({"q\"": 1})"}},
-      {Kind::json_schema, R"({"type": "object", "maxProperties": 1, "minProperties": 1})",
-       {"{\"a\": 1}"}, {"{}", "{\"a\": 1, \"b\": 2}"}},
+       {R"({"q\"": {"in/~": 1}})"},
+       {R"({"q\"": {"in/~": 2}})", R"({"q\"": 1})"}},
+      {Kind::json_schema,
+       R"({"type": "object", "maxProperties": 1, "minProperties": 1})",
+       {"{\"a\": 1}"},
+       {"{}", "{\"a\": 1, \"b\": 2}"}},
   });
 }
 
 TEST_P(Families, Combinations) {
   check({
-      {Kind::json_schema, R"({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 1}]})",
-       {"12", "\"a\""}, {"\"ab\"", "null", "1.5"}},
+      {Kind::json_schema,
+       R"({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 1}]})",
+       {"12", "\"a\""},
+       {"\"ab\"", "null", "1.5"}},
       {Kind::json_schema, R"({"oneOf": [{"type": "integer"}, {"type": "string"}]})", {"1", "\"a\""}, {"null"}},
       {Kind::json_schema,
        R"({"oneOf": [{"$ref": "#/$defs/cat"}, {"$ref": "#/$defs/dog"}], "$defs": {
@@ -242,7 +291,8 @@ TEST_P(Families, Combinations) {
                      "required": ["kind", "age"], "additionalProperties": false},
              "dog": {"type": "object", "properties": {"kind": {"const": "dog"}}, "required": ["kind"],
                      "additionalProperties": false}}})",
-       {R"({"kind": "cat", "age": 12})", R"({"kind":"dog"})"}, {R"({"kind":"cat"})", R"({"kind":"dog","age":1})"}},
+       {R"({"kind": "cat", "age": 12})", R"({"kind":"dog"})"},
+       {R"({"kind":"cat"})", R"({"kind":"dog","age":1})"}},
       {Kind::json_schema, R"({"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 5}]})", {"3", "5"}, {"2", "6"}},
       {Kind::json_schema, R"({"type": "integer", "allOf": [{"minimum": 3}], "maximum": 5})", {"3", "5"}, {"2", "6"}},
       {Kind::json_schema, R"({"$ref": "#/definitions/a~1b", "definitions": {"a/b": {"const": 1}}})", {"1"}, {"2"}},
@@ -252,7 +302,8 @@ TEST_P(Families, Combinations) {
        R"({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {
              "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["next"],
              "additionalProperties": false}}})",
-       {R"({"next": null})", R"({"next": {"next": {"next": null}}})"}, {R"({"next": {}})", "null"}},
+       {R"({"next": null})", R"({"next": {"next": {"next": null}}})"},
+       {R"({"next": {}})", "null"}},
   });
 }
 
@@ -278,8 +329,10 @@ TEST_P(Families, Grammars) {
       {Kind::grammar, "start: \"a\" start \"b\" | \"\"", {"", "ab", "aaabbb"}, {"a", "aab", "ba"}},
       {Kind::grammar, "start: sum\nsum: NUM (\" + \" NUM)*\nNUM: /[0-9]+/\n", {"1", "12 + 3"}, {"", "1+2", "1 + "}},
       {Kind::grammar, "start: \" x\" | \"y\"", {" x", "y"}, {"x", " y", "  x"}},
-      {Kind::grammar, "// a comment with %json\nstart: \"<\" %json {\"type\": \"integer\",\n \"minimum\": 3} \">\"\n",
-       {"<3>", "<12>"}, {"<2>", "<>", "<\"a\">"}},
+      {Kind::grammar,
+       "// a comment with %json\nstart: \"<\" %json {\"type\": \"integer\",\n \"minimum\": 3} \">\"\n",
+       {"<3>", "<12>"},
+       {"<2>", "<>", "<\"a\">"}},
       {Kind::grammar, "start: /\"/ \"%json {\" x\nx: \"y\"", {"\"%json {y"}, {"\""}},
       {Kind::grammar, "%import common.INT\nstart: INT \",\" INT", {"1,2"}, {"1,", "a,b"}},
   });
@@ -494,12 +547,14 @@ TEST(TokenConstraint, SaysWhyASchemaCannotBeUsed) {
            {R"({"type": "integer", "minimum": 3, "maximum": 2})", {"minimum (3) is greater than maximum (2)"}},
            {R"({"type": "string", "const": 3})", {"Unsatisfiable"}},
        }) {
-    for (const std::string& word : wanted.words) EXPECT_THAT(refused(Kind::json_schema, wanted.schema), HasSubstr(word)) << wanted.schema;
+    for (const std::string& word : wanted.words)
+      EXPECT_THAT(refused(Kind::json_schema, wanted.schema), HasSubstr(word)) << wanted.schema;
   }
 }
 
 TEST(TokenConstraint, SaysWhyAnExpressionOrGrammarCannotBeUsed) {
-  EXPECT_THAT(refused(Kind::regex, "ab)"), AllOf(HasSubstr("regular expression"), HasSubstr("at character 3: unopened group")));
+  EXPECT_THAT(refused(Kind::regex, "ab)"),
+              AllOf(HasSubstr("regular expression"), HasSubstr("at character 3: unopened group")));
   EXPECT_THAT(refused(Kind::regex, "a\\"), HasSubstr("at character 2"));
   EXPECT_THAT(refused(Kind::regex, "(?P<stop>a)b"), HasSubstr("a group of the name stop"));
   EXPECT_THAT(refused(Kind::regex, "a^b"), HasSubstr("lookarounds not supported"));
@@ -536,8 +591,9 @@ TEST(TokenVocabulary, RefusesTokensThatAreSpeltByTheirNeighbours) {
   const auto data = [](const std::string& name) {
     return Tokenizer::from_file(std::filesystem::path(GPUX_SOURCE_DIR) / "tests/text/data" / name);
   };
-  EXPECT_THAT(refusal([&] { const TokenVocabulary made(data("wordpiece.json"), 1500, {}); }),
-              AllOf(HasSubstr("constrained output is not available with this model's tokenizer"), HasSubstr("WordPiece")));
+  EXPECT_THAT(
+      refusal([&] { const TokenVocabulary made(data("wordpiece.json"), 1500, {}); }),
+      AllOf(HasSubstr("constrained output is not available with this model's tokenizer"), HasSubstr("WordPiece")));
   EXPECT_THAT(refusal([&] { const TokenVocabulary made(data("bpe.json"), 0, {}); }), HasSubstr("0 logits"));
   const TokenVocabulary bpe(data("bpe.json"), 1500, {}), unigram(data("unigram.json"), 1400, {});
   EXPECT_EQ(unigram.logits(), 1400U);

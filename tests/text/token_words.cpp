@@ -66,8 +66,13 @@ std::string made_tokenizer(std::string_view family, const std::vector<std::strin
   json vocabulary = json::object(), added = json::array();
   const auto add = [&](const std::string& token) { vocabulary.emplace(token, vocabulary.size()); };
   for (const char* special : {"<unk>", "<s>", "</s>"}) {
-    added.push_back({{"id", vocabulary.size()}, {"content", special}, {"special", true}, {"single_word", false},
-                     {"lstrip", false}, {"rstrip", false}, {"normalized", false}});
+    added.push_back({{"id", vocabulary.size()},
+                     {"content", special},
+                     {"special", true},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false}});
     add(special);
   }
   const bool is_byte_level = family == "byte-level";
@@ -81,13 +86,18 @@ std::string made_tokenizer(std::string_view family, const std::vector<std::strin
   }
   for (char c = ' '; c <= '~'; ++c) add(spelt({&c, 1}));
   for (const std::string& word : words) add(spelt(word));
-  const json model{{"type", "BPE"},           {"dropout", nullptr},      {"unk_token", "<unk>"},
-                   {"fuse_unk", false},       {"byte_fallback", family == "stripping" || family == "fallback"},
-                   {"vocab", vocabulary},     {"merges", json::array()}, {"continuing_subword_prefix", nullptr},
+  const json model{{"type", "BPE"},
+                   {"dropout", nullptr},
+                   {"unk_token", "<unk>"},
+                   {"fuse_unk", false},
+                   {"byte_fallback", family == "stripping" || family == "fallback"},
+                   {"vocab", vocabulary},
+                   {"merges", json::array()},
+                   {"continuing_subword_prefix", nullptr},
                    {"end_of_word_suffix", nullptr}};
-  return json{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added},
-              {"normalizer", nullptr}, {"pre_tokenizer", nullptr}, {"post_processor", nullptr},
-              {"decoder", decoder_of(family)}, {"model", model}}
+  return json{{"version", "1.0"},          {"truncation", nullptr},         {"padding", nullptr},
+              {"added_tokens", added},     {"normalizer", nullptr},         {"pre_tokenizer", nullptr},
+              {"post_processor", nullptr}, {"decoder", decoder_of(family)}, {"model", model}}
       .dump();
 }
 
