@@ -43,7 +43,8 @@ pub fn set_limits(limits: &mut ParserLimits) {
 
 /// One line of what llguidance says, in gpux's words where it names a limit or a setting that gpux does not have.
 fn reason(message: &str) -> String {
-    const WORDS: [(&str, &str); 12] = [
+    const WORDS: [(&str, &str); 13] = [
+        ("NoExtension", "no token of the vocabulary continues the text"),
         ("initial lexer configuration", "its words are too many or too complex: compiling them was stopped"),
         ("grammar size (number of symbols)", "it has more than 300000 symbols"),
         ("fuel exhausted when checking relevance", "its words are too complex: compiling them was stopped"),
@@ -135,7 +136,7 @@ fn apply(constraint: &mut GpuxConstraint, logits: &mut [f32]) -> Outcome<()> {
         return Err(format!("{} logits; accepted: {}", logits.len(), constraint.vocabulary.logits).into());
     }
     let mask = constraint.matcher.compute_mask_or_eos().map_err(|error| match constraint.matcher.stop_reason() {
-        _ if error.to_string().contains("NoExtension") => "no token of the vocabulary continues the text".to_string(),
+        _ if error.to_string().contains("NoExtension") => reason(&error.to_string()),
         StopReason::InternalError | StopReason::NotStopped => reason(&error.to_string()),
         other => reason(&format!("{other}: {error}")),
     })?;
