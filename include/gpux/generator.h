@@ -120,22 +120,25 @@ class GPUX_API GenerationStream {
 
     Iterator() = default;
 
-    explicit Iterator(GenerationStream& stream) : stream_(&stream), piece_(stream.next()) {}
+    explicit Iterator(GenerationStream& stream) : stream_(&stream) { ++*this; }
 
-    const GeneratedPiece& operator*() const { return piece_.value(); }
+    const GeneratedPiece& operator*() const { return piece_; }
 
     Iterator& operator++() {
-      piece_ = stream_->next();
+      std::optional<GeneratedPiece> next = stream_->next();
+      is_at_end_ = !next.has_value();
+      piece_ = std::move(next).value_or(GeneratedPiece());
       return *this;
     }
 
     void operator++(int) { ++*this; }
 
-    bool operator==(std::default_sentinel_t /*end*/) const { return !piece_.has_value(); }
+    bool operator==(std::default_sentinel_t /*end*/) const { return is_at_end_; }
 
    private:
     GenerationStream* stream_ = nullptr;
-    std::optional<GeneratedPiece> piece_;
+    GeneratedPiece piece_;
+    bool is_at_end_ = true;
   };
 
   [[nodiscard]] Iterator begin() { return Iterator(*this); }

@@ -181,7 +181,8 @@ struct Engine::State {
   }
 
   static bool is_late(const Sequence& sequence, Clock::time_point now) {
-    return sequence.request().deadline && *sequence.request().deadline <= now;
+    const std::optional<Clock::time_point>& deadline = sequence.request().deadline;
+    return deadline && *deadline <= now;
   }
 
   void end_early(Sequence& sequence, bool is_cancelled) {
@@ -245,7 +246,8 @@ struct Engine::State {
     decoder.exchange(a, slots[a].size, b, slots[b].size);
     slots.exchange(a, b);
     for (const std::size_t slot : {a, b}) {
-      if (slots[slot].owner) running.at(*slots[slot].owner).slot = slot;
+      const std::optional<SequenceId>& owner = slots[slot].owner;
+      if (owner) running.at(*owner).slot = slot;
     }
   }
 
@@ -296,7 +298,7 @@ struct Engine::State {
     if (options.reuses_prefixes) match = slots.longest_match(prompt);
     const std::size_t kept = match ? reusable_tokens(match->tokens, prompt.size()) : 0;
     std::size_t slot = 0;
-    if (kept == 0) {
+    if (!match || kept == 0) {
       slot = slots.free_slot();
       clear(slot);
     } else if (!slots[match->slot].owner && kept >= slots[match->slot].size / 2) {
@@ -405,7 +407,7 @@ struct Engine::State {
     std::vector<Decoder::Row> rows;
     std::size_t longest = 0;
     for (std::size_t slot = 0; slot < count_of_rows; ++slot) {
-      ids.push_back(*slots[slot].owner);
+      ids.push_back(slots[slot].owner.value_or(0));
       const std::size_t past = slots[slot].size;
       rows.push_back({past, running.at(ids.back()).sequence->tokens().subspan(past, 1)});
       longest = std::max(longest, past);

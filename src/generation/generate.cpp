@@ -71,7 +71,8 @@ std::optional<GeneratedPiece> PieceStream::next() {
     queue_->pieces.pop_front();
     return piece;
   }
-  if (queue_->error) throw Error(*queue_->error);
+  const std::optional<Error> error = queue_->error;
+  if (error) throw Error(*error);
   queue_->was_taken = true;
   return std::nullopt;
 }
