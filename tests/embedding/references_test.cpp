@@ -15,6 +15,7 @@
 #include "importer/encoder_graph.h"
 #include "importer/families/family.h"
 #include "importer/import_encoder.h"
+#include "importer/safetensors.h"
 #include "onnx/half.h"
 #include "runtime/cpu_runtime.h"
 #include "tensor/npy.h"

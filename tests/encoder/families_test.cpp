@@ -16,6 +16,7 @@
 #include "gpux/runtime.h"
 #include "importer/encoder_graph.h"
 #include "importer/families/family.h"
+#include "importer/safetensors.h"
 
 namespace gpux::importer {
 namespace {

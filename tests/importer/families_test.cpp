@@ -19,6 +19,7 @@
 #include "importer/families/rotary_settings.h"
 #include "importer/graph/disentangled.h"
 #include "importer/graph/position_bias.h"
+#include "importer/safetensors.h"
 #include "onnx/half.h"
 
 namespace gpux::importer {

@@ -20,6 +20,7 @@
 #include "gpux/runtime.h"
 #include "importer/encoder_graph.h"
 #include "importer/families/family.h"
+#include "importer/safetensors.h"
 #include "onnx/quantize.h"
 
 namespace gpux::importer {
