@@ -1,6 +1,7 @@
 #include "generation/measure.h"
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <random>
@@ -41,8 +42,7 @@ double milliseconds(Clock::duration time) {
 
 double share_of(std::vector<double>& sorted, double share) {
   if (sorted.empty()) return 0;
-  const auto index = static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5);
-  return sorted[index];
+  return sorted[static_cast<std::size_t>(std::lround(share * static_cast<double>(sorted.size() - 1)))];
 }
 
 GenerationFigures figures_of(const Round& round, const MeasuredLoad& load, Clock::time_point start) {

@@ -185,7 +185,8 @@ OutputConstraint read_ollama_constraint(std::string_view body) {
   const Json request = parsed(body, "the request");
   require_object(request, "the request");
   const Json* format = find(request, "format");
-  if (format == nullptr || *format == "") return {};
+  const bool is_none = format == nullptr || (format->is_string() && format->get_ref<const std::string&>().empty());
+  if (is_none) return {};
   if (*format == "json") return {Kind::json_object, ""};
   if (!format->is_object()) refuse_value("format", *format, "\"json\", or a JSON schema");
   return schema_of("format", *format);

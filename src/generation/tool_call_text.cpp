@@ -236,8 +236,9 @@ std::optional<std::vector<ToolCall>> read_json_calls(std::string_view json, std:
   std::vector<ToolCall> calls;
   const auto add = [&](std::string_view object) {
     std::optional<ToolCall> call = call_of(object, functions);
-    if (call) calls.push_back(*std::move(call));
-    return call.has_value();
+    if (!call) return false;
+    calls.push_back(*std::move(call));
+    return true;
   };
   if (is_object(json)) {
     if (!add(json)) return std::nullopt;
