@@ -146,7 +146,7 @@ std::string GraphContext::matrix(const Linear& linear, bool turned, float scale)
 }
 
 onnx::BlockConstant GraphContext::blocks(const Linear& linear, float scale) {
-  const onnx::BlockFormat format = storage_.blocks.value();
+  const onnx::BlockFormat format = storage_.blocks.value_or(onnx::BlockFormat());
   const std::string name = stored_name(linear.weight, linear);
   if (!is_new(name, fmt::format("blocks {} {} {}", linear.in, linear.out, scale))) return blocks_.at(name);
   onnx::BlockConstant constant =

@@ -42,7 +42,7 @@ void StreamedAnswer::send() {
       events_->append(piece, waiting_.front());
       waiting_.pop_front();
     }
-    if (waiting_.empty() && last_words_) piece += *std::exchange(last_words_, std::nullopt);
+    if (waiting_.empty()) piece += std::exchange(last_words_, std::nullopt).value_or("");
     last_write_ = Clock::now();
     const http::Exchange::Flow flow = exchange_->write(http::Piece::of(std::move(piece)));
     has_room_ = flow == http::Exchange::Flow::go;
