@@ -121,7 +121,7 @@ void pack_query_key_value(const RecognizedDecoder& found, const RecognizedLayer&
                           DecoderLayer& to) {
   const std::size_t queries = found.heads * found.head_size, keys = found.kv_heads * found.head_size;
   std::vector<const RecognizedMatrix*> parts{&from.query};
-  if (from.key) parts.insert(parts.end(), {&*from.key, &*from.value});
+  if (from.key && from.value) parts.insert(parts.end(), {&*from.key, &*from.value});
   const bool is_one = std::ranges::all_of(parts, [&](const RecognizedMatrix* part) {
     return part->bits == from.query.bits && part->block_size == from.query.block_size &&
            (part->zero_points == nullptr) == (from.query.zero_points == nullptr);

@@ -318,7 +318,8 @@ class Recognizer {
     std::string product = value;
     if (const Node* const flat = index_.producer(value, "Reshape")) {
       const auto found = norm_of(index_, input_of(*flat, 0));
-      const Node* const split = found && found->sum == nullptr ? index_.producer(found->input, "Reshape") : nullptr;
+      if (!found || found->sum != nullptr) throw index_.not_understood(value);
+      const Node* const split = index_.producer(found->input, "Reshape");
       if (split == nullptr) throw index_.not_understood(value);
       const auto sizes = index_.integers(input_of(*split, 1)), flat_sizes = index_.integers(input_of(*flat, 1));
       const auto head_size = static_cast<std::int64_t>(found->norm.size());
@@ -502,7 +503,9 @@ class Recognizer {
     require(norm_fits(found_.final_norm, hidden), "final norm");
     for (const RecognizedLayer& layer : found_.layers) {
       require(layer.query.inner == hidden, "queries");
-      if (layer.key) require(fits(*layer.key, hidden, kv_heads) && fits(*layer.value, hidden, kv_heads), "keys");
+      for (const std::optional<RecognizedMatrix>* matrix : {&layer.key, &layer.value}) {
+        if (*matrix) require(fits(**matrix, hidden, kv_heads), "keys");
+      }
       require(fits(layer.attention_output, heads, hidden), "attention output");
       require(layer.up.inner == hidden && fits(layer.down, layer.up.columns, hidden), "feed-forward layers");
       if (layer.gate) require(fits(*layer.gate, hidden, layer.up.columns), "feed-forward layers");

@@ -313,7 +313,7 @@ std::optional<PooledVectors> splade_after_maximum(const Expression& expression, 
   return PooledVectors{.rows = maximum->of,
                        .pooling = Pooling::splade,
                        .mask = maximum->mask,
-                       .has_second_log = *has_second,
+                       .has_second_log = has_second.value_or(false),
                        .logit_bias = bias};
 }
 
