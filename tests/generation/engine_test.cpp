@@ -66,10 +66,13 @@ class Engines : public testing::Test {
     return made;
   }
 
-  static std::shared_future<Answer> submitted(Engine& engine, EngineRequest made, Engine::Ticket* ticket = nullptr) {
+  // With a gate, the engine waits for it at the request's first token.
+  static std::shared_future<Answer> submitted(Engine& engine, EngineRequest made, Engine::Ticket* ticket = nullptr,
+                                              const std::shared_future<void>& gate = {}) {
     auto promise = std::make_shared<std::promise<Answer>>();
     auto answer = std::make_shared<Answer>();
-    made.on_token = [answer](GeneratedToken token) {
+    made.on_token = [answer, gate](GeneratedToken token) {
+      if (gate.valid()) gate.wait();
       answer->given.push_back(token.token);
       answer->text += token.text;
     };
@@ -169,9 +172,12 @@ TEST_F(Engines, LetTextsJoinAndLeave) {
   Engine::Ticket endless = 0;
   EngineRequest long_one = request(1);
   long_one.settings.max_tokens = 500;
-  const auto first = submitted(*many, std::move(long_one), &endless);
-  expect_equal(submitted(*many, request(2)).get(), alone()[2], 2);
+  std::promise<void> gate;
+  const auto first = submitted(*many, std::move(long_one), &endless, gate.get_future().share());
+  const auto second = submitted(*many, request(2));
   many->cancel(endless);
+  gate.set_value();
+  expect_equal(second.get(), alone()[2], 2);
   EXPECT_EQ(first.get().completion.reason, FinishReason::cancelled);
   EXPECT_FALSE(first.get().error.has_value());
   expect_equal(submitted(*many, request(3)).get(), alone()[3], 3);
@@ -222,7 +228,12 @@ TEST_F(Engines, EndWhatRunsWhenTheyAreDestroyed) {
   auto one = engine();
   EngineRequest long_one = request(1);
   long_one.settings.max_tokens = 500;
-  const auto answer = submitted(*one, std::move(long_one));
+  std::promise<void> gate;
+  const auto answer = submitted(*one, std::move(long_one), nullptr, gate.get_future().share());
+  const std::jthread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    gate.set_value();
+  });
   one.reset();
   ASSERT_TRUE(answer.get().error.has_value());
   EXPECT_EQ(answer.get().error->code(), ErrorCode::interrupted);
@@ -266,7 +277,8 @@ TEST_F(Engines, RefuseWhatDoesNotFit) {
   EngineRequest long_one = request(1);
   long_one.settings.max_tokens = 500;
   Engine::Ticket ticket = 0;
-  const auto answer = submitted(*busy, std::move(long_one), &ticket);
+  std::promise<void> gate;
+  const auto answer = submitted(*busy, std::move(long_one), &ticket, gate.get_future().share());
   try {
     (void)busy->submit(request(2));
     FAIL() << "was taken";
@@ -274,6 +286,7 @@ TEST_F(Engines, RefuseWhatDoesNotFit) {
     EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
   }
   busy->cancel(ticket);
+  gate.set_value();
   (void)answer.get();
   EngineRequest unknown = request(1);
   unknown.prompt.push_back(99999);

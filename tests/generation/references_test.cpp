@@ -126,7 +126,9 @@ TEST_F(OneDecoder, StreamsMayBeLeft) {
   stream.cancel();
   while (stream.next()) {
   }
-  EXPECT_EQ(stream.completion().reason, FinishReason::cancelled);
+  const Completion& completion = stream.completion();
+  // A fast machine may have come to the end.
+  EXPECT_TRUE(completion.reason == FinishReason::cancelled || completion.tokens.size() == 600);
 }
 
 TEST_F(OneDecoder, EndsWhereTheReceiverWantsNoMore) {
