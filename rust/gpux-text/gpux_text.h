@@ -1,8 +1,8 @@
 #pragma once
 
-// The C interface of the Rust crate gpux-text: Hugging Face's `tokenizers`, which defines what right is, llguidance, which
-// tells the tokens that may come next in a text of a given form, and chat templates. Every function may be called from any
-// thread; a tokenizer or template is never changed once it is open, so that many may use one at once.
+// The C interface of the Rust crate gpux-text: Hugging Face's `tokenizers`, which defines what right is, llguidance,
+// which tells the tokens that may come next in a text of a given form, and chat templates. Every function may be called
+// from any thread; a tokenizer or template is never changed once it is open, so that many may use one at once.
 // Functions that can fail return null, or a message in UTF-8 to be given back by gpux_text_free_message().
 
 #include <stddef.h>
@@ -110,8 +110,8 @@ void gpux_text_free_message(char* message);
 /// The tokens of a model, for constraints: see gpux::text::TokenVocabulary. Many threads may use one at once.
 typedef struct GpuxVocabulary GpuxVocabulary;
 
-/// `logits`: tokens that the model has logits for, which may be more or fewer than the tokenizer has. `end_tokens`: those
-/// that end a text; ids from `logits` on are left out.
+/// `logits`: tokens that the model has logits for, which may be more or fewer than the tokenizer has. `end_tokens`:
+/// those that end a text; ids from `logits` on are left out.
 char* gpux_vocabulary_open(const GpuxTokenizer* tokenizer, size_t logits, const uint32_t* end_tokens, size_t end_count,
                            GpuxVocabulary** vocabulary);
 void gpux_vocabulary_close(GpuxVocabulary* vocabulary);

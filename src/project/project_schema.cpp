@@ -128,9 +128,8 @@ constexpr SchemaKey max_sequences_key{"max_sequences",
                                       1,
                                       "",
                                       256};
-constexpr SchemaKey context_length_key{"context_length", integer, "The maximum tokens of a text with its prompt.",
-                                       false,            no_keys, no_choices,
-                                       2};
+constexpr SchemaKey context_length_key{
+    "context_length", integer, "The maximum tokens of a text with its prompt.", false, no_keys, no_choices, 2};
 constexpr SchemaKey cache_memory_key{"cache_memory", memory_size, "The memory for keys and values of generated texts."};
 constexpr SchemaKey warm_up_key{"warm_up", size_maps, "Sizes of free dimensions to run once before the first request."};
 

@@ -315,7 +315,8 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   RequestWork work{.readers = &readers_, .memory = options_.memory, .stop = {}, .deadline = {}};
   auto traced = trace(exchange, work.deadline, options_.log_requests);
   Call call{std::move(traced), std::move(match.name), std::move(match.version), match.protocol, std::move(work)};
-  const bool has_texts = match.protocol == Protocol::openai || match.protocol == Protocol::ollama || match.protocol == Protocol::texts;
+  const bool has_texts =
+      match.protocol == Protocol::openai || match.protocol == Protocol::ollama || match.protocol == Protocol::texts;
   const std::uint64_t most = has_texts ? options_.tokenize_here_bytes : options_.read_here_bytes;
   const std::uint64_t bytes = text_bytes(call.request());
   const Route* route = match.route;

@@ -28,7 +28,7 @@ enum class Protocol : std::uint8_t {
   open_inference,
   openai,  ///< OpenAI's embeddings, completions and chats
   ollama,
-  texts,   ///< Hugging Face's text-embeddings-inference
+  texts,  ///< Hugging Face's text-embeddings-inference
 };
 
 /// A request on its way through the service.

@@ -70,7 +70,8 @@ class EngineCounts {
 struct GenerationStatistics {
   Histogram time_to_first_token;  ///< from the request's arrival
   Histogram time_between_tokens;
-  std::atomic<std::uint64_t> prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;  ///< of texts that are complete
+  std::atomic<std::uint64_t> prompt_tokens = 0, cached_tokens = 0,
+                             generated_tokens = 0;  ///< of texts that are complete
   EngineCounts engines;
 };
 

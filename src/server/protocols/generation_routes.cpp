@@ -48,8 +48,8 @@ AnswerHead head_of(std::string_view prefix, const ServedModel& model) {
 
 std::vector<std::uint32_t> tokens_of(const TextInput& prompt, bool special_tokens, const text::Tokenizer& tokenizer) {
   if (const auto* ids = std::get_if<TokenIds>(&prompt)) return *ids;
-  const text::Encoding encoding = tokenizer.encode(
-      std::get<std::string>(prompt), {.special_tokens = special_tokens, .max_bytes = max_text_bytes});
+  const text::Encoding encoding =
+      tokenizer.encode(std::get<std::string>(prompt), {.special_tokens = special_tokens, .max_bytes = max_text_bytes});
   return {encoding.ids().begin(), encoding.ids().end()};
 }
 
@@ -83,8 +83,8 @@ http::Response with_times(std::string text, const AnswerUsage& usage, Clock::tim
     return std::chrono::duration_cast<std::chrono::nanoseconds>(duration);
   };
   http::Response response = http::Response::json(200, std::move(text));
-  add_times(response,
-            {.queue = whole(usage.queue_time), .compute = whole(usage.prompt_time + usage.generation_time)}, arrived);
+  add_times(response, {.queue = whole(usage.queue_time), .compute = whole(usage.prompt_time + usage.generation_time)},
+            arrived);
   return response;
 }
 
@@ -102,7 +102,8 @@ void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& 
                             const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
       return with_times(whole(choices, usage), usage, arrived);
     };
-    sink = std::make_shared<WholeAnswer>(call.exchange, prompts.size() * plan.answers, call.work.memory, render, refuse);
+    sink =
+        std::make_shared<WholeAnswer>(call.exchange, prompts.size() * plan.answers, call.work.memory, render, refuse);
   }
   const auto job = make_job(*call.exchange, call.work, model, plan, std::move(prompts), std::move(sink));
   cancel_when_gone(*call.exchange, call.work, [job] { job->cancel(); });

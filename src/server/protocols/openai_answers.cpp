@@ -72,8 +72,7 @@ std::string token_text(const TokenLogProbability& token) {
 }
 
 // The form of POST /v1/completions. `offset`: characters of the tokens before these.
-void append_completion_log_probabilities(std::string& out, const std::vector<TokenScore>& scores,
-                                         std::size_t& offset) {
+void append_completion_log_probabilities(std::string& out, const std::vector<TokenScore>& scores, std::size_t& offset) {
   if (scores.empty()) {
     out += R"(,"logprobs":null)";
     return;
@@ -86,8 +85,8 @@ void append_completion_log_probabilities(std::string& out, const std::vector<Tok
     append_json_string(tokens, token_text(score.chosen));
     logarithms += fmt::format("{}{}", separator, finite_logarithm(score.chosen.log_probability));
     offsets += fmt::format("{}{}", separator, offset);
-    offset += static_cast<std::size_t>(
-        std::ranges::count_if(score.chosen.bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+    offset += static_cast<std::size_t>(std::ranges::count_if(
+        score.chosen.bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
     most_probable += separator;
     most_probable += '{';
     has_most_probable = has_most_probable || !score.most_probable.empty();
@@ -231,9 +230,9 @@ class ChatEvents : public ServerSentEvents {
 
   // With the last of its parts.
   static std::vector<TokenScore> scores_of(const AnswerDelta& delta, Part part) {
-    const Part last = !delta.tool_calls.empty()                              ? Part::calls
+    const Part last = !delta.tool_calls.empty()                        ? Part::calls
                       : !delta.text.empty() || delta.reasoning.empty() ? Part::text
-                                                                             : Part::reasoning;
+                                                                       : Part::reasoning;
     return part == last ? delta.scores : std::vector<TokenScore>();
   }
 
