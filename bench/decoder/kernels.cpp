@@ -1,4 +1,4 @@
-// Tokens a second of a decoder of a model's sizes, of random weights: what is decoded with some tokens in the cache,
+// Tokens/s of a decoder of a model's sizes, of random weights: what is decoded with some tokens in the cache,
 // and prompts; and what share that is of the memory's bandwidth and of the processor's products of bytes.
 //
 //     build/release/bin/bench_decoder_kernels
@@ -264,7 +264,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   gpux_decoder::Options options;
-  CLI::App app{"Tokens a second of the decoder's layers, and what share of the machine's limits they come to"};
+  CLI::App app{"Tokens/s of the decoder's layers, and what share of the machine's limits they come to"};
   app.add_option("--shape", options.shape, "tiny, smollm2-135m, qwen2.5-0.5b or llama3.2-1b");
   app.add_option("--weights", options.weights, "int4-BLOCK, int8-BLOCK, bf16 or fp32");
   app.add_option("--threads", options.threads, "threads")->check(CLI::PositiveNumber);

@@ -8,10 +8,10 @@ namespace gpux_decoder {
 /// Of one thread its processor's time, so that other programs count for less; of several, the time that passes.
 double seconds_now(std::size_t threads);
 
-/// Bytes a second that `threads` threads read from memory together, each its own part of `bytes`.
+/// Bytes/s that `threads` threads read from memory together, each its own part of `bytes`.
 double memory_bandwidth(std::size_t threads, std::size_t bytes);
 
-/// Products a second of one thread, of bytes, in the nearest cache; by its processor's time.
+/// Products/s of one thread, of bytes, in the nearest cache; by its processor's time.
 double byte_products_a_second();
 
 }  // namespace gpux_decoder

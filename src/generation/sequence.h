@@ -54,7 +54,7 @@ class Sequence {
   /// the text ends with it, if it does: end() is next. Error internal: no logit is a number.
   [[nodiscard]] std::optional<FinishReason> advance(std::span<const float> logits);
 
-  /// The text ends here: the caller is told.
+  /// Ends the text here, and calls EngineRequest::on_end.
   void end(FinishReason reason);
   void fail(const Error& error);
 

@@ -11,8 +11,8 @@ namespace gpux::generation {
 using SequenceId = std::uint64_t;
 
 /// Which sequence has which slot of the decoder, and which tokens the slots hold. Sequences that decode have the first
-/// slots, without a gap: they are one batch. Slots of no sequence keep the prompts of earlier ones. Pure: whoever
-/// changes it moves the keys and values.
+/// slots, without a gap: they are one batch. Slots of no sequence keep the prompts of earlier ones. Pure: the engine
+/// moves the keys and values.
 class SlotTable {
  public:
   struct Slot {

@@ -307,7 +307,8 @@ void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, 
   for (const std::string& file : headers) files.remove(file);
 }
 
-// The card of a reranker may be all that tells how it reads texts. What the hub says of a model is not in its cache.
+// The card of a reranker may be all that tells how it reads texts. The cache does not have the hub's description of a
+// model.
 void add_card(const HubModelInfo& info, const PullContext& context, registry::FileChoice& choice) {
   constexpr const char* card = "README.md";
   const bool is_reranker = info.task == "text-ranking" || !context.hub.offline_variable.empty();

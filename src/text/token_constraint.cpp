@@ -70,7 +70,7 @@ TokenVocabulary::TokenVocabulary(const Tokenizer& tokenizer, std::size_t logits,
   std::ranges::sort(ends);
   ends.erase(std::ranges::unique(ends).begin(), ends.end());
   KeptVocabularies& kept = tokenizer.vocabularies();
-  // Whoever comes while another makes the same one waits for it.
+  // A thread that needs the vocabulary that another one is making waits for it.
   const std::lock_guard lock(kept.mutex);
   std::shared_ptr<const void>& made = kept.made[{logits, ends}];
   if (!made) {

@@ -59,7 +59,7 @@ struct TypeFacts {
 void read_codes(TensorType type, std::span<const std::byte> blocks, std::span<std::uint8_t> codes,
                 std::span<float> scales, std::span<float> minimums);
 
-/// The elements of whole blocks: the same bits as ggml's reference code gives.
+/// The elements of whole blocks: bit-identical to those of ggml's reference code.
 void read_elements(TensorType type, std::span<const std::byte> blocks, std::span<float> elements);
 
 }  // namespace gpux::importer::gguf

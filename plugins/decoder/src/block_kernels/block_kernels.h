@@ -5,7 +5,7 @@
 #include <string_view>
 
 /// The inner loops of a decoder, as a table for each instruction set. The result of a row does not depend on the other
-/// rows, on the number of rows, or on which call computes it. All tables give the same bits.
+/// rows, on the number of rows, or on which call computes it. All tables give bit-identical results.
 namespace gpux_decoder {
 
 /// Weights are packed in panels of this many columns; the last one is padded with 0.
