@@ -32,17 +32,25 @@ struct Answer {
   std::string text;
 };
 
-class Engines : public testing::Test {
+// How the weights are stored: ONNX Runtime computes rows of blocks in other ways than rows of floats.
+struct Storage {
+  const char* name;
+  std::optional<onnx::BlockFormat> blocks;
+};
+
+void PrintTo(const Storage& storage, std::ostream* out) {
+  *out << storage.name;
+}
+
+class Engines : public testing::TestWithParam<Storage> {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new test::TemporaryFolder;
-    importer::import_encoder(references / "qwen3", folder_->path() / "made");
-  }
+  static void SetUpTestSuite() { folder_ = new test::TemporaryFolder; }
 
   static void TearDownTestSuite() { delete folder_; }
 
   static std::unique_ptr<Engine> engine(const GeneratorOptions& options = {}) {
-    const fs::path made = folder_->path() / "made";
+    const fs::path made = folder_->path() / GetParam().name;
+    if (!fs::exists(made)) importer::import_encoder(references / "qwen3", made, {.blocks = GetParam().blocks});
     const ModelFiles files = read_model_files(made);
     return std::make_unique<Engine>(Runtime(made / "model.onnx"), text::Tokenizer::from_file(files.tokenizer), files,
                                     options);
@@ -102,7 +110,10 @@ class Engines : public testing::Test {
   }
 
   static const std::vector<Answer>& alone() {
-    static const std::vector<Answer> answers = [] {
+    static std::map<std::string, std::vector<Answer>> by_storage;
+    std::vector<Answer>& answers = by_storage[GetParam().name];
+    if (!answers.empty()) return answers;
+    answers = [] {
       GeneratorOptions options;
       options.reuses_prefixes = false;
       const auto one = engine(options);
@@ -127,11 +138,11 @@ class Engines : public testing::Test {
   static inline test::TemporaryFolder* folder_ = nullptr;
 };
 
-TEST_F(Engines, GiveTheSameAloneAndAmongOthers) {
+TEST_P(Engines, GiveTheSameAloneAndAmongOthers) {
   expect_as_alone({});
 }
 
-TEST_F(Engines, GiveTheSameInAnyChunks) {
+TEST_P(Engines, GiveTheSameInAnyChunks) {
   for (const std::size_t chunk : {2U, 6U, 16U}) {
     GeneratorOptions options;
     options.prompt_chunk = chunk;
@@ -139,7 +150,7 @@ TEST_F(Engines, GiveTheSameInAnyChunks) {
   }
 }
 
-TEST_F(Engines, GiveTheSameWithPrefixesOfOthers) {
+TEST_P(Engines, GiveTheSameWithPrefixesOfOthers) {
   GeneratorOptions options;
   options.max_sequences = 3;
   expect_as_alone(options);
@@ -151,7 +162,7 @@ TEST_F(Engines, GiveTheSameWithPrefixesOfOthers) {
   EXPECT_EQ(one->statistics().reused_tokens, again.completion.cached_tokens);
 }
 
-TEST_F(Engines, GiveTheSameWhereMemoryIsShort) {
+TEST_P(Engines, GiveTheSameWhereMemoryIsShort) {
   GeneratorOptions options;
   options.context_length = 100;
   options.max_sequences = 16;
@@ -167,7 +178,7 @@ TEST_F(Engines, GiveTheSameWhereMemoryIsShort) {
   EXPECT_LE(small->statistics().cached_tokens, 130);
 }
 
-TEST_F(Engines, LetTextsJoinAndLeave) {
+TEST_P(Engines, LetTextsJoinAndLeave) {
   const auto many = engine();
   Engine::Ticket endless = 0;
   EngineRequest long_one = request(1);
@@ -183,7 +194,7 @@ TEST_F(Engines, LetTextsJoinAndLeave) {
   expect_equal(submitted(*many, request(3)).get(), alone()[3], 3);
 }
 
-TEST_F(Engines, LoseNothingWhereManyLeaveAtAnyTime) {
+TEST_P(Engines, LoseNothingWhereManyLeaveAtAnyTime) {
   GeneratorOptions options;
   options.max_sequences = 5;
   options.max_waiting = 1000;
@@ -224,7 +235,7 @@ TEST_F(Engines, LoseNothingWhereManyLeaveAtAnyTime) {
   EXPECT_GT(finished, 0);
 }
 
-TEST_F(Engines, EndWhatRunsWhenTheyAreDestroyed) {
+TEST_P(Engines, EndWhatRunsWhenTheyAreDestroyed) {
   auto one = engine();
   EngineRequest long_one = request(1);
   long_one.settings.max_tokens = 500;
@@ -239,7 +250,7 @@ TEST_F(Engines, EndWhatRunsWhenTheyAreDestroyed) {
   EXPECT_EQ(answer.get().error->code(), ErrorCode::interrupted);
 }
 
-TEST_F(Engines, EndWhatIsLate) {
+TEST_P(Engines, EndWhatIsLate) {
   const auto one = engine();
   EngineRequest late = request(1);
   late.deadline = steady_clock::now();
@@ -248,7 +259,7 @@ TEST_F(Engines, EndWhatIsLate) {
   EXPECT_EQ(answer.error->code(), ErrorCode::deadline_exceeded);
 }
 
-TEST_F(Engines, RefuseWhatDoesNotFit) {
+TEST_P(Engines, RefuseWhatDoesNotFit) {
   const auto failure = [](const GeneratorOptions& options) -> std::string {
     try {
       (void)engine(options);
@@ -292,6 +303,13 @@ TEST_F(Engines, RefuseWhatDoesNotFit) {
   unknown.prompt.push_back(99999);
   EXPECT_THROW((void)busy->submit(std::move(unknown)), Error);
 }
+
+INSTANTIATE_TEST_SUITE_P(Weights, Engines,
+                         testing::Values(Storage{"float32", {}},
+                                         Storage{"int4_of_32", onnx::BlockFormat{.bits = 4, .block_size = 32}},
+                                         Storage{"int4_of_128", onnx::BlockFormat{.bits = 4, .block_size = 128}},
+                                         Storage{"int8_of_128", onnx::BlockFormat{.bits = 8, .block_size = 128}}),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace gpux::generation
