@@ -103,6 +103,26 @@ def write_constraints():
     write("response_format", "ollama", json.dumps({"format": {"type": "object"}}))
 
 
+def write_conversations():
+    call = json.dumps({"name": "f", "arguments": {"x": [1, "é"]}}, ensure_ascii=False)
+    for name, first, text in [
+        ("plain", "\0", "An answer.\n"),
+        ("hermes", "a", f"<think>\nwhy\n</think>\n\nNow.\n<tool_call>\n{call}\n</tool_call>\n<tool_call>\n{call}\n</tool_call>"),
+        ("mistral", "\x02", f"[TOOL_CALLS] [{call}, {call}]"),
+        ("mistral_named", "\x02", '[TOOL_CALLS]f[ARGS]{"x": "[ARGS]"}'),
+        ("phi", "\x03", f"functools[{call}]"),
+        ("llama", "\x04", '<|python_tag|>{"name": "get_weather", "parameters": {}}'),
+        ("gemma", "\x05", '```tool_code\nf(x=[1, "a"], y=None)\n```'),
+    ]:
+        write("answer_parser", name, first + text)
+    templates = HERE.parent / "tests/text/chat/templates"
+    for file in sorted(templates.iterdir()):
+        write("chat_template", file.stem, file.read_text())
+    values = json.dumps({"messages": [{"role": "user", "content": [{"type": "text", "text": "é"}]}], "n": 3})
+    write("chat_template", "values", "{%- for m in messages recursive %}{{ m.content | tojson(indent=2) }}"
+                                     "{{ m['role'][::-1].title() }}{%- endfor %}{{ range(n) | list }}\0" + values)
+
+
 def write_registries():
     digest = "sha256:" + "a" * 64
     manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -493,6 +513,7 @@ if __name__ == "__main__":
     write_json()
     write_arrays()
     write_constraints()
+    write_conversations()
     write_registries()
     write_weights()
     write_values()

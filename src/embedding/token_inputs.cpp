@@ -69,7 +69,7 @@ TokenInputs::TokenInputs(const Signature& signature, std::int64_t first_position
       continue;
     }
     if (is_of_text(found->second)) {
-      if (!chooses_a_task(entry.type)) {
+      if (!entry.type.dimensions || !chooses_a_task(entry.type)) {
         refuse(fmt::format("input '{}' is {}; accepted: int64 or int32 of [] or [batch]", entry.name,
                            to_string(entry.type)));
       }

@@ -171,6 +171,7 @@ const std::vector<KeyLine> key_table{
     {"GET", "/v2/models/{name}/stats", 401},
     {"GET", "/v2/models/{name}/versions/{version}/stats", 401},
     {"POST", "/v1/embeddings", 401},
+    {"POST", "/v1/completions", 401},
     {"GET", "/v1/models", 401},
     {"GET", "/v1/models/{name}", 401},
     {"POST", "/", 401},
