@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 add_library(gpux SHARED)
 foreach(module base text tensor image onnx ort store registry project provider importer runtime embedding pipeline model evaluation
-        library)
+        generation library)
   target_sources(gpux PRIVATE $<TARGET_OBJECTS:gpux_${module}>)
   # For what the modules link to themselves; their archives add nothing to their objects.
   target_link_libraries(gpux PRIVATE gpux_${module})
