@@ -485,6 +485,10 @@ Engine::Ticket Engine::submit(EngineRequest request) {
   return id;
 }
 
+std::shared_ptr<const text::TokenConstraint> Engine::constraint(const OutputConstraint& constraint) const {
+  return std::make_shared<const text::TokenConstraint>(state_->context.vocabulary(state_->vocabulary), constraint);
+}
+
 void Engine::cancel(Ticket ticket) {
   const std::lock_guard lock(state_->mutex);
   state_->cancelled.insert(ticket);

@@ -14,6 +14,7 @@
 #include "gpux/error.h"
 #include "gpux/generator.h"
 #include "gpux/runtime.h"
+#include "text/token_constraint.h"
 #include "text/tokenizer.h"
 
 namespace gpux::generation {
@@ -24,6 +25,10 @@ struct EngineRequest {
   GenerationSettings settings;        ///< have passed check()
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
+  /// Special tokens that the text has, although the settings skip the others: the markers of an answer's parts.
+  std::vector<std::uint32_t> shown_tokens;
+  /// Made of settings.constraint by Engine::constraint(), for several requests; null: submit() makes it.
+  std::shared_ptr<const text::TokenConstraint> constraint;
 
   /// Is given each token, in order, on the engine's thread: must return at once, and must not throw. May be empty.
   std::function<void(GeneratedToken token)> on_token;
@@ -64,6 +69,10 @@ class Engine {
   /// Errors invalid_input (no token, one outside the vocabulary, longer than the context), usage (max_tokens beyond the
   /// context, a token of the settings outside the vocabulary), resource_exhausted (too many wait).
   Ticket submit(EngineRequest request);
+
+  /// The constraint, which must have a kind, for requests to this engine. Takes milliseconds, at most a second; the
+  /// first one of an engine also reads the vocabulary. Errors of text::TokenVocabulary and text::TokenConstraint.
+  [[nodiscard]] std::shared_ptr<const text::TokenConstraint> constraint(const OutputConstraint& constraint) const;
 
   /// The request ends after the run that is under way, with FinishReason::cancelled. Nothing if it has ended.
   void cancel(Ticket ticket);

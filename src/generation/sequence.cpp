@@ -85,7 +85,8 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
       limit_(0),
       ends_(request_.settings.stop_tokens),
       sampling_(resolve(request_.settings, context.defaults, request_.settings.seed ? 0 : random_seed())),
-      stream_(context.tokenizer, request_.settings.stop, request_.settings.shows_special_tokens) {
+      stream_(context.tokenizer, request_.settings.stop, request_.settings.shows_special_tokens,
+              request_.shown_tokens) {
   check_tokens(request_, vocabulary);
   limit_ = limit_of(request_, context.context_length);
   if (!request_.settings.ignores_end) {
@@ -93,7 +94,9 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
   }
   completion_.prompt_tokens = prompt_tokens_;
   const OutputConstraint& constraint = request_.settings.constraint;
-  if (constraint.kind != OutputConstraint::Kind::none) {
+  if (request_.constraint) {
+    constraint_ = request_.constraint->clone();
+  } else if (constraint.kind != OutputConstraint::Kind::none) {
     constraint_.emplace(context.vocabulary(vocabulary), constraint);
   }
 }

@@ -23,18 +23,30 @@ std::size_t held_back(std::string_view text, std::span<const std::string> stops)
   return most;
 }
 
-TextStream::TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops, bool shows_special_tokens)
-    : tokenizer_(std::move(tokenizer)), stops_(std::move(stops)), shows_special_tokens_(shows_special_tokens) {}
+TextStream::TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops, bool shows_special_tokens,
+                       std::vector<std::uint32_t> shown_tokens)
+    : tokenizer_(std::move(tokenizer)),
+      stops_(std::move(stops)),
+      shows_special_tokens_(shows_special_tokens),
+      shown_tokens_(std::move(shown_tokens)) {}
 
+// With `shown_tokens_`, tokens_ has no others that are special.
 std::string TextStream::decode(std::size_t first, std::size_t count) const {
-  return tokenizer_.decode(std::span(tokens_).subspan(first, count), !shows_special_tokens_);
+  const bool skips_special_tokens = !shows_special_tokens_ && shown_tokens_.empty();
+  return tokenizer_.decode(std::span(tokens_).subspan(first, count), skips_special_tokens);
+}
+
+bool TextStream::is_hidden(std::uint32_t token) const {
+  if (shows_special_tokens_ || shown_tokens_.empty()) return false;
+  if (std::ranges::find(shown_tokens_, token) != shown_tokens_.end()) return false;
+  return tokenizer_.decode({&token, 1}, true).empty() && !tokenizer_.decode({&token, 1}, false).empty();
 }
 
 // As transformers' TextIteratorStreamer does: how a token is spelt may depend on the ones before it (a leading space),
 // and only on those since the last whole text.
 std::string TextStream::add(std::uint32_t token, bool may_stop) {
   // Logits may have more positions than the tokenizer has tokens: they have no text.
-  if (is_stopped_ || !tokenizer_.token(token)) return {};
+  if (is_stopped_ || !tokenizer_.token(token) || is_hidden(token)) return {};
   tokens_.push_back(token);
   const std::string before = decode(prefix_, read_ - prefix_);
   const std::string now = decode(prefix_, tokens_.size() - prefix_);

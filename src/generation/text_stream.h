@@ -14,8 +14,10 @@ namespace gpux::generation {
 /// that ends it.
 class TextStream {
  public:
-  /// `stops`: texts that end it; none is empty. Special tokens have a text only if `shows_special_tokens`.
-  TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops, bool shows_special_tokens = false);
+  /// `stops`: texts that end it; none is empty. Special tokens have a text only if `shows_special_tokens`, or if they
+  /// are among `shown_tokens`.
+  TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops, bool shows_special_tokens = false,
+             std::vector<std::uint32_t> shown_tokens = {});
 
   /// What is certain after this token; may be empty. Nothing comes after a stop. `may_stop`: whether a stop that ends
   /// with this token counts.
@@ -33,6 +35,7 @@ class TextStream {
  private:
   std::string certain(std::string piece, bool may_stop);
   [[nodiscard]] std::string decode(std::size_t first, std::size_t count) const;
+  [[nodiscard]] bool is_hidden(std::uint32_t token) const;
 
   text::Tokenizer tokenizer_;
   std::vector<std::string> stops_;
@@ -41,6 +44,7 @@ class TextStream {
   std::size_t read_ = 0;    // tokens whose text was given
   std::string held_;        // text that may be the beginning of a stop
   bool shows_special_tokens_ = false;
+  std::vector<std::uint32_t> shown_tokens_;
   bool is_stopped_ = false;
   std::string stop_;
 };

@@ -72,6 +72,47 @@ class Page {
     }
   }
 
+  // Of models that generate text.
+  void texts() {
+    std::vector<std::shared_ptr<ServedModel>> generators;
+    for (const auto& model : models_) {
+      if (model->engine() != nullptr) generators.push_back(model);
+    }
+    if (generators.empty()) return;
+    Page page(generators);
+    page.histograms(
+        "gpux_time_to_first_token_seconds", "From the request's arrival to the first token of its text",
+        [](ServedModel& model) -> const Histogram& { return model.statistics().generation.time_to_first_token; });
+    page.histograms(
+        "gpux_time_between_tokens_seconds", "Between two tokens of a text",
+        [](ServedModel& model) -> const Histogram& { return model.statistics().generation.time_between_tokens; });
+    using Statistics = generation::EngineStatistics;
+    const auto of_engines = [&](std::string_view name, std::string_view kind, std::string_view help,
+                                std::uint64_t (*value)(const Statistics& counts)) {
+      page.of_each(name, kind, help,
+                   [value](ServedModel& model) { return value(model.statistics().generation.engines.sum()); });
+    };
+    of_engines("gpux_running_sequences", "gauge", "Texts that are being generated",
+               [](const Statistics& counts) -> std::uint64_t { return counts.running; });
+    of_engines("gpux_waiting_sequences", "gauge", "Texts that wait for a slot",
+               [](const Statistics& counts) -> std::uint64_t { return counts.waiting; });
+    of_engines("gpux_sequence_slots", "gauge", "Texts that can be generated at the same time",
+               [](const Statistics& counts) -> std::uint64_t { return counts.slots; });
+    of_engines("gpux_kv_cache_bytes", "gauge", "Memory of keys and values, with those kept for later prompts",
+               [](const Statistics& counts) { return counts.cache_bytes; });
+    of_engines("gpux_kv_cache_max_bytes", "gauge", "Memory that keys and values may take",
+               [](const Statistics& counts) { return counts.max_cache_bytes; });
+    of_engines("gpux_prompt_tokens_total", "counter", "Tokens of prompts that the model computed",
+               [](const Statistics& counts) { return counts.prompt_tokens; });
+    of_engines("gpux_prefix_hit_tokens_total", "counter", "Tokens of prompts whose keys and values were in memory",
+               [](const Statistics& counts) { return counts.reused_tokens; });
+    of_engines("gpux_generated_tokens_total", "counter", "Tokens that were generated",
+               [](const Statistics& counts) { return counts.generated_tokens; });
+    of_engines("gpux_preempted_sequences_total", "counter", "Texts that began anew for lack of memory",
+               [](const Statistics& counts) { return counts.preempted; });
+    text_ += page.text_;
+  }
+
   // Rows of each run, in powers of two.
   void batch_sizes() {
     constexpr std::string_view name = "gpux_batch_rows";
@@ -204,6 +245,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
                   [](ServedModel& model) -> const Histogram& { return model.statistics().queue; });
   page.histograms("gpux_compute_duration_seconds", "In the model",
                   [](ServedModel& model) -> const Histogram& { return model.statistics().compute; });
+  page.texts();
   page.batch_sizes();
   page.providers();
   page.single("gpux_http_connections", "gauge", "Open connections", transport.http.connections_open);
@@ -275,6 +317,19 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
          {"running", now.running},
          {"mean_ms",
           {{"total", mean(counts.total)}, {"queue", mean(counts.queue)}, {"compute", mean(counts.compute)}}}});
+    if (model->engine() == nullptr) continue;
+    const generation::EngineStatistics texts = counts.generation.engines.sum();
+    all.back()["texts"] = {{"running", texts.running},
+                           {"waiting", texts.waiting},
+                           {"slots", texts.slots},
+                           {"kv_cache_bytes", texts.cache_bytes},
+                           {"kv_cache_max_bytes", texts.max_cache_bytes},
+                           {"prompt_tokens", texts.prompt_tokens},
+                           {"prefix_hit_tokens", texts.reused_tokens},
+                           {"generated_tokens", texts.generated_tokens},
+                           {"preempted", texts.preempted},
+                           {"mean_time_to_first_token_ms", mean(counts.generation.time_to_first_token)},
+                           {"mean_time_between_tokens_ms", mean(counts.generation.time_between_tokens)}};
   }
   // The first two members are what clients of a server with one model look for.
   page["provider"] = models.empty() ? nlohmann::ordered_json() : all.front()["provider"];

@@ -127,6 +127,15 @@ class Service {
   void open_inference_statistics(const Call& call);
   void openai_embeddings(const Call& call);
   void openai_completions(const Call& call);
+  void openai_chat(const Call& call);
+  void ollama_chat(const Call& call);
+  void ollama_generate(const Call& call);
+  /// Also /api/embeddings, of one text.
+  void ollama_embed(const Call& call);
+  void ollama_tags(const Call& call);
+  void ollama_ps(const Call& call);
+  void ollama_show(const Call& call);
+  void ollama_version(const Call& call);
   void openai_models(const Call& call);
   void openai_model(const Call& call);
   void embed(const Call& call);

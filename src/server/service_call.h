@@ -12,6 +12,7 @@
 #include "gpux/error.h"
 #include "runtime/labels.h"
 #include "runtime/scheduling/scheduler.h"
+#include "server/embed_job.h"
 #include "server/http/server.h"
 #include "server/request_work.h"
 #include "server/service.h"
@@ -71,6 +72,14 @@ void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork
 
 /// The labels of each row with their scores, or of the only one.
 std::string rows_json(const std::vector<std::vector<runtime::LabelledScore>>& rows, bool is_list);
+
+/// What the answer to a request for vectors is made of; may take what it needs.
+using VectorsAnswer = std::function<http::Response(EmbedJobResult& result)>;
+
+/// Answers with vectors of texts. `model` has an encoder. Errors as of make_embed_job().
+void embed_texts(const std::shared_ptr<http::Exchange>& exchange, Protocol protocol, const RequestWork& work,
+                 const std::shared_ptr<ServedModel>& model, std::vector<TextInput> texts, EmbedJobOptions options,
+                 VectorsAnswer body);
 
 /// The answer of POST /v1/embeddings.
 http::Response openai_vectors_json(const std::vector<std::vector<float>>& vectors, std::size_t tokens,

@@ -56,6 +56,13 @@ TEST(TextStream, ShowsSpecialTokensOnRequest) {
   EXPECT_EQ(stream.add(0) + stream.add(6) + stream.finish(), "a</s>");
 }
 
+TEST(TextStream, ShowsTheSpecialTokensThatItIsGiven) {
+  TextStream shown(byte_tokenizer(), {}, false, {6});
+  EXPECT_EQ(shown.add(0) + shown.add(6) + shown.add(1) + shown.finish(), "a</s>b");
+  TextStream other(byte_tokenizer(), {}, false, {1});  // no special token
+  EXPECT_EQ(other.add(0) + other.add(6) + other.add(1) + other.finish(), "ab");
+}
+
 TEST(TextStream, HoldsBackWhatMayBecomeAStop) {
   bool is_stopped = false;
   EXPECT_THAT(pieces_of({0, 1, 2, 0}, {"bca"}, &is_stopped), ElementsAre("a", "", "", "", ""));

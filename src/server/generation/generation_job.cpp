@@ -47,6 +47,8 @@ generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
   if (request.settings.seed) *request.settings.seed += choice % work_.answers;
   request.deadline = work_.request.deadline.time();
   request.arrived = work_.arrived;
+  request.shown_tokens = work_.shown_tokens;
+  request.constraint = constraint_;
   request.on_token = [self, choice](GeneratedToken token) {
     call_guarded([&] { self->take(choice, std::move(token)); });
   };
@@ -83,6 +85,8 @@ void GenerationJob::submit_all() {
     throw Error(ErrorCode::invalid_input,
                 fmt::format("the request asks for {} answers; accepted by this server: up to {}", count, limit));
   }
+  const OutputConstraint& constraint = work_.settings.constraint;
+  if (constraint.kind != OutputConstraint::Kind::none) constraint_ = model_->engine()->constraint(constraint);
   for (std::size_t choice = 0; choice < count; ++choice) {
     const generation::Engine::Ticket ticket = model_->engine()->submit(request_for(choice));
     bool is_cancelled = false;

@@ -38,6 +38,7 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
   struct Work {
     std::vector<std::vector<std::uint32_t>> prompts;  ///< tokens
     GenerationSettings settings;                      ///< have passed generation::check()
+    std::vector<std::uint32_t> shown_tokens;          ///< EngineRequest::shown_tokens
     std::size_t answers = 1;                          ///< to each prompt: with the seeds seed, seed + 1, …
     RequestWork request;
     std::chrono::steady_clock::time_point arrived;
@@ -45,8 +46,8 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
 
   GenerationJob(std::shared_ptr<ServedModel> model, Work work, std::shared_ptr<GenerationListener> listener);
 
-  /// Submits all answers, or none. Errors of Engine::submit(), invalid_input where there are more answers than may ever
-  /// wait; the listener is not called then.
+  /// Submits all answers, or none. Errors of Engine::submit() and Engine::constraint(), invalid_input where there are
+  /// more answers than may ever wait; the listener is not called then.
   void start();
 
   /// Nobody waits any more: the answers end after the run under way.
@@ -65,6 +66,7 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
 
   std::shared_ptr<ServedModel> model_;
   Work work_;
+  std::shared_ptr<const text::TokenConstraint> constraint_;        // of all answers
   std::vector<std::chrono::steady_clock::time_point> last_token_;  // of each answer; the engine's thread
 
   std::mutex mutex_;

@@ -220,6 +220,22 @@ struct SaidOfTexts {
   }
 };
 
+// A model without a template, or with one that cannot be used, still continues texts.
+void set_chat(ServedModel& served, const std::filesystem::path& folder) {
+  try {
+    std::optional<generation::ChatTemplateTexts> texts = generation::read_chat_templates(folder);
+    if (texts) {
+      served.set_chat(std::make_shared<const generation::ChatPrompt>(*std::move(texts)), {});
+      return;
+    }
+    served.set_chat(nullptr, "it has no chat template");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_model) throw;
+    log::warning("{} takes no messages: {}", served.name(), error.message());
+    served.set_chat(nullptr, "its chat template cannot be used; the log of the server has the reason");
+  }
+}
+
 // Its engine runs the only session.
 std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& opened, const Said& said,
                                           const ServingFlags& flags) {
@@ -248,6 +264,7 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
   auto served =
       std::make_unique<ServedModel>(listed.name, listed.version, std::move(loaded), opened.located.project, options);
   served->set_engine(std::move(engine), generator);
+  set_chat(*served, opened.located.onnx_file.parent_path());
   served->warm_up();
   return served;
 }

@@ -16,6 +16,7 @@
 
 #include "embedding/image_encoder.h"
 #include "embedding/sentence_encoder.h"
+#include "generation/chat_prompt.h"
 #include "generation/engine.h"
 #include "gpux/generator.h"
 #include "gpux/runtime.h"
@@ -194,6 +195,18 @@ class ServedModel {
   /// Before the first request. The engine's session is the model's.
   void set_engine(std::shared_ptr<generation::Engine> engine, const GeneratorOptions& options);
 
+  /// What makes prompts of conversations; null where the model takes none.
+  [[nodiscard]] const std::shared_ptr<const generation::ChatPrompt>& chat() const noexcept { return chat_; }
+
+  /// Why chat() is null.
+  [[nodiscard]] const std::string& lack_of_chat() const noexcept { return lack_of_chat_; }
+
+  /// Before the first request: chat(), or why there is none.
+  void set_chat(std::shared_ptr<const generation::ChatPrompt> chat, std::string lack_of_chat) noexcept {
+    chat_ = std::move(chat);
+    lack_of_chat_ = std::move(lack_of_chat);
+  }
+
   /// A request has texts in the engine: abandon() calls `end`, from any thread. The number is for end_texts().
   std::uint64_t begin_texts(std::function<void()> end);
   void end_texts(std::uint64_t number);
@@ -245,6 +258,8 @@ class ServedModel {
   std::unique_ptr<ServedModel> image_tower_;
   std::shared_ptr<generation::Engine> engine_;
   GeneratorOptions generator_options_;
+  std::shared_ptr<const generation::ChatPrompt> chat_;
+  std::string lack_of_chat_;
   std::mutex texts_mutex_;
   std::map<std::uint64_t, std::function<void()>> texts_;  // how to end them
   std::uint64_t last_texts_ = 0;

@@ -37,6 +37,7 @@ CompletionRequest read_completion(std::string_view body, const Cancellation& can
   }
   if (members.flag("echo", false)) refuse_body("echo: answers do not repeat the prompt");
   if (!members.text("suffix").empty()) refuse_body("suffix: texts are continued at their end only");
+  read.settings.constraint = read_constraint(members, body);
   read_labels(members);
   members.refuse_others();
   check_settings(read.settings);

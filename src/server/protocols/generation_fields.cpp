@@ -7,8 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "generation/response_format.h"
 #include "generation/settings.h"
 #include "gpux/error.h"
+#include "server/protocols/tool_requests.h"
 
 namespace gpux::server {
 namespace {
@@ -94,18 +96,22 @@ void check_settings(const GenerationSettings& settings) {
   }
 }
 
-void read_sampling(Members& members, GenerationSettings& settings) {
+void read_common_sampling(Members& members, GenerationSettings& settings) {
   read_float(members, "temperature", settings.temperature);
   read_float(members, "top_p", settings.top_p);
   read_float(members, "min_p", settings.min_p);
   read_float(members, "typical_p", settings.typical_p);
-  read_float(members, "repetition_penalty", settings.repetition_penalty);
   read_top_k(members, settings);
   settings.presence_penalty = float_in(members, "presence_penalty").value_or(settings.presence_penalty);
   settings.frequency_penalty = float_in(members, "frequency_penalty").value_or(settings.frequency_penalty);
-  read_logit_bias(members, settings);
   settings.seed = read_seed(members);
   settings.stop = members.texts("stop");
+}
+
+void read_sampling(Members& members, GenerationSettings& settings) {
+  read_common_sampling(members, settings);
+  read_float(members, "repetition_penalty", settings.repetition_penalty);
+  read_logit_bias(members, settings);
   read_stop_tokens(members, settings);
   settings.min_tokens = members.whole("min_tokens").value_or(0);
   settings.ignores_end = members.flag("ignore_eos", false);
@@ -132,6 +138,16 @@ std::size_t read_answers(Members& members) {
     refuse_body(fmt::format("{} is {}; accepted: up to {}", members.name_of("n"), answers, max_answers));
   }
   return answers == 0 ? 1 : answers;
+}
+
+OutputConstraint read_constraint(Members& members, std::string_view body) {
+  // Read once more, in order: of the body, only these.
+  std::string those;
+  for (const char* name : {"response_format", "guided_json", "guided_regex", "guided_choice", "guided_grammar"}) {
+    if (members.find(name) == nullptr) continue;
+    those += fmt::format("{}\"{}\":{}", those.empty() ? "{" : ",", name, member_text(body, name));
+  }
+  return those.empty() ? OutputConstraint() : generation::read_openai_constraint(those + "}");
 }
 
 void read_labels(Members& members) {

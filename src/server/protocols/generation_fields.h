@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "gpux/generator.h"
+#include "gpux/output_constraint.h"
 #include "server/protocols/request_json.h"
 
 /// What the requests of OpenAI's clients for text have in common.
@@ -17,6 +19,10 @@ struct StreamSettings {
   bool is_streamed = false;
   bool has_usage = false;  ///< a last event has the numbers of tokens
 };
+
+/// "temperature", "top_p", "min_p", "typical_p", "top_k", "presence_penalty", "frequency_penalty", "seed", "stop": what
+/// the protocols write alike. As read_sampling(), but that the settings are not checked.
+void read_common_sampling(Members& members, GenerationSettings& settings);
 
 /// "temperature", "top_p", "presence_penalty", "frequency_penalty", "logit_bias", "seed", "stop" of OpenAI; "top_k",
 /// "min_p", "typical_p", "repetition_penalty", "min_tokens", "stop_token_ids", "ignore_eos", "skip_special_tokens" of
@@ -33,6 +39,10 @@ std::size_t read_answers(Members& members);
 /// Reads what OpenAI's clients may send for OpenAI's own records ("user", "metadata", "safety_identifier",
 /// "prompt_cache_key", "store": false, "service_tier": "auto" or "default"), which changes no answer.
 void read_labels(Members& members);
+
+/// The form of the answer: "response_format" of OpenAI, or "guided_json", "guided_regex", "guided_choice",
+/// "guided_grammar" of vLLM. `body`: the whole body, in which they are read as they are written. Error invalid_input.
+OutputConstraint read_constraint(Members& members, std::string_view body);
 
 /// generation::check() with the error invalid_input.
 void check_settings(const GenerationSettings& settings);

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "gpux/generator.h"
@@ -24,10 +26,15 @@ struct AnswerFormat {
 /// A request for text, whatever its protocol.
 struct GenerationPlan {
   std::vector<TextInput> prompts;
-  bool special_tokens = false;  ///< added to prompts that are texts
-  bool limits_tokens = false;   ///< max_tokens beyond the context means as many as it holds
+  /// Makes the prompts, and what depends on them, before they become tokens; null: they are there.
+  std::function<void(GenerationPlan& plan)> prepare;
+  std::uint64_t bytes_to_prepare = 0;  ///< of what it reads
+  bool special_tokens = false;         ///< added to prompts that are texts
+  bool limits_tokens = false;          ///< max_tokens beyond the context means as many as it holds
+  std::size_t context_length = 0;      ///< of a prompt and its answer; 0: the engine's
   GenerationSettings settings;
-  std::size_t answers = 1;  ///< to each prompt
+  std::vector<std::uint32_t> shown_tokens;  ///< EngineRequest::shown_tokens
+  std::size_t answers = 1;                  ///< to each prompt
   AnswerFormat format;
 };
 

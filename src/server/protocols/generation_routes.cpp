@@ -6,6 +6,8 @@
 
 #include "server/generation/generation_job.h"
 #include "server/generation/streamed_answer.h"
+#include "server/protocols/chat_plan.h"
+#include "server/protocols/chat_requests.h"
 #include "server/protocols/completion_requests.h"
 #include "server/protocols/generation_plan.h"
 #include "server/protocols/openai_answers.h"
@@ -28,13 +30,31 @@ std::uint64_t cost_to_tokenize(const std::vector<TextInput>& prompts) {
   return longest * bytes_to_tokenize_a_byte;
 }
 
+// Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary.
+std::uint64_t cost_of(const GenerationPlan& plan) {
+  const bool has_constraint = plan.settings.constraint.kind != OutputConstraint::Kind::none;
+  return cost_to_tokenize(plan.prompts) + plan.bytes_to_prepare * bytes_to_tokenize_a_byte +
+         (has_constraint ? work_here_bytes + 1 : 0);
+}
+
 // As many tokens as the context has room for.
-void limit_tokens(GenerationSettings& settings, const Prompts& prompts, std::size_t context) {
+void limit_tokens(const GenerationPlan& plan, GenerationSettings& settings, const Prompts& prompts,
+                  std::size_t context_of_model) {
+  const bool has_own_context = plan.context_length != 0;
+  if (!plan.limits_tokens && !has_own_context) return;
+  const std::size_t context = has_own_context ? plan.context_length : context_of_model;
   std::size_t longest = 0;
   for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
-  if (longest >= context) return;
-  settings.max_tokens = std::min(settings.max_tokens, context - longest);
-  settings.min_tokens = std::min(settings.min_tokens, context - longest);
+  if (longest >= context) {
+    throw Error(ErrorCode::invalid_input, fmt::format("the prompt has {} tokens; accepted: fewer than the {} of the "
+                                                      "context",
+                                                      longest, context));
+  }
+  const std::size_t left = context - longest;
+  if (settings.max_tokens != 0 || has_own_context) {
+    settings.max_tokens = settings.max_tokens == 0 ? left : std::min(settings.max_tokens, left);
+  }
+  settings.min_tokens = std::min(settings.min_tokens, left);
 }
 
 AnswerHead head_of(std::string_view prefix, const ServedModel& model) {
@@ -68,10 +88,11 @@ std::shared_ptr<GenerationJob> make_job(const http::Exchange& exchange, const Re
                                         Prompts prompts, std::shared_ptr<AnswerSink> sink) {
   GenerationJob::Work asked{.prompts = std::move(prompts),
                             .settings = plan.settings,
+                            .shown_tokens = plan.shown_tokens,
                             .answers = plan.answers,
                             .request = work,
                             .arrived = exchange.request().arrived};
-  if (plan.limits_tokens) limit_tokens(asked.settings, asked.prompts, model->engine()->context_length());
+  limit_tokens(plan, asked.settings, asked.prompts, model->engine()->context_length());
   std::vector<std::unique_ptr<AnswerReader>> readers;
   for (std::size_t i = 0; i < asked.prompts.size() * plan.answers; ++i) readers.push_back(plan.format.reader());
   auto writer = std::make_shared<AnswerWriter>(std::move(sink), std::move(readers), plan.answers);
@@ -122,8 +143,9 @@ void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& 
 void Service::generate(const Call& call, const std::shared_ptr<ServedModel>& model, GenerationPlan given) {
   const auto plan = std::make_shared<GenerationPlan>(std::move(given));
   const auto prompts = std::make_shared<Prompts>();
-  do_units(call, cost_to_tokenize(plan->prompts), [this, call, model, plan, prompts] {
+  do_units(call, cost_of(*plan), [this, call, model, plan, prompts] {
     try {
+      if (const auto prepare = std::exchange(plan->prepare, nullptr)) prepare(*plan);
       const TextInput prompt = std::exchange(plan->prompts[prompts->size()], {});
       MemoryShare scratch(call.work.memory);
       constexpr std::size_t short_bytes = 4096;
@@ -164,6 +186,26 @@ void Service::openai_completions(const Call& call) {
       return completion_answer_json(head, choices, usage);
     };
     plan.format.reader = [] { return std::make_unique<PlainReader>(); };
+    generate(with, model, std::move(plan));
+  });
+}
+
+void Service::openai_chat(const Call& call) {
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
+  const auto asked = std::make_shared<ChatRequest>(read_chat(call.request().body.text(), call.work.cancellation()));
+  Call named = call;
+  if (!asked->model.empty()) named.name = asked->model;
+  with_able(named, TextAbility::generate, [this, asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
+    GenerationPlan plan =
+        plan_chat(model, std::move(asked->conversation), std::move(asked->settings), with.request().body.text().size());
+    plan.answers = asked->answers;
+    const AnswerHead head = head_of("chatcmpl", *model);
+    if (asked->stream.is_streamed) {
+      plan.format.events = [head, has_usage = asked->stream.has_usage] { return chat_answer_events(head, has_usage); };
+    }
+    plan.format.whole = [head](const auto& choices, const AnswerUsage& usage) {
+      return chat_answer_json(head, choices, usage);
+    };
     generate(with, model, std::move(plan));
   });
 }

@@ -21,7 +21,7 @@ void refuse_body(const std::string& message) {
 namespace {
 
 struct BodyLimits {
-  std::size_t depth, values, strings, lists, members;
+  std::size_t depth, values, strings, lists, members, members_of_object;
   bool has_objects_in_lists;
 };
 
@@ -31,18 +31,26 @@ BodyLimits limits_of(BodyObjects objects) {
   constexpr std::size_t members_of_input = 4;  // "type", "image_url", and in it "url" and "detail"
   constexpr std::size_t shallow = 8, deep = 64;
   constexpr std::size_t max_members = 64 << 10;
+  // What keeps their order looks for each name among those before it.
+  constexpr std::size_t max_members_of_object = 4096;
   // A pair for each text, and a few settings.
   constexpr std::size_t max_strings = 2 * max_texts + max_settings;
   constexpr std::size_t max_lists = max_texts + max_settings;
   switch (objects) {
     case BodyObjects::settings:
-      return {shallow, max_values, max_strings, max_lists, max_settings, false};
+      return {shallow, max_values, max_strings, max_lists, max_settings, max_settings, false};
     case BodyObjects::inputs:
-      return {shallow, max_values, max_strings, max_lists, max_settings + members_of_input * max_texts, true};
+      return {shallow,
+              max_values,
+              max_strings,
+              max_lists,
+              max_settings + members_of_input * max_texts,
+              max_settings + members_of_input * max_texts,
+              true};
     case BodyObjects::conversation:
       break;
   }
-  return {deep, max_values, max_members, max_members, max_members, true};
+  return {deep, max_values, max_members, max_members, max_members, max_members_of_object, true};
 }
 
 /// Refuses what no request for texts holds, at the first such value and before memory is spent on the rest. Linear.
@@ -79,6 +87,9 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
       refuse_body(
           fmt::format("the body has more than {} members; the last one is {}", limits_.members, name.substr(0, 60)));
     }
+    if (++members_of_[depth_ - 1] > limits_.members_of_object) {
+      refuse_body(fmt::format("the body has an object of more than {} members", limits_.members_of_object));
+    }
     return true;
   }
 
@@ -110,7 +121,8 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
 
   bool begin(bool is_list) {
     if (depth_ == limits_.depth) refuse_body("the body is nested too deeply");
-    is_list_[depth_++] = is_list;
+    is_list_[depth_] = is_list;
+    members_of_[depth_++] = 0;
     return count();
   }
 
@@ -123,6 +135,7 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
   const Cancellation& cancellation_;
   BodyLimits limits_;
   std::array<bool, max_depth> is_list_{};
+  std::array<std::size_t, max_depth> members_of_{};
   std::size_t depth_ = 0, values_ = 0, strings_ = 0, lists_ = 0, members_ = 0;
 };
 

@@ -40,41 +40,6 @@ void apply(const TextTreatment& treatment, const ServedModel& model, EmbedJobOpt
   if (!treatment.prompt_name.empty()) choose_prompt(model, treatment.prompt_name, options.embed);
 }
 
-/// What the answer to a request is made of; may take what it needs.
-using Body = std::function<http::Response(EmbedJobResult& result)>;
-
-void embed_texts(const std::shared_ptr<http::Exchange>& exchange, Protocol protocol, const RequestWork& work,
-                 const std::shared_ptr<ServedModel>& model, std::vector<TextInput> texts, EmbedJobOptions options,
-                 Body body) {
-  const http::Request& request = exchange->request();
-  options.request = work;
-  options.arrived = request.arrived;
-  std::shared_ptr<RunJob> job;
-  try {
-    model->encoder()->check(options.embed);
-    job = make_embed_job(model, std::move(texts), std::move(options),
-                         [exchange, protocol, body = std::move(body), cancellation = work.cancellation(),
-                          compute_type = compute_type_of(model->runtime().verdict()),
-                          arrived = request.arrived](const std::optional<Error>& error, EmbedJobResult& result) {
-                           try {
-                             if (error) throw Error(*error);
-                             cancellation.check();
-                             http::Response response = body(result);
-                             add_text_headers(response, result.figures, compute_type, arrived);
-                             result.memory->release();
-                             exchange->respond(std::move(response));
-                           } catch (...) {
-                             exchange->respond(error_response(current_error(), protocol));
-                           }
-                         });
-  } catch (const Error& error) {
-    model->statistics().count(error, request.arrived);
-    throw;
-  }
-  cancel_when_gone(*exchange, work, [job] { job->cancel(); });
-  job->start();
-}
-
 http::Response vectors_json(const EmbedJobResult& result) {
   std::string text = "[";
   for (std::size_t i = 0; i < result.vectors.size(); ++i) {
@@ -118,6 +83,38 @@ void append_openai_model(std::string& out, const std::string& name, std::chrono:
 }
 
 }  // namespace
+
+void embed_texts(const std::shared_ptr<http::Exchange>& exchange, Protocol protocol, const RequestWork& work,
+                 const std::shared_ptr<ServedModel>& model, std::vector<TextInput> texts, EmbedJobOptions options,
+                 VectorsAnswer body) {
+  const http::Request& request = exchange->request();
+  options.request = work;
+  options.arrived = request.arrived;
+  std::shared_ptr<RunJob> job;
+  try {
+    model->encoder()->check(options.embed);
+    job = make_embed_job(model, std::move(texts), std::move(options),
+                         [exchange, protocol, body = std::move(body), cancellation = work.cancellation(),
+                          compute_type = compute_type_of(model->runtime().verdict()),
+                          arrived = request.arrived](const std::optional<Error>& error, EmbedJobResult& result) {
+                           try {
+                             if (error) throw Error(*error);
+                             cancellation.check();
+                             http::Response response = body(result);
+                             add_text_headers(response, result.figures, compute_type, arrived);
+                             result.memory->release();
+                             exchange->respond(std::move(response));
+                           } catch (...) {
+                             exchange->respond(error_response(current_error(), protocol));
+                           }
+                         });
+  } catch (const Error& error) {
+    model->statistics().count(error, request.arrived);
+    throw;
+  }
+  cancel_when_gone(*exchange, work, [job] { job->cancel(); });
+  job->start();
+}
 
 http::Response openai_vectors_json(const std::vector<std::vector<float>>& vectors, std::size_t tokens,
                                    const std::string& model, bool base64) {

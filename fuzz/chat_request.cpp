@@ -1,0 +1,89 @@
+// The body of a request for generated text, read by each of the readers; and texts through the writers of streams.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "fuzzer.h"
+#include "gpux/error.h"
+#include "server/protocols/chat_requests.h"
+#include "server/protocols/completion_requests.h"
+#include "server/protocols/ollama_answers.h"
+#include "server/protocols/ollama_requests.h"
+#include "server/protocols/openai_answers.h"
+
+namespace {
+
+using gpux::fuzz::require;
+using gpux::server::AnswerDelta;
+using gpux::server::AnswerEvents;
+using Json = nlohmann::json;
+
+// Taken, or refused in one line: nothing else.
+void read(const std::function<void()>& reader) {
+  try {
+    reader();
+  } catch (const gpux::Error& error) {
+    require(error.code() == gpux::ErrorCode::invalid_input, "refused as something else");
+  }
+}
+
+void check(const gpux::server::Conversation& conversation) {
+  const gpux::server::ToolUse& tools = conversation.tools;
+  require(tools.functions.size() <= gpux::server::max_tools, "more tools than are accepted");
+  require(tools.json.empty() == (tools.choice == gpux::server::ToolChoice::none), "tools that nobody may call");
+  if (!tools.json.empty()) require(Json::parse(tools.json).is_array(), "tools that are no list");
+  for (const auto& function : tools.functions) {
+    require(function.parameters.empty() || Json::parse(function.parameters).is_object(),
+            "parameters that are no object");
+  }
+}
+
+// The input as a text in two parts and as the arguments of a call: what valid UTF-8 a model may write.
+std::vector<AnswerDelta> deltas_of(const std::string& text) {
+  std::vector<AnswerDelta> deltas(3);
+  deltas[0].is_first = true;
+  deltas[0].reasoning = text;
+  deltas[0].text = text;
+  deltas[1].tool_calls.push_back({.index = 0, .id = "a", .name = "f", .arguments = Json{{"a", text}}.dump(2)});
+  deltas[2].text = "end";
+  deltas[2].finish_reason = "stop";
+  return deltas;
+}
+
+// Each event is one line of JSON, and all of them together have what was written.
+void write(AnswerEvents& events, const std::string& text, std::string_view begin, const char* content) {
+  std::string out;
+  for (const AnswerDelta& delta : deltas_of(text)) events.append(out, delta);
+  events.append_end(out, {});
+  std::string together;
+  for (std::size_t at = 0; at < out.size();) {
+    const std::size_t end = out.find('\n', at);
+    require(end != std::string::npos, "a line without an end");
+    std::string_view line = std::string_view(out).substr(at, end - at);
+    at = end + 1;
+    if (line.empty() || line == "data: [DONE]") continue;
+    require(line.starts_with(begin), "a line of another kind");
+    const Json event = Json::parse(line.substr(begin.size()));
+    const Json& part = event.contains("choices") ? event["choices"].at(0)["delta"] : event["message"];
+    together += part.value(content, "");
+  }
+  require(together == text + "end", "another text");
+}
+
+}  // namespace
+
+void gpux::fuzz::read_hostile(std::string_view input) {
+  read([&] { check(server::read_chat(input).conversation); });
+  read([&] { check(server::read_ollama_chat(input).conversation); });
+  read([&] { (void)server::read_ollama_generate(input); });
+  read([&] { require(!server::read_ollama_embed(input).texts.empty(), "no text"); });
+  read([&] { (void)server::read_ollama_embeddings(input); });
+  read([&] { (void)server::read_ollama_show(input); });
+  read([&] { require(!server::read_completion(input).prompts.empty(), "no prompt"); });
+  (void)server::is_zero_duration(input);
+  const std::string text = Json::parse(Json(input).dump(-1, ' ', false, Json::error_handler_t::replace));
+  write(*server::chat_answer_events({.id = "a", .created = 0, .model = text}, false), text, "data: ", "content");
+  write(*server::ollama_answer_events({.route = server::OllamaRoute::chat, .model = text}), text, "", "content");
+}

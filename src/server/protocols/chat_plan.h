@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "server/models/served_model.h"
+#include "server/protocols/chat_requests.h"
+#include "server/protocols/generation_plan.h"
+
+namespace gpux::server {
+
+/// How the model answers the conversation: the prompt that its template makes, and how its answer is taken apart. What
+/// the format of answers is written as is left to the protocol. `body_bytes`: of the request.
+/// Errors invalid_input: the model has no chat template; tools and a form of the answer at once; tools for a model
+/// that calls none.
+GenerationPlan plan_chat(const std::shared_ptr<ServedModel>& model, Conversation conversation,
+                         GenerationSettings settings, std::uint64_t body_bytes);
+
+/// The special tokens among the markers of the format: those that must have a text.
+std::vector<std::uint32_t> special_markers(const generation::AnswerFormat& format, const text::Tokenizer& tokenizer);
+
+}  // namespace gpux::server

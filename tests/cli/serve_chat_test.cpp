@@ -1,0 +1,381 @@
+// gpux serve with a tiny decoder, as OpenAI's clients meet it: chats and completions.
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/chat_model.h"
+
+namespace gpux::test {
+namespace {
+
+using http::get;
+using http::post;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+const Json weather = Json::parse(R"({"type": "function", "function": {"name": "weather", "description": "of a place",
+  "parameters": {"type": "object", "properties": {"place": {"type": "string", "maxLength": 5},
+                                                  "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+                 "required": ["place", "days"], "additionalProperties": false}}})");
+const Json now = Json::parse(R"({"type": "function", "function": {"name": "now"}})");
+
+class ServeChat : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    gpux_ = new Program;
+    store_chat_model(*gpux_, "chatty", plain_template);
+    server_ = new Serving(*gpux_, {"chatty", "--no-grpc"});
+  }
+
+  static void TearDownTestSuite() {
+    delete server_;
+    delete gpux_;
+  }
+
+  static Json request(const std::string& text, int seed, int max_tokens = 24) {
+    return {{"model", "chatty"},
+            {"messages", {{{"role", "user"}, {"content", text}}}},
+            {"temperature", 1.5},
+            {"seed", seed},
+            {"max_tokens", max_tokens}};
+  }
+
+  static Json chat(const Json& body, int status = 200) {
+    return server_->json(post("/v1/chat/completions", body.dump()), status);
+  }
+
+  static std::vector<Json> streamed(Json body) {
+    body["stream"] = true;
+    const Answered answer = server_->ask(post("/v1/chat/completions", body.dump()));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.header("content-type"), "text/event-stream; charset=utf-8");
+    EXPECT_TRUE(answer.complete);
+    return events_of(answer.body);
+  }
+
+  static std::string text_of(const std::vector<Json>& events) {
+    std::string text;
+    for (const Json& event : events) {
+      for (const Json& choice : event.at("choices")) text += choice.at("delta").value("content", "");
+    }
+    return text;
+  }
+
+  static std::string refusal(const Json& body, const std::string& path = "/v1/chat/completions") {
+    const Json error = server_->json(post(path, body.dump()), 400).at("error");
+    EXPECT_EQ(error.at("type"), "invalid_request_error");
+    return error.at("message");
+  }
+
+  static Program* gpux_;
+  static Serving* server_;
+};
+
+Program* ServeChat::gpux_ = nullptr;
+Serving* ServeChat::server_ = nullptr;
+
+TEST_F(ServeChat, AnswersWholeAsStreamed) {
+  for (int seed = 0; seed < 4; ++seed) {
+    Json body = request("say something", seed);
+    const Json whole = chat(body);
+    EXPECT_EQ(whole.at("object"), "chat.completion");
+    EXPECT_EQ(whole.at("model"), "chatty");
+    const Json& choice = whole.at("choices").at(0);
+    const std::string text = choice.at("message").at("content");
+    EXPECT_FALSE(text.empty());
+    EXPECT_EQ(choice.at("message").at("role"), "assistant");
+    EXPECT_THAT(choice.at("finish_reason"), AnyOf("stop", "length"));
+    // <user>say something<assistant>, a character each; "<user>" begins behind a blank that the tokenizer adds or not.
+    EXPECT_THAT(whole.at("usage").at("prompt_tokens").get<int>(), testing::Ge(30));
+    EXPECT_LE(whole.at("usage").at("completion_tokens"), 24);
+
+    body["stream_options"] = {{"include_usage", true}};
+    const std::vector<Json> events = streamed(body);
+    EXPECT_EQ(text_of(events), text) << seed;
+    EXPECT_EQ(events.front().at("object"), "chat.completion.chunk");
+    EXPECT_EQ(events.front().at("choices").at(0).at("delta").at("role"), "assistant");
+    EXPECT_EQ(events.back().at("usage").at("completion_tokens"), whole.at("usage").at("completion_tokens"));
+    EXPECT_EQ(events[events.size() - 2].at("choices").at(0).at("finish_reason"), choice.at("finish_reason"));
+  }
+}
+
+TEST_F(ServeChat, ObeysItsSettings) {
+  Json body = request("go on", 3, 12);
+  body["ignore_eos"] = true;
+  const Json answer = chat(body);
+  const std::string text = answer["choices"][0]["message"]["content"];
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 12);
+  body["max_completion_tokens"] = 12;
+  EXPECT_EQ(chat(body)["choices"][0]["message"]["content"], text);
+
+  // Ended before a text of its own.
+  Json stopped = body;
+  const std::string stop = text.substr(text.size() / 2, 1);
+  stopped["stop"] = {stop, "never there"};
+  EXPECT_EQ(chat(stopped)["choices"][0]["message"]["content"], text.substr(0, text.find(stop)));
+  EXPECT_EQ(chat(stopped)["choices"][0]["finish_reason"], "stop");
+
+  // Answers have the seeds 3 and 4.
+  Json several = body;
+  several["n"] = 2;
+  const Json two = chat(several);
+  EXPECT_EQ(two["choices"][0]["message"]["content"], text);
+  Json next = body;
+  next["seed"] = 4;
+  EXPECT_EQ(two["choices"][1]["message"]["content"], chat(next)["choices"][0]["message"]["content"]);
+  EXPECT_EQ(two["choices"][1]["index"], 1);
+
+  Json scored = body;
+  scored["logprobs"] = true;
+  scored["top_logprobs"] = 2;
+  const Json scores = chat(scored)["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(scores.size(), 12);
+  EXPECT_EQ(scores[0]["top_logprobs"].size(), 2);
+  EXPECT_LE(scores[0]["logprob"], 0);
+
+  Json biased = body;
+  biased["temperature"] = 0;
+  biased["logit_bias"] = {{"40", 100}};
+  const std::string same = chat(biased)["choices"][0]["message"]["content"];
+  EXPECT_EQ(std::count(same.begin(), same.end(), same.back()), 12) << same;
+  // Each time that it occurred counts.
+  biased["frequency_penalty"] = 2;
+  biased["logit_bias"]["40"] = 10;
+  EXPECT_NE(chat(biased)["choices"][0]["message"]["content"], same);
+}
+
+TEST_F(ServeChat, ReadsAllRolesAndPartsOfTexts) {
+  Json parts = request("", 1);
+  parts["messages"] = Json::parse(R"([
+    {"role": "developer", "content": "be brief"},
+    {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "name": "ann"},
+    {"role": "assistant", "content": null, "refusal": null, "audio": null, "reasoning_content": "hm",
+     "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "now", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "12"}])");
+  Json plain = parts;
+  plain["messages"][0]["role"] = "system";
+  plain["messages"][1]["content"] = "a\nb";
+  const Json answer = chat(parts);
+  EXPECT_EQ(answer["choices"], chat(plain)["choices"]);
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], chat(plain)["usage"]["prompt_tokens"]);
+}
+
+TEST_F(ServeChat, CallsToolsWhereItMust) {
+  for (int seed = 0; seed < 4; ++seed) {
+    Json body = request("how is it there?", seed, 200);
+    body["tools"] = {weather, now};
+    body["tool_choice"] = "required";
+    body["parallel_tool_calls"] = false;
+    const Json choice = chat(body)["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "tool_calls") << choice;
+    EXPECT_TRUE(choice["message"]["content"].is_null()) << choice;
+    ASSERT_EQ(choice["message"]["tool_calls"].size(), 1) << choice;
+    const Json call = choice["message"]["tool_calls"][0];
+    EXPECT_EQ(call["type"], "function");
+    EXPECT_FALSE(call["id"].get<std::string>().empty());
+    const Json arguments = Json::parse(call["function"]["arguments"].get<std::string>());
+    if (call["function"]["name"] == "now") {
+      EXPECT_EQ(arguments, Json::object());
+    } else {
+      EXPECT_EQ(call["function"]["name"], "weather");
+      EXPECT_THAT(arguments["days"].get<int>(), testing::AllOf(testing::Ge(1), testing::Le(9)));
+      EXPECT_TRUE(arguments["place"].is_string());
+      EXPECT_EQ(arguments.size(), 2);
+    }
+    // The same in parts.
+    std::string name, written;
+    for (const Json& event : streamed(body)) {
+      for (const Json& part : event["choices"][0]["delta"].value("tool_calls", Json::array())) {
+        EXPECT_EQ(part["index"], 0);
+        name += part["function"].value("name", "");
+        written += part["function"].value("arguments", "");
+      }
+    }
+    EXPECT_EQ(name, call["function"]["name"]);
+    EXPECT_EQ(written, call["function"]["arguments"]);
+
+    body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "weather"}}}};
+    EXPECT_EQ(chat(body)["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "weather");
+  }
+  // What the model does by itself is its own affair: an answer.
+  Json automatic = request("how is it there?", 1);
+  automatic["tools"] = {weather};
+  EXPECT_TRUE(chat(automatic)["choices"][0]["message"]["content"].is_string());
+  automatic["tool_choice"] = "none";
+  Json without = request("how is it there?", 1);
+  EXPECT_EQ(chat(automatic)["usage"]["prompt_tokens"], chat(without)["usage"]["prompt_tokens"]);
+}
+
+TEST_F(ServeChat, WritesTheFormThatIsAskedFor) {
+  const Json schema = Json::parse(R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 4},
+    "age": {"type": "integer", "minimum": 10, "maximum": 99}}, "required": ["name", "age"],
+    "additionalProperties": false})");
+  for (int seed = 0; seed < 3; ++seed) {
+    Json body = request("who?", seed, 300);
+    body["response_format"] = {{"type", "json_schema"}, {"json_schema", {{"name", "person"}, {"schema", schema}}}};
+    const Json choice = chat(body)["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "stop");
+    const Json person = Json::parse(choice["message"]["content"].get<std::string>());
+    EXPECT_EQ(person.size(), 2);
+    EXPECT_THAT(person["age"].get<int>(), testing::AllOf(testing::Ge(10), testing::Le(99)));
+    EXPECT_EQ(text_of(streamed(body)), choice["message"]["content"]);
+    body.erase("response_format");
+    body["guided_choice"] = {"yes", "no"};
+    EXPECT_THAT(chat(body)["choices"][0]["message"]["content"], AnyOf("yes", "no"));
+    // Completions, too.
+    const Json completion = {{"prompt", "who?"}, {"seed", seed}, {"max_tokens", 40}, {"guided_regex", "[ab]{2,5}c"}};
+    const Json text = server_->json(post("/v1/completions", completion.dump()))["choices"][0]["text"];
+    EXPECT_THAT(text.get<std::string>(), testing::MatchesRegex("[ab]+c"));
+  }
+}
+
+TEST_F(ServeChat, RefusesByName) {
+  const Json good = request("a", 1);
+
+  struct {
+    const char* member;
+    const char* value;
+    const char* reason;
+  } const cases[]{
+      {"messages", "[]", "messages is no list of at least one message"},
+      {"messages", R"([{"role": "king", "content": "a"}])", "messages[0].role is 'king'; accepted: system, developer"},
+      {"messages", R"([{"role": "user"}])", "messages[0].content is missing"},
+      {"messages", R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "a"}}]}])",
+       "messages[0].content[0].type is 'image_url'; accepted: text"},
+      {"messages", R"([{"role": "user", "content": "a", "colour": 1}])", "messages[0].colour is not known"},
+      {"messages", R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "x"}}]}])",
+       "the arguments of the call of 'f' are not JSON"},
+      {"temperature", "-1", "temperature is -1; accepted: 0 to 100"},
+      {"n", "129", "n is 129; accepted: up to 128"},
+      {"top_logprobs", "2", "top_logprobs is for answers with logprobs: true"},
+      {"max_completion_tokens", "25", "max_tokens is 24, and max_completion_tokens 25"},
+      {"max_tokens", "100000", "max_tokens is 100000; accepted: up to"},
+      {"stream_options", R"({"include_usage": true})", "stream_options is for answers with \"stream\": true"},
+      {"tool_choice", R"("required")", "tool_choice is there, and no tools are"},
+      {"tools", R"([{"type": "function", "function": {"name": "a b"}}])", "tools[0].function.name is 'a b'; accepted"},
+      {"tools", R"([{"type": "retrieval", "function": {"name": "a"}}])", "tools[0].type is 'retrieval'"},
+      {"response_format", R"({"type": "xml"})", "response_format.type is \"xml\"; accepted: text, json_object"},
+      {"guided_json", R"({"type": "object", "uniqueItems": true})", "uniqueItems"},
+      {"continue_final_message", "true", "continue_final_message: a message is not continued"},
+      {"echo", "true", "echo: answers do not repeat messages"},
+      {"modalities", R"(["text", "audio"])", "modalities has others than text"},
+      {"chat_template_kwargs", "3", "chat_template_kwargs is no object"},
+      {"chat_template_kwargs", R"({"messages": []})", "template_values has 'messages'"},
+      {"colour", "3", "colour is not known; accepted: "},
+  };
+
+  for (const auto& [member, value, reason] : cases) {
+    Json body = good;
+    body[member] = Json::parse(value);
+    EXPECT_THAT(refusal(body), HasSubstr(reason)) << member;
+  }
+  Json both = good;
+  both["tools"] = {now};
+  both["response_format"] = {{"type", "json_object"}};
+  EXPECT_THAT(refusal(both), HasSubstr("tools and a form of the answer"));
+  both.erase("response_format");
+  both["tool_choice"] = {{"type", "function"}, {"function", {{"name", "other"}}}};
+  EXPECT_THAT(refusal(both), HasSubstr("tool_choice.function.name is 'other', which is none of the tools"));
+  Json gone = good;
+  gone["model"] = "gone";
+  EXPECT_EQ(chat(gone, 404)["error"]["code"], "model_not_found");
+}
+
+TEST_F(ServeChat, GivesManyTheirOwnAnswers) {
+  constexpr int clients = 16;
+  std::vector<std::string> alone;
+  for (int i = 0; i < clients; ++i) {
+    alone.push_back(chat(request("client " + std::to_string(i), i, 40))["choices"][0]["message"]["content"]);
+  }
+  std::vector<std::string> together(clients);
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < clients; ++i) {
+      threads.emplace_back([&, i] { together[i] = text_of(streamed(request("client " + std::to_string(i), i, 40))); });
+    }
+  }
+  EXPECT_EQ(together, alone);
+}
+
+TEST_F(ServeChat, WaitsForAReaderThatIsSlow) {
+  Json body = request("a long story", 5, 500);
+  body["ignore_eos"] = true;
+  const std::string whole = chat(body)["choices"][0]["message"]["content"];
+  body["stream"] = true;
+  RawClient client(server_->port(), 1024);
+  ASSERT_TRUE(client.send(post("/v1/chat/completions", body.dump(), "Connection: close\r\n")));
+  std::string answer;
+  for (int i = 0; i < 3000; ++i) {
+    answer += client.receive_some(1);
+    if (i % 1000 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  answer += client.receive_all();
+  // Without the sizes of the chunks, which are lines of their own.
+  std::string text, line;
+  for (std::istringstream lines(answer.substr(answer.find("\r\n\r\n"))); std::getline(lines, line);) {
+    if (!line.starts_with("data: {")) continue;
+    const Json event = Json::parse(line.substr(6), nullptr, false);
+    ASSERT_FALSE(event.is_discarded()) << line;
+    text += event["choices"][0]["delta"].value("content", "");
+  }
+  EXPECT_EQ(text, whole);
+  EXPECT_THAT(answer, HasSubstr("data: [DONE]"));
+}
+
+TEST_F(ServeChat, EndsTextsOfAClientThatLeaves) {
+  const double generated = metric(*server_, "gpux_generated_tokens_total");
+  {
+    Json body = request("for nobody", 1, 500);
+    body["n"] = 128;
+    body["ignore_eos"] = true;
+    body["stream"] = true;
+    RawClient client(server_->port());
+    ASSERT_TRUE(client.send(post("/v1/chat/completions", body.dump())));
+    ASSERT_FALSE(client.receive_some(1).empty());
+  }
+  double running = 1, waiting = 1;
+  for (int i = 0; i < 1000 && (running != 0 || waiting != 0); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    running = metric(*server_, "gpux_running_sequences");
+    waiting = metric(*server_, "gpux_waiting_sequences");
+  }
+  EXPECT_EQ(running, 0);
+  EXPECT_EQ(waiting, 0);
+  EXPECT_LT(metric(*server_, "gpux_generated_tokens_total") - generated, 128 * 500);
+  EXPECT_EQ(metric(*server_, "gpux_sequence_slots"), 16);
+}
+
+TEST_F(ServeChat, CountsTokens) {
+  const double prompt = metric(*server_, "gpux_prompt_tokens_total"),
+               hits = metric(*server_, "gpux_prefix_hit_tokens_total");
+  const Json first = chat(request("a prompt that comes twice, for the cache", 1));
+  const Json second = chat(request("a prompt that comes twice, for the cache", 2));
+  const double tokens = first["usage"]["prompt_tokens"];
+  EXPECT_GT(second["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  EXPECT_GT(metric(*server_, "gpux_prompt_tokens_total"), prompt);
+  EXPECT_LT(metric(*server_, "gpux_prompt_tokens_total"), prompt + 2 * tokens);
+  EXPECT_GT(metric(*server_, "gpux_prefix_hit_tokens_total"), hits);
+  EXPECT_GT(metric(*server_, "gpux_kv_cache_bytes"), 0);
+  EXPECT_GT(metric(*server_, "gpux_kv_cache_max_bytes"), 0);
+  EXPECT_GT(metric(*server_, "gpux_time_to_first_token_seconds_count"), 0);
+  EXPECT_GT(metric(*server_, "gpux_time_between_tokens_seconds_count"), 0);
+  EXPECT_EQ(server_->json(get("/v1/models"))["data"][0]["id"], "chatty");
+}
+
+TEST(ServeCompletions, SayWhatAModelWithoutATemplateCanDo) {
+  const Program gpux;
+  store_chat_model(gpux, "plain", "");
+  const Serving server(gpux, {"plain", "--no-grpc"});
+  const Json chat{{"messages", {{{"role", "user"}, {"content", "a"}}}}};
+  EXPECT_EQ(server.json(post("/v1/chat/completions", chat.dump()), 400)["error"]["message"],
+            "'plain' takes no messages: it has no chat template; POST /v1/completions continues a text as it is");
+  const Json completion{{"prompt", "a"}, {"max_tokens", 3}, {"ignore_eos", true}};
+  EXPECT_EQ(server.json(post("/v1/completions", completion.dump()))["usage"]["completion_tokens"], 3);
+}
+
+}  // namespace
+}  // namespace gpux::test

@@ -1,0 +1,211 @@
+// gpux serve with a tiny decoder and a tiny encoder, as Ollama's clients meet it.
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/chat_model.h"
+
+namespace gpux::test {
+namespace {
+
+using http::get;
+using http::post;
+using testing::HasSubstr;
+
+class ServeOllama : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    gpux_ = new Program;
+    store_chat_model(*gpux_, "chatty", plain_template);
+    const Outcome imported =
+        gpux_->run({"import", GPUX_SOURCE_DIR "/tests/embedding/references/bert-cls", "-t", "vectors"});
+    ASSERT_EQ(imported.code, 0) << imported.err;
+    server_ = new Serving(*gpux_, {"chatty", "vectors", "--no-grpc"});
+  }
+
+  static void TearDownTestSuite() {
+    delete server_;
+    delete gpux_;
+  }
+
+  static Json ask(const std::string& route, const Json& body, int status = 200) {
+    return server_->json(post("/api/" + route, body.dump()), status);
+  }
+
+  static std::vector<Json> streamed(const std::string& route, const Json& body) {
+    const Answered answer = server_->ask(post("/api/" + route, body.dump()));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.header("content-type"), "application/x-ndjson");
+    std::vector<Json> lines;
+    std::istringstream all(answer.body);
+    for (std::string line; std::getline(all, line);) lines.push_back(Json::parse(line));
+    return lines;
+  }
+
+  static Json chat_of(const std::string& text, int seed, Json options = Json::object()) {
+    options["seed"] = seed;
+    options["temperature"] = 1.5;
+    if (!options.contains("num_predict")) options["num_predict"] = 24;
+    return {{"model", "chatty:latest"}, {"messages", {{{"role", "user"}, {"content", text}}}}, {"options", options}};
+  }
+
+  static void expect_counts(const Json& last) {
+    EXPECT_EQ(last.at("done"), true);
+    EXPECT_GT(last.at("prompt_eval_count"), 0);
+    EXPECT_GT(last.at("eval_count"), 0);
+    EXPECT_GT(last.at("eval_duration"), 0);
+    EXPECT_GE(last.at("total_duration"), last.at("eval_duration"));
+    EXPECT_EQ(last.at("load_duration"), 0);
+  }
+
+  static Program* gpux_;
+  static Serving* server_;
+};
+
+Program* ServeOllama::gpux_ = nullptr;
+Serving* ServeOllama::server_ = nullptr;
+
+TEST_F(ServeOllama, ChatsInLinesOrWhole) {
+  for (int seed = 0; seed < 3; ++seed) {
+    Json body = chat_of("say something", seed);
+    const std::vector<Json> lines = streamed("chat", body);
+    std::string text;
+    for (const Json& line : lines) {
+      EXPECT_EQ(line.at("model"), "chatty:latest");
+      EXPECT_EQ(line.at("message").at("role"), "assistant");
+      EXPECT_EQ(line.at("done"), &line == &lines.back());
+      text += line.at("message").at("content");
+    }
+    expect_counts(lines.back());
+    body["stream"] = false;
+    const Json whole = ask("chat", body);
+    expect_counts(whole);
+    EXPECT_EQ(whole.at("message").at("content"), text);
+    EXPECT_EQ(whole.at("done_reason"), lines.back().at("done_reason"));
+    EXPECT_THAT(whole.at("created_at").get<std::string>(), testing::ContainsRegex("^20[0-9-]+T[0-9:]+\\.[0-9]{9}Z$"));
+    // The same model, settings and template as for OpenAI's clients.
+    const Json other{
+        {"model", "chatty"}, {"messages", body["messages"]}, {"seed", seed}, {"temperature", 1.5}, {"max_tokens", 24}};
+    EXPECT_EQ(server_->json(post("/v1/chat/completions", other.dump()))["choices"][0]["message"]["content"], text);
+  }
+}
+
+TEST_F(ServeOllama, GeneratesWithTheTemplateOrRaw) {
+  Json body{{"model", "chatty"}, {"prompt", "go on"}, {"options", {{"seed", 2}, {"num_predict", 12}}}};
+  std::string text;
+  for (const Json& line : streamed("generate", body)) text += line.at("response");
+  body["stream"] = false;
+  Json whole = ask("generate", body);
+  EXPECT_EQ(whole.at("response"), text);
+  expect_counts(whole);
+  Json as_chat{{"model", "chatty"}, {"stream", false}, {"messages", {{{"role", "user"}, {"content", "go on"}}}}};
+  as_chat["options"] = body["options"];
+  EXPECT_EQ(ask("chat", as_chat).at("message").at("content"), text);
+  body["system"] = "be brief";
+  EXPECT_GT(ask("generate", body).at("prompt_eval_count"), whole.at("prompt_eval_count"));
+  body.erase("system");
+  body["raw"] = true;
+  EXPECT_LT(ask("generate", body).at("prompt_eval_count"), whole.at("prompt_eval_count"));
+  // Nothing to generate: the model is loaded.
+  EXPECT_EQ(ask("generate", {{"model", "chatty"}, {"keep_alive", "5m"}}).at("done_reason"), "load");
+  EXPECT_EQ(ask("chat", {{"model", "chatty"}, {"messages", Json::array()}, {"keep_alive", -1}}).at("done_reason"),
+            "load");
+}
+
+TEST_F(ServeOllama, WritesFormsAndCallsTools) {
+  Json body = chat_of("who?", 4, {{"num_predict", 300}});
+  body["stream"] = false;
+  body["format"] =
+      Json::parse(R"({"type": "object", "properties": {"z": {"type": "integer", "minimum": 10, "maximum": 99},
+    "a": {"type": "boolean"}}, "required": ["z", "a"], "additionalProperties": false})");
+  const std::string text = ask("chat", body).at("message").at("content");
+  EXPECT_EQ(Json::parse(text).size(), 2) << text;
+  EXPECT_LT(text.find("\"z\""), text.find("\"a\"")) << text;
+  body.erase("format");
+  body["tools"] =
+      Json::parse(R"([{"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}])");
+  EXPECT_TRUE(ask("chat", body).at("message").at("content").is_string());
+  // Earlier calls have objects as arguments.
+  body["messages"] = Json::parse(R"([{"role": "user", "content": "a"},
+    {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "now", "arguments": {"z": 1, "a": 2}}}]},
+    {"role": "tool", "tool_name": "now", "content": "12"}])");
+  EXPECT_TRUE(ask("chat", body).at("message").at("content").is_string());
+  body["think"] = false;
+  const Json thinks = ask("chat", body);
+  body.erase("think");
+  EXPECT_GT(thinks.at("prompt_eval_count"), ask("chat", body).at("prompt_eval_count"));
+}
+
+TEST_F(ServeOllama, MakesVectors) {
+  const Json two = ask("embed", {{"model", "vectors:latest"}, {"input", {"a", "b"}}});
+  EXPECT_EQ(two.at("model"), "vectors:latest");
+  ASSERT_EQ(two.at("embeddings").size(), 2);
+  EXPECT_GT(two.at("prompt_eval_count"), 0);
+  EXPECT_EQ(ask("embed", {{"model", "vectors"}, {"input", "a"}}).at("embeddings").at(0), two.at("embeddings").at(0));
+  EXPECT_EQ(server_->json(post("/v1/embeddings", R"({"model": "vectors", "input": "a"})"))["data"][0]["embedding"],
+            two.at("embeddings").at(0));
+  EXPECT_EQ(ask("embeddings", {{"model", "vectors"}, {"prompt", "a"}}).at("embedding").size(),
+            two.at("embeddings").at(0).size());
+}
+
+TEST_F(ServeOllama, TellsOfItsModels) {
+  const Json tags = server_->json(get("/api/tags")).at("models");
+  ASSERT_EQ(tags.size(), 2);
+  EXPECT_EQ(tags[0].at("name"), "chatty:latest");
+  EXPECT_GT(tags[0].at("size"), 0);
+  EXPECT_EQ(tags[0].at("details").at("format"), "onnx");
+  const Json loaded = server_->json(get("/api/ps")).at("models");
+  ASSERT_EQ(loaded.size(), 2);
+  EXPECT_EQ(loaded[0].at("context_length"), 640);
+  const Json shown = ask("show", {{"model", "chatty:latest"}});
+  EXPECT_EQ(shown.at("template"), plain_template);
+  EXPECT_EQ(shown.at("capabilities"), Json({"completion", "tools", "thinking"}));
+  EXPECT_EQ(ask("show", {{"name", "vectors"}}).at("capabilities"), Json::array({"embedding"}));
+  EXPECT_TRUE(server_->json(get("/api/version")).at("version").is_string());
+}
+
+TEST_F(ServeOllama, RefusesByName) {
+  const Json chat = chat_of("a", 1), prompt{{"model", "chatty"}, {"prompt", "a"}};
+
+  struct {
+    const char* route;
+    const char* change;
+    const char* reason;
+  } const cases[]{
+      {"chat", R"({"options": {"num_gpu": 1}})", "options.num_gpu is not known; accepted: frequency_penalty, min_p"},
+      {"chat", R"({"options": {"num_ctx": 100000}})", "options.num_ctx is 100000; accepted: up to 640"},
+      {"chat", R"({"options": {"num_ctx": 4}})", "accepted: fewer than the 4 of the context"},
+      {"chat", R"({"options": {"repeat_last_n": 64}})", "options.repeat_last_n: repeat_penalty counts all tokens"},
+      {"chat", R"({"options": {"temperature": -1}})", "temperature is -1"},
+      {"chat", R"({"keep_alive": 0})", "keep_alive is 0: models stay loaded here"},
+      {"chat", R"({"keep_alive": "0s"})", "keep_alive is 0"},
+      {"chat", R"({"keep_alive": "soon"})", "keep_alive is neither a number of seconds nor a duration"},
+      {"chat", R"({"messages": [{"role": "user", "content": "a", "images": ["AA=="]}]})", "messages[0].images: models"},
+      {"chat", R"({"messages": [{"role": "king", "content": "a"}]})", "messages[0].role is 'king'"},
+      {"chat", R"({"format": "xml"})", "format is \"xml\"; accepted: \"json\", or a JSON schema"},
+      {"chat", R"({"think": "high"})", "think: 'chatty' has no levels of thinking"},
+      {"chat", R"({"colour": 1})", "colour is not known"},
+      {"generate", R"({"suffix": "b"})", "suffix: texts are continued at their end only"},
+      {"generate", R"({"template": "b"})", "template: the model's own is used"},
+      {"generate", R"({"images": ["AA=="]})", "images: models that generate text take no images"},
+      {"generate", R"({"context": [1]})", "context: accepted are the messages of /api/chat"},
+      {"generate", R"({"raw": true, "system": "b"})", "raw and system are both there"},
+      {"embed", R"({"input": []})", "input is empty"},
+  };
+
+  for (const auto& [route, change, reason] : cases) {
+    Json body = std::string_view(route) == "chat"       ? chat
+                : std::string_view(route) == "generate" ? prompt
+                                                        : Json::object();
+    body.update(Json::parse(change));
+    EXPECT_THAT(ask(route, body, 400).at("error").get<std::string>(), HasSubstr(reason)) << change;
+  }
+  EXPECT_THAT(ask("chat", {{"model", "gone"}, {"messages", Json::array()}}, 404).at("error").get<std::string>(),
+              HasSubstr("gone"));
+  EXPECT_THAT(ask("generate", {{"model", "vectors"}, {"prompt", "a"}}, 400).at("error").get<std::string>(),
+              HasSubstr("'vectors' generates no text; chatty does"));
+}
+
+}  // namespace
+}  // namespace gpux::test

@@ -1,0 +1,220 @@
+// What clients of models that generate text write, taken apart, and what they are answered.
+#include "server/protocols/chat_requests.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/refusal.h"
+#include "server/generation/chat_reader.h"
+#include "server/protocols/completion_requests.h"
+#include "server/protocols/ollama_answers.h"
+#include "server/protocols/ollama_requests.h"
+#include "server/protocols/openai_answers.h"
+
+namespace gpux::server {
+namespace {
+
+using test::refusal;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+const std::string hello = R"("messages": [{"role": "user", "content": "hello"}])";
+
+TEST(ChatRequests, ReadMessages) {
+  const ChatRequest read = read_chat(R"({"model": "m", "messages": [
+    {"role": "developer", "content": "s"},
+    {"role": "assistant", "content": null, "reasoning_content": "r",
+     "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"z\": 1, \"a\": 2}"}}]},
+    {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]}]})");
+  EXPECT_EQ(read.model, "m");
+  const std::vector<ChatMessage>& messages = read.conversation.messages;
+  ASSERT_EQ(messages.size(), 3U);
+  EXPECT_EQ(messages[0].role, "system");
+  EXPECT_EQ(messages[1].reasoning, "r");
+  ASSERT_EQ(messages[1].tool_calls.size(), 1U);
+  EXPECT_EQ(messages[1].tool_calls[0].arguments, R"({"z": 1, "a": 2})");
+  EXPECT_EQ(messages[2].content, "x\ny");
+  EXPECT_EQ(messages[2].name, "f");  // of the call that it answers
+}
+
+TEST(ChatRequests, ReadSettings) {
+  const ChatRequest read = read_chat("{" + hello + R"(, "temperature": 0.5, "max_completion_tokens": 7, "n": 3,
+    "logprobs": true, "top_logprobs": 2, "stop": "x", "seed": -1, "top_k": -1, "min_tokens": 2, "stream": true,
+    "stream_options": {"include_usage": true}, "ignore_eos": true, "chat_template_kwargs": {"z": 1, "a": true},
+    "add_generation_prompt": false, "logit_bias": {"3": -1}, "user": "u", "store": false})");
+  EXPECT_EQ(read.settings.temperature, 0.5F);
+  EXPECT_EQ(read.settings.max_tokens, 7U);
+  EXPECT_EQ(read.settings.min_tokens, 2U);
+  EXPECT_EQ(read.settings.top_log_probabilities, 2U);
+  EXPECT_EQ(read.settings.seed, UINT64_MAX);
+  EXPECT_EQ(read.settings.top_k, 0U);
+  EXPECT_TRUE(read.settings.ignores_end);
+  EXPECT_THAT(read.settings.stop, ElementsAre("x"));
+  EXPECT_THAT(read.settings.logit_bias, ElementsAre(std::pair(3U, -1.0F)));
+  EXPECT_EQ(read.answers, 3U);
+  EXPECT_TRUE(read.stream.has_usage);
+  EXPECT_FALSE(read.conversation.options.add_generation_prompt);
+  EXPECT_EQ(read.conversation.options.template_values, R"({"z": 1, "a": true})");  // in order
+  const ChatRequest plain = read_chat("{" + hello + "}");
+  EXPECT_FALSE(plain.settings.temperature);
+  EXPECT_EQ(plain.settings.max_tokens, 0U);
+  EXPECT_EQ(plain.conversation.tools.choice, ToolChoice::none);
+}
+
+TEST(ChatRequests, ReadTools) {
+  const std::string tools =
+      R"("tools": [{"type": "function", "function": {"name": "f", "description": "d", "strict": true,
+    "parameters": {"type": "object", "properties": {"z": {}, "a": {}}}}}, {"type": "function", "function": {"name": "g"}}])";
+  const auto choose = [&](const std::string& choice) {
+    return read_chat("{" + hello + ", " + tools + choice + "}").conversation.tools;
+  };
+  const ToolUse automatic = choose("");
+  EXPECT_EQ(automatic.choice, ToolChoice::automatic);
+  ASSERT_EQ(automatic.functions.size(), 2U);
+  EXPECT_EQ(automatic.functions[0].parameters, R"({"type": "object", "properties": {"z": {}, "a": {}}})");
+  EXPECT_EQ(automatic.functions[1].parameters, "");
+  EXPECT_EQ(R"("tools": )" + automatic.json, tools);
+  const ToolUse none = choose(R"(, "tool_choice": "none")");
+  EXPECT_EQ(none.choice, ToolChoice::none);
+  EXPECT_EQ(none.json, "");
+  const ToolUse required = choose(R"(, "tool_choice": "required", "parallel_tool_calls": false)");
+  EXPECT_EQ(required.choice, ToolChoice::required);
+  EXPECT_FALSE(required.allows_several);
+  const ToolUse named = choose(R"(, "tool_choice": {"type": "function", "function": {"name": "g"}})");
+  EXPECT_EQ(named.choice, ToolChoice::required);
+  ASSERT_EQ(named.functions.size(), 1U);
+  EXPECT_EQ(named.functions[0].name, "g");
+  EXPECT_EQ(R"("tools": )" + named.json, tools);
+  EXPECT_THAT(refusal([&] { choose(R"(, "tool_choice": {"type": "allowed_tools"})"); }),
+              HasSubstr("tool_choice.type is 'allowed_tools'; accepted: function"));
+  EXPECT_THAT(refusal([&] {
+                (void)read_chat("{" + hello + R"(, "tools": [{"function": {"name": "f"}},
+                                                                        {"function": {"name": "f"}}]})");
+              }),
+              HasSubstr("tools[1] has the name 'f' of another tool"));
+}
+
+TEST(ChatRequests, ReadTheFormOfAnAnswer) {
+  const auto read = [](const std::string& member) {
+    return read_chat("{" + hello + ", " + member + "}").settings.constraint;
+  };
+  const OutputConstraint schema =
+      read(R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"z": 1, "a": 2}}})");
+  EXPECT_EQ(schema.kind, OutputConstraint::Kind::json_schema);
+  EXPECT_EQ(schema.text, R"({"z":1,"a":2})");
+  EXPECT_EQ(read(R"("guided_regex": "a+")").kind, OutputConstraint::Kind::regex);
+  EXPECT_EQ(read(R"("response_format": {"type": "text"})").kind, OutputConstraint::Kind::none);
+  EXPECT_THAT(refusal([&] { read(R"("guided_regex": "a", "guided_choice": ["b"])"); }),
+              HasSubstr("guided_regex and guided_choice are both there"));
+  EXPECT_EQ(read_completion(R"({"prompt": "a", "guided_choice": ["b", "c."]})").settings.constraint.text, R"(b|c\.)");
+}
+
+// Objects whose order is kept look for each name among those before it.
+TEST(ChatRequests, BoundTheMembersOfAnObject) {
+  std::string values = "{";
+  for (int i = 0; i < 4097; ++i) values += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":0";
+  EXPECT_THAT(refusal([&] { (void)read_chat("{" + hello + ", \"chat_template_kwargs\": " + values + "}}"); }),
+              HasSubstr("the body has an object of more than 4096 members"));
+}
+
+TEST(OllamaRequests, ReadChats) {
+  const OllamaChat read = read_ollama_chat(R"({"model": "m:latest", "messages": [
+    {"role": "user", "content": "a", "images": []},
+    {"role": "assistant", "content": "", "thinking": "t",
+     "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": {"z": 1, "a": [2]}}}]},
+    {"role": "tool", "content": "x", "tool_call_id": "1"}],
+    "options": {"num_predict": -1, "num_ctx": 9, "repeat_penalty": 1.5, "repeat_last_n": -1, "stop": ["s"]},
+    "format": {"z": 1, "a": 2}, "think": "low", "keep_alive": "5m", "tools": [{"function": {"name": "f"}}]})");
+  EXPECT_TRUE(read.general.is_streamed);
+  EXPECT_EQ(read.general.context_length, 9U);
+  EXPECT_EQ(read.general.settings.max_tokens, 0U);
+  EXPECT_EQ(read.general.settings.repetition_penalty, 1.5F);
+  EXPECT_EQ(read.general.settings.constraint.text, R"({"z":1,"a":2})");
+  EXPECT_EQ(read.general.thinking_level, "low");
+  ASSERT_EQ(read.conversation.messages.size(), 3U);
+  EXPECT_EQ(read.conversation.messages[1].tool_calls.at(0).arguments, R"({"z": 1, "a": [2]})");
+  EXPECT_EQ(read.conversation.messages[2].name, "f");
+  EXPECT_EQ(read.conversation.tools.choice, ToolChoice::automatic);
+}
+
+TEST(OllamaRequests, KnowDurations) {
+  for (const char* text : {"5m", "1h30m", "-1", "300", "1.5s", "10ms", "-1m"}) {
+    EXPECT_EQ(is_zero_duration(text), false) << text;
+  }
+  for (const char* text : {"0", "0s", "0m0s", "-0"}) EXPECT_EQ(is_zero_duration(text), true) << text;
+  for (const char* text : {"", "m", "soon", "5x", "5m3", "1.2.3s", "."}) {
+    EXPECT_EQ(is_zero_duration(text), std::nullopt) << text;
+  }
+}
+
+ToolCallDelta call_of(std::string name, std::string arguments) {
+  return {.index = 0, .id = "i", .name = std::move(name), .arguments = std::move(arguments)};
+}
+
+TEST(OllamaAnswers, AreLinesOfJson) {
+  const auto events = ollama_answer_events({.route = OllamaRoute::chat, .model = "m"});
+  std::string out;
+  AnswerDelta first;
+  first.is_first = true;
+  events->append(out, first);
+  EXPECT_EQ(out, "");  // nothing is known yet
+  AnswerDelta said;
+  said.text = "a\n\"b\"";
+  said.reasoning = "r";
+  events->append(out, said);
+  AnswerDelta called;
+  called.tool_calls.push_back(call_of("f", "{\n  \"z\": \"\\n\"\r\n}"));
+  called.finish_reason = "tool_calls";
+  events->append(out, called);
+  events->append_end(out, {.prompt_tokens = 3, .generated_tokens = 2, .generation_time = std::chrono::seconds(2)});
+  std::vector<Json> lines;
+  std::istringstream all(out);
+  for (std::string line; std::getline(all, line);) lines.push_back(Json::parse(line));
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0]["message"]["content"], "a\n\"b\"");
+  EXPECT_EQ(lines[0]["message"]["thinking"], "r");
+  EXPECT_EQ(lines[1]["message"]["tool_calls"][0]["function"]["arguments"], Json({{"z", "\n"}}));
+  EXPECT_EQ(lines[2]["done_reason"], "stop");
+  EXPECT_EQ(lines[2]["eval_duration"], 2'000'000'000);
+  EXPECT_EQ(lines[2]["prompt_eval_count"], 3);
+  EXPECT_EQ(ollama_time(std::chrono::system_clock::time_point(std::chrono::nanoseconds(1'500'000'007))),
+            "1970-01-01T00:00:01.500000007Z");
+}
+
+TEST(ChatReader, TakesAnswersApart) {
+  generation::AnswerSettings settings;
+  settings.format = {
+      .reasoning_begin = "<think>", .reasoning_end = "</think>", .tool_calls = generation::ToolCallStyle::hermes};
+  settings.functions = {"f"};
+  const std::string answer =
+      "<think>hm</think>so<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>"
+      "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>";
+  for (const bool allows_several : {true, false}) {
+    for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, answer.size()}) {
+      ChatReader reader(settings, allows_several);
+      AnswerDelta all;
+      for (std::size_t at = 0; at < answer.size(); at += piece) {
+        AnswerDelta delta;
+        reader.add(answer.substr(at, piece), delta);
+        all.append(std::move(delta));
+      }
+      AnswerDelta last;
+      EXPECT_TRUE(reader.finish(last));
+      all.append(std::move(last));
+      EXPECT_EQ(all.reasoning, "hm");
+      EXPECT_EQ(all.text, "so");
+      ASSERT_EQ(all.tool_calls.size(), allows_several ? 2U : 1U);
+      EXPECT_EQ(all.tool_calls.front().arguments, "{}");
+    }
+  }
+  ChatReader plain({}, true);
+  AnswerDelta delta;
+  plain.add("<think>a", delta);
+  EXPECT_FALSE(plain.finish(delta));
+  EXPECT_EQ(delta.text, "<think>a");
+}
+
+}  // namespace
+}  // namespace gpux::server
