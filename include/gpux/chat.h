@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,23 @@ struct ChatMessage {
   std::vector<ToolCall> tool_calls;  ///< of an assistant
   std::string tool_call_id;          ///< of a tool: the call that it answers
   std::string name;                  ///< of a tool: the function; of others, who speaks
+};
+
+/// A part of an answer, as it becomes certain. The parts of all deltas together are the answer's ChatMessage.
+struct ChatDelta {
+  enum class Kind : std::uint8_t {
+    content,    ///< `text` is appended to the content
+    reasoning,  ///< `text` is appended to the reasoning
+    tool_call,  ///< call `index` begins: `id` and `name`
+    arguments,  ///< `text` is appended to the arguments of call `index`
+  };
+
+  Kind kind = Kind::content;
+  std::string text;
+  std::size_t index = 0;
+  std::string id, name;
+
+  bool operator==(const ChatDelta&) const = default;
 };
 
 /// What belongs to a conversation besides its messages.

@@ -7,11 +7,13 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "gpux/chat.h"
 #include "gpux/export.h"
 #include "gpux/model.h"
 #include "gpux/output_constraint.h"
@@ -95,6 +97,42 @@ struct Completion {
   std::chrono::duration<double> time{0};  ///< of all tokens, with the first one
 };
 
+/// An answer of a model.
+struct ChatCompletion {
+  ChatMessage message;    ///< of the role assistant: appended to the conversation, it continues it
+  Completion completion;  ///< the figures; its text has the markers of reasoning and calls, too
+};
+
+/// Goes through what a stream's next() gives.
+template <typename Stream, typename Value>
+class StreamIterator {
+ public:
+  using value_type = Value;
+  using difference_type = std::ptrdiff_t;
+
+  StreamIterator() = default;
+
+  explicit StreamIterator(Stream& stream) : stream_(&stream) { ++*this; }
+
+  const Value& operator*() const { return value_; }
+
+  StreamIterator& operator++() {
+    std::optional<Value> next = stream_->next();
+    is_at_end_ = !next.has_value();
+    value_ = std::move(next).value_or(Value());
+    return *this;
+  }
+
+  void operator++(int) { ++*this; }
+
+  bool operator==(std::default_sentinel_t /*end*/) const { return is_at_end_; }
+
+ private:
+  Stream* stream_ = nullptr;
+  Value value_;
+  bool is_at_end_ = true;
+};
+
 /// A text that is being generated. Movable. One thread at a time.
 class GPUX_API GenerationStream {
  public:
@@ -113,33 +151,7 @@ class GPUX_API GenerationStream {
   [[nodiscard]] const Completion& completion() const;
 
   /// For range-based loops over the pieces.
-  class Iterator {
-   public:
-    using value_type = GeneratedPiece;
-    using difference_type = std::ptrdiff_t;
-
-    Iterator() = default;
-
-    explicit Iterator(GenerationStream& stream) : stream_(&stream) { ++*this; }
-
-    const GeneratedPiece& operator*() const { return piece_; }
-
-    Iterator& operator++() {
-      std::optional<GeneratedPiece> next = stream_->next();
-      is_at_end_ = !next.has_value();
-      piece_ = std::move(next).value_or(GeneratedPiece());
-      return *this;
-    }
-
-    void operator++(int) { ++*this; }
-
-    bool operator==(std::default_sentinel_t /*end*/) const { return is_at_end_; }
-
-   private:
-    GenerationStream* stream_ = nullptr;
-    GeneratedPiece piece_;
-    bool is_at_end_ = true;
-  };
+  using Iterator = StreamIterator<GenerationStream, GeneratedPiece>;
 
   [[nodiscard]] Iterator begin() { return Iterator(*this); }
 
@@ -152,6 +164,48 @@ class GPUX_API GenerationStream {
   std::unique_ptr<State> state_;
 };
 
+/// An answer that is being generated. Movable. One thread at a time.
+class GPUX_API ChatStream {
+ public:
+  /// Ends the answer, if it has not ended.
+  ~ChatStream();
+  ChatStream(ChatStream&&) noexcept;
+  ChatStream& operator=(ChatStream&&) noexcept;
+
+  /// Waits for the next part; empty after the last one. Errors of Generator::chat().
+  [[nodiscard]] std::optional<ChatDelta> next();
+
+  /// Ends the answer soon: a few parts may still come.
+  void cancel();
+
+  /// The whole answer, after next() gave nothing. Error usage before.
+  [[nodiscard]] const ChatCompletion& completion() const;
+
+  /// For range-based loops over the parts.
+  using Iterator = StreamIterator<ChatStream, ChatDelta>;
+
+  [[nodiscard]] Iterator begin() { return Iterator(*this); }
+
+  [[nodiscard]] static std::default_sentinel_t end() { return std::default_sentinel; }
+
+ private:
+  friend class Generator;
+  struct State;
+  explicit ChatStream(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// What loading a model does now.
+enum class LoadPhase : std::uint8_t {
+  reading,    ///< the files next to the model: settings, tokenizer, chat template
+  session,    ///< ONNX Runtime reads the weights and prepares the graph: nearly all of the time
+  first_run,  ///< a run of two tokens, which reserves memory
+  ready,
+};
+
+/// "reading", "session", "first_run", "ready"
+GPUX_API std::string_view to_string(LoadPhase phase) noexcept;
+
 /// How many texts are generated at the same time, and in which memory.
 struct GeneratorOptions {
   std::size_t max_sequences = 16;  ///< texts at the same time; 1 to 256
@@ -160,6 +214,18 @@ struct GeneratorOptions {
   std::uint64_t cache_bytes = 0;   ///< of keys and values; 0: half of the memory that is free when the model was loaded
   std::size_t prompt_chunk = 256;  ///< tokens of a prompt in a run, between which other texts go on; even, 2 to 65,536
   bool reuses_prefixes = true;     ///< the keys and values of earlier prompts serve prompts that begin alike
+  std::function<void(LoadPhase phase)> on_load = {};  ///< is called as each phase of loading begins, on the loading
+                                                      ///< thread; what it throws ends the loading
+};
+
+/// The memory that a model takes, before it is loaded.
+struct GenerationMemory {
+  std::uint64_t weight_bytes = 0;           ///< as the file has them: a provider may keep them in another layout, too
+  std::uint64_t cache_bytes_per_token = 0;  ///< keys and values
+  std::size_t tokens = 0;                   ///< of the context that is counted
+
+  /// Weights, and keys and values of one text that fills this context.
+  [[nodiscard]] std::uint64_t total_bytes() const noexcept { return weight_bytes + tokens * cache_bytes_per_token; }
 };
 
 /// Continues texts with a model that `gpux import` made of a decoder. Movable. May be used by several threads at once:
@@ -188,10 +254,34 @@ class GPUX_API Generator {
   /// while the stream exists.
   [[nodiscard]] GenerationStream stream(std::string_view prompt, const GenerationSettings& settings = {}) const;
 
+  /// Is given the parts of an answer, as soon as they are certain; returns false to end it.
+  using ChatSink = std::function<bool(const ChatDelta& delta)>;
+
+  /// Answers a conversation, with the model's chat template. Errors of generate(); invalid_model (no chat template, or
+  /// one that cannot be used); invalid_input (no messages, what the template refuses, tools that are not the JSON they
+  /// should be). Where the sink returned false, the message has what the sink was given.
+  [[nodiscard]] ChatCompletion chat(std::span<const ChatMessage> messages, const GenerationSettings& settings = {},
+                                    const ChatOptions& options = {}, const ChatSink& sink = {}) const;
+
+  /// The same, as parts that the caller takes when it wants. As stream().
+  [[nodiscard]] ChatStream stream_chat(std::span<const ChatMessage> messages, const GenerationSettings& settings = {},
+                                       const ChatOptions& options = {}) const;
+
+  /// The prompt that chat() makes of these messages, UTF-8, with its special tokens. Errors as of chat().
+  [[nodiscard]] std::string chat_prompt(std::span<const ChatMessage> messages, const ChatOptions& options = {}) const;
+
+  /// Whether chat() can be used.
+  [[nodiscard]] bool has_chat_template() const noexcept;
+
   /// Tokens of prompt and text together.
   [[nodiscard]] std::size_t context_length() const noexcept;
   /// Bytes that the keys and values of so many tokens take.
   [[nodiscard]] std::uint64_t memory_needed(std::size_t tokens) const noexcept;
+
+  /// The memory that a model would take with a text of so many tokens (0: its whole context). Reads the files' headers
+  /// and settings, and no weights. Errors not_found, invalid_model, invalid_config, usage (more than the context).
+  [[nodiscard]] static GenerationMemory memory_of(const std::string& model, std::size_t tokens = 0,
+                                                  const ModelOptions& options = {});
 
   [[nodiscard]] const Verdict& verdict() const noexcept;
 

@@ -12,7 +12,11 @@ _name_packages()
 from gpux import _gpux, errors  # noqa: E402
 from gpux._gpux import (  # noqa: E402
     BenchmarkResult,
+    ChatCompletion,
+    ChatDelta,
+    Completion,
     Device,
+    GenerationMemory,
     LabelScore,
     PlacedNode,
     ProviderAttempt,
@@ -26,6 +30,9 @@ from gpux._gpux import (  # noqa: E402
     StoredPackage,
     TextAnswer,
     TextEntity,
+    TokenLogProbability,
+    TokenScore,
+    ToolCall,
     Verdict,
 )
 from gpux.embedder import Embedder  # noqa: E402
@@ -45,6 +52,7 @@ from gpux.errors import (  # noqa: E402
     Storage,
     Usage,
 )
+from gpux.generator import ChatStream, GenerationSettings, Generator, TextStream  # noqa: E402
 from gpux.image_embedder import ImageEmbedder  # noqa: E402
 from gpux.machine import doctor, providers, runtime_library, select_providers  # noqa: E402
 from gpux.pipeline import Pipeline  # noqa: E402
@@ -84,12 +92,19 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "BenchmarkResult",
+    "ChatCompletion",
+    "ChatDelta",
+    "ChatStream",
+    "Completion",
     "DeadlineExceeded",
     "Device",
     "Embedder",
     "Error",
     "ExecutionProvider",
     "GPUXRuntime",
+    "GenerationMemory",
+    "GenerationSettings",
+    "Generator",
     "ImageEmbedder",
     "Internal",
     "Interrupted",
@@ -121,6 +136,10 @@ __all__ = [
     "StoredPackage",
     "TextAnswer",
     "TextEntity",
+    "TextStream",
+    "TokenLogProbability",
+    "TokenScore",
+    "ToolCall",
     "Usage",
     "Verdict",
     "doctor",

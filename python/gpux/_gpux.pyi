@@ -337,6 +337,178 @@ class LoadedEmbedder:
     @property
     def verdict(self) -> Verdict: ...
 
+class TokenLogProbability:
+    """A token and its probability by the model, before penalties and temperature."""
+
+    @property
+    def token(self) -> int:
+        """Its number in the vocabulary."""
+    @property
+    def log_probability(self) -> float:
+        """The natural logarithm."""
+    @property
+    def bytes(self) -> builtins.bytes:
+        """Of the token alone; may be a part of a character."""
+
+class TokenScore:
+    """The probabilities at the position of a token."""
+
+    @property
+    def chosen(self) -> TokenLogProbability:
+        """Of the token itself."""
+    @property
+    def most_probable(self) -> list[TokenLogProbability]:
+        """As many as `top_log_probabilities` says, the highest first."""
+
+class Completion:
+    """A generated text and its figures. str() gives the text."""
+
+    @property
+    def text(self) -> str:
+        """Without the prompt and the stop text."""
+    @property
+    def tokens(self) -> list[int]:
+        """Without the one that ended the text."""
+    @property
+    def finish_reason(self) -> str:
+        """Why it ended: "stop" (an end token, a stop text, a complete form), "length" or "cancelled"."""
+    @property
+    def scores(self) -> list[TokenScore]:
+        """One for each token, with `log_probabilities`; else empty."""
+    @property
+    def end_token(self) -> int | None:
+        """The token that ended the text."""
+    @property
+    def stop_text(self) -> str:
+        """The stop that ended the text; empty: none."""
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt."""
+    @property
+    def cached_tokens(self) -> int:
+        """Those of the prompt whose keys and values were in memory."""
+    @property
+    def queue_time(self) -> float:
+        """Seconds until its first run."""
+    @property
+    def time_to_first_token(self) -> float:
+        """Seconds."""
+    @property
+    def time(self) -> float:
+        """Seconds of all tokens, with the first one."""
+
+class ToolCall:
+    """A call of a function that a model asks for."""
+
+    @property
+    def id(self) -> str:
+        """As the tool's message has it in "tool_call_id"."""
+    @property
+    def name(self) -> str:
+        """Of the function."""
+    @property
+    def arguments(self) -> str:
+        """A JSON object as text; empty: no arguments."""
+
+class ChatDelta:
+    """A part of an answer, as it becomes certain."""
+
+    @property
+    def kind(self) -> str:
+        """One of "content", "reasoning", "tool_call" (a call begins) and "arguments" (of the call)."""
+    @property
+    def text(self) -> str:
+        """Appended to the content, the reasoning or the arguments."""
+    @property
+    def index(self) -> int:
+        """Of the call."""
+    @property
+    def id(self) -> str:
+        """Of the call that begins."""
+    @property
+    def name(self) -> str:
+        """The function of the call that begins."""
+
+class ChatCompletion:
+    """An answer of a model. str() gives its content."""
+
+    @property
+    def content(self) -> str:
+        """The answer without reasoning and calls."""
+    @property
+    def reasoning(self) -> str:
+        """What the model thought before the content; may be empty."""
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """Calls of the functions in `tools`."""
+    @property
+    def message(self) -> dict[str, Any]:
+        """The answer as a message, to be appended to the conversation."""
+    @property
+    def finish_reason(self) -> str:
+        """As that of gpux.Completion."""
+    @property
+    def completion(self) -> Completion:
+        """The whole text, with the markers of reasoning and calls, and its figures."""
+
+class GenerationMemory:
+    """The memory that a model takes."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """As the file has them: a provider may keep them in another layout, too."""
+    @property
+    def cache_bytes_per_token(self) -> int:
+        """Keys and values."""
+    @property
+    def tokens(self) -> int:
+        """Of the context that is counted."""
+    @property
+    def total_bytes(self) -> int:
+        """Weights, and keys and values of one text that fills this context."""
+
+class HeldTextStream:
+    def next(self) -> str | None: ...
+    def cancel(self) -> None: ...
+    def completion(self) -> Completion: ...
+
+class HeldChatStream:
+    def next(self) -> ChatDelta | None: ...
+    def cancel(self) -> None: ...
+    def completion(self) -> ChatCompletion: ...
+
+_ChatMessages = Sequence[tuple[str, str, str, Sequence[tuple[str, str, str]], str, str]]
+
+class LoadedGenerator:
+    def __init__(
+        self,
+        model: str,
+        settings: dict[str, Any],
+        options: dict[str, Any],
+        progress: Callable[[Any], object] | None,
+    ) -> None: ...
+    def close(self) -> None: ...
+    def generate(self, prompt: str, settings: dict[str, Any]) -> Completion: ...
+    def stream(self, prompt: str, settings: dict[str, Any]) -> HeldTextStream: ...
+    def chat(
+        self, messages: _ChatMessages, tools: str, template_values: str, settings: dict[str, Any]
+    ) -> ChatCompletion: ...
+    def stream_chat(
+        self, messages: _ChatMessages, tools: str, template_values: str, settings: dict[str, Any]
+    ) -> HeldChatStream: ...
+    def chat_prompt(
+        self, messages: _ChatMessages, tools: str, template_values: str, add_generation_prompt: bool
+    ) -> str: ...
+    def memory_needed(self, tokens: int) -> int: ...
+    @property
+    def has_chat_template(self) -> bool: ...
+    @property
+    def context_length(self) -> int: ...
+    @property
+    def verdict(self) -> Verdict: ...
+
+def generation_memory(model: str, tokens: int, settings: dict[str, Any]) -> GenerationMemory: ...
+
 class LoadedImageEmbedder:
     def __init__(self, model: str, settings: dict[str, Any], workers: int) -> None: ...
     def close(self) -> None: ...

@@ -10,6 +10,7 @@ void bind_verdict(nanobind::module_& module);
 void bind_providers(nanobind::module_& module);
 void bind_model(nanobind::module_& module);
 void bind_embedder(nanobind::module_& module);
+void bind_generator(nanobind::module_& module);
 void bind_image_embedder(nanobind::module_& module);
 void bind_pipeline(nanobind::module_& module);
 void bind_search(nanobind::module_& module);

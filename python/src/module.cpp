@@ -20,6 +20,7 @@ NB_MODULE(_gpux, module) {
   gpux::python::bind_providers(module);
   gpux::python::bind_model(module);
   gpux::python::bind_embedder(module);
+  gpux::python::bind_generator(module);
   gpux::python::bind_image_embedder(module);
   gpux::python::bind_pipeline(module);
   gpux::python::bind_search(module);

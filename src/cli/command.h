@@ -44,6 +44,7 @@ void add_build(CLI::App& program, Context& context);
 void add_run(CLI::App& program, Context& context);
 void add_embed(CLI::App& program, Context& context);
 void add_search(CLI::App& program, Context& context);
+void add_chat(CLI::App& program, Context& context);
 void add_generate(CLI::App& program, Context& context);
 void add_import(CLI::App& program, Context& context);
 void add_daemon(CLI::App& program, Context& context);

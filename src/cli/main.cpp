@@ -77,9 +77,8 @@ std::string_view instead_of(std::string_view word, std::span<const Replacement> 
 }
 
 // Commands of other tools' documents that this version has not, and what there is instead.
-constexpr std::array<Replacement, 12> other_commands{{
+constexpr std::array<Replacement, 11> other_commands{{
     {"registries", "'gpux login' keeps credentials in Docker's config.json"},
-    {"chat", "'gpux generate' continues a text, without a chat template"},
     {"batch", "'gpux run' takes a list of objects"},
     {"info", "use 'gpux inspect'"},
     {"show", "use 'gpux inspect'"},
@@ -210,6 +209,7 @@ void add_commands(CLI::App& program, Context& context, std::string_view first_wo
         {"embed", add_embed},
         {"search", add_search},
         {"generate", add_generate},
+        {"chat", add_chat},
         {"serve", add_serve},
         {"daemon", add_daemon},
         {"bench", add_bench},

@@ -12,22 +12,7 @@
 
 namespace gpux::generation {
 
-/// A part of an answer, as it becomes certain.
-struct AnswerDelta {
-  enum class Kind : std::uint8_t {
-    content,    ///< `text` is appended to the content
-    reasoning,  ///< `text` is appended to the reasoning
-    tool_call,  ///< call `index` begins: `id` and `name`
-    arguments,  ///< `text` is appended to the arguments of call `index`
-  };
-
-  Kind kind = Kind::content;
-  std::string text;
-  std::size_t index = 0;
-  std::string id, name;
-
-  bool operator==(const AnswerDelta&) const = default;
-};
+using AnswerDelta = ChatDelta;
 
 /// What an answer is read with.
 struct AnswerSettings {

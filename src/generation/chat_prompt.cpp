@@ -151,7 +151,8 @@ ChatPrompt ChatPrompt::from_folder(const fs::path& folder) {
   if (!texts) {
     throw Error(ErrorCode::invalid_model,
                 fmt::format("'{}' has no chat template (chat_template.jinja, or chat_template in "
-                            "tokenizer_config.json): the model continues texts, and takes no messages",
+                            "tokenizer_config.json), and takes no messages: 'gpux generate' and Generator::generate() "
+                            "continue texts with it; to chat, write its template into chat_template.jinja",
                             folder.string()));
   }
   try {

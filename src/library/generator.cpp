@@ -1,7 +1,13 @@
 #include "gpux/generator.h"
 
+#include <filesystem>
+#include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "generation/chat_prompt.h"
+#include "generation/chat_stream.h"
 #include "generation/decoder.h"
 #include "generation/engine.h"
 #include "gpux/error.h"
@@ -10,11 +16,60 @@
 
 namespace gpux {
 
+namespace {
+
+// A model without a chat template, or with one that cannot be used, still continues texts.
+class KeptChatPrompt {
+ public:
+  explicit KeptChatPrompt(const std::filesystem::path& folder) {
+    try {
+      prompt_ = generation::ChatPrompt::from_folder(folder);
+    } catch (const Error& error) {
+      missing_ = error;
+    }
+  }
+
+  [[nodiscard]] bool exists() const noexcept { return prompt_.has_value(); }
+
+  [[nodiscard]] const generation::ChatPrompt& get() const {
+    if (missing_) throw Error(*missing_);
+    return prompt_.value();
+  }
+
+ private:
+  std::optional<generation::ChatPrompt> prompt_;
+  std::optional<Error> missing_;
+};
+
+}  // namespace
+
+std::string_view to_string(LoadPhase phase) noexcept {
+  switch (phase) {
+    case LoadPhase::reading:
+      return "reading";
+    case LoadPhase::session:
+      return "session";
+    case LoadPhase::first_run:
+      return "first_run";
+    case LoadPhase::ready:
+      return "ready";
+  }
+  return "";
+}
+
 struct Generator::State {
-  State(Runtime runtime, text::Tokenizer tokenizer, generation::ModelFiles files, const GeneratorOptions& options)
-      : engine(std::move(runtime), std::move(tokenizer), std::move(files), options) {}
+  State(Runtime runtime, text::Tokenizer tokenizer, generation::ModelFiles files, KeptChatPrompt kept,
+        const GeneratorOptions& options)
+      : engine(std::move(runtime), std::move(tokenizer), std::move(files), options), chat(std::move(kept)) {}
+
+  [[nodiscard]] generation::ChatRequest request_of(std::span<const ChatMessage> messages,
+                                                   const GenerationSettings& settings,
+                                                   const ChatOptions& options) const {
+    return generation::chat_request(engine.tokenizer(), chat.get(), messages, options, settings);
+  }
 
   generation::Engine engine;
+  KeptChatPrompt chat;
 };
 
 struct GenerationStream::State {
@@ -25,13 +80,32 @@ struct GenerationStream::State {
   generation::PieceStream pieces;
 };
 
+struct ChatStream::State {
+  State(std::shared_ptr<void> loaded, generation::Engine& engine, generation::ChatRequest request)
+      : model(std::move(loaded)), deltas(engine, std::move(request)) {}
+
+  std::shared_ptr<void> model;  // outlives the stream
+  generation::ChatDeltas deltas;
+};
+
 Generator::Generator(const std::string& model, const ModelOptions& options, const GeneratorOptions& generator) {
-  const OpenModel open = open_model(model, {}, load_flags_of(options), timeout_of(options));
+  const auto begin = [&](LoadPhase phase) {
+    if (generator.on_load) generator.on_load(phase);
+  };
+  begin(LoadPhase::reading);
+  const OpenModel open = open_model(model, options.config.string(), load_flags_of(options), timeout_of(options));
   (void)generation::require_decoder(open.info);
+  const std::filesystem::path folder = open.located.onnx_file.parent_path();
   // What the files say is read first: loading takes longer.
-  generation::ModelFiles files = generation::read_model_files(open.located.onnx_file.parent_path());
+  generation::ModelFiles files = generation::read_model_files(folder);
   text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
-  state_ = std::make_shared<State>(open.load(), std::move(tokenizer), std::move(files), generator);
+  KeptChatPrompt chat(folder);
+  begin(LoadPhase::session);
+  Runtime runtime = open.load();
+  begin(LoadPhase::first_run);
+  state_ =
+      std::make_shared<State>(std::move(runtime), std::move(tokenizer), std::move(files), std::move(chat), generator);
+  begin(LoadPhase::ready);
 }
 
 Generator::~Generator() = default;
@@ -71,12 +145,64 @@ const Completion& GenerationStream::completion() const {
   throw Error(ErrorCode::usage, "the text has not ended: next() must have given nothing");
 }
 
+ChatCompletion Generator::chat(std::span<const ChatMessage> messages, const GenerationSettings& settings,
+                               const ChatOptions& options, const ChatSink& sink) const {
+  return generation::chat(state_->engine, state_->request_of(messages, settings, options), sink);
+}
+
+ChatStream Generator::stream_chat(std::span<const ChatMessage> messages, const GenerationSettings& settings,
+                                  const ChatOptions& options) const {
+  return ChatStream(
+      std::make_unique<ChatStream::State>(state_, state_->engine, state_->request_of(messages, settings, options)));
+}
+
+std::string Generator::chat_prompt(std::span<const ChatMessage> messages, const ChatOptions& options) const {
+  return state_->chat.get().text(messages, options);
+}
+
+bool Generator::has_chat_template() const noexcept {
+  return state_->chat.exists();
+}
+
+ChatStream::ChatStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+ChatStream::~ChatStream() = default;
+ChatStream::ChatStream(ChatStream&&) noexcept = default;
+ChatStream& ChatStream::operator=(ChatStream&&) noexcept = default;
+
+std::optional<ChatDelta> ChatStream::next() {
+  return state_->deltas.next();
+}
+
+void ChatStream::cancel() {
+  state_->deltas.cancel();
+}
+
+const ChatCompletion& ChatStream::completion() const {
+  if (const ChatCompletion* completion = state_->deltas.completion()) return *completion;
+  throw Error(ErrorCode::usage, "the answer has not ended: next() must have given nothing");
+}
+
 std::size_t Generator::context_length() const noexcept {
   return state_->engine.context_length();
 }
 
 std::uint64_t Generator::memory_needed(std::size_t tokens) const noexcept {
   return state_->engine.memory_needed(tokens);
+}
+
+GenerationMemory Generator::memory_of(const std::string& model, std::size_t tokens, const ModelOptions& options) {
+  const OpenModel open = open_model(model, options.config.string(), load_flags_of(options), timeout_of(options));
+  const std::size_t context = generation::read_model_files(open.located.onnx_file.parent_path()).context_length;
+  if (tokens > context) {
+    throw Error(ErrorCode::usage,
+                fmt::format("tokens is {}; accepted: up to {}, the model's context", tokens, context));
+  }
+  GenerationMemory memory{.weight_bytes = open.info.size_bytes,
+                          .cache_bytes_per_token = generation::require_decoder(open.info).cache.bytes_per_token(),
+                          .tokens = tokens == 0 ? context : tokens};
+  for (const ExternalFile& file : open.info.external_files) memory.weight_bytes += file.bytes;
+  return memory;
 }
 
 const Verdict& Generator::verdict() const noexcept {

@@ -1,0 +1,122 @@
+#include "cli/chat_session.h"
+
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "base/standard_streams.h"
+#include "generation/chat_messages.h"
+#include "generation/decoder.h"
+#include "gpux/error.h"
+#include "model/open_model.h"
+
+namespace gpux::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Shows an answer as it comes: its content on standard output, its reasoning dimmed on a terminal.
+class AnswerPrinter {
+ public:
+  AnswerPrinter(bool prints_content, bool prints_reasoning)
+      : prints_content_(prints_content), prints_reasoning_(prints_reasoning) {}
+
+  void print(const ChatDelta& delta) {
+    if (delta.kind == ChatDelta::Kind::reasoning && prints_reasoning_) {
+      if (!is_dimmed_) write_to_standard_error("\x1b[2m");
+      is_dimmed_ = true;
+      write_to_standard_error(delta.text);
+    } else if (delta.kind == ChatDelta::Kind::content && prints_content_) {
+      end_reasoning();
+      print_piece(delta.text);
+    }
+  }
+
+  void end_reasoning() {
+    if (std::exchange(is_dimmed_, false)) write_to_standard_error("\x1b[0m\n\n");
+  }
+
+ private:
+  bool prints_content_, prints_reasoning_;
+  bool is_dimmed_ = false;
+};
+
+void check_template_values(const std::string& json) {
+  if (json.empty() || Json::parse(json, nullptr, false).is_object()) return;
+  throw Error(ErrorCode::usage, "--template-values is no JSON object, as {\"enable_thinking\": false}");
+}
+
+}  // namespace
+
+ChatSession::ChatSession(const ChatFlags& flags, const Context& context)
+    : context_(&context), settings_(flags.generation), options_(flags.options) {
+  (void)settings_.settings();
+  check_template_values(options_.template_values);
+  const OpenModel model = open_model(flags.model, {}, flags.load, flags.timeout);
+  (void)generation::require_decoder(model.info);
+  const std::filesystem::path folder = model.located.onnx_file.parent_path();
+  generation::ModelFiles files = generation::read_model_files(folder);
+  prompt_ = generation::ChatPrompt::from_folder(folder);
+  text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  name_ = model.located.name;
+  set_system(flags.system);
+  engine_.emplace(model.load(), std::move(tokenizer), std::move(files));
+  say(context, to_line(engine_->runtime().verdict()));
+}
+
+void ChatSession::set_system(const std::string& text) {
+  const bool has_one = !messages_.empty() && messages_.front().role == "system";
+  if (has_one) messages_.erase(messages_.begin());
+  if (!text.empty()) messages_.insert(messages_.begin(), ChatMessage{.role = "system", .content = text});
+}
+
+void ChatSession::clear() {
+  const bool has_one = !messages_.empty() && messages_.front().role == "system";
+  messages_.resize(has_one ? 1 : 0);
+  last_.reset();
+}
+
+void ChatSession::answer(const std::string& text, Interrupts* interrupts) {
+  if (!prompt_ || !engine_) return;
+  std::vector<ChatMessage> messages = messages_;
+  messages.push_back({.role = "user", .content = text});
+  generation::ChatDeltas deltas(
+      *engine_, generation::chat_request(engine_->tokenizer(), *prompt_, messages, options_, settings_.settings()));
+  const bool is_text = !context_->wants_json();
+  AnswerPrinter printer(is_text, is_text && !context_->quiet && ::isatty(STDERR_FILENO) != 0);
+  {
+    std::optional<AtInterrupt> stop;
+    if (interrupts != nullptr) stop.emplace(*interrupts, [&] { deltas.cancel(); });
+    while (const std::optional<ChatDelta> delta = deltas.next()) printer.print(*delta);
+  }
+  printer.end_reasoning();
+  const ChatCompletion& completion = *deltas.completion();
+  last_ = completion.completion;
+  print(completion);
+  const bool is_empty = completion.message.content.empty() && completion.message.reasoning.empty();
+  if (completion.completion.reason == FinishReason::cancelled && is_empty) return;
+  messages.push_back(completion.message);
+  messages_ = std::move(messages);
+}
+
+void ChatSession::print(const ChatCompletion& completion) const {
+  if (context_->wants_json()) {
+    Json document{{"model", name_}, {"message", Json::parse(generation::to_json({&completion.message, 1}))[0]}};
+    add_figures(document, completion.completion);
+    document["cached_tokens"] = completion.completion.cached_tokens;
+    if (engine_) document["verdict"] = Json::parse(to_json(engine_->runtime().verdict()));
+    print_data(document.dump());
+    return;
+  }
+  print_data("");
+  if (completion.completion.reason == FinishReason::cancelled) say(*context_, "the answer was stopped");
+  if (completion.completion.reason == FinishReason::length) {
+    say(*context_, "the answer was cut: it had max-tokens, or the context is full");
+  }
+  if (context_->verbosity > 0) say(*context_, figures_line(completion.completion));
+}
+
+}  // namespace gpux::cli

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/generation_flags.h"
+#include "cli/interrupts.h"
+#include "generation/chat_prompt.h"
+#include "generation/chat_stream.h"
+#include "generation/engine.h"
+#include "gpux/chat.h"
+#include "model/load_settings.h"
+
+namespace gpux::cli {
+
+struct ChatFlags {
+  std::string model, timeout, system;
+  std::optional<std::string> message;
+  ChatOptions options;
+  GenerationFlags generation;
+  LoadFlags load;
+};
+
+/// A model that is loaded, and a conversation with it.
+class ChatSession {
+ public:
+  /// Says which provider runs the model. Errors of opening and loading; invalid_model: no chat template.
+  ChatSession(const ChatFlags& flags, const Context& context);
+
+  /// Adds the message and the answer to the conversation. The answer is printed as it comes, or as one line of JSON.
+  /// An interrupt ends the answer; what has come of it stays. Where this throws, the conversation stays as it was.
+  void answer(const std::string& text, Interrupts* interrupts = nullptr);
+
+  /// The messages, with that of the system first, if there is one.
+  [[nodiscard]] const std::vector<ChatMessage>& messages() const noexcept { return messages_; }
+
+  void set_messages(std::vector<ChatMessage> messages) { messages_ = std::move(messages); }
+
+  /// Empty: none.
+  void set_system(const std::string& text);
+  /// Keeps the message of the system.
+  void clear();
+
+  [[nodiscard]] ChosenSettings& settings() noexcept { return settings_; }
+
+  /// Of the last answer.
+  [[nodiscard]] const std::optional<Completion>& last() const noexcept { return last_; }
+
+  [[nodiscard]] std::size_t context_length() const noexcept { return engine_->context_length(); }
+
+  [[nodiscard]] const Context& context() const noexcept { return *context_; }
+
+ private:
+  void print(const ChatCompletion& completion) const;
+
+  const Context* context_;
+  std::string name_;
+  ChosenSettings settings_;
+  ChatOptions options_;
+  std::optional<generation::ChatPrompt> prompt_;
+  std::optional<generation::Engine> engine_;
+  std::vector<ChatMessage> messages_;
+  std::optional<Completion> last_;
+};
+
+}  // namespace gpux::cli

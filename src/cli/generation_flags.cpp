@@ -1,0 +1,166 @@
+#include "cli/generation_flags.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <fmt/format.h>
+
+#include "base/counted.h"
+#include "base/files.h"
+#include "base/spelling.h"
+#include "generation/settings.h"
+#include "gpux/error.h"
+
+namespace gpux::cli {
+namespace {
+
+constexpr std::uint64_t max_constraint_bytes = 1 << 20;
+constexpr std::array<std::string_view, 4> form_names{"json-object", "json-schema", "regex", "grammar"};
+
+bool is_form(std::string_view name) {
+  return std::ranges::find(form_names, name) != form_names.end();
+}
+
+// A schema as JSON has it, or the name of a file.
+std::string schema_of(const std::string& text_or_file) {
+  const std::size_t first = text_or_file.find_first_not_of(" \t\r\n");
+  const bool is_schema = (first != std::string::npos && text_or_file[first] == '{') || text_or_file == "true";
+  return is_schema ? text_or_file : read_file(text_or_file, max_constraint_bytes);
+}
+
+OutputConstraint constraint_of(const GenerationFlags& flags) {
+  using Kind = OutputConstraint::Kind;
+  if (flags.json_object) return {Kind::json_object, ""};
+  if (flags.json_schema) return {Kind::json_schema, schema_of(*flags.json_schema)};
+  if (flags.regex) return {Kind::regex, *flags.regex};
+  if (flags.grammar_file) return {Kind::grammar, read_file(*flags.grammar_file, max_constraint_bytes)};
+  return {};
+}
+
+void add_form_flags(CLI::App& command, GenerationFlags& flags) {
+  const std::string form = "Form of the text";
+  const std::vector<CLI::Option*> forms{
+      command.add_flag("--json-object", flags.json_object, "the text is a JSON object"),
+      command.add_option("--json-schema", flags.json_schema,
+                         "the text is JSON that is valid against this schema: {...}, or a file"),
+      command.add_option("--regex", flags.regex, "the whole text matches this regular expression"),
+      command.add_option("--grammar", flags.grammar_file, "the text is of the grammar in this file, in Lark"),
+  };
+  for (CLI::Option* one : forms) {
+    for (CLI::Option* other : forms) {
+      if (one != other) one->excludes(other);
+    }
+    one->group(form);
+  }
+}
+
+}  // namespace
+
+void add_generation_flags(CLI::App& command, GenerationFlags& flags) {
+  GenerationSettings& settings = flags.settings;
+  command
+      .add_option("-n,--max-tokens", settings.max_tokens, "at most so many tokens (default: until the context is full)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--min-tokens", settings.min_tokens, "no end before so many tokens");
+  command.add_option("--temperature", settings.temperature,
+                     "0 to 100; 0 takes the most probable token (default: as generation_config.json says, else 0)");
+  command.add_option("--top-k", settings.top_k, "choose among the K most probable tokens; 0: all");
+  command.add_option("--top-p", settings.top_p, "choose among the most probable tokens with this share together");
+  command.add_option("--min-p", settings.min_p, "leave out tokens below this share of the highest probability");
+  command.add_option("--typical-p", settings.typical_p, "choose among locally typical tokens with this share together");
+  command.add_option("--repetition-penalty", settings.repetition_penalty,
+                     "above 1 makes tokens that occurred less probable");
+  command.add_option("--presence-penalty", settings.presence_penalty, "-2 to 2, subtracted for generated tokens");
+  command.add_option("--frequency-penalty", settings.frequency_penalty,
+                     "-2 to 2, subtracted for each time that a token was generated");
+  command.add_option("--seed", settings.seed, "the same seed gives the same text (default: another one each time)");
+  command.add_option("--stop", settings.stop, "a text that ends the answer; repeatable")->allow_extra_args(false);
+  command.add_option("--stop-token", settings.stop_tokens, "a token's number that ends the answer; repeatable")
+      ->allow_extra_args(false);
+  command.add_flag("--ignore-eos", settings.ignores_end, "go on behind the model's end tokens");
+  add_form_flags(command, flags);
+}
+
+GenerationSettings settings_of(const GenerationFlags& flags) {
+  GenerationSettings settings = flags.settings;
+  settings.constraint = constraint_of(flags);
+  generation::check(settings);
+  return settings;
+}
+
+std::vector<std::string> ChosenSettings::names() {
+  CLI::App app;
+  app.set_help_flag();
+  GenerationFlags flags;
+  add_generation_flags(app, flags);
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) names.push_back(option->get_lnames().front());
+  return names;
+}
+
+GenerationFlags ChosenSettings::flags_with(const Values& values) const {
+  GenerationFlags flags = started_;
+  CLI::App app;
+  app.set_help_flag();
+  add_generation_flags(app, flags);
+  std::vector<std::string> words;
+  for (const auto& [name, value] : values) {
+    words.push_back(fmt::format("--{}={}", name, value));
+    if (!is_form(name)) continue;
+    flags.json_object = false;
+    flags.json_schema = flags.regex = flags.grammar_file = std::nullopt;
+  }
+  std::ranges::reverse(words);  // as parse() takes them
+  app.parse(std::move(words));
+  return flags;
+}
+
+void ChosenSettings::set(std::string_view name, std::string_view value) {
+  std::string flag(name);
+  std::ranges::replace(flag, '_', '-');
+  const std::vector<std::string> known = names();
+  if (std::ranges::find(known, flag) == known.end()) {
+    const std::string_view near = nearest(flag, known);
+    throw Error(ErrorCode::usage,
+                fmt::format("'{}' is no setting{}; accepted: {}", name,
+                            near.empty() ? "" : fmt::format(", did you mean '{}'?", near), join(known)));
+  }
+  Values values = chosen_;
+  std::erase_if(values, [&](const auto& one) { return one.first == flag || (is_form(flag) && is_form(one.first)); });
+  if (value != "default") values.emplace_back(flag, value);
+  std::ranges::sort(values);
+  try {
+    (void)settings_of(flags_with(values));
+  } catch (const CLI::ParseError&) {
+    throw Error(ErrorCode::usage, fmt::format("'{}' is no value of {}", value, flag));
+  }
+  chosen_ = std::move(values);
+}
+
+GenerationSettings ChosenSettings::settings() const {
+  return settings_of(flags_with(chosen_));
+}
+
+std::string figures_line(const Completion& completion) {
+  const double after_first = (completion.time - completion.time_to_first_token).count();
+  const std::size_t count = completion.tokens.size();
+  return fmt::format("{} after a prompt of {} ({}): first after {:.0f} ms, then {:.1f} tokens/s",
+                     counted(count, "token"), completion.prompt_tokens, to_string(completion.reason),
+                     completion.time_to_first_token.count() * 1e3,
+                     count < 2 ? 0.0 : static_cast<double>(count - 1) / std::max(after_first, 1e-9));
+}
+
+void add_figures(nlohmann::ordered_json& document, const Completion& completion) {
+  document["finish_reason"] = to_string(completion.reason);
+  document["prompt_tokens"] = completion.prompt_tokens;
+  document["completion_tokens"] = completion.tokens.size();
+  document["tokens"] = completion.tokens;
+  document["time_to_first_token_ms"] = completion.time_to_first_token.count() * 1e3;
+  document["time_ms"] = completion.time.count() * 1e3;
+}
+
+}  // namespace gpux::cli
