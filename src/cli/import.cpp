@@ -59,7 +59,9 @@ std::string summary_of(const importer::ImportedEncoder& imported) {
 
 // How the user sees that it works.
 std::string suggestion_for(const ImportRequest& flags, const ImportedFolder& made) {
-  const auto& [imported, package, names] = made;
+  const std::optional<importer::ImportedEncoder>& imported = made.converted;
+  const std::optional<ImportedPackage>& package = made.package;
+  const std::vector<Reference>& names = made.names;
   const std::string model = names.empty() ? flags.output : names.front().text();
   const bool is_decoder =
       package ? package->task == "text-generation" : imported && imported->task == "text generation";
@@ -89,6 +91,23 @@ void report_unread_project(const std::string& folder, const Context& context) {
   say(context, fmt::format("import does not read '{}'; gpux build {} makes a package by it", file.string(), folder));
 }
 
+Json json_of(const generation::QuantizationAgreement& agreement) {
+  return {{"precision", agreement.precision},
+          {"texts", agreement.what},
+          {"positions", agreement.positions},
+          {"perplexity", agreement.quantized_perplexity},
+          {"original_perplexity", agreement.perplexity},
+          {"same_token", agreement.same_token}};
+}
+
+void report(const generation::QuantizationAgreement& agreement, const Context& context) {
+  print_data(generation::report_of(agreement));
+  if (agreement.ratio() <= generation::warned_perplexity_ratio) return;
+  say(context, fmt::format("the perplexity increases by more than {:.0f} %: --quantize int8, --quantize-block 32 and "
+                           "--quantize-zero-points are more accurate",
+                           (generation::warned_perplexity_ratio - 1) * 100));
+}
+
 void import_model(const ImportRequest& flags, const Context& context) {
   if (flags.output.empty() && flags.tags.empty()) {
     throw Error(ErrorCode::usage, "import: give an output: -t NAME[:TAG] for the store, -o NEW for a folder");
@@ -104,7 +123,7 @@ void import_model(const ImportRequest& flags, const Context& context) {
   report_unread_project(flags.folder, context);
   Store store = open_store();
   const ImportedFolder made = gpux::import_folder(flags, store, VariantProgress(context).listener());
-  const auto& [imported, package, names] = made;
+  const auto& [imported, quantization, package, names] = made;
 
   const std::string where = names.empty() ? flags.output : names.front().text();
   if (context.wants_json()) {
@@ -121,6 +140,7 @@ void import_model(const ImportRequest& flags, const Context& context) {
       said["variants"] = json_of(package->beside);
       said["verdict"] = Json::parse(to_json(package->verdict));
     }
+    if (quantization) said["quantization"] = json_of(*quantization);
     print_data(said.dump());
     return;
   }
@@ -133,7 +153,12 @@ void import_model(const ImportRequest& flags, const Context& context) {
     what = package->task.empty() ? counted(package->dimension, "dimension") : package->task;
   }
   print_data(fmt::format("{}: {}", line, what));
-  for (const std::string& unread : imported ? imported->left_out : std::vector<std::string>()) say(context, unread);
+  if (quantization) report(*quantization, context);
+  if (imported) {
+    for (const auto* lines : {&imported->left_out, &imported->notes}) {
+      for (const std::string& line_of_note : *lines) say(context, line_of_note);
+    }
+  }
   if (package && package->variant) {
     print_data(report_of(*package->variant));
     log::info("{}", evaluation::details_of(*package->variant));
@@ -163,6 +188,12 @@ void add_import(CLI::App& program, Context& context) {
                    "the folder is a causal language model that scores pairs of texts in this format: qwen3 "
                    "(Qwen3-Reranker; default: as its README.md or modules.json says)")
       ->check(CLI::IsMember({"qwen3"}));
+  command
+      ->add_option(
+          "--context-length", flags->context_length,
+          "tokens of a prompt and its text, of a model that generates text (default: the model's; with longrope "
+          "positions, those of its short texts)")
+      ->check(CLI::PositiveNumber);
   add_load_flags(*command, flags->load);
   add_import_quantize_flags(*command, flags->quantize);
   command->footer(

@@ -36,6 +36,13 @@ void add_import_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& fla
       .add_flag("--quantize-zero-points", flags.zero_points,
                 "each block also has a zero point, for weights that are not symmetric")
       ->group(blocks);
+  command
+      .add_option(
+          "--max-perplexity-ratio", flags.max_perplexity_ratio,
+          "refuse them if the perplexity of --texts FILE (default: recorded texts) is more than this many times "
+          "that of the file's weights (default: 1.5)")
+      ->check(CLI::PositiveNumber)
+      ->group(blocks);
 }
 
 void add_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& flags) {
@@ -69,12 +76,13 @@ void check_quantize_flags(const evaluation::QuantizeFlags& flags, const LoadFlag
   }
   if (flags.given() || has_others) (void)evaluation::gate_of(load);
   if (flags.given()) return;
-  const std::array<std::pair<const char*, bool>, 6> without{
+  const std::array<std::pair<const char*, bool>, 7> without{
       {{"--texts", !has_others && !flags.texts.empty()},
        {"--samples", !has_others && !flags.samples.empty()},
        {"--reduce-range", flags.reduce_range},
        {"--quantize-block", flags.block_size != 0},
        {"--quantize-zero-points", flags.zero_points},
+       {"--max-perplexity-ratio", flags.max_perplexity_ratio != 0},
        {"--min-cosine", !has_others && !load.min_cosine.empty()}}};
   for (const auto& [flag, is_given] : without) {
     if (is_given)

@@ -19,13 +19,16 @@ struct QuantizeFlags {
   std::string precision;  ///< --quantize
   std::string texts, samples;
   bool reduce_range = false;
-  std::int64_t block_size = 0;  ///< of a decoder's weights; 0: not given
-  bool zero_points = false;     ///< of its blocks
+  std::int64_t block_size = 0;      ///< of a decoder's weights; 0: not given
+  bool zero_points = false;         ///< of its blocks
+  double max_perplexity_ratio = 0;  ///< of a decoder to the original; 0: not given
 
   [[nodiscard]] bool given() const noexcept { return !precision.empty(); }
 
   /// Whether a setting of decoders is among them.
-  [[nodiscard]] bool has_blocks() const noexcept { return precision == "int4" || block_size != 0 || zero_points; }
+  [[nodiscard]] bool has_blocks() const noexcept {
+    return precision == "int4" || block_size != 0 || zero_points || max_perplexity_ratio != 0;
+  }
 };
 
 /// The flags with which the model itself is loaded: without the --min-cosine that is the variant's.

@@ -24,7 +24,7 @@ std::uint64_t nodes_of(const ModelInfo& model, const std::string& type) {
 }
 
 // ids, mask and positions of a run
-NamedValues token_inputs(std::span<const Decoder::Row> rows, bool has_position_ids) {
+NamedValues token_inputs(std::span<const Decoder::Row> rows, const DecoderSignature& signature) {
   const std::size_t count = rows.size(), length = rows.front().tokens.size();
   std::size_t total = 0;
   for (const Decoder::Row& row : rows) total = std::max(total, row.past + length);
@@ -38,15 +38,15 @@ NamedValues token_inputs(std::span<const Decoder::Row> rows, bool has_position_i
     std::ranges::copy(rows[i].tokens, all_ids.begin() + static_cast<std::ptrdiff_t>(i * length));
     std::ranges::fill(all_ones.subspan(i * total, rows[i].past + length), 1);
   }
-  NamedValues inputs{{"input_ids", std::move(ids)}, {"attention_mask", std::move(mask)}};
-  if (!has_position_ids) return inputs;
+  NamedValues inputs{{signature.names.input_ids, std::move(ids)}, {signature.names.attention_mask, std::move(mask)}};
+  if (!signature.has_position_ids) return inputs;
   positions = Tensor::allocate(ElementType::int64, positions.shape());
   const std::span<std::int64_t> all_positions = positions.mutable_as<std::int64_t>();
   for (std::size_t i = 0; i < count; ++i) {
     const std::span<std::int64_t> of_row = all_positions.subspan(i * length, length);
     std::iota(of_row.begin(), of_row.end(), static_cast<std::int64_t>(rows[i].past));
   }
-  inputs.emplace_back("position_ids", std::move(positions));
+  inputs.emplace_back(signature.names.position_ids, std::move(positions));
   return inputs;
 }
 
@@ -92,47 +92,134 @@ bool computes_pairs(const Runtime& runtime) {
   });
 }
 
+/// Compares a model's inputs and outputs with those of a decoder.
+class Matcher {
+ public:
+  Matcher(const ModelInfo& model, const DecoderNames& names, std::int64_t head_size)
+      : model_(model), head_size_(head_size) {
+    decoder_.names = names;
+  }
+
+  DecoderMatch run() {
+    const DecoderNames& names = decoder_.names;
+    const std::vector<SignatureEntry>& inputs = model_.signature.inputs;
+    if (find(inputs, "use_cache_branch") != nullptr) {
+      return {{},
+              "it is a merged decoder, whose two branches compute with and without a cache (use_cache_branch); export "
+              "the model without merging (optimum-cli export onnx --task text-generation-with-past)"};
+    }
+    for (const std::string& name : {names.input_ids, names.attention_mask}) {
+      if (!has(inputs, name)) return refused();
+      if (find(inputs, name)->type.element != ElementType::int64) {
+        return {{}, fmt::format("its input {} is not of int64", name)};
+      }
+    }
+    if (!has(model_.signature.outputs, names.logits)) return refused();
+    while (find(inputs, name_of_layer(names.past_key, decoder_.layers.size())) != nullptr) {
+      if (!add_layer(decoder_.layers.size())) return refused();
+    }
+    if (decoder_.layers.empty()) {
+      return {{}, fmt::format("it has no input {}", name_of_layer(names.past_key, 0))};
+    }
+    const std::string unknown = unknown_inputs();
+    if (!unknown.empty()) return {{}, "it has inputs of another kind: " + unknown};
+    decoder_.cache.arrays = 2 * decoder_.layers.size();
+    decoder_.has_position_ids = find(inputs, names.position_ids) != nullptr;
+    decoder_.writes_in_place = nodes_of(model_, "com.microsoft::GroupQueryAttention") == decoder_.layers.size();
+    return {std::move(decoder_), {}};
+  }
+
+ private:
+  [[nodiscard]] DecoderMatch refused() const { return {{}, obstacle_}; }
+
+  bool has(const std::vector<SignatureEntry>& entries, const std::string& name) {
+    if (find(entries, name) != nullptr) return true;
+    obstacle_ = fmt::format("it has no {}", name);
+    return false;
+  }
+
+  bool add_layer(std::size_t index) {
+    const DecoderNames& names = decoder_.names;
+    DecoderSignature::Layer layer{name_of_layer(names.past_key, index), name_of_layer(names.past_value, index),
+                                  name_of_layer(names.present_key, index), name_of_layer(names.present_value, index)};
+    const Signature& signature = model_.signature;
+    if (!has(signature.inputs, layer.past_value) || !has(signature.outputs, layer.present_key) ||
+        !has(signature.outputs, layer.present_value)) {
+      return false;
+    }
+    for (const std::string& name : {layer.past_key, layer.past_value}) {
+      if (!add_cache(*find(signature.inputs, name), index == 0 && name == layer.past_key)) return false;
+    }
+    decoder_.layers.push_back(std::move(layer));
+    return true;
+  }
+
+  // All caches are of one shape.
+  bool add_cache(const SignatureEntry& entry, bool is_first) {
+    const std::vector<Dimension> dimensions = entry.type.dimensions.value_or(std::vector<Dimension>());
+    constexpr std::size_t rank = 4;
+    obstacle_ = fmt::format(
+        "its input {} is {}, and accepted is [batch, heads, tokens, head size] of float32, float16 or "
+        "bfloat16 with any number of tokens, the same for each layer",
+        entry.name, to_string(entry.type));
+    if (dimensions.size() != rank || dimensions[2].size) return false;
+    const CacheLayout found{.heads = dimensions[1].size.value_or(0),
+                            .head_size = dimensions[3].size.value_or(head_size_),
+                            .type = entry.type.element};
+    const bool is_floating =
+        found.type == ElementType::float32 || found.type == ElementType::float16 || found.type == ElementType::bfloat16;
+    if (found.heads <= 0 || found.head_size <= 0 || !is_floating) return false;
+    if (!is_first) return found == decoder_.cache;
+    decoder_.cache = found;
+    return true;
+  }
+
+  [[nodiscard]] std::string unknown_inputs() const {
+    const DecoderNames& names = decoder_.names;
+    std::string unknown;
+    for (const SignatureEntry& entry : model_.signature.inputs) {
+      const bool is_of_tokens =
+          entry.name == names.input_ids || entry.name == names.attention_mask || entry.name == names.position_ids;
+      const bool is_of_layer = std::ranges::any_of(decoder_.layers, [&](const DecoderSignature::Layer& layer) {
+        return entry.name == layer.past_key || entry.name == layer.past_value;
+      });
+      if (is_of_tokens || is_of_layer || !entry.required) continue;
+      unknown += (unknown.empty() ? "" : ", ") + entry.name;
+    }
+    return unknown;
+  }
+
+  const ModelInfo& model_;
+  std::int64_t head_size_;
+  DecoderSignature decoder_;
+  std::string obstacle_;
+};
+
+DecoderMatch match_in_folder(const ModelInfo& model) {
+  const std::optional<GenaiConfig> genai =
+      model.path.empty() ? std::nullopt : read_genai_config(model.path.parent_path());
+  return genai ? match_decoder(model, genai->names, genai->head_size) : match_decoder(model, {}, 0);
+}
+
 }  // namespace
 
+DecoderMatch match_decoder(const ModelInfo& model, const DecoderNames& names, std::int64_t head_size) {
+  return Matcher(model, names, head_size).run();
+}
+
 std::optional<DecoderSignature> decoder_signature(const ModelInfo& model) {
-  const Signature& signature = model.signature;
-  if (find(signature.inputs, "input_ids") == nullptr || find(signature.inputs, "attention_mask") == nullptr ||
-      find(signature.outputs, "logits") == nullptr) {
-    return std::nullopt;
-  }
-  DecoderSignature decoder;
-  for (std::size_t i = 0;; ++i) {
-    DecoderSignature::Layer layer{fmt::format("past_key_values.{}.key", i), fmt::format("past_key_values.{}.value", i),
-                                  fmt::format("present.{}.key", i), fmt::format("present.{}.value", i)};
-    const SignatureEntry* key = find(signature.inputs, layer.past_key);
-    if (key == nullptr) break;
-    const std::vector<Dimension> dimensions = key->type.dimensions.value_or(std::vector<Dimension>());
-    constexpr std::size_t rank = 4;  // batch, heads, tokens, head size
-    if (dimensions.size() != rank) return std::nullopt;
-    decoder.cache.heads = dimensions[1].size.value_or(0);
-    decoder.cache.head_size = dimensions[3].size.value_or(0);
-    const bool is_known = find(signature.inputs, layer.past_value) != nullptr &&
-                          find(signature.outputs, layer.present_key) != nullptr &&
-                          find(signature.outputs, layer.present_value) != nullptr && decoder.cache.heads > 0 &&
-                          decoder.cache.head_size > 0;
-    if (!is_known) return std::nullopt;
-    decoder.cache.type = key->type.element;
-    decoder.layers.push_back(std::move(layer));
-  }
-  if (decoder.layers.empty()) return std::nullopt;
-  decoder.cache.arrays = 2 * decoder.layers.size();
-  decoder.has_position_ids = find(signature.inputs, "position_ids") != nullptr;
-  decoder.writes_in_place = nodes_of(model, "com.microsoft::GroupQueryAttention") == decoder.layers.size();
-  return decoder;
+  return match_in_folder(model).signature;
 }
 
 DecoderSignature require_decoder(const ModelInfo& model) {
-  std::optional<DecoderSignature> signature = decoder_signature(model);
-  if (signature) return *std::move(signature);
-  throw Error(ErrorCode::invalid_model,
-              fmt::format("'{}' generates no text: accepted is a model with the inputs input_ids, attention_mask and "
-                          "past_key_values.N.key and .value, and the outputs logits and present.N.key and .value",
-                          model.name));
+  DecoderMatch match = match_in_folder(model);
+  if (match.signature) return *std::move(match.signature);
+  throw Error(
+      ErrorCode::invalid_model,
+      fmt::format("'{}' generates no text: {}; accepted is a model with the inputs input_ids, attention_mask, "
+                  "past_key_values.N.key and .value, and position_ids if it has them, and the outputs logits and "
+                  "present.N.key and .value, or with the names of its genai_config.json",
+                  model.name, match.obstacle));
 }
 
 Decoder::Decoder(Runtime runtime, std::size_t slots)
@@ -146,7 +233,7 @@ Decoder::Decoder(Runtime runtime, std::size_t slots)
   const auto add_output = [&](std::string_view name) {
     outputs_.push_back(static_cast<std::size_t>(std::ranges::find(known, name, &SignatureEntry::name) - known.begin()));
   };
-  add_output("logits");
+  add_output(signature_.names.logits);
   for (const DecoderSignature::Layer& layer : signature_.layers) {
     add_output(layer.present_key);
     add_output(layer.present_value);
@@ -157,6 +244,14 @@ Decoder::Decoder(Runtime runtime, std::size_t slots)
 }
 
 Decoder::~Decoder() = default;
+
+Verdict Decoder::verdict() const {
+  Verdict verdict = runtime_.verdict();
+  if (!signature_.writes_in_place) {
+    verdict.notes.emplace_back("keys and values are copied at each step: the model has no GroupQueryAttention");
+  }
+  return verdict;
+}
 
 void Decoder::stop() {
   session_->stop();
@@ -175,7 +270,7 @@ Tensor Decoder::run(std::size_t first_slot, std::span<const Row> rows) {
 }
 
 Tensor Decoder::run_in_place(std::size_t first_slot, std::span<const Row> rows) {
-  NamedValues inputs = token_inputs(rows, signature_.has_position_ids);
+  NamedValues inputs = token_inputs(rows, signature_);
   NamedValues outputs;
   for (std::size_t i = 0; i < signature_.layers.size(); ++i) {
     const DecoderSignature::Layer& layer = signature_.layers[i];
@@ -185,12 +280,12 @@ Tensor Decoder::run_in_place(std::size_t first_slot, std::span<const Row> rows) 
       outputs.emplace_back(is_value ? layer.present_value : layer.present_key, rows_of_array);
     }
   }
-  const Value logits = session_->run_in_place(inputs, outputs, "logits");
+  const Value logits = session_->run_in_place(inputs, outputs, signature_.names.logits);
   return last_logits(*logits.tensor());
 }
 
 Tensor Decoder::run_alone(std::size_t slot, const Row& row) {
-  NamedValues inputs = token_inputs({&row, 1}, signature_.has_position_ids);
+  NamedValues inputs = token_inputs({&row, 1}, signature_);
   std::vector<Tensor>& arrays = owned_[slot];
   for (std::size_t i = 0; i < signature_.layers.size(); ++i) {
     const DecoderSignature::Layer& layer = signature_.layers[i];

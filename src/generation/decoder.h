@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "generation/genai_config.h"
 #include "generation/key_value_cache.h"
 #include "gpux/model_info.h"
 #include "gpux/runtime.h"
@@ -17,6 +18,8 @@ namespace gpux::generation {
 
 /// The inputs and outputs of a decoder: those of onnxruntime-genai and Optimum.
 struct DecoderSignature {
+  DecoderNames names;
+
   struct Layer {
     std::string past_key, past_value, present_key, present_value;
   };
@@ -29,10 +32,21 @@ struct DecoderSignature {
   bool writes_in_place = false;
 };
 
-/// Empty where the model is no decoder with keys and values as inputs.
+/// A decoder, or why a model is none.
+struct DecoderMatch {
+  std::optional<DecoderSignature> signature;
+  std::string obstacle;  ///< one clause; empty where there is a signature
+};
+
+/// Finds the parts of a decoder among the inputs and outputs of a model. `head_size`: of its keys and values, where the
+/// graph leaves it free; 0: not known. Pure.
+DecoderMatch match_decoder(const ModelInfo& model, const DecoderNames& names, std::int64_t head_size);
+
+/// Empty where the model is no decoder with keys and values as inputs. A genai_config.json beside the file names them.
+/// Error invalid_model: that file is of a layout that is not supported.
 std::optional<DecoderSignature> decoder_signature(const ModelInfo& model);
 
-/// Error invalid_model where it is none.
+/// Error invalid_model where it is none, with the reason.
 DecoderSignature require_decoder(const ModelInfo& model);
 
 /// A decoder in a session, and the keys and values of the sequences that it continues, each in a slot. Not thread-safe,
@@ -74,6 +88,9 @@ class Decoder {
   [[nodiscard]] const DecoderSignature& signature() const noexcept { return signature_; }
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
+
+  /// The runtime's, and that keys and values are copied where the model does not write them in place.
+  [[nodiscard]] Verdict verdict() const;
 
  private:
   [[nodiscard]] Tensor run_in_place(std::size_t first_slot, std::span<const Row> rows);

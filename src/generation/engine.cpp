@@ -526,6 +526,10 @@ const Runtime& Engine::runtime() const noexcept {
   return state_->decoder.runtime();
 }
 
+Verdict Engine::verdict() const {
+  return state_->decoder.verdict();
+}
+
 std::uint64_t Engine::memory_needed(std::size_t tokens) const noexcept {
   return tokens * state_->decoder.signature().cache.bytes_per_token();
 }

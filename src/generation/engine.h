@@ -88,6 +88,8 @@ class Engine {
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept;
   [[nodiscard]] const ModelFiles& files() const noexcept;
   [[nodiscard]] const Runtime& runtime() const noexcept;
+  /// As Decoder::verdict().
+  [[nodiscard]] Verdict verdict() const;
   /// Bytes that the keys and values of so many tokens take.
   [[nodiscard]] std::uint64_t memory_needed(std::size_t tokens) const noexcept;
 

@@ -1,11 +1,13 @@
 #include "generation/model_files.h"
 
-#include <cmath>
-#include <limits>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "generation/genai_config.h"
+#include "generation/generation_config.h"
 #include "gpux/error.h"
 #include "importer/json_settings.h"
 
@@ -14,70 +16,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::uint32_t token_in(const JsonSettings& file, const char* key, const JsonSettings::Json& value) {
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max()) {
-    file.refuse_value(key, value, "a token's number, or a list of such");
-  }
-  return value.get<std::uint32_t>();
+// Hugging Face's folders have the ONNX file in a folder of its own.
+fs::path settings_folder_of(const fs::path& folder) {
+  std::error_code unreadable;
+  const fs::path whole = fs::absolute(folder).lexically_normal();
+  const bool is_beside = fs::is_regular_file(folder / "tokenizer.json", unreadable) || whole.filename() != "onnx";
+  return is_beside ? folder : whole.parent_path();
 }
 
-std::vector<std::uint32_t> tokens_in(const JsonSettings& file, const char* key) {
-  std::vector<std::uint32_t> tokens;
-  const JsonSettings::Json* value = file.find(key);
-  if (value == nullptr) return tokens;
-  if (!value->is_array()) return {token_in(file, key, *value)};
-  for (const JsonSettings::Json& one : *value) tokens.push_back(token_in(file, key, one));
-  return tokens;
-}
-
-float number_in(const JsonSettings& file, const char* key, float otherwise) {
-  const JsonSettings::Json* value = file.find(key);
-  if (value == nullptr) return otherwise;
-  if (!value->is_number()) file.refuse_value(key, *value, "a number");
-  return value->get<float>();
-}
-
-// As transformers takes it: without do_sample the other settings of sampling do not count.
-Sampling sampling_in(const JsonSettings& file) {
-  Sampling sampling;
-  sampling.repetition_penalty = number_in(file, "repetition_penalty", 1);
-  if (!file.flag("do_sample", false)) return sampling;
-  sampling.temperature = number_in(file, "temperature", 1);
-  sampling.top_k = static_cast<std::uint32_t>(file.count("top_k").value_or(0));
-  sampling.top_p = number_in(file, "top_p", 1);
-  sampling.min_p = number_in(file, "min_p", 0);
-  sampling.typical_p = number_in(file, "typical_p", 1);
-  GenerationSettings checked;
-  checked.temperature = sampling.temperature;
-  checked.top_p = sampling.top_p;
-  checked.min_p = sampling.min_p;
-  checked.typical_p = sampling.typical_p;
-  checked.repetition_penalty = sampling.repetition_penalty;
-  try {
-    check(checked);
-  } catch (const Error& error) {
-    file.refuse(error.message());
-  }
-  return sampling;
+std::size_t context_length_of(const JsonSettings& config) {
+  auto positions = config.count("max_position_embeddings");
+  if (!positions) positions = config.count("n_positions");  // GPT-2
+  if (positions && *positions != 0) return *positions;
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("{} has no max_position_embeddings, and there is no genai_config.json: the length of the "
+                          "context is unknown",
+                          config.file().string()));
 }
 
 }  // namespace
 
 ModelFiles read_model_files(const fs::path& folder) {
   ModelFiles files;
-  files.tokenizer = folder / "tokenizer.json";
+  const fs::path settings = settings_folder_of(folder);
+  files.tokenizer = settings / "tokenizer.json";
   std::error_code unreadable;
   if (!fs::is_regular_file(files.tokenizer, unreadable)) {
     throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
   }
-  const JsonSettings config(folder / "config.json"), generation(folder / "generation_config.json");
-  const auto positions = config.count("max_position_embeddings");
-  if (!positions || *positions == 0) {
-    throw Error(
-        ErrorCode::invalid_model,
-        fmt::format("{} has no max_position_embeddings: the length of the context is unknown", config.file().string()));
+  if (std::optional<GenaiConfig> genai = read_genai_config(folder)) {
+    files.context_length = genai->context_length;
+    files.defaults = std::move(genai->defaults);
+    return files;
   }
-  files.context_length = *positions;
+  const JsonSettings config(settings / "config.json"), generation(settings / "generation_config.json");
+  files.context_length = context_length_of(config);
   files.defaults.end_tokens = tokens_in(generation, "eos_token_id");
   if (files.defaults.end_tokens.empty()) files.defaults.end_tokens = tokens_in(config, "eos_token_id");
   files.defaults.sampling = sampling_in(generation);

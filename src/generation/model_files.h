@@ -14,8 +14,9 @@ struct ModelFiles {
   ModelDefaults defaults;
 };
 
-/// Reads tokenizer.json's place, config.json and generation_config.json of the folder.
-/// Errors not_found, invalid_model (a value that cannot be meant).
+/// Reads the files beside an ONNX file in `folder`: the place of tokenizer.json, and genai_config.json, or else
+/// config.json and generation_config.json. Where the folder is called onnx and has no tokenizer, they are in the folder
+/// around it. Errors not_found, invalid_model (a value that cannot be meant, or a layout that is not supported).
 ModelFiles read_model_files(const std::filesystem::path& folder);
 
 }  // namespace gpux::generation

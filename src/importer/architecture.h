@@ -102,11 +102,12 @@ using PositionBias = std::variant<std::monostate, RelativeBias, Alibi, Disentang
 
 struct Attention {
   Linear query{}, key{}, value{}, output{};
-  std::optional<Norm> query_norm{}, key_norm{};  ///< of each head, before the rotation
+  std::optional<Norm> query_norm{}, key_norm{};  ///< before the rotation: of each head, or of a decoder's all heads
   std::optional<std::size_t> rotary{};           ///< index into Transformer::rotary
   std::optional<std::int64_t> window{};          ///< the greatest distance of a key that is attended
   bool causal = false;                           ///< keys after the query are not attended
   float score_scale = 1;
+  float soft_cap = 0;  ///< of a decoder: scores become cap * tanh(score / cap); 0: they stay
   std::optional<Linear> position_query{}, position_key{};  ///< of Disentangled's table
 };
 
@@ -117,11 +118,13 @@ struct FeedForward {
   Activation activation = Activation::gelu;
 };
 
-/// hidden = sum_norm(hidden + scale * branch_norm(branch(input_norm(hidden)))), for attention and for the feed-forward.
+/// hidden = sum_norm(hidden + scale * factor * branch_norm(branch(input_norm(hidden)))), for attention and for the
+/// feed-forward.
 struct Residual {
   std::optional<Norm> input_norm{};   ///< pre-norm
   std::optional<Norm> branch_norm{};  ///< Gemma's sandwich has it in addition
   std::string branch_scale{};         ///< float[hidden size], DINOv2's layer scale; empty: none
+  float branch_factor = 1;            ///< Granite's residual multiplier
   std::optional<Norm> sum_norm{};     ///< post-norm
 };
 
@@ -164,6 +167,18 @@ struct Head {
   Linear out{};
 };
 
+/// What becomes of a decoder's logits: logits / divisor, then cap * tanh(logits / cap).
+struct LogitSteps {
+  float divisor = 1;
+  float soft_cap = 0;  ///< 0: they stay
+};
+
+/// The other positions of a decoder with two tables (longrope): for a context that is longer than `max_tokens`.
+struct LongContext {
+  std::vector<Rotary> rotary{};  ///< in place of Transformer::rotary
+  std::int64_t max_tokens = 0;
+};
+
 /// Which tensors of the file are the encoder's: one of them that the description does not use is part of another
 /// computation, and is refused.
 struct TensorScope {
@@ -179,7 +194,9 @@ struct Architecture {
   Head head{};
   std::int64_t labels = 0;      ///< of the head
   std::int64_t max_tokens = 0;  ///< 0: any number
-  std::int64_t tasks = 0;       ///< of the adapters; 0: there are none
+  LogitSteps logits{};
+  std::optional<LongContext> long_context{};
+  std::int64_t tasks = 0;  ///< of the adapters; 0: there are none
   TensorScope scope{};
 };
 

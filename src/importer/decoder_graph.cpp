@@ -25,11 +25,18 @@ void write_inputs(GraphContext& context, const Transformer& transformer) {
   write_cache_values(context, transformer);
 }
 
-void write_logits(GraphContext& context, const LanguageHead& head, const std::string& hidden) {
+std::string capped(GraphContext& context, const std::string& values, float cap) {
+  const std::string bounded = context.node("Tanh", {context.node("Div", {values, context.scalar(cap)})});
+  return context.node("Mul", {bounded, context.scalar(cap)});
+}
+
+void write_logits(GraphContext& context, const LanguageHead& head, const LogitSteps& steps, const std::string& hidden) {
   const std::string end = context.list({std::numeric_limits<std::int64_t>::max()});
   const std::string last = context.node("Slice", {hidden, context.list({-1}), end, context.list({1})});
   const std::string rows = context.node("Squeeze", {last, context.list({1})});
-  const std::string products = context.linear_by_rows(rows, head.linear);
+  std::string products = context.linear_by_rows(rows, head.linear);
+  if (steps.divisor != 1) products = context.node("Div", {products, context.scalar(steps.divisor)});
+  if (steps.soft_cap != 0) products = capped(context, products, steps.soft_cap);
   context.node("Unsqueeze", {products, context.list({1})}, {}, "logits");
 }
 
@@ -40,12 +47,14 @@ void write_decoder(const Weights& weights, const Architecture& architecture, con
   const Transformer& transformer = architecture.transformer;
   GraphContext context(weights, Operators::onnxruntime, storage);
   write_inputs(context, transformer);
+  const Embeddings& embeddings = architecture.embeddings;
+  const std::string positions = embeddings.positions.empty() ? std::string() : token_positions(context);
   const std::string hidden =
-      write_layers(context, transformer, write_embeddings(context, architecture.embeddings), {},
+      write_layers(context, transformer, write_embeddings(context, embeddings, positions), {},
                    [&](const std::string& input, const Attention& attention, std::size_t layer) {
                      return cached_attention(context, transformer, attention, layer, architecture.max_tokens, input);
                    });
-  write_logits(context, head, hidden);
+  write_logits(context, head, architecture.logits, hidden);
   refuse_unused(context, architecture);
   if (!file.empty()) context.graph().write(file, opset, ir_version);
 }

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -40,6 +42,11 @@ LanguageHead language_head(const ConfigReader& config, const Weights& weights, c
   return head;
 }
 
+// GPT-2's class is of older days.
+bool is_text_generator(std::string_view class_name) {
+  return class_name.ends_with("ForCausalLM") || class_name == "GPT2LMHeadModel";
+}
+
 /// A folder's weights, and what is known of them before an element is read.
 struct DescribedFolder {
   Safetensors weights;
@@ -63,22 +70,54 @@ DescribedFolder describe_folder(const fs::path& folder) {
 }  // namespace
 
 DecoderDescription describe_decoder(const ConfigReader& config, const Weights& weights) {
-  Architecture architecture = describe_architecture(config, weights);
-  if (architecture.max_tokens < 1 || architecture.max_tokens > limit_positions) {
-    config.refuse("max_position_embeddings", architecture.max_tokens, fmt::format("1 to {}", limit_positions));
+  Architecture architecture = describe_decoder_architecture(config, weights);
+  const std::int64_t most = architecture.long_context ? architecture.long_context->max_tokens : architecture.max_tokens;
+  if (architecture.max_tokens < 1 || most > limit_positions) {
+    config.refuse("max_position_embeddings", most, fmt::format("1 to {}", limit_positions));
   }
   LanguageHead head = language_head(config, weights, architecture);
   return {.architecture = std::move(architecture), .head = std::move(head)};
 }
 
+void set_context(Architecture& architecture, std::int64_t tokens) {
+  if (tokens == 0) return;
+  const std::optional<LongContext>& longer = architecture.long_context;
+  const std::int64_t most = longer ? longer->max_tokens : architecture.max_tokens;
+  if (tokens < 0 || tokens > most) {
+    throw Error(ErrorCode::usage, fmt::format("--context-length is {}; accepted: 1 to {}, the model's", tokens, most));
+  }
+  if (longer && tokens > architecture.max_tokens) architecture.transformer.rotary = longer->rotary;
+  architecture.max_tokens = tokens;
+}
+
 bool is_decoder_folder(const fs::path& folder) {
   std::error_code unreadable;
   if (fs::exists(folder / "modules.json", unreadable)) return false;
+  if (fs::exists(folder / "genai_config.json", unreadable)) return true;
   const JsonSettings config(folder / "config.json");
   const JsonSettings::Json* names = config.find("architectures");
   return names != nullptr && names->is_array() && !names->empty() && names->front().is_string() &&
-         names->front().get_ref<const std::string&>().ends_with("ForCausalLM");
+         is_text_generator(names->front().get_ref<const std::string&>());
 }
+
+namespace {
+
+// What config.json says of another length than the graph has.
+std::string config_with_context(const fs::path& file, std::int64_t tokens) {
+  JsonSettings::Json config = JsonSettings(file).json();
+  const char* const name = config.contains("n_positions") ? "n_positions" : "max_position_embeddings";
+  config[name] = tokens;
+  return config.dump(2) + "\n";
+}
+
+std::string note_on_context(const LongContext& longer, std::int64_t tokens) {
+  return fmt::format(
+      "a prompt and its text have at most {} tokens; the model takes {} with other positions: "
+      "--context-length {}",
+      tokens, longer.max_tokens, longer.max_tokens);
+}
+
+}  // namespace
 
 std::uint64_t require_importable_decoder(const fs::path& folder) {
   const DescribedFolder described = describe_folder(folder);
@@ -87,14 +126,22 @@ std::uint64_t require_importable_decoder(const fs::path& folder) {
 }
 
 ImportedEncoder import_decoder(const fs::path& folder, const fs::path& target, const DecoderImport& options) {
-  const DescribedFolder described = describe_folder(folder);
-  const Architecture& architecture = described.decoder.architecture;
-  std::vector<std::string> copied;
+  DescribedFolder described = describe_folder(folder);
+  Architecture& architecture = described.decoder.architecture;
+  const std::int64_t own_context = architecture.max_tokens;
+  set_context(architecture, options.context_length);
+  std::vector<std::string> copied, notes;
   std::error_code unreadable;
   for (const char* name : setting_files) {
     if (!fs::is_regular_file(folder / name, unreadable)) continue;
     write_file_atomically(target / name, read_file(folder / name));
     copied.emplace_back(name);
+  }
+  if (architecture.max_tokens != own_context || architecture.long_context) {
+    write_file_atomically(target / "config.json", config_with_context(folder / "config.json", architecture.max_tokens));
+  }
+  if (architecture.long_context && architecture.max_tokens <= own_context) {
+    notes.push_back(note_on_context(*architecture.long_context, architecture.max_tokens));
   }
   const WeightStorage storage{.keeps_small_floats = true, .blocks = options.blocks};
   write_decoder(described.weights, architecture, described.decoder.head, storage, target / "model.onnx");
@@ -107,7 +154,8 @@ ImportedEncoder import_decoder(const fs::path& folder, const fs::path& target, c
           .normalize = false,
           .task = "text generation",
           .labels = 0,
-          .copied = std::move(copied)};
+          .copied = std::move(copied),
+          .notes = std::move(notes)};
 }
 
 }  // namespace gpux::importer

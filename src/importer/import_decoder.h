@@ -11,8 +11,8 @@
 
 namespace gpux::importer {
 
-/// Whether config.json names a model that generates text (…ForCausalLM). A folder of sentence-transformers
-/// (modules.json) makes vectors with such a model.
+/// Whether the folder is of onnxruntime-genai, or config.json names a model that generates text (…ForCausalLM,
+/// GPT2LMHeadModel). A folder of sentence-transformers (modules.json) makes vectors with such a model.
 [[nodiscard]] bool is_decoder_folder(const std::filesystem::path& folder);
 
 /// A decoder, before an element of its weights is read.
@@ -23,6 +23,10 @@ struct DecoderDescription {
 
 /// Error invalid_config: a family or setting of config.json that is not supported, by name.
 [[nodiscard]] DecoderDescription describe_decoder(const ConfigReader& config, const Weights& weights);
+
+/// Gives the model a context of so many tokens, and the positions of longer texts where it is longer than those of
+/// Architecture::max_tokens; 0: it stays. Error usage: more than the model has.
+void set_context(Architecture& architecture, std::int64_t tokens);
 
 /// As require_importable().
 std::uint64_t require_importable_decoder(const std::filesystem::path& folder);

@@ -32,6 +32,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array setting_files{"config.json",
                                    "config_sentence_transformers.json",
+                                   "genai_config.json",
                                    "generation_config.json",
                                    "modules.json",
                                    "sentence_bert_config.json",
@@ -335,8 +336,9 @@ std::uint64_t require_importable(const fs::path& folder) {
 ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target, const DecoderImport& decoder) {
   if (gguf::is_gguf_file(folder)) {
     if (decoder.given()) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("'{}': the weights of a GGUF file keep the precision that they have", folder.string()));
+      throw Error(
+          ErrorCode::usage,
+          fmt::format("'{}': a GGUF file keeps the precision of its weights and its context length", folder.string()));
     }
     NewFolder made(target);
     ImportedEncoder imported = import_gguf(folder, made.path());
@@ -344,8 +346,9 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target, c
     return imported;
   }
   if (decoder.given() && !is_decoder_folder(folder)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("'{}': weights in blocks are for models that generate text", folder.string()));
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("'{}': weights in blocks and a context length are for models that generate text", folder.string()));
   }
   if (is_image_model(folder)) {
     (void)weights_in(folder, folder);

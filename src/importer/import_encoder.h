@@ -22,14 +22,18 @@ struct ImportedEncoder {
   std::vector<std::string> tasks{};  ///< with an adapter in the graph, by their numbers
   std::vector<std::string> copied;   ///< files of settings, relative to the folder
   std::vector<std::string> left_out{};             ///< a line per file with weights that is not read, with the reason
+  std::vector<std::string> notes{};                ///< what the user should know besides, a line each
   std::int64_t image_height = 0, image_width = 0;  ///< of the images that it computes; 0: it takes none
 };
 
 /// How a model that generates text is converted; other models do not have these settings.
 struct DecoderImport {
   std::optional<onnx::BlockFormat> blocks{};  ///< of the matrices; without, they keep the precision of the file
+  /// Tokens of a prompt and its text together; 0: those of the model, or of its shorter texts where longer ones have
+  /// other positions (longrope). If it is more than these, all texts have the positions of longer ones.
+  std::int64_t context_length = 0;
 
-  [[nodiscard]] bool given() const noexcept { return blocks.has_value(); }
+  [[nodiscard]] bool given() const noexcept { return blocks.has_value() || context_length != 0; }
 };
 
 /// Makes a folder that embeds out of one with weights: model.onnx of its model.safetensors and config.json, and copies

@@ -28,6 +28,18 @@ JsonSettings::JsonSettings(fs::path file, Json::value_t kind) : file_(std::move(
   if (json_.type() != kind) refuse(kind == Json::value_t::array ? "is no list" : "is no object");
 }
 
+JsonSettings::JsonSettings(fs::path file, std::string path, const Json* object)
+    : file_(std::move(file)),
+      path_(std::move(path)),
+      exists_(object != nullptr),
+      json_(object != nullptr ? *object : Json::object()) {}
+
+JsonSettings JsonSettings::object(const char* key) const {
+  const Json* value = find(key);
+  if (value != nullptr && !value->is_object()) refuse_value(key, *value, "an object");
+  return {file_, fmt::format("{}{}.", path_, key), value};
+}
+
 const JsonSettings::Json* JsonSettings::find(const char* key) const {
   const auto found = json_.find(key);
   return found == json_.end() || found->is_null() ? nullptr : &*found;
@@ -64,7 +76,7 @@ void JsonSettings::refuse_value(std::string_view key, const Json& value, std::st
   constexpr std::size_t max_characters = 40;
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > max_characters) text = text.substr(0, max_characters) + "…";
-  refuse(fmt::format("{} is {}; accepted: {}", key, text, accepted));
+  refuse(fmt::format("{}{} is {}; accepted: {}", path_, key, text, accepted));
 }
 
 }  // namespace gpux

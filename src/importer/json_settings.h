@@ -36,11 +36,18 @@ class JsonSettings {
   /// The number; empty where it is not there, and for -1 and the 1e30 that say "no limit" in such files.
   [[nodiscard]] std::optional<std::uint64_t> count(const char* key) const;
 
+  /// The object in it, whose keys messages name with a path ("model.decoder.filename"); an empty one that does not
+  /// exist where it is not there.
+  [[nodiscard]] JsonSettings object(const char* key) const;
+
   [[noreturn]] void refuse(std::string_view what) const;
   [[noreturn]] void refuse_value(std::string_view key, const Json& value, std::string_view accepted) const;
 
  private:
+  JsonSettings(std::filesystem::path file, std::string path, const Json* object);
+
   std::filesystem::path file_;
+  std::string path_;  // "model.decoder."
   bool exists_ = false;
   Json json_;
 };

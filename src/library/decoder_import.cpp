@@ -2,13 +2,23 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "base/files.h"
+#include "embedding/recorded_texts.h"
 #include "generation/decoder.h"
+#include "generation/genai_config.h"
 #include "generation/model_files.h"
 #include "gpux/error.h"
+#include "importer/exported_files.h"
 #include "importer/import_encoder.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
@@ -26,8 +36,7 @@ importer::DecoderImport decoder_import_of(const evaluation::QuantizeFlags& flags
                             "or int8",
                             flags.precision));
   }
-  const std::array<std::pair<const char*, bool>, 4> others{{{"--texts", !flags.texts.empty()},
-                                                            {"--samples", !flags.samples.empty()},
+  const std::array<std::pair<const char*, bool>, 3> others{{{"--samples", !flags.samples.empty()},
                                                             {"--reduce-range", flags.reduce_range},
                                                             {"--min-cosine", !load.min_cosine.empty()}}};
   for (const auto& [flag, is_given] : others) {
@@ -43,10 +52,66 @@ importer::DecoderImport decoder_import_of(const evaluation::QuantizeFlags& flags
   return options;
 }
 
+namespace {
+
+constexpr std::uint64_t max_text_bytes = std::uint64_t{1} << 24;
+
+std::string joined_recorded_texts() {
+  std::string all;
+  for (const std::string_view text : embedding::recorded_texts()) all += fmt::format("{}\n", text);
+  return all;
+}
+
+generation::TextPredictions predictions_of(const fs::path& folder, const std::vector<std::vector<std::uint32_t>>& parts,
+                                           const LoadFlags& load) {
+  LocatedModel located;
+  located.onnx_file = folder / "model.onnx";
+  generation::Decoder decoder(load_located(located, resolve_load(load, {}, located)), parts.size() + 1);
+  return generation::predict(decoder, parts);
+}
+
+// The one that is named, by the user or by genai_config.json, or the usual ones.
+fs::path decoder_file_in(const fs::path& folder, const std::string& named) {
+  if (!named.empty()) return folder / named;
+  std::vector<std::string> names{"model.onnx", "onnx/model.onnx"};
+  if (const auto genai = generation::read_genai_config(folder); genai && !genai->file.empty()) names = {genai->file};
+  std::error_code unreadable;
+  for (const std::string& name : names) {
+    if (fs::is_regular_file(folder / name, unreadable)) return folder / name;
+  }
+  const std::vector<std::string> found = exported_files_in(folder);
+  throw Error(ErrorCode::not_found,
+              fmt::format("'{}' has no {}; found: {}; --file names the ONNX file of the decoder", folder.string(),
+                          names.front(), found.empty() ? "no ONNX file" : fmt::format("{}", fmt::join(found, ", "))));
+}
+
+}  // namespace
+
+generation::QuantizationAgreement check_quantized(const fs::path& original, const fs::path& quantized,
+                                                  const importer::DecoderImport& options, const ImportRequest& request,
+                                                  const fs::path& scratch) {
+  const std::string& file = request.quantize.texts;
+  const std::string text = file.empty() ? joined_recorded_texts() : read_file(file, max_text_bytes);
+  const text::Tokenizer tokenizer = text::Tokenizer::from_file(quantized / "tokenizer.json");
+  const std::vector<std::vector<std::uint32_t>> parts = generation::measured_parts(tokenizer, text);
+  const fs::path unquantized = scratch / "unquantized";
+  importer::import_encoder(original, unquantized, {.context_length = options.context_length});
+  const generation::TextPredictions expected = predictions_of(unquantized, parts, request.load);
+  std::error_code left_for_later;
+  fs::remove_all(unquantized, left_for_later);
+  generation::QuantizationAgreement agreement =
+      generation::compare(expected, predictions_of(quantized, parts, request.load));
+  agreement.precision = request.quantize.precision;
+  agreement.what = file.empty() ? fmt::format("{} recorded texts", embedding::recorded_texts().size()) : file;
+  const double given = request.quantize.max_perplexity_ratio;
+  generation::require_agreement(agreement, given == 0 ? generation::max_perplexity_ratio : given);
+  return agreement;
+}
+
 ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<Reference>& names,
                                      const ImportRequest& request, Store& store) {
   LocatedModel located;
-  located.onnx_file = folder / (request.file.empty() ? "model.onnx" : request.file);
+  located.onnx_file = decoder_file_in(folder, request.file);
   located.name = request.package_name.empty() ? names.front().name : request.package_name;
   located.version = names.front().tag == "latest" ? "1.0.0" : names.front().tag;
   (void)generation::read_model_files(located.onnx_file.parent_path());
@@ -62,7 +127,7 @@ ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<R
   (void)decoder.run(0, {&row, 1});
   ImportedPackage package{
       .stored = {}, .dimension = 0, .task = "text-generation", .verdict = {}, .variant = {}, .beside = {}};
-  package.verdict = decoder.runtime().verdict();
+  package.verdict = decoder.verdict();
   package.stored = store.add(content, names);
   return package;
 }

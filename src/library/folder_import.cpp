@@ -1,5 +1,6 @@
 #include "library/folder_import.h"
 
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -207,6 +208,7 @@ std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx, co
 // Where it has weights besides, they come before ONNX files of other names: those are in other precisions.
 bool is_onnx_folder(const fs::path& folder) {
   std::error_code unreadable;
+  if (fs::exists(folder / "genai_config.json", unreadable)) return true;
   if (fs::exists(folder / "model.onnx", unreadable) || fs::exists(folder / "onnx/model.onnx", unreadable)) return true;
   for (const char* place : {"", "onnx"}) {
     if (fs::exists(folder / place / "text_model.onnx", unreadable)) return true;
@@ -222,15 +224,38 @@ bool has_variants(const ImportRequest& flags) {
   return !evaluation::files_beside(flags.folder, file).variants.empty();
 }
 
+namespace {
+
+// A folder that is refused is not left behind.
+generation::QuantizationAgreement check_made(const fs::path& original, const fs::path& made,
+                                             const importer::DecoderImport& options, const ImportRequest& request,
+                                             const fs::path& scratch) {
+  try {
+    return check_quantized(original, made, options, request, scratch);
+  } catch (const std::exception&) {
+    std::error_code left;
+    fs::remove_all(made, left);
+    throw;
+  }
+}
+
+}  // namespace
+
 ImportedFolder import_folder(const ImportRequest& flags, Store& store, const evaluation::VariantListener& listener) {
   const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
   std::vector<Reference> names;
   for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
   std::optional<importer::ImportedEncoder> imported;
+  std::optional<generation::QuantizationAgreement> quantization;
   const ScratchFolder scratch;
   fs::path folder = flags.folder;
   const auto as_reranker = reranker_folder(folder, flags.reranker, is_onnx);
   importer::DecoderImport decoder;
+  if (is_onnx && flags.context_length != 0) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("--context-length: '{}' is ONNX already, and its positions cannot be changed", flags.folder));
+  }
   if (!as_reranker && importer::is_decoder_folder(folder)) {
     if (is_onnx && flags.quantize.given()) {
       throw Error(ErrorCode::usage, fmt::format("--quantize: the weights of '{}' are ONNX already, and those of a "
@@ -243,11 +268,13 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
                                               "no model that generates text, whose config.json has …ForCausalLM",
                                               flags.folder));
   }
+  decoder.context_length = flags.context_length;
   // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
   if (!flags.output.empty() || !is_onnx) {
     const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
     imported = in_place_of(folder, as_reranker,
                            [&](const fs::path& read) { return importer::import_encoder(read, target, decoder); });
+    if (decoder.blocks) quantization = check_made(folder, target, decoder, flags, scratch.path());
     folder = target;
   }
   std::optional<ImportedPackage> package;
@@ -259,7 +286,10 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   } else if (!names.empty()) {
     package = store_folder(folder, names, flags, scratch.path(), store, listener);
   }
-  return {.converted = std::move(imported), .package = std::move(package), .names = std::move(names)};
+  return {.converted = std::move(imported),
+          .quantization = std::move(quantization),
+          .package = std::move(package),
+          .names = std::move(names)};
 }
 
 }  // namespace gpux

@@ -9,6 +9,7 @@
 
 #include "evaluation/folder_variants.h"
 #include "evaluation/made_variant.h"
+#include "generation/quantization_gate.h"
 #include "gpux/verdict.h"
 #include "importer/import_encoder.h"
 #include "model/load_settings.h"
@@ -25,8 +26,9 @@ struct ImportRequest {
   std::vector<std::string> tags;  ///< names in the store; none: not stored
   LoadFlags load;
   evaluation::QuantizeFlags quantize;
-  std::string package_name;  ///< the model's own name; empty: the first of the tags
-  PackageOrigin origin;      ///< where the folder came from, to be recorded
+  std::string package_name;         ///< the model's own name; empty: the first of the tags
+  std::int64_t context_length = 0;  ///< as importer::DecoderImport::context_length
+  PackageOrigin origin;             ///< where the folder came from, to be recorded
 };
 
 /// What was stored.
@@ -42,8 +44,9 @@ struct ImportedPackage {
 };
 
 struct ImportedFolder {
-  std::optional<importer::ImportedEncoder> converted;  ///< where its weights were not ONNX yet
-  std::optional<ImportedPackage> package;              ///< where it was stored
+  std::optional<importer::ImportedEncoder> converted;             ///< where its weights were not ONNX yet
+  std::optional<generation::QuantizationAgreement> quantization;  ///< of a decoder with quantized weights
+  std::optional<ImportedPackage> package;                         ///< where it was stored
   std::vector<Reference> names;
 };
 

@@ -304,12 +304,19 @@ TEST_P(Engines, RefuseWhatDoesNotFit) {
   EXPECT_THROW((void)busy->submit(std::move(unknown)), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Weights, Engines,
-                         testing::Values(Storage{"float32", {}},
-                                         Storage{"int4_of_32", onnx::BlockFormat{.bits = 4, .block_size = 32}},
-                                         Storage{"int4_of_128", onnx::BlockFormat{.bits = 4, .block_size = 128}},
-                                         Storage{"int8_of_128", onnx::BlockFormat{.bits = 8, .block_size = 128}}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Weights, Engines,
+    testing::Values(Storage{"float32", {}}, Storage{"int4_of_32", onnx::BlockFormat{.bits = 4, .block_size = 32}},
+                    Storage{"int4_of_128", onnx::BlockFormat{.bits = 4, .block_size = 128}},
+                    Storage{"int8_of_32", onnx::BlockFormat{.bits = 8, .block_size = 32}},
+                    Storage{"int8_of_128", onnx::BlockFormat{.bits = 8, .block_size = 128}},
+                    Storage{"int4_of_32_with_zero_points",
+                            onnx::BlockFormat{.bits = 4, .block_size = 32, .has_zero_points = true}},
+                    Storage{"int4_of_128_with_zero_points",
+                            onnx::BlockFormat{.bits = 4, .block_size = 128, .has_zero_points = true}},
+                    Storage{"int8_of_128_with_zero_points",
+                            onnx::BlockFormat{.bits = 8, .block_size = 128, .has_zero_points = true}}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace gpux::generation

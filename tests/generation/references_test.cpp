@@ -33,7 +33,9 @@ std::vector<std::string> families() {
 class Decoders : public testing::TestWithParam<std::string> {
  protected:
   fs::path import() {
-    importer::import_encoder(references / GetParam(), folder_.path() / "made");
+    importer::DecoderImport options;
+    if (GetParam() == "phi3-long") options.context_length = 640;
+    importer::import_encoder(references / GetParam(), folder_.path() / "made", options);
     return folder_.path() / "made";
   }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,10 +42,18 @@ constexpr std::array table{
     Family{"eurobert", describe_eurobert, true},
 };
 
-const Family& family_of(const ConfigReader& config) {
+// Models that generate text.
+constexpr std::array decoder_table{
+    Family{"llama", describe_llama},     Family{"mistral", describe_mistral}, Family{"qwen2", describe_qwen2, true},
+    Family{"qwen3", describe_qwen3},     Family{"gemma2", describe_gemma2},   Family{"gemma3_text", describe_gemma3},
+    Family{"gpt2", describe_gpt2},       Family{"granite", describe_granite}, Family{"olmo2", describe_olmo2},
+    Family{"phi3", describe_phi3, true}, Family{"smollm3", describe_smollm3},
+};
+
+const Family& family_of(const ConfigReader& config, std::span<const Family> known) {
   const std::string model_type = config.text({"model_type"}, "");
   std::vector<std::string_view> names;
-  for (const Family& family : table) {
+  for (const Family& family : known) {
     if (family.model_type == model_type && (family.matches == nullptr || family.matches(config))) return family;
     if (std::find(names.begin(), names.end(), family.model_type) == names.end()) names.push_back(family.model_type);
   }
@@ -64,20 +73,31 @@ void refuse_code(const ConfigReader& config) {
   }
 }
 
-}  // namespace
-
-std::span<const Family> families() noexcept {
-  return table;
-}
-
-Architecture describe_architecture(const ConfigReader& config, const Weights& weights) {
-  const Family& family = family_of(config);
+Architecture describe(const ConfigReader& config, const Weights& weights, const Family& family) {
   const ConfigReader::Json* quantization = config.find({"quantization_config"});
   if (quantization != nullptr) config.refuse("quantization_config", *quantization, "weights in floating types");
   if (!family.has_own_code) refuse_code(config);
   Architecture architecture = family.describe(config, weights);
   architecture.model_type = family.model_type;
   return architecture;
+}
+
+}  // namespace
+
+std::span<const Family> families() noexcept {
+  return table;
+}
+
+std::span<const Family> decoder_families() noexcept {
+  return decoder_table;
+}
+
+Architecture describe_architecture(const ConfigReader& config, const Weights& weights) {
+  return describe(config, weights, family_of(config, table));
+}
+
+Architecture describe_decoder_architecture(const ConfigReader& config, const Weights& weights) {
+  return describe(config, weights, family_of(config, decoder_table));
 }
 
 }  // namespace gpux::importer

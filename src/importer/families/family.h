@@ -24,12 +24,18 @@ struct Family {
   bool (*matches)(const ConfigReader& config) = nullptr;
 };
 
-/// All families, in the order in which messages list them.
+/// All families of encoders, in the order in which messages list them.
 std::span<const Family> families() noexcept;
+
+/// All families of models that generate text.
+std::span<const Family> decoder_families() noexcept;
 
 /// The description of the encoder of config.json and its weights. Errors invalid_config: a family or setting that is
 /// not supported, by name.
 Architecture describe_architecture(const ConfigReader& config, const Weights& weights);
+
+/// The same of a model that generates text.
+Architecture describe_decoder_architecture(const ConfigReader& config, const Weights& weights);
 
 Architecture describe_albert(const ConfigReader& config, const Weights& weights);
 Architecture describe_bert(const ConfigReader& config, const Weights& weights);
@@ -37,7 +43,10 @@ Architecture describe_deberta(const ConfigReader& config, const Weights& weights
 Architecture describe_distilbert(const ConfigReader& config, const Weights& weights);
 Architecture describe_electra(const ConfigReader& config, const Weights& weights);
 Architecture describe_eurobert(const ConfigReader& config, const Weights& weights);
+Architecture describe_gemma2(const ConfigReader& config, const Weights& weights);
 Architecture describe_gemma3(const ConfigReader& config, const Weights& weights);
+Architecture describe_gpt2(const ConfigReader& config, const Weights& weights);
+Architecture describe_granite(const ConfigReader& config, const Weights& weights);
 Architecture describe_gte(const ConfigReader& config, const Weights& weights);
 Architecture describe_jina_bert(const ConfigReader& config, const Weights& weights);
 Architecture describe_jina_v3(const ConfigReader& config, const Weights& weights);
@@ -47,9 +56,12 @@ Architecture describe_modernbert(const ConfigReader& config, const Weights& weig
 Architecture describe_mpnet(const ConfigReader& config, const Weights& weights);
 Architecture describe_mt5(const ConfigReader& config, const Weights& weights);
 Architecture describe_nomic_bert(const ConfigReader& config, const Weights& weights);
+Architecture describe_olmo2(const ConfigReader& config, const Weights& weights);
+Architecture describe_phi3(const ConfigReader& config, const Weights& weights);
 Architecture describe_qwen2(const ConfigReader& config, const Weights& weights);
 Architecture describe_qwen3(const ConfigReader& config, const Weights& weights);
 Architecture describe_roberta(const ConfigReader& config, const Weights& weights);
+Architecture describe_smollm3(const ConfigReader& config, const Weights& weights);
 Architecture describe_t5(const ConfigReader& config, const Weights& weights);
 
 bool is_jina_bert(const ConfigReader& config);

@@ -5,6 +5,9 @@
 #include <numbers>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include <fmt/format.h>
 
 namespace gpux::importer {
 namespace {
@@ -71,6 +74,30 @@ std::optional<ConfigReader> scaling_of(const ConfigReader& config, const RotaryD
   return config.object("rope_scaling");
 }
 
+std::int64_t rotated_dimensions(const ConfigReader& config, std::int64_t head_size, float part) {
+  const auto dimensions = static_cast<std::int64_t>(static_cast<float>(head_size) * part);
+  if (dimensions < 2 || dimensions % 2 != 0 || dimensions > head_size) {
+    config.refuse("partial_rotary_factor", part, "a part of the head size that is an even number");
+  }
+  return dimensions;
+}
+
+// One positive number for each frequency.
+std::vector<float> factors_of(const ConfigReader& scaling, const char* name, std::size_t count) {
+  const ConfigReader::Json* found = scaling.find({name});
+  const ConfigReader::Json listed = found == nullptr ? ConfigReader::Json() : *found;
+  const std::string accepted = fmt::format("a list of {} numbers above 0", count);
+  if (!listed.is_array() || listed.size() != count) scaling.refuse(name, listed, accepted);
+  std::vector<float> factors;
+  for (const ConfigReader::Json& one : listed) {
+    if (!one.is_number() || !(one.get<float>() > 0) || !std::isfinite(one.get<float>())) {
+      scaling.refuse(name, one, accepted);
+    }
+    factors.push_back(one.get<float>());
+  }
+  return factors;
+}
+
 }  // namespace
 
 Rotary plain_rotary(float theta, std::int64_t dimensions) {
@@ -93,10 +120,7 @@ Rotary read_rotary(const ConfigReader& config, const RotaryDefaults& defaults) {
     part = scaling->positive({"partial_rotary_factor"}, part);
     type = scaling->text({"rope_type", "type"}, "default");
   }
-  const auto dimensions = static_cast<std::int64_t>(static_cast<float>(defaults.head_size) * part);
-  if (dimensions < 2 || dimensions % 2 != 0 || dimensions > defaults.head_size) {
-    config.refuse("partial_rotary_factor", part, "a part of the head size that is an even number");
-  }
+  const std::int64_t dimensions = rotated_dimensions(config, defaults.head_size, part);
   Rotary rotary = plain_rotary(theta, dimensions);
   if (!scaling || type == "default" || type == "dynamic") return rotary;
   if (type == "linear") {
@@ -113,6 +137,39 @@ Rotary read_rotary(const ConfigReader& config, const RotaryDefaults& defaults) {
   } else {
     scaling->refuse("rope_type", type, "default, linear, dynamic, llama3, yarn, ntk");
   }
+  return rotary;
+}
+
+std::optional<LongRotary> read_long_rotary(const ConfigReader& config, const RotaryDefaults& defaults) {
+  const std::optional<ConfigReader> scaling = scaling_of(config, defaults);
+  if (!scaling) return std::nullopt;
+  const std::string type = scaling->text({"rope_type", "type"}, "default");
+  if (type != "longrope" && type != "su" && type != "yarn") return std::nullopt;
+  for (const char* name : {"short_mscale", "long_mscale"}) {
+    if (const auto* value = scaling->find({name})) scaling->refuse(name, *value, "null");
+  }
+  const float theta = scaling->positive({"rope_theta"}, defaults.theta);
+  const float part = scaling->positive({"partial_rotary_factor"}, config.positive({"partial_rotary_factor"}, 1.0F));
+  const Rotary plain = plain_rotary(theta, rotated_dimensions(config, defaults.head_size, part));
+  const ConfigReader& source = config.find({"original_max_position_embeddings"}) != nullptr ? config : *scaling;
+  LongRotary rotary{.short_texts = plain, .long_texts = plain};
+  rotary.original_positions = source.number({"original_max_position_embeddings"}, defaults.max_positions);
+  const auto original = static_cast<double>(rotary.original_positions);
+  if (rotary.original_positions < 2) config.refuse("original_max_position_embeddings", original, "a number from 2 on");
+  const double stretch = static_cast<double>(defaults.max_positions) / original;
+  const double factor = scaling->find({"factor"}) != nullptr ? scaling->positive({"factor"}) : stretch;
+  const double recommended = factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original));
+  const float attention = scaling->positive({"attention_factor"}, static_cast<float>(recommended));
+  const auto divide_each = [&](Rotary& table, const char* name) {
+    const std::vector<float> factors = factors_of(*scaling, name, table.frequencies.size());
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+      const float exponent = static_cast<float>(2 * i) / static_cast<float>(2 * factors.size());
+      table.frequencies[i] = 1 / (factors[i] * std::pow(theta, exponent));
+    }
+    table.attention_factor = attention;
+  };
+  divide_each(rotary.short_texts, "short_factor");
+  divide_each(rotary.long_texts, "long_factor");
   return rotary;
 }
 

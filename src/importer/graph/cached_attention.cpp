@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "gpux/error.h"
+#include "importer/graph/distances.h"
 
 namespace gpux::importer {
 namespace {
@@ -63,7 +64,67 @@ std::string rotary_table(GraphContext& context, const Rotary& rotary, std::size_
   });
 }
 
-void require_causal(const Transformer& transformer, const Attention& attention) {
+/// The two tables of a rotation.
+struct RotaryTables {
+  std::string cosines, sines;
+};
+
+RotaryTables rotary_tables(GraphContext& context, const Transformer& transformer, std::size_t index,
+                           std::int64_t positions) {
+  const Rotary& rotary = transformer.rotary.at(index);
+  const auto table = [&](const char* function, float (*compute)(float)) {
+    return rotary_table(context, rotary, index, positions, function, compute);
+  };
+  return {table("cos_cache", [](float angle) { return std::cos(angle); }),
+          table("sin_cache", [](float angle) { return std::sin(angle); })};
+}
+
+// What GroupQueryAttention accepts.
+bool is_rotated_by_operator(const Transformer& transformer, const Rotary& rotary) {
+  constexpr std::int64_t unit = 16;
+  return transformer.head_size % unit == 0 && 2 * rotary.frequencies.size() % unit == 0;
+}
+
+std::string part(GraphContext& context, const std::string& values, std::int64_t from, std::int64_t to) {
+  const std::string start = context.list({from});
+  const std::string end = context.list({to});
+  return context.node("Slice", {values, start, end, context.list({-1})});
+}
+
+// float[batch, sequence, 1, dimensions / 2]: the rows of a table for the tokens of this run
+const std::string& rows_of(GraphContext& context, const std::string& table) {
+  return context.once("rows of " + table, [&] {
+    const std::string rows = context.node("Gather", {table, token_positions(context)});
+    return context.node("Unsqueeze", {rows, context.list({2})});
+  });
+}
+
+// [batch, sequence, heads * head_size], rotated
+std::string rotated(GraphContext& context, const Transformer& transformer, std::size_t index,
+                    const RotaryTables& tables, std::int64_t heads, const std::string& input) {
+  const auto half = static_cast<std::int64_t>(transformer.rotary.at(index).frequencies.size());
+  const std::string values = context.node("Reshape", {input, context.list({0, 0, heads, transformer.head_size})});
+  const std::string cosines = rows_of(context, tables.cosines), sines = rows_of(context, tables.sines);
+  const std::string first = part(context, values, 0, half), second = part(context, values, half, 2 * half);
+  const auto product = [&](const std::string& one, const std::string& other) {
+    return context.node("Mul", {one, other});
+  };
+  const std::string straight = product(first, cosines), turned = product(second, sines);
+  const std::string first_turned = context.node("Sub", {straight, turned});
+  const std::string other_straight = product(second, cosines), other_turned = product(first, sines);
+  std::vector<std::string> parts{first_turned, context.node("Add", {other_straight, other_turned})};
+  if (2 * half != transformer.head_size) parts.push_back(part(context, values, 2 * half, transformer.head_size));
+  const std::string whole = context.node("Concat", parts, {{"axis", std::int64_t{-1}}});
+  return context.node("Reshape", {whole, context.list({0, 0, -1})});
+}
+
+void require_supported(const Transformer& transformer, const Attention& attention) {
+  constexpr std::int64_t unit = 8;  // GroupQueryAttention's
+  if (transformer.head_size % unit != 0) {
+    throw Error(ErrorCode::invalid_config, fmt::format("config.json: heads of {} elements are not supported for models "
+                                                       "that generate text; accepted: multiples of {}",
+                                                       transformer.head_size, unit));
+  }
   if (attention.causal && std::holds_alternative<std::monostate>(transformer.position_bias)) return;
   throw Error(
       ErrorCode::invalid_config,
@@ -88,31 +149,46 @@ void write_cache_values(GraphContext& context, const Transformer& transformer) {
   }
 }
 
+std::string token_positions(GraphContext& context) {
+  return context.once("token positions", [&] {
+    const std::string counted =
+        context.node("ReduceSum", {"attention_mask", context.list({1})}, {{"keepdims", std::int64_t{1}}});
+    const std::string past = context.node("Sub", {counted, context.sequence_length()});
+    const std::string count = token_count(context);
+    const std::string zero = context.graph().integer(0);
+    const std::string range = context.node("Range", {zero, count, context.graph().integer(1)});
+    return context.node("Add", {past, range});
+  });
+}
+
 std::string cached_attention(GraphContext& context, const Transformer& transformer, const Attention& attention,
                              std::size_t layer, std::int64_t max_tokens, const std::string& input) {
-  require_causal(transformer, attention);
+  require_supported(transformer, attention);
   const auto projected = [&](const Linear& linear, const std::optional<Norm>& norm, std::int64_t heads) {
     const std::string rows = context.linear(input, linear);
     if (!norm) return rows;
+    if (norm->size != transformer.head_size) return context.normalized(rows, *norm);
     const std::string of_heads = context.node("Reshape", {rows, context.list({0, 0, heads, transformer.head_size})});
     return context.node("Reshape", {context.normalized(of_heads, *norm), context.list({0, 0, -1})});
   };
-  const std::string query = projected(attention.query, attention.query_norm, transformer.heads);
-  const std::string key = projected(attention.key, attention.key_norm, transformer.kv_heads);
+  std::string query = projected(attention.query, attention.query_norm, transformer.heads);
+  std::string key = projected(attention.key, attention.key_norm, transformer.kv_heads);
   const std::string value = projected(attention.value, std::nullopt, transformer.kv_heads);
-  std::string cosines, sines;
+  std::optional<RotaryTables> tables;
   if (attention.rotary) {
-    const Rotary& rotary = transformer.rotary.at(*attention.rotary);
-    const auto table = [&](const char* function, float (*compute)(float)) {
-      return rotary_table(context, rotary, *attention.rotary, max_tokens, function, compute);
-    };
-    cosines = table("cos_cache", [](float angle) { return std::cos(angle); });
-    sines = table("sin_cache", [](float angle) { return std::sin(angle); });
+    const std::size_t index = *attention.rotary;
+    tables = rotary_tables(context, transformer, index, max_tokens);
+    if (!is_rotated_by_operator(transformer, transformer.rotary.at(index))) {
+      query = rotated(context, transformer, index, *tables, transformer.heads, query);
+      key = rotated(context, transformer, index, *tables, transformer.kv_heads, key);
+      tables.reset();
+    }
   }
   onnx::Attributes attributes{{"num_heads", transformer.heads},
                               {"kv_num_heads", transformer.kv_heads},
                               {"scale", attention.score_scale},
-                              {"do_rotary", std::int64_t{attention.rotary ? 1 : 0}}};
+                              {"do_rotary", std::int64_t{tables ? 1 : 0}}};
+  if (attention.soft_cap != 0) attributes.emplace_back("softcap", attention.soft_cap);
   // It counts the query's own position.
   if (attention.window) attributes.emplace_back("local_window_size", *attention.window + 1);
   const std::string attended = fmt::format("attention.{}", layer);
@@ -123,7 +199,7 @@ std::string cached_attention(GraphContext& context, const Transformer& transform
                                   past_name(layer, "value"),
                                   last_positions(context),
                                   total_length(context)};
-  if (attention.rotary) inputs.insert(inputs.end(), {cosines, sines});
+  if (tables) inputs.insert(inputs.end(), {tables->cosines, tables->sines});
   context.graph().contributed_node("GroupQueryAttention", inputs, attributes,
                                    {attended, present_name(layer, "key"), present_name(layer, "value")});
   return context.linear(attended, attention.output);

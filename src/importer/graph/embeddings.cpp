@@ -7,8 +7,9 @@
 namespace gpux::importer {
 namespace {
 
-std::string positions(GraphContext& context, const Embeddings& embeddings) {
+std::string positions(GraphContext& context, const Embeddings& embeddings, const std::string& token_positions) {
   const std::string table = context.tensor(embeddings.positions, {embeddings.position_count, embeddings.size});
+  if (!token_positions.empty()) return context.node("Gather", {table, token_positions});
   if (embeddings.position_start == PositionStart::zero) {
     const std::string start = context.list({0});
     const std::string end = context.sequence_length();
@@ -32,7 +33,7 @@ void write_text_inputs(GraphContext& context, const Embeddings& embeddings) {
   if (embeddings.token_type_input) context.graph().input("token_type_ids", ElementType::int64, tokens);
 }
 
-std::string write_embeddings(GraphContext& context, const Embeddings& embeddings) {
+std::string write_embeddings(GraphContext& context, const Embeddings& embeddings, const std::string& token_positions) {
   std::string sum = context.gathered(embeddings.words, {embeddings.vocabulary, embeddings.size}, "input_ids");
   if (embeddings.word_adapter) {
     const std::string added = adapted_rows(context, *embeddings.word_adapter, embeddings.vocabulary, embeddings.size);
@@ -58,7 +59,9 @@ std::string write_embeddings(GraphContext& context, const Embeddings& embeddings
       sum = context.node("Add", {sum, added});
     }
   }
-  if (!embeddings.positions.empty()) sum = context.node("Add", {sum, positions(context, embeddings)});
+  if (!embeddings.positions.empty()) {
+    sum = context.node("Add", {sum, positions(context, embeddings, token_positions)});
+  }
   if (embeddings.norm) sum = context.normalized(sum, *embeddings.norm);
   if (embeddings.projection) sum = context.linear(sum, *embeddings.projection);
   return sum;

@@ -38,6 +38,9 @@ class LayerWriter {
     if (!residual.branch_scale.empty()) {
       branch = context_.node("Mul", {branch, context_.tensor(residual.branch_scale, {transformer_.hidden_size})});
     }
+    if (residual.branch_factor != 1) {
+      branch = context_.node("Mul", {branch, context_.scalar(residual.branch_factor)});
+    }
     if (!residual.sum_norm) return context_.node("Add", {branch, input}, {}, output);
     return context_.normalized(context_.node("Add", {branch, input}), *residual.sum_norm, 1, output);
   }
