@@ -57,6 +57,27 @@ std::string summary_of(const importer::ImportedEncoder& imported) {
   return join(parts);
 }
 
+Json json_of(const std::vector<importer::StoredWeights>& weights) {
+  Json lines = Json::array();
+  for (const importer::StoredWeights& line : weights) {
+    lines.push_back({{"type", line.type},
+                     {"matrices", line.matrices},
+                     {"bits", line.bits},
+                     {"block_size", line.block_size},
+                     {"relative_error", line.relative_error}});
+  }
+  return lines;
+}
+
+// "Q4_K: 24 matrices in blocks of 32 with 8 bits, relative RMS error 0.0019"
+std::string text_of(const importer::StoredWeights& weights) {
+  const std::string error =
+      weights.relative_error == 0 ? "exactly" : fmt::format("relative RMS error {:.2g}", weights.relative_error);
+  return fmt::format("{}: {} in blocks of {} with {} bits, {}", weights.type,
+                     weights.matrices == 1 ? "1 matrix" : fmt::format("{} matrices", weights.matrices),
+                     weights.block_size, weights.bits, error);
+}
+
 // How the user sees that it works.
 std::string suggestion_for(const ImportRequest& flags, const ImportedFolder& made) {
   const auto& [imported, package, names] = made;
@@ -109,6 +130,7 @@ void import_model(const ImportRequest& flags, const Context& context) {
   const std::string where = names.empty() ? flags.output : names.front().text();
   if (context.wants_json()) {
     Json said = imported ? conclusions_of(*imported) : Json::object();
+    if (imported && !imported->weights.empty()) said["weights"] = json_of(imported->weights);
     if (!flags.output.empty()) said["folder"] = flags.output;
     if (package) {
       said["id"] = "sha256:" + package->stored.digest;
@@ -133,6 +155,9 @@ void import_model(const ImportRequest& flags, const Context& context) {
     what = package->task.empty() ? counted(package->dimension, "dimension") : package->task;
   }
   print_data(fmt::format("{}: {}", line, what));
+  if (imported) {
+    for (const importer::StoredWeights& weights : imported->weights) print_data(text_of(weights));
+  }
   for (const std::string& unread : imported ? imported->left_out : std::vector<std::string>()) say(context, unread);
   if (package && package->variant) {
     print_data(report_of(*package->variant));
