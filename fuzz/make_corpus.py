@@ -487,6 +487,53 @@ def write_encoder_runs():
     run("many_parts", vectors | hidden, [all_count], 1, others=mask | types | threads, parts=8)
 
 
+def gguf_value(value):
+    """The number of its type and its bytes."""
+    if isinstance(value, bool):
+        return 7, struct.pack("<B", value)
+    if isinstance(value, int):
+        return 4, struct.pack("<I", value)
+    if isinstance(value, float):
+        return 6, struct.pack("<f", value)
+    if isinstance(value, str):
+        return 8, struct.pack("<Q", len(value.encode())) + value.encode()
+    kind = gguf_value(value[0])[0]
+    return 9, struct.pack("<IQ", kind, len(value)) + b"".join(gguf_value(one)[1] for one in value)
+
+
+def gguf_file(metadata, tensors):
+    """`tensors`: name to sizes, the contiguous one first, type and bytes."""
+    text = lambda value: gguf_value(value)[1]  # noqa: E731
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
+    for key, value in metadata.items():
+        kind, content = gguf_value(value)
+        head += text(key) + struct.pack("<I", kind) + content
+    data = b""
+    for name, (sizes, kind, content) in tensors.items():
+        head += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, kind, len(data))
+        data += content + bytes(-len(content) % 32)
+    return head + bytes(-len(head) % 32) + data
+
+
+def write_gguf():
+    sizes = {"block_count": 1, "attention.head_count": 1, "embedding_length": 32, "feed_forward_length": 32, "context_length": 64,
+             "attention.layer_norm_rms_epsilon": 1e-6, "rope.dimension_count": 32}
+    types = {"f32": (0, 32, 128), "f16": (1, 32, 64), "bf16": (30, 32, 64), "q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q5_0": (6, 32, 22),
+             "q5_1": (7, 32, 24), "q8_0": (8, 32, 34), "q2_k": (10, 256, 84), "q3_k": (11, 256, 110), "q4_k": (12, 256, 144),
+             "q5_k": (13, 256, 176), "q6_k": (14, 256, 210), "iq4_nl": (20, 32, 18), "iq4_xs": (23, 256, 136)}
+    tensors = {name: ([width, 2], kind, b"0123456789" * 100) for name, (kind, width, _) in types.items()}
+    tensors = {name: (of, kind, content[:2 * types[name][2]]) for name, (of, kind, content) in tensors.items()}
+    words = {"token_embd.weight": ([32, 3], 0, bytes(384))}
+    scores = {"model": "llama", "tokens": ["<unk>", "a", "aa"], "scores": [0.0, -1.0, -2.0], "token_type": [2, 1, 1]}
+    merges = {"model": "gpt2", "pre": "qwen2", "tokens": ["a", "b", "ab"], "merges": ["a b"], "token_type": [1, 1, 1], "eos_token_id": 2}
+    for name, tokenizer in (("llama", scores), ("qwen2", merges)):
+        metadata = {"general.architecture": name, **{f"{name}.{key}": value for key, value in sizes.items()},
+                    **{f"tokenizer.ggml.{key}": value for key, value in tokenizer.items()}, "tokenizer.chat_template": "{{ a }}"}
+        write("gguf", name, gguf_file(metadata, words))
+    write("gguf", "types", gguf_file({"general.architecture": "llama", "x": [True, False], "y": [1.5]}, tensors))
+    write("gguf", "part", gguf_file({"split.no": 0, "split.count": 2, "general.alignment": 64}, {}))
+
+
 def write_hub():
     lfs = {"sha256": "b" * 64, "size": 5000, "pointerSize": 134}
     info = {
@@ -516,6 +563,7 @@ if __name__ == "__main__":
     write_conversations()
     write_registries()
     write_weights()
+    write_gguf()
     write_values()
     write_models()
     write_projects()

@@ -57,6 +57,27 @@ std::string summary_of(const importer::ImportedEncoder& imported) {
   return join(parts);
 }
 
+Json json_of(const std::vector<importer::StoredWeights>& weights) {
+  Json lines = Json::array();
+  for (const importer::StoredWeights& line : weights) {
+    lines.push_back({{"type", line.type},
+                     {"matrices", line.matrices},
+                     {"bits", line.bits},
+                     {"block_size", line.block_size},
+                     {"relative_error", line.relative_error}});
+  }
+  return lines;
+}
+
+// "Q4_K: 24 matrices in blocks of 32 with 8 bits, relative RMS error 0.0019"
+std::string text_of(const importer::StoredWeights& weights) {
+  const std::string error =
+      weights.relative_error == 0 ? "exactly" : fmt::format("relative RMS error {:.2g}", weights.relative_error);
+  return fmt::format("{}: {} in blocks of {} with {} bits, {}", weights.type,
+                     weights.matrices == 1 ? "1 matrix" : fmt::format("{} matrices", weights.matrices),
+                     weights.block_size, weights.bits, error);
+}
+
 // How the user sees that it works.
 std::string suggestion_for(const ImportRequest& flags, const ImportedFolder& made) {
   const std::optional<importer::ImportedEncoder>& imported = made.converted;
@@ -128,6 +149,7 @@ void import_model(const ImportRequest& flags, const Context& context) {
   const std::string where = names.empty() ? flags.output : names.front().text();
   if (context.wants_json()) {
     Json said = imported ? conclusions_of(*imported) : Json::object();
+    if (imported && !imported->weights.empty()) said["weights"] = json_of(imported->weights);
     if (!flags.output.empty()) said["folder"] = flags.output;
     if (package) {
       said["id"] = "sha256:" + package->stored.digest;
@@ -155,6 +177,7 @@ void import_model(const ImportRequest& flags, const Context& context) {
   print_data(fmt::format("{}: {}", line, what));
   if (quantization) report(*quantization, context);
   if (imported) {
+    for (const importer::StoredWeights& weights : imported->weights) print_data(text_of(weights));
     for (const auto* lines : {&imported->left_out, &imported->notes}) {
       for (const std::string& line_of_note : *lines) say(context, line_of_note);
     }

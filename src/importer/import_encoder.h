@@ -10,6 +10,15 @@
 
 namespace gpux::importer {
 
+/// The matrices of a file's type that became blocks (onnx/block_weights.h).
+struct StoredWeights {
+  std::string type;  ///< of the file: "Q4_K"
+  std::int64_t matrices = 0;
+  int bits = 0;
+  std::int64_t block_size = 0;
+  double relative_error = 0;  ///< root mean square of the error, by that of the elements; 0: nothing was lost
+};
+
 /// What was concluded from a folder.
 struct ImportedEncoder {
   std::string family;  ///< model_type of config.json
@@ -23,6 +32,7 @@ struct ImportedEncoder {
   std::vector<std::string> copied;   ///< files of settings, relative to the folder
   std::vector<std::string> left_out{};             ///< a line per file with weights that is not read, with the reason
   std::vector<std::string> notes{};                ///< what the user should know besides, a line each
+  std::vector<StoredWeights> weights{};            ///< of a GGUF file, a line for each type that has blocks
   std::int64_t image_height = 0, image_width = 0;  ///< of the images that it computes; 0: it takes none
 };
 

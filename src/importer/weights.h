@@ -1,11 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "gpux/error.h"
 #include "gpux/tensor.h"
+#include "onnx/block_weights.h"
 
 namespace gpux::importer {
 
@@ -45,6 +50,17 @@ class Weights {
   /// As floats(), of a tensor of float16 or bfloat16, as bit patterns.
   [[nodiscard]] virtual std::vector<std::uint16_t> small_floats(std::string_view name, const Shape& shape,
                                                                 std::int64_t first_row, std::int64_t rows) const = 0;
+
+  /// The blocks that a matrix is stored in, as blocks() gives them; none where it has elements of a floating type.
+  [[nodiscard]] virtual std::optional<onnx::BlockFormat> block_format(std::string_view /*name*/) const {
+    return std::nullopt;
+  }
+
+  /// As floats(), of a matrix that has a block_format().
+  [[nodiscard]] virtual onnx::BlockMatrix blocks(std::string_view name, const Shape& /*shape*/,
+                                                 std::int64_t /*first_row*/, std::int64_t /*rows*/) const {
+    throw Error(ErrorCode::internal, fmt::format("{} has no blocks", name));
+  }
 
  protected:
   Weights(const Weights&) = default;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,8 +28,9 @@ std::int64_t interleaved_row(std::int64_t row, std::int64_t head_size) noexcept 
   return head * head_size + (within < half ? 2 * within : 2 * (within - half) + 1);
 }
 
-GgufWeights::GgufWeights(const GgufFile& file, const Family& family, std::int64_t heads, std::int64_t kv_heads)
-    : file_(file), family_(family) {
+GgufWeights::GgufWeights(const GgufFile& file, const Family& family, std::int64_t heads, std::int64_t kv_heads,
+                         StorageReport& report)
+    : report_(report), file_(file), family_(family) {
   for (const auto& [stored_name, tensor] : file.tensors()) {
     if (std::ranges::find(rotary_tensors, stored_name) != rotary_tensors.end()) continue;
     const std::string name = name_of(family, stored_name);
@@ -86,37 +88,80 @@ void GgufWeights::require(std::string_view name, const Shape& shape) const {
                           to_string(std::span<const std::int64_t>(shape))));
 }
 
-std::vector<float> GgufWeights::floats(std::string_view name, const Shape& shape, std::int64_t first_row,
-                                       std::int64_t rows) const {
+GgufWeights::RowBytes GgufWeights::rows_of(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                           std::int64_t rows) const {
   require(name, shape);
   const Entry& found = entry(name);
-  const StoredTensor& tensor = *found.tensor;
-  if (first_row < 0 || rows < 0 || rows > shape.front() || first_row > shape.front() - rows) {
-    throw Error(ErrorCode::internal, fmt::format("rows {} to {} of {}", first_row, first_row + rows, shape.front()));
+  const std::int64_t all = shape.empty() ? 1 : shape.front();
+  if (first_row < 0 || rows < 0 || rows > all || first_row > all - rows) {
+    throw Error(ErrorCode::internal, fmt::format("rows {} to {} of {}", first_row, first_row + rows, all));
   }
-  // A list (a bias, a norm) is one row of the file.
-  const bool is_list = tensor.shape.size() == 1;
-  if (!is_list && found.interleaved_heads == 0) return GgufFile::elements(tensor, first_row, rows);
-  const std::vector<float> stored = GgufFile::elements(tensor, 0, tensor.rows());
-  const std::int64_t row_elements = is_list ? 1 : tensor.row_elements();
-  const std::int64_t head_size = found.interleaved_heads == 0 ? 0 : shape.front() / found.interleaved_heads;
-  std::vector<float> values;
-  values.reserve(static_cast<std::size_t>(rows * row_elements));
+  const std::span<const std::byte> stored = found.tensor->bytes;
+  const std::size_t row_bytes = all == 0 ? 0 : stored.size() / static_cast<std::size_t>(all);
+  const auto bytes_of_row = [&](std::int64_t row, std::int64_t count) {
+    return stored.subspan(static_cast<std::size_t>(row) * row_bytes, static_cast<std::size_t>(count) * row_bytes);
+  };
+  if (found.interleaved_heads == 0) return {.bytes = bytes_of_row(first_row, rows), .reordered = {}};
+  RowBytes ordered;
+  ordered.reordered.reserve(static_cast<std::size_t>(rows) * row_bytes);
   for (std::int64_t row = first_row; row < first_row + rows; ++row) {
-    const auto begin = stored.begin() + (head_size == 0 ? row : interleaved_row(row, head_size)) * row_elements;
-    values.insert(values.end(), begin, begin + row_elements);
+    const auto bytes = bytes_of_row(interleaved_row(row, all / found.interleaved_heads), 1);
+    ordered.reordered.insert(ordered.reordered.end(), bytes.begin(), bytes.end());
   }
+  ordered.bytes = ordered.reordered;
+  return ordered;
+}
+
+std::vector<float> GgufWeights::floats(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                       std::int64_t rows) const {
+  const RowBytes stored = rows_of(name, shape, first_row, rows);
+  const TypeFacts& facts = facts_of(entry(name).tensor->type);
+  std::vector<float> values(stored.bytes.size() / facts.block_bytes * facts.block_elements);
+  read_elements(entry(name).tensor->type, stored.bytes, values);
   return values;
 }
 
 ElementType GgufWeights::floating_type(std::string_view name) const {
-  (void)entry(name);
-  return ElementType::float32;
+  switch (entry(name).tensor->type) {
+    case TensorType::f16:
+      return ElementType::float16;
+    case TensorType::bf16:
+      return ElementType::bfloat16;
+    case TensorType::f64:
+      return ElementType::float64;
+    default:
+      return ElementType::float32;
+  }
 }
 
-std::vector<std::uint16_t> GgufWeights::small_floats(std::string_view name, const Shape& /*shape*/,
-                                                     std::int64_t /*first_row*/, std::int64_t /*rows*/) const {
-  throw Error(ErrorCode::internal, fmt::format("{} is read as float32", onnx::quote(name)));
+std::vector<std::uint16_t> GgufWeights::small_floats(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                                     std::int64_t rows) const {
+  if (bits_of(floating_type(name)) != 16) {
+    throw Error(ErrorCode::internal, fmt::format("{} has no elements of 16 bits", onnx::quote(name)));
+  }
+  const RowBytes stored = rows_of(name, shape, first_row, rows);
+  std::vector<std::uint16_t> values(stored.bytes.size() / sizeof(std::uint16_t));
+  if (!values.empty()) std::memcpy(values.data(), stored.bytes.data(), stored.bytes.size());
+  return values;
+}
+
+std::optional<onnx::BlockFormat> GgufWeights::block_format(std::string_view name) const {
+  const StoredTensor& tensor = *entry(name).tensor;
+  return tensor.shape.size() == 2 ? block_format_of(tensor.type) : std::nullopt;
+}
+
+onnx::BlockMatrix GgufWeights::blocks(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                      std::int64_t rows) const {
+  const Entry& found = entry(name);
+  if (!block_format(name)) throw Error(ErrorCode::internal, fmt::format("{} has no blocks", onnx::quote(name)));
+  const RowBytes stored = rows_of(name, shape, first_row, rows);
+  RoundingLoss loss;
+  auto made = stored_blocks(found.tensor->type, stored.bytes, rows, found.tensor->row_elements(), loss);
+  if (!made) {
+    throw Error(ErrorCode::invalid_model, fmt::format("{} has NaN or infinities", onnx::quote(found.stored_name)));
+  }
+  report_.add(found.tensor->type, loss);
+  return *std::move(made);
 }
 
 }  // namespace gpux::importer::gguf

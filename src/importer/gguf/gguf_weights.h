@@ -1,12 +1,17 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "importer/gguf/gguf_file.h"
 #include "importer/gguf/model_settings.h"
+#include "importer/gguf/stored_blocks.h"
 #include "importer/weights.h"
 
 namespace gpux::importer::gguf {
@@ -15,9 +20,10 @@ namespace gpux::importer::gguf {
 /// Norms are as they are in the file: Gemma's have 1 added.
 class GgufWeights final : public Weights {
  public:
-  /// `file` outlives this. `heads` and `kv_heads` are for the order of rows. Error invalid_model: a tensor that the
-  /// family does not have, by name.
-  GgufWeights(const GgufFile& file, const Family& family, std::int64_t heads, std::int64_t kv_heads);
+  /// `file` and `report`, to which blocks() adds, outlive this. `heads` and `kv_heads` are for the order of rows. Error
+  /// invalid_model: a tensor that the family does not have, by name.
+  GgufWeights(const GgufFile& file, const Family& family, std::int64_t heads, std::int64_t kv_heads,
+              StorageReport& report);
 
   [[nodiscard]] bool has(std::string_view name) const noexcept override { return tensors_.contains(name); }
 
@@ -28,10 +34,12 @@ class GgufWeights final : public Weights {
   [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape, std::int64_t first_row,
                                           std::int64_t rows) const override;
   using Weights::floats;
-  /// Float32: elements of all types are read as such.
   [[nodiscard]] ElementType floating_type(std::string_view name) const override;
   [[nodiscard]] std::vector<std::uint16_t> small_floats(std::string_view name, const Shape& shape,
                                                         std::int64_t first_row, std::int64_t rows) const override;
+  [[nodiscard]] std::optional<onnx::BlockFormat> block_format(std::string_view name) const override;
+  [[nodiscard]] onnx::BlockMatrix blocks(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                         std::int64_t rows) const override;
 
  private:
   struct Entry {
@@ -40,8 +48,17 @@ class GgufWeights final : public Weights {
     std::int64_t interleaved_heads = 0;  ///< 0: the rows are in order
   };
 
-  [[nodiscard]] const Entry& entry(std::string_view name) const;
+  /// Rows of a tensor in the order of transformers.
+  struct RowBytes {
+    std::span<const std::byte> bytes;
+    std::vector<std::byte> reordered;  ///< what `bytes` is a view of, where the file has another order
+  };
 
+  [[nodiscard]] const Entry& entry(std::string_view name) const;
+  [[nodiscard]] RowBytes rows_of(std::string_view name, const Shape& shape, std::int64_t first_row,
+                                 std::int64_t rows) const;
+
+  StorageReport& report_;
   const GgufFile& file_;
   const Family& family_;
   std::map<std::string, Entry, std::less<>> tensors_;

@@ -15,6 +15,7 @@
 #include "importer/gguf/gguf_file.h"
 #include "importer/gguf/gguf_weights.h"
 #include "importer/gguf/model_settings.h"
+#include "importer/gguf/stored_blocks.h"
 #include "importer/gguf/tokenizer.h"
 #include "importer/gguf/vocabulary.h"
 #include "importer/import_decoder.h"
@@ -101,8 +102,9 @@ ImportedEncoder import(const GgufFile& file, const fs::path& target) {
   Settings settings = settings_of(file);
   const std::string config_text = settings.config.dump(2) + "\n";
   const ConfigReader config(config_text);
+  gguf::StorageReport report;
   const gguf::GgufWeights weights(file, gguf::family_of(file.metadata()), config.number({"num_attention_heads"}),
-                                  config.number({"num_key_value_heads"}));
+                                  config.number({"num_key_value_heads"}), report);
   DecoderDescription decoder = describe_decoder(config, weights);
   Architecture& architecture = decoder.architecture;
   apply_rotary_factors(file, architecture);
@@ -117,7 +119,7 @@ ImportedEncoder import(const GgufFile& file, const fs::path& target) {
   write("tokenizer.json", settings.tokenizer);
   write("tokenizer_config.json", settings.tokenizer_config.dump(2) + "\n");
   if (!settings.chat_template.empty()) write("chat_template.jinja", settings.chat_template);
-  write_decoder(weights, architecture, decoder.head, {}, target / "model.onnx");
+  write_decoder(weights, architecture, decoder.head, {.keeps_small_floats = true}, target / "model.onnx");
   return {.family = architecture.model_type,
           .layers = static_cast<std::int64_t>(architecture.transformer.layers.size()),
           .heads = architecture.transformer.heads,
@@ -127,7 +129,8 @@ ImportedEncoder import(const GgufFile& file, const fs::path& target) {
           .normalize = false,
           .task = "text generation",
           .labels = 0,
-          .copied = std::move(written)};
+          .copied = std::move(written),
+          .weights = report.summary()};
 }
 
 }  // namespace

@@ -60,6 +60,15 @@ std::vector<float> floats_of(const Weights& weights, const Linear& linear, bool 
   return scaled(elements_of(linear, turned, [&](const auto&... rows) { return weights.floats(rows...); }), 0, scale);
 }
 
+onnx::BlockMatrix rounded_to_blocks(const Weights& weights, const Linear& linear, float scale,
+                                    const onnx::BlockFormat& format) {
+  const std::vector<float> rows = floats_of(weights, linear, false, scale);
+  std::optional<onnx::BlockMatrix> made = onnx::quantize_to_blocks(rows, linear.out, linear.in, format);
+  if (made) return *std::move(made);
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("{} has NaN or infinities, and cannot be quantized", linear.weight));
+}
+
 std::string stored_name(const std::string& tensor, const Linear& linear) {
   return stored_rows_of(linear) == linear.out ? tensor : fmt::format("{}.rows_{}", tensor, linear.first_row);
 }
@@ -145,17 +154,22 @@ std::string GraphContext::matrix(const Linear& linear, bool turned, float scale)
   return once("float32 " + name, [&] { return graph_.node("Cast", {name}, {{"to", type_float}}); });
 }
 
-onnx::BlockConstant GraphContext::blocks(const Linear& linear, float scale) {
-  const onnx::BlockFormat format = storage_.blocks.value_or(onnx::BlockFormat());
+std::optional<onnx::BlockFormat> GraphContext::block_format(const Linear& linear) const {
+  if (storage_.blocks) return storage_.blocks;
+  return linear.is_transposed ? std::nullopt : weights_.block_format(linear.weight);
+}
+
+onnx::BlockConstant GraphContext::blocks(const Linear& linear, const onnx::BlockFormat& format, float scale) {
   const std::string name = stored_name(linear.weight, linear);
   if (!is_new(name, fmt::format("blocks {} {} {}", linear.in, linear.out, scale))) return blocks_.at(name);
+  const bool rounds = storage_.blocks.has_value();
   onnx::BlockConstant constant =
-      onnx::add_blocks(graph_, name, linear.out, linear.in, format, [this, linear, scale, format] {
-        const std::vector<float> rows = floats_of(weights_, linear, false, scale);
-        std::optional<onnx::BlockMatrix> made = onnx::quantize_to_blocks(rows, linear.out, linear.in, format);
-        if (made) return *std::move(made);
-        throw Error(ErrorCode::invalid_model,
-                    fmt::format("{} has NaN or infinities, and cannot be quantized", linear.weight));
+      onnx::add_blocks(graph_, name, linear.out, linear.in, format, [this, linear, scale, format, rounds] {
+        if (rounds) return rounded_to_blocks(weights_, linear, scale, format);
+        onnx::BlockMatrix stored =
+            weights_.blocks(linear.weight, stored_shape_of(linear), linear.first_row, linear.out);
+        for (float& of_block : stored.scales) of_block *= scale;
+        return stored;
       });
   return blocks_.emplace(name, std::move(constant)).first->second;
 }
@@ -174,15 +188,15 @@ std::string GraphContext::gathered(const std::string& table, const Shape& shape,
   weights_.require(table, shape);
   used_.insert(table);
   const Linear rows = table_of(table, shape);
-  if (storage_.blocks) return onnx::gather_blocks(graph_, indices, blocks(rows, 1));
+  if (const auto format = block_format(rows)) return onnx::gather_blocks(graph_, indices, blocks(rows, *format, 1));
   return graph_.node("Gather", {matrix(rows, false, 1), indices});
 }
 
 std::string GraphContext::linear_by_rows(const std::string& input, const Linear& linear) {
   weights_.require(linear.weight, stored_shape_of(linear));
   used_.insert(linear.weight);
-  if (storage_.blocks) {
-    const std::string product = onnx::multiply_blocks(graph_, input, blocks(linear, 1));
+  if (const auto format = block_format(linear)) {
+    const std::string product = onnx::multiply_blocks(graph_, input, blocks(linear, *format, 1));
     return linear.bias.empty() ? product : graph_.node("Add", {product, bias(linear, 1)});
   }
   std::vector<std::string> inputs{input, matrix(linear, false, 1)};
@@ -195,9 +209,10 @@ std::string GraphContext::plain_linear(const std::string& input, const Linear& l
   weights_.require(linear.weight, stored_shape_of(linear));
   used_.insert(linear.weight);
   const std::string_view product_name = linear.bias.empty() ? output : std::string_view();
+  const std::optional<onnx::BlockFormat> format = block_format(linear);
   // MatMul takes the weight turned.
-  const std::string product = storage_.blocks
-                                  ? onnx::multiply_blocks(graph_, input, blocks(linear, scale), product_name)
+  const std::string product = format
+                                  ? onnx::multiply_blocks(graph_, input, blocks(linear, *format, scale), product_name)
                                   : graph_.node("MatMul", {input, matrix(linear, true, scale)}, {}, product_name);
   if (linear.bias.empty()) return product;
   return graph_.node("Add", {product, bias(linear, scale)}, {}, output);

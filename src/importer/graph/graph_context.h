@@ -23,8 +23,8 @@ enum class Operators : std::uint8_t {
   onnxruntime,  ///< also ONNX Runtime's own (com.microsoft)
 };
 
-/// How the matrices of a model are stored: the weights of linear layers, and the table of the words. Norms, biases and
-/// learned positions are float32.
+/// How the matrices of a model are stored: the weights of linear layers, and the table of the words. Those that the
+/// weights have in blocks are stored in these. Norms, biases and learned positions are float32.
 struct WeightStorage {
   /// float16 and bfloat16 of the file stay what they are, with a Cast to float32 behind them. ONNX Runtime computes it
   /// when it loads the model.
@@ -108,7 +108,9 @@ class GraphContext {
                        onnx::FloatSource source);
   /// The weight as float32[out, in], or turned, [in, out].
   std::string matrix(const Linear& linear, bool turned, float scale);
-  onnx::BlockConstant blocks(const Linear& linear, float scale);
+  /// The blocks that a weight is stored in; none: it has elements of a floating type.
+  [[nodiscard]] std::optional<onnx::BlockFormat> block_format(const Linear& linear) const;
+  onnx::BlockConstant blocks(const Linear& linear, const onnx::BlockFormat& format, float scale);
   std::string bias(const Linear& linear, float scale);
 
   const Weights& weights_;

@@ -1,0 +1,303 @@
+// GGUF files that are broken, and what their tensors become.
+#include "importer/gguf/gguf_file.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/temporary_folder.h"
+#include "gpux/error.h"
+#include "importer/gguf/stored_blocks.h"
+
+namespace gpux::importer::gguf {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+template <typename T>
+std::string number(T value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+std::string text(std::string_view value) {
+  return number(std::uint64_t{value.size()}) + std::string(value);
+}
+
+std::string key(std::string_view name, std::uint32_t type, const std::string& value) {
+  return text(name) + number(type) + value;
+}
+
+std::string description(std::string_view name, const std::vector<std::uint64_t>& sizes, std::uint32_t type,
+                        std::uint64_t offset) {
+  std::string bytes = text(name) + number(static_cast<std::uint32_t>(sizes.size()));
+  for (const std::uint64_t size : sizes) bytes += number(size);
+  return bytes + number(type) + number(offset);
+}
+
+/// A file of two tensors; a test changes one of its parts.
+struct Parts {
+  std::string begin = "GGUF";
+  std::uint32_t version = 3;
+  std::uint64_t tensor_count = 2, key_count = 2;
+  std::string keys = key("general.architecture", 8, text("llama")) + key("some.flag", 7, number(std::uint8_t{1}));
+  std::string tensors = description("a", {4, 2}, 0, 0) + description("b", {32}, 8, 32);
+  std::string data = std::string(32 + 34, 'x');
+
+  [[nodiscard]] std::string bytes() const {
+    std::string all = begin + number(version) + number(tensor_count) + number(key_count) + keys + tensors;
+    all.resize((all.size() + 31) / 32 * 32);
+    return all + data;
+  }
+};
+
+void read(const std::string& bytes) {
+  const test::TemporaryFolder folder;
+  const GgufFile file(folder.write("model.gguf", bytes));
+}
+
+TEST(GgufFiles, AreRead) {
+  const test::TemporaryFolder folder;
+  const GgufFile file(folder.write("model.gguf", Parts().bytes()));
+  EXPECT_EQ(file.metadata().text("general.architecture"), "llama");
+  EXPECT_EQ(file.metadata().flag("some.flag"), true);
+  ASSERT_NE(file.find("a"), nullptr);
+  EXPECT_EQ(file.find("a")->shape, (Shape{2, 4}));
+  ASSERT_NE(file.find("b"), nullptr);
+  EXPECT_EQ(file.find("b")->bytes.size(), 34U);
+}
+
+struct BadFile {
+  const char* name;
+  std::function<void(Parts&)> change;
+  const char* message;
+};
+
+class BadFiles : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadFiles, AreRefusedInOneLine) {
+  Parts parts;
+  GetParam().change(parts);
+  try {
+    read(parts.bytes());
+    FAIL() << "it was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+    EXPECT_THAT(error.message(), HasSubstr(GetParam().message));
+    EXPECT_EQ(error.message().find('\n'), std::string::npos);
+  }
+}
+
+constexpr std::uint64_t huge = std::uint64_t{1} << 60;
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadFiles,
+    testing::Values(
+        BadFile{"magic", [](Parts& p) { p.begin = "GGML"; }, "is no GGUF file"},
+        BadFile{"old_version", [](Parts& p) { p.version = 1; }, "its version is 1; accepted: 2, 3"},
+        BadFile{"new_version", [](Parts& p) { p.version = 4; }, "its version is 4; accepted: 2, 3"},
+        BadFile{"big_endian", [](Parts& p) { p.version = 3U << 24U; }, "it is big-endian"},
+        BadFile{"many_keys", [](Parts& p) { p.key_count = huge; }, "at most 65536 are read"},
+        BadFile{"many_tensors", [](Parts& p) { p.tensor_count = huge; }, "at most 131072 are read"},
+        BadFile{"key_longer_than_the_file", [](Parts& p) { p.keys = number(huge); },
+                "a key is longer than the file or the limit"},
+        BadFile{"empty_key", [](Parts& p) { p.keys = key("", 7, number(std::uint8_t{1})) + p.keys; },
+                "the key '' is no text"},
+        BadFile{"type_of_value", [](Parts& p) { p.keys = key("x", 13, ""); }, "its type is 13; accepted: 0 to 12"},
+        BadFile{"flag", [](Parts& p) { p.keys = key("x", 7, number(std::uint8_t{2})); }, "a flag is 2; accepted: 0, 1"},
+        BadFile{"long_text", [](Parts& p) { p.keys = key("x", 8, number(huge)); }, "is longer than the file"},
+        BadFile{"long_list", [](Parts& p) { p.keys = key("x", 9, number(std::uint32_t{4}) + number(huge)); },
+                "it has more elements than the file or the limit"},
+        BadFile{"list_of_lists",
+                [](Parts& p) { p.keys = key("x", 9, number(std::uint32_t{9}) + number(std::uint64_t{1})); },
+                "it is a list of type 9"},
+        BadFile{"key_twice",
+                [](Parts& p) {
+                  const std::string one = key("some.flag", 7, number(std::uint8_t{1}));
+                  p.keys = one + one;
+                },
+                "it has the key 'some.flag' twice"},
+        BadFile{"alignment",
+                [](Parts& p) {
+                  p.keys += key("general.alignment", 4, number(std::uint32_t{48}));
+                  p.key_count = 3;
+                },
+                "'general.alignment' is 48; accepted: a power of 2 up to 1048576"},
+        BadFile{"later_part",
+                [](Parts& p) {
+                  p.keys += key("split.no", 2, number(std::uint16_t{1}));
+                  p.key_count = 3;
+                },
+                "it is part 2 of a model"},
+        BadFile{"missing_part",
+                [](Parts& p) {
+                  p.keys += key("split.count", 2, number(std::uint16_t{3}));
+                  p.key_count = 3;
+                },
+                "is the first of 3 parts"},
+        BadFile{"dimensions",
+                [](Parts& p) {
+                  p.tensors = description("a", {1, 1, 1, 1, 1}, 0, 0);
+                },
+                "'a' has 5 dimensions; at most 4 are read"},
+        BadFile{"large_tensor",
+                [](Parts& p) {
+                  p.tensors = description("a", {huge, huge}, 0, 0);
+                },
+                "'a' is too large"},
+        BadFile{"unread_type", [](Parts& p) { p.tensors = description("a", {256}, 16, 0); },
+                "'a' has type IQ2_XXS; accepted: F32, F16, Q4_0"},
+        BadFile{"unknown_type", [](Parts& p) { p.tensors = description("a", {256}, 99, 0); },
+                "'a' has type 99; accepted: F32, F16, Q4_0"},
+        BadFile{"part_of_a_block", [](Parts& p) { p.tensors = description("a", {33}, 2, 0); },
+                "'a' has rows of 33 elements, which are no whole blocks of Q4_0"},
+        BadFile{"unaligned_offset",
+                [](Parts& p) { p.tensors = description("a", {1}, 0, 4) + description("b", {32}, 8, 32); },
+                "'a' is at 4, which is no multiple of 32"},
+        BadFile{"offset_behind_the_file",
+                [](Parts& p) {
+                  p.tensors = description("a", {4, 2}, 0, 96) + description("b", {32}, 8, 32);
+                },
+                "'a' is not in the file as a whole"},
+        BadFile{"offset_that_overflows",
+                [](Parts& p) {
+                  p.tensors = description("a", {4, 2}, 0, ~std::uint64_t{31}) + description("b", {1}, 0, 0);
+                },
+                "'a' is not in the file as a whole"},
+        BadFile{"tensor_twice",
+                [](Parts& p) {
+                  p.tensors = description("a", {4, 2}, 0, 0) + description("a", {32}, 8, 32);
+                },
+                "'a' is there twice"},
+        BadFile{"truncated", [](Parts& p) { p.data.pop_back(); }, "'b' is not in the file as a whole"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(GgufFiles, CutAnywhereAreRefused) {
+  const std::string bytes = Parts().bytes();
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    try {
+      read(bytes.substr(0, size));
+      ADD_FAILURE() << size << " bytes were read";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_model) << size;
+    }
+  }
+}
+
+std::vector<std::byte> bytes_of(const std::string& hexadecimal) {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < hexadecimal.size(); i += 2) {
+    bytes.push_back(static_cast<std::byte>(std::stoi(hexadecimal.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+
+struct StoredRows {
+  std::string name;
+  TensorType type{};
+  std::int64_t columns = 0;
+  std::vector<std::byte> bytes;
+  std::vector<float> elements;
+};
+
+// Two rows of each type, as ggml rounds them, and the elements that the Python package gguf gives.
+std::vector<StoredRows> reference_rows() {
+  std::vector<StoredRows> all;
+  for (const json& row : json::parse(read_file(GPUX_SOURCE_DIR "/tests/importer/gguf/types.json"))) {
+    const std::vector<std::byte> elements = bytes_of(row.at("elements"));
+    StoredRows made{.name = row.at("type"),
+                    .type = static_cast<TensorType>(row.at("number").get<std::uint32_t>()),
+                    .columns = row.at("columns"),
+                    .bytes = bytes_of(row.at("bytes")),
+                    .elements = std::vector<float>(elements.size() / sizeof(float))};
+    std::memcpy(made.elements.data(), elements.data(), elements.size());
+    all.push_back(std::move(made));
+  }
+  return all;
+}
+
+TEST(TensorTypes, HaveTheElementsOfGgml) {
+  const std::vector<StoredRows> all = reference_rows();
+  EXPECT_EQ(all.size(), 15U);
+  for (const StoredRows& rows : all) {
+    std::vector<float> elements(rows.elements.size());
+    read_elements(rows.type, rows.bytes, elements);
+    EXPECT_EQ(elements, rows.elements) << rows.name;
+  }
+}
+
+TEST(TensorTypes, WithoutMinimumsLoseNothingAsBlocks) {
+  int exact = 0;
+  for (const StoredRows& rows : reference_rows()) {
+    const auto format = block_format_of(rows.type);
+    if (!format || format->has_zero_points) continue;
+    ++exact;
+    RoundingLoss loss;
+    const auto blocks = stored_blocks(rows.type, rows.bytes, 2, rows.columns, loss);
+    ASSERT_TRUE(blocks) << rows.name;
+    EXPECT_EQ(onnx::elements_of(*blocks, 2, rows.columns, *format), rows.elements) << rows.name;
+    EXPECT_EQ(loss.squared_error, 0) << rows.name;
+  }
+  EXPECT_EQ(exact, 7);  // Q4_0, Q5_0, Q8_0, Q3_K, Q6_K, IQ4_NL, IQ4_XS
+}
+
+TEST(TensorTypes, WithMinimumsLoseLittleAsBlocks) {
+  int rounded = 0;
+  for (const StoredRows& rows : reference_rows()) {
+    const auto format = block_format_of(rows.type);
+    if (!format || !format->has_zero_points) continue;
+    ++rounded;
+    RoundingLoss loss;
+    const auto blocks = stored_blocks(rows.type, rows.bytes, 2, rows.columns, loss);
+    ASSERT_TRUE(blocks) << rows.name;
+    const std::vector<float> kept = onnx::elements_of(*blocks, 2, rows.columns, *format);
+    double error = 0, squares = 0;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      error += std::pow(static_cast<double>(kept[i]) - static_cast<double>(rows.elements[i]), 2);
+      squares += std::pow(static_cast<double>(rows.elements[i]), 2);
+    }
+    EXPECT_NEAR(loss.squared_error, error, 1e-9) << rows.name;
+    EXPECT_NEAR(loss.squared_elements, squares, 1e-6) << rows.name;
+    EXPECT_GT(error, 0) << rows.name;
+    // Of the rounding to 4 and 5 bits that the file has already, it is less than a tenth.
+    EXPECT_LT(std::sqrt(error / squares), rows.type == TensorType::q2_k ? 0.05 : 0.005) << rows.name;
+  }
+  EXPECT_EQ(rounded, 5);  // Q4_1, Q5_1, Q2_K, Q4_K, Q5_K
+}
+
+TEST(TensorTypes, OfNoNumberAreNoBlocks) {
+  for (const StoredRows& rows : reference_rows()) {
+    if (!block_format_of(rows.type)) continue;
+    const std::vector<std::byte> bytes(rows.bytes.size(), std::byte{0xff});
+    RoundingLoss loss;
+    EXPECT_FALSE(stored_blocks(rows.type, bytes, 2, rows.columns, loss)) << rows.name;
+  }
+}
+
+TEST(StorageReports, HaveALineForEachType) {
+  StorageReport report;
+  report.add(TensorType::q4_k, {.squared_error = 1, .squared_elements = 100});
+  report.add(TensorType::q4_0, {});
+  report.add(TensorType::q4_k, {.squared_error = 3, .squared_elements = 300});
+  const std::vector<StoredWeights> lines = report.summary();
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].type, "Q4_0");
+  EXPECT_EQ(lines[0].bits, 4);
+  EXPECT_EQ(lines[0].relative_error, 0);
+  EXPECT_EQ(lines[1].type, "Q4_K");
+  EXPECT_EQ(lines[1].matrices, 2);
+  EXPECT_EQ(lines[1].bits, 8);
+  EXPECT_DOUBLE_EQ(lines[1].relative_error, 0.1);
+}
+
+}  // namespace
+}  // namespace gpux::importer::gguf

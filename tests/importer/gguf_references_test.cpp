@@ -1,0 +1,169 @@
+// Tiny GGUF files, as llama.cpp or transformers computes them: scripts/gguf-references --write-tests.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/temporary_folder.h"
+#include "gpux/error.h"
+#include "gpux/runtime.h"
+#include "importer/import_encoder.h"
+#include "text/tokenizer.h"
+
+namespace gpux::importer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+const fs::path references = GPUX_SOURCE_DIR "/tests/importer/gguf";
+
+json json_of(const fs::path& file) {
+  return json::parse(read_file(file));
+}
+
+class GgufModels : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    imported_ = import_encoder(references / (GetParam() + std::string(".gguf")), made_);
+    answers_ = json_of(references / (GetParam() + std::string(".json")));
+  }
+
+  test::TemporaryFolder folder_;
+  fs::path made_ = folder_.path() / "made";
+  ImportedEncoder imported_;
+  json answers_;
+};
+
+TEST_P(GgufModels, HaveTheTokensOfTheFile) {
+  const auto tokenizer = text::Tokenizer::from_file(made_ / "tokenizer.json");
+  for (const json& row : answers_.at("texts")) {
+    const std::string text = row.at("text");
+    const text::Encoding encoding = tokenizer.encode(text);
+    EXPECT_THAT(encoding.ids(), testing::ElementsAreArray(row.at("tokens").get<std::vector<std::uint32_t>>())) << text;
+  }
+}
+
+NamedValues inputs_of(const std::vector<std::int64_t>& ids, const fs::path& made) {
+  const json config = json_of(made / "config.json");
+  const auto tokens = static_cast<std::int64_t>(ids.size());
+  const std::vector<std::int64_t> mask(ids.size(), 1);
+  NamedValues inputs{{"input_ids", Tensor::of<std::int64_t>({1, tokens}, ids)},
+                     {"attention_mask", Tensor::of<std::int64_t>({1, tokens}, mask)}};
+  const std::int64_t heads = config.at("num_key_value_heads"), size = config.at("head_dim");
+  for (std::int64_t i = 0; i < config.at("num_hidden_layers"); ++i) {
+    for (const char* part : {"key", "value"}) {
+      inputs.emplace_back("past_key_values." + std::to_string(i) + "." + part,
+                          Tensor::allocate(ElementType::float32, {1, heads, 0, size}));
+    }
+  }
+  return inputs;
+}
+
+TEST_P(GgufModels, HaveTheLogitsOfTheReference) {
+  const Runtime runtime(made_ / "model.onnx", {.provider = "cpu"});
+  const auto ids = answers_.at("ids").get<std::vector<std::int64_t>>();
+  const auto positions = answers_.at("positions").get<std::vector<std::size_t>>();
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::vector<std::int64_t> prefix(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(positions[i]) + 1);
+    const NamedValues outputs = runtime.infer(inputs_of(prefix, made_));
+    const auto expected = answers_.at("logits")[i].get<std::vector<double>>();
+    std::vector<double> logits;
+    for (const auto& [name, value] : outputs) {
+      if (name != "logits") continue;
+      const auto found = value.tensor()->as<float>();
+      logits.assign(found.begin(), found.end());
+    }
+    ASSERT_EQ(logits.size(), expected.size());
+    double product = 0, ours = 0, theirs = 0;
+    for (std::size_t k = 0; k < logits.size(); ++k) {
+      product += logits[k] * expected[k];
+      ours += logits[k] * logits[k];
+      theirs += expected[k] * expected[k];
+    }
+    // The rows are rounded to 8 bits.
+    EXPECT_GT(product / std::sqrt(ours * theirs), 0.998) << "position " << positions[i];
+    const auto best = static_cast<std::size_t>(std::ranges::max_element(expected) - expected.begin());
+    const double spread = std::sqrt(ours / static_cast<double>(logits.size()));
+    EXPECT_GT(logits[best], *std::ranges::max_element(logits) - 0.1 * spread) << "position " << positions[i];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GgufModels, testing::Values("llama-q4_0", "qwen2-q8_0", "qwen3-mixed", "gemma3-f16"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(GgufImport, SaysWhatBecameBlocks) {
+  const test::TemporaryFolder folder;
+  const ImportedEncoder plain = import_encoder(references / "llama-q4_0.gguf", folder.path() / "plain");
+  ASSERT_EQ(plain.weights.size(), 1U);
+  EXPECT_EQ(plain.weights[0].type, "Q4_0");
+  EXPECT_EQ(plain.weights[0].matrices, 16);  // seven of each layer, the words, and the head
+  EXPECT_EQ(plain.weights[0].relative_error, 0);
+  const ImportedEncoder mixed = import_encoder(references / "qwen3-mixed.gguf", folder.path() / "mixed");
+  EXPECT_GT(mixed.weights.size(), 10U);
+  for (const StoredWeights& line : mixed.weights) EXPECT_LT(line.relative_error, 0.05) << line.type;
+  EXPECT_EQ(import_encoder(references / "gemma3-f16.gguf", folder.path() / "halves").weights.size(), 0U);
+}
+
+TEST(GgufImport, TakesTheChatTemplateOfTheFile) {
+  const test::TemporaryFolder folder;
+  import_encoder(references / "qwen2-q8_0.gguf", folder.path() / "made");
+  EXPECT_THAT(read_file(folder.path() / "made/chat_template.jinja"), HasSubstr("<|im_start|>"));
+  const json generation = json_of(folder.path() / "made/generation_config.json");
+  EXPECT_FALSE(generation.at("eos_token_id").empty());
+}
+
+struct ChangedFile {
+  const char *name, *from, *to, *message;
+};
+
+class ChangedFiles : public testing::TestWithParam<ChangedFile> {};
+
+// Texts of the same length, so that the file stays whole.
+TEST_P(ChangedFiles, AreRefusedByName) {
+  const auto& [name, from, to, message] = GetParam();
+  std::string bytes = read_file(references / "llama-q4_0.gguf");
+  const std::size_t at = bytes.find(from);
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_EQ(std::string_view(from).size(), std::string_view(to).size());
+  bytes.replace(at, std::string_view(to).size(), to);
+  const test::TemporaryFolder folder;
+  try {
+    import_encoder(folder.write("changed.gguf", bytes), folder.path() / "made");
+    FAIL() << "it was imported";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+    EXPECT_THAT(error.message(), HasSubstr(message));
+    EXPECT_THAT(error.message(), HasSubstr("changed.gguf"));
+  }
+  EXPECT_FALSE(fs::exists(folder.path() / "made"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ChangedFiles,
+    testing::Values(ChangedFile{"architecture", "llama", "mamba", "general.architecture is 'mamba'; accepted: llama"},
+                    ChangedFile{"tensor", "blk.1.ffn_up", "blk.1.ffn_zz", "which no llama model of gpux has"},
+                    ChangedFile{"layer", "blk.1.ffn_up", "blk.7.ffn_up", "blk."},
+                    ChangedFile{"no_tokens", "tokenizer.ggml.tokens", "tokenizer.ggml.tokenz", "it has no tokenizer"},
+                    ChangedFile{"no_layers", "llama.block_count", "llama.block_cound",
+                                "the file has no llama.block_count"},
+                    ChangedFile{"unknown_setting", "llama.rope.freq_base", "llama.rope.freq_basf",
+                                "'llama.rope.freq_basf' is not supported: it may change what the model computes"},
+                    ChangedFile{"tokenizer_model", "tokenizer.ggml.model\x08", "tokenizer.ggml.modem\x08",
+                                "accepted: gpt2, llama"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace gpux::importer
