@@ -150,10 +150,9 @@ ChatPrompt ChatPrompt::from_folder(const fs::path& folder) {
   std::optional<ChatTemplateTexts> texts = read_chat_templates(folder);
   if (!texts) {
     throw Error(ErrorCode::invalid_model,
-                fmt::format("'{}' has no chat template (chat_template.jinja, or chat_template in "
-                            "tokenizer_config.json), and takes no messages: 'gpux generate' and Generator::generate() "
-                            "continue texts with it; to chat, write its template into chat_template.jinja",
-                            folder.string()));
+                "the model has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json), and "
+                "takes no messages: 'gpux generate' and Generator::generate() continue texts with it; to chat, write "
+                "its template into chat_template.jinja");
   }
   try {
     return ChatPrompt(*std::move(texts));
