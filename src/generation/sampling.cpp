@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -158,16 +159,61 @@ double share_of(std::uint64_t seed, std::uint64_t position) {
   return static_cast<double>(bits >> 11U) * unit;
 }
 
+namespace {
+
+/// Tokens that may be chosen, in their order.
+struct Candidates {
+  std::vector<std::uint32_t> tokens;
+  std::vector<float> logits;  ///< over the temperature
+};
+
+// The k-th highest logit; NaN is never one of them.
+float kth_highest(std::span<const float> logits, std::uint32_t k) {
+  std::vector<float> heap(k, left_out);  // the lowest one first
+  for (const float logit : logits) {
+    if (!(logit > heap.front())) continue;
+    std::ranges::pop_heap(heap, std::greater<>());
+    heap.back() = logit;
+    std::ranges::push_heap(heap, std::greater<>());
+  }
+  return heap.front();
+}
+
+// What temperature and keep_top_k() leave, without the others: a vocabulary has a hundred thousand tokens, and the
+// steps that follow look at each token several times.
+Candidates highest_tokens(std::span<const float> logits, float temperature, std::uint32_t k) {
+  const float border = kth_highest(logits, k) / temperature;
+  Candidates kept;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const float logit = logits[i] / temperature;
+    if (!(logit >= border)) continue;
+    kept.tokens.push_back(static_cast<std::uint32_t>(i));
+    kept.logits.push_back(logit);
+  }
+  return kept;
+}
+
+std::uint32_t sampled_token(std::span<float> logits, double share, const Sampling& sampling) {
+  keep_top_p(logits, sampling.top_p);
+  keep_min_p(logits, sampling.min_p);
+  keep_typical(logits, sampling.typical_p);
+  return token_at(logits, share);
+}
+
+}  // namespace
+
 std::uint32_t choose_token(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
                            const Sampling& sampling) {
   apply_penalties(logits, tokens, prompt_tokens, sampling);
   if (sampling.temperature == 0) return greedy_token(logits);
-  for (float& logit : logits) logit /= sampling.temperature;
-  keep_top_k(logits, sampling.top_k);
-  keep_top_p(logits, sampling.top_p);
-  keep_min_p(logits, sampling.min_p);
-  keep_typical(logits, sampling.typical_p);
-  return token_at(logits, share_of(sampling.seed, tokens.size() - prompt_tokens));
+  const double share = share_of(sampling.seed, tokens.size() - prompt_tokens);
+  if (sampling.top_k == 0 || sampling.top_k >= logits.size()) {
+    for (float& logit : logits) logit /= sampling.temperature;
+    return sampled_token(logits, share, sampling);
+  }
+  Candidates candidates = highest_tokens(logits, sampling.temperature, sampling.top_k);
+  if (candidates.tokens.empty()) return greedy_token(logits);
+  return candidates.tokens[sampled_token(candidates.logits, share, sampling)];
 }
 
 }  // namespace gpux::generation

@@ -200,5 +200,38 @@ TEST(ChooseToken, TemperatureZeroIsGreedy) {
   EXPECT_EQ(choose_token(values, {}, 0, {}), 1);
 }
 
+// It looks at fewer tokens than the steps one by one, and chooses the same.
+TEST(Choice, IsThatOfTheSteps) {
+  std::mt19937 random(11);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<float> values(1 + random() % 400);
+    // Few different ones: many are equal at the border.
+    const unsigned levels = 1 + random() % 40;
+    for (float& value : values) value = static_cast<float>(random() % levels) / 3;
+    for (int i = 0; i < 3; ++i) values[random() % values.size()] = i == 0 ? nan : none;
+    values[random() % values.size()] = 1;
+    Sampling sampling;
+    sampling.temperature = static_cast<float>(1 + random() % 30) / 10;
+    sampling.top_k = static_cast<std::uint32_t>(random() % 60);
+    sampling.top_p = static_cast<float>(1 + random() % 10) / 10;
+    sampling.min_p = static_cast<float>(random() % 3) / 10;
+    sampling.typical_p = static_cast<float>(5 + random() % 6) / 10;
+    sampling.seed = random();
+    std::vector<float> stepwise = values;
+    for (float& value : stepwise) value /= sampling.temperature;
+    for (float& value : stepwise) {
+      if (std::isnan(value)) value = none;  // which no step keeps
+    }
+    keep_top_k(stepwise, sampling.top_k);
+    keep_top_p(stepwise, sampling.top_p);
+    keep_min_p(stepwise, sampling.min_p);
+    keep_typical(stepwise, sampling.typical_p);
+    const std::vector<std::uint32_t> tokens(3);
+    const std::uint32_t expected = token_at(stepwise, share_of(sampling.seed, 2));
+    EXPECT_EQ(choose_token(values, tokens, 1, sampling), expected) << trial;
+  }
+}
+
 }  // namespace
 }  // namespace gpux::generation
