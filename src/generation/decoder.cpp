@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -115,7 +116,9 @@ class Matcher {
       }
     }
     if (!has(model_.signature.outputs, names.logits)) return refused();
+    constexpr std::size_t max_layers = 1024;
     while (find(inputs, name_of_layer(names.past_key, decoder_.layers.size())) != nullptr) {
+      if (decoder_.layers.size() == max_layers) return {{}, fmt::format("it has more than {} layers", max_layers)};
       if (!add_layer(decoder_.layers.size())) return refused();
     }
     if (decoder_.layers.empty()) {
@@ -176,14 +179,11 @@ class Matcher {
 
   [[nodiscard]] std::string unknown_inputs() const {
     const DecoderNames& names = decoder_.names;
+    std::set<std::string_view> known{names.input_ids, names.attention_mask, names.position_ids};
+    for (const DecoderSignature::Layer& layer : decoder_.layers) known.insert({layer.past_key, layer.past_value});
     std::string unknown;
     for (const SignatureEntry& entry : model_.signature.inputs) {
-      const bool is_of_tokens =
-          entry.name == names.input_ids || entry.name == names.attention_mask || entry.name == names.position_ids;
-      const bool is_of_layer = std::ranges::any_of(decoder_.layers, [&](const DecoderSignature::Layer& layer) {
-        return entry.name == layer.past_key || entry.name == layer.past_value;
-      });
-      if (is_of_tokens || is_of_layer || !entry.required) continue;
+      if (known.contains(entry.name) || !entry.required) continue;
       unknown += (unknown.empty() ? "" : ", ") + entry.name;
     }
     return unknown;

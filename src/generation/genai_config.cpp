@@ -1,5 +1,6 @@
 #include "generation/genai_config.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -64,6 +65,16 @@ void refuse_other_parts(const JsonSettings& model, const JsonSettings& decoder) 
   }
 }
 
+// A file of the folder.
+std::string file_in(const JsonSettings& decoder) {
+  const std::filesystem::path file = decoder.text("filename");
+  const bool leaves_folder = std::ranges::find(file, "..") != file.end();
+  if (file.is_absolute() || leaves_folder) {
+    decoder.refuse_value("filename", file.string(), "the name of a file in the folder");
+  }
+  return file.string();
+}
+
 }  // namespace
 
 std::string name_of_layer(const std::string& pattern, std::size_t layer) {
@@ -79,7 +90,7 @@ std::optional<GenaiConfig> read_genai_config(const std::filesystem::path& folder
   if (!decoder.exists()) file.refuse("has no model.decoder");
   refuse_other_parts(model, decoder);
   GenaiConfig config;
-  config.file = decoder.text("filename");
+  config.file = file_in(decoder);
   read_names(decoder.object("inputs"), input_names, config.names);
   read_names(decoder.object("outputs"), output_names, config.names);
   constexpr std::uint64_t max_head_size = 1 << 16;

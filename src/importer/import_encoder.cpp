@@ -361,6 +361,7 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target, c
     (void)weights_in(folder, folder);
     NewFolder made(target);
     ImportedEncoder imported = import_decoder(folder, made.path(), decoder);
+    if (decoder.check) decoder.check(made.path());
     made.keep();
     return imported;
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ struct DecoderImport {
   /// Tokens of a prompt and its text together; 0: those of the model, or of its shorter texts where longer ones have
   /// other positions (longrope). If it is more than these, all texts have the positions of longer ones.
   std::int64_t context_length = 0;
+  /// Is given the folder before it has its name; what it throws discards it. May be empty.
+  std::function<void(const std::filesystem::path& made)> check{};
 
   [[nodiscard]] bool given() const noexcept { return blocks.has_value() || context_length != 0; }
 };

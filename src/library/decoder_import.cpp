@@ -88,14 +88,13 @@ fs::path decoder_file_in(const fs::path& folder, const std::string& named) {
 }  // namespace
 
 generation::QuantizationAgreement check_quantized(const fs::path& original, const fs::path& quantized,
-                                                  const importer::DecoderImport& options, const ImportRequest& request,
-                                                  const fs::path& scratch) {
+                                                  const ImportRequest& request, const fs::path& scratch) {
   const std::string& file = request.quantize.texts;
   const std::string text = file.empty() ? joined_recorded_texts() : read_file(file, max_text_bytes);
   const text::Tokenizer tokenizer = text::Tokenizer::from_file(quantized / "tokenizer.json");
   const std::vector<std::vector<std::uint32_t>> parts = generation::measured_parts(tokenizer, text);
   const fs::path unquantized = scratch / "unquantized";
-  importer::import_encoder(original, unquantized, {.context_length = options.context_length});
+  importer::import_encoder(original, unquantized, {.context_length = request.context_length});
   const generation::TextPredictions expected = predictions_of(unquantized, parts, request.load);
   std::error_code left_for_later;
   fs::remove_all(unquantized, left_for_later);

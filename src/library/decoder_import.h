@@ -16,8 +16,7 @@ importer::DecoderImport decoder_import_of(const evaluation::QuantizeFlags& flags
 /// into `scratch` for this, on the text of --texts or on recorded ones. Errors invalid_model: the perplexity increases
 /// by more than --max-perplexity-ratio; of reading the text and of Runtime.
 generation::QuantizationAgreement check_quantized(const std::filesystem::path& original,
-                                                  const std::filesystem::path& quantized,
-                                                  const importer::DecoderImport& options, const ImportRequest& request,
+                                                  const std::filesystem::path& quantized, const ImportRequest& request,
                                                   const std::filesystem::path& scratch);
 
 /// Stores the folder of a decoder, after it was loaded and has generated a token. Errors invalid_model (it has no keys

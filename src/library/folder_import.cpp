@@ -1,6 +1,5 @@
 #include "library/folder_import.h"
 
-#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -224,23 +223,6 @@ bool has_variants(const ImportRequest& flags) {
   return !evaluation::files_beside(flags.folder, file).variants.empty();
 }
 
-namespace {
-
-// A folder that is refused is not left behind.
-generation::QuantizationAgreement check_made(const fs::path& original, const fs::path& made,
-                                             const importer::DecoderImport& options, const ImportRequest& request,
-                                             const fs::path& scratch) {
-  try {
-    return check_quantized(original, made, options, request, scratch);
-  } catch (const std::exception&) {
-    std::error_code left;
-    fs::remove_all(made, left);
-    throw;
-  }
-}
-
-}  // namespace
-
 ImportedFolder import_folder(const ImportRequest& flags, Store& store, const evaluation::VariantListener& listener) {
   const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
   std::vector<Reference> names;
@@ -269,12 +251,14 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
                                               flags.folder));
   }
   decoder.context_length = flags.context_length;
+  if (decoder.blocks) {
+    decoder.check = [&](const fs::path& made) { quantization = check_quantized(folder, made, flags, scratch.path()); };
+  }
   // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
   if (!flags.output.empty() || !is_onnx) {
     const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
     imported = in_place_of(folder, as_reranker,
                            [&](const fs::path& read) { return importer::import_encoder(read, target, decoder); });
-    if (decoder.blocks) quantization = check_made(folder, target, decoder, flags, scratch.path());
     folder = target;
   }
   std::optional<ImportedPackage> package;

@@ -36,6 +36,7 @@ struct Answer {
 struct Storage {
   const char* name;
   std::optional<onnx::BlockFormat> blocks;
+  const char* family = "qwen3";
 };
 
 void PrintTo(const Storage& storage, std::ostream* out) {
@@ -50,7 +51,8 @@ class Engines : public testing::TestWithParam<Storage> {
 
   static std::unique_ptr<Engine> engine(const GeneratorOptions& options = {}) {
     const fs::path made = folder_->path() / GetParam().name;
-    if (!fs::exists(made)) importer::import_encoder(references / "qwen3", made, {.blocks = GetParam().blocks});
+    if (!fs::exists(made))
+      importer::import_encoder(references / GetParam().family, made, {.blocks = GetParam().blocks});
     const ModelFiles files = read_model_files(made);
     return std::make_unique<Engine>(Runtime(made / "model.onnx"), text::Tokenizer::from_file(files.tokenizer), files,
                                     options);
@@ -306,7 +308,9 @@ TEST_P(Engines, RefuseWhatDoesNotFit) {
 
 INSTANTIATE_TEST_SUITE_P(
     Weights, Engines,
-    testing::Values(Storage{"float32", {}}, Storage{"int4_of_32", onnx::BlockFormat{.bits = 4, .block_size = 32}},
+    testing::Values(Storage{"float32", {}}, Storage{"gpt2", {}, "gpt2"}, Storage{"gemma2", {}, "gemma2"},
+                    Storage{"phi3_narrow", {}, "phi3-narrow"},
+                    Storage{"int4_of_32", onnx::BlockFormat{.bits = 4, .block_size = 32}},
                     Storage{"int4_of_128", onnx::BlockFormat{.bits = 4, .block_size = 128}},
                     Storage{"int8_of_32", onnx::BlockFormat{.bits = 8, .block_size = 32}},
                     Storage{"int8_of_128", onnx::BlockFormat{.bits = 8, .block_size = 128}},

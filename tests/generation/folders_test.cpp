@@ -87,6 +87,20 @@ INSTANTIATE_TEST_SUITE_P(All, DecoderFolders, testing::Values("genai", "optimum"
                            return name;
                          });
 
+// Hugging Face's layout: the settings are in the folder around that of the ONNX file.
+TEST(OnnxFolder, HasItsSettingsInTheFolderAroundIt) {
+  const test::TemporaryFolder folder;
+  fs::create_directory(folder.path() / "onnx");
+  for (const auto& entry : fs::directory_iterator(folders / "optimum")) {
+    const bool is_model = entry.path().extension() == ".onnx";
+    fs::copy_file(entry.path(), folder.path() / (is_model ? "onnx" : "") / entry.path().filename());
+  }
+  const json row = json::parse(read_file(folders / "optimum/answers.json")).front();
+  const Generator generator(folder.path().string());
+  const auto expected = row.at("tokens").get<std::vector<std::uint32_t>>();
+  EXPECT_EQ(generator.generate(row.at("prompt").get<std::string>(), greedy(expected.size())).tokens, expected);
+}
+
 class GenaiConfigs : public testing::Test {
  protected:
   /// A copy of the folder whose genai_config.json `change` has changed.
@@ -132,6 +146,8 @@ TEST_F(GenaiConfigs, RefuseOtherLayoutsByName) {
   EXPECT_THAT(failure([&](json& config) { config["model"]["eos_token_id"] = "end"; }),
               HasSubstr("model.eos_token_id is \"end\""));
   EXPECT_THAT(failure([&](json& config) { config.erase("model"); }), HasSubstr("has no model.decoder"));
+  EXPECT_THAT(failure([&](json& config) { decoder(config)["filename"] = "../model.onnx"; }),
+              HasSubstr("model.decoder.filename is \"../model.onnx\"; accepted: the name of a file in the folder"));
   // Names that the graph does not have.
   EXPECT_THAT(failure([&](json& config) { decoder(config)["inputs"]["input_ids"] = "tokens"; }),
               HasSubstr("generates no text: it has no tokens"));

@@ -108,7 +108,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   if (!is_wanted) {
     return Error(ErrorCode::interrupted, fmt::format("model '{}' was unloaded before it was loaded", source.name));
   }
-  log::info("{} is ready: {}", label_of(source), to_line(loaded->runtime().verdict()));
+  log::info("{} is ready: {}", label_of(source), to_line(loaded->verdict()));
   for (const Waiter& waiter : served) {
     const auto unanswered = failure_of([&] { waiter.use(loaded); });
     if (unanswered) call_guarded(waiter.fail, for_clients(*unanswered));

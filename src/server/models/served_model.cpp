@@ -178,6 +178,10 @@ ServedModel::~ServedModel() {
   if (engine_) statistics_->generation.engines.remove(engine_);
 }
 
+Verdict ServedModel::verdict() const {
+  return engine_ ? engine_->verdict() : runtime().verdict();
+}
+
 void ServedModel::set_engine(std::shared_ptr<generation::Engine> engine, const GeneratorOptions& options) {
   engine_ = std::move(engine);
   generator_options_ = options;

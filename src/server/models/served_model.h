@@ -136,6 +136,9 @@ class ServedModel {
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return *workers_.sessions.front(); }
 
+  /// That of runtime(), with what engine() adds.
+  [[nodiscard]] Verdict verdict() const;
+
   [[nodiscard]] const Workers& workers() const noexcept { return workers_; }
 
   /// What callers give and get: the model's own, or its pipeline's.
