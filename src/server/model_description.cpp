@@ -41,6 +41,7 @@ std::shared_ptr<ModelDescription> describe(const ServedModel& model) {
         TextAbility::rank, TextAbility::tokenize, TextAbility::embed_images, TextAbility::generate, TextAbility::any}) {
     if (is_able(model, ability)) described->abilities.push_back(ability);
   }
+  described->family = model.family();
   described->statistics = model.shared_statistics();
   return described;
 }

@@ -31,6 +31,7 @@ struct ModelDescription {
   ServingOptions options;
   bool can_batch = false;
   std::optional<EncoderDescription> encoder;  ///< empty: it makes no vectors of texts
+  std::string family;                         ///< ServedModel::family()
   std::vector<TextAbility> abilities;
   std::shared_ptr<const ModelStatistics> statistics;
 

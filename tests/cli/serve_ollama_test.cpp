@@ -155,11 +155,13 @@ TEST_F(ServeOllama, TellsOfItsModels) {
   EXPECT_EQ(tags[0].at("name"), "chatty:latest");
   EXPECT_GT(tags[0].at("size"), 0);
   EXPECT_EQ(tags[0].at("details").at("format"), "onnx");
+  EXPECT_EQ(tags[0].at("details").at("family"), "qwen3");
   const Json loaded = server_->json(get("/api/ps")).at("models");
   ASSERT_EQ(loaded.size(), 2);
   EXPECT_EQ(loaded[0].at("context_length"), 640);
   const Json shown = ask("show", {{"model", "chatty:latest"}});
   EXPECT_EQ(shown.at("template"), plain_template);
+  EXPECT_EQ(shown.at("model_info").at("qwen3.context_length"), 640);
   EXPECT_EQ(shown.at("capabilities"), Json({"completion", "tools", "thinking"}));
   EXPECT_EQ(ask("show", {{"name", "vectors"}}).at("capabilities"), Json::array({"embedding"}));
   EXPECT_TRUE(server_->json(get("/api/version")).at("version").is_string());

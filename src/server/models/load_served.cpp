@@ -16,6 +16,7 @@
 #include "generation/engine.h"
 #include "generation/model_files.h"
 #include "gpux/error.h"
+#include "importer/json_settings.h"
 #include "importer/sentence_model.h"
 #include "model/open_image_encoder.h"
 #include "model/open_model.h"
@@ -265,6 +266,7 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
       std::make_unique<ServedModel>(listed.name, listed.version, std::move(loaded), opened.located.project, options);
   served->set_engine(std::move(engine), generator);
   set_chat(*served, opened.located.onnx_file.parent_path());
+  served->set_family(JsonSettings(opened.located.onnx_file.parent_path() / "config.json").text("model_type"));
   served->warm_up();
   return served;
 }

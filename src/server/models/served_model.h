@@ -198,6 +198,12 @@ class ServedModel {
   /// Before the first request. The engine's session is the model's.
   void set_engine(std::shared_ptr<generation::Engine> engine, const GeneratorOptions& options);
 
+  /// "model_type" of config.json, as "qwen3"; empty where the model generates no text.
+  [[nodiscard]] const std::string& family() const noexcept { return family_; }
+
+  /// Before the first request.
+  void set_family(std::string family) noexcept { family_ = std::move(family); }
+
   /// What makes prompts of conversations; null where the model takes none.
   [[nodiscard]] const std::shared_ptr<const generation::ChatPrompt>& chat() const noexcept { return chat_; }
 
@@ -262,7 +268,7 @@ class ServedModel {
   std::shared_ptr<generation::Engine> engine_;
   GeneratorOptions generator_options_;
   std::shared_ptr<const generation::ChatPrompt> chat_;
-  std::string lack_of_chat_;
+  std::string lack_of_chat_, family_;
   std::mutex texts_mutex_;
   std::map<std::uint64_t, std::function<void()>> texts_;  // how to end them
   std::uint64_t last_texts_ = 0;

@@ -124,13 +124,13 @@ std::string precision_of(const ModelInfo& info) {
   return most == info.parameter_types.end() ? "" : most->first;
 }
 
-Json details_of(const ModelInfo& info) {
+Json details_of(const ModelDescription& model) {
   return {{"parent_model", ""},
-          {"format", info.format},
-          {"family", info.graph_name},
-          {"families", Json::array({info.graph_name})},
-          {"parameter_size", size_name(info.parameter_count)},
-          {"quantization_level", precision_of(info)}};
+          {"format", model.info.format},
+          {"family", model.family},
+          {"families", Json::array({model.family})},
+          {"parameter_size", size_name(model.info.parameter_count)},
+          {"quantization_level", precision_of(model.info)}};
 }
 
 std::uint64_t bytes_of(const ModelInfo& info) {
@@ -146,7 +146,7 @@ Json listed(const ModelDescription& model, std::chrono::system_clock::time_point
           {"modified_at", ollama_time(since)},
           {"size", bytes_of(model.info)},
           {"digest", ""},
-          {"details", details_of(model.info)}};
+          {"details", details_of(model)}};
 }
 
 Json capabilities_of(const ModelDescription& described, const ServedModel* model) {
@@ -253,7 +253,7 @@ void Service::ollama_show(const Call& call) {
   const std::string served = name_for(named);
   const auto described = repository_.description(served, "");
   const std::shared_ptr<ServedModel> model = repository_.find_available(served, "");
-  const std::string& family = described->info.graph_name;
+  const std::string& family = described->family;
   Json info{{"general.architecture", family}, {"general.parameter_count", described->info.parameter_count}};
   std::string chat_template;
   if (model != nullptr && model->engine() != nullptr) {
@@ -263,7 +263,7 @@ void Service::ollama_show(const Call& call) {
   call.exchange->respond(json_response({{"modelfile", ""},
                                         {"parameters", ""},
                                         {"template", chat_template},
-                                        {"details", details_of(described->info)},
+                                        {"details", details_of(*described)},
                                         {"model_info", std::move(info)},
                                         {"capabilities", capabilities_of(*described, model.get())},
                                         {"modified_at", ollama_time(born_)}}));
