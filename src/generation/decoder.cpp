@@ -1,6 +1,7 @@
 #include "generation/decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <set>
@@ -251,6 +252,22 @@ Verdict Decoder::verdict() const {
     verdict.notes.emplace_back("keys and values are copied at each step: the model has no GroupQueryAttention");
   }
   return verdict;
+}
+
+void Decoder::compare_rows(std::size_t vocabulary) {
+  if (!needs_pairs_ || !can_batch()) return;
+  needs_pairs_ = false;
+  // Two tokens: the row of one that a model never learnt may be zeros, which any kernel computes alike.
+  for (const std::size_t part : std::array<std::size_t, 2>{2, 3}) {
+    const auto token = static_cast<std::uint32_t>(vocabulary / part);
+    std::array<Row, 3> rows;
+    rows.fill({0, {&token, 1}});
+    const Tensor alone = run(0, std::span(rows).first(1)), together = run(0, rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto row = together.bytes().subspan(i * alone.byte_size(), alone.byte_size());
+      needs_pairs_ = needs_pairs_ || !std::ranges::equal(row, alone.bytes());
+    }
+  }
 }
 
 void Decoder::stop() {

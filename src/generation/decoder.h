@@ -68,6 +68,11 @@ class Decoder {
   /// slots hold behind `past` is not determined. Errors of Runtime::infer(); interrupted.
   [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const Row> rows);
 
+  /// Finds out whether needs_pairs(), by runs in the slots 0 to 2, whose first position is overwritten: it depends on
+  /// the sizes of blocks and on the processor. `vocabulary`: tokens there are. reserve() has made room. Errors as
+  /// run().
+  void compare_rows(std::size_t vocabulary);
+
   /// Ends the run that is under way, with Error interrupted. From any thread.
   void stop();
 
@@ -81,8 +86,8 @@ class Decoder {
   [[nodiscard]] bool can_batch() const noexcept { return signature_.writes_in_place; }
 
   /// Runs of single tokens must have an even number of rows, so that a row's digits do not depend on the others: ONNX
-  /// Runtime's CPU provider computes the rows of a 4-bit or 8-bit product in pairs, and the last of an odd number
-  /// otherwise.
+  /// Runtime's CPU provider may compute the rows of a 4-bit or 8-bit product in pairs, and the last of an odd number
+  /// otherwise. True of all such models before compare_rows().
   [[nodiscard]] bool needs_pairs() const noexcept { return needs_pairs_; }
 
   [[nodiscard]] const DecoderSignature& signature() const noexcept { return signature_; }

@@ -122,13 +122,14 @@ struct Engine::State {
     context.context_length = static_cast<std::size_t>(std::min<std::uint64_t>(wanted, max_cache_tokens));
   }
 
-  // A first run also takes what the first request would wait for.
+  // First runs also take what the first request would wait for.
   void measure_vocabulary() {
     const std::vector<std::uint32_t> tokens(2, 0);
     reserve(tokens.size());
     const Decoder::Row row{0, tokens};
     vocabulary = static_cast<std::size_t>(decoder.run(0, {&row, 1}).shape().back());
-    decoder.release(0, 0, tokens.size());
+    decoder.compare_rows(vocabulary);
+    for (std::size_t slot = 0; slot < 3; ++slot) decoder.release(slot, 0, tokens.size());
   }
 
   void reserve(std::size_t tokens) {

@@ -1,6 +1,7 @@
 #include "generation/sampling.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -13,9 +14,20 @@ namespace {
 
 constexpr float left_out = -std::numeric_limits<float>::infinity();
 
+// Several maxima at once, of vectors of numbers.
 float highest(std::span<const float> logits) {
+  constexpr std::size_t lanes = 16;
+  std::array<float, lanes> maxima;
+  maxima.fill(left_out);
+  const std::size_t whole = logits.size() / lanes * lanes;
+  for (std::size_t i = 0; i < whole; i += lanes) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      maxima[lane] = logits[i + lane] > maxima[lane] ? logits[i + lane] : maxima[lane];
+    }
+  }
   float most = left_out;
-  for (const float logit : logits) most = logit > most ? logit : most;
+  for (const float maximum : maxima) most = maximum > most ? maximum : most;
+  for (const float logit : logits.subspan(whole)) most = logit > most ? logit : most;
   return most;
 }
 
@@ -123,14 +135,19 @@ void keep_typical(std::span<float> logits, float p) {
 }
 
 std::uint32_t greedy_token(std::span<const float> logits) {
-  std::uint32_t best = 0;
+  // The part with the highest logit is searched.
+  constexpr std::size_t part_size = 1024;
+  std::size_t best_part = 0;
   float most = left_out;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] > most)) continue;
-    most = logits[i];
-    best = static_cast<std::uint32_t>(i);
+  for (std::size_t i = 0; i < logits.size(); i += part_size) {
+    const float of_part = highest(logits.subspan(i, std::min(part_size, logits.size() - i)));
+    if (!(of_part > most)) continue;
+    most = of_part;
+    best_part = i;
   }
-  return best;
+  if (most == left_out) return 0;
+  const auto found = std::find(logits.begin() + static_cast<std::ptrdiff_t>(best_part), logits.end(), most);
+  return static_cast<std::uint32_t>(found - logits.begin());
 }
 
 std::uint32_t token_at(std::span<const float> logits, double share) {

@@ -143,6 +143,13 @@ TEST(Greedy, TakesTheFirstOfTheHighestAndNeverNaN) {
   EXPECT_EQ(greedy_token(std::vector<float>{1, 3, 3}), 1);
   EXPECT_EQ(greedy_token(std::vector<float>{nan, -2, nan}), 1);
   EXPECT_EQ(greedy_token(std::vector<float>{none, none}), 0);
+  // Of many, the first of the highest, wherever it is.
+  for (const std::size_t at : {0U, 15U, 16U, 1023U, 1024U, 4998U}) {
+    std::vector<float> many(5000, -1);
+    many[2] = nan;
+    many[at] = many[4999] = 2;
+    EXPECT_EQ(greedy_token(many), at);
+  }
 }
 
 TEST(TokenAt, IsTheInverseOfTheSumOfProbabilities) {
