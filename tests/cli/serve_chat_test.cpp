@@ -195,8 +195,8 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
         written += part["function"].value("arguments", "");
       }
     }
-    EXPECT_EQ(name, call["function"]["name"]);
-    EXPECT_EQ(written, call["function"]["arguments"]);
+    EXPECT_EQ(name, call["function"]["name"].get<std::string>());
+    EXPECT_EQ(written, call["function"]["arguments"].get<std::string>());
 
     body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "weather"}}}};
     EXPECT_EQ(chat(body)["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "weather");
