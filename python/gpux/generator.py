@@ -532,9 +532,9 @@ def _message(message: object, place: str) -> tuple[str, str, str, list[_Call], s
 
 
 def _messages(messages: object) -> list[tuple[str, str, str, list[_Call], str, str]]:
+    given = messages
     if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
-        kind = type(cast("object", messages)).__name__
-        raise InvalidInput(f"the messages are a {kind}, and not a list of dicts")
+        raise InvalidInput(f"the messages are a {type(given).__name__}, and not a list of dicts")
     return [_message(one, f"messages[{index}]") for index, one in enumerate(cast("Iterable[object]", messages))]
 
 
