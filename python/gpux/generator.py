@@ -483,9 +483,11 @@ def _json(value: object, name: str) -> str:
     if value is None:
         return ""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name} cannot be written as JSON: {error}") from error
+    require_unicode(text)
+    return text
 
 
 _message_keys = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name")
@@ -518,18 +520,22 @@ def _message(message: object, place: str) -> tuple[str, str, str, list[_Call], s
     for key in given:
         if key not in _message_keys:
             raise InvalidInput(f"{place} has the key {key!r}: {', '.join(_message_keys)}")
-    calls = [_call(one, f"{place}['tool_calls']") for one in given.get("tool_calls") or ()]
+    calls: object = given.get("tool_calls") or ()
+    if isinstance(calls, str) or not isinstance(calls, Sequence):
+        raise InvalidInput(f"{place}['tool_calls'] is {calls!r}, and not a list of calls")
+    read = [_call(one, f"{place}['tool_calls']") for one in cast("Sequence[object]", calls)]
     role = _member(given, "role", place)
     if not role:
         raise InvalidInput(f"{place} has no role")
     content, reasoning = _member(given, "content", place), _member(given, "reasoning_content", place)
-    return role, content, reasoning, calls, _member(given, "tool_call_id", place), _member(given, "name", place)
+    return role, content, reasoning, read, _member(given, "tool_call_id", place), _member(given, "name", place)
 
 
-def _messages(messages: Iterable[Message]) -> list[tuple[str, str, str, list[_Call], str, str]]:
-    if isinstance(messages, (str, Mapping)) or not isinstance(messages, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"the messages are a {type(messages).__name__}, and not a list of dicts")
-    return [_message(one, f"messages[{index}]") for index, one in enumerate(messages)]
+def _messages(messages: object) -> list[tuple[str, str, str, list[_Call], str, str]]:
+    given = messages
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
+        raise InvalidInput(f"the messages are a {type(given).__name__}, and not a list of dicts")
+    return [_message(one, f"messages[{index}]") for index, one in enumerate(cast("Iterable[object]", messages))]
 
 
 __all__ = ["ChatStream", "GenerationSettings", "Generator", "LoadPhase", "Message", "TextStream"]

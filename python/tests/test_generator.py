@@ -210,6 +210,7 @@ def test_settings_that_are_none(generator: gpux.Generator, settings: dict[str, A
         ([{"role": "user", "contents": "a"}], "has the key 'contents'"),
         (["a"], "is a str, and not a dict"),
         ([{"role": "assistant", "tool_calls": [1]}], "is 1, and not"),
+        ([{"role": "assistant", "tool_calls": 1}], "is 1, and not a list of calls"),
         ({"role": "user"}, "and not a list of dicts"),
         ([{"role": "user", "content": "\ud800"}], "not valid Unicode"),
     ],

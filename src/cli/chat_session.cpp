@@ -1,6 +1,7 @@
 #include "cli/chat_session.h"
 
-#include <span>
+#include <filesystem>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -35,7 +36,12 @@ class AnswerPrinter {
     }
   }
 
-  void end_reasoning() {
+  ~AnswerPrinter() { end_reasoning(); }
+
+  AnswerPrinter(const AnswerPrinter&) = delete;
+  AnswerPrinter& operator=(const AnswerPrinter&) = delete;
+
+  void end_reasoning() noexcept {
     if (std::exchange(is_dimmed_, false)) write_to_standard_error("\x1b[0m\n\n");
   }
 
@@ -52,19 +58,23 @@ void check_template_values(const std::string& json) {
 }  // namespace
 
 ChatSession::ChatSession(const ChatFlags& flags, const Context& context)
-    : context_(&context), settings_(flags.generation), options_(flags.options) {
-  (void)settings_.settings();
-  check_template_values(options_.template_values);
+    : context_(&context), settings_(flags.generation), options_(flags.options), model_(load(flags)) {
+  set_system(flags.system);
+  say(context, to_line(model_.engine->runtime().verdict()));
+}
+
+// What the flags and the files say is read first: loading takes longer.
+ChatSession::Model ChatSession::load(const ChatFlags& flags) {
+  (void)settings_of(flags.generation);
+  check_template_values(flags.options.template_values);
   const OpenModel model = open_model(flags.model, {}, flags.load, flags.timeout);
   (void)generation::require_decoder(model.info);
   const std::filesystem::path folder = model.located.onnx_file.parent_path();
   generation::ModelFiles files = generation::read_model_files(folder);
-  prompt_ = generation::ChatPrompt::from_folder(folder);
+  generation::ChatPrompt prompt = generation::ChatPrompt::from_folder(folder);
   text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
-  name_ = model.located.name;
-  set_system(flags.system);
-  engine_.emplace(model.load(), std::move(tokenizer), std::move(files));
-  say(context, to_line(engine_->runtime().verdict()));
+  auto engine = std::make_unique<generation::Engine>(model.load(), std::move(tokenizer), std::move(files));
+  return {.name = model.located.name, .prompt = std::move(prompt), .engine = std::move(engine)};
 }
 
 void ChatSession::set_system(const std::string& text) {
@@ -80,11 +90,10 @@ void ChatSession::clear() {
 }
 
 void ChatSession::answer(const std::string& text, Interrupts* interrupts) {
-  if (!prompt_ || !engine_) return;
   std::vector<ChatMessage> messages = messages_;
   messages.push_back({.role = "user", .content = text});
-  generation::ChatDeltas deltas(
-      *engine_, generation::chat_request(engine_->tokenizer(), *prompt_, messages, options_, settings_.settings()));
+  generation::ChatDeltas deltas(*model_.engine, generation::chat_request(model_.engine->tokenizer(), model_.prompt,
+                                                                         messages, options_, settings_.settings()));
   const bool is_text = !context_->wants_json();
   AnswerPrinter printer(is_text, is_text && !context_->quiet && ::isatty(STDERR_FILENO) != 0);
   {
@@ -104,10 +113,10 @@ void ChatSession::answer(const std::string& text, Interrupts* interrupts) {
 
 void ChatSession::print(const ChatCompletion& completion) const {
   if (context_->wants_json()) {
-    Json document{{"model", name_}, {"message", Json::parse(generation::to_json({&completion.message, 1}))[0]}};
+    Json document{{"model", model_.name}, {"message", Json::parse(generation::to_json({&completion.message, 1}))[0]}};
     add_figures(document, completion.completion);
     document["cached_tokens"] = completion.completion.cached_tokens;
-    if (engine_) document["verdict"] = Json::parse(to_json(engine_->runtime().verdict()));
+    document["verdict"] = Json::parse(to_json(model_.engine->runtime().verdict()));
     print_data(document.dump());
     return;
   }

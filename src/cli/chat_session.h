@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,19 +50,24 @@ class ChatSession {
   /// Of the last answer.
   [[nodiscard]] const std::optional<Completion>& last() const noexcept { return last_; }
 
-  [[nodiscard]] std::size_t context_length() const noexcept { return engine_->context_length(); }
+  [[nodiscard]] std::size_t context_length() const noexcept { return model_.engine->context_length(); }
 
   [[nodiscard]] const Context& context() const noexcept { return *context_; }
 
  private:
+  struct Model {
+    std::string name;
+    generation::ChatPrompt prompt;
+    std::unique_ptr<generation::Engine> engine;
+  };
+
+  [[nodiscard]] static Model load(const ChatFlags& flags);
   void print(const ChatCompletion& completion) const;
 
   const Context* context_;
-  std::string name_;
   ChosenSettings settings_;
   ChatOptions options_;
-  std::optional<generation::ChatPrompt> prompt_;
-  std::optional<generation::Engine> engine_;
+  Model model_;
   std::vector<ChatMessage> messages_;
   std::optional<Completion> last_;
 };

@@ -1,8 +1,8 @@
 #include "gpux/generator.h"
 
 #include <filesystem>
-#include <optional>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -21,24 +21,27 @@ namespace {
 // A model without a chat template, or with one that cannot be used, still continues texts.
 class KeptChatPrompt {
  public:
-  explicit KeptChatPrompt(const std::filesystem::path& folder) {
-    try {
-      prompt_ = generation::ChatPrompt::from_folder(folder);
-    } catch (const Error& error) {
-      missing_ = error;
-    }
-  }
+  explicit KeptChatPrompt(const std::filesystem::path& folder) : kept_(read(folder)) {}
 
-  [[nodiscard]] bool exists() const noexcept { return prompt_.has_value(); }
+  [[nodiscard]] bool exists() const noexcept { return std::holds_alternative<generation::ChatPrompt>(kept_); }
 
   [[nodiscard]] const generation::ChatPrompt& get() const {
-    if (missing_) throw Error(*missing_);
-    return prompt_.value();
+    if (const auto* missing = std::get_if<Error>(&kept_)) throw Error(*missing);
+    return std::get<generation::ChatPrompt>(kept_);
   }
 
  private:
-  std::optional<generation::ChatPrompt> prompt_;
-  std::optional<Error> missing_;
+  using Kept = std::variant<generation::ChatPrompt, Error>;
+
+  static Kept read(const std::filesystem::path& folder) {
+    try {
+      return generation::ChatPrompt::from_folder(folder);
+    } catch (const Error& error) {
+      return error;
+    }
+  }
+
+  Kept kept_;
 };
 
 }  // namespace

@@ -123,6 +123,22 @@ TEST_F(GenerateAForm, RefusesWhatIsNone) {
   }
 }
 
+TEST(ManualExample, ContinuesAPage) {
+  const Program gpux;
+  const std::string folder = GPUX_SOURCE_DIR "/examples/manual";
+  const std::vector<std::string> page{"generate", folder, "NAME", "--seed", "2", "--max-tokens", "100"};
+  const Outcome outcome = gpux.run(page);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("in int8"));
+  EXPECT_THAT(outcome.out, testing::StartsWith("\n    "));
+  EXPECT_EQ(gpux.run(page).out, outcome.out);
+  EXPECT_THAT(gpux.run({"generate", folder, "DESCRIPTION", "--temperature", "0", "--max-tokens", "9"}).out,
+              testing::StartsWith("\n    The following"));
+  const Outcome chat = gpux.run({"chat", folder, "--message", "hi"});
+  EXPECT_EQ(chat.code, 4);
+  EXPECT_THAT(chat.err, HasSubstr("'gpux generate'"));
+}
+
 TEST_F(Generate, RefusesByName) {
   struct Row {
     std::vector<std::string> arguments;
