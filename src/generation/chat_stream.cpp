@@ -15,10 +15,16 @@
 namespace gpux::generation {
 namespace {
 
-// A special token has no text where decoding skips those.
-bool is_special(const text::Tokenizer& tokenizer, const std::string& marker) {
-  const std::optional<std::uint32_t> id = tokenizer.id(marker);
-  return id && tokenizer.decode(std::array{*id}).empty() && !tokenizer.decode(std::array{*id}, false).empty();
+// Special tokens have no text where decoding skips them.
+std::vector<std::uint32_t> special_among(const std::vector<std::string>& markers, const text::Tokenizer& tokenizer) {
+  std::vector<std::uint32_t> special;
+  for (const std::string& marker : markers) {
+    const std::optional<std::uint32_t> id = tokenizer.id(marker);
+    if (!id) continue;
+    const std::array token{*id};
+    if (tokenizer.decode(token).empty() && !tokenizer.decode(token, false).empty()) special.push_back(*id);
+  }
+  return special;
 }
 
 std::uint64_t id_seed_of(const GenerationSettings& settings) {
@@ -56,9 +62,7 @@ ChatRequest chat_request(const text::Tokenizer& tokenizer, const ChatPrompt& pro
   const std::string text = prompt.text(messages, options);
   request.answer.begins_in_reasoning = opens_reasoning(request.answer.format, text);
   request.answer.id_seed = id_seed_of(settings);
-  const std::vector<std::string> markers = markers_of(request.answer.format);
-  settings.shows_special_tokens |=
-      std::ranges::any_of(markers, [&](const std::string& marker) { return is_special(tokenizer, marker); });
+  request.request.shown_tokens = special_among(markers_of(request.answer.format), tokenizer);
   request.request.prompt = prompt_tokens(tokenizer, text, false);
   request.request.settings = std::move(settings);
   return request;

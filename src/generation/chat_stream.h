@@ -21,7 +21,7 @@ struct ChatRequest {
   AnswerSettings answer;
 };
 
-/// Makes the prompt, and has the text show the special tokens where they separate the parts of the answer.
+/// Makes the prompt, and has the text show the special tokens that separate the parts of the answer.
 /// Errors of ChatPrompt::text(), prompt_tokens(), functions_of().
 ChatRequest chat_request(const text::Tokenizer& tokenizer, const ChatPrompt& prompt,
                          std::span<const ChatMessage> messages, const ChatOptions& options,

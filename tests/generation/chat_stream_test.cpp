@@ -147,9 +147,10 @@ TEST_F(ChatStreams, ShowSpecialTokensOnlyWhereTheySeparateParts) {
   special["id"] = plain.vocabulary_size();
   tokenizer["added_tokens"].push_back(special);
   const ChatPrompt prompt({.usual = chat_template, .tool_use = {}, .special_tokens = {}});
-  EXPECT_FALSE(chat_request(plain, prompt, messages_, {}, {}).request.settings.shows_special_tokens);
-  EXPECT_TRUE(chat_request(text::Tokenizer::from_json(tokenizer.dump()), prompt, messages_, {}, {})
-                  .request.settings.shows_special_tokens);
+  EXPECT_THAT(chat_request(plain, prompt, messages_, {}, {}).request.shown_tokens, testing::IsEmpty());
+  EXPECT_THAT(
+      chat_request(text::Tokenizer::from_json(tokenizer.dump()), prompt, messages_, {}, {}).request.shown_tokens,
+      testing::ElementsAre(plain.vocabulary_size()));
 }
 
 TEST_F(ChatStreams, RefuseByName) {
