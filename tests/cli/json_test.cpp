@@ -69,6 +69,9 @@ std::vector<Row> rows(const Program& gpux) {
       {"generate",
        {{decoder, "w1 w2", "--max-tokens", "3"}},
        {{{}, 2}, {{none, "a"}, 7}, {{add, "a"}, 4}, {{decoder, "a", "--top-p", "7"}, 2}}},
+      {"chat",
+       {{decoder, "--message", "w1 w2", "--max-tokens", "3"}},
+       {{{}, 2}, {{none}, 7}, {{add}, 4}, {{decoder, "--message", "a", "--top-p", "7"}, 2}}},
       {"search",
        {{"--index", vectors, "--query-vector", vector}},
        {{{}, 2}, {{"a", "--index", none}, 2}, {{"a", "--index", encoder, "--model", none}, 7}}},
@@ -133,6 +136,7 @@ class StandardOutput : public testing::Test {
     std::filesystem::copy_file(tests / "text/data/wordpiece.json", encoder / "tokenizer.json");
     const std::string decoder = tests / "generation/references/qwen3";
     ASSERT_EQ(gpux_.run({"import", decoder, "-o", gpux_.folder().path() / "decoder"}).code, 0);
+    gpux_.folder().write("decoder/chat_template.jinja", "{{ messages[0]['content'] }}");
     const std::string vector = gpux_.folder().path() / "vector.npy", identity = model("identity_float32.onnx");
     ASSERT_EQ(gpux_.run({"run", identity, "-i", "x=[1, 2]", "-o", vector}).code, 0);
     gpux_.folder().write("vectors.jsonl", "{\"vector\": [1, 0]}\n");

@@ -222,7 +222,7 @@ TEST_F(ServeChat, WritesTheFormThatIsAskedFor) {
     const Json person = Json::parse(choice["message"]["content"].get<std::string>());
     EXPECT_EQ(person.size(), 2);
     EXPECT_THAT(person["age"].get<int>(), testing::AllOf(testing::Ge(10), testing::Le(99)));
-    EXPECT_EQ(text_of(streamed(body)), choice["message"]["content"]);
+    EXPECT_EQ(text_of(streamed(body)), choice["message"]["content"].get<std::string>());
     body.erase("response_format");
     body["guided_choice"] = {"yes", "no"};
     EXPECT_THAT(chat(body)["choices"][0]["message"]["content"], AnyOf("yes", "no"));
