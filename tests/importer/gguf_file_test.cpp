@@ -269,7 +269,7 @@ TEST(TensorTypes, WithMinimumsLoseLittleAsBlocks) {
     EXPECT_NEAR(loss.squared_elements, squares, 1e-6) << rows.name;
     EXPECT_GT(error, 0) << rows.name;
     // Of the rounding to 4 and 5 bits that the file has already, it is less than a tenth.
-    EXPECT_LT(std::sqrt(error / squares), rows.type == TensorType::q2_k ? 0.05 : 0.005) << rows.name;
+    EXPECT_LT(std::sqrt(error / squares), 0.005) << rows.name;
   }
   EXPECT_EQ(rounded, 5);  // Q4_1, Q5_1, Q2_K, Q4_K, Q5_K
 }

@@ -56,8 +56,6 @@ std::optional<BlockFormat> block_format_of(TensorType type) noexcept {
   if (codes.group_elements == 0) return std::nullopt;
   const auto group = static_cast<std::int64_t>(codes.group_elements);
   if (!codes.has_minimum) return BlockFormat{.bits = static_cast<int>(codes.bits), .block_size = group};
-  // Its two bits of a code leave two for where the minimum is.
-  if (type == TensorType::q2_k) return BlockFormat{.bits = 4, .block_size = group, .has_zero_points = true};
   return BlockFormat{.bits = 8, .block_size = group, .has_zero_points = true};
 }
 
