@@ -203,7 +203,7 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
   }
   // What the model does by itself is its own affair: an answer.
   Json automatic = request("how is it there?", 1);
-  automatic["tools"] = {weather};
+  automatic["tools"] = Json::array({weather});
   EXPECT_TRUE(chat(automatic)["choices"][0]["message"]["content"].is_string());
   automatic["tool_choice"] = "none";
   Json without = request("how is it there?", 1);
@@ -274,7 +274,7 @@ TEST_F(ServeChat, RefusesByName) {
     EXPECT_THAT(refusal(body), HasSubstr(reason)) << member;
   }
   Json both = good;
-  both["tools"] = {now};
+  both["tools"] = Json::array({now});
   both["response_format"] = {{"type", "json_object"}};
   EXPECT_THAT(refusal(both), HasSubstr("tools and a form of the answer"));
   both.erase("response_format");
