@@ -41,6 +41,8 @@ constexpr std::array setting_files{"config.json",
                                    "tokenizer_config.json",
                                    "artifact.metadata",
                                    "chat_template.jinja",
+                                   "chat_template.json",
+                                   "additional_chat_templates/tool_use.jinja",
                                    "1_Pooling/config.json"};
 
 // Modules of sentence-transformers whose settings are read again where the model runs.

@@ -38,6 +38,24 @@ TEST_F(DecoderImport, ReportsWhatQuantizedWeightsChange) {
   EXPECT_GT(said.at("same_token"), 0.5);
 }
 
+// Wherever transformers reads them from.
+TEST_F(DecoderImport, KeepsAllChatTemplates) {
+  const fs::path source = gpux_.folder().path() / "source", made = gpux_.folder().path() / "made";
+  fs::copy(generation / "references/qwen3", source);
+  fs::create_directory(source / "additional_chat_templates");
+  for (const char* name : {"chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja"}) {
+    gpux_.folder().write(std::string("source/") + name, name);
+  }
+  const Outcome outcome = gpux_.run({"import", source, "-o", made, "-t", "tiny"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const fs::path stored = Json::parse(gpux_.run({"inspect", "tiny", "--json"}).out).at("path");
+  for (const fs::path& folder : {made, stored.parent_path()}) {
+    for (const char* name : {"chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja"}) {
+      EXPECT_TRUE(fs::is_regular_file(folder / name)) << folder << " " << name;
+    }
+  }
+}
+
 TEST_F(DecoderImport, StoresNothingThatIsRefused) {
   const fs::path made = gpux_.folder().path() / "made";
   const Outcome outcome = gpux_.run({"import", generation / "references/qwen3", "-o", made, "-t", "tiny", "--quantize",
