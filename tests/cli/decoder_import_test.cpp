@@ -48,7 +48,7 @@ TEST_F(DecoderImport, KeepsAllChatTemplates) {
   }
   const Outcome outcome = gpux_.run({"import", source, "-o", made, "-t", "tiny"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const fs::path stored = Json::parse(gpux_.run({"inspect", "tiny", "--json"}).out).at("path");
+  const fs::path stored = Json::parse(gpux_.run({"inspect", "tiny", "--json"}).out).at("model_info").at("path");
   for (const fs::path& folder : {made, stored.parent_path()}) {
     for (const char* name : {"chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja"}) {
       EXPECT_TRUE(fs::is_regular_file(folder / name)) << folder << " " << name;
