@@ -82,7 +82,8 @@ TEST_P(BlockNodes, ShareATable) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BlockNodes,
-                         testing::Values(Case{{4, 16, false}}, Case{{4, 16, true}}, Case{{8, 16, false}}, Case{{4, 32, false}}, Case{{4, 32, true}}, Case{{4, 128, false}},
+                         testing::Values(Case{{4, 16, false}}, Case{{4, 16, true}}, Case{{8, 16, false}},
+                                         Case{{4, 32, false}}, Case{{4, 32, true}}, Case{{4, 128, false}},
                                          Case{{4, 128, true}}, Case{{8, 32, false}}, Case{{8, 32, true}},
                                          Case{{8, 128, false}}, Case{{8, 128, true}}, Case{{4, 32, false}, 80},
                                          Case{{4, 128, true}, 200}, Case{{8, 128, true}, 576},
