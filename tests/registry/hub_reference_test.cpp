@@ -17,6 +17,7 @@ TEST(HubReference, IsReadInAllItsSpellings) {
            {"hf:Org/Name@v1.0", "Org/Name", "v1.0", "", "hf.co/org/name:v1.0"},
            {"HF.CO/org/name", "org/name", "", "", "hf.co/org/name:latest"},
            {"huggingface.co/org/name@refs/pr/1", "org/name", "refs/pr/1", "", "hf.co/org/name:refs-pr-1"},
+           {"hf:gpt2:a/b", "gpt2", "a/b", "", "hf.co/gpt2:a-b"},
            {"https://huggingface.co/org/name", "org/name", "", "", "hf.co/org/name:latest"},
            {"https://huggingface.co/org/name/tree/main", "org/name", "main", "", "hf.co/org/name:main"},
            {"https://hf.co/org/name/blob/v2/onnx/model.onnx?download=true", "org/name", "v2", "onnx/model.onnx",

@@ -105,9 +105,10 @@ HubReference parse_hub_reference(std::string_view text, bool prefix_is_optional)
     if (tag != "latest") reference.revision = tag;
     text = text.substr(0, colon);
   }
-  const std::string_view organization = text.substr(0, first),
-                         name = first == std::string_view::npos ? "" : text.substr(first + 1);
-  const bool is_old_name = first == std::string_view::npos;
+  // Not the slash of a tag: the organization may be missing before it.
+  const std::size_t slash = text.find('/');
+  const bool is_old_name = slash == std::string_view::npos;
+  const std::string_view organization = text.substr(0, slash), name = is_old_name ? "" : text.substr(slash + 1);
   if (!is_hub_name(organization) || (!is_old_name && !is_hub_name(name)) || text.size() > limit_repository) {
     refuse(whole, "ORG and NAME are of letters, digits, '-', '_' and '.'");
   }
