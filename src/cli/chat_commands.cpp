@@ -95,7 +95,7 @@ constexpr std::array<ChatCommand, 8> commands{{
     {"system", "TEXT", "set the message of the system; without a text, remove it", set_system},
     {"clear", "", "begin a new conversation; the message of the system stays", clear},
     {"save", "FILE", "write the messages to a file, as JSON", save},
-    {"load", "FILE", "go on with the messages of a file", load},
+    {"load", "FILE", "continue with the messages of a file", load},
     {"stats", "", "show the figures of the last answer", show_statistics},
     {"exit", "", "leave; so does Ctrl-D", leave},
 }};

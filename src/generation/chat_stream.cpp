@@ -1,7 +1,6 @@
 #include "generation/chat_stream.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <random>
 #include <utility>
@@ -10,22 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "generation/answer_format.h"
+#include "generation/special_markers.h"
 #include "gpux/error.h"
 
 namespace gpux::generation {
 namespace {
-
-// Special tokens have no text where decoding skips them.
-std::vector<std::uint32_t> special_among(const std::vector<std::string>& markers, const text::Tokenizer& tokenizer) {
-  std::vector<std::uint32_t> special;
-  for (const std::string& marker : markers) {
-    const std::optional<std::uint32_t> id = tokenizer.id(marker);
-    if (!id) continue;
-    const std::array token{*id};
-    if (tokenizer.decode(token).empty() && !tokenizer.decode(token, false).empty()) special.push_back(*id);
-  }
-  return special;
-}
 
 std::uint64_t id_seed_of(const GenerationSettings& settings) {
   return settings.seed ? *settings.seed : std::uint64_t{std::random_device()()};
@@ -62,7 +50,7 @@ ChatRequest chat_request(const text::Tokenizer& tokenizer, const ChatPrompt& pro
   const std::string text = prompt.text(messages, options);
   request.answer.begins_in_reasoning = opens_reasoning(request.answer.format, text);
   request.answer.id_seed = id_seed_of(settings);
-  request.request.shown_tokens = special_among(markers_of(request.answer.format), tokenizer);
+  request.request.shown_tokens = special_markers(request.answer.format, tokenizer);
   request.request.prompt = prompt_tokens(tokenizer, text, false);
   request.request.settings = std::move(settings);
   return request;

@@ -23,7 +23,7 @@ struct DecoderNames {
 /// The name of a layer: `pattern` with the number in place of "%d".
 std::string name_of_layer(const std::string& pattern, std::size_t layer);
 
-/// What genai_config.json of onnxruntime-genai says of a model of one decoder.
+/// The settings of a model with one decoder in genai_config.json of onnxruntime-genai.
 struct GenaiConfig {
   std::string file;  ///< of the decoder, relative to the folder
   DecoderNames names;

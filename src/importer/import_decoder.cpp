@@ -108,7 +108,7 @@ bool is_decoder_folder(const fs::path& folder) {
 
 namespace {
 
-// What config.json says of another length than the graph has.
+// config.json with the context length of the graph.
 std::string config_with_context(const fs::path& file, std::int64_t tokens) {
   JsonSettings::Json config = JsonSettings(file).json();
   const char* const name = config.contains("n_positions") ? "n_positions" : "max_position_embeddings";

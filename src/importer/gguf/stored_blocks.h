@@ -30,7 +30,7 @@ struct RoundingLoss {
                                                              std::int64_t rows, std::int64_t columns,
                                                              RoundingLoss& loss);
 
-/// How the matrices of a file were stored, for people.
+/// How the matrices of a file were stored, as `gpux import` prints it.
 class StorageReport {
  public:
   /// A matrix, once its blocks are made.

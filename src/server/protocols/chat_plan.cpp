@@ -1,11 +1,11 @@
 #include "server/protocols/chat_plan.h"
 
 #include <random>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "generation/special_markers.h"
 #include "server/generation/chat_reader.h"
 
 namespace gpux::server {
@@ -18,12 +18,6 @@ const generation::ChatPrompt& require_chat(const ServedModel& model) {
   throw Error(ErrorCode::invalid_input,
               fmt::format("'{}' takes no messages: {}; POST /v1/completions continues a text as it is", model.name(),
                           model.lack_of_chat()));
-}
-
-bool is_special(const std::string& token, const text::Tokenizer& tokenizer) {
-  const std::optional<std::uint32_t> id = tokenizer.id(token);
-  return id && tokenizer.decode(std::span(&*id, 1), true).empty() &&
-         !tokenizer.decode(std::span(&*id, 1), false).empty();
 }
 
 // How the answers to one request are read.
@@ -44,8 +38,9 @@ void require_no_tools(const ToolUse& tools) {
 void force_calls(const ToolUse& tools, const generation::AnswerFormat& format, const text::Tokenizer& tokenizer,
                  GenerationSettings& settings, Reading& reading) {
   // What no constraint allows.
-  const bool has_special_markers = format.tool_calls == ToolCallStyle::hermes &&
-                                   (is_special("<tool_call>", tokenizer) || is_special("</tool_call>", tokenizer));
+  const bool has_special_markers =
+      format.tool_calls == ToolCallStyle::hermes && (generation::is_special_token("<tool_call>", tokenizer) ||
+                                                     generation::is_special_token("</tool_call>", tokenizer));
   generation::ToolCallForm form = generation::tool_call_form(
       tools.functions, has_special_markers ? ToolCallStyle::none : format.tool_calls, tools.allows_several);
   settings.constraint = std::move(form.constraint);
@@ -79,15 +74,6 @@ Reading reading_of(const ServedModel& model, const ToolUse& tools, GenerationSet
 
 }  // namespace
 
-std::vector<std::uint32_t> special_markers(const generation::AnswerFormat& format, const text::Tokenizer& tokenizer) {
-  std::vector<std::uint32_t> special;
-  for (const std::string& marker : generation::markers_of(format)) {
-    const std::optional<std::uint32_t> id = tokenizer.id(marker);
-    if (id && is_special(marker, tokenizer)) special.push_back(*id);
-  }
-  return special;
-}
-
 GenerationPlan plan_chat(const std::shared_ptr<ServedModel>& model, Conversation conversation,
                          GenerationSettings settings, std::uint64_t body_bytes) {
   (void)require_chat(*model);
@@ -96,7 +82,7 @@ GenerationPlan plan_chat(const std::shared_ptr<ServedModel>& model, Conversation
   asked->options.tools = std::move(asked->tools.json);
   GenerationPlan plan;
   plan.settings = std::move(settings);
-  plan.shown_tokens = special_markers(reading->settings.format, model->engine()->tokenizer());
+  plan.shown_tokens = generation::special_markers(reading->settings.format, model->engine()->tokenizer());
   plan.bytes_to_prepare = body_bytes;
   plan.prepare = [model, asked, reading](GenerationPlan& to_fill) {
     std::string prompt = model->chat()->text(asked->messages, asked->options);

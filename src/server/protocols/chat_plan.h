@@ -16,7 +16,4 @@ namespace gpux::server {
 GenerationPlan plan_chat(const std::shared_ptr<ServedModel>& model, Conversation conversation,
                          GenerationSettings settings, std::uint64_t body_bytes);
 
-/// The special tokens among the markers of the format: those that must have a text.
-std::vector<std::uint32_t> special_markers(const generation::AnswerFormat& format, const text::Tokenizer& tokenizer);
-
 }  // namespace gpux::server
