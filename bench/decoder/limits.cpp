@@ -53,13 +53,12 @@ double byte_products_a_second() {
   constexpr std::size_t rows = 48, inner = 512, repeats = 200;
   std::vector<std::int8_t> bytes(rows * inner, 1);
   std::vector<float> scale(rows, 1), weight_scale(panel_columns, 1), out(rows * panel_columns);
-  std::vector<std::int32_t> sum(rows, inner);
+  std::vector<std::int32_t> sum(rows, -std::int32_t{inner});
   std::vector<std::uint8_t> weights(inner * panel_columns, 1);
   const BlockProduct product{.rows = {bytes.data(), scale.data(), sum.data(), rows, 1, inner},
                              .weights = weights.data(),
                              .weight_scale = weight_scale.data(),
                              .zero_points = nullptr,
-                             .zero_point = 128,
                              .bias = nullptr,
                              .out = out.data(),
                              .out_stride = panel_columns,

@@ -78,7 +78,6 @@ struct Weights {
                            .weights = packed.data(),
                            .weight_scale = scale.data(),
                            .zero_points = zero_points.empty() ? nullptr : zero_points.data(),
-                           .zero_point = bits == 4 ? 8 : 128,
                            .bias = bias.data(),
                            .out = out.data(),
                            .out_stride = panels * panel_columns,
@@ -161,7 +160,7 @@ TEST(BlockKernels, AddTheLargestBytesUpExactly) {
   for (const std::size_t bits : {4, 8}) {
     std::vector<std::int8_t> bytes(block_size, -127);
     std::vector<float> one(1, 1);
-    std::vector<std::int32_t> sum(1, -127 * 256);
+    std::vector<std::int32_t> sum(1, 127 * 256);
     Random random(3);
     Weights weights(random, bits, 1, block_size, 1, false);
     std::ranges::fill(weights.packed, std::uint8_t{255});

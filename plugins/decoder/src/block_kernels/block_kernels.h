@@ -18,13 +18,17 @@ constexpr std::size_t panels_of(std::size_t columns) noexcept {
 /// Rows of int8, with a scale for each block of consecutive elements: element k of a row is
 /// scale[k / block_size] * bytes[k]. What is beyond the row's own elements in its last block is 0.
 struct BlockRows {
-  std::int8_t* bytes;  ///< [count, blocks * block_size]
-  float* scale;        ///< [count, blocks]; NaN if an element of the block is infinite or NaN
-  std::int32_t* sum;   ///< [count, blocks]: of the block's bytes
+  std::int8_t* bytes;          ///< [count, blocks * block_size]
+  float* scale;                ///< [count, blocks]; NaN if an element of the block is infinite or NaN
+  std::int32_t* negative_sum;  ///< [count, blocks]: of the block's bytes, as what is added for a zero point of 1
   std::size_t count;
   std::size_t blocks, block_size;  ///< block_size: a multiple of 8
 
   [[nodiscard]] std::size_t stride() const noexcept { return blocks * block_size; }
+
+  [[nodiscard]] BlockRows from(std::size_t first, std::size_t rows) const noexcept {
+    return {bytes + first * stride(), scale + first * blocks, negative_sum + first * blocks, rows, blocks, block_size};
+  }
 };
 
 /// out[r][c] = the sum over blocks of row_scale * weight_scale * sum(row byte * (weight - zero point)), plus bias[c].
@@ -36,10 +40,9 @@ struct BlockProduct {
   BlockRows rows;
   const std::uint8_t* weights;
   const float* weight_scale;        ///< [panel][blocks][32]
-  const std::uint8_t* zero_points;  ///< [panel][blocks][32]; null: all are `zero_point`
-  std::int32_t zero_point;
-  const float* bias;  ///< [panels * 32], or null
-  float* out;         ///< of whole panels; column 0 is that of first_panel
+  const std::uint8_t* zero_points;  ///< [panel][blocks][32]; null: all are 8 for 4 bits, and 128 for 8 bits
+  const float* bias;                ///< [panels * 32], or null
+  float* out;                       ///< of whole panels; column 0 is that of first_panel
   std::size_t out_stride;
   std::size_t first_panel, last_panel;  ///< the last one is left out
 };
@@ -75,7 +78,7 @@ struct BlockKernels {
   /// 127 steps from 0 to the largest magnitude of each block, to the nearest. Writes whole blocks, as BlockRows has
   /// them.
   void (*quantize)(const float* values, std::size_t count, std::size_t block_size, std::int8_t* bytes, float* scale,
-                   std::int32_t* sum) noexcept;
+                   std::int32_t* negative_sum) noexcept;
   void (*float_product)(const FloatProduct&) noexcept;
   /// Keys [count, head_size] into panels of 32 keys, [panel][head_size][32]. Keys beyond `count` are 0.
   void (*pack_keys)(const float* keys, std::size_t count, std::size_t head_size, float* packed) noexcept;

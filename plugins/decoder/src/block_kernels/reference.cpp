@@ -25,8 +25,7 @@ void block_product(const BlockProduct& product) noexcept {
         float sum = 0;
         for (std::size_t block = 0; block < rows.blocks; ++block) {
           const std::size_t scale = (panel * rows.blocks + block) * panel_columns + column;
-          const std::int32_t zero_point =
-              product.zero_points == nullptr ? product.zero_point : product.zero_points[scale];
+          const std::int32_t zero_point = product.zero_points == nullptr ? 1 << (bits - 1) : product.zero_points[scale];
           std::int32_t dot = 0;
           for (std::size_t k = block * rows.block_size; k < (block + 1) * rows.block_size; ++k) {
             dot += rows.bytes[row * rows.stride() + k] * (weight_of<bits>(weights, k, column) - zero_point);

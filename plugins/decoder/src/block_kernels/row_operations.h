@@ -7,38 +7,74 @@
 namespace gpux_decoder {
 namespace {
 
-void quantize_row(const float* values, std::size_t count, std::size_t block_size, std::int8_t* bytes, float* scale,
-                  std::int32_t* sum) noexcept {
-  for (std::size_t first = 0; first < count; first += block_size) {
-    const std::size_t own = count - first < block_size ? count - first : block_size;
-    // As integers, the magnitudes of NaNs are the largest, then those of infinities.
-    std::int32_t largest = 0;
-#pragma omp simd reduction(max : largest)
-    for (std::size_t i = 0; i < own; ++i) {
-      const std::int32_t magnitude = __builtin_bit_cast(std::int32_t, values[first + i]) & 0x7FFFFFFF;
-      largest = magnitude > largest ? magnitude : largest;
+// As integers, the magnitudes of NaNs are the largest, then those of infinities.
+inline std::int32_t magnitude_bits(float value) noexcept {
+  return __builtin_bit_cast(std::int32_t, value) & 0x7FFFFFFF;
+}
+
+inline std::int32_t largest_magnitude_bits(const float* values, std::size_t count) noexcept {
+  std::int32_t lanes[16] = {}, largest = 0;
+  std::size_t first = 0;
+  for (; first + 16 <= count; first += 16) {
+#pragma omp simd
+    for (std::int32_t i = 0; i < 16; ++i) {
+      const std::int32_t own = magnitude_bits(values[first + i]);
+      lanes[i] = own > lanes[i] ? own : lanes[i];
     }
+  }
+#pragma omp simd reduction(max : largest)
+  for (std::int32_t i = 0; i < 16; ++i) largest = lanes[i] > largest ? lanes[i] : largest;
+  for (; first < count; ++first) {
+    const std::int32_t own = magnitude_bits(values[first]);
+    largest = own > largest ? own : largest;
+  }
+  return largest;
+}
+
+inline std::int32_t step_of(float value, float steps) noexcept {
+  constexpr float rounding = 12582912.0F;  // 1.5 * 2^23: adding and taking it away rounds to a whole number
+  return static_cast<std::int32_t>((value * steps + rounding) - rounding);
+}
+
+// Returns the sum of the bytes.
+inline std::int32_t write_steps(const float* values, std::size_t count, float steps, std::int8_t* bytes) noexcept {
+  std::int32_t lanes[16] = {}, total = 0;
+  std::size_t first = 0;
+  for (; first + 16 <= count; first += 16) {
+#pragma omp simd
+    for (std::int32_t i = 0; i < 16; ++i) {
+      const std::int32_t step = step_of(values[first + i], steps);
+      lanes[i] += step;
+      bytes[first + i] = static_cast<std::int8_t>(step);
+    }
+  }
+#pragma omp simd reduction(+ : total)
+  for (std::int32_t i = 0; i < 16; ++i) total += lanes[i];
+  for (; first < count; ++first) {
+    const std::int32_t step = step_of(values[first], steps);
+    total += step;
+    bytes[first] = static_cast<std::int8_t>(step);
+  }
+  return total;
+}
+
+void quantize_row(const float* values, std::size_t count, std::size_t block_size, std::int8_t* bytes, float* scale,
+                  std::int32_t* negative_sum) noexcept {
+  for (std::size_t first = 0; first < count; first += block_size, bytes += block_size) {
+    const std::size_t own = count - first < block_size ? count - first : block_size;
+    const std::int32_t largest = largest_magnitude_bits(values + first, own);
     const bool is_finite = largest < 0x7F800000;
     const float magnitude = __builtin_bit_cast(float, largest);
     // Smaller ones are 0: the inverse of their step would be infinite.
     const bool is_zero = !is_finite || magnitude < 1e-30F;
-    const float steps = is_zero ? 0 : 127.0F / magnitude;
     *scale++ = is_finite ? magnitude / 127.0F : __builtin_nanf("");
-    constexpr float rounding = 12582912.0F;  // 1.5 * 2^23: adding and taking it away rounds to a whole number
-    std::int32_t total = 0;
     if (is_zero) {
       for (std::size_t i = 0; i < own; ++i) bytes[i] = 0;
+      *negative_sum++ = 0;
     } else {
-#pragma omp simd reduction(+ : total)
-      for (std::size_t i = 0; i < own; ++i) {
-        const auto step = static_cast<std::int32_t>((values[first + i] * steps + rounding) - rounding);
-        total += step;
-        bytes[i] = static_cast<std::int8_t>(step);
-      }
+      *negative_sum++ = -write_steps(values + first, own, 127.0F / magnitude, bytes);
     }
     for (std::size_t i = own; i < block_size; ++i) bytes[i] = 0;
-    bytes += block_size;
-    *sum++ = total;
   }
 }
 

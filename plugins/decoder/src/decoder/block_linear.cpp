@@ -157,7 +157,6 @@ void BlockLinear::multiply(const BlockKernels& kernels, const BlockRows& rows, s
            .weights = weights_.data(),
            .weight_scale = scales_.data(),
            .zero_points = zero_points_.empty() ? nullptr : zero_points_.data(),
-           .zero_point = 1 << (bits_ - 1),
            .bias = bias_.empty() ? nullptr : bias_.data(),
            .out = out,
            .out_stride = out_stride,

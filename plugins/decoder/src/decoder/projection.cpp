@@ -52,7 +52,7 @@ void FormattedRows::set(const KernelTables& kernels, std::size_t row, std::size_
 BlockRows FormattedRows::blocks(std::size_t first, std::size_t count) const noexcept {
   return {.bytes = bytes_ + first * stride_,
           .scale = scales_ + first * blocks_,
-          .sum = sums_ + first * blocks_,
+          .negative_sum = sums_ + first * blocks_,
           .count = count,
           .blocks = blocks_,
           .block_size = format_.block_size};
