@@ -116,14 +116,14 @@ std::string config_with_context(const fs::path& file, std::int64_t tokens) {
   return config.dump(2) + "\n";
 }
 
+}  // namespace
+
 std::string note_on_context(const LongContext& longer, std::int64_t tokens) {
   return fmt::format(
       "a prompt and its text have at most {} tokens; the model takes {} with other positions: "
       "--context-length {}",
       tokens, longer.max_tokens, longer.max_tokens);
 }
-
-}  // namespace
 
 std::uint64_t require_importable_decoder(const fs::path& folder) {
   const DescribedFolder described = describe_folder(folder);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 #include "importer/architecture.h"
 #include "importer/config_reader.h"
@@ -27,6 +28,9 @@ struct DecoderDescription {
 /// Gives the model a context of so many tokens, and the positions of longer texts where it is longer than those of
 /// Architecture::max_tokens; 0: it stays. Error usage: more than the model has.
 void set_context(Architecture& architecture, std::int64_t tokens);
+
+/// What a user is told of a model with two tables of positions that got the one for `tokens` tokens.
+[[nodiscard]] std::string note_on_context(const LongContext& longer, std::int64_t tokens);
 
 /// As require_importable().
 std::uint64_t require_importable_decoder(const std::filesystem::path& folder);

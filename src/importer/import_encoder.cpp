@@ -337,13 +337,12 @@ std::uint64_t require_importable(const fs::path& folder) {
 
 ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target, const DecoderImport& decoder) {
   if (gguf::is_gguf_file(folder)) {
-    if (decoder.given()) {
-      throw Error(
-          ErrorCode::usage,
-          fmt::format("'{}': a GGUF file keeps the precision of its weights and its context length", folder.string()));
+    if (decoder.blocks) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("'{}': a GGUF file keeps the precision of its weights", folder.string()));
     }
     NewFolder made(target);
-    ImportedEncoder imported = import_gguf(folder, made.path());
+    ImportedEncoder imported = import_gguf(folder, made.path(), decoder.context_length);
     made.keep();
     return imported;
   }

@@ -49,13 +49,13 @@ class Engines : public testing::TestWithParam<Storage> {
 
   static void TearDownTestSuite() { delete folder_; }
 
-  static std::unique_ptr<Engine> engine(const GeneratorOptions& options = {}) {
+  static std::unique_ptr<Engine> engine(const GeneratorOptions& options = {}, unsigned threads = 2) {
     const fs::path made = folder_->path() / GetParam().name;
     if (!fs::exists(made))
       importer::import_encoder(references / GetParam().family, made, {.blocks = GetParam().blocks});
     const ModelFiles files = read_model_files(made);
-    return std::make_unique<Engine>(Runtime(made / "model.onnx"), text::Tokenizer::from_file(files.tokenizer), files,
-                                    options);
+    return std::make_unique<Engine>(Runtime(made / "model.onnx", {.intra_threads = threads}),
+                                    text::Tokenizer::from_file(files.tokenizer), files, options);
   }
 
   static EngineRequest request(std::size_t number) {
@@ -306,21 +306,33 @@ TEST_P(Engines, RefuseWhatDoesNotFit) {
   EXPECT_THROW((void)busy->submit(std::move(unknown)), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Weights, Engines,
-    testing::Values(Storage{"float32", {}}, Storage{"gpt2", {}, "gpt2"}, Storage{"gemma2", {}, "gemma2"},
-                    Storage{"phi3_narrow", {}, "phi3-narrow"},
-                    Storage{"int4_of_32", onnx::BlockFormat{.bits = 4, .block_size = 32}},
-                    Storage{"int4_of_128", onnx::BlockFormat{.bits = 4, .block_size = 128}},
-                    Storage{"int8_of_32", onnx::BlockFormat{.bits = 8, .block_size = 32}},
-                    Storage{"int8_of_128", onnx::BlockFormat{.bits = 8, .block_size = 128}},
-                    Storage{"int4_of_32_with_zero_points",
-                            onnx::BlockFormat{.bits = 4, .block_size = 32, .has_zero_points = true}},
-                    Storage{"int4_of_128_with_zero_points",
-                            onnx::BlockFormat{.bits = 4, .block_size = 128, .has_zero_points = true}},
-                    Storage{"int8_of_128_with_zero_points",
-                            onnx::BlockFormat{.bits = 8, .block_size = 128, .has_zero_points = true}}),
-    [](const auto& test) { return std::string(test.param.name); });
+// Also with a model whose matrices are large enough to be shared by threads.
+class EnginesOfThreads : public Engines {};
+
+TEST_P(EnginesOfThreads, GiveTheSameWithOneAndWithTwo) {
+  const auto one = engine({}, 1);
+  std::vector<std::shared_future<Answer>> answers;
+  for (std::size_t i = 0; i < requests; ++i) answers.push_back(submitted(*one, request(i)));
+  for (std::size_t i = 0; i < requests; ++i) expect_equal(answers[i].get(), alone()[i], i);
+}
+
+const auto storages = testing::Values(
+    Storage{"float32", {}}, Storage{"gpt2", {}, "gpt2"}, Storage{"gemma2", {}, "gemma2"},
+    Storage{"phi3_narrow", {}, "phi3-narrow"}, Storage{"int4_of_32", onnx::BlockFormat{.bits = 4, .block_size = 32}},
+    Storage{"int4_of_128", onnx::BlockFormat{.bits = 4, .block_size = 128}},
+    Storage{"int8_of_32", onnx::BlockFormat{.bits = 8, .block_size = 32}},
+    Storage{"int8_of_128", onnx::BlockFormat{.bits = 8, .block_size = 128}},
+    Storage{"int4_of_32_with_zero_points", onnx::BlockFormat{.bits = 4, .block_size = 32, .has_zero_points = true}},
+    Storage{"int4_of_128_with_zero_points", onnx::BlockFormat{.bits = 4, .block_size = 128, .has_zero_points = true}},
+    Storage{"int8_of_128_with_zero_points", onnx::BlockFormat{.bits = 8, .block_size = 128, .has_zero_points = true}});
+
+const auto name_of_storage = [](const auto& test) { return std::string(test.param.name); };
+
+INSTANTIATE_TEST_SUITE_P(Weights, Engines, storages, name_of_storage);
+INSTANTIATE_TEST_SUITE_P(Weights, EnginesOfThreads, storages, name_of_storage);
+INSTANTIATE_TEST_SUITE_P(LargerWeights, EnginesOfThreads,
+                         testing::Values(Storage{"gguf", {}, GPUX_SOURCE_DIR "/tests/importer/gguf/qwen3-mixed.gguf"}),
+                         name_of_storage);
 
 }  // namespace
 }  // namespace gpux::generation

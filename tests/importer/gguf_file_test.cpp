@@ -17,32 +17,13 @@
 #include "base/temporary_folder.h"
 #include "gpux/error.h"
 #include "importer/gguf/stored_blocks.h"
+#include "importer/gguf_bytes.h"
 
 namespace gpux::importer::gguf {
 namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-template <typename T>
-std::string number(T value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
-std::string text(std::string_view value) {
-  return number(std::uint64_t{value.size()}) + std::string(value);
-}
-
-std::string key(std::string_view name, std::uint32_t type, const std::string& value) {
-  return text(name) + number(type) + value;
-}
-
-std::string description(std::string_view name, const std::vector<std::uint64_t>& sizes, std::uint32_t type,
-                        std::uint64_t offset) {
-  std::string bytes = text(name) + number(static_cast<std::uint32_t>(sizes.size()));
-  for (const std::uint64_t size : sizes) bytes += number(size);
-  return bytes + number(type) + number(offset);
-}
 
 /// A file of two tensors; a test changes one of its parts.
 struct Parts {

@@ -97,7 +97,10 @@ TEST_P(GgufModels, HaveTheLogitsOfTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GgufModels, testing::Values("llama-q4_0", "qwen2-q8_0", "qwen3-mixed", "gemma3-f16"),
+INSTANTIATE_TEST_SUITE_P(All, GgufModels,
+                         testing::Values("llama-q4_0", "qwen2-q8_0", "qwen3-mixed", "gemma3-f16", "gemma2-q8_0",
+                                         "gpt2-q8_0", "granite-q4_0", "olmo2-q4_0", "phi3-q4_0", "phi4-mini-q8_0",
+                                         "smollm3-q4_0"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');
@@ -123,6 +126,32 @@ TEST(GgufImport, TakesTheChatTemplateOfTheFile) {
   EXPECT_THAT(read_file(folder.path() / "made/chat_template.jinja"), HasSubstr("<|im_start|>"));
   const json generation = json_of(folder.path() / "made/generation_config.json");
   EXPECT_FALSE(generation.at("eos_token_id").empty());
+}
+
+TEST(GgufImport, GivesLongTextsTheirPositionsWithALongerContext) {
+  const test::TemporaryFolder folder;
+  const fs::path file = references / "phi4-mini-q8_0.gguf";
+  const ImportedEncoder of_short_texts = import_encoder(file, folder.path() / "short");
+  EXPECT_EQ(of_short_texts.max_tokens, 256U);
+  EXPECT_THAT(of_short_texts.notes, testing::ElementsAre(HasSubstr("--context-length 512")));
+  EXPECT_EQ(json_of(folder.path() / "short/config.json").at("max_position_embeddings"), 256);
+  const ImportedEncoder of_long_texts = import_encoder(file, folder.path() / "long", {.context_length = 512});
+  EXPECT_EQ(of_long_texts.max_tokens, 512U);
+  EXPECT_TRUE(of_long_texts.notes.empty());
+  EXPECT_EQ(json_of(folder.path() / "long/config.json").at("max_position_embeddings"), 512);
+  EXPECT_NE(read_file(folder.path() / "long/model.onnx"), read_file(folder.path() / "short/model.onnx"));
+  EXPECT_THROW(import_encoder(file, folder.path() / "more", {.context_length = 513}), Error);
+}
+
+TEST(GgufImport, RefusesToQuantize) {
+  const test::TemporaryFolder folder;
+  try {
+    import_encoder(references / "llama-q4_0.gguf", folder.path() / "made", {.blocks = onnx::BlockFormat{}});
+    FAIL() << "it was quantized";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_THAT(error.message(), HasSubstr("keeps the precision of its weights"));
+  }
 }
 
 struct ChangedFile {

@@ -60,8 +60,9 @@ Settings settings_of(const GgufFile& file) {
 void apply_rotary_factors(const GgufFile& file, Architecture& architecture) {
   constexpr std::string_view name = "rope_freqs.weight";
   for (const char* other : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
-    if (file.find(other) != nullptr) {
-      throw Error(ErrorCode::invalid_model, fmt::format("the file has {}: longrope is not supported", other));
+    if (file.find(other) != nullptr && architecture.model_type != "phi3") {
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("the file has {}: longrope is supported for phi3 alone", other));
     }
   }
   const gguf::StoredTensor* factors = file.find(name);
@@ -98,10 +99,20 @@ void use_stored_norms(Transformer& transformer) {
   use_stored_norms(transformer.final_norm);
 }
 
-ImportedEncoder import(const GgufFile& file, const fs::path& target) {
+// The file has all matrices as [out, in].
+void use_stored_order(Transformer& transformer) {
+  for (Layer& layer : transformer.layers) {
+    Attention& attention = layer.attention;
+    for (Linear* linear : {&attention.query, &attention.key, &attention.value, &attention.output,
+                           &layer.feed_forward.up, &layer.feed_forward.down}) {
+      linear->is_transposed = false;
+    }
+  }
+}
+
+ImportedEncoder import(const GgufFile& file, const fs::path& target, std::int64_t context_length) {
   Settings settings = settings_of(file);
-  const std::string config_text = settings.config.dump(2) + "\n";
-  const ConfigReader config(config_text);
+  const ConfigReader config(settings.config.dump());
   gguf::StorageReport report;
   const gguf::GgufWeights weights(file, gguf::family_of(file.metadata()), config.number({"num_attention_heads"}),
                                   config.number({"num_key_value_heads"}), report);
@@ -109,12 +120,19 @@ ImportedEncoder import(const GgufFile& file, const fs::path& target) {
   Architecture& architecture = decoder.architecture;
   apply_rotary_factors(file, architecture);
   use_stored_norms(architecture.transformer);
+  use_stored_order(architecture.transformer);
+  std::vector<std::string> notes;
+  if (architecture.long_context && context_length <= architecture.max_tokens) {
+    notes.push_back(note_on_context(*architecture.long_context, architecture.max_tokens));
+  }
+  set_context(architecture, context_length);
+  settings.config["max_position_embeddings"] = architecture.max_tokens;
   std::vector<std::string> written;
   const auto write = [&](const char* name, const std::string& content) {
     write_file_atomically(target / name, content);
     written.emplace_back(name);
   };
-  write("config.json", config_text);
+  write("config.json", settings.config.dump(2) + "\n");
   write("generation_config.json", settings.generation.dump(2) + "\n");
   write("tokenizer.json", settings.tokenizer);
   write("tokenizer_config.json", settings.tokenizer_config.dump(2) + "\n");
@@ -130,15 +148,16 @@ ImportedEncoder import(const GgufFile& file, const fs::path& target) {
           .task = "text generation",
           .labels = 0,
           .copied = std::move(written),
+          .notes = std::move(notes),
           .weights = report.summary()};
 }
 
 }  // namespace
 
-ImportedEncoder import_gguf(const fs::path& path, const fs::path& target) {
+ImportedEncoder import_gguf(const fs::path& path, const fs::path& target, std::int64_t context_length) {
   const GgufFile file(path);
   try {
-    return import(file, target);
+    return import(file, target, context_length);
   } catch (const Error& error) {
     throw error.within(path.string());
   }

@@ -13,7 +13,7 @@
 namespace gpux::importer::gguf {
 
 /// A tensor's name in GGUF files and in transformers, without ".weight" and ".bias"; of a layer: what follows "blk.0."
-/// and "model.layers.0.".
+/// and Family::layer_prefix with the number.
 struct NamePair {
   std::string_view stored, name;
 };
@@ -26,7 +26,8 @@ struct Family {
   /// Elements 2 i and 2 i + 1 of a head are rotated together, and not i and i + head size / 2: the rows of query and
   /// key are stored in that order.
   bool interleaves_heads = false;
-  std::span<const NamePair> layer_names;
+  std::span<const NamePair> outside_names, layer_names;
+  std::string_view layer_prefix = "model.layers.";  ///< of a layer's number in transformers
 };
 
 /// The family of the file's general.architecture. Error invalid_model: it is not supported, by name.
