@@ -39,7 +39,7 @@ constexpr std::array shapes{
 
 struct Options {
   std::string shape = "qwen2.5-0.5b", weights = "int4-128";
-  std::size_t threads = 2, rounds = 5;
+  std::size_t threads = 2, rounds = 5, memory_bytes = std::size_t{256} << 20;
   bool has_half_cache = false;
   std::vector<std::size_t> rows{1, 4, 16}, contexts{128, 2048}, prompts{128, 512, 2048};
 };
@@ -206,10 +206,9 @@ int run(const Options& options) {
   const Decoder decoder(random_weights(*shape, options, most));
   const DecoderWeights& weights = decoder.weights();
   Threads threads(options.threads);
-  constexpr std::size_t limit_bytes = std::size_t{256} << 20;
   double bandwidth = 0, products = 0;
   const auto measure_limits = [&] {
-    bandwidth = std::max(bandwidth, memory_bandwidth(options.threads, limit_bytes));
+    bandwidth = std::max(bandwidth, memory_bandwidth(options.threads, options.memory_bytes));
     products = std::max(products, byte_products_a_second() * static_cast<double>(options.threads));
   };
   fmt::print("{} {} {}, {} threads, {}: {:.0f} MB a step, {:.3f} G products a token\n", shape->name, options.weights,
@@ -272,6 +271,7 @@ int main(int argc, char** argv) {
   app.add_option("--rows", options.rows, "rows that are decoded together");
   app.add_option("--contexts", options.contexts, "tokens in the cache");
   app.add_option("--prompts", options.prompts, "tokens of a prompt");
+  app.add_option("--memory-bytes", options.memory_bytes, "read again and again for the bandwidth")->check(CLI::PositiveNumber);
   app.add_flag("--half-cache", options.has_half_cache, "keys and values in float16");
   CLI11_PARSE(app, argc, argv);
   return gpux_decoder::run(options);

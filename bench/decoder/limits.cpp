@@ -40,13 +40,18 @@ double memory_bandwidth(std::size_t threads, std::size_t bytes) {
   const auto* const values = reinterpret_cast<const std::uint64_t*>(memory.get());
   const std::size_t each = bytes / threads / sizeof(std::uint64_t);
   std::atomic<std::uint64_t> sink = 0;
+  constexpr std::size_t passes = 4;
+  const auto read = [&](std::size_t thread, std::size_t count) {
+    for (std::size_t pass = 0; pass < count; ++pass) sink += sum_of(values + thread * each, each);
+  };
+  read(0, 1);
   const double start = seconds_now(threads);
   std::vector<std::thread> others;
-  for (std::size_t i = 1; i < threads; ++i) others.emplace_back([&, i] { sink += sum_of(values + i * each, each); });
-  sink += sum_of(values, each);
+  for (std::size_t i = 1; i < threads; ++i) others.emplace_back([&, i] { read(i, passes); });
+  read(0, passes);
   for (std::thread& other : others) other.join();
   const double seconds = seconds_now(threads) - start;
-  return static_cast<double>(threads * each * sizeof(std::uint64_t)) / seconds;
+  return static_cast<double>(passes * threads * each * sizeof(std::uint64_t)) / seconds;
 }
 
 double byte_products_a_second() {

@@ -124,8 +124,8 @@ Json json_of(const generation::QuantizationAgreement& agreement) {
 void report(const generation::QuantizationAgreement& agreement, const Context& context) {
   print_data(generation::report_of(agreement));
   if (agreement.ratio() <= generation::warned_perplexity_ratio) return;
-  say(context, fmt::format("the perplexity increases by more than {:.0f} %: --quantize int8, --quantize-block 32 and "
-                           "--quantize-zero-points are more accurate",
+  say(context, fmt::format("the perplexity increases by more than {:.0f} %: --quantize int8 and --quantize-block 32 "
+                           "are more accurate",
                            (generation::warned_perplexity_ratio - 1) * 100));
 }
 
