@@ -25,7 +25,7 @@ enum class TextBatching : std::uint8_t {
 
 struct EmbedderOptions {
   ModelOptions model = {};
-  TextBatching batching = TextBatching::exact;
+  std::optional<TextBatching> batching = {};  ///< empty: throughput on a GPU or NPU, else exact
   unsigned workers = 0;  ///< threads of embed() with several texts; 0: what keeps the processors busy
 };
 

@@ -86,7 +86,8 @@ class Embedder:
         provider: as for gpux.Runtime.
         precision: "fp32", "int8", …; None: the provider's default.
         batching: which texts may share a run. "exact": only where each embedding is bit-identical to that of the text
-            alone. "throughput": wherever it is faster; the last digits may depend on the other texts.
+            alone. "throughput": wherever it is faster; the last digits may depend on the other texts. None:
+            "throughput" on a GPU or NPU, else "exact".
         workers: threads; 0: as many as keep the processors busy.
         strict, threads, memory_limit, timeout, options: as for gpux.Runtime.
 
@@ -101,7 +102,7 @@ class Embedder:
         provider: str = "auto",
         *,
         precision: str | None = None,
-        batching: Batching = "exact",
+        batching: Batching | None = None,
         workers: int = 0,
         strict: Strict = False,
         threads: int | None = None,

@@ -23,14 +23,17 @@ namespace nb = nanobind;
 
 class LoadedEmbedder {
  public:
-  LoadedEmbedder(const std::string& model, nb::dict settings, const std::string& batching, unsigned workers) {
+  LoadedEmbedder(const std::string& model, nb::dict settings, const std::optional<std::string>& batching,
+                 unsigned workers) {
     EmbedderOptions options;
     options.model = to_model_options(std::move(settings));
     options.workers = workers;
     if (batching == "throughput") {
       options.batching = TextBatching::throughput;
-    } else if (batching != "exact") {
-      throw Error(ErrorCode::usage, "batching is '" + batching + "', and not exact or throughput");
+    } else if (batching == "exact") {
+      options.batching = TextBatching::exact;
+    } else if (batching) {
+      throw Error(ErrorCode::usage, "batching is '" + *batching + "', and not exact or throughput");
     }
     embedder_ =
         without_gil([&](const Interruptible& /*unused*/) { return std::make_shared<const Embedder>(model, options); });
@@ -106,7 +109,7 @@ void bind_embedder(nb::module_& module) {
 
   nb::class_<LoadedEmbedder>(module, "LoadedEmbedder", "A model that makes embeddings of texts.")
       .def(nb::init<const std::string&, nb::dict, const std::string&, unsigned>(), nb::arg("model"),
-           nb::arg("settings"), nb::arg("batching"), nb::arg("workers"))
+           nb::arg("settings"), nb::arg("batching").none(), nb::arg("workers"))
       .def("close", &LoadedEmbedder::close)
       .def("encode", &LoadedEmbedder::encode, nb::arg("texts"), nb::arg("options"), nb::arg("progress").none(),
            nb::sig("def encode(self, texts: list[str], options: EmbeddingOptions, progress: "

@@ -45,7 +45,7 @@ Json run_of(const EmbedFlags& flags, const OpenEncoder& encoder) {
            {"task", nullptr},
            {"max_tokens", encoder.options.max_tokens},
            {"normalize", nullptr},
-           {"batching", flags.encoder.batching.empty() ? "exact" : flags.encoder.batching},
+           {"batching", encoder.embedder->encoder().batching() == embedding::Batching::exact ? "exact" : "throughput"},
            {"texts", flags.texts},
            {"field", flags.form.field},
            {"column", flags.form.column}};

@@ -493,8 +493,8 @@ void add_serve(CLI::App& program, Context& context) {
   add_batch_axis_flag(*command, flags->batch_axis);
   command
       ->add_option("--batching", flags->batching,
-                   "of texts: exact, if each vector is bit-identical to that of the text alone (the default), or "
-                   "throughput")
+                   "of texts: exact, if each vector is bit-identical to that of the text alone, or throughput "
+                   "(default: throughput on a GPU or NPU, else exact)")
       ->check(CLI::IsMember({"exact", "throughput"}));
   command->add_option("--max-queue-delay", flags->max_queue_delay, "how long the server waits to fill a batch");
   command->add_option("--workers", flags->workers,

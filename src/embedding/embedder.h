@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,7 @@ namespace gpux::embedding {
 class Embedder {
  public:
   /// Errors as of SentenceEncoder.
-  Embedder(importer::SentenceModel model, Runtime runtime, Batching batching = Batching::exact);
+  Embedder(importer::SentenceModel model, Runtime runtime, std::optional<Batching> batching = {});
 
   [[nodiscard]] const SentenceEncoder& encoder() const noexcept { return encoder_; }
 

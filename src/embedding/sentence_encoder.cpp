@@ -41,6 +41,15 @@ std::optional<Batching> batching_from(std::string_view name) noexcept {
   return std::nullopt;
 }
 
+Batching default_batching(const Verdict& verdict) noexcept {
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    if (attempt.outcome != ProviderAttempt::Outcome::active || verdict.active.empty()) continue;
+    if (attempt.id != verdict.active.front() || attempt.devices.empty()) continue;
+    return attempt.devices.front().kind == "cpu" ? Batching::exact : Batching::throughput;
+  }
+  return Batching::exact;
+}
+
 bool choose_prompt(const importer::SentenceModel& model, std::string_view name, EmbedOptions& options) {
   const auto found = std::ranges::find(model.prompts, name, [](const auto& prompt) { return prompt.first; });
   if (found == model.prompts.end()) return false;
@@ -61,8 +70,12 @@ std::size_t filled_length(std::size_t tokens) noexcept {
   return (tokens + step - 1) / step * step;
 }
 
-SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, Batching batching)
-    : model_(std::move(model)), tokenizer_(text::Tokenizer::from_file(model_.tokenizer_file)), batching_(batching) {
+SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& runtime,
+                                 std::optional<Batching> batching)
+    : model_(std::move(model)),
+      tokenizer_(text::Tokenizer::from_file(model_.tokenizer_file)),
+      batching_(batching.value_or(default_batching(runtime.verdict()))),
+      has_default_batching_(!batching) {
   try {
     inputs_ = TokenInputs(runtime.info().signature, model_.first_position, model_.tasks.size());
     inputs_.require_no_others();

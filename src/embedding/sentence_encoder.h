@@ -51,6 +51,10 @@ enum class Batching : std::uint8_t {
 /// "exact", "throughput"; empty where it is neither.
 std::optional<Batching> batching_from(std::string_view name) noexcept;
 
+/// throughput on a GPU or NPU, whose kernels depend on the size of a run and which a single text leaves idle; exact on
+/// processors. The first active provider decides. Pure.
+Batching default_batching(const Verdict& verdict) noexcept;
+
 /// Tokens that a text of so many is filled up to for Batching::throughput, so that texts of near lengths have one: a
 /// quarter more at most where it has 12 or more. Pure.
 std::size_t filled_length(std::size_t tokens) noexcept;
@@ -71,7 +75,8 @@ class SentenceEncoder {
   /// `runtime` holds the model: asked for its signature, and for a run where the file does not say how long its vectors
   /// are. Errors not_found, invalid_model: the tokenizer, or inputs and outputs that are not those of an encoder, as
   /// choose_output() has it.
-  SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, Batching batching = Batching::exact);
+  /// `batching`: empty: default_batching() of the runtime's verdict.
+  SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, std::optional<Batching> batching = {});
 
   /// Elements of a vector of default_representation() before it is cut; entries of the vocabulary for sparse vectors.
   [[nodiscard]] std::size_t dimension() const noexcept { return dimension({}); }
@@ -97,6 +102,9 @@ class SentenceEncoder {
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept { return tokenizer_; }
 
   [[nodiscard]] Batching batching() const noexcept { return batching_; }
+
+  /// Whether default_batching() decided it.
+  [[nodiscard]] bool has_default_batching() const noexcept { return has_default_batching_; }
 
   /// Whether the model's file computes the adapter of a text's task.
   [[nodiscard]] bool takes_task() const noexcept { return inputs_.takes_task(); }
@@ -171,6 +179,7 @@ class SentenceEncoder {
   importer::SentenceModel model_;
   text::Tokenizer tokenizer_;
   Batching batching_;
+  bool has_default_batching_;
   TokenInputs inputs_;
   OutputChoice choice_;        // of dense vectors; no name: it makes none
   std::string sparse_output_;  // empty: it makes none

@@ -142,7 +142,10 @@ TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& r
     found.sharing = {false, Source::signature, "inputs and outputs do not have one free first dimension"};
   } else if (throughput) {
     found.limits = on_cpu ? of_processor : of_device;
-    found.sharing = {true, Source::setting, "batching is throughput"};
+    found.sharing = {true, Source::setting,
+                     encoder.has_default_batching()
+                         ? "batching is throughput, the default on a GPU or NPU; exact gives each text's own bits"
+                         : "batching is throughput"};
   } else if (!on_cpu) {
     // Other devices choose their kernels by size, so that a few runs would prove nothing.
     found.sharing = {false, Source::not_proven, "equal bits cannot be proven on this provider"};

@@ -16,7 +16,7 @@ EncoderFlags flags_of(const std::string& model, const EmbedderOptions& options) 
   flags.model = model;
   flags.load = load_flags_of(options.model);
   flags.timeout = timeout_of(options.model);
-  if (options.batching == TextBatching::throughput) flags.batching = "throughput";
+  if (options.batching) flags.batching = options.batching == TextBatching::throughput ? "throughput" : "exact";
   return flags;
 }
 

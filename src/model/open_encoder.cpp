@@ -111,18 +111,14 @@ void apply_prompt(const EncoderFlags& flags, const importer::SentenceModel& mode
                           names.empty() ? "the model's folder names no prompts" : "accepted: " + join(names)));
 }
 
-embedding::Batching batching_of(const EncoderFlags& flags) {
-  return embedding::batching_from(flags.batching).value_or(embedding::Batching::exact);
-}
-
 // OpenVINO has threads of its own, whose number is a run's where several texts share it, and a text's else.
-void add_openvino_threads(embedding::Batching batching, LoadOptions& options) {
+void add_openvino_threads(std::optional<embedding::Batching> batching, LoadOptions& options) {
   if (options.provider.find("openvino") == std::string::npos) return;
   const auto of_openvino = [](const ProviderOptions& given) { return given.provider == "openvino"; };
   if (std::ranges::any_of(options.provider_options, of_openvino)) return;
   const std::string processors = std::to_string(usable_processors(Machine::this_one()));
   ProviderOptions own{.provider = "openvino", .values = {{"num_of_threads", processors}}, .where = {}};
-  if (batching == embedding::Batching::exact) own.values.emplace_back("num_streams", processors);
+  if (batching != embedding::Batching::throughput) own.values.emplace_back("num_streams", processors);
   options.provider_options.push_back(std::move(own));
 }
 
@@ -148,7 +144,7 @@ LoadSettings settings_of(const EncoderFlags& flags, const LocatedModel& located)
   if (settings.options.intra_threads) return settings;
   // Texts run side by side, not the parts of one.
   settings.options.intra_threads = 1;
-  add_openvino_threads(batching_of(flags), settings.options);
+  add_openvino_threads(embedding::batching_from(flags.batching), settings.options);
   return settings;
 }
 
@@ -199,7 +195,8 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
                       .workers = std::max(1U, usable_processors(Machine::this_one()) / load.intra_threads.value_or(1))};
   apply_prompt(flags, model, encoder.options);
   DigestMeanwhile digest(located.onnx_file);
-  encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), batching_of(flags));
+  encoder.embedder =
+      std::make_unique<embedding::Embedder>(std::move(model), opened.load(), embedding::batching_from(flags.batching));
   encoder.embedder->encoder().check(encoder.options);
   const std::vector<std::string>& active = encoder.embedder->runtime().verdict().active;
   if (!active.empty() && active.front() == "openvino") {

@@ -105,7 +105,7 @@ constexpr std::array<std::string_view, 2> batchings{{"exact", "throughput"}};
 constexpr SchemaKey batching_key{"batching",
                                  choice,
                                  "Texts share a run where each vector stays bit-identical, or wherever that is "
-                                 "quicker.",
+                                 "quicker; without it, the latter on GPUs and NPUs.",
                                  false,
                                  no_keys,
                                  batchings};

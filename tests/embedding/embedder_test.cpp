@@ -62,6 +62,25 @@ Error error_of(const std::function<void()>& action) {
 
 class Embeddings : public CpuRuntime {};
 
+Verdict verdict_of(std::vector<std::string> active, std::vector<std::pair<std::string, std::string>> devices) {
+  Verdict verdict{.active = std::move(active)};
+  for (auto& [id, kind] : devices) {
+    ProviderAttempt attempt{.id = id, .outcome = ProviderAttempt::Outcome::active};
+    if (!kind.empty()) attempt.devices.push_back({.kind = kind});
+    verdict.tried.push_back(std::move(attempt));
+  }
+  return verdict;
+}
+
+TEST(DefaultBatching, IsThroughputWhereTheMostNodesRunOnAnAccelerator) {
+  EXPECT_EQ(default_batching(verdict_of({"cuda", "cpu"}, {{"cuda", "gpu"}, {"cpu", "cpu"}})), Batching::throughput);
+  EXPECT_EQ(default_batching(verdict_of({"qnn"}, {{"qnn", "npu"}})), Batching::throughput);
+  EXPECT_EQ(default_batching(verdict_of({"cpu", "cuda"}, {{"cuda", "gpu"}, {"cpu", "cpu"}})), Batching::exact);
+  EXPECT_EQ(default_batching(verdict_of({"openvino"}, {{"openvino", "cpu"}})), Batching::exact);
+  EXPECT_EQ(default_batching(verdict_of({"openvino"}, {{"openvino", ""}})), Batching::exact) << "no known device";
+  EXPECT_EQ(default_batching({}), Batching::exact);
+}
+
 TEST_F(Embeddings, AgreeWithNumpysOfTheSameModel) {
   for (const char* pooling : {"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}) {
     const Embedder embedder = encoder(Json{{"pooling_mode", pooling}}.dump());

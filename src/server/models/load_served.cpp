@@ -156,7 +156,8 @@ std::optional<importer::SentenceModel> sentence_model_for(const OpenModel& opene
 
 // A folder may have a tokenizer and a model that uses tokens differently: null, the model is served without texts.
 std::shared_ptr<const embedding::SentenceEncoder> encoder_of(const std::string& name, importer::SentenceModel sentences,
-                                                             const Runtime& runtime, embedding::Batching batching) {
+                                                             const Runtime& runtime,
+                                                             std::optional<embedding::Batching> batching) {
   try {
     return std::make_shared<embedding::SentenceEncoder>(std::move(sentences), runtime, batching);
   } catch (const Error& error) {
@@ -340,8 +341,7 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   const std::string batching = said.text(flags.batching, &ServingSettings::batching);
   std::shared_ptr<const embedding::SentenceEncoder> encoder;
   if (sentences) {
-    encoder = encoder_of(listed.name, *std::move(sentences), session,
-                         embedding::batching_from(batching).value_or(embedding::Batching::exact));
+    encoder = encoder_of(listed.name, *std::move(sentences), session, embedding::batching_from(batching));
   }
   if (encoder) {
     bound_batches_of_texts(said, flags, *encoder, session, options);
