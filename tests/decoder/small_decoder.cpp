@@ -45,6 +45,7 @@ class Maker {
                            .max_positions = sizes_.max_positions,
                            .has_half_cache = sizes_.has_half_cache,
                            .token_scale = sizes_.token_scale,
+                           .logit_divisor = sizes_.logit_divisor,
                            .logit_soft_cap = sizes_.logit_soft_cap};
     if (sizes_.rotary_dimensions > 0) {
       std::vector<float> frequencies(sizes_.rotary_dimensions / 2);
@@ -53,6 +54,10 @@ class Maker {
       }
       weights.rotary_tables.push_back(
           gpux_encoder::make_rotary_table(frequencies, sizes_.max_positions, sizes_.interleaved, 1));
+    }
+    if (sizes_.has_position_table) {
+      weights.positions =
+          gpux_encoder::SharedArray<float>(random_.values(sizes_.max_positions * sizes_.hidden_size, 0.5F));
     }
     for (std::size_t i = 0; i < sizes_.layers; ++i) weights.layers.push_back(layer(i));
     weights.final_norm = norm(sizes_.hidden_size);
@@ -116,8 +121,11 @@ class Maker {
       layer.key_column = queries;
       layer.value_column = queries + keys;
     }
-    layer.query_norm = norm_if(sizes_.normalizes_heads, sizes_.head_size);
-    layer.key_norm = norm_if(sizes_.normalizes_heads, sizes_.head_size);
+    const bool normalizes_all = sizes_.normalizes_all_heads;
+    layer.query_norm = norm_if(sizes_.normalizes_heads || normalizes_all, normalizes_all ? queries : sizes_.head_size);
+    layer.key_norm = norm_if(sizes_.normalizes_heads || normalizes_all, normalizes_all ? keys : sizes_.head_size);
+    layer.attention_branch_factor = sizes_.branch_factor;
+    layer.feed_forward_branch_factor = 2 * sizes_.branch_factor - 1;
     if (sizes_.rotary_dimensions > 0) layer.rotary_table = 0;
     layer.rules = {.scale = 1.5F / std::sqrt(static_cast<float>(sizes_.head_size)),
                    .soft_cap = sizes_.soft_cap,
@@ -202,22 +210,25 @@ class PlainDecoder {
 
   Row logits(const std::vector<std::int64_t>& ids) {
     std::vector<Row> x;
-    for (const std::int64_t id : ids) x.push_back(token(static_cast<std::size_t>(id)));
+    for (const std::int64_t id : ids) x.push_back(token(static_cast<std::size_t>(id), x.size()));
     for (const DecoderLayer& layer : weights_.layers) {
       attend(layer, x);
-      for (Row& row : x) add(row, normalized(layer.feed_forward_branch_norm, feed_forward(layer, row)));
+      for (Row& row : x) {
+        add(row, normalized(layer.feed_forward_branch_norm, feed_forward(layer, row)),
+            layer.feed_forward_branch_factor);
+      }
     }
     Row logits = applied(weights_.language_head, normalized(weights_.final_norm, x.back()));
-    for (double& logit : logits) logit = capped(logit, weights_.logit_soft_cap);
+    for (double& logit : logits) logit = capped(logit / weights_.logit_divisor, weights_.logit_soft_cap);
     return logits;
   }
 
  private:
-  static void add(Row& to, const Row& branch) {
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] += branch[i];
+  static void add(Row& to, const Row& branch, float factor) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += branch[i] * factor;
   }
 
-  [[nodiscard]] Row token(std::size_t id) const {
+  [[nodiscard]] Row token(std::size_t id, std::size_t position) const {
     std::vector<float> row(weights_.hidden_size);
     if (const auto* table = std::get_if<gpux_encoder::SharedArray<float>>(&weights_.tokens)) {
       std::copy_n(table->data() + id * row.size(), row.size(), row.begin());
@@ -226,6 +237,9 @@ class PlainDecoder {
     }
     Row x(row.begin(), row.end());
     for (double& value : x) value *= weights_.token_scale;
+    for (std::size_t i = 0; i < x.size() && !weights_.positions.empty(); ++i) {
+      x[i] += weights_.positions.data()[position * x.size() + i];
+    }
     return x;
   }
 
@@ -246,13 +260,24 @@ class PlainDecoder {
       const Row part = applied(placed.projection, x);
       std::copy(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(placed.first_column));
     }
+    normalize_all(layer.query_norm, layer.query_column, all);
+    normalize_all(layer.key_norm, layer.key_column, all);
     return all;
+  }
+
+  // A norm of all heads together.
+  void normalize_all(const std::optional<Norm>& norm, std::size_t column, Row& all) const {
+    if (!norm || norm->gamma.size() == weights_.head_size) return;
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(column);
+    const Row made = normalized(norm, Row(first, first + static_cast<std::ptrdiff_t>(norm->gamma.size())));
+    std::copy(made.begin(), made.end(), first);
   }
 
   [[nodiscard]] Row head(const DecoderLayer& layer, const Row& row, std::size_t column, const std::optional<Norm>& norm,
                          std::size_t position) const {
     const auto first = row.begin() + static_cast<std::ptrdiff_t>(column);
-    Row head = normalized(norm, Row(first, first + static_cast<std::ptrdiff_t>(weights_.head_size)));
+    Row head(first, first + static_cast<std::ptrdiff_t>(weights_.head_size));
+    if (norm && norm->gamma.size() == weights_.head_size) head = normalized(norm, std::move(head));
     if (!layer.rotary_table) return head;
     const RotaryTable& table = weights_.rotary_tables[*layer.rotary_table];
     const std::size_t pairs = table.dimensions / 2;
@@ -292,7 +317,8 @@ class PlainDecoder {
           }
         }
       }
-      add(x[position], normalized(layer.attention_branch_norm, applied(layer.attention_output, attended)));
+      add(x[position], normalized(layer.attention_branch_norm, applied(layer.attention_output, attended)),
+          layer.attention_branch_factor);
     }
   }
 
@@ -328,6 +354,14 @@ std::vector<SmallDecoder> small_decoders() {
           {.name = "window_of_one", .window = 1},
           {.name = "interleaved", .rotary_dimensions = 10, .interleaved = true, .window = 70},
           {.name = "without_gate", .is_gated = false, .splits_query_key_value = true, .activation = Activation::relu},
+          {.name = "olmo2", .weights = "int8-32", .has_branch_norms = true, .normalizes_all_heads = true},
+          {.name = "granite", .weights = "int4-32", .token_scale = 12, .branch_factor = 0.7F, .logit_divisor = 8},
+          {.name = "gpt2",
+           .rotary_dimensions = 0,
+           .is_gated = false,
+           .has_biases = true,
+           .activation = Activation::tanh_gelu,
+           .has_position_table = true},
           {.name = "without_positions", .weights = "bf16", .rotary_dimensions = 0, .activation = Activation::gelu}};
 }
 

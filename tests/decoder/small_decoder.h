@@ -20,8 +20,9 @@ struct SmallDecoder {
   bool interleaved = false, has_half_cache = false, normalizes_heads = false, has_branch_norms = false;
   bool is_gated = true, has_biases = false, ties_tokens = false, splits_query_key_value = false;
   std::size_t window = 0;  ///< of the first layer
-  float soft_cap = 0, logit_soft_cap = 0, token_scale = 1;
+  float soft_cap = 0, logit_soft_cap = 0, token_scale = 1, branch_factor = 1, logit_divisor = 1;
   Activation activation = Activation::silu;
+  bool normalizes_all_heads = false, has_position_table = false;
   std::size_t max_positions = 4096;
 };
 

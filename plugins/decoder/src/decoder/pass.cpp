@@ -74,6 +74,11 @@ class Pass {
            out);
   }
 
+  static void multiply_by(float factor, float* values, std::size_t count) {
+    if (factor == 1) return;
+    for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
+  }
+
   void embed() {
     for_each_row([&](std::size_t row) {
       float* const to = x_ + row * weights_.hidden_size;
@@ -83,8 +88,10 @@ class Pass {
       } else {
         std::get<Projection>(weights_.tokens).read_column(id, to);
       }
-      if (weights_.token_scale == 1) return;
-      for (std::size_t i = 0; i < weights_.hidden_size; ++i) to[i] *= weights_.token_scale;
+      multiply_by(weights_.token_scale, to, weights_.hidden_size);
+      if (weights_.positions.empty()) return;
+      const float* const position = weights_.positions.data() + tokens_[row].position * weights_.hidden_size;
+      kernels_.plain.scale_and_add(to, 1, position, weights_.hidden_size);
     });
   }
 
@@ -100,14 +107,16 @@ class Pass {
     workspace_.input.set(kernels_, row, 0, hidden_size, values);
   }
 
-  // x = x + branch_norm(branch), with the branch in `projected`; then the input of the next branch, if there is one.
-  void finish_branch(const Projection& branch, const std::optional<Norm>& branch_norm, const RowFormat* next,
-                     const std::optional<Norm>& next_norm) {
+  // x = x + factor * branch_norm(branch), with the branch in `projected`; then the input of the next branch, if there
+  // is one.
+  void finish_branch(const Projection& branch, const std::optional<Norm>& branch_norm, float factor,
+                     const RowFormat* next, const std::optional<Norm>& next_norm) {
     if (next != nullptr) workspace_.input.resize(*next, rows_);
     for_each_row([&](std::size_t row) {
       const Pool<Floats>::Loan memory(inputs_.scratch.floats);
       float* const own = workspace_.projected.get(0) + row * branch.padded_columns();
       if (branch_norm) normalize(*branch_norm, own, weights_.hidden_size, own);
+      multiply_by(factor, own, weights_.hidden_size);
       kernels_.plain.scale_and_add(x_ + row * weights_.hidden_size, 1, own, weights_.hidden_size);
       if (next != nullptr) format_input(row, next_norm, *memory);
     });
@@ -142,16 +151,19 @@ class Pass {
     attend(layer, inputs_.batch.layers[index]);
     multiply_into_projected(layer.attention_output, workspace_.attended_rows);
     const RowFormat feed_forward = layer.up.format();
-    finish_branch(layer.attention_output, layer.attention_branch_norm, &feed_forward, layer.feed_forward_input_norm);
+    finish_branch(layer.attention_output, layer.attention_branch_norm, layer.attention_branch_factor, &feed_forward,
+                  layer.feed_forward_input_norm);
     expand(layer);
     multiply_into_projected(layer.down, workspace_.intermediate);
     if (index + 1 == weights_.layers.size()) {
       const RowFormat head = weights_.language_head.format();
-      finish_branch(layer.down, layer.feed_forward_branch_norm, &head, weights_.final_norm);
+      finish_branch(layer.down, layer.feed_forward_branch_norm, layer.feed_forward_branch_factor, &head,
+                    weights_.final_norm);
     } else {
       const DecoderLayer& next = weights_.layers[index + 1];
       const RowFormat attention = next.query_key_value.front().projection.format();
-      finish_branch(layer.down, layer.feed_forward_branch_norm, &attention, next.attention_input_norm);
+      finish_branch(layer.down, layer.feed_forward_branch_norm, layer.feed_forward_branch_factor, &attention,
+                    next.attention_input_norm);
     }
   }
 
@@ -168,12 +180,17 @@ class Pass {
 
   void finish_head(const DecoderLayer& layer, const std::optional<Norm>& norm, std::size_t position,
                    float* head) const {
-    if (norm) normalize(*norm, head, weights_.head_size, head);
+    if (norm && norm->gamma.size() == weights_.head_size) normalize(*norm, head, weights_.head_size, head);
     if (!layer.rotary_table) return;
     const RotaryTable& table = weights_.rotary_tables[*layer.rotary_table];
     const std::size_t pairs = table.dimensions / 2;
     kernels_.plain.rotate(head, table.cosines.data() + position * pairs, table.sines.data() + position * pairs, pairs,
                           table.interleaved);
+  }
+
+  // A norm of all heads together.
+  void finish_heads(const std::optional<Norm>& norm, float* heads) const {
+    if (norm && norm->gamma.size() != weights_.head_size) normalize(*norm, heads, norm->gamma.size(), heads);
   }
 
   // Where the key or value of a token goes.
@@ -197,6 +214,8 @@ class Pass {
     for_each_row([&](std::size_t row) {
       float* const own = query_key_value(row, layer);
       const TokenRow& token = tokens_[row];
+      finish_heads(layer.query_norm, own + layer.query_column);
+      finish_heads(layer.key_norm, own + layer.key_column);
       for (std::size_t head = 0; head < weights_.heads; ++head) {
         finish_head(layer, layer.query_norm, token.position, own + layer.query_column + head * head_size);
       }
@@ -397,6 +416,9 @@ class Pass {
         head.multiply(kernels_, workspace_.input, 0, rows_, panel, end, out, panels_at_once * panel_columns);
         for (std::size_t row = 0; row < rows_; ++row) {
           float* const own = out + row * panels_at_once * panel_columns;
+          if (weights_.logit_divisor != 1) {
+            for (std::size_t i = 0; i < columns; ++i) own[i] /= weights_.logit_divisor;
+          }
           if (weights_.logit_soft_cap > 0) {
             for (std::size_t i = 0; i < columns; ++i) {
               own[i] = weights_.logit_soft_cap * std::tanh(own[i] / weights_.logit_soft_cap);

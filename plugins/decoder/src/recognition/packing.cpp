@@ -168,6 +168,7 @@ DecoderWeights weights_of(const RecognizedDecoder& found, DecoderPrecision preci
                          .token_scale = found.token_scale,
                          .final_norm = packed(found.final_norm),
                          .language_head = packer.projection(found.language_head),
+                         .logit_divisor = found.logit_divisor,
                          .logit_soft_cap = found.logit_soft_cap};
   if (have_same_weights(found.tokens, found.language_head)) {
     weights.tokens = weights.language_head;
@@ -175,6 +176,10 @@ DecoderWeights weights_of(const RecognizedDecoder& found, DecoderPrecision preci
     weights.tokens = SharedArray<float>(copied(found.tokens.weights));
   } else {
     weights.tokens = packer.projection(found.tokens);
+  }
+  if (found.positions != nullptr) {
+    weights.positions = SharedArray<float>(copied(found.positions));
+    weights.max_positions = static_cast<std::size_t>(found.positions->shape[0]);
   }
   std::vector<RecognizedRotary> rotary_tables;
   for (const RecognizedLayer& from : found.layers) {
@@ -187,6 +192,8 @@ DecoderWeights weights_of(const RecognizedDecoder& found, DecoderPrecision preci
     if (from.rotary) to.rotary_table = rotary_table_of(*from.rotary, rotary_tables, weights);
     to.rules = from.rules;
     to.attention_output = packer.projection(from.attention_output);
+    to.attention_branch_factor = from.attention_branch_factor;
+    to.feed_forward_branch_factor = from.feed_forward_branch_factor;
     to.feed_forward_input_norm = packed(from.feed_forward_input_norm);
     to.feed_forward_branch_norm = packed(from.feed_forward_branch_norm);
     if (from.gate) to.gate = packer.projection(*from.gate);

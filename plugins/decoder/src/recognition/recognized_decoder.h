@@ -58,6 +58,7 @@ struct RecognizedLayer {
   AttentionRules rules;
   CacheNames cache;
   std::optional<RecognizedNorm> feed_forward_input_norm, feed_forward_branch_norm;
+  float attention_branch_factor = 1, feed_forward_branch_factor = 1;
   std::optional<RecognizedMatrix> gate;
   RecognizedMatrix up, down;
   Activation activation = Activation::silu;
@@ -70,10 +71,11 @@ struct RecognizedDecoder {
   bool has_half_cache = false;
   RecognizedMatrix tokens;  ///< a column for each token, hidden_size elements
   float token_scale = 1;
+  const Constant* positions = nullptr;  ///< [positions, hidden_size], added to the tokens; null: none
   std::vector<RecognizedLayer> layers;
   std::optional<RecognizedNorm> final_norm;
   RecognizedMatrix language_head;
-  float logit_soft_cap = 0;
+  float logit_divisor = 1, logit_soft_cap = 0;
   std::vector<std::size_t> nodes;  ///< the nodes that it consists of
   /// Constants that are made of the graph's.
   std::shared_ptr<std::deque<std::pair<Constant, std::vector<float>>>> owned;

@@ -36,7 +36,7 @@ class Recognizer {
 
   RecognizedDecoder recognize() {
     Stream stream = read_head();
-    while (stream.sum != nullptr) stream = read_layer(stream);
+    while (stream.sum != nullptr && !read_positions(stream)) stream = read_layer(stream);
     std::ranges::reverse(found_.layers);
     read_tokens(stream.name);
     if (found_.layers.empty()) throw index_.not_understood(stream.name);
@@ -93,6 +93,15 @@ class Recognizer {
     return value;
   }
 
+  std::string without_divisor(const std::string& value) {
+    const Node* const divide = index_.producer(value, "Div");
+    const auto divisor = divide == nullptr ? std::nullopt : index_.scalar(input_of(*divide, 1));
+    if (!divisor || *divisor == 0) return value;
+    found_.logit_divisor = *divisor;
+    index_.understand(divide);
+    return input_of(*divide, 0);
+  }
+
   // The hidden states of all tokens, of which the value has the last ones.
   std::string before_last_token(const std::string& value, int& rank) {
     const std::string last = without_axes(value, rank);
@@ -121,7 +130,8 @@ class Recognizer {
     found_.logits = logits();
     constexpr int hidden_rank = 3;
     int rank = hidden_rank;
-    const std::string products = without_axes(without_soft_cap(without_axes(found_.logits, rank)), rank);
+    const std::string products =
+        without_axes(without_divisor(without_soft_cap(without_axes(found_.logits, rank))), rank);
     auto head = matrix_product(index_, products);
     if (!head) throw index_.not_understood(products);
     found_.language_head = head->matrix;
@@ -173,14 +183,34 @@ class Recognizer {
     return start;
   }
 
-  // A product of a matrix, maybe behind a norm.
-  std::optional<MatrixProduct> branch_product(const std::string& value, std::optional<RecognizedNorm>& norm) {
+  /// A branch's last matrix, and what becomes of its rows before they are added.
+  struct BranchEnd {
+    MatrixProduct product;
+    std::optional<RecognizedNorm> norm;
+    float factor = 1;
+  };
+
+  // A product of a matrix, maybe with a norm and a factor behind it.
+  std::optional<BranchEnd> branch_end(const std::string& value) {
+    BranchEnd end;
     std::string product = value;
-    if (const auto found = norm_of(index_, value); found && found->sum == nullptr) {
-      norm = found->norm;
+    const Node* const multiply = index_.producer(value, "Mul");
+    for (const std::size_t side : {0, 1}) {
+      const auto factor = multiply == nullptr ? std::nullopt : index_.scalar(input_of(*multiply, 1 - side));
+      if (!factor) continue;
+      end.factor = *factor;
+      product = input_of(*multiply, side);
+      break;
+    }
+    if (const auto found = norm_of(index_, product); found && found->sum == nullptr) {
+      end.norm = found->norm;
       product = found->input;
     }
-    return matrix_product(index_, product);
+    auto found = matrix_product(index_, product);
+    if (!found) return std::nullopt;
+    end.product = std::move(*found);
+    if (multiply != nullptr) index_.understand(multiply);
+    return end;
   }
 
   void require_stream(const Stream& stream, const std::string& rest) {
@@ -196,13 +226,13 @@ class Recognizer {
 
   Stream read_feed_forward(const Stream& end, RecognizedLayer& layer) {
     for (const auto& [value, rest] : branches_of(*end.sum)) {
-      std::optional<RecognizedNorm> branch_norm;
-      const auto down = branch_product(value, branch_norm);
-      if (!down || attention_at(down->input) != nullptr) continue;
+      const auto down = branch_end(value);
+      if (!down || attention_at(down->product.input) != nullptr) continue;
       index_.understand(end.sum);
-      layer.feed_forward_branch_norm = branch_norm;
-      layer.down = down->matrix;
-      const std::string input = read_expansion(down->input, layer);
+      layer.feed_forward_branch_norm = down->norm;
+      layer.feed_forward_branch_factor = down->factor;
+      layer.down = down->product.matrix;
+      const std::string input = read_expansion(down->product.input, layer);
       const Stream stream = normalized(input, layer.feed_forward_input_norm);
       require_stream(stream, rest);
       return stream;
@@ -240,16 +270,16 @@ class Recognizer {
 
   Stream read_attention(const Stream& end, RecognizedLayer& layer) {
     for (const auto& [value, rest] : branches_of(*end.sum)) {
-      std::optional<RecognizedNorm> branch_norm;
-      const auto output = branch_product(value, branch_norm);
+      const auto output = branch_end(value);
       if (!output) continue;
-      const Node* const attention = attention_at(output->input);
+      const Node* const attention = attention_at(output->product.input);
       if (attention == nullptr) continue;
-      (void)without_cast(output->input);
+      (void)without_cast(output->product.input);
       index_.understand(end.sum);
       index_.understand(attention);
-      layer.attention_branch_norm = branch_norm;
-      layer.attention_output = output->matrix;
+      layer.attention_branch_norm = output->norm;
+      layer.attention_branch_factor = output->factor;
+      layer.attention_output = output->product.matrix;
       const std::string input = read_group_query_attention(*attention, layer);
       const Stream stream = normalized(input, layer.attention_input_norm);
       require_stream(stream, rest);
@@ -312,7 +342,7 @@ class Recognizer {
     return input_of(*cast, 0);
   }
 
-  // A norm over each head, between two Reshapes.
+  // A norm over each head, between two Reshapes, or over all heads.
   MatrixProduct read_heads(const std::string& given, std::size_t heads, std::optional<RecognizedNorm>& norm) {
     const std::string value = without_cast(given);
     std::string product = value;
@@ -333,6 +363,9 @@ class Recognizer {
       index_.understand(split);
       norm = found->norm;
       product = input_of(*split, 0);
+    } else if (const auto whole = norm_of(index_, value); whole && whole->sum == nullptr) {
+      norm = whole->norm;
+      product = whole->input;
     }
     const auto found = matrix_product(index_, product);
     if (!found) throw index_.not_understood(product);
@@ -430,6 +463,50 @@ class Recognizer {
     if (found_.attention_mask != tokens->mask) throw index_.not_understood(input_of(node, 5));
   }
 
+  // Rows of a table of positions that are added to the tokens: the number of a row's tokens before this run, and on.
+  bool read_positions(Stream& stream) {
+    for (const auto& [value, rest] : branches_of(*stream.sum)) {
+      const Node* const gather = index_.producer(value, "Gather");
+      if (gather == nullptr || integer_of(*gather, "axis", 0) != 0) continue;
+      const Constant* const table = index_.constant(input_of(*gather, 0));
+      if (table == nullptr || table->element_type != ElementType::float32 || table->shape.size() != 2) continue;
+      if (!read_token_positions(input_of(*gather, 1))) continue;
+      found_.positions = table;
+      index_.understand(gather);
+      index_.understand(stream.sum);
+      stream = {rest, nullptr};
+      return true;
+    }
+    return false;
+  }
+
+  // ReduceSum(attention_mask) - tokens + Range(0, tokens, 1), [batch, tokens]; tokens: the width of input_ids
+  bool read_token_positions(const std::string& value) {
+    const Node* const add = index_.producer(value, "Add");
+    if (add == nullptr) return false;
+    for (const auto& [past, steps] : branches_of(*add)) {
+      const Node* const subtract = index_.producer(past, "Sub");
+      const Node* const range = index_.producer(steps, "Range");
+      if (subtract == nullptr || range == nullptr) continue;
+      const Node* const sum = index_.producer(input_of(*subtract, 0), "ReduceSum");
+      if (sum == nullptr || integer_of(*sum, "keepdims", 1) != 1) continue;
+      const auto all = mask_count(input_of(*subtract, 0)), own = mask_count(input_of(*subtract, 1)),
+                 count = mask_count(input_of(*range, 1));
+      const auto is_width = [](const std::optional<MaskCount>& found) {
+        return found && found->kind == MaskCount::Kind::width && found->offset == 0;
+      };
+      if (!all || all->kind != MaskCount::Kind::tokens || all->mask != found_.attention_mask) continue;
+      if (!is_width(own) || !is_width(count) || own->mask != count->mask) continue;
+      if (index_.integers(input_of(*range, 0)) != Integers{0} || index_.integers(input_of(*range, 2)) != Integers{1}) {
+        continue;
+      }
+      positioned_ids_ = own->mask;
+      for (const Node* const node : {add, subtract, range}) index_.understand(node);
+      return true;
+    }
+    return false;
+  }
+
   std::optional<MaskCount> mask_count(const std::string& value, int depth = 0) {
     const Node* const node = index_.producer(value);
     constexpr int max_depth = 16;
@@ -480,6 +557,7 @@ class Recognizer {
   void read_tokens(const std::string& value) {
     const auto lookup = token_lookup(index_, value);
     if (!lookup || !is_mask(lookup->input_ids)) throw index_.not_understood(value);
+    if (found_.positions != nullptr && positioned_ids_ != lookup->input_ids) throw index_.not_understood(value);
     found_.input_ids = lookup->input_ids;
     found_.tokens = lookup->table;
     found_.token_scale = lookup->scale;
@@ -501,6 +579,8 @@ class Recognizer {
     require(found_.language_head.inner == hidden, "language head");
     require(found_.tokens.columns == found_.language_head.columns, "vocabulary");
     require(norm_fits(found_.final_norm, hidden), "final norm");
+    require(found_.positions == nullptr || found_.positions->shape[1] == static_cast<std::int64_t>(hidden),
+            "positions");
     for (const RecognizedLayer& layer : found_.layers) {
       require(layer.query.inner == hidden, "queries");
       for (const std::optional<RecognizedMatrix>* matrix : {&layer.key, &layer.value}) {
@@ -513,7 +593,8 @@ class Recognizer {
                                      &layer.feed_forward_input_norm, &layer.feed_forward_branch_norm}) {
         require(norm_fits(*norm, hidden), "norms");
       }
-      require(norm_fits(layer.query_norm, found_.head_size) && norm_fits(layer.key_norm, found_.head_size), "norms");
+      require(norm_fits(layer.query_norm, found_.head_size) || norm_fits(layer.query_norm, heads), "norms");
+      require(norm_fits(layer.key_norm, found_.head_size) || norm_fits(layer.key_norm, kv_heads), "norms");
       check_formats(layer);
     }
   }
@@ -561,6 +642,7 @@ class Recognizer {
   const CacheTypes& caches_;
   RecognizedDecoder found_;
   bool cache_is_known_ = false;
+  std::string positioned_ids_;  ///< the input whose width is the number of tokens with positions
 };
 
 }  // namespace
