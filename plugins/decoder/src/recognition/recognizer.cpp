@@ -490,21 +490,24 @@ class Recognizer {
       if (subtract == nullptr || range == nullptr) continue;
       const Node* const sum = index_.producer(input_of(*subtract, 0), "ReduceSum");
       if (sum == nullptr || integer_of(*sum, "keepdims", 1) != 1) continue;
-      const auto all = mask_count(input_of(*subtract, 0)), own = mask_count(input_of(*subtract, 1)),
-                 count = mask_count(input_of(*range, 1));
-      const auto is_width = [](const std::optional<MaskCount>& found) {
-        return found && found->kind == MaskCount::Kind::width && found->offset == 0;
-      };
+      const auto all = mask_count(input_of(*subtract, 0));
       if (!all || all->kind != MaskCount::Kind::tokens || all->mask != found_.attention_mask) continue;
-      if (!is_width(own) || !is_width(count) || own->mask != count->mask) continue;
+      const std::string own = input_of_width(input_of(*subtract, 1));
+      if (own.empty() || own != input_of_width(input_of(*range, 1))) continue;
       if (index_.integers(input_of(*range, 0)) != Integers{0} || index_.integers(input_of(*range, 2)) != Integers{1}) {
         continue;
       }
-      positioned_ids_ = own->mask;
+      positioned_ids_ = own;
       for (const Node* const node : {add, subtract, range}) index_.understand(node);
       return true;
     }
     return false;
+  }
+
+  // The input that is as wide as the value says; empty: none.
+  std::string input_of_width(const std::string& value) {
+    const auto width = mask_count(value);
+    return width && width->kind == MaskCount::Kind::width && width->offset == 0 ? width->mask : std::string();
   }
 
   std::optional<MaskCount> mask_count(const std::string& value, int depth = 0) {
