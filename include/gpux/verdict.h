@@ -27,6 +27,7 @@ struct ProviderAttempt {
   };
   std::string id;        ///< gpux's name ("cuda")
   std::string ort_name;  ///< ONNX Runtime's name, in the library's spelling
+  std::string source;    ///< "built in", "bridge" or "plugin"; empty if it is not installed
   Outcome outcome = Outcome::unavailable;
   std::string reason;  ///< one sentence; empty if active
   std::string remedy;  ///< what to do, as a command if possible; may be empty

@@ -41,8 +41,7 @@ Needs read_needs(const std::filesystem::path& library, const Machine& machine) {
 
 class Search {
  public:
-  Search(const std::vector<std::filesystem::path>& folders, const Machine& machine)
-      : folders_(folders), machine_(machine) {}
+  Search(const LibraryNeeds& needs, const Machine& machine) : needs_(needs), machine_(machine) {}
 
   void collect(const std::filesystem::path& library) {
     const Needs needs = read_needs(library, machine_);
@@ -57,15 +56,13 @@ class Search {
   }
 
   void open(const std::string& name) {
+    if (!try_open(name)) missing_.push_back(name);
+  }
+
+  bool try_open(const std::string& name) {
     seen_.insert(name);
-    if (machine_.opens_library(name)) return;
-    const std::filesystem::path file = find(name, folders_);
-    if (!file.empty()) {
-      // Its own needs first: the loader takes what is already open by the name that it was built with.
-      collect(file);
-      if (machine_.opens_library(file)) return;
-    }
-    missing_.push_back(name);
+    if (!is_open(name) && open_in(needs_.preferred, name)) return true;
+    return machine_.opens_library(name) || open_in(needs_.folders, name);
   }
 
   [[nodiscard]] bool knows(const std::string& name) const { return seen_.contains(name); }
@@ -73,15 +70,31 @@ class Search {
   [[nodiscard]] const std::vector<std::string>& missing() const { return missing_; }
 
  private:
+  static bool is_open(const std::string& name) { return ::dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD) != nullptr; }
+
+  bool open_in(const std::vector<std::filesystem::path>& folders, const std::string& name) {
+    const std::filesystem::path file = find(name, folders);
+    if (file.empty()) return false;
+    // Its own needs first: the loader takes what is already open by the name that it was built with.
+    collect(file);
+    return machine_.opens_library(file);
+  }
+
   static std::filesystem::path find(const std::string& name, const std::vector<std::filesystem::path>& folders) {
     for (const std::filesystem::path& folder : folders) {
       std::error_code error;
       if (std::filesystem::exists(folder / name, error)) return folder / name;
+      // Packages leave out the links that a distribution makes to a file with its whole version.
+      if (name.find(".so.") == std::string::npos) continue;
+      for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+           entry.increment(error)) {
+        if (entry->path().filename().string().starts_with(name + ".")) return entry->path();
+      }
     }
     return {};
   }
 
-  const std::vector<std::filesystem::path>& folders_;
+  const LibraryNeeds& needs_;
   const Machine& machine_;
   std::set<std::string> seen_;
   std::vector<std::string> missing_;
@@ -105,10 +118,13 @@ void* DynamicLibrary::symbol(const char* name) const noexcept {
 
 std::vector<std::string> missing_libraries(const std::filesystem::path& library, const LibraryNeeds& needs,
                                            const Machine& machine) {
-  Search search(needs.folders, machine);
+  Search search(needs, machine);
   search.collect(library);
   for (const std::string& name : needs.also) {
     if (!search.knows(name)) search.open(name);
+  }
+  for (const std::string& name : needs.optional) {
+    if (!search.knows(name)) (void)search.try_open(name);
   }
   return search.missing();
 }

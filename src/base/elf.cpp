@@ -18,57 +18,139 @@ std::optional<T> at(std::span<const std::byte> bytes, std::uint64_t offset) {
   return value;
 }
 
-}  // namespace
+// The dynamic section of a file, as far as it is undamaged.
+class DynamicSection {
+  static constexpr std::uint64_t nowhere = std::uint64_t{1} << 63;
 
-ElfNeeds read_elf_needs(std::span<const std::byte> file) {
-  ElfNeeds needs;
-  const auto header = at<Elf64_Ehdr>(file, 0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64) {
-    return needs;
-  }
-  std::vector<Elf64_Phdr> segments;
-  for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
-    if (const auto segment = at<Elf64_Phdr>(file, header->e_phoff + i * header->e_phentsize)) {
-      segments.push_back(*segment);
+ public:
+  explicit DynamicSection(std::span<const std::byte> file) : file_(file) {
+    const auto header = at<Elf64_Ehdr>(file, 0);
+    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64) {
+      return;
     }
+    for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
+      if (const auto segment = at<Elf64_Phdr>(file, header->e_phoff + i * header->e_phentsize)) {
+        segments_.push_back(*segment);
+      }
+    }
+    for (const Elf64_Phdr& segment : segments_) {
+      if (segment.p_type != PT_DYNAMIC) continue;
+      const std::uint64_t count = segment.p_filesz / sizeof(Elf64_Dyn);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const auto entry = at<Elf64_Dyn>(file, segment.p_offset + i * sizeof(Elf64_Dyn));
+        if (!entry || entry->d_tag == DT_NULL) break;
+        entries_.push_back(*entry);
+      }
+      // Only one is allowed; of a damaged file's many the first counts.
+      break;
+    }
+    if (const auto table = value(DT_STRTAB)) strings_ = file_offset(*table);
+    if (const auto table = value(DT_SYMTAB)) symbols_ = file_offset(*table);
   }
-  const auto file_offset = [&](std::uint64_t address) -> std::uint64_t {
-    for (const Elf64_Phdr& segment : segments) {
+
+  [[nodiscard]] const std::vector<Elf64_Dyn>& entries() const { return entries_; }
+
+  /// The last of this tag.
+  [[nodiscard]] std::optional<std::uint64_t> value(std::int64_t tag) const {
+    std::optional<std::uint64_t> found;
+    for (const Elf64_Dyn& entry : entries_) {
+      if (entry.d_tag == tag) found = entry.d_un.d_val;
+    }
+    return found;
+  }
+
+  [[nodiscard]] std::uint64_t file_offset(std::uint64_t address) const {
+    for (const Elf64_Phdr& segment : segments_) {
       if (segment.p_type == PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz) {
         return segment.p_offset + (address - segment.p_vaddr);
       }
     }
-    return file.size();
-  };
-  std::vector<std::uint64_t> needed, paths;
-  std::uint64_t strings = file.size();
-  for (const Elf64_Phdr& segment : segments) {
-    if (segment.p_type != PT_DYNAMIC) continue;
-    const std::uint64_t count = segment.p_filesz / sizeof(Elf64_Dyn);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const auto entry = at<Elf64_Dyn>(file, segment.p_offset + i * sizeof(Elf64_Dyn));
-      if (!entry || entry->d_tag == DT_NULL) break;
-      if (entry->d_tag == DT_NEEDED) needed.push_back(entry->d_un.d_val);
-      if (entry->d_tag == DT_RPATH || entry->d_tag == DT_RUNPATH) paths.push_back(entry->d_un.d_val);
-      if (entry->d_tag == DT_STRTAB) strings = file_offset(entry->d_un.d_ptr);
-    }
-    // Only one is allowed; of a damaged file's many the first counts.
-    break;
+    return file_.size();
   }
-  const auto string_at = [&](std::uint64_t offset) -> std::string {
-    if (strings >= file.size() || offset >= file.size() - strings) return {};
-    const char* begin = reinterpret_cast<const char*>(file.data() + strings + offset);
-    return {begin, ::strnlen(begin, file.size() - strings - offset)};
-  };
+
+  [[nodiscard]] std::string string_at(std::uint64_t offset) const {
+    if (strings_ >= file_.size() || offset >= file_.size() - strings_) return {};
+    const char* begin = reinterpret_cast<const char*>(file_.data() + strings_ + offset);
+    return {begin, ::strnlen(begin, file_.size() - strings_ - offset)};
+  }
+
+  [[nodiscard]] bool defines(std::uint64_t index, std::string_view symbol) const {
+    const auto entry = at<Elf64_Sym>(file_, symbols_ + index * sizeof(Elf64_Sym));
+    if (!entry || entry->st_shndx == SHN_UNDEF || strings_ >= file_.size()) return false;
+    const auto rest = file_.subspan(strings_);
+    if (entry->st_name >= rest.size() || rest.size() - entry->st_name <= symbol.size()) return false;
+    const auto name = rest.subspan(entry->st_name, symbol.size() + 1);
+    return name.back() == std::byte{0} && std::memcmp(name.data(), symbol.data(), symbol.size()) == 0;
+  }
+
+ private:
+  std::span<const std::byte> file_;
+  std::vector<Elf64_Phdr> segments_;
+  std::vector<Elf64_Dyn> entries_;
+  std::uint64_t strings_ = nowhere;
+  std::uint64_t symbols_ = nowhere;
+};
+
+// Chains of a sound table are short; a damaged one may run in circles.
+constexpr std::uint32_t longest_chain = 1U << 16;
+
+bool is_in_gnu_hash(std::span<const std::byte> file, const DynamicSection& section, std::uint64_t table,
+                    std::string_view symbol) {
+  std::uint32_t hash = 5381;
+  for (const char letter : symbol) hash = hash * 33 + static_cast<unsigned char>(letter);
+  const auto bucket_count = at<std::uint32_t>(file, table);
+  const auto first_symbol = at<std::uint32_t>(file, table + 4);
+  const auto bloom_words = at<std::uint32_t>(file, table + 8);
+  if (!bucket_count || !first_symbol || !bloom_words || *bucket_count == 0) return false;
+  const std::uint64_t buckets = table + 16 + std::uint64_t{8} * *bloom_words;
+  const std::uint64_t chains = buckets + std::uint64_t{4} * *bucket_count;
+  const auto first = at<std::uint32_t>(file, buckets + std::uint64_t{4} * (hash % *bucket_count));
+  if (!first || *first < *first_symbol) return false;
+  for (std::uint32_t step = 0; step < longest_chain; ++step) {
+    const std::uint64_t index = std::uint64_t{*first} + step;
+    const auto kept = at<std::uint32_t>(file, chains + 4 * (index - *first_symbol));
+    if (!kept) return false;
+    if ((*kept | 1U) == (hash | 1U) && section.defines(index, symbol)) return true;
+    if ((*kept & 1U) != 0) return false;
+  }
+  return false;
+}
+
+bool is_in_hash(std::span<const std::byte> file, const DynamicSection& section, std::uint64_t table,
+                std::string_view symbol) {
+  std::uint32_t hash = 0;
+  for (const char letter : symbol) {
+    hash = (hash << 4) + static_cast<unsigned char>(letter);
+    const std::uint32_t high = hash & 0xf0000000U;
+    hash = (hash ^ (high >> 24)) & ~high;
+  }
+  const auto bucket_count = at<std::uint32_t>(file, table);
+  if (!bucket_count || *bucket_count == 0) return false;
+  const std::uint64_t chains = table + 8 + std::uint64_t{4} * *bucket_count;
+  auto index = at<std::uint32_t>(file, table + 8 + std::uint64_t{4} * (hash % *bucket_count));
+  for (std::uint32_t step = 0; step < longest_chain && index && *index != STN_UNDEF; ++step) {
+    if (section.defines(*index, symbol)) return true;
+    index = at<std::uint32_t>(file, chains + std::uint64_t{4} * *index);
+  }
+  return false;
+}
+
+}  // namespace
+
+ElfNeeds read_elf_needs(std::span<const std::byte> file) {
+  ElfNeeds needs;
+  const DynamicSection section(file);
   // Longer than any path, and as many as no library has: a damaged file's names must not cost more than it does.
   constexpr std::size_t max_names = 1000, longest_name = 4096;
-  for (const std::uint64_t offset : needed) {
-    if (std::string name = string_at(offset); name.size() <= longest_name && needs.libraries.size() < max_names) {
+  for (const Elf64_Dyn& entry : section.entries()) {
+    if (entry.d_tag != DT_NEEDED || needs.libraries.size() >= max_names) continue;
+    if (std::string name = section.string_at(entry.d_un.d_val); name.size() <= longest_name) {
       needs.libraries.push_back(std::move(name));
     }
   }
-  for (const std::uint64_t offset : paths) {
-    const std::string list = string_at(offset);
+  for (const Elf64_Dyn& entry : section.entries()) {
+    if (entry.d_tag != DT_RPATH && entry.d_tag != DT_RUNPATH) continue;
+    const std::string list = section.string_at(entry.d_un.d_val);
     for (std::size_t begin = 0; begin <= list.size() && needs.folders.size() < max_names;) {
       const std::size_t end = std::min(list.find(':', begin), list.size());
       if (end != begin) needs.folders.push_back(list.substr(begin, end - begin));
@@ -76,6 +158,17 @@ ElfNeeds read_elf_needs(std::span<const std::byte> file) {
     }
   }
   return needs;
+}
+
+std::optional<bool> exports_elf_symbol(std::span<const std::byte> file, std::string_view symbol) {
+  const DynamicSection section(file);
+  if (const auto table = section.value(DT_GNU_HASH)) {
+    return is_in_gnu_hash(file, section, section.file_offset(*table), symbol);
+  }
+  if (const auto table = section.value(DT_HASH)) {
+    return is_in_hash(file, section, section.file_offset(*table), symbol);
+  }
+  return std::nullopt;
 }
 
 }  // namespace gpux

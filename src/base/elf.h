@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gpux {
@@ -15,5 +17,9 @@ struct ElfNeeds {
 
 /// Reads a 64-bit ELF file (System V ABI, chapter 5); empty for anything else, and without what is damaged.
 ElfNeeds read_elf_needs(std::span<const std::byte> file);
+
+/// Whether the shared library defines the symbol for others, by its hash tables (DT_GNU_HASH or DT_HASH). Empty for
+/// anything else than a 64-bit ELF file with one of these tables.
+std::optional<bool> exports_elf_symbol(std::span<const std::byte> file, std::string_view symbol);
 
 }  // namespace gpux

@@ -27,7 +27,8 @@ void print_providers(const std::vector<std::string>& libraries, const Context& c
   Table table{.head = {"PROVIDER", "NAME", "AVAILABLE", "DEVICES", "SOURCE", "REASON", "REMEDY"}, .rows = {}};
   for (const ProviderReport& report : reports) {
     table.rows.push_back({report.id, report.ort_name, report.available ? "yes" : "no",
-                          diagnosis::device_list(report.devices), report.source, report.reason, report.remedy});
+                          diagnosis::device_list(report.devices), report.source,
+                          report.available ? report.note : report.reason, report.remedy});
   }
   print_data(table.text());
   say(context, fmt::format("ONNX Runtime {} ({})", library.version, library.path.string()));

@@ -474,8 +474,12 @@ std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugin
                 .state = State::ok,
                 .found = fmt::format("{}: {}", plugin.origin, plugin.library.string()),
                 .next = {}};
-    if (const auto missing = missing_libraries(
-            plugin.library, {.also = {}, .folders = provider::vendor_library_folders(machine)}, machine);
+    if (const auto missing = missing_libraries(plugin.library,
+                                               {.also = {},
+                                                .optional = {},
+                                                .preferred = {plugin.library.parent_path()},
+                                                .folders = provider::vendor_library_folders(machine)},
+                                               machine);
         !missing.empty()) {
       check.state = State::problem;
       check.found += fmt::format("; the loader does not find {}", join(missing));

@@ -103,6 +103,7 @@ Json to_json(const ProviderReport& report) {
   json["accelerated"] = report.accelerated;
   json["reason"] = report.reason;
   json["remedy"] = report.remedy;
+  json["note"] = report.note;
   json["devices"] = Json::array();
   for (const Device& device : report.devices) {
     json["devices"].push_back(

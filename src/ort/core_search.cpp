@@ -7,6 +7,7 @@
 
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "ort/provider_file.h"
 
 namespace gpux::ort {
 namespace {
@@ -43,7 +44,9 @@ void add_core(const fs::path& library, const std::string& origin, std::vector<Co
     const std::string name = entry.filename();
     if (!name.starts_with(bridge_stem) || !name.ends_with(".so")) continue;
     const std::string bridge = name.substr(bridge_stem.size(), name.size() - bridge_stem.size() - 3);
-    if (bridge != "shared") core.bridges.push_back(bridge);
+    if (bridge == "shared") continue;
+    if (const ProviderFile provider = read_provider_file(entry); provider.is_known && !provider.is_bridge) continue;
+    core.bridges.push_back(bridge);
   }
   cores.push_back(std::move(core));
 }
@@ -59,10 +62,6 @@ void add_folder(const fs::path& folder, std::vector<fs::path>& folders) {
   if (fs::is_directory(folder, error) && std::find(folders.begin(), folders.end(), folder) == folders.end()) {
     folders.push_back(folder);
   }
-}
-
-bool holds_packages(const fs::path& folder) {
-  return folder.filename() == "site-packages" || folder.filename() == "dist-packages";
 }
 
 // prefix/lib/python3.12/site-packages and the like.
@@ -94,7 +93,7 @@ std::vector<fs::path> own_package_folders(const Machine& machine) {
   std::vector<fs::path> folders = named_package_folders(machine);
   for (const fs::path& own : machine.own_files) {
     for (fs::path folder = own.parent_path(); folder.has_relative_path(); folder = folder.parent_path()) {
-      if (holds_packages(folder)) add_folder(folder, folders);
+      if (holds_python_packages(folder)) add_folder(folder, folders);
     }
     if (own.parent_path().filename() != "bin") continue;
     for (const fs::path& folder : package_folders_below(own.parent_path().parent_path())) {
@@ -106,6 +105,10 @@ std::vector<fs::path> own_package_folders(const Machine& machine) {
 }
 
 }  // namespace
+
+bool holds_python_packages(const fs::path& folder) {
+  return folder.filename() == "site-packages" || folder.filename() == "dist-packages";
+}
 
 std::vector<fs::path> own_library_folders(const Machine& machine) {
   std::vector<fs::path> folders;

@@ -25,6 +25,9 @@ std::vector<CoreFile> find_cores(const Machine& machine);
 /// installed in first, then those of an active virtual environment.
 std::vector<std::filesystem::path> python_package_folders(const Machine& machine);
 
+/// Whether the folder's name is one that Python installs packages into: site-packages or dist-packages.
+bool holds_python_packages(const std::filesystem::path& folder);
+
 /// Folders that hold what is installed with gpux: lib/gpux beside the program or libgpux, or in the Python package
 /// gpux.
 std::vector<std::filesystem::path> own_library_folders(const Machine& machine);

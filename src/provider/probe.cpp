@@ -7,9 +7,12 @@
 #include <fmt/format.h>
 
 #include "base/dynamic_library.h"
+#include "base/elf.h"
+#include "base/files.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "ort/core.h"
+#include "ort/provider_file.h"
 #include "provider/remedy.h"
 #include "provider/request.h"
 
@@ -112,8 +115,13 @@ std::size_t count_intel_gpus(const Hardware& hardware) {
   }));
 }
 
+constexpr std::string_view provider_stem = "libonnxruntime_providers_";
+
 bool brings(const PluginFile& plugin, const ProviderRow& row) {
-  return std::find(row.plugins.begin(), row.plugins.end(), plugin.library.stem().string()) != row.plugins.end();
+  const std::string stem = plugin.library.stem();
+  // A bridge and a plugin may have the same name, or be the same file.
+  if (!row.bridge.empty() && stem == std::string(provider_stem).append(row.bridge)) return true;
+  return std::find(row.plugins.begin(), row.plugins.end(), stem) != row.plugins.end();
 }
 
 const PluginFile* plugin_of(const ProviderRow& row, std::span<const PluginFile> plugins) {
@@ -130,7 +138,7 @@ ProviderReport describe(const ProviderRow& row) {
   ProviderReport report;
   report.id = row.id;
   report.aliases.assign(row.aliases.begin(), row.aliases.end());
-  report.ort_name = row.built_in_name.empty() ? row.plugin_name : row.built_in_name;
+  report.ort_name = row.built_in_name.empty() ? row.plugin_names.front() : row.built_in_name;
   report.kind = row.kind;
   report.description = row.description;
   report.systems.assign(row.systems.begin(), row.systems.end());
@@ -143,8 +151,27 @@ std::string missing_sentence(const fs::path& library, const std::vector<std::str
                      missing.size() == 1 ? "it" : "them");
 }
 
-LibraryNeeds library_needs(const ProviderRow* row, const Machine& machine) {
-  LibraryNeeds needs{.also = {}, .folders = vendor_library_folders(machine)};
+// What CUDA's libraries open by name when they need it. It has to be of the same CUDA as they are.
+std::vector<std::string> opened_by_cuda(const fs::path& library) {
+  MappedFile file;
+  try {
+    file = MappedFile(library);
+  } catch (const Error&) {
+    return {};
+  }
+  for (const std::string& name : read_elf_needs(file.bytes()).libraries) {
+    if (name == "libcudart.so.13") return {"libnvrtc.so.13", "libcufft.so.12"};
+    if (name == "libcudart.so.12") return {"libnvrtc.so.12", "libcufft.so.11"};
+  }
+  return {};
+}
+
+LibraryNeeds library_needs(const ProviderRow* row, const fs::path& library, const Machine& machine) {
+  LibraryNeeds needs{.also = {},
+                     .optional = opened_by_cuda(library),
+                     .preferred = vendor_library_folders_around(library),
+                     .folders = vendor_library_folders(machine)};
+  needs.preferred.push_back(library.parent_path());
   if (row != nullptr) needs.also.assign(row->opened_later.begin(), row->opened_later.end());
   return needs;
 }
@@ -153,12 +180,13 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hard
                    ProviderReport& report) {
   report.source = "bridge";
   report.core = core.library;
-  report.library = core.library.parent_path() / fmt::format("libonnxruntime_providers_{}.so", row.bridge);
+  report.library = core.library.parent_path() / fmt::format("{}{}.so", provider_stem, row.bridge);
   if (!is_here(row, hardware)) {
     report.reason = fmt::format("no {} on this machine", row.hardware);
     return;
   }
-  if (const auto missing = missing_libraries(report.library, library_needs(&row, machine), machine); !missing.empty()) {
+  if (const auto missing = missing_libraries(report.library, library_needs(&row, report.library, machine), machine);
+      !missing.empty()) {
     report.reason = missing_sentence(report.library, missing);
     report.remedy = row.remedy;
     return;
@@ -173,6 +201,10 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hard
     return;
   }
   report.available = true;
+  if (ort::read_provider_file(report.library).is_plugin) {
+    report.note = fmt::format("{} is a bridge and a plugin: it is used as a bridge, with the ONNX Runtime next to it",
+                              report.library.filename().string());
+  }
   if (row.id != "openvino") {
     report.accelerated = true;
     const bool is_nvidias = std::ranges::find(row.vendor_ids, nvidia) != row.vendor_ids.end();
@@ -199,13 +231,26 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hard
 void survey_plugin(const ProviderRow* row, const PluginFile& plugin, const Machine& machine, ProviderReport& report) {
   report.source = "plugin";
   report.library = plugin.library;
-  if (const auto missing = missing_libraries(plugin.library, library_needs(row, machine), machine); !missing.empty()) {
+  const ort::ProviderFile file = ort::read_provider_file(plugin.library);
+  if (file.is_known && !file.is_plugin) {
+    report.reason = fmt::format("{} exports {}", plugin.library.filename().string(),
+                                file.is_bridge ? "GetProvider, not CreateEpFactories: it is a provider bridge library, "
+                                                 "which works only next to the ONNX Runtime that it was built with"
+                                               : "no CreateEpFactories: it is no provider library");
+    return;
+  }
+  if (const auto missing = missing_libraries(plugin.library, library_needs(row, plugin.library, machine), machine);
+      !missing.empty()) {
     report.reason = missing_sentence(plugin.library, missing);
     report.remedy = "install the package that brings " + missing.front();
     return;
   }
   report.available = true;
   report.accelerated = true;  // until its devices are known
+  if (file.is_bridge) {
+    report.note = fmt::format("{} is a bridge and a plugin: it is used as a plugin, as no ONNX Runtime is next to it",
+                              plugin.library.filename().string());
+  }
 }
 
 ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile> cores,
@@ -281,7 +326,14 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, const Mach
            fmt::format("ask for it first: --provider {}", row->id));
     return;
   }
-  // Names are the library's to choose; the table's is only what it was when the table was written.
+  // ONNX Runtime loads it as a bridge, whose code ends the process where this library is not there.
+  const fs::path shared = ort::Core::current()->library().parent_path() / "libonnxruntime_providers_shared.so";
+  if (std::error_code error; ort::read_provider_file(plugin.library).is_bridge && !fs::exists(shared, error)) {
+    refuse(fmt::format("not with this core: it is a provider bridge library, too, and needs '{}'", shared.string()),
+           "put it next to the ONNX Runtime that it was built with, in $GPUX_HOME/cores/NAME");
+    return;
+  }
+  // Names are the library's to choose; the table's are only what they were when the table was written.
   std::vector<std::string> names;
   std::vector<ort::ProviderDevice> devices;
   try {
@@ -293,8 +345,10 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, const Mach
     return;
   }
   std::string ort_name = names.empty() ? std::string() : names.front();
-  if (row != nullptr && std::find(names.begin(), names.end(), row->plugin_name) != names.end()) {
-    ort_name = row->plugin_name;
+  for (const std::string& name : names) {
+    if (row == nullptr || std::ranges::find(row->plugin_names, name) == row->plugin_names.end()) continue;
+    ort_name = name;
+    break;
   }
   if (!ort_name.empty()) take_devices(devices, ort_name, report);
   if (!report.devices.empty()) return;
@@ -317,15 +371,30 @@ bool is_older(const std::string& version, std::string_view floor) {
   return false;
 }
 
+namespace {
+
+void add_vendor_folders(const fs::path& packages, std::vector<fs::path>& folders) {
+  std::error_code error;
+  for (fs::directory_iterator entry(packages / "nvidia", error), end; !error && entry != end; entry.increment(error)) {
+    folders.push_back(entry->path() / "lib");
+  }
+  folders.push_back(packages / "tensorrt_libs");
+}
+
+}  // namespace
+
 std::vector<fs::path> vendor_library_folders(const Machine& machine) {
   std::vector<fs::path> folders;
-  for (const fs::path& packages : ort::python_package_folders(machine)) {
-    std::error_code error;
-    for (fs::directory_iterator entry(packages / "nvidia", error), end; !error && entry != end;
-         entry.increment(error)) {
-      folders.push_back(entry->path() / "lib");
-    }
-    folders.push_back(packages / "tensorrt_libs");
+  for (const fs::path& packages : ort::python_package_folders(machine)) add_vendor_folders(packages, folders);
+  return folders;
+}
+
+std::vector<fs::path> vendor_library_folders_around(const fs::path& library) {
+  std::vector<fs::path> folders;
+  for (fs::path folder = library.parent_path(); folder.has_relative_path(); folder = folder.parent_path()) {
+    if (!ort::holds_python_packages(folder)) continue;
+    add_vendor_folders(folder, folders);
+    break;
   }
   return folders;
 }
@@ -349,10 +418,12 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, con
     }
     std::sort(files.begin(), files.end());
     for (const fs::path& file : files) {
-      // Beside its provider a package may carry the provider's own dependencies.
-      const std::string name = file.filename();
-      if (recursive && !name.starts_with("libonnxruntime_providers_")) continue;
-      add(file.stem(), file, origin);
+      // Beside its provider there may be the provider's own dependencies.
+      const ort::ProviderFile provider = ort::read_provider_file(file);
+      const bool has_its_name = file.filename().string().starts_with(provider_stem);
+      if (provider.is_known ? provider.is_plugin || (provider.is_bridge && !recursive) : !recursive || has_its_name) {
+        add(file.stem(), file, origin);
+      }
     }
   };
   for (const ProviderLibrary& library : given) {
@@ -373,6 +444,14 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, con
       if (name.starts_with("onnxruntime_ep_") && entry->is_directory(error)) {
         add_folder(entry->path(), "Python package", true);
       }
+    }
+    // Next to an ONNX Runtime library: what is a bridge there is its own.
+    for (fs::directory_iterator entry(packages / "onnxruntime" / "capi", error), end; !error && entry != end;
+         entry.increment(error)) {
+      const fs::path& file = entry->path();
+      if (file.extension() != ".so" || !file.filename().string().starts_with(provider_stem)) continue;
+      const ort::ProviderFile provider = ort::read_provider_file(file);
+      if (provider.is_plugin && !provider.is_bridge) add(file.stem(), file, "Python package");
     }
   }
   return plugins;

@@ -32,6 +32,10 @@ std::vector<std::string> own_names(std::span<const PluginFile> plugins);
 /// Where Python packages put the vendors' own libraries (nvidia/*/lib, tensorrt_libs), where no loader looks.
 std::vector<std::filesystem::path> vendor_library_folders(const Machine& machine);
 
+/// Those of the Python environment that holds the library; empty where none does. Another environment's may be of
+/// another CUDA.
+std::vector<std::filesystem::path> vendor_library_folders_around(const std::filesystem::path& library);
+
 /// What can be said before ONNX Runtime is opened: libraries present or missing, hardware present or not, and what to
 /// type on that machine. One report for each id, plugins provisionally available. `ids` may hold names of `plugins`.
 std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,

@@ -102,6 +102,7 @@ Verdict planned_verdict(const Request& request, const Selection& selection, std:
     attempt.other_core = step.other_core;
     if (const ProviderReport* report = report_of(reports, step.id)) {
       attempt.ort_name = report->ort_name;
+      attempt.source = report->source;
       attempt.devices = report->devices;
     }
     verdict.tried.push_back(std::move(attempt));

@@ -193,7 +193,7 @@ std::vector<ProviderRow> make_table() {
        .aliases = {"trt-rtx", "nvtensorrtrtx"},
        .systems = {"linux", "windows"},
        .built_in_name = "NvTensorRTRTXExecutionProvider",
-       .plugin_name = "NvTensorRTRTXExecutionProvider",
+       .plugin_names = {"NvTensorRTRTXExecutionProvider"},
        .append_name = "NvTensorRtRtx",
        .bridge = "nv_tensorrt_rtx",
        .plugins = {"libonnxruntime_providers_nv_tensorrt_rtx"},
@@ -208,7 +208,7 @@ std::vector<ProviderRow> make_table() {
        .aliases = {"nvidia"},
        .systems = {"linux", "windows"},
        .built_in_name = "CUDAExecutionProvider",
-       .plugin_name = "CudaPluginExecutionProvider",
+       .plugin_names = {"CUDAExecutionProvider", "CudaPluginExecutionProvider"},
        .way = Way::cuda,
        .bridge = "cuda",
        .plugins = {"libonnxruntime_providers_cuda_plugin"},
@@ -224,7 +224,7 @@ std::vector<ProviderRow> make_table() {
        .aliases = {"rocm", "amd"},
        .systems = {"linux", "windows"},
        .built_in_name = "MIGraphXExecutionProvider",
-       .plugin_name = "AMDGPUExecutionProvider",
+       .plugin_names = {"MIGraphXExecutionProvider", "AMDGPUExecutionProvider"},
        .append_name = "MIGraphX",
        .bridge = "migraphx",
        .plugins = {"libonnxruntime_providers_migraphx_plugin", "libonnxruntime_providers_amdgpu"},
@@ -261,7 +261,7 @@ std::vector<ProviderRow> make_table() {
        .aliases = {"intel"},
        .systems = {"linux", "windows"},
        .built_in_name = "OpenVINOExecutionProvider",
-       .plugin_name = "OpenVINOExecutionProvider",
+       .plugin_names = {"OpenVINOExecutionProvider"},
        .way = Way::openvino,
        .bridge = "openvino",
        .plugins = {"libonnxruntime_providers_openvino_plugin"},
@@ -273,7 +273,7 @@ std::vector<ProviderRow> make_table() {
        .aliases = {"vulkan", "metal", "dx12"},
        .systems = {"linux", "windows", "macos"},
        .built_in_name = "WebGpuExecutionProvider",
-       .plugin_name = "WebGpuExecutionProvider",
+       .plugin_names = {"WebGpuExecutionProvider"},
        .append_name = "WebGPU",
        .plugins = {"libonnxruntime_providers_webgpu"},
        .oldest_core = "1.24.4",
@@ -286,7 +286,7 @@ std::vector<ProviderRow> make_table() {
        .aliases = {"qualcomm"},
        .systems = {"windows", "android", "linux"},
        .built_in_name = "QNNExecutionProvider",
-       .plugin_name = "QNNExecutionProvider",
+       .plugin_names = {"QNNExecutionProvider"},
        .append_name = "QNN",
        .bridge = "qnn",
        .plugins = {"libonnxruntime_providers_qnn_plugin"},
@@ -310,7 +310,7 @@ std::vector<ProviderRow> make_table() {
        .kind = "cpu",
        .aliases = {"gpux-encoder"},
        .systems = {"linux"},
-       .plugin_name = "GpuxEncoderExecutionProvider",
+       .plugin_names = {"GpuxEncoderExecutionProvider"},
        .plugins = {"libgpux_encoder_provider"},
        .remedy = "it comes with gpux: lib/gpux/providers beside the program",
        .works_on_callers_threads = true,
@@ -321,7 +321,7 @@ std::vector<ProviderRow> make_table() {
        .kind = "cpu",
        .aliases = {"gpux-decoder"},
        .systems = {"linux"},
-       .plugin_name = "GpuxDecoderExecutionProvider",
+       .plugin_names = {"GpuxDecoderExecutionProvider"},
        .plugins = {"libgpux_decoder_provider"},
        .remedy = "it comes with gpux: lib/gpux/providers beside the program",
        .works_on_callers_threads = true,
@@ -404,7 +404,10 @@ const ProviderRow* find_row(std::string_view name) {
     if (spelling.spelling == wanted) wanted = spelling.id;
   }
   for (const ProviderRow& row : table()) {
-    if (row.id == wanted || lower(row.built_in_name) == wanted || lower(row.plugin_name) == wanted) return &row;
+    if (row.id == wanted || lower(row.built_in_name) == wanted) return &row;
+    for (const std::string_view plugin : row.plugin_names) {
+      if (lower(plugin) == wanted) return &row;
+    }
     for (const std::string_view alias : row.aliases) {
       if (alias == wanted) return &row;
     }

@@ -34,11 +34,12 @@ struct ProviderRow {
   std::vector<std::string_view> aliases = {};
   std::vector<std::string_view> systems = {};
   std::string_view built_in_name = {};  ///< ONNX Runtime's name where it is compiled in or reached by a bridge
-  std::string_view plugin_name = {};    ///< its name as a plugin
+  std::vector<std::string_view> plugin_names = {};  ///< its names as a plugin: of this and of older releases
   ort::ProviderAppend::Way way = ort::ProviderAppend::Way::by_name;
   std::string_view append_name = {};                ///< what ProviderAppend::Way::by_name wants
   std::string_view bridge = {};                     ///< libonnxruntime_providers_<bridge>.so
-  std::vector<std::string_view> plugins = {};       ///< file names of plugin libraries without ".so"
+  std::vector<std::string_view> plugins = {};       ///< file names of plugin libraries without ".so", beside the
+                                                    ///< bridge's: what a file is, it exports
   std::string_view oldest_core = {};                ///< oldest ONNX Runtime that its plugin works with
   std::vector<std::string_view> opened_later = {};  ///< libraries the provider opens by name when it is used
   std::vector<std::uint16_t> vendor_ids = {};       ///< PCI vendors one of which must be there; empty: any

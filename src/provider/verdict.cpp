@@ -108,6 +108,7 @@ std::string to_json(const Verdict& verdict) {
     nlohmann::ordered_json entry;
     entry["provider"] = attempt.id;
     entry["ort_name"] = attempt.ort_name;
+    if (!attempt.source.empty()) entry["source"] = attempt.source;
     entry["outcome"] = to_string(attempt.outcome);
     if (!attempt.reason.empty()) entry["reason"] = attempt.reason;
     if (!attempt.remedy.empty()) entry["remedy"] = attempt.remedy;

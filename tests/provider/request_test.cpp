@@ -31,7 +31,8 @@ std::string chain(std::string_view text, System system) {
 
 TEST(Request, KnowsEachProviderByEveryNameItHas) {
   for (const ProviderRow& row : table()) {
-    std::vector<std::string> names{std::string(row.id), std::string(row.built_in_name), std::string(row.plugin_name)};
+    std::vector<std::string> names{std::string(row.id), std::string(row.built_in_name)};
+    names.insert(names.end(), row.plugin_names.begin(), row.plugin_names.end());
     names.insert(names.end(), row.aliases.begin(), row.aliases.end());
     for (const std::string& name : names) {
       if (name.empty()) continue;
@@ -184,8 +185,8 @@ TEST(Table, HasOneRowForEachName) {
     seen.emplace_back(row.id);
     EXPECT_FALSE(row.description.empty()) << row.id;
     EXPECT_FALSE(row.remedy.empty()) << row.id;
-    EXPECT_FALSE(row.built_in_name.empty() && row.plugin_name.empty()) << row.id;
-    EXPECT_EQ(row.plugin_name.empty(), row.plugins.empty()) << row.id;
+    EXPECT_FALSE(row.built_in_name.empty() && row.plugin_names.empty()) << row.id;
+    EXPECT_EQ(row.plugin_names.empty(), row.plugins.empty()) << row.id;
     EXPECT_EQ(row.vendor_ids.empty() || !row.hardware.empty(), true) << row.id;
     for (const std::string_view next : row.chain) EXPECT_NE(find_row(next), nullptr) << row.id;
   }

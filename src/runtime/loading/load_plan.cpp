@@ -225,6 +225,7 @@ void add_slower(const FastestChoice& choice, std::span<const ProviderReport> rep
     ProviderAttempt attempt;
     attempt.id = report.id;
     attempt.ort_name = report.ort_name;
+    attempt.source = report.source;
     attempt.devices = report.devices;
     attempt.reason = report.reason;
     attempt.remedy = report.remedy;
