@@ -19,6 +19,11 @@ pkg_check_modules(GPUX_DBUS REQUIRED dbus-1)
 add_library(gpux_dbus_headers INTERFACE)
 target_include_directories(gpux_dbus_headers SYSTEM INTERFACE ${GPUX_DBUS_INCLUDE_DIRS})
 
+# libedit's header only: the library is opened when `gpux chat` reads from a terminal.
+pkg_check_modules(GPUX_EDIT REQUIRED libedit)
+add_library(gpux_edit_headers INTERFACE)
+target_include_directories(gpux_edit_headers SYSTEM INTERFACE ${GPUX_EDIT_INCLUDE_DIRS})
+
 # libcurl's headers only: the library is opened by the first download.
 pkg_check_modules(GPUX_CURL REQUIRED libcurl>=7.66)
 add_library(gpux_curl_headers INTERFACE)

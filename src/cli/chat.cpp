@@ -10,6 +10,7 @@
 #include "cli/chat_commands.h"
 #include "cli/chat_session.h"
 #include "cli/command.h"
+#include "cli/edited_lines.h"
 #include "cli/interrupts.h"
 #include "cli/line_reader.h"
 #include "cli/load_flags.h"
@@ -27,7 +28,10 @@ bool is_blank(const std::string& text) {
 class TerminalChat {
  public:
   TerminalChat(ChatSession& session, Context& context)
-      : session_(&session), context_(&context), lines_(&interrupts_, TypedLines::max_bytes) {}
+      : session_(&session),
+        context_(&context),
+        edited_lines_(EditedLines::open(interrupts_, TypedLines::max_bytes)),
+        lines_(&interrupts_, TypedLines::max_bytes) {}
 
   void run() {
     say(*context_, "/help lists the commands, Ctrl-D leaves");
@@ -36,11 +40,17 @@ class TerminalChat {
   }
 
  private:
+  LineReader::Event next_line(std::string& line) {
+    const std::string prompt = context_->quiet ? "" : typed_.is_open() ? "... " : ">>> ";
+    if (edited_lines_) return edited_lines_->next(line, prompt);
+    write_to_standard_error(prompt);
+    return lines_.next(line);
+  }
+
   // Whether the conversation goes on.
   bool step() {
-    if (!context_->quiet) write_to_standard_error(typed_.is_open() ? "... " : ">>> ");
     std::string line;
-    switch (lines_.next(line)) {
+    switch (next_line(line)) {
       case LineReader::Event::end:
         write_to_standard_error("\n");
         return false;
@@ -79,6 +89,7 @@ class TerminalChat {
   ChatSession* session_;
   Context* context_;
   Interrupts interrupts_;
+  std::unique_ptr<EditedLines> edited_lines_;
   LineReader lines_;
   TypedLines typed_;
   bool was_interrupted_ = false;

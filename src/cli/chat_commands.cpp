@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 #include "base/counted.h"
 #include "base/files.h"
+#include "base/home.h"
 #include "base/spelling.h"
 #include "base/standard_streams.h"
 #include "generation/chat_messages.h"
@@ -56,16 +58,24 @@ bool clear(ChatSession& session, const std::string& /*argument*/) {
   return true;
 }
 
+// "~" and "~/x" as a shell has them, which does not see what is typed here.
+std::filesystem::path file_named(const std::string& argument) {
+  if (argument != "~" && !argument.starts_with("~/")) return argument;
+  const std::string home = environment_variable("HOME");
+  if (home.empty()) throw Error(ErrorCode::usage, fmt::format("'{}': HOME is not set", argument));
+  return home + argument.substr(1);
+}
+
 bool save(ChatSession& session, const std::string& argument) {
   require(argument, "/save FILE");
-  write_file_atomically(argument, generation::to_json(session.messages()));
+  write_file_atomically(file_named(argument), generation::to_json(session.messages()));
   show(fmt::format("{} saved", counted(session.messages().size(), "message")));
   return true;
 }
 
 bool load(ChatSession& session, const std::string& argument) {
   require(argument, "/load FILE");
-  session.set_messages(generation::read_messages(read_file(argument, max_file_bytes)));
+  session.set_messages(generation::read_messages(read_file(file_named(argument), max_file_bytes)));
   show(fmt::format("{} loaded", counted(session.messages().size(), "message")));
   return true;
 }

@@ -64,7 +64,7 @@ void add_generation_flags(CLI::App& command, GenerationFlags& flags) {
   GenerationSettings& settings = flags.settings;
   command
       .add_option("-n,--max-tokens", settings.max_tokens, "at most so many tokens (default: until the context is full)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31U));
   command.add_option("--min-tokens", settings.min_tokens, "no end before so many tokens");
   command.add_option("--temperature", settings.temperature,
                      "0 to 100; 0 takes the most probable token (default: as generation_config.json says, else 0)");

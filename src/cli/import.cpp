@@ -216,7 +216,7 @@ void add_import(CLI::App& program, Context& context) {
           "--context-length", flags->context_length,
           "tokens of a prompt and its text, of a model that generates text (default: the model's; with longrope "
           "positions, those of its short texts)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31U));
   add_load_flags(*command, flags->load);
   add_import_quantize_flags(*command, flags->quantize);
   command->footer(

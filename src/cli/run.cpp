@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/home.h"
+#include "base/spelling.h"
 #include "cli/bench_output.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
@@ -17,6 +18,7 @@
 #include "cli/pull_flag.h"
 #include "cli/zero_shot_images.h"
 #include "embedding/image_paths.h"
+#include "generation/decoder.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "model/open_model.h"
@@ -97,6 +99,46 @@ runtime::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
   if (flags.benchmark) return {{synthetic_inputs(model.info.signature)}, false};
   auto piped = read_piped_inputs(model.signature(), model.image_input ? &*model.image_input : nullptr);
   return piped ? *std::move(piped) : model.read(flags.inputs);
+}
+
+// `run` makes a step of a decoder, with its keys and values: more than a text gives.
+[[noreturn]] void refuse_generator(const RunFlags& flags, const OpenModel& model) {
+  std::vector<std::string> names;
+  for (const SignatureEntry& entry : model.info.signature.inputs) names.push_back(entry.name);
+  constexpr std::size_t shown = 4;
+  const std::size_t all = names.size();
+  names.resize(std::min(all, shown));
+  throw Error(ErrorCode::usage,
+              fmt::format("run: '{0}' generates text: 'gpux generate {0} PROMPT' continues one, and 'gpux chat {0}' "
+                          "answers messages where the model has a chat template; run makes one step, and needs its {1} "
+                          "inputs: {2}{3}",
+                          flags.model, all, join(names), all > shown ? ", …" : ""));
+}
+
+bool has_all_inputs(const runtime::Items& inputs, const Signature& signature) {
+  return std::ranges::all_of(inputs.items, [&](const NamedValues& item) {
+    return std::ranges::all_of(signature.inputs, [&](const SignatureEntry& entry) {
+      return !entry.required || find(item, entry.name) != nullptr;
+    });
+  });
+}
+
+// Whether what is given can only be meant as a text.
+bool gives_words(const InputFlags& flags) {
+  const auto is_word = [](const std::string& word) { return word.find_first_of("{[@") != 0; };
+  return !given(flags) || std::ranges::any_of(flags.words, is_word);
+}
+
+runtime::Items checked_inputs(const RunFlags& flags, const OpenModel& model) {
+  const bool is_generator = !model.pipeline && generation::decoder_signature(model.info).has_value();
+  if (!is_generator || flags.benchmark) return inputs_of(flags, model);
+  try {
+    runtime::Items inputs = inputs_of(flags, model);
+    if (has_all_inputs(inputs, model.info.signature)) return inputs;
+  } catch (const Error&) {
+    if (!gives_words(flags.inputs)) throw;
+  }
+  refuse_generator(flags, model);
 }
 
 pipeline::ZeroShotOptions zero_shot_of(const RunFlags& flags) {
@@ -198,7 +240,7 @@ void run_model(RunFlags& flags, Context& context) {
     (void)pipeline::entailment_index(classifies ? model.pipeline->settings().labels : std::vector<std::string>(),
                                      flags.model);
   }
-  const runtime::Items inputs = inputs_of(flags, model);
+  const runtime::Items inputs = checked_inputs(flags, model);
   if (zero_shot) {
     run_zero_shot(flags, model, inputs, *zero_shot, context);
     return;

@@ -60,7 +60,7 @@ void check(const GenerationSettings& settings) {
   for (const std::string& text : settings.stop) {
     if (text.empty() || text.size() > limit_stop_bytes) {
       throw Error(ErrorCode::usage,
-                  fmt::format("a stop text has {} bytes; accepted: 1 to {}", text.size(), limit_stop_bytes));
+                  fmt::format("stop has a text of {} bytes; accepted: 1 to {}", text.size(), limit_stop_bytes));
     }
   }
   constexpr std::uint32_t limit_scores = 20;

@@ -32,6 +32,23 @@ std::string arguments_schema(const ToolFunction& function) {
   return schema.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// A text as a string of a grammar, or within an expression of one: markers are of printable ASCII.
+std::string with_escapes(std::string_view text, std::string_view escaped) {
+  std::string result;
+  for (const char c : text) {
+    if (escaped.find(c) != std::string_view::npos) result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+// The rules for what comes before the calls: `thinking` ends at the first marker that ends it.
+std::string thinking_rules(const ReasoningPart& reasoning) {
+  return fmt::format("\nthinking: {}reasoning /[ \\t\\r\\n]{{1,8}}/?\nreasoning[lazy]: /(.|\\n)*{}/",
+                     reasoning.is_open ? "" : fmt::format("\"{}\" ", with_escapes(reasoning.begin, "\"\\")),
+                     with_escapes(reasoning.end, R"(\.+*?()|[]{}^$/)"));
+}
+
 }  // namespace
 
 bool is_tool_name(std::string_view name) noexcept {
@@ -42,14 +59,18 @@ bool is_tool_name(std::string_view name) noexcept {
   });
 }
 
-ToolCallForm tool_call_form(std::span<const ToolFunction> functions, ToolCallStyle style, bool allows_several) {
-  const bool has_markers = style == ToolCallStyle::hermes;
+ToolCallForm tool_call_form(std::span<const ToolFunction> functions, ToolCallStyle style, bool allows_several,
+                            const ReasoningPart& reasoning) {
+  const bool has_markers = style == ToolCallStyle::hermes, has_reasoning = !reasoning.end.empty();
   const std::string_view arguments = style == ToolCallStyle::llama ? "parameters" : "arguments";
-  std::string grammar = has_markers ? R"(start: "<tool_call>\n" call "\n</tool_call>")" : "start: call";
+  std::string grammar = "start: ";
+  if (has_reasoning) grammar += reasoning.is_open ? "thinking " : "thinking? ";
+  grammar += has_markers ? R"("<tool_call>\n" call "\n</tool_call>")" : "call";
   if (allows_several) {
     grammar += has_markers ? R"( ("\n<tool_call>\n" call "\n</tool_call>")*)" : R"( ("; " call)*)";
   }
   std::string calls, schemas;
+  if (has_reasoning) grammar += thinking_rules(reasoning);
   for (std::size_t i = 0; i < functions.size(); ++i) {
     const ToolFunction& function = functions[i];
     if (!is_tool_name(function.name)) {
@@ -62,6 +83,8 @@ ToolCallForm tool_call_form(std::span<const ToolFunction> functions, ToolCallSty
   }
   ToolCallForm form;
   form.constraint = {OutputConstraint::Kind::grammar, fmt::format("{}\ncall: {}{}\n", grammar, calls, schemas)};
+  form.format.reasoning_begin = reasoning.begin;
+  form.format.reasoning_end = reasoning.end;
   form.format.tool_calls = has_markers ? ToolCallStyle::hermes : ToolCallStyle::llama;
   return form;
 }

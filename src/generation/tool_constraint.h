@@ -24,11 +24,18 @@ struct ToolCallForm {
   AnswerFormat format;          ///< what AnswerParser reads it with
 };
 
-/// The form of an answer that calls one of the functions, with arguments that are valid against its parameters:
-/// <tool_call>{"name": …, "arguments": …}</tool_call> where `style` is hermes, else {"name": …, "arguments": …}, which
-/// the style llama has with "parameters"; several calls have "; " between them. The other styles have markers that are
-/// special tokens, which no constraint allows. Pure.
-/// Error invalid_input: parameters that are not the schema of an object.
-ToolCallForm tool_call_form(std::span<const ToolFunction> functions, ToolCallStyle style, bool allows_several);
+/// What an answer may have before its calls.
+struct ReasoningPart {
+  std::string begin, end;  ///< the markers around it, which are texts to the tokenizer; empty: there is none
+  bool is_open = false;    ///< the prompt has the first marker: the answer begins with reasoning, and ends it
+};
+
+/// The form of an answer that calls one of the functions, with arguments that are valid against its parameters, behind
+/// an optional part with reasoning: <tool_call>{"name": …, "arguments": …}</tool_call> where `style` is hermes, else
+/// {"name": …, "arguments": …}, which the style llama has with "parameters"; several calls have "; " between them. The
+/// other styles have markers that are special tokens, which no constraint allows. Pure. Error invalid_input: parameters
+/// that are not the schema of an object.
+ToolCallForm tool_call_form(std::span<const ToolFunction> functions, ToolCallStyle style, bool allows_several,
+                            const ReasoningPart& reasoning = {});
 
 }  // namespace gpux::generation

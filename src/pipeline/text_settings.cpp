@@ -68,6 +68,12 @@ bool takes_tokens(const Signature& signature) {
                      [](const SignatureEntry& entry) { return entry.name == "input_ids"; });
 }
 
+// Keys and values of earlier tokens: a decoder, whose inputs of a step do not come from a text alone.
+bool takes_cache(const Signature& signature) {
+  return std::any_of(signature.inputs.begin(), signature.inputs.end(),
+                     [](const SignatureEntry& entry) { return entry.name.starts_with("past_"); });
+}
+
 std::optional<std::size_t> fixed_length(const Signature& signature) {
   for (const SignatureEntry& entry : signature.inputs) {
     if (entry.name != "input_ids" || !entry.type.dimensions || entry.type.dimensions->size() != 2) continue;
@@ -160,6 +166,8 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
     throw Error(ErrorCode::invalid_config,
                 fmt::format("{}: {} is given, but the model has no input 'input_ids'", project->where(key), key));
   }
+  const bool is_asked_for = project != nullptr && (declared || project->text.task);
+  if (takes_cache(signature) && !is_asked_for) return std::nullopt;
   TextSettings settings;
   fs::path folder;
   if (declared) {

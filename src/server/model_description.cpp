@@ -42,6 +42,7 @@ std::shared_ptr<ModelDescription> describe(const ServedModel& model) {
     if (is_able(model, ability)) described->abilities.push_back(ability);
   }
   described->family = model.family();
+  described->digest = model.digest();
   described->statistics = model.shared_statistics();
   return described;
 }

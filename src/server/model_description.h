@@ -32,6 +32,7 @@ struct ModelDescription {
   bool can_batch = false;
   std::optional<EncoderDescription> encoder;  ///< empty: it makes no vectors of texts
   std::string family;                         ///< ServedModel::family()
+  std::string digest;                         ///< ServedModel::digest()
   std::vector<TextAbility> abilities;
   std::shared_ptr<const ModelStatistics> statistics;
 

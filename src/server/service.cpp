@@ -97,6 +97,13 @@ bool fits(std::string_view pattern, std::span<const std::string_view> segments, 
   return pattern.empty();
 }
 
+// How errors are written where no route fits.
+Protocol protocol_of(std::string_view first_segment) {
+  if (first_segment == "v1") return Protocol::openai;
+  if (first_segment == "v2") return Protocol::open_inference;
+  return first_segment == "api" ? Protocol::ollama : Protocol::own;
+}
+
 // How much of the body is to be read as JSON.
 std::uint64_t text_bytes(const http::Request& request) {
   const std::uint64_t all = request.body.bytes.size();
@@ -220,6 +227,9 @@ const Service::Route Service::routes_[] = {
     {{"GET", "/api/version", "The version of the server, as Ollama's clients ask for it", true},
      Protocol::ollama,
      &Service::ollama_version},
+    {{"GET", "/", "Whether the server answers, as Ollama's clients ask for it", false},
+     Protocol::ollama,
+     &Service::ollama_alive},
     {{"POST", "/", "Vectors of texts, or the outputs of a classifier or ranker", true},
      Protocol::texts,
      &Service::texts_by_ability},
@@ -276,7 +286,7 @@ Service::Match Service::match(const http::Request& request) {
   Match match;
   const Segments segments(request);
   const auto parts = segments.parts();
-  if (!parts.empty() && parts.front() == "v2") match.protocol = Protocol::open_inference;
+  if (!parts.empty()) match.protocol = protocol_of(parts.front());
   if (segments.too_many()) return match;
   std::optional<std::string_view> name, version;
   for (const Route& route : routes_) {
@@ -297,7 +307,10 @@ http::Admitted Service::admit(const http::Request& request) const {
   const Match match = Service::match(request);
   if (match.route == nullptr) {
     if (match.allowed.empty()) {
-      return error_response(Error(ErrorCode::not_found, "there is no such route"), match.protocol);
+      // No model is missing.
+      http::Response response = error_response(Error(ErrorCode::usage, "there is no such route"), match.protocol);
+      response.status = 404;
+      return response;
     }
     http::Response response =
         error_response(Error(ErrorCode::usage, fmt::format("accepted here: {}", join(match.allowed))), match.protocol);
@@ -416,9 +429,12 @@ void Service::dispatch(const Call& call, const Route* route) {
     (this->*route->handler)(call);
   } catch (const Error& error) {
     // Its model may have been closed while it was read: that would be not_found.
-    const bool is_late = is_stopped_;
-    call.exchange->respond(
-        error_response(is_late ? Error(ErrorCode::interrupted, "the server is shutting down") : error, call.protocol));
+    if (is_stopped_) {
+      call.exchange->respond(
+          error_response(Error(ErrorCode::interrupted, "the server is shutting down"), call.protocol));
+    } else {
+      call.exchange->respond(error_response(error, call.protocol));
+    }
   } catch (...) {
     const Error error = current_error();
     log::error("a request could not be handled: {}", error.message());
@@ -456,6 +472,8 @@ void Service::with_model(const Call& call, ModelHandler handler) {
       [call, handle, handler = std::move(handler)](const std::shared_ptr<ServedModel>& model) {
         try {
           handle(call, handler, model);
+        } catch (const Error& error) {
+          call.exchange->respond(error_response(error, call.protocol));
         } catch (...) {
           call.exchange->respond(error_response(current_error(), call.protocol));
         }

@@ -136,6 +136,7 @@ class Service {
   void ollama_ps(const Call& call);
   void ollama_show(const Call& call);
   void ollama_version(const Call& call);
+  void ollama_alive(const Call& call);
   void openai_models(const Call& call);
   void openai_model(const Call& call);
   void embed(const Call& call);

@@ -24,6 +24,13 @@ inline constexpr std::string_view plain_template =
     "{%- if enable_thinking is defined -%}<thinks {{ enable_thinking }}>{%- endif -%}"
     "{%- if add_generation_prompt -%}<assistant>{%- endif -%}";
 
+/// The token of a printable character of ASCII, and of the text that ends reasoning.
+inline std::string token_of(char character) {
+  return std::to_string(3 + character - ' ');
+}
+
+inline constexpr const char* end_of_thinking = "102";
+
 /// Stores a decoder whose tokens are characters, with random weights, under this name. Without a template it takes no
 /// messages.
 inline void store_chat_model(const Program& gpux, const std::string& name, std::string_view chat_template) {
@@ -33,7 +40,7 @@ inline void store_chat_model(const Program& gpux, const std::string& name, std::
   fs::create_directory(folder);
   for (const char* file : {"config.json", "model.safetensors"}) fs::copy_file(source / file, folder / file);
   gpux.folder().write(name + "/generation_config.json", R"({"eos_token_id": 2, "do_sample": true})");
-  gpux.folder().write(name + "/tokenizer.json", made_tokenizer("metaspace", {"\": ", "12", "true", "\n"}));
+  gpux.folder().write(name + "/tokenizer.json", made_tokenizer("metaspace", {"\": ", "12", "true", "\n", "</think>"}));
   if (!chat_template.empty()) gpux.folder().write(name + "/chat_template.jinja", std::string(chat_template));
   const Outcome imported = gpux.run({"import", folder.string(), "-t", name});
   ASSERT_EQ(imported.code, 0) << imported.err;

@@ -191,6 +191,43 @@ TEST_F(Chat, IsAConversationOnATerminal) {
   EXPECT_EQ(terminal.wait(), 0);
 }
 
+// The keys of a shell. What a line is afterwards is seen by what is saved.
+TEST_F(Chat, ItsLinesAreEdited) {
+  Terminal terminal(gpux_, {"chat", "tiny", "--regex", "yes"}, "xterm");
+  constexpr const char *up = "\x1b[A", *left = "\x1b[D", *home = "\x01", *erase_word = "\x17";
+  const auto type = [&](const std::string& keys) {
+    terminal.await(">>> ");
+    terminal.type(keys + "\n");
+    terminal.await("yes");
+  };
+  type(std::string("bc") + home + "a");
+  type(std::string("tree") + left + left + left + "h");
+  type(std::string("one two") + erase_word + "three");
+  type(std::string(up) + up + "!");
+  type("caf\xc3\xa9 \xe6\x97\xa5x\x7f");
+  const std::string line(9000, 'a');  // more than a terminal's own lines have
+  type(line);
+  terminal.await(">>> ");
+  terminal.type("half\x03");
+  terminal.await("Ctrl-C again leaves");
+  type("\"\"\"two\nlines\"\"\"");
+  terminal.await(">>> ");
+  terminal.type("/save ~/saved.json\n");
+  terminal.await("messages saved");
+  terminal.await(">>> ");
+  terminal.type("/load ~/saved.json\n");
+  terminal.await("messages loaded");
+  terminal.await(">>> ");
+  terminal.type("\x04");
+  EXPECT_EQ(terminal.wait(), 0);
+  std::vector<std::string> typed;
+  for (const Json& message : Json::parse(read_file(file("saved.json")))) {
+    if (message.at("role") == "user") typed.push_back(message.at("content"));
+  }
+  EXPECT_THAT(typed, testing::ElementsAre("abc", "three", "one three", "three!", "caf\xc3\xa9 \xe6\x97\xa5", line,
+                                          "two\nlines"));
+}
+
 TEST_F(Chat, RefusesCommandsByNameAndGoesOn) {
   Terminal terminal(gpux_, {"chat", "tiny", "--regex", "yes"});
   terminal.await(">>> ");

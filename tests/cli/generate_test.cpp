@@ -44,6 +44,54 @@ TEST_F(Generate, GivesOneDocumentWithJson) {
   EXPECT_EQ(said.at("finish_reason"), "length");
 }
 
+// The model takes tokens with the keys and values of earlier ones, whatever lies beside it.
+TEST_F(Generate, IsWhatOtherCommandsPointTo) {
+  const Outcome inspected = gpux_.run({"inspect", "tiny", "--json"});
+  EXPECT_EQ(inspected.code, 0) << inspected.err;
+  std::vector<std::string> inputs;
+  const Json document = inspected.json();
+  for (const Json& input : document.at("model_info").at("inputs")) inputs.push_back(input.at("name"));
+  EXPECT_THAT(inputs, testing::Contains("past_key_values.0.key"));
+  EXPECT_THAT(inputs, testing::Not(testing::Contains(testing::StartsWith("text"))));
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"run", "tiny", "w1 w2"}, {"run", "tiny"}, {"run", "tiny", R"({"input_ids": [[1]]})"}}) {
+    const Outcome outcome = gpux_.run(words);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("'tiny' generates text: 'gpux generate tiny PROMPT' continues one, and 'gpux "
+                                       "chat tiny' answers messages"));
+    EXPECT_EQ(outcome.out, "");
+  }
+  const Outcome wrong = gpux_.run({"run", "tiny", "--input", "{\"input_ids\": "});
+  EXPECT_EQ(wrong.code, 6) << wrong.err;
+  EXPECT_THAT(wrong.err, testing::Not(HasSubstr("generates text")));
+}
+
+TEST_F(Generate, RefusesSettingsInOneLine) {
+  struct Row {
+    std::vector<std::string> flags;
+    int code;
+    const char* message;
+  };
+
+  for (const Row& row : std::vector<Row>{
+           {{"-n", "0"}, 2, "--max-tokens: Value 0 not in range 1 to 2147483648"},
+           {{"-n", "x"}, 2, "--max-tokens: Value x not in range 1 to 2147483648"},
+           {{"-n", "100000"},
+            2,
+            "max_tokens is 100000; accepted: up to 637, because the prompt has 3 of the context's"},
+           {{"--stop", ""}, 2, "stop has a text of 0 bytes; accepted: 1 to 1024"},
+           {{"--stop-token", "99999"}, 2, "stop_tokens has token 99999; accepted: 0 to 203"},
+           {{"--min-tokens", "9", "-n", "3"}, 2, "min_tokens is 9; accepted: up to max_tokens, 3"},
+       }) {
+    std::vector<std::string> arguments{"generate", "tiny", "w1 w2"};
+    arguments.insert(arguments.end(), row.flags.begin(), row.flags.end());
+    const Outcome outcome = gpux_.run(arguments);
+    EXPECT_EQ(outcome.code, row.code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(row.message));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
 // A decoder whose tokens are characters.
 class GenerateAForm : public testing::Test {
  protected:

@@ -170,6 +170,7 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
     body["tools"] = {weather, now};
     body["tool_choice"] = "required";
     body["parallel_tool_calls"] = false;
+    body["logit_bias"] = {{token_of('h'), -100}};  // <tool_call>, and not <think>
     const Json choice = chat(body)["choices"][0];
     EXPECT_EQ(choice["finish_reason"], "tool_calls") << choice;
     EXPECT_TRUE(choice["message"]["content"].is_null()) << choice;
@@ -208,6 +209,44 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
   automatic["tool_choice"] = "none";
   Json without = request("how is it there?", 1);
   EXPECT_EQ(chat(automatic)["usage"]["prompt_tokens"], chat(without)["usage"]["prompt_tokens"]);
+}
+
+// A model that thinks first may do so before a call that it has to make; where its prompt has begun to, it has to end.
+TEST(ServeThinking, ComesBeforeACallThatIsRequired) {
+  const Program gpux;
+  const std::string messages =
+      "{#- <tool_call> <think> </think> -#}{%- for m in messages -%}{{ m.content }}{%- endfor -%}";
+  store_chat_model(gpux, "may", messages);
+  store_chat_model(gpux, "must", messages + "<think>\n");
+  const Serving server(gpux, {"may", "must", "--no-grpc"});
+  const auto ask = [&](const std::string& model, Json bias, int seed) {
+    bias[end_of_thinking] = 8;
+    const Json body{{"model", model},
+                    {"messages", {{{"role", "user"}, {"content", "now?"}}}},
+                    {"tools", Json::array({now})},
+                    {"tool_choice", "required"},
+                    {"parallel_tool_calls", false},
+                    {"temperature", 1.5},
+                    {"logit_bias", bias},
+                    {"seed", seed},
+                    {"max_tokens", 400}};
+    return server.json(post("/v1/chat/completions", body.dump()))["choices"][0];
+  };
+  bool has_thoughts = false;
+  for (int seed = 0; seed < 4; ++seed) {
+    for (const Json& choice :
+         {ask("may", Json::object({{token_of('o'), -100}}), seed), ask("must", Json::object(), seed)}) {
+      EXPECT_EQ(choice["finish_reason"], "tool_calls") << choice;
+      ASSERT_EQ(choice["message"]["tool_calls"].size(), 1) << choice;
+      EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["name"], "now");
+      EXPECT_TRUE(choice["message"]["content"].is_null()) << choice;
+      has_thoughts = has_thoughts || choice["message"].contains("reasoning_content");
+    }
+    const Json without = ask("may", Json::object({{token_of('h'), -100}}), seed);
+    EXPECT_EQ(without["finish_reason"], "tool_calls") << without;
+    EXPECT_FALSE(without["message"].contains("reasoning_content")) << without;
+  }
+  EXPECT_TRUE(has_thoughts);
 }
 
 TEST_F(ServeChat, WritesTheFormThatIsAskedFor) {
@@ -283,6 +322,86 @@ TEST_F(ServeChat, RefusesByName) {
   Json gone = good;
   gone["model"] = "gone";
   EXPECT_EQ(chat(gone, 404)["error"]["code"], "model_not_found");
+}
+
+// As OpenAI's errors do, which clients act on.
+TEST_F(ServeChat, NamesTheMemberThatIsAtFault) {
+  struct Row {
+    const char* member;
+    const char* value;
+    const char* param;
+    const char* code;
+  };
+
+  const auto error_of = [](const std::string& path, const Json& body) {
+    const Json error = server_->json(post(path, body.dump()), 400).at("error");
+    EXPECT_EQ(error.size(), 4U) << error;
+    return error;
+  };
+  for (const Row& row : std::vector<Row>{
+           {"messages", "null", "messages", "missing_required_parameter"},
+           {"messages", R"([{"role": "user"}])", "messages[0].content", "missing_required_parameter"},
+           {"messages", R"([{"role": "user", "content": 3}])", "messages[0].content", "invalid_value"},
+           {"messages", R"([{"role": "king", "content": "a"}])", "messages[0].role", "invalid_value"},
+           {"messages", R"([{"role": "user", "content": "a", "colour": 1}])", "messages[0].colour",
+            "unknown_parameter"},
+           {"colour", "1", "colour", "unknown_parameter"},
+           {"temperature", "\"hot\"", "temperature", "invalid_value"},
+           {"temperature", "101", "temperature", "invalid_value"},
+           {"max_tokens", "1000000000000000000", "max_tokens", "invalid_value"},
+           {"max_tokens", "100000", "max_tokens", "invalid_value"},
+           {"n", "129", "n", "invalid_value"},
+           {"top_logprobs", "21", "top_logprobs", "invalid_value"},
+           {"stop", "[\"\"]", "stop", "invalid_value"},
+           {"stop_token_ids", "[100000]", "stop_token_ids", "invalid_value"},
+           {"logit_bias", R"({"100000": 1})", "logit_bias", "invalid_value"},
+           {"logit_bias", R"({"1": 1000})", "logit_bias", "invalid_value"},
+           {"logit_bias", R"({"1": "a"})", "logit_bias.1", "invalid_value"},
+           {"min_tokens", "30", "min_tokens", "invalid_value"},
+           {"tool_choice", R"("required")", "tool_choice", "invalid_value"},
+           {"tools", R"([{"function": {"name": "a b"}}])", "tools[0].function.name", "invalid_value"},
+           {"response_format", R"({"type": "xml"})", "response_format.type", "invalid_value"},
+           {"response_format", R"({"type": "json_schema", "json_schema": {"name": "a", "schema": false}})",
+            "response_format", "invalid_value"},
+           {"guided_regex", "\"(\"", "guided_regex", "invalid_value"},
+           {"stream_options", R"({"x": 1})", "stream_options", "invalid_value"},
+           {"model", "3", "model", "invalid_value"},
+       }) {
+    Json body = request("a", 1);
+    body[row.member] = Json::parse(row.value);
+    const Json error = error_of("/v1/chat/completions", body);
+    EXPECT_EQ(error.at("param"), row.param) << error;
+    EXPECT_EQ(error.at("code"), row.code) << error;
+    EXPECT_EQ(error.at("type"), "invalid_request_error");
+  }
+  const std::string long_text(1000, 'a');
+  const Json too_long = error_of("/v1/chat/completions", request(long_text, 1));
+  EXPECT_EQ(too_long.at("param"), "messages") << too_long;
+  EXPECT_EQ(too_long.at("code"), "context_length_exceeded");
+  const Json prompt = error_of("/v1/completions", {{"prompt", long_text}});
+  EXPECT_EQ(prompt.at("param"), "prompt") << prompt;
+  EXPECT_EQ(prompt.at("code"), "context_length_exceeded");
+  Json ends = request("a", 1);
+  ends["response_format"] = {{"type", "json_object"}};
+  ends["ignore_eos"] = true;
+  EXPECT_THAT(error_of("/v1/chat/completions", ends).at("message").get<std::string>(),
+              HasSubstr("ignore_eos is set, and a constraint"));
+  Json tool = request("a", 1);
+  tool["tools"] = Json::parse(R"([{"function": {"name": "f", "parameters": {"properties": {"a": {"not": {}}}}}}])");
+  tool["tool_choice"] = "required";
+  EXPECT_EQ(error_of("/v1/chat/completions", tool).at("param"), "tools");
+  Json gone = request("a", 1);
+  gone["model"] = "gone";
+  EXPECT_EQ(chat(gone, 404)["error"]["param"], "model");
+  const Json broken = server_->json(post("/v1/chat/completions", "{"), 400)["error"];
+  EXPECT_TRUE(broken["param"].is_null());
+  EXPECT_TRUE(broken["code"].is_null());
+  const Json route = server_->json(post("/v1/nothing", "{}"), 404)["error"];
+  EXPECT_EQ(route["message"], "there is no such route");
+  EXPECT_TRUE(route["code"].is_null());
+  // None of it is in the way of others.
+  EXPECT_EQ(metric(*server_, "gpux_running_sequences"), 0);
+  EXPECT_TRUE(chat(request("a", 1))["choices"][0]["message"]["content"].is_string());
 }
 
 TEST_F(ServeChat, GivesManyTheirOwnAnswers) {

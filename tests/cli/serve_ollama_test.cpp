@@ -167,6 +167,33 @@ TEST_F(ServeOllama, TellsOfItsModels) {
   EXPECT_TRUE(server_->json(get("/api/version")).at("version").is_string());
 }
 
+// Its list of models prints the first twelve digits.
+TEST_F(ServeOllama, AnswersOllamasOwnProgram) {
+  for (const char* method : {"GET", "HEAD"}) {
+    RawClient client(server_->port());
+    const bool is_head = std::string_view(method) == "HEAD";
+    const Answered alive = client.ask(std::string(method) + " / HTTP/1.1\r\nHost: a\r\n\r\n", is_head);
+    EXPECT_EQ(alive.status, 200);
+    EXPECT_EQ(alive.body, is_head ? "" : "Ollama is running");
+    EXPECT_EQ(alive.header("content-type"), "text/plain; charset=utf-8");
+  }
+  const Json tags = server_->json(get("/api/tags")).at("models"), loaded = server_->json(get("/api/ps")).at("models");
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    EXPECT_THAT(tags[i].at("digest").get<std::string>(), testing::MatchesRegex("[0-9a-f]{64}"));
+    EXPECT_EQ(tags[i].at("digest"), loaded[i].at("digest"));
+  }
+  EXPECT_NE(tags[0].at("digest"), tags[1].at("digest"));
+  const Json images = gpux_->run({"images", "--json"}).json();
+  EXPECT_THAT(images.dump(), HasSubstr(tags[0].at("digest").get<std::string>().substr(0, 12)));
+  const Json empty = Json::parse(R"({"model": "chatty", "name": "", "system": "", "template": "", "verbose": false,
+    "options": null})");
+  EXPECT_EQ(ask("show", empty).at("template"), plain_template);
+  Json loads = Json::parse(R"({"model": "chatty", "prompt": "", "suffix": "", "system": "", "template": "",
+    "options": {}, "shift": false, "truncate": false})");
+  EXPECT_EQ(ask("generate", loads).at("done_reason"), "load");
+  EXPECT_EQ(server_->json(get("/api/nothing"), 404).at("error"), "there is no such route");
+}
+
 TEST_F(ServeOllama, RefusesByName) {
   const Json chat = chat_of("a", 1), prompt{{"model", "chatty"}, {"prompt", "a"}};
 
@@ -188,6 +215,9 @@ TEST_F(ServeOllama, RefusesByName) {
       {"chat", R"({"format": "xml"})", "format is \"xml\"; accepted: \"json\", or a JSON schema"},
       {"chat", R"({"think": "high"})", "think: 'chatty' has no levels of thinking"},
       {"chat", R"({"colour": 1})", "colour is not known"},
+      {"chat", R"({"truncate": true})", "truncate: nothing is left out of a prompt; accepted: false"},
+      {"show", R"({"model": "chatty", "system": "b"})", "system: a model is shown as it is served"},
+      {"show", R"({"model": "chatty", "options": {"a": 1}})", "options: a model is shown as it is served"},
       {"generate", R"({"suffix": "b"})", "suffix: texts are continued at their end only"},
       {"generate", R"({"template": "b"})", "template: the model's own is used"},
       {"generate", R"({"images": ["AA=="]})", "images: models that generate text take no images"},

@@ -18,13 +18,15 @@ constexpr std::chrono::seconds limit{60};
 
 }  // namespace
 
-Terminal::Terminal(const Program& gpux, std::vector<std::string> arguments) {
+Terminal::Terminal(const Program& gpux, std::vector<std::string> arguments, const char* type) {
   arguments.insert(arguments.begin(), Program::file().string());
-  const std::string home = gpux.home();
+  const std::string home = gpux.home(), folder = gpux.folder().path();
   child_ = ::forkpty(&terminal_, nullptr, nullptr, nullptr);
   if (child_ == 0) {
     ::setenv("GPUX_HOME", home.c_str(), 1);
     ::setenv("GPUX_OFFLINE", "1", 1);
+    ::setenv("HOME", folder.c_str(), 1);
+    ::setenv("TERM", type, 1);
     std::vector<char*> words;
     for (std::string& word : arguments) words.push_back(word.data());
     words.push_back(nullptr);

@@ -14,7 +14,8 @@ namespace gpux::test {
 /// gpux on a terminal of its own, as a user has it: what is typed, and what is shown.
 class Terminal {
  public:
-  Terminal(const Program& gpux, std::vector<std::string> arguments);
+  /// `type`: TERM; HOME is the folder of `gpux`. With "dumb" lines are edited by the terminal itself.
+  Terminal(const Program& gpux, std::vector<std::string> arguments, const char* type = "dumb");
   /// Kills it where it has not ended.
   ~Terminal();
   Terminal(const Terminal&) = delete;

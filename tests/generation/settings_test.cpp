@@ -36,7 +36,7 @@ TEST(Settings, AreRefusedByNameOutsideTheirRange) {
          s.logit_bias = {{5, 101}};
        },
        "logit_bias of token 5 is 101"},
-      {[](auto& s) { s.stop = {""}; }, "a stop text has 0 bytes"},
+      {[](auto& s) { s.stop = {""}; }, "stop has a text of 0 bytes"},
       {[](auto& s) { s.stop.assign(65, "x"); }, "stop has 65 texts"},
       {[](auto& s) {
          s.ignores_end = true;

@@ -38,6 +38,23 @@ arguments_1: %json {"type": "object", "properties": {}, "additionalProperties": 
   EXPECT_EQ(other.format.tool_calls, ToolCallStyle::llama);
 }
 
+TEST(ToolConstraint, LeavesRoomForReasoning) {
+  const ReasoningPart think{.begin = "<think>", .end = "</think>"};
+  const ToolCallForm form = tool_call_form(functions, ToolCallStyle::hermes, false, think);
+  EXPECT_THAT(form.constraint.text, testing::StartsWith(R"(start: thinking? "<tool_call>\n" call "\n</tool_call>"
+thinking: "<think>" reasoning /[ \t\r\n]{1,8}/?
+reasoning[lazy]: /(.|\n)*<\/think>/
+call: )"));
+  EXPECT_EQ(form.format.reasoning_begin, "<think>");
+  EXPECT_EQ(form.format.reasoning_end, "</think>");
+  ReasoningPart open{.begin = "[THINK]", .end = "[/THINK]", .is_open = true};
+  EXPECT_THAT(tool_call_form(functions, ToolCallStyle::none, false, open).constraint.text,
+              testing::StartsWith(R"(start: thinking call
+thinking: reasoning /[ \t\r\n]{1,8}/?
+reasoning[lazy]: /(.|\n)*\[\/THINK\]/
+call: )"));
+}
+
 // What the form allows is what the parser reads.
 TEST(ToolConstraint, IsReadByTheParser) {
   const std::string call = R"({"name": "now", "arguments": {}})",
@@ -45,14 +62,23 @@ TEST(ToolConstraint, IsReadByTheParser) {
   const std::vector<std::pair<ToolCallStyle, std::string>> answers{
       {ToolCallStyle::hermes, "<tool_call>\n" + call + "\n</tool_call>\n<tool_call>\n" + other + "\n</tool_call>"},
       {ToolCallStyle::none, call + "; " + other}};
+  const ReasoningPart think{.begin = "<think>", .end = "</think>"};
   for (const auto& [style, text] : answers) {
-    AnswerParser parser({.format = tool_call_form(functions, style, true).format, .functions = {"look_up", "now"}});
-    std::vector<AnswerDelta> deltas = parser.add(text);
-    for (AnswerDelta& rest : parser.finish()) deltas.push_back(std::move(rest));
-    ASSERT_EQ(deltas.size(), 4U) << text;
-    EXPECT_EQ(deltas[0].name, "now");
-    EXPECT_EQ(deltas[2].name, "look_up");
-    EXPECT_EQ(deltas[3].text, R"({"b":"x"})");
+    for (const bool thinks : {false, true}) {
+      AnswerParser parser(
+          {.format = tool_call_form(functions, style, true, think).format, .functions = {"look_up", "now"}});
+      std::vector<AnswerDelta> deltas = parser.add(thinks ? "<think>\nwhy\n</think>\n\n" + text : text);
+      for (AnswerDelta& rest : parser.finish()) deltas.push_back(std::move(rest));
+      if (thinks) {
+        EXPECT_EQ(deltas.front().kind, AnswerDelta::Kind::reasoning);
+        EXPECT_EQ(deltas.front().text, "why");
+        deltas.erase(deltas.begin());
+      }
+      ASSERT_EQ(deltas.size(), 4U) << text;
+      EXPECT_EQ(deltas[0].name, "now");
+      EXPECT_EQ(deltas[2].name, "look_up");
+      EXPECT_EQ(deltas[3].text, R"({"b":"x"})");
+    }
   }
 }
 

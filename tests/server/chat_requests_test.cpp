@@ -11,6 +11,7 @@
 #include "server/protocols/ollama_answers.h"
 #include "server/protocols/ollama_requests.h"
 #include "server/protocols/openai_answers.h"
+#include "server/protocols/request_error.h"
 
 namespace gpux::server {
 namespace {
@@ -214,6 +215,40 @@ TEST(ChatReader, TakesAnswersApart) {
   plain.add("<think>a", delta);
   EXPECT_FALSE(plain.finish(delta));
   EXPECT_EQ(delta.text, "<think>a");
+}
+
+TEST(RequestErrors, NameSettingsAsRequestsDo) {
+  struct Row {
+    const char *message, *member, *said;
+  };
+
+  for (const Row& row : std::vector<Row>{
+           {"temperature is 101; accepted: 0 to 100", "temperature", "temperature is 101; accepted: 0 to 100"},
+           {"stop_tokens has token 7; accepted: 0 to 5", "stop_token_ids",
+            "stop_token_ids has token 7; accepted: 0 to 5"},
+           {"ignores_end is set, and a constraint", "ignore_eos", "ignore_eos is set, and a constraint"},
+           {"stop has 65 texts", "stop", "stop has 65 texts"},
+           {"stopped", nullptr, nullptr},
+           {"the temperature is 101", nullptr, nullptr},
+           {"", nullptr, nullptr},
+       }) {
+    const auto named = error_of_setting(Error(ErrorCode::usage, row.message));
+    ASSERT_EQ(named.has_value(), row.member != nullptr) << row.message;
+    if (!named) continue;
+    EXPECT_EQ(named->member(), row.member);
+    EXPECT_EQ(named->message(), row.said);
+    EXPECT_EQ(named->code(), ErrorCode::invalid_input);
+  }
+}
+
+TEST(RequestErrors, BeginWithTheMember) {
+  const auto message = [](const char* member, const char* what) {
+    return RequestError(member, what, MemberProblem::invalid).message();
+  };
+  EXPECT_EQ(message("n", "is 3"), "n is 3");
+  EXPECT_EQ(message("echo", ": not here"), "echo: not here");
+  EXPECT_EQ(message("n", " is 3"), "n is 3");
+  EXPECT_EQ(message("", "is 3"), "is 3");
 }
 
 }  // namespace

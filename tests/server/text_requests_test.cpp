@@ -130,7 +130,7 @@ TEST(TextRequests, RefuseWhatIsWrongByItsPlace) {
       {embed, R"({"inputs": )" + many + "]}", "inputs has 2049 texts; accepted: at most 2048"},
       {embed, R"({"inputs": [[[[[[[[[1]]]]]]]]]})", "nested too deeply"},
       {embed, R"({"inputs": "a", "normalize": 1})", "normalize is neither true nor false"},
-      {embed, R"({"inputs": "a", "dimensions": 0})", "dimensions is no whole number from 1 on"},
+      {embed, R"({"inputs": "a", "dimensions": 0})", "dimensions is no whole number from 1 to 2147483647"},
       {embed, R"({"inputs": "a", "dimensions": 1e400})", "out of range"},
       {embed, R"({"inputs": "a", "truncation_direction": "up"})", "truncation_direction is 'up'; accepted: right"},
       {embed, R"({"inputs": "a", "prompt_name": 3})", "prompt_name is no text"},

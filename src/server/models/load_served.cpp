@@ -10,6 +10,7 @@
 #include "base/home.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/sha256.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/text_batching.h"
 #include "generation/decoder.h"
@@ -20,6 +21,7 @@
 #include "importer/sentence_model.h"
 #include "model/open_image_encoder.h"
 #include "model/open_model.h"
+#include "model/package_fingerprint.h"
 #include "project/project_check.h"
 #include "runtime/scheduling/padding.h"
 #include "server/http/server.h"
@@ -319,12 +321,20 @@ std::shared_ptr<const embedding::ImageEncoder> image_encoder_of(const OpenModel&
       tower.facts, image_input_of(opened.located, tower, sources_of_clients), session);
 }
 
+// Reading the files of a model that is not stored would take as long as loading it.
+std::string digest_of(const LocatedModel& located) {
+  return located.stored ? located.stored->digest : sha256_of(PackageFingerprints().of(located));
+}
+
 }  // namespace
 
 std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const ServingFlags& flags) {
   OpenModel opened = open_listed(listed, flags);
   const Said said(listed, flags, opened);
-  if (auto generator = load_generator(listed, opened, said, flags)) return generator;
+  if (auto generator = load_generator(listed, opened, said, flags)) {
+    generator->set_digest(digest_of(opened.located));
+    return generator;
+  }
   SaidOfTexts(said, flags).refuse_for(listed.name, flags);
   std::optional<importer::SentenceModel> sentences = sentence_model_for(opened);
   ServingOptions options = serving_options(said, flags, opened, sentences.has_value());
@@ -357,6 +367,7 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   }
   auto served =
       std::make_unique<ServedModel>(listed.name, listed.version, std::move(loaded), opened.located.project, options);
+  served->set_digest(digest_of(opened.located));
   if (opened.pipeline) served->set_pipeline(opened.pipeline);
   if (opened.image_input) {
     // Clients must not name files of this machine.

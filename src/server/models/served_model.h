@@ -204,6 +204,12 @@ class ServedModel {
   /// Before the first request.
   void set_family(std::string family) noexcept { family_ = std::move(family); }
 
+  /// 64 hexadecimal digits: of a stored model its package's digest; else of where its files are, their sizes and times.
+  [[nodiscard]] const std::string& digest() const noexcept { return digest_; }
+
+  /// Before the first request.
+  void set_digest(std::string digest) noexcept { digest_ = std::move(digest); }
+
   /// What makes prompts of conversations; null where the model takes none.
   [[nodiscard]] const std::shared_ptr<const generation::ChatPrompt>& chat() const noexcept { return chat_; }
 
@@ -268,7 +274,7 @@ class ServedModel {
   std::shared_ptr<generation::Engine> engine_;
   GeneratorOptions generator_options_;
   std::shared_ptr<const generation::ChatPrompt> chat_;
-  std::string lack_of_chat_, family_;
+  std::string lack_of_chat_, family_, digest_;
   std::mutex texts_mutex_;
   std::map<std::uint64_t, std::function<void()>> texts_;  // how to end them
   std::uint64_t last_texts_ = 0;

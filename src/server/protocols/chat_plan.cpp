@@ -1,5 +1,6 @@
 #include "server/protocols/chat_plan.h"
 
+#include <functional>
 #include <random>
 #include <utility>
 
@@ -24,6 +25,9 @@ const generation::ChatPrompt& require_chat(const ServedModel& model) {
 struct Reading {
   generation::AnswerSettings settings;
   bool allows_several = true;
+  /// The form of an answer that has to call a tool, where the prompt has opened the reasoning; null: not such an
+  /// answer.
+  std::function<OutputConstraint()> form_in_reasoning;
 };
 
 // The whole answer has the form: it has neither reasoning nor calls.
@@ -34,17 +38,26 @@ void require_no_tools(const ToolUse& tools) {
               "them, or tool_choice none");
 }
 
-// The answer is nothing but calls.
+// The answer is nothing but calls, and reasoning before them where the model thinks first.
 void force_calls(const ToolUse& tools, const generation::AnswerFormat& format, const text::Tokenizer& tokenizer,
                  GenerationSettings& settings, Reading& reading) {
   // What no constraint allows.
-  const bool has_special_markers =
-      format.tool_calls == ToolCallStyle::hermes && (generation::is_special_token("<tool_call>", tokenizer) ||
-                                                     generation::is_special_token("</tool_call>", tokenizer));
-  generation::ToolCallForm form = generation::tool_call_form(
-      tools.functions, has_special_markers ? ToolCallStyle::none : format.tool_calls, tools.allows_several);
+  const auto is_special = [&](const std::string& marker) { return generation::is_special_token(marker, tokenizer); };
+  const bool has_special_calls =
+      format.tool_calls == ToolCallStyle::hermes && (is_special("<tool_call>") || is_special("</tool_call>"));
+  const ToolCallStyle style = has_special_calls ? ToolCallStyle::none : format.tool_calls;
+  generation::ReasoningPart reasoning;
+  if (!format.reasoning_end.empty() && !is_special(format.reasoning_begin) && !is_special(format.reasoning_end)) {
+    reasoning = {.begin = format.reasoning_begin, .end = format.reasoning_end};
+  }
+  generation::ToolCallForm form = generation::tool_call_form(tools.functions, style, tools.allows_several, reasoning);
   settings.constraint = std::move(form.constraint);
   reading.settings.format = std::move(form.format);
+  if (reasoning.end.empty()) return;
+  reasoning.is_open = true;
+  reading.form_in_reasoning = [functions = tools.functions, style, several = tools.allows_several, reasoning] {
+    return generation::tool_call_form(functions, style, several, reasoning).constraint;
+  };
 }
 
 Reading reading_of(const ServedModel& model, const ToolUse& tools, GenerationSettings& settings) {
@@ -88,6 +101,9 @@ GenerationPlan plan_chat(const std::shared_ptr<ServedModel>& model, Conversation
     std::string prompt = model->chat()->text(asked->messages, asked->options);
     asked->messages.clear();
     reading->settings.begins_in_reasoning = generation::opens_reasoning(reading->settings.format, prompt);
+    if (reading->settings.begins_in_reasoning && reading->form_in_reasoning) {
+      to_fill.settings.constraint = reading->form_in_reasoning();
+    }
     to_fill.prompts.clear();
     to_fill.prompts.emplace_back(std::move(prompt));
   };

@@ -20,7 +20,7 @@ std::string read_parts(const RequestJson& parts, const std::string& place) {
     Members part(parts[i], fmt::format("{}[{}]", place, i));
     const std::string type = part.text("type");
     if (type != "text") {
-      refuse_body(fmt::format("{} is '{}'; accepted: text", part.name_of("type"), type.substr(0, 40)));
+      refuse_member(part.name_of("type"), fmt::format("is '{}'; accepted: text", type.substr(0, 40)));
     }
     if (i != 0) text += '\n';
     part.must_find("text");
@@ -34,7 +34,7 @@ std::string read_content(Members& message) {
   const RequestJson* content = message.find("content");
   if (content == nullptr) return {};
   if (content->is_array()) return read_parts(*content, message.name_of("content"));
-  if (!content->is_string()) refuse_body(fmt::format("{} is neither a text nor a list", message.name_of("content")));
+  if (!content->is_string()) refuse_member(message.name_of("content"), "is neither a text nor a list");
   return content->get<std::string>();
 }
 
@@ -57,7 +57,7 @@ void read_tool_calls(Members& message, ChatMessage& read) {
   const RequestJson* calls = message.find("tool_calls");
   if (calls == nullptr) return;
   const std::string place = message.name_of("tool_calls");
-  if (!calls->is_array()) refuse_body(fmt::format("{} is no list", place));
+  if (!calls->is_array()) refuse_member(place, "is no list");
   for (std::size_t i = 0; i < calls->size(); ++i) {
     read.tool_calls.push_back(read_tool_call((*calls)[i], fmt::format("{}[{}]", place, i)));
   }
@@ -74,7 +74,7 @@ void read_assistant(Members& message, ChatMessage& read) {
   message.refuse("function_call", "accepted are tool_calls");
   const RequestJson* annotations = message.find("annotations");
   if (annotations != nullptr && !annotations->empty()) {
-    refuse_body(fmt::format("{}: accepted are none", message.name_of("annotations")));
+    refuse_member(message.name_of("annotations"), ": accepted are none");
   }
 }
 
@@ -96,14 +96,14 @@ ChatMessage read_message(const RequestJson& value, const std::string& place, con
   }
   message.refuse_others();
   if (role != assistant && message.find("content") == nullptr) {
-    refuse_body(fmt::format("{} is missing", message.name_of("content")));
+    refuse_member(message.name_of("content"), "is missing", MemberProblem::missing);
   }
   return read;
 }
 
 void read_messages(Members& members, std::vector<ChatMessage>& messages) {
   const RequestJson& list = members.must_find("messages");
-  if (!list.is_array() || list.empty()) refuse_body("messages is no list of at least one message");
+  if (!list.is_array() || list.empty()) refuse_member("messages", "is no list of at least one message");
   for (std::size_t i = 0; i < list.size(); ++i) {
     messages.push_back(read_message(list[i], fmt::format("messages[{}]", i), messages));
   }
@@ -112,8 +112,8 @@ void read_messages(Members& members, std::vector<ChatMessage>& messages) {
 void read_max_tokens(Members& members, GenerationSettings& settings) {
   const std::size_t older = members.count("max_tokens"), newer = members.count("max_completion_tokens");
   if (older != 0 && newer != 0 && older != newer) {
-    refuse_body(fmt::format("max_tokens is {}, and max_completion_tokens {}; accepted: one of them, or equal ones",
-                            older, newer));
+    refuse_member("max_tokens", fmt::format("is {}, and max_completion_tokens {}; accepted: one of them, or equal ones",
+                                            older, newer));
   }
   settings.max_tokens = std::max(older, newer);
 }
@@ -122,7 +122,7 @@ void read_log_probabilities(Members& members, GenerationSettings& settings) {
   settings.log_probabilities = members.flag("logprobs", false);
   const auto count = members.whole("top_logprobs", max_log_probabilities);
   if (count && *count != 0 && !settings.log_probabilities)
-    refuse_body("top_logprobs is for answers with logprobs: true");
+    refuse_member("top_logprobs", "is for answers with logprobs: true");
   settings.top_log_probabilities = static_cast<std::uint32_t>(count.value_or(0));
 }
 
@@ -130,21 +130,21 @@ void read_template_options(Members& members, std::string_view body, ChatOptions&
   options.add_generation_prompt = members.flag("add_generation_prompt", true);
   const RequestJson* values = members.find("chat_template_kwargs");
   if (values == nullptr) return;
-  if (!values->is_object()) refuse_body("chat_template_kwargs is no object");
+  if (!values->is_object()) refuse_member("chat_template_kwargs", "is no object");
   options.template_values = member_text(body, "chat_template_kwargs");
 }
 
 void refuse_unsupported(Members& members) {
   if (members.flag("continue_final_message", false)) {
-    refuse_body("continue_final_message: a message is not continued; accepted: false");
+    refuse_member("continue_final_message", ": a message is not continued; accepted: false");
   }
-  if (members.flag("echo", false)) refuse_body("echo: answers do not repeat messages; accepted: false");
+  if (members.flag("echo", false)) refuse_member("echo", ": answers do not repeat messages; accepted: false");
   if (members.flag("add_special_tokens", false)) {
-    refuse_body("add_special_tokens: the chat template has them; accepted: false");
+    refuse_member("add_special_tokens", ": the chat template has them; accepted: false");
   }
   const std::vector<std::string> modalities = members.texts("modalities");
   if (std::ranges::any_of(modalities, [](const std::string& one) { return one != "text"; })) {
-    refuse_body("modalities has others than text; accepted: [\"text\"]");
+    refuse_member("modalities", "has others than text; accepted: [\"text\"]");
   }
 }
 
@@ -175,6 +175,8 @@ ChatRequest read_chat(std::string_view body, const Cancellation& cancellation) {
   read_tool_choice(members, read.conversation.tools);
   read_template_options(members, body, read.conversation.options);
   read.settings.constraint = read_constraint(members, body);
+  read.form_member = constraint_member(members);
+  if (read.form_member.empty() && read.conversation.tools.choice == ToolChoice::required) read.form_member = "tools";
   refuse_unsupported(members);
   read_labels(members);
   members.refuse_others();

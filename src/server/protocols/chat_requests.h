@@ -26,6 +26,7 @@ struct ChatRequest {
   std::string model;  ///< empty: not given
   Conversation conversation;
   GenerationSettings settings;
+  std::string form_member;  ///< constraint_member(), or "tools" where a call is required
   std::size_t answers = 1;
   StreamSettings stream;
 };

@@ -33,11 +33,12 @@ CompletionRequest read_completion(std::string_view body, const Cancellation& can
     read.settings.top_log_probabilities = static_cast<std::uint32_t>(*count);
   }
   if (const std::size_t best_of = members.count("best_of"); best_of != 0 && best_of != read.answers) {
-    refuse_body(fmt::format("best_of is {}; accepted: n, {}: answers are not ranked", best_of, read.answers));
+    refuse_member("best_of", fmt::format("is {}; accepted: n, {}: answers are not ranked", best_of, read.answers));
   }
-  if (members.flag("echo", false)) refuse_body("echo: answers do not repeat the prompt");
-  if (!members.text("suffix").empty()) refuse_body("suffix: texts are continued at their end only");
+  if (members.flag("echo", false)) refuse_member("echo", ": answers do not repeat the prompt");
+  if (!members.text("suffix").empty()) refuse_member("suffix", ": texts are continued at their end only");
   read.settings.constraint = read_constraint(members, body);
+  read.form_member = constraint_member(members);
   read_labels(members);
   members.refuse_others();
   check_settings(read.settings);

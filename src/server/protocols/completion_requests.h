@@ -18,6 +18,7 @@ struct CompletionRequest {
   std::vector<TextInput> prompts;  ///< at least one
   std::string model;               ///< empty: not given
   GenerationSettings settings;
+  std::string form_member;     ///< constraint_member()
   std::size_t answers = 1;     ///< to each prompt
   bool special_tokens = true;  ///< those that the model expects around a prompt are added to texts
   StreamSettings stream;

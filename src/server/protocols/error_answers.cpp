@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "server/protocols/request_error.h"
 #include "server/service_call.h"
 #include "tensor/json_writer.h"
 
@@ -44,6 +45,43 @@ std::string_view openai_error_type(ErrorCode code, int status) {
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
+// As OpenAI's own server names them; empty: it has no name for it.
+std::string_view openai_code(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::not_found:
+      return "model_not_found";
+    case ErrorCode::permission:
+      return "invalid_api_key";
+    case ErrorCode::resource_exhausted:
+      return "rate_limit_exceeded";
+    default:
+      return {};
+  }
+}
+
+std::string_view openai_code(MemberProblem problem) {
+  switch (problem) {
+    case MemberProblem::invalid:
+      return "invalid_value";
+    case MemberProblem::missing:
+      return "missing_required_parameter";
+    case MemberProblem::unknown:
+      return "unknown_parameter";
+    case MemberProblem::too_long:
+      return "context_length_exceeded";
+  }
+  return {};
+}
+
+// null where it is empty.
+void append_json_text(std::string& out, std::string_view text) {
+  if (text.empty()) {
+    out += "null";
+  } else {
+    append_json_string(out, text);
+  }
+}
+
 std::string_view texts_error_type(ErrorCode code) {
   switch (code) {
     case ErrorCode::usage:
@@ -65,12 +103,16 @@ std::string_view texts_error_type(ErrorCode code) {
 }  // namespace
 
 std::string openai_error_json(const Error& error) {
+  const auto* of_member = dynamic_cast<const RequestError*>(&error);
+  const bool is_model = error.code() == ErrorCode::not_found;
   std::string text = R"({"message":)";
   append_json_string(text, error.message());
-  text += fmt::format(R"(,"type":"{}","param":null,"code":{}}})",
-                      openai_error_type(error.code(), status_of(error.code(), Protocol::openai)),
-                      error.code() == ErrorCode::not_found ? R"("model_not_found")" : "null");
-  return text;
+  text += fmt::format(R"(,"type":"{}","param":)",
+                      openai_error_type(error.code(), status_of(error.code(), Protocol::openai)));
+  append_json_text(text, of_member != nullptr ? std::string_view(of_member->member()) : is_model ? "model" : "");
+  text += R"(,"code":)";
+  append_json_text(text, of_member != nullptr ? openai_code(of_member->problem()) : openai_code(error.code()));
+  return text + '}';
 }
 
 http::Response error_response(const Error& error, Protocol protocol) {

@@ -1,5 +1,7 @@
 #include "server/protocols/generation_fields.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -14,6 +16,9 @@
 
 namespace gpux::server {
 namespace {
+
+constexpr std::array<const char*, 5> constraint_members{"response_format", "guided_json", "guided_regex",
+                                                        "guided_choice", "guided_grammar"};
 
 // Outside float32 it is infinite, which no setting accepts.
 std::optional<float> float_in(Members& members, const std::string& name) {
@@ -32,14 +37,14 @@ std::optional<std::uint64_t> read_seed(Members& members) {
   if (seed->is_number_unsigned()) return seed->get<std::uint64_t>();
   if (seed->is_number_integer()) return static_cast<std::uint64_t>(seed->get<std::int64_t>());
   if (const auto whole = whole_number(*seed)) return whole;
-  refuse_body(fmt::format("{} is no whole number", members.name_of("seed")));
+  refuse_member(members.name_of("seed"), "is no whole number of 64 bits");
 }
 
 std::uint32_t token_of(const std::string& text, const std::string& place) {
   std::uint32_t token = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), token);
   if (failure != std::errc() || end != text.data() + text.size() || text.empty()) {
-    refuse_body(fmt::format("{} has a member '{}', which is no token's number", place, text.substr(0, 40)));
+    refuse_member(place, fmt::format("has a member '{}', which is no token's number", text.substr(0, 40)));
   }
   return token;
 }
@@ -48,9 +53,9 @@ void read_logit_bias(Members& members, GenerationSettings& settings) {
   const RequestJson* bias = members.find("logit_bias");
   if (bias == nullptr) return;
   const std::string place = members.name_of("logit_bias");
-  if (!bias->is_object()) refuse_body(fmt::format("{} is no object", place));
+  if (!bias->is_object()) refuse_member(place, "is no object");
   for (const auto& [token, value] : bias->items()) {
-    if (!value.is_number()) refuse_body(fmt::format("{}.{} is no number", place, token.substr(0, 40)));
+    if (!value.is_number()) refuse_member(fmt::format("{}.{}", place, token.substr(0, 40)), "is no number");
     settings.logit_bias.emplace_back(token_of(token, place), static_cast<float>(value.get<double>()));
   }
 }
@@ -60,13 +65,13 @@ void read_stop_tokens(Members& members, GenerationSettings& settings) {
   if (tokens == nullptr) return;
   const std::string place = members.name_of("stop_token_ids");
   constexpr std::size_t max_stop_tokens = 1024;
-  if (!tokens->is_array()) refuse_body(fmt::format("{} is no list", place));
+  if (!tokens->is_array()) refuse_member(place, "is no list");
   if (tokens->size() > max_stop_tokens) {
-    refuse_body(fmt::format("{} has {} tokens; accepted: at most {}", place, tokens->size(), max_stop_tokens));
+    refuse_member(place, fmt::format("has {} tokens; accepted: at most {}", tokens->size(), max_stop_tokens));
   }
   for (const RequestJson& one : *tokens) {
     const auto token = whole_number(one);
-    if (!token || *token > UINT32_MAX) refuse_body(fmt::format("{} has a value that is no token's number", place));
+    if (!token || *token > UINT32_MAX) refuse_member(place, "has a value that is no token's number");
     settings.stop_tokens.push_back(static_cast<std::uint32_t>(*token));
   }
 }
@@ -81,7 +86,7 @@ void read_top_k(Members& members, GenerationSettings& settings) {
   }
   const auto number = whole_number(*top_k);
   if (!number || *number > INT32_MAX) {
-    refuse_body(fmt::format("{} is no whole number from -1 to {}", members.name_of("top_k"), INT32_MAX));
+    refuse_member(members.name_of("top_k"), fmt::format("is no whole number from -1 to {}", INT32_MAX));
   }
   settings.top_k = static_cast<std::uint32_t>(*number);
 }
@@ -92,6 +97,7 @@ void check_settings(const GenerationSettings& settings) {
   try {
     generation::check(settings);
   } catch (const Error& error) {
+    if (const auto named = error_of_setting(error)) throw RequestError(*named);
     refuse_body(error.message());
   }
 }
@@ -123,7 +129,7 @@ StreamSettings read_stream(Members& members) {
   StreamSettings stream;
   stream.is_streamed = members.flag("stream", false);
   if (const RequestJson* options = members.find("stream_options")) {
-    if (!stream.is_streamed) refuse_body("stream_options is for answers with \"stream\": true");
+    if (!stream.is_streamed) refuse_member("stream_options", "is for answers with \"stream\": true");
     Members of_stream(*options, "stream_options");
     stream.has_usage = of_stream.flag("include_usage", false);
     (void)of_stream.flag("include_obfuscation", false);  // padding against eavesdroppers of OpenAI's own servers
@@ -135,7 +141,7 @@ StreamSettings read_stream(Members& members) {
 std::size_t read_answers(Members& members) {
   const std::size_t answers = members.count("n");
   if (answers > max_answers) {
-    refuse_body(fmt::format("{} is {}; accepted: up to {}", members.name_of("n"), answers, max_answers));
+    refuse_member(members.name_of("n"), fmt::format("is {}; accepted: up to {}", answers, max_answers));
   }
   return answers == 0 ? 1 : answers;
 }
@@ -143,11 +149,26 @@ std::size_t read_answers(Members& members) {
 OutputConstraint read_constraint(Members& members, std::string_view body) {
   // Read once more, in order: of the body, only these.
   std::string those;
-  for (const char* name : {"response_format", "guided_json", "guided_regex", "guided_choice", "guided_grammar"}) {
+  for (const char* name : constraint_members) {
     if (members.find(name) == nullptr) continue;
     those += fmt::format("{}\"{}\":{}", those.empty() ? "{" : ",", name, member_text(body, name));
   }
-  return those.empty() ? OutputConstraint() : generation::read_openai_constraint(those + "}");
+  if (those.empty()) return {};
+  try {
+    return generation::read_openai_constraint(those + "}");
+  } catch (const Error& error) {
+    // Its messages begin with the member.
+    const std::string message = error.message();
+    const std::size_t end =
+        std::min(message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.[]0123456789"), message.size());
+    throw RequestError(message.substr(0, end), std::string_view(message).substr(end), MemberProblem::invalid);
+  }
+}
+
+std::string constraint_member(Members& members) {
+  const auto* const found =
+      std::ranges::find_if(constraint_members, [&](const char* name) { return members.find(name) != nullptr; });
+  return found == constraint_members.end() ? std::string() : *found;
 }
 
 void read_labels(Members& members) {
@@ -156,8 +177,8 @@ void read_labels(Members& members) {
   (void)members.text("prompt_cache_key");
   (void)members.choice("service_tier", {"auto", "default"});
   const RequestJson* metadata = members.find("metadata");
-  if (metadata != nullptr && !metadata->is_object()) refuse_body("metadata is no object");
-  if (members.flag("store", false)) refuse_body("store: answers are not stored here");
+  if (metadata != nullptr && !metadata->is_object()) refuse_member("metadata", "is no object");
+  if (members.flag("store", false)) refuse_member("store", ": answers are not stored here");
 }
 
 }  // namespace gpux::server

@@ -44,6 +44,9 @@ void read_labels(Members& members);
 /// "guided_grammar" of vLLM. `body`: the whole body, in which they are read as they are written. Error invalid_input.
 OutputConstraint read_constraint(Members& members, std::string_view body);
 
+/// The member that read_constraint() reads the form from; empty where there is none.
+std::string constraint_member(Members& members);
+
 /// generation::check() with the error invalid_input.
 void check_settings(const GenerationSettings& settings);
 

@@ -23,6 +23,12 @@ struct AnswerFormat {
   std::function<std::unique_ptr<AnswerReader>()> reader;  ///< of one answer
 };
 
+/// The members of a request that errors of its texts are about; empty: the protocol does not name them.
+struct NamedMembers {
+  std::string prompt;  ///< "messages", "prompt"
+  std::string form;    ///< what the form of the answer comes from: "response_format", "tools"
+};
+
 /// A request for text, whatever its protocol.
 struct GenerationPlan {
   std::vector<TextInput> prompts;
@@ -35,6 +41,7 @@ struct GenerationPlan {
   GenerationSettings settings;
   std::vector<std::uint32_t> shown_tokens;  ///< EngineRequest::shown_tokens
   std::size_t answers = 1;                  ///< to each prompt
+  NamedMembers members;
   AnswerFormat format;
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "server/protocols/completion_requests.h"
 #include "server/protocols/generation_plan.h"
 #include "server/protocols/openai_answers.h"
+#include "server/protocols/request_error.h"
 #include "server/request_trace.h"
 #include "server/service_call.h"
 
@@ -46,9 +48,10 @@ void limit_tokens(const GenerationPlan& plan, GenerationSettings& settings, cons
   std::size_t longest = 0;
   for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
   if (longest >= context) {
-    throw Error(ErrorCode::invalid_input, fmt::format("the prompt has {} tokens; accepted: fewer than the {} of the "
-                                                      "context",
-                                                      longest, context));
+    throw RequestError(
+        Error(ErrorCode::invalid_input,
+              fmt::format("the prompt has {} tokens; accepted: fewer than the {} of the context", longest, context)),
+        plan.members.prompt, MemberProblem::too_long);
   }
   const std::size_t left = context - longest;
   if (settings.max_tokens != 0 || has_own_context) {
@@ -97,6 +100,26 @@ std::shared_ptr<GenerationJob> make_job(const http::Exchange& exchange, const Re
   for (std::size_t i = 0; i < asked.prompts.size() * plan.answers; ++i) readers.push_back(plan.format.reader());
   auto writer = std::make_shared<AnswerWriter>(std::move(sink), std::move(readers), plan.answers);
   return std::make_shared<GenerationJob>(model, std::move(asked), std::move(writer));
+}
+
+// What the library says of a setting, the prompt or the form of the answer is about a member of the request.
+http::Response error_response_of(const Error& error, const NamedMembers& members, Protocol protocol) {
+  const bool is_of_request = error.code() == ErrorCode::invalid_input || error.code() == ErrorCode::usage;
+  if (!is_of_request || dynamic_cast<const RequestError*>(&error) != nullptr) return error_response(error, protocol);
+  if (const auto of_setting = error_of_setting(error)) return error_response(*of_setting, protocol);
+  const std::string message = error.message();
+  const auto has = [&](std::string_view text) { return message.find(text) != std::string::npos; };
+  if (message.starts_with("the prompt has")) {
+    const MemberProblem problem = has("of the context") ? MemberProblem::too_long : MemberProblem::invalid;
+    return error_response(RequestError(error, members.prompt, problem), protocol);
+  }
+  if (message.starts_with("the request asks for")) {
+    return error_response(RequestError(error, "n", MemberProblem::invalid), protocol);
+  }
+  const bool is_of_form = std::ranges::any_of(std::array{"JSON schema: ", "regular expression: ", "grammar: "},
+                                              [&](const char* prefix) { return message.starts_with(prefix); });
+  if (!is_of_form) return error_response(error, protocol);
+  return error_response(RequestError(error, members.form, MemberProblem::invalid), protocol);
 }
 
 http::Response with_times(std::string text, const AnswerUsage& usage, Clock::time_point arrived) {
@@ -159,7 +182,11 @@ void Service::generate(const Call& call, const std::shared_ptr<ServedModel>& mod
       model->statistics().count(error, call.request().arrived);
       throw;
     }
-    start_texts(call, model, *plan, std::move(*prompts));
+    try {
+      start_texts(call, model, *plan, std::move(*prompts));
+    } catch (const Error& error) {
+      call.exchange->respond(error_response_of(error, plan->members, call.protocol));
+    }
     return false;
   });
 }
@@ -175,6 +202,7 @@ void Service::openai_completions(const Call& call) {
                         .special_tokens = asked->special_tokens,
                         .settings = std::move(asked->settings),
                         .answers = asked->answers,
+                        .members = {.prompt = "prompt", .form = std::move(asked->form_member)},
                         .format = {}};
     const AnswerHead head = head_of("cmpl", *model);
     if (asked->stream.is_streamed) {
@@ -199,6 +227,7 @@ void Service::openai_chat(const Call& call) {
     GenerationPlan plan =
         plan_chat(model, std::move(asked->conversation), std::move(asked->settings), with.request().body.text().size());
     plan.answers = asked->answers;
+    plan.members = {.prompt = "messages", .form = std::move(asked->form_member)};
     const AnswerHead head = head_of("chatcmpl", *model);
     if (asked->stream.is_streamed) {
       plan.format.events = [head, has_usage = asked->stream.has_usage] { return chat_answer_events(head, has_usage); };

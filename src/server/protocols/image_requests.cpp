@@ -20,14 +20,12 @@ bool is_address(std::string_view value) {
 }
 
 ImageInput image_of(const Json& value, const std::string& place) {
-  if (!value.is_string())
-    refuse_body(fmt::format("{} is no string; accepted: an image in base64, or a data URL", place));
+  if (!value.is_string()) refuse_member(place, "is no string; accepted: an image in base64, or a data URL");
   ImageInput image{value.get<std::string>()};
   if (is_address(image.value)) {
-    refuse_body(
-        fmt::format("{} is an address, and gpux fetches none; accepted: an image in base64, or a data URL", place));
+    refuse_member(place, "is an address, and gpux fetches none; accepted: an image in base64, or a data URL");
   }
-  if (image.value.empty()) refuse_body(fmt::format("{} is empty", place));
+  if (image.value.empty()) refuse_member(place, "is empty");
   return image;
 }
 
@@ -48,7 +46,7 @@ std::variant<TextInput, ImageInput> read_part(const Json& object, const std::str
         place));
   }
   if (text != nullptr) {
-    if (!text->is_string()) refuse_body(fmt::format("{}.text is no text", place));
+    if (!text->is_string()) refuse_member(place + ".text", "is no text");
     return TextInput(text->get<std::string>());
   }
   if (image != nullptr) return image_of(*image, place + ".image");
@@ -78,7 +76,7 @@ std::vector<std::variant<TextInput, ImageInput>> read_mixed_inputs(const Json& v
     inputs.emplace_back(image_of(value, "input"));
     return inputs;
   }
-  if (!value.is_array()) refuse_body("input is neither an image nor a list");
+  if (!value.is_array()) refuse_member("input", "is neither an image nor a list");
   check_count(value.size(), "input");
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string place = fmt::format("input[{}]", i);
@@ -89,7 +87,7 @@ std::vector<std::variant<TextInput, ImageInput>> read_mixed_inputs(const Json& v
     } else if (value[i].is_string()) {
       inputs.emplace_back(TextInput(value[i].get<std::string>()));
     } else {
-      refuse_body(fmt::format("{} is neither a text nor an object with an image or a text", place));
+      refuse_member(place, "is neither a text nor an object with an image or a text");
     }
   }
   return inputs;
@@ -107,7 +105,7 @@ OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellatio
   for (std::size_t i = 0; i < read.inputs.size(); ++i) {
     const auto* text = std::get_if<TextInput>(&read.inputs[i]);
     const auto* words = text == nullptr ? nullptr : std::get_if<std::string>(text);
-    if (words != nullptr && words->empty()) refuse_body(fmt::format("input[{}] is empty", i));
+    if (words != nullptr && words->empty()) refuse_member(fmt::format("input[{}]", i), "is empty");
   }
   read.model = members.text("model");
   read.dimensions = members.count("dimensions");
@@ -148,10 +146,10 @@ ImageLabels read_image_labels(std::string_view body, const Cancellation& cancell
   }
   Members parameters(members.must_find("parameters"), "parameters");
   const Json& labels = parameters.must_find("candidate_labels");
-  if (!labels.is_array()) refuse_body("parameters.candidate_labels is no list");
+  if (!labels.is_array()) refuse_member("parameters.candidate_labels", "is no list");
   check_count(labels.size(), "parameters.candidate_labels");
   for (const Json& label : labels) {
-    if (!label.is_string()) refuse_body("parameters.candidate_labels has a value that is no text");
+    if (!label.is_string()) refuse_member("parameters.candidate_labels", "has a value that is no text");
     read.labels.push_back(label.get<std::string>());
   }
   read.label_template = parameters.text("hypothesis_template");

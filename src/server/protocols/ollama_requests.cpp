@@ -38,9 +38,9 @@ void read_keep_alive(Members& members) {
   std::optional<bool> is_zero;
   if (value->is_number()) is_zero = value->get<double>() == 0;
   if (value->is_string()) is_zero = is_zero_duration(value->get_ref<const std::string&>());
-  if (!is_zero) refuse_body("keep_alive is neither a number of seconds nor a duration as 5m");
+  if (!is_zero) refuse_member("keep_alive", "is neither a number of seconds nor a duration as 5m");
   if (*is_zero) {
-    refuse_body("keep_alive is 0: models stay loaded here; POST /v2/repository/models/NAME/unload unloads one");
+    refuse_member("keep_alive", "is 0: models stay loaded here; POST /v2/repository/models/NAME/unload unloads one");
   }
 }
 
@@ -61,7 +61,7 @@ void read_options(Members& members, OllamaSettings& read) {
   }
   const RequestJson* last = options.find("repeat_last_n");
   if (last != nullptr && *last != -1) {
-    refuse_body("options.repeat_last_n: repeat_penalty counts all tokens; accepted: -1");
+    refuse_member("options.repeat_last_n", ": repeat_penalty counts all tokens; accepted: -1");
   }
   read_max_tokens(options, read.settings);
   read.context_length = options.count("num_ctx");
@@ -76,7 +76,7 @@ void read_think(Members& members, OllamaSettings& read) {
     read.thinks = think->get<bool>();
     return;
   }
-  if (!think->is_string()) refuse_body("think is neither true nor false; accepted, too: low, medium, high");
+  if (!think->is_string()) refuse_member("think", "is neither true nor false; accepted, too: low, medium, high");
   (void)members.choice("think", {"low", "medium", "high"});
   read.thinks = true;
   read.thinking_level = think->get<std::string>();
@@ -89,6 +89,10 @@ OllamaSettings read_general(Members& members, std::string_view body) {
   read_options(members, read);
   read_think(members, read);
   read_keep_alive(members);
+  // Ollama leaves messages or tokens out there, without a word.
+  for (const char* name : {"truncate", "shift"}) {
+    if (members.flag(name, false)) refuse_member(name, ": nothing is left out of a prompt; accepted: false");
+  }
   if (members.find("format") != nullptr) {
     // Read once more, in order.
     read.settings.constraint =
@@ -100,7 +104,7 @@ OllamaSettings read_general(Members& members, std::string_view body) {
 void refuse_images(Members& members) {
   const RequestJson* images = members.find("images");
   if (images == nullptr || (images->is_array() && images->empty())) return;
-  refuse_body(fmt::format("{}: models that generate text take no images here", members.name_of("images")));
+  refuse_member(members.name_of("images"), ": models that generate text take no images here");
 }
 
 // `text` is the call as it is written: the order of arguments counts.
@@ -116,7 +120,7 @@ ToolCall read_call(const RequestJson& value, std::string_view text, const std::s
   (void)function.text("description");
   const RequestJson* arguments = function.find("arguments");
   if (arguments != nullptr && !arguments->is_object()) {
-    refuse_body(fmt::format("{} is no object", function.name_of("arguments")));
+    refuse_member(function.name_of("arguments"), "is no object");
   }
   if (arguments != nullptr) call.arguments = member_text(member_text(text, "function"), "arguments");
   function.refuse_others();
@@ -128,7 +132,7 @@ void read_calls(Members& message, std::string_view text, ChatMessage& read) {
   const RequestJson* calls = message.find("tool_calls");
   if (calls == nullptr) return;
   const std::string place = message.name_of("tool_calls");
-  if (!calls->is_array()) refuse_body(fmt::format("{} is no list", place));
+  if (!calls->is_array()) refuse_member(place, "is no list");
   const std::vector<std::string_view> texts = split_array(member_text(text, "tool_calls"));
   for (std::size_t i = 0; i < calls->size() && i < texts.size(); ++i) {
     read.tool_calls.push_back(read_call((*calls)[i], texts[i], fmt::format("{}[{}]", place, i)));
@@ -161,7 +165,7 @@ ChatMessage read_message(const RequestJson& value, std::string_view text, const 
 void read_messages(Members& members, std::string_view body, std::vector<ChatMessage>& messages) {
   const RequestJson* list = members.find("messages");
   if (list == nullptr) return;
-  if (!list->is_array()) refuse_body("messages is no list");
+  if (!list->is_array()) refuse_member("messages", "is no list");
   const std::vector<std::string_view> texts = split_array(member_text(body, "messages"));
   for (std::size_t i = 0; i < list->size() && i < texts.size(); ++i) {
     messages.push_back(read_message((*list)[i], texts[i], fmt::format("messages[{}]", i), messages));
@@ -172,7 +176,7 @@ void read_messages(Members& members, std::string_view body, std::vector<ChatMess
 void refuse_embed_options(Members& members) {
   const RequestJson* options = members.find("options");
   if (options == nullptr || (options->is_object() && options->empty())) return;
-  refuse_body("options: vectors have none here");
+  refuse_member("options", ": vectors have none here");
 }
 
 }  // namespace
@@ -208,10 +212,10 @@ OllamaGenerate read_ollama_generate(std::string_view body, const Cancellation& c
   read.prompt = members.text("prompt");
   read.system = members.text("system");
   read.is_raw = members.flag("raw", false);
-  if (read.is_raw && !read.system.empty()) refuse_body("raw and system are both there; accepted: one of them");
-  if (read.is_raw && read.general.thinks) refuse_body("raw and think are both there; accepted: one of them");
-  if (!members.text("suffix").empty()) refuse_body("suffix: texts are continued at their end only");
-  if (!members.text("template").empty()) refuse_body("template: the model's own is used; raw uses none");
+  if (read.is_raw && !read.system.empty()) refuse_member("raw", "and system are both there; accepted: one of them");
+  if (read.is_raw && read.general.thinks) refuse_member("raw", "and think are both there; accepted: one of them");
+  if (!members.text("suffix").empty()) refuse_member("suffix", ": texts are continued at their end only");
+  if (!members.text("template").empty()) refuse_member("template", ": the model's own is used; raw uses none");
   members.refuse("context", "accepted are the messages of /api/chat");
   refuse_images(members);
   members.refuse_others();
@@ -252,6 +256,14 @@ std::string read_ollama_show(std::string_view body, const Cancellation& cancella
   Members members(json, "");
   const std::string model = members.text("model"), name = members.text("name");
   (void)members.flag("verbose", false);
+  // Ollama's own program sends them empty.
+  for (const char* text : {"system", "template"}) {
+    if (!members.text(text).empty()) refuse_member(text, ": a model is shown as it is served; accepted: an empty text");
+  }
+  const RequestJson* options = members.find("options");
+  if (options != nullptr && !(options->is_object() && options->empty())) {
+    refuse_member("options", ": a model is shown as it is served; accepted: an empty object");
+  }
   members.refuse_others();
   return model.empty() ? name : model;
 }

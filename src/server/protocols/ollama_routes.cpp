@@ -145,7 +145,7 @@ Json listed(const ModelDescription& model, std::chrono::system_clock::time_point
           {"model", name},
           {"modified_at", ollama_time(since)},
           {"size", bytes_of(model.info)},
-          {"digest", ""},
+          {"digest", model.digest},
           {"details", details_of(model)}};
 }
 
@@ -267,6 +267,14 @@ void Service::ollama_show(const Call& call) {
                                         {"model_info", std::move(info)},
                                         {"capabilities", capabilities_of(*described, model.get())},
                                         {"modified_at", ollama_time(born_)}}));
+}
+
+// What Ollama's program and others look for before they ask for anything.
+void Service::ollama_alive(const Call& call) {
+  http::Response response;
+  response.text = "Ollama is running";
+  response.headers.add("Content-Type", "text/plain; charset=utf-8");
+  call.exchange->respond(std::move(response));
 }
 
 void Service::ollama_version(const Call& call) {

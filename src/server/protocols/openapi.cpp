@@ -50,11 +50,12 @@ Json components(bool keys_are_set) {
   schemas["Detail"] = {{"type", "object"},
                        {"properties", {{"detail", {{"type", "string"}}}, {"error", {{"type", "string"}}}}}};
   schemas["Error"] = {{"type", "object"}, {"properties", {{"error", {{"type", "string"}}}}}};
+  const Json text{{"type", "string"}}, text_or_null{{"type", Json::array({"string", "null"})}};
+  const Json error{{"type", "object"},
+                   {"properties", {{"message", text}, {"type", text}, {"param", text_or_null}, {"code", text_or_null}}},
+                   {"required", Json::array({"message", "type", "param", "code"})}};
   schemas["OpenAIError"] = {
-      {"type", "object"},
-      {"properties",
-       {{"error",
-         {{"type", "object"}, {"properties", {{"message", {{"type", "string"}}}, {"type", {{"type", "string"}}}}}}}}}};
+      {"type", "object"}, {"properties", {{"error", error}}}, {"required", Json::array({"error"})}};
   schemas["Tensor"] = openapi::tensor_schema();
   schemas["InferResponse"] = {{"type", "object"},
                               {"properties",
@@ -129,6 +130,8 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
   Json success{{"description", "done"}};
   if (path == "/docs") {
     success["content"] = {{"text/html", {{"schema", {{"type", "string"}}}}}};
+  } else if (path == "/" && route.method == "GET") {
+    success["content"] = {{"text/plain", {{"schema", {{"type", "string"}}}}}};
   } else if (path == "/metrics") {
     success["content"] = {{"text/plain", {{"schema", {{"type", "string"}}}}},
                           {"application/json", {{"schema", {{"type", "object"}}}}}};

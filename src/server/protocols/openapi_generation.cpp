@@ -155,6 +155,8 @@ Json ollama_settings(const std::vector<const ServedModel*>& models) {
           {"options", or_null(object_schema(std::move(options), Json::array()))},
           {"format", or_null({{"anyOf", Json::array({{{"const", "json"}}, any_object})}})},
           {"think", or_null({{"anyOf", Json::array({flag, {{"enum", Json::array({"low", "medium", "high"})}}})}})},
+          {"truncate", or_null({{"const", false}})},
+          {"shift", or_null({{"const", false}})},
           {"keep_alive", or_null({{"type", Json::array({"string", "number"})}})}};
 }
 

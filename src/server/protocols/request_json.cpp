@@ -18,6 +18,10 @@ void refuse_body(const std::string& message) {
   throw Error(ErrorCode::invalid_input, message);
 }
 
+void refuse_member(const std::string& member, std::string_view what, MemberProblem problem) {
+  throw RequestError(member, what, problem);
+}
+
 namespace {
 
 struct BodyLimits {
@@ -158,7 +162,9 @@ std::optional<std::uint64_t> whole_number(const RequestJson& value) {
 }
 
 Members::Members(const RequestJson& object, std::string place) : object_(object), place_(std::move(place)) {
-  if (!object_.is_object()) refuse_body(fmt::format("{} is no object", place_.empty() ? "the body" : place_));
+  if (object_.is_object()) return;
+  if (place_.empty()) refuse_body("the body is no object");
+  refuse_member(place_, "is no object");
 }
 
 const RequestJson* Members::find(const std::string& name) {
@@ -169,21 +175,21 @@ const RequestJson* Members::find(const std::string& name) {
 
 const RequestJson& Members::must_find(const std::string& name) {
   const RequestJson* found = find(name);
-  if (found == nullptr) refuse_body(fmt::format("{} is missing", name_of(name)));
+  if (found == nullptr) refuse_member(name_of(name), "is missing", MemberProblem::missing);
   return *found;
 }
 
 std::string Members::text(const std::string& name) {
   const RequestJson* found = find(name);
   if (found == nullptr) return {};
-  if (!found->is_string()) refuse_body(fmt::format("{} is no text", name_of(name)));
+  if (!found->is_string()) refuse_member(name_of(name), "is no text");
   return found->get<std::string>();
 }
 
 bool Members::flag(const std::string& name, bool otherwise) {
   const RequestJson* found = find(name);
   if (found == nullptr) return otherwise;
-  if (!found->is_boolean()) refuse_body(fmt::format("{} is neither true nor false", name_of(name)));
+  if (!found->is_boolean()) refuse_member(name_of(name), "is neither true nor false");
   return found->get<bool>();
 }
 
@@ -192,7 +198,7 @@ std::size_t Members::count(const std::string& name) {
   if (found == nullptr) return 0;
   const auto number = whole_number(*found);
   if (!number || *number == 0 || *number > INT32_MAX) {
-    refuse_body(fmt::format("{} is no whole number from 1 on", name_of(name)));
+    refuse_member(name_of(name), fmt::format("is no whole number from 1 to {}", INT32_MAX));
   }
   return *number;
 }
@@ -200,7 +206,7 @@ std::size_t Members::count(const std::string& name) {
 std::optional<double> Members::number(const std::string& name) {
   const RequestJson* found = find(name);
   if (found == nullptr) return std::nullopt;
-  if (!found->is_number()) refuse_body(fmt::format("{} is no number", name_of(name)));
+  if (!found->is_number()) refuse_member(name_of(name), "is no number");
   return found->get<double>();
 }
 
@@ -209,7 +215,7 @@ std::optional<std::uint64_t> Members::whole(const std::string& name, std::uint64
   if (found == nullptr) return std::nullopt;
   const auto number = whole_number(*found);
   if (!number || *number > highest) {
-    refuse_body(fmt::format("{} is no whole number from 0 to {}", name_of(name), highest));
+    refuse_member(name_of(name), fmt::format("is no whole number from 0 to {}", highest));
   }
   return number;
 }
@@ -218,18 +224,18 @@ std::vector<std::string> Members::texts(const std::string& name) {
   const RequestJson* found = find(name);
   if (found == nullptr) return {};
   if (found->is_string()) return {found->get<std::string>()};
-  if (!found->is_array()) refuse_body(fmt::format("{} is neither a text nor a list of texts", name_of(name)));
+  if (!found->is_array()) refuse_member(name_of(name), "is neither a text nor a list of texts");
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < found->size(); ++i) {
     const RequestJson& one = (*found)[i];
-    if (!one.is_string()) refuse_body(fmt::format("{}[{}] is no text", name_of(name), i));
+    if (!one.is_string()) refuse_member(fmt::format("{}[{}]", name_of(name), i), "is no text");
     texts.push_back(one.get<std::string>());
   }
   return texts;
 }
 
 void Members::refuse(const std::string& name, const std::string& reason) {
-  if (find(name) != nullptr) refuse_body(fmt::format("{}: {}", name_of(name), reason));
+  if (find(name) != nullptr) refuse_member(name_of(name), ": " + reason);
 }
 
 std::optional<std::size_t> Members::choice(const std::string& name, const std::vector<std::string>& accepted) {
@@ -237,7 +243,7 @@ std::optional<std::size_t> Members::choice(const std::string& name, const std::v
   const std::string said = text(name);
   const auto found = std::find(accepted.begin(), accepted.end(), said);
   if (found == accepted.end()) {
-    refuse_body(fmt::format("{} is '{}'; accepted: {}", name_of(name), said.substr(0, 40), join(accepted)));
+    refuse_member(name_of(name), fmt::format("is '{}'; accepted: {}", said.substr(0, 40), join(accepted)));
   }
   return static_cast<std::size_t>(found - accepted.begin());
 }
@@ -249,14 +255,16 @@ std::string Members::name_of(const std::string& name) const {
 void Members::refuse_others() const {
   for (const auto& [name, value] : object_.items()) {
     if (known_.contains(name)) continue;
-    refuse_body(fmt::format("{} is not known; accepted: {}", name_of(name.substr(0, 60)),
-                            join(std::vector<std::string>(known_.begin(), known_.end()))));
+    refuse_member(
+        name_of(name.substr(0, 60)),
+        fmt::format("is not known; accepted: {}", join(std::vector<std::string>(known_.begin(), known_.end()))),
+        MemberProblem::unknown);
   }
 }
 
 void check_count(std::size_t count, const std::string& place) {
-  if (count == 0) refuse_body(fmt::format("{} is empty", place));
-  if (count > max_texts) refuse_body(fmt::format("{} has {} texts; accepted: at most {}", place, count, max_texts));
+  if (count == 0) refuse_member(place, "is empty");
+  if (count > max_texts) refuse_member(place, fmt::format("has {} texts; accepted: at most {}", count, max_texts));
 }
 
 }  // namespace gpux::server

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cancellation.h"
+#include "server/protocols/request_error.h"
 
 /// What the readers of requests share: bounded JSON, and objects whose members are known.
 namespace gpux::server {
@@ -19,6 +20,10 @@ using RequestJson = nlohmann::json;
 
 /// Error invalid_input.
 [[noreturn]] void refuse_body(const std::string& message);
+
+/// RequestError: `what` is wrong with the member, as "is no text" or ": texts are not stored here".
+[[noreturn]] void refuse_member(const std::string& member, std::string_view what,
+                                MemberProblem problem = MemberProblem::invalid);
 
 /// Where a body may have objects.
 enum class BodyObjects : std::uint8_t {

@@ -29,15 +29,15 @@ static_assert(std::endian::native == std::endian::little, "vectors go out as the
 
 TokenIds read_ids(const Json& list, const std::string& place) {
   if (list.size() > max_text_tokens) {
-    refuse_body(fmt::format("{} has {} tokens; accepted: at most {}", place, list.size(), max_text_tokens));
+    refuse_member(place, fmt::format("has {} tokens; accepted: at most {}", list.size(), max_text_tokens));
   }
   TokenIds ids;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto id = whole_number(list[i]);
-    if (!id || *id > UINT32_MAX) refuse_body(fmt::format("{}[{}] is no token's number", place, i));
+    if (!id || *id > UINT32_MAX) refuse_member(fmt::format("{}[{}]", place, i), "is no token's number");
     ids.push_back(static_cast<std::uint32_t>(*id));
   }
-  if (ids.empty()) refuse_body(fmt::format("{} is empty", place));
+  if (ids.empty()) refuse_member(place, "is empty");
   return ids;
 }
 
@@ -49,7 +49,7 @@ bool holds_numbers(const Json& list) {
 
 std::vector<TextInput> read_text_inputs(const RequestJson& value, const std::string& place) {
   if (value.is_string()) return {value.get<std::string>()};
-  if (!value.is_array()) refuse_body(fmt::format("{} is neither a text nor a list", place));
+  if (!value.is_array()) refuse_member(place, "is neither a text nor a list");
   if (holds_numbers(value)) return {read_ids(value, place)};
   check_count(value.size(), place);
   std::vector<TextInput> inputs;
@@ -60,7 +60,7 @@ std::vector<TextInput> read_text_inputs(const RequestJson& value, const std::str
     } else if (holds_numbers(value[i])) {
       inputs.emplace_back(read_ids(value[i], here));
     } else {
-      refuse_body(fmt::format("{} is neither a text nor a list of tokens' numbers", here));
+      refuse_member(here, "is neither a text nor a list of tokens' numbers");
     }
   }
   return inputs;
@@ -72,7 +72,7 @@ std::vector<std::string> read_texts(const Json& value, const std::string& place)
   std::vector<std::string> texts;
   for (TextInput& input : read_text_inputs(value, place)) {
     auto* text = std::get_if<std::string>(&input);
-    if (text == nullptr) refuse_body(fmt::format("{} is a list of numbers; accepted: texts", place));
+    if (text == nullptr) refuse_member(place, "is a list of numbers; accepted: texts");
     texts.push_back(std::move(*text));
   }
   return texts;
@@ -141,7 +141,7 @@ void read_zero_shot(Members& settings, ClassifyTexts& read) {
   const bool multi_label = settings.flag("multi_label", false);
   if (labels == nullptr) {
     if (!hypothesis_template.empty() || multi_label) {
-      refuse_body("parameters.candidate_labels is missing, which hypothesis_template and multi_label are about");
+      refuse_member("parameters.candidate_labels", "is missing, which hypothesis_template and multi_label are about");
     }
     return;
   }
@@ -150,9 +150,10 @@ void read_zero_shot(Members& settings, ClassifyTexts& read) {
   if (!hypothesis_template.empty()) options.hypothesis_template = hypothesis_template;
   options.multi_label = multi_label;
   pipeline::check_zero_shot(options);
-  if (!read.pairs.empty()) refuse_body("inputs has a pair of texts; accepted with candidate_labels: texts");
+  if (!read.pairs.empty()) refuse_member("inputs", "has a pair of texts; accepted with candidate_labels: texts");
   if (read.raw_scores || read.activation) {
-    refuse_body("raw_scores and parameters.function_to_apply are for a model's own labels, not for candidate_labels");
+    refuse_member("raw_scores",
+                  "and parameters.function_to_apply are for a model's own labels, not for candidate_labels");
   }
   check_count(read.texts.size() * options.labels.size(), "inputs with each of parameters.candidate_labels");
 }
@@ -167,7 +168,7 @@ ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellat
   const auto add = [&](const Json& list, const std::string& place) {
     const bool fits = list.is_array() && (list.size() == 1 || list.size() == 2) && list.front().is_string() &&
                       list.back().is_string();
-    if (!fits) refuse_body(fmt::format("{} is neither a text nor a list of one or two", place));
+    if (!fits) refuse_member(place, "is neither a text nor a list of one or two");
     read.texts.push_back(list.front().get<std::string>());
     read.has_pair.push_back(list.size() == 2);
     read.pairs.push_back(list.size() == 2 ? list.back().get<std::string>() : std::string());
@@ -204,10 +205,10 @@ Rerank read_rerank(std::string_view body, const Cancellation& cancellation) {
   Members members(json, "");
   Rerank read;
   const Json& query = members.must_find("query");
-  if (!query.is_string()) refuse_body("query is no text");
+  if (!query.is_string()) refuse_member("query", "is no text");
   read.query = query.get<std::string>();
   const Json& texts = members.must_find("texts");
-  if (!texts.is_array()) refuse_body("texts is no list");
+  if (!texts.is_array()) refuse_member("texts", "is no list");
   read.texts = read_texts(texts, "texts");
   read.raw_scores = members.flag("raw_scores", false);
   read.return_text = members.flag("return_text", false);
@@ -238,10 +239,10 @@ Similarity read_similarity(std::string_view body, const Cancellation& cancellati
   Members inputs(members.must_find("inputs"), "inputs");
   Similarity read;
   const Json& source = inputs.must_find("source_sentence");
-  if (!source.is_string()) refuse_body("inputs.source_sentence is no text");
+  if (!source.is_string()) refuse_member("inputs.source_sentence", "is no text");
   read.source = source.get<std::string>();
   const Json& sentences = inputs.must_find("sentences");
-  if (!sentences.is_array()) refuse_body("inputs.sentences is no list");
+  if (!sentences.is_array()) refuse_member("inputs.sentences", "is no list");
   read.sentences = read_texts(sentences, "inputs.sentences");
   if (const Json* parameters = members.find("parameters")) {
     Members treatment(*parameters, "parameters");
@@ -269,10 +270,10 @@ Decode read_decode(std::string_view body, const Cancellation& cancellation) {
   Members members(json, "");
   const Json& ids = members.must_find("ids");
   Decode read;
-  if (!ids.is_array()) refuse_body("ids is no list");
+  if (!ids.is_array()) refuse_member("ids", "is no list");
   for (TextInput& input : read_text_inputs(ids, "ids")) {
     auto* list = std::get_if<TokenIds>(&input);
-    if (list == nullptr) refuse_body("ids has a text; accepted: token ids");
+    if (list == nullptr) refuse_member("ids", "has a text; accepted: token ids");
     read.ids.push_back(std::move(*list));
   }
   read.skip_special_tokens = members.flag("skip_special_tokens", true);

@@ -21,14 +21,15 @@ generation::ToolFunction read_tool(const RequestJson& value, std::string_view te
   generation::ToolFunction function;
   function.name = members.text("name");
   if (!generation::is_tool_name(function.name)) {
-    refuse_body(fmt::format("{} is '{}'; accepted: 1 to 64 letters, digits, underscores, hyphens and dots",
-                            members.name_of("name"), function.name.substr(0, 80)));
+    refuse_member(members.name_of("name"),
+                  fmt::format("is '{}'; accepted: 1 to 64 letters, digits, underscores, hyphens and dots",
+                              function.name.substr(0, 80)));
   }
   (void)members.text("description");
   (void)members.flag("strict", false);  // arguments are always valid where a call is required
   const RequestJson* parameters = members.find("parameters");
   if (parameters != nullptr && !parameters->is_object()) {
-    refuse_body(fmt::format("{} is no object", members.name_of("parameters")));
+    refuse_member(members.name_of("parameters"), "is no object");
   }
   members.refuse_others();
   if (parameters != nullptr) function.parameters = member_text(member_text(text, "function"), "parameters");
@@ -45,7 +46,7 @@ void choose_function(const RequestJson& value, ToolUse& tools) {
   chosen.refuse_others();
   std::erase_if(tools.functions, [&](const generation::ToolFunction& one) { return one.name != name; });
   if (tools.functions.empty()) {
-    refuse_body(fmt::format("tool_choice.function.name is '{}', which is none of the tools", name.substr(0, 80)));
+    refuse_member("tool_choice.function.name", fmt::format("is '{}', which is none of the tools", name.substr(0, 80)));
   }
   tools.choice = ToolChoice::required;
   tools.allows_several = false;
@@ -64,9 +65,9 @@ ToolUse read_tools(Members& members, std::string_view body) {
   ToolUse tools;
   const RequestJson* list = members.find("tools");
   if (list == nullptr || (list->is_array() && list->empty())) return tools;
-  if (!list->is_array()) refuse_body("tools is no list");
+  if (!list->is_array()) refuse_member("tools", "is no list");
   if (list->size() > max_tools) {
-    refuse_body(fmt::format("tools has {} tools; accepted: up to {}", list->size(), max_tools));
+    refuse_member("tools", fmt::format("has {} tools; accepted: up to {}", list->size(), max_tools));
   }
   const std::string_view text = member_text(body, "tools");
   const std::vector<std::string_view> texts = split_array(text);
@@ -74,7 +75,8 @@ ToolUse read_tools(Members& members, std::string_view body) {
     generation::ToolFunction function = read_tool((*list)[i], texts[i], fmt::format("tools[{}]", i));
     const bool is_known = std::ranges::any_of(
         tools.functions, [&](const generation::ToolFunction& other) { return other.name == function.name; });
-    if (is_known) refuse_body(fmt::format("tools[{}] has the name '{}' of another tool", i, function.name));
+    if (is_known)
+      refuse_member(fmt::format("tools[{}]", i), fmt::format("has the name '{}' of another tool", function.name));
     tools.functions.push_back(std::move(function));
   }
   tools.json = text;
@@ -91,7 +93,7 @@ void read_tool_choice(Members& members, ToolUse& tools) {
     (void)members.choice("tool_choice", {"none", "auto", "required"});
     return;
   }
-  if (tools.functions.empty()) refuse_body("tool_choice is there, and no tools are");
+  if (tools.functions.empty()) refuse_member("tool_choice", "is there, and no tools are");
   if (choice->is_object()) {
     choose_function(*choice, tools);
     return;
