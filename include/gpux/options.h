@@ -25,6 +25,12 @@ enum class Strictness : std::uint8_t {
 /// How much ONNX Runtime optimizes the graph before running it.
 enum class Optimization : std::uint8_t { disabled, basic, extended, layout, all };
 
+/// Where a model's session is.
+enum class Isolation : std::uint8_t {
+  thread,   ///< in this process
+  process,  ///< in a worker process: if native code crashes, the runs in progress fail, and the worker is restarted
+};
+
 /// "disabled", "basic", …
 GPUX_API std::string_view to_string(Optimization level) noexcept;
 
@@ -102,6 +108,15 @@ struct LoadOptions {
   /// Whether requests share runs. Empty: Runtime::run_sharing() decides.
   std::optional<BatchAxis> batch_axis;
   std::string batch_axis_from = "batch_axis";  ///< its source, for messages: "--batch-axis", "gpux.yml:12:5"
+
+  /// `process` requires the gpux program to be the calling one. `profile` and `optimized_model` are not supported with
+  /// it, nor are caches that a model updates in place (generated text).
+  Isolation isolation = Isolation::thread;
+  /// How long a run may continue after it was signalled to stop, before its worker process is killed and replaced.
+  std::chrono::milliseconds stop_grace{5000};
+  /// The longest delay before a worker that ended is started again. The first restart is immediate, the next one waits
+  /// for 100 ms, and each further one twice as long. A worker that ran for a minute starts from the beginning.
+  std::chrono::milliseconds max_restart_delay{10000};
 };
 
 /// How one inference runs.

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,22 @@ struct SharingTrialOptions {
   std::vector<std::vector<std::pair<std::string, std::int64_t>>> sizes;
 };
 
+/// The worker process of a model that was loaded with Isolation::process.
+struct WorkerStatus {
+  enum class State : std::uint8_t {
+    ready,     ///< runs the model
+    starting,  ///< loads the model; runs wait for it
+    waiting,   ///< is started again after a delay; until then runs fail with provider_unavailable
+  };
+  State state = State::starting;
+  int process_id = 0;          ///< 0: there is none now
+  std::uint64_t restarts = 0;  ///< workers that ended, or could not be started again
+  std::string last_end;        ///< why the last one ended, as a sentence; empty: none has
+};
+
+/// "ready", "starting", "waiting".
+GPUX_API std::string_view to_string(WorkerStatus::State state) noexcept;
+
 /// A loaded model: one session, on the providers that the verdict names. Movable.
 /// infer() may be called from several threads at once.
 class GPUX_API Runtime {
@@ -45,7 +63,9 @@ class GPUX_API Runtime {
 
   /// Runs the model once. Inputs with a default may be omitted. Results are in the order of the signature, or of
   /// options.outputs. They own their memory: a graph input that is also a graph output is copied, never shared.
-  /// Errors invalid_input (names, types, ranks, sizes), deadline_exceeded, resource_exhausted, internal.
+  /// Errors invalid_input (names, types, ranks, sizes), deadline_exceeded, resource_exhausted, internal. With
+  /// Isolation::process also internal if the worker process ends during the run, and provider_unavailable while it
+  /// waits to be started again.
   [[nodiscard]] NamedValues infer(const NamedValues& inputs, const InferOptions& options = {}) const;
 
   /// For models with a single input.
@@ -80,6 +100,9 @@ class GPUX_API Runtime {
   /// requested.
   [[nodiscard]] const OptimizedGraph& written_graph() const noexcept;
   [[nodiscard]] std::chrono::duration<double, std::milli> load_time() const noexcept;
+
+  /// Empty unless the model was loaded with Isolation::process.
+  [[nodiscard]] std::optional<WorkerStatus> worker() const;
 
   /// The provider of each node: one entry per node, as the session reports it.
   struct PlacedNode {

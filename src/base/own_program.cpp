@@ -1,5 +1,7 @@
 #include "base/own_program.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/home.h"
@@ -36,7 +38,20 @@ ErrorCode code_from(int exit_code) {
   }
 }
 
+std::filesystem::path& program_of_workers() {
+  static std::filesystem::path program;
+  return program;
+}
+
 }  // namespace
+
+std::filesystem::path worker_program() {
+  return program_of_workers();
+}
+
+void set_worker_program(std::filesystem::path program) {
+  program_of_workers() = std::move(program);
+}
 
 ProcessResult run_child(std::vector<std::string> arguments, std::optional<std::chrono::milliseconds> limit) {
   arguments.insert(arguments.begin(), {executable_path().string(), "--quiet"});

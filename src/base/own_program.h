@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,13 @@ namespace gpux {
 /// Runs this program again, quietly, with `arguments`, and waits for it.
 ProcessResult run_child(std::vector<std::string> arguments,
                         std::optional<std::chrono::milliseconds> limit = std::nullopt);
+
+/// The gpux program, to be started as a worker of this process; empty where this process is another program, which uses
+/// the library.
+std::filesystem::path worker_program();
+
+/// Called by the program itself, before anything asks.
+void set_worker_program(std::filesystem::path program);
 
 /// The error that a child ended with, from its exit code and the last line of its standard error.
 Error child_error(const ProcessResult& result);

@@ -74,6 +74,7 @@ void add_schema(CLI::App& program, Context& context);
 void add_version(CLI::App& program, Context& context);
 void add_completion(CLI::App& program, Context& context);
 void add_man_pages(CLI::App& program, Context& context);
+void add_worker(CLI::App& program, Context& context);
 
 /// A command that takes --json and --table beside its own flags.
 CLI::App* add_command(CLI::App& program, Context& context, const std::string& name, const std::string& description);

@@ -15,6 +15,7 @@
 
 #include "base/home.h"
 #include "base/log.h"
+#include "base/own_program.h"
 #include "base/scratch_folder.h"
 #include "base/spelling.h"
 #include "base/standard_streams.h"
@@ -230,7 +231,7 @@ void add_commands(CLI::App& program, Context& context, std::string_view first_wo
        {{"ps", add_ps}, {"health", add_health}, {"stats", add_stats}, {"logs", add_logs}, {"stop", add_stop}}},
       {"This machine", {{"providers", add_providers}, {"doctor", add_doctor}}},
       {"Everything else", {{"schema", add_schema}, {"completion", add_completion}, {"version", add_version}}},
-      {"", {{"man-pages", add_man_pages}}},
+      {"", {{"man-pages", add_man_pages}, {"worker", add_worker}}},
   };
   // They describe all commands.
   const bool needs_all = first_word == "completion" || first_word == "man-pages";
@@ -322,6 +323,8 @@ namespace {
 int main(int count, char** arguments) {
   std::signal(SIGINT, gpux::cli::interrupt);
   std::signal(SIGTERM, gpux::cli::interrupt);
+  // Not the path: the file may be replaced by a newer version while this one runs.
+  gpux::set_worker_program("/proc/self/exe");
   const int code = gpux::cli::run(count, arguments);
   std::fflush(nullptr);
 #ifdef GPUX_LOOKS_FOR_LEAKS

@@ -501,6 +501,16 @@ void add_serve(CLI::App& program, Context& context) {
                       "concurrent runs (default: 1); auto: measured at load; devices: one per device");
   command->add_option("--max-workers", flags->max_workers, "maximum for auto and devices")
       ->check(CLI::Range(1U, 1024U));
+  command
+      ->add_option("--isolation", flags->isolation,
+                   "where models run: thread, in the server (the default), or process, in a worker process each, whose "
+                   "crash costs the requests in progress")
+      ->check(CLI::IsMember({"thread", "process"}));
+  command->add_option("--stop-grace", flags->stop_grace,
+                      "how long a run may continue after it was told to stop, before its worker process is killed "
+                      "(default: 5s)");
+  command->add_option("--max-restart-delay", flags->max_restart_delay,
+                      "longest delay before a worker process that keeps ending is started again (default: 10s)");
   command->add_option("--max-queue", flags->max_queue, "requests that may wait for a model (default: 1024)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
   command

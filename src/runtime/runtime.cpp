@@ -19,20 +19,54 @@
 #include "gpux/model_inspector.h"
 #include "ort/session.h"
 #include "runtime/check_inputs.h"
+#include "runtime/isolation/remote_session.h"
 #include "runtime/loading/load.h"
 #include "runtime/loading/memory_limit.h"
 #include "runtime/scheduling/session_replica.h"
 #include "runtime/sharing/kept_trials.h"
 #include "runtime/sharing/run_sharing.h"
 #include "runtime/steps.h"
+#include "runtime/stop_handle.h"
 #include "tensor/deep_copy.h"
 
 namespace gpux {
 
+std::string_view to_string(WorkerStatus::State state) noexcept {
+  switch (state) {
+    case WorkerStatus::State::ready:
+      return "ready";
+    case WorkerStatus::State::starting:
+      return "starting";
+    case WorkerStatus::State::waiting:
+      return "waiting";
+  }
+  return "";
+}
+
+namespace {
+
+// What the worker reports, as if it were loaded here.
+runtime::Loaded loaded_in_worker(const std::filesystem::path& model, const runtime::isolation::LoadReport& report,
+                                 const LoadOptions& options) {
+  const auto& variants = options.precision_variants;
+  const bool is_variant = report.weights != 0 && report.weights <= variants.size();
+  runtime::Loaded loaded{.session = nullptr,
+                         .verdict = report.verdict,
+                         .weights_file = is_variant ? variants[report.weights - 1].file : model,
+                         .profile_prefix = {},
+                         .computed_by = report.computed_by,
+                         .written_graph = {}};
+  loaded.verdict.notes.emplace_back("the model runs in a worker process");
+  return loaded;
+}
+
+}  // namespace
+
 struct Runtime::State {
   ModelInfo info;
   runtime::Loaded loaded;
-  runtime::Steps steps;
+  runtime::Steps steps;                                       // of the session of this process
+  std::unique_ptr<runtime::isolation::RemoteSession> remote;  // null: the session is in this process
   std::filesystem::path profile;
   std::chrono::duration<double, std::milli> load_time{};
   std::vector<std::size_t> all_outputs;
@@ -48,16 +82,36 @@ struct Runtime::State {
 
   State(ModelInfo model_info, runtime::Loaded&& session, const LoadOptions& load_options)
       : info(std::move(model_info)), loaded(std::move(session)), steps(load_options), options(load_options) {
-    for (std::size_t i = 0; i < steps.output_names(loaded.session).size(); ++i) all_outputs.push_back(i);
+    note_outputs();
+  }
+
+  State(ModelInfo model_info, std::unique_ptr<runtime::isolation::RemoteSession> session,
+        const LoadOptions& load_options)
+      : info(std::move(model_info)),
+        loaded(loaded_in_worker(info.path, session->report(), load_options)),
+        steps(LoadOptions()),
+        remote(std::move(session)),
+        options(load_options) {
+    note_outputs();
+  }
+
+  void note_outputs() {
+    for (std::size_t i = 0; i < output_names().size(); ++i) all_outputs.push_back(i);
+  }
+
+  // Of the last step.
+  [[nodiscard]] const std::vector<std::string>& output_names() const noexcept {
+    return remote ? remote->report().output_names : steps.output_names(*loaded.session);
   }
 
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                ort::RunHandle* handle = nullptr) const {
-    return steps.run(loaded.session, inputs, outputs, handle);
+                                runtime::StopHandle* handle = nullptr) const {
+    if (remote) return remote->run(inputs, outputs, handle == nullptr ? std::stop_token() : handle->in_worker());
+    return steps.run(*loaded.session, inputs, outputs, handle == nullptr ? nullptr : handle->here());
   }
 
   [[nodiscard]] std::vector<std::size_t> output_indices(const std::vector<std::string>& names) const {
-    const std::vector<std::string>& known = steps.output_names(loaded.session);
+    const std::vector<std::string>& known = output_names();
     std::vector<std::size_t> indices;
     for (const std::string& name : names) {
       const auto found = std::find(known.begin(), known.end(), name);
@@ -125,6 +179,13 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& options)
   const auto start = std::chrono::steady_clock::now();
   ModelInfo info = ModelInspector::inspect(model);
   Signature signature = runtime::with_steps(info.signature, options);
+  if (options.isolation == Isolation::process) {
+    auto session = std::make_unique<runtime::isolation::RemoteSession>(model, info.name, options);
+    info.signature = std::move(signature);
+    state_ = std::make_shared<State>(std::move(info), std::move(session), options);
+    state_->load_time = std::chrono::steady_clock::now() - start;
+    return;
+  }
   runtime::Loaded loaded = runtime::load(model, info, options);
   info.signature = std::move(signature);
   state_ = std::make_shared<State>(std::move(info), std::move(loaded), options);
@@ -161,7 +222,7 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
   if (!options.timeout) {
     state.wait_until_free(std::nullopt);
     if (!options.stop.stop_possible()) return state.run(inputs, outputs);
-    ort::RunHandle handle;
+    runtime::StopHandle handle(state.remote != nullptr);
     const std::stop_callback stopping(options.stop, [&handle] { handle.stop(); });
     return state.run(inputs, outputs, &handle);
   }
@@ -172,12 +233,14 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
     std::optional<NamedValues> results;
     std::optional<Error> error;
     bool abandoned = false;
-    ort::RunHandle handle;
+    runtime::StopHandle handle;
+
+    explicit Outcome(bool is_in_worker) : handle(is_in_worker) {}
   };
 
   const auto deadline = std::chrono::steady_clock::now() + *options.timeout;
   state.wait_until_free(deadline);
-  auto outcome = std::make_shared<Outcome>();
+  auto outcome = std::make_shared<Outcome>(state.remote != nullptr);
   std::thread runner([shared = state_, outcome, held = owned(inputs), outputs] {
     std::optional<NamedValues> results;
     std::optional<Error> error;
@@ -291,9 +354,15 @@ std::chrono::duration<double, std::milli> Runtime::load_time() const noexcept {
   return state_->load_time;
 }
 
+std::optional<WorkerStatus> Runtime::worker() const {
+  if (!state_->remote) return std::nullopt;
+  return state_->remote->status();
+}
+
 std::vector<Runtime::PlacedNode> Runtime::placement() const {
+  if (state_->remote) return state_->remote->report().placement;
   std::vector<PlacedNode> nodes;
-  for (ort::AssignedNode& node : state_->loaded.session.assignment()) {
+  for (ort::AssignedNode& node : state_->loaded.session->assignment()) {
     std::string id = node.provider;
     for (const ProviderAttempt& attempt : state_->loaded.verdict.tried) {
       if (attempt.ort_name == node.provider) id = attempt.id;
@@ -306,7 +375,7 @@ std::vector<Runtime::PlacedNode> Runtime::placement() const {
 void Runtime::finish_profile() {
   if (state_->loaded.profile_prefix.empty()) return;
   state_->loaded.profile_prefix.clear();
-  const std::filesystem::path written = state_->loaded.session.end_profiling();
+  const std::filesystem::path written = state_->loaded.session->end_profiling();
   std::error_code error;
   std::filesystem::rename(written, state_->profile, error);
   if (error) {
@@ -326,27 +395,51 @@ SessionReplica::~SessionReplica() = default;
 template <typename Run>
 auto SessionReplica::stoppable(const Run& run) {
   // One for each run: a stop that comes too late must not end the next.
-  ort::RunHandle handle;
+  StopHandle handle(runtime_.state_->remote != nullptr);
   {
     const std::lock_guard lock(mutex_);
     running_ = &handle;
   }
-  const auto forget = [this](ort::RunHandle*) {
+  const auto forget = [this](StopHandle*) {
     const std::lock_guard lock(mutex_);
     running_ = nullptr;
   };
-  const std::unique_ptr<ort::RunHandle, decltype(forget)> running(&handle, forget);
+  const std::unique_ptr<StopHandle, decltype(forget)> running(&handle, forget);
   return run(&handle);
 }
 
 NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) {
-  return stoppable([&](ort::RunHandle* handle) { return runtime_.state_->run(inputs, outputs, handle); });
+  has_lost_its_worker_ = false;
+  try {
+    return stoppable([&](StopHandle* handle) { return runtime_.state_->run(inputs, outputs, handle); });
+  } catch (const isolation::WorkerEnded&) {
+    has_lost_its_worker_ = true;
+    throw;
+  }
+}
+
+NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                StopHandle& handle) const {
+  return runtime_.state_->run(inputs, outputs, &handle);
+}
+
+const std::vector<std::string>& SessionReplica::output_names() const noexcept {
+  return runtime_.state_->output_names();
+}
+
+const std::string& SessionReplica::computed_by() const noexcept {
+  return runtime_.state_->loaded.computed_by;
 }
 
 Value SessionReplica::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output) {
+  if (runtime_.state_->remote) {
+    throw Error(ErrorCode::usage,
+                "isolation 'process' does not support models that update caches in place; accepted: "
+                "thread");
+  }
   const std::size_t index = runtime_.state_->output_indices({std::string(output)}).front();
-  return stoppable([&](ort::RunHandle* handle) {
-    return runtime_.state_->loaded.session.run_in_place(inputs, in_place, index, handle);
+  return stoppable([&](StopHandle* handle) {
+    return runtime_.state_->loaded.session->run_in_place(inputs, in_place, index, handle->here());
   });
 }
 

@@ -166,6 +166,29 @@ class Page {
     }
   }
 
+  // Of models that run in worker processes.
+  void workers() {
+    const auto of_each_worker = [&](std::string_view name, std::string_view kind, std::string_view help,
+                                    std::uint64_t (*value)(const WorkerStatus& status)) {
+      bool is_first = true;
+      for (const auto& model : models_) {
+        std::size_t index = 0;
+        for (const WorkerStatus& status : model->worker_processes()) {
+          if (is_first) family(name, kind, help);
+          is_first = false;
+          text_ += fmt::format("{}{{{},worker=\"{}\"}} {}\n", name, labels_of(*model), index++, value(status));
+        }
+      }
+    };
+    of_each_worker(
+        "gpux_worker_ready", "gauge", "Whether the worker process of the model runs it",
+        [](const WorkerStatus& status) -> std::uint64_t { return status.state == WorkerStatus::State::ready ? 1 : 0; });
+    of_each_worker("gpux_worker_process_id", "gauge", "Process id of the worker process; 0: there is none now",
+                   [](const WorkerStatus& status) { return static_cast<std::uint64_t>(status.process_id); });
+    of_each_worker("gpux_worker_restarts_total", "counter", "Worker processes that ended and were started again",
+                   [](const WorkerStatus& status) { return status.restarts; });
+  }
+
   void single(std::string_view name, std::string_view kind, std::string_view help, std::uint64_t value) {
     family(name, kind, help);
     text_ += fmt::format("{} {}\n", name, value);
@@ -248,6 +271,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   page.texts();
   page.batch_sizes();
   page.providers();
+  page.workers();
   page.single("gpux_http_connections", "gauge", "Open connections", transport.http.connections_open);
   page.single("gpux_request_memory_bytes", "gauge", "Memory budget in use by requests and answers",
               transport.http.held_bytes);
@@ -317,6 +341,12 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
          {"running", now.running},
          {"mean_ms",
           {{"total", mean(counts.total)}, {"queue", mean(counts.queue)}, {"compute", mean(counts.compute)}}}});
+    for (const WorkerStatus& status : model->worker_processes()) {
+      all.back()["workers"].push_back({{"state", to_string(status.state)},
+                                       {"process_id", status.process_id},
+                                       {"restarts", status.restarts},
+                                       {"last_end", status.last_end}});
+    }
     if (model->engine() == nullptr) continue;
     const generation::EngineStatistics texts = counts.generation.engines.sum();
     all.back()["texts"] = {{"running", texts.running},

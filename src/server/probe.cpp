@@ -35,6 +35,10 @@ void probe_engine(const std::shared_ptr<ServedModel>& model, Clock::time_point d
 }  // namespace
 
 void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits, std::function<void(bool)> done) {
+  if (!model->has_all_workers()) {
+    done(false);
+    return;
+  }
   const Clock::time_point now = Clock::now();
   const Clock::time_point last{std::chrono::nanoseconds(model->statistics().last_answer.load())};
   const bool has_answered = last.time_since_epoch().count() != 0 && now - last < limits.after;

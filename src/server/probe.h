@@ -18,8 +18,9 @@ struct ProbeLimits {
 };
 
 /// Asks the model for a tiny inference ahead of its queue, or takes a late success for one. Its run is in no
-/// statistics. A model for which no inputs can be made answers unless a run of it is overdue. `done` is called once
-/// with whether the device answers, on this thread or one of the model's.
+/// statistics. A model whose worker process is not ready does not answer. A model for which no inputs can be made
+/// answers unless a run of it is overdue. `done` is called once with whether the device answers, on this thread or one
+/// of the model's.
 void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits, std::function<void(bool)> done);
 
 /// Probes all of them; `done` gets the names of those that do not answer, "a, b".

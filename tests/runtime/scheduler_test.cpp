@@ -25,6 +25,7 @@ class Doubler : public Replica {
     std::condition_variable changed;
     bool open = true;
     bool stoppable = true;
+    bool loses_workers = false;  // a run that fails ends its process
     int entered = 0;
     std::atomic<int> left = 0;
     std::vector<std::int64_t> runs;
@@ -73,6 +74,8 @@ class Doubler : public Replica {
     stopped_ = true;
     shared_.changed.notify_all();
   }
+
+  [[nodiscard]] bool has_lost_its_worker() const noexcept override { return shared_.loses_workers; }
 
  private:
   Shared& shared_;
@@ -254,6 +257,22 @@ TEST(Scheduler, WhatCannotBeCutBackIsRunOneByOneFromThenOn) {
   EXPECT_THAT(values(other.get()), ElementsAre(4, 6));
   EXPECT_THAT(values(caller.send(request_of({1, 2}, {4, 5})).get()), ElementsAre(8, 10));
   EXPECT_THAT(shared.runs, ElementsAre(2, 1, 1, 1));
+}
+
+// The request to blame would end the next worker, too.
+TEST(Scheduler, ABatchThatEndedItsWorkerIsNotRepeated) {
+  Doubler::Shared shared;
+  shared.loses_workers = true;
+  Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8}, .can_batch = true});
+  Caller caller(scheduler);
+  auto blocker = caller.occupy(shared);
+  auto good = caller.send(request({2}));
+  auto bad = caller.send(request({13}));
+  shared.set_open(true);
+  EXPECT_TRUE(bad.get().error);
+  EXPECT_TRUE(good.get().error);
+  EXPECT_EQ(scheduler.counts().retried, 0U);
+  EXPECT_THAT(shared.runs, ElementsAre(1, 2));
 }
 
 TEST(Scheduler, ABadRequestFailsAlone) {

@@ -9,6 +9,12 @@ ModelStatus status(const char* name, ModelState state, bool has_failed = false, 
   return {.name = name, .version = "1", .state = state, .reason = "", .has_failed = has_failed, .is_stuck = is_stuck};
 }
 
+ModelStatus without_worker(const char* name) {
+  ModelStatus model = status(name, ModelState::ready);
+  model.lacks_worker = true;
+  return model;
+}
+
 TEST(HealthReport, IsDerivedFromTheModels) {
   struct Row {
     std::vector<ModelStatus> models;
@@ -34,6 +40,11 @@ TEST(HealthReport, IsDerivedFromTheModels) {
        {"a 1: could not be loaded again; a later request tries once more"}},
       {{status("a", failed, true)}, true, Health::unhealthy, {"a 1: could not be loaded"}},
       {{status("a", ready, false, true)}, true, Health::unhealthy, {"a 1: a run has not returned"}},
+      {{without_worker("a")}, true, Health::unhealthy, {"a 1: its worker process is being started again"}},
+      {{without_worker("a"), status("b", ready)},
+       true,
+       Health::degraded,
+       {"a 1: its worker process is being started again"}},
       {{status("a", loading)}, true, Health::unhealthy, {"a 1: is being loaded"}},
       {{status("a", ready)}, false, Health::stopping, {}},
   };

@@ -19,18 +19,20 @@ struct Failure {
     hang_compile,
     out_of_memory,
     run,
+    crash,
     hang,
     slow
   };
 
   Kind kind = Kind::none;
-  /// The computation that fails, counted from 1 in each session, for `run`; milliseconds for `slow`; how many bytes the
-  /// device holds for `out_of_memory`.
+  /// The computation that fails, counted from 1 in each session, for `run` and `crash`; milliseconds for `slow`; how
+  /// many bytes the device holds for `out_of_memory`.
   std::uint64_t number = 0;
 };
 
 /// Reads a command: empty for none, or one of load, no-device, create, capability, claim-nothing, compile,
-/// hang-compile, out-of-memory:BYTES, run:N, hang, slow:MS. Throws Ort::Exception, naming `source`, for anything else.
+/// hang-compile, out-of-memory:BYTES, run:N, crash:N, hang, slow:MS. Throws Ort::Exception, naming `source`, for
+/// anything else.
 Failure parse_failure(std::string_view command, std::string_view source);
 
 /// The command in the environment variable GPUX_EXAMPLE_FAIL, read anew at each call.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -158,6 +159,9 @@ void Provider::misbehave() {
   switch (failure_.kind) {
     case Failure::Kind::run:
       if (computation == failure_.number) fail_on_command("run:" + std::to_string(computation));
+      return;
+    case Failure::Kind::crash:
+      if (computation == failure_.number) std::raise(SIGSEGV);
       return;
     case Failure::Kind::hang:
       wait_until_released();

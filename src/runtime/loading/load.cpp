@@ -357,7 +357,7 @@ void drop_culprit(const Error& error, const std::filesystem::path& file, const s
 
 void discard_profile(Loaded& loaded) {
   if (loaded.profile_prefix.empty()) return;
-  (void)loaded.session.end_profiling();
+  (void)loaded.session->end_profiling();
   remove_profiles(loaded.profile_prefix);
   loaded.profile_prefix.clear();
 }
@@ -423,7 +423,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   }
   const bool memory_limited_by_provider = limits_memory(plan);
   std::string computed = computed_by(plan, options);
-  return {.session = std::move(*session),
+  return {.session = std::make_unique<ort::Session>(std::move(*session)),
           .verdict = std::move(plan.verdict),
           .weights_file = variant == nullptr ? model : variant->file,
           .profile_prefix = profile_prefix,

@@ -2,7 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
-#include <optional>
+#include <memory>
 
 #include "gpux/model_info.h"
 #include "gpux/options.h"
@@ -13,7 +13,7 @@ namespace gpux::runtime {
 
 /// A session and how it came to be.
 struct Loaded {
-  ort::Session session;
+  std::unique_ptr<ort::Session> session;  ///< null: it is in a worker process
   Verdict verdict;
   std::filesystem::path weights_file;    ///< the model's, or its variant's
   std::filesystem::path profile_prefix;  ///< where ONNX Runtime profiles to; empty: it does not

@@ -58,6 +58,9 @@ class Replica {
 
   /// From another thread: the run that is in progress, if any, ends as soon as it can.
   virtual void stop() = 0;
+
+  /// Whether the last run, which failed, ended the process that it ran in: it may be to blame, and is not repeated.
+  [[nodiscard]] virtual bool has_lost_its_worker() const noexcept { return false; }
 };
 
 /// One call of Replica::run that is over.

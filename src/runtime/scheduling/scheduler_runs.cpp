@@ -208,7 +208,8 @@ void Scheduler::State::execute(Lock& lock, Run& run, const BatchGroup& group, co
   std::optional<Error> error = run.unjoined;
   std::vector<NamedValues> parts;
   if (!error) parts = compute(lock, run, group, joined, error);
-  const bool retry = run.entries.size() > 1 && parts.empty() && run.awaited != 0;
+  const bool is_repeatable = run.replica == nullptr || !run.replica->has_lost_its_worker();
+  const bool retry = run.entries.size() > 1 && parts.empty() && run.awaited != 0 && is_repeatable;
   if (retry) {
     // One of them may be the cause, or the model's batch is not what its signature says: each alone, once.
     ++counts.retried;

@@ -2,16 +2,16 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "gpux/runtime.h"
 #include "runtime/scheduling/scheduler.h"
 
-namespace gpux::ort {
-class RunHandle;
-}
-
 namespace gpux::runtime {
+
+class StopHandle;
 
 /// Runs in the session of a Runtime, which several replicas may share and which must outlive them.
 class SessionReplica : public Replica {
@@ -21,6 +21,18 @@ class SessionReplica : public Replica {
 
   NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) override;
   void stop() override;
+
+  [[nodiscard]] bool has_lost_its_worker() const noexcept override { return has_lost_its_worker_; }
+
+  /// run() with a handle of the caller's, which stop() does not find.
+  [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                StopHandle& handle) const;
+
+  /// The names of the outputs that the indices are of.
+  [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
+
+  /// What else than the model decides over its answers: Loaded::computed_by.
+  [[nodiscard]] const std::string& computed_by() const noexcept;
 
   /// ort::Session::run_in_place() of a model without steps before or behind it. Returns the output of that name.
   Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output);
@@ -32,7 +44,8 @@ class SessionReplica : public Replica {
 
   const Runtime& runtime_;
   std::mutex mutex_;
-  ort::RunHandle* running_ = nullptr;
+  StopHandle* running_ = nullptr;
+  bool has_lost_its_worker_ = false;
 };
 
 }  // namespace gpux::runtime

@@ -87,6 +87,19 @@ class Said {
   const ServingSettings own_;
 };
 
+void set_isolation(const ServingFlags& flags, LoadOptions& options) {
+  const bool in_process = flags.isolation == "process";
+  if (in_process) options.isolation = Isolation::process;
+  const auto set = [&](const std::string& text, const char* flag, std::chrono::milliseconds& time) {
+    if (text.empty()) return;
+    if (!in_process)
+      throw Error(ErrorCode::usage, fmt::format("{} is about worker processes: add --isolation process", flag));
+    time = duration_of(text, flag);
+  };
+  set(flags.stop_grace, "--stop-grace", options.stop_grace);
+  set(flags.max_restart_delay, "--max-restart-delay", options.max_restart_delay);
+}
+
 OpenModel open_listed(const ListedModel& listed, const ServingFlags& flags) {
   LoadFlags load = flags.load;
   if (load.provider.empty() && !listed.provider.empty()) {
@@ -99,6 +112,7 @@ OpenModel open_listed(const ListedModel& listed, const ServingFlags& flags) {
   const std::string config = flags.config.empty() ? listed.config.string() : flags.config;
   OpenModel opened = open_model(listed.model, config, load, flags.timeout);
   opened.open_inputs();
+  set_isolation(flags, opened.settings.options);
   return opened;
 }
 
@@ -248,6 +262,11 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
     throw Error(ErrorCode::usage, fmt::format("{} is '{}', and '{}' generates text with one session; accepted: 1, or "
                                               "max_sequences for texts at the same time",
                                               flags.workers.empty() ? "workers" : "--workers", workers, listed.name));
+  }
+  if (opened.settings.options.isolation == Isolation::process) {
+    throw Error(ErrorCode::usage, fmt::format("--isolation is 'process', and '{}' generates text, whose caches the "
+                                              "model updates in place; accepted: thread",
+                                              listed.name));
   }
   if (!said.text(flags.batching, &ServingSettings::batching).empty()) refuse_batching(listed.name, flags);
   const SaidOfTexts texts(said, flags);

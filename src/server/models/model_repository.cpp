@@ -206,7 +206,9 @@ std::vector<ModelStatus> ModelRepository::index() const {
     }
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].is_stuck = serving[i] && serving[i]->counts().overdue_runs != 0;
+    if (!serving[i]) continue;
+    all[i].is_stuck = serving[i]->counts().overdue_runs != 0;
+    all[i].lacks_worker = !serving[i]->has_all_workers();
   }
   return all;
 }

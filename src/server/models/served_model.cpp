@@ -14,14 +14,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool runs_on_the_processor(const Verdict& verdict) {
-  return verdict.placement_known && std::all_of(verdict.active.begin(), verdict.active.end(),
-                                                [](const std::string& provider) { return provider == "cpu"; });
+// A worker process may be starting, which takes as long as a load.
+bool runs_on_the_processor(const Runtime& runtime) {
+  const Verdict& verdict = runtime.verdict();
+  return !runtime.worker() && verdict.placement_known &&
+         std::all_of(verdict.active.begin(), verdict.active.end(),
+                     [](const std::string& provider) { return provider == "cpu"; });
 }
 
 std::vector<std::unique_ptr<runtime::Replica>> lanes_of(const Runtime& runtime, std::size_t count) {
   std::vector<std::unique_ptr<runtime::Replica>> lanes;
-  if (!runs_on_the_processor(runtime.verdict())) return lanes;
+  if (!runs_on_the_processor(runtime)) return lanes;
   for (std::size_t i = 0; i < count; ++i) lanes.push_back(std::make_unique<runtime::SessionReplica>(runtime));
   return lanes;
 }
@@ -226,6 +229,22 @@ void ServedModel::continue_statistics(const std::shared_ptr<ModelStatistics>& st
   }
   statistics_ = statistics;
   if (image_tower_) image_tower_->continue_statistics(statistics);
+}
+
+std::vector<WorkerStatus> ServedModel::worker_processes() const {
+  std::vector<WorkerStatus> all;
+  for (const auto& session : workers_.sessions) {
+    if (std::optional<WorkerStatus> status = session->worker()) all.push_back(*std::move(status));
+  }
+  if (image_tower_) {
+    for (WorkerStatus& status : image_tower_->worker_processes()) all.push_back(std::move(status));
+  }
+  return all;
+}
+
+bool ServedModel::has_all_workers() const {
+  return std::ranges::all_of(worker_processes(),
+                             [](const WorkerStatus& status) { return status.state == WorkerStatus::State::ready; });
 }
 
 runtime::SchedulerCounts ServedModel::counts() const {

@@ -238,6 +238,12 @@ class ServedModel {
 
   [[nodiscard]] runtime::Scheduler& scheduler() noexcept { return scheduler_; }
 
+  /// The worker processes of the sessions of both towers; empty without Isolation::process.
+  [[nodiscard]] std::vector<WorkerStatus> worker_processes() const;
+
+  /// Whether all of them are ready.
+  [[nodiscard]] bool has_all_workers() const;
+
   /// Of the queues of both towers, and of the engine's.
   [[nodiscard]] runtime::SchedulerCounts counts() const;
 

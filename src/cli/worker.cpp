@@ -1,0 +1,20 @@
+#include "runtime/isolation/worker.h"
+
+#include <memory>
+#include <string>
+
+#include <CLI/App.hpp>
+
+#include "cli/command.h"
+
+namespace gpux::cli {
+
+void add_worker(CLI::App& program, Context& /*context*/) {
+  auto model = std::make_shared<std::string>();
+  CLI::App* command = program.add_subcommand("worker", "Run a model for 'gpux serve --isolation process'");
+  command->group("");
+  command->add_option("MODEL", *model, "shown in the list of processes");
+  command->callback([model] { runtime::isolation::run_worker(runtime::isolation::worker_socket); });
+}
+
+}  // namespace gpux::cli

@@ -1,0 +1,289 @@
+#include "runtime/isolation/load_message.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/bounded_json.h"
+#include "gpux/error.h"
+
+namespace gpux::runtime::isolation {
+namespace {
+
+using Json = nlohmann::json;
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+Json json_of(const Pairs& pairs) {
+  Json list = Json::array();
+  for (const auto& [key, value] : pairs) list.push_back(Json::array({key, value}));
+  return list;
+}
+
+Pairs pairs_from(const Json& list) {
+  Pairs pairs;
+  for (const Json& pair : list) pairs.emplace_back(pair.at(0).get<std::string>(), pair.at(1).get<std::string>());
+  return pairs;
+}
+
+template <typename Value>
+Json json_of(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+
+template <typename Value>
+std::optional<Value> optional_from(const Json& json) {
+  return json.is_null() ? std::nullopt : std::optional(json.get<Value>());
+}
+
+Json json_of(const std::vector<ProviderLibrary>& libraries) {
+  Json list = Json::array();
+  for (const ProviderLibrary& library : libraries) list.push_back(Json::array({library.name, library.path.string()}));
+  return list;
+}
+
+std::vector<ProviderLibrary> libraries_from(const Json& list) {
+  std::vector<ProviderLibrary> libraries;
+  for (const Json& one : list) libraries.push_back({one.at(0).get<std::string>(), one.at(1).get<std::string>()});
+  return libraries;
+}
+
+Json json_of(const std::vector<ProviderOptions>& options) {
+  Json list = Json::array();
+  for (const ProviderOptions& one : options) {
+    list.push_back({{"provider", one.provider}, {"values", json_of(one.values)}, {"where", one.where}});
+  }
+  return list;
+}
+
+std::vector<ProviderOptions> provider_options_from(const Json& list) {
+  std::vector<ProviderOptions> options;
+  for (const Json& one : list) {
+    options.push_back(
+        {one.at("provider").get<std::string>(), pairs_from(one.at("values")), one.at("where").get<std::string>()});
+  }
+  return options;
+}
+
+Json json_of(const std::vector<OptimizedGraph>& graphs) {
+  Json list = Json::array();
+  for (const OptimizedGraph& graph : graphs) {
+    list.push_back(Json::array({graph.file.string(), graph.provider, graph.runtime_version, graph.device,
+                                graph.optimization, graph.machine, graph.provider_options}));
+  }
+  return list;
+}
+
+std::vector<OptimizedGraph> graphs_from(const Json& list) {
+  std::vector<OptimizedGraph> graphs;
+  for (const Json& one : list) {
+    const auto text = [&](std::size_t index) { return one.at(index).get<std::string>(); };
+    graphs.push_back({text(0), text(1), text(2), text(3), text(4), text(5), text(6)});
+  }
+  return graphs;
+}
+
+Json json_of(const std::vector<PrecisionVariant>& variants) {
+  Json list = Json::array();
+  for (const PrecisionVariant& one : variants) {
+    list.push_back({{"file", one.file.string()},
+                    {"precision", one.precision},
+                    {"provider", one.provider},
+                    {"weight_bits", one.weight_bits},
+                    {"mean_cosine", one.mean_cosine}});
+  }
+  return list;
+}
+
+std::vector<PrecisionVariant> variants_from(const Json& list) {
+  std::vector<PrecisionVariant> variants;
+  for (const Json& one : list) {
+    variants.push_back({.file = one.at("file").get<std::string>(),
+                        .precision = one.at("precision").get<std::string>(),
+                        .provider = one.at("provider").get<std::string>(),
+                        .weight_bits = one.at("weight_bits").get<unsigned>(),
+                        .mean_cosine = one.at("mean_cosine").get<double>()});
+  }
+  return variants;
+}
+
+// What a worker must not write is left out: RemoteSession refuses it. The names are all fields, in their order, so that
+// a new one does not compile until it is passed on.
+Json json_of(const LoadOptions& options) {
+  const auto& [provider, provider_from, provider_libraries, provider_options, strict, device, memory_bytes, precision,
+               min_cosine, cache_directory, intra_threads, inter_threads, optimization, profile, optimized_model,
+               optimized_graphs, precision_variants, session_config, map_weights, before, after, batch_axis,
+               batch_axis_from, isolation, stop_grace, max_restart_delay] = options;
+  (void)profile, (void)optimized_model, (void)isolation, (void)stop_grace, (void)max_restart_delay;
+  (void)batch_axis, (void)batch_axis_from;  // decided in the process that schedules the runs
+  Json json;
+  json["provider"] = provider;
+  json["provider_from"] = provider_from;
+  json["provider_libraries"] = json_of(provider_libraries);
+  json["provider_options"] = json_of(provider_options);
+  json["strict"] = static_cast<int>(strict);
+  json["device"] = json_of(device);
+  json["memory_bytes"] = json_of(memory_bytes);
+  json["precision"] = precision;
+  json["min_cosine"] = min_cosine;
+  json["cache_directory"] = cache_directory.string();
+  json["intra_threads"] = json_of(intra_threads);
+  json["inter_threads"] = json_of(inter_threads);
+  json["optimization"] = static_cast<int>(optimization);
+  json["optimized_graphs"] = json_of(optimized_graphs);
+  json["precision_variants"] = json_of(precision_variants);
+  json["session_config"] = json_of(session_config);
+  json["map_weights"] = map_weights;
+  json["before"] = before.string();
+  json["after"] = after.string();
+  return json;
+}
+
+LoadOptions options_from(const Json& json) {
+  LoadOptions options;
+  options.provider = json.at("provider").get<std::string>();
+  options.provider_from = json.at("provider_from").get<std::string>();
+  options.provider_libraries = libraries_from(json.at("provider_libraries"));
+  options.provider_options = provider_options_from(json.at("provider_options"));
+  options.strict = static_cast<Strictness>(json.at("strict").get<int>());
+  options.device = optional_from<unsigned>(json.at("device"));
+  options.memory_bytes = optional_from<std::uint64_t>(json.at("memory_bytes"));
+  options.precision = json.at("precision").get<std::string>();
+  options.min_cosine = json.at("min_cosine").get<double>();
+  options.cache_directory = json.at("cache_directory").get<std::string>();
+  options.intra_threads = optional_from<unsigned>(json.at("intra_threads"));
+  options.inter_threads = optional_from<unsigned>(json.at("inter_threads"));
+  options.optimization = static_cast<Optimization>(json.at("optimization").get<int>());
+  options.optimized_graphs = graphs_from(json.at("optimized_graphs"));
+  options.precision_variants = variants_from(json.at("precision_variants"));
+  options.session_config = pairs_from(json.at("session_config"));
+  options.map_weights = json.at("map_weights").get<bool>();
+  options.before = json.at("before").get<std::string>();
+  options.after = json.at("after").get<std::string>();
+  return options;
+}
+
+Json json_of(const ProviderAttempt& attempt) {
+  Json devices = Json::array();
+  for (const Device& device : attempt.devices) {
+    devices.push_back(
+        {{"kind", device.kind}, {"name", device.name}, {"vendor", device.vendor}, {"index", device.index}});
+  }
+  return {{"id", attempt.id},
+          {"ort_name", attempt.ort_name},
+          {"outcome", static_cast<int>(attempt.outcome)},
+          {"reason", attempt.reason},
+          {"remedy", attempt.remedy},
+          {"devices", std::move(devices)},
+          {"options", json_of(attempt.options)},
+          {"node_count", attempt.node_count},
+          {"node_share", attempt.node_share},
+          {"other_core", attempt.other_core}};
+}
+
+ProviderAttempt attempt_from(const Json& json) {
+  ProviderAttempt attempt{.id = json.at("id").get<std::string>(),
+                          .ort_name = json.at("ort_name").get<std::string>(),
+                          .outcome = static_cast<ProviderAttempt::Outcome>(json.at("outcome").get<int>()),
+                          .reason = json.at("reason").get<std::string>(),
+                          .remedy = json.at("remedy").get<std::string>(),
+                          .devices = {},
+                          .options = pairs_from(json.at("options")),
+                          .node_count = json.at("node_count").get<std::uint64_t>(),
+                          .node_share = json.at("node_share").get<double>(),
+                          .other_core = json.at("other_core").get<bool>()};
+  for (const Json& device : json.at("devices")) {
+    attempt.devices.push_back({device.at("kind").get<std::string>(), device.at("name").get<std::string>(),
+                               device.at("vendor").get<std::string>(), device.at("index").get<std::uint32_t>()});
+  }
+  return attempt;
+}
+
+Json json_of(const Verdict& verdict) {
+  Json tried = Json::array();
+  for (const ProviderAttempt& attempt : verdict.tried) tried.push_back(json_of(attempt));
+  return {{"requested", verdict.requested},
+          {"requested_from", verdict.requested_from},
+          {"tried", std::move(tried)},
+          {"active", verdict.active},
+          {"node_count", verdict.node_count},
+          {"precision", verdict.precision},
+          {"placement_known", verdict.placement_known},
+          {"fell_back", verdict.fell_back},
+          {"notes", verdict.notes},
+          {"runtime_version", verdict.runtime_version},
+          {"runtime_path", verdict.runtime_path}};
+}
+
+Verdict verdict_from(const Json& json) {
+  Verdict verdict{.requested = json.at("requested").get<std::string>(),
+                  .requested_from = json.at("requested_from").get<std::string>(),
+                  .tried = {},
+                  .active = json.at("active").get<std::vector<std::string>>(),
+                  .node_count = json.at("node_count").get<std::uint64_t>(),
+                  .precision = json.at("precision").get<std::string>(),
+                  .placement_known = json.at("placement_known").get<bool>(),
+                  .fell_back = json.at("fell_back").get<bool>(),
+                  .notes = json.at("notes").get<std::vector<std::string>>(),
+                  .runtime_version = json.at("runtime_version").get<std::string>(),
+                  .runtime_path = json.at("runtime_path").get<std::string>()};
+  for (const Json& attempt : json.at("tried")) verdict.tried.push_back(attempt_from(attempt));
+  return verdict;
+}
+
+}  // namespace
+
+std::string to_json(const LoadRequest& request) {
+  try {
+    return Json{{"model", request.model.string()}, {"options", json_of(request.options)}}.dump();
+  } catch (const Json::exception&) {
+    throw Error(ErrorCode::usage,
+                fmt::format("'{}' cannot be loaded in a worker process: accepted are options and paths in UTF-8",
+                            request.model.string()));
+  }
+}
+
+LoadRequest load_request_from(const std::string& text) {
+  try {
+    const Json json = parse_bounded_json(text);
+    return {json.at("model").get<std::string>(), options_from(json.at("options"))};
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::internal, fmt::format("the options of a worker process cannot be read: {}", error.what()));
+  }
+}
+
+std::string to_json(const LoadReport& report) {
+  Json placement = Json::array();
+  for (const Runtime::PlacedNode& node : report.placement) {
+    placement.push_back(Json::array({node.provider, node.name, node.domain, node.operator_type}));
+  }
+  const Json json{{"verdict", json_of(report.verdict)},
+                  {"weights", report.weights},
+                  {"computed_by", report.computed_by},
+                  {"output_names", report.output_names},
+                  {"placement", std::move(placement)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+LoadReport load_report_from(const std::string& text) {
+  try {
+    const Json json = parse_bounded_json(text);
+    LoadReport report{.verdict = verdict_from(json.at("verdict")),
+                      .weights = json.at("weights").get<std::size_t>(),
+                      .computed_by = json.at("computed_by").get<std::string>(),
+                      .output_names = json.at("output_names").get<std::vector<std::string>>(),
+                      .placement = {}};
+    for (const Json& node : json.at("placement")) {
+      report.placement.push_back({node.at(0).get<std::string>(), node.at(1).get<std::string>(),
+                                  node.at(2).get<std::string>(), node.at(3).get<std::string>()});
+    }
+    return report;
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::internal, fmt::format("the report of a worker process cannot be read: {}", error.what()));
+  }
+}
+
+}  // namespace gpux::runtime::isolation

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gpux/options.h"
+#include "gpux/runtime.h"
+#include "gpux/verdict.h"
+
+namespace gpux::runtime::isolation {
+
+/// What a worker is told to load.
+struct LoadRequest {
+  std::filesystem::path model;
+  LoadOptions options;
+};
+
+/// What it reports of the loaded model.
+struct LoadReport {
+  Verdict verdict;
+  /// Whose weights run: 0 for the model's own, n for LoadOptions::precision_variants[n - 1].
+  std::size_t weights = 0;
+  std::string computed_by;
+  std::vector<std::string> output_names;
+  std::vector<Runtime::PlacedNode> placement;
+};
+
+/// As JSON. Error usage if a path is not UTF-8.
+std::string to_json(const LoadRequest& request);
+LoadRequest load_request_from(const std::string& json);
+
+std::string to_json(const LoadReport& report);
+/// Error internal if it is not a report.
+LoadReport load_report_from(const std::string& json);
+
+}  // namespace gpux::runtime::isolation

@@ -1,0 +1,116 @@
+#include "runtime/isolation/message_socket.h"
+
+#include <cerrno>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/write_fully.h"
+#include "gpux/error.h"
+
+namespace gpux::runtime::isolation {
+namespace {
+
+[[noreturn]] void fail(const char* what, int error) {
+  throw Error(ErrorCode::resource_exhausted,
+              fmt::format("cannot create {} for a worker process: {}", what, std::strerror(error)));
+}
+
+/// Room for the descriptors of a message.
+struct alignas(cmsghdr) DescriptorRoom {
+  std::array<char, CMSG_SPACE(max_descriptors * sizeof(int))> bytes{};
+};
+
+void take_descriptors(msghdr& header, ReceivedMessage& message) noexcept {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < std::min(count, max_descriptors); ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+      message.descriptors.at(i).reset(descriptor);
+    }
+  }
+}
+
+}  // namespace
+
+std::pair<UniqueFd, UniqueFd> make_socket_pair() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) fail("sockets", errno);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+bool send_message(int socket, std::span<const std::byte> message, std::span<const int> descriptors,
+                  bool wait) noexcept {
+  iovec part{const_cast<std::byte*>(message.data()), message.size()};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  DescriptorRoom room;
+  if (!descriptors.empty()) {
+    const std::size_t size = descriptors.size_bytes();
+    header.msg_control = room.bytes.data();
+    header.msg_controllen = CMSG_SPACE(size);
+    cmsghdr* control = CMSG_FIRSTHDR(&header);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(size);
+    std::memcpy(CMSG_DATA(control), descriptors.data(), size);
+  }
+  ssize_t sent = 0;
+  do sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+  while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(message.size());
+}
+
+bool receive_message(int socket, ReceivedMessage& message) noexcept {
+  for (UniqueFd& descriptor : message.descriptors) descriptor.reset();
+  iovec part{message.bytes.data(), message.bytes.size()};
+  DescriptorRoom room;
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = room.bytes.data();
+  header.msg_controllen = room.bytes.size();
+  ssize_t received = 0;
+  do received = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  while (received < 0 && errno == EINTR);
+  if (received <= 0) return false;
+  message.size = static_cast<std::size_t>(received);
+  take_descriptors(header, message);
+  return true;
+}
+
+UniqueFd file_of_text(const std::string& text) {
+  UniqueFd file(::memfd_create("gpux-worker", MFD_CLOEXEC));
+  const int error = !file ? errno : write_fully(file.get(), std::as_bytes(std::span(text)), 0);
+  if (error != 0) fail("a file in memory", error);
+  return file;
+}
+
+std::string text_of_file(int file) {
+  constexpr off_t max_size = off_t{64} << 20;
+
+  struct stat status {};
+
+  if (file < 0 || ::fstat(file, &status) != 0 || status.st_size > max_size) {
+    throw Error(ErrorCode::internal, "a worker process sent a file that cannot be read");
+  }
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = ::pread(file, text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  text.resize(done);
+  return text;
+}
+
+}  // namespace gpux::runtime::isolation

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/unique_fd.h"
+
+/// Messages between a process and its worker, over sockets that keep the boundaries of messages. Both ends are the same
+/// program on the same machine.
+namespace gpux::runtime::isolation {
+
+inline constexpr std::size_t max_descriptors = 2;
+inline constexpr std::size_t max_message_bytes = 4096;
+
+/// Two ends that are connected. Error resource_exhausted.
+std::pair<UniqueFd, UniqueFd> make_socket_pair();
+
+/// False if the other end is closed, or if `wait` is false and there is no room for the message.
+[[nodiscard]] bool send_message(int socket, std::span<const std::byte> message, std::span<const int> descriptors = {},
+                                bool wait = true) noexcept;
+
+template <typename Message>
+[[nodiscard]] bool send_message(int socket, const Message& message, std::span<const int> descriptors = {},
+                                bool wait = true) noexcept {
+  return send_message(socket, std::as_bytes(std::span(&message, 1)), descriptors, wait);
+}
+
+struct ReceivedMessage {
+  std::array<std::byte, max_message_bytes> bytes{};  // the first `size` are the message
+  std::size_t size = 0;
+  std::array<UniqueFd, max_descriptors> descriptors;
+
+  /// The message as a structure at its beginning; null if it is shorter.
+  template <typename Message>
+  [[nodiscard]] std::optional<Message> as() const noexcept {
+    if (size < sizeof(Message)) return std::nullopt;
+    Message message;
+    std::memcpy(&message, bytes.data(), sizeof message);
+    return message;
+  }
+
+  /// What follows a structure at its beginning.
+  [[nodiscard]] std::string text_after(std::size_t begin) const {
+    if (size <= begin) return {};
+    return {reinterpret_cast<const char*>(bytes.data()) + begin, size - begin};
+  }
+};
+
+/// Waits for a message. False if the other end is closed.
+[[nodiscard]] bool receive_message(int socket, ReceivedMessage& message) noexcept;
+
+/// A run of the model: the values are at the beginning of the input block.
+struct RunRequest {
+  std::uint64_t run = 0;                               ///< the number of the run
+  std::uint64_t bytes = 0;                             ///< of the values
+  std::uint32_t slot = 0;                              ///< of the output block
+  std::uint8_t has_new_input = 0, has_new_output = 0;  ///< descriptors that come with it, in this order
+};
+
+/// The end of a run: values at the beginning of the output block, or an error, whose message follows.
+struct RunReply {
+  std::uint64_t run = 0;
+  std::uint64_t bytes = 0;
+  std::int32_t error = 0;  ///< ErrorCode; 0: none
+};
+
+/// From the process to its worker. `load` comes first, with a file in memory that holds the options.
+struct WorkerCommand {
+  enum class Kind : std::uint32_t {
+    load,
+    open_channel,  ///< with a socket for runs, one at a time
+    stop_run,
+  };
+  Kind kind = Kind::load;
+  std::int32_t parent = 0;    ///< the process id of the sender, with `load`
+  std::uint64_t channel = 0;  ///< its number
+  std::uint64_t run = 0;
+};
+
+/// The answer to `load`, with a file in memory that holds the report; or an error, whose message follows.
+struct LoadReply {
+  std::int32_t error = 0;
+};
+
+/// A message that is an error's number and text, cut to what fits behind `Head`.
+template <typename Head>
+[[nodiscard]] bool send_with_text(int socket, const Head& head, std::string_view text) noexcept {
+  std::array<std::byte, max_message_bytes> bytes;
+  const std::size_t length = std::min(text.size(), bytes.size() - sizeof head);
+  std::memcpy(bytes.data(), &head, sizeof head);
+  if (length != 0) std::memcpy(bytes.data() + sizeof head, text.data(), length);
+  return send_message(socket, std::span<const std::byte>(bytes.data(), sizeof head + length));
+}
+
+/// A file in memory with this content. Error resource_exhausted.
+UniqueFd file_of_text(const std::string& text);
+
+/// The content of such a file. Error internal if it is larger than a report can be.
+std::string text_of_file(int file);
+
+}  // namespace gpux::runtime::isolation

@@ -1,0 +1,465 @@
+#include "runtime/isolation/remote_session.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/spelling.h"
+#include "base/unique_fd.h"
+#include "runtime/isolation/message_socket.h"
+#include "runtime/isolation/restart_delay.h"
+#include "runtime/isolation/run_channel.h"
+#include "runtime/isolation/worker_process.h"
+
+namespace gpux::runtime::isolation {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using Phase = WorkerStatus::State;
+
+/// Wakes a thread that waits in poll().
+class Event {
+ public:
+  Event() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!descriptor_) throw Error(ErrorCode::resource_exhausted, "cannot create an event descriptor");
+  }
+
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
+
+  void set() const noexcept { (void)::eventfd_write(descriptor_.get(), 1); }
+
+  void clear() const noexcept {
+    eventfd_t count = 0;
+    (void)::eventfd_read(descriptor_.get(), &count);
+  }
+
+ private:
+  UniqueFd descriptor_;
+};
+
+/// One worker, from its start to its end.
+class Connection {
+ public:
+  explicit Connection(const std::string& label) : process(label) {}
+
+  WorkerProcess process;  ///< of the thread that supervises it; id() of all
+  Clock::time_point started = Clock::now();
+
+  // Under the session's mutex.
+  std::string kill_reason;  ///< why it is to be killed; empty: it is not
+  std::string end;          ///< how it ended, as a sentence; empty: it has not
+
+  /// Null if the worker has ended. Error resource_exhausted.
+  std::unique_ptr<RunChannel> take_channel() {
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<RunChannel> channel = std::move(idle_.back());
+        idle_.pop_back();
+        return channel;
+      }
+      number = ++channels_;
+    }
+    auto [own, others] = make_socket_pair();
+    const WorkerCommand command{.kind = WorkerCommand::Kind::open_channel, .channel = number};
+    const int descriptor = others.get();
+    if (!send_message(process.control(), command, std::span(&descriptor, 1))) return nullptr;
+    return std::make_unique<RunChannel>(number, std::move(own));
+  }
+
+  void give_back(std::unique_ptr<RunChannel> channel) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(channel));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<RunChannel>> idle_;
+  std::uint64_t channels_ = 0;
+};
+
+/// A run that was stopped and has not returned.
+struct StoppedRun {
+  std::shared_ptr<Connection> connection;
+  Clock::time_point deadline;  ///< its worker is killed then
+};
+
+// Waits until the socket has something, its other end is closed, or the event is set. True for the socket.
+bool wait_for(int socket, const Event& event, std::optional<Clock::time_point> until) {
+  int timeout_ms = -1;
+  if (until) {
+    const auto left = std::chrono::ceil<milliseconds>(*until - Clock::now()).count();
+    constexpr decltype(left) longest = 3'600'000;
+    timeout_ms = static_cast<int>(std::clamp<decltype(left)>(left, 0, longest));
+  }
+  std::array<pollfd, 2> watched{{{socket, POLLIN, 0}, {event.descriptor(), POLLIN, 0}}};
+  const int ready = ::poll(watched.data(), watched.size(), timeout_ms);
+  if (ready > 0 && watched[1].revents != 0) event.clear();
+  return ready > 0 && watched[0].revents != 0;
+}
+
+/// Tells one content of a file from another.
+struct FileVersion {
+  std::uintmax_t size = 0;
+  std::filesystem::file_time_type written;
+
+  bool operator==(const FileVersion&) const = default;
+};
+
+FileVersion version_of(const std::filesystem::path& file) {
+  std::error_code error;
+  FileVersion version;
+  version.size = std::filesystem::file_size(file, error);
+  version.written = std::filesystem::last_write_time(file, error);
+  return version;
+}
+
+void refuse_unsupported(const LoadOptions& options) {
+  const auto refuse = [](const char* what) {
+    throw Error(ErrorCode::usage, fmt::format("isolation 'process' does not support {}; accepted here: thread", what));
+  };
+  if (!options.profile.empty()) refuse("a profile of ONNX Runtime");
+  if (!options.optimized_model.empty()) refuse("writing an optimized graph");
+}
+
+}  // namespace
+
+struct RemoteSession::State {
+  State(const std::filesystem::path& model_file, std::string model_name, const LoadOptions& load_options)
+      : name(std::move(model_name)),
+        model(model_file),
+        options(load_options),
+        request(to_json(LoadRequest{model_file, load_options})),
+        version(version_of(model_file)) {}
+
+  const std::string name;
+  const std::filesystem::path model;
+  const LoadOptions options;
+  const std::string request;  ///< of the load
+  const FileVersion version;  ///< of the model
+  LoadReport report;          ///< written before the first run
+  Event event;                ///< something for the thread to look at
+  std::atomic<std::uint64_t> last_run = 0;
+
+  mutable std::mutex mutex;
+  std::condition_variable_any changed;
+  Phase phase = Phase::starting;
+  std::shared_ptr<Connection> current;  ///< while it is ready
+  bool has_loaded = false, ended = false;
+  std::optional<Error> first_failure;  ///< of the first load: there is no second one
+  int process_id = 0;
+  std::uint64_t restarts = 0;
+  unsigned failures = 0;  ///< in a row
+  std::string last_end;
+  Clock::time_point restart_at;
+  std::map<std::uint64_t, StoppedRun> stopped_runs;
+
+  std::thread supervisor;  // last: it uses the rest
+
+  // Of runs.
+  std::shared_ptr<Connection> wait_for_worker(const std::stop_token& stop);
+  NamedValues finish(const std::shared_ptr<Connection>& connection, std::unique_ptr<RunChannel> channel,
+                     std::uint64_t run, const std::stop_token& stop);
+  void stop_run(const std::shared_ptr<Connection>& connection, std::uint64_t channel, std::uint64_t run);
+  std::string wait_for_end(Connection& connection);
+
+  // Of the thread that supervises the worker.
+  void supervise();
+  std::shared_ptr<Connection> start();
+  LoadReport load(Connection& connection);
+  void require_same(const LoadReport& other) const;
+  void watch(Connection& connection);
+  std::optional<Clock::time_point> kill_overdue(Connection& connection);
+  void note_end(const std::string& end, Clock::duration lived);
+  bool wait_for_restart();
+};
+
+// --- runs ------------------------------------------------------------------------------------------------------------
+
+std::shared_ptr<Connection> RemoteSession::State::wait_for_worker(const std::stop_token& stop) {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, stop, [&] { return phase != Phase::starting || ended; });
+  if (ended) throw Error(ErrorCode::interrupted, "the model is being unloaded");
+  if (phase == Phase::starting) {
+    throw Error(ErrorCode::interrupted, fmt::format("{}; it is being started again", last_end));
+  }
+  if (phase == Phase::waiting) {
+    const auto left = std::chrono::ceil<milliseconds>(restart_at - Clock::now());
+    throw Error(ErrorCode::provider_unavailable,
+                fmt::format("{}; it is started again in {} ms", last_end, std::max(left, milliseconds(0)).count()));
+  }
+  return current;
+}
+
+// How it ended, which the supervising thread finds out.
+std::string RemoteSession::State::wait_for_end(Connection& connection) {
+  constexpr milliseconds patience{5000};
+  std::unique_lock lock(mutex);
+  if (!changed.wait_for(lock, patience, [&] { return !connection.end.empty(); })) {
+    // It has closed this socket alone.
+    connection.kill_reason = "it does not answer any more";
+    event.set();
+    changed.wait_for(lock, patience, [&] { return !connection.end.empty(); });
+  }
+  return connection.end.empty() ? fmt::format("the worker of '{}' does not answer", name) : connection.end;
+}
+
+void RemoteSession::State::stop_run(const std::shared_ptr<Connection>& connection, std::uint64_t channel,
+                                    std::uint64_t run) {
+  const WorkerCommand command{.kind = WorkerCommand::Kind::stop_run, .channel = channel, .run = run};
+  // One that takes no message is killed in the end.
+  (void)send_message(connection->process.control(), command, {}, false);
+  {
+    const std::lock_guard lock(mutex);
+    stopped_runs.emplace(run, StoppedRun{connection, Clock::now() + options.stop_grace});
+  }
+  event.set();
+}
+
+NamedValues RemoteSession::State::finish(const std::shared_ptr<Connection>& connection,
+                                         std::unique_ptr<RunChannel> channel, std::uint64_t run,
+                                         const std::stop_token& stop) {
+  std::optional<NamedValues> results;
+  std::optional<Error> error;
+  {
+    const std::stop_callback stopping(stop, [&, number = channel->number()] { stop_run(connection, number, run); });
+    try {
+      results = channel->receive(run);
+    } catch (const Error& failure) {
+      error = failure;
+    }
+  }
+  if (stop.stop_requested()) {
+    const std::lock_guard lock(mutex);
+    stopped_runs.erase(run);
+  }
+  if (results || error) connection->give_back(std::move(channel));
+  if (error) throw Error(*error);
+  if (!results) {
+    throw WorkerEnded(ErrorCode::internal,
+                      fmt::format("{}; the runs that it had in progress are lost", wait_for_end(*connection)));
+  }
+  return *std::move(results);
+}
+
+// --- the thread that supervises the worker
+// ----------------------------------------------------------------------------
+
+// Throws what the worker reports, or how it ended.
+LoadReport RemoteSession::State::load(Connection& connection) {
+  const UniqueFd file = file_of_text(request);
+  const int descriptor = file.get();
+  const int control = connection.process.control();
+  const WorkerCommand command{.kind = WorkerCommand::Kind::load, .parent = ::getpid()};
+  std::optional<Clock::time_point> limit;
+  if (has_loaded) limit = Clock::now() + std::chrono::minutes(10);
+  bool is_alive = send_message(control, command, std::span(&descriptor, 1));
+  while (is_alive && !wait_for(control, event, limit)) {
+    const std::lock_guard lock(mutex);
+    if (ended) throw Error(ErrorCode::interrupted, "the model is being unloaded");
+    if (limit && Clock::now() >= *limit) {
+      throw Error(ErrorCode::deadline_exceeded, fmt::format("the worker of '{}' did not load it within 10 min", name));
+    }
+  }
+  ReceivedMessage message;
+  if (!is_alive || !receive_message(control, message)) {
+    throw Error(ErrorCode::internal,
+                fmt::format("the worker of '{}' {} while it loaded the model", name, connection.process.wait()));
+  }
+  const auto reply = message.as<LoadReply>();
+  if (reply && reply->error != 0) {
+    throw Error(static_cast<ErrorCode>(reply->error), message.text_after(sizeof(LoadReply)));
+  }
+  return load_report_from(text_of_file(message.descriptors.front().get()));
+}
+
+// The signature and the verdict that clients have been shown have to stay true.
+void RemoteSession::State::require_same(const LoadReport& other) const {
+  if (version_of(model) != version) {
+    throw Error(ErrorCode::provider_unavailable,
+                fmt::format("the file of '{}' has changed since it was loaded: load the model again", name));
+  }
+  if (other.verdict.active == report.verdict.active && other.output_names == report.output_names) return;
+  throw Error(ErrorCode::provider_unavailable,
+              fmt::format("the worker of '{}' would run on {} now, and ran on {}: load the model again to accept that",
+                          name, join(other.verdict.active), join(report.verdict.active)));
+}
+
+void RemoteSession::State::note_end(const std::string& end, Clock::duration lived) {
+  ++restarts;
+  failures = failures_in_a_row(failures, std::chrono::duration_cast<milliseconds>(lived));
+  const milliseconds delay = restart_delay(failures, options.max_restart_delay);
+  phase = delay.count() == 0 ? Phase::starting : Phase::waiting;
+  restart_at = Clock::now() + delay;
+  last_end = end;
+  current = nullptr;
+  process_id = 0;
+  log::warning("{}; it is started again{}", end,
+               delay.count() == 0 ? std::string() : fmt::format(" in {} ms", delay.count()));
+}
+
+std::shared_ptr<Connection> RemoteSession::State::start() {
+  {
+    const std::lock_guard lock(mutex);
+    phase = Phase::starting;
+  }
+  const Clock::time_point begin = Clock::now();
+  Error failure(ErrorCode::internal, "");
+  try {
+    auto connection = std::make_shared<Connection>(name);
+    {
+      const std::lock_guard lock(mutex);
+      process_id = connection->process.id();
+    }
+    LoadReport loaded = load(*connection);
+    if (has_loaded) {
+      require_same(loaded);
+    } else {
+      report = std::move(loaded);
+    }
+    connection->started = Clock::now();
+    const std::lock_guard lock(mutex);
+    has_loaded = true;
+    phase = Phase::ready;
+    current = connection;
+    changed.notify_all();
+    return connection;
+  } catch (const Error& error) {
+    failure = error;
+  } catch (const std::exception& error) {
+    failure = Error(ErrorCode::internal, error.what());
+  }
+  const std::lock_guard lock(mutex);
+  if (has_loaded) {
+    note_end(fmt::format("the worker of '{}' could not be started: {}", name, failure.message()), Clock::now() - begin);
+  } else {
+    first_failure = failure;
+    ended = true;
+  }
+  changed.notify_all();
+  return nullptr;
+}
+
+// Asks for the worker's end where a run has gone on for too long; else when to look again.
+std::optional<Clock::time_point> RemoteSession::State::kill_overdue(Connection& connection) {
+  const Clock::time_point now = Clock::now();
+  std::optional<Clock::time_point> next;
+  for (const auto& [run, stopped] : stopped_runs) {
+    if (stopped.connection.get() != &connection) continue;
+    if (stopped.deadline <= now) {
+      connection.kill_reason =
+          fmt::format("a run did not end within {} ms after it was told to stop", options.stop_grace.count());
+      return std::nullopt;
+    }
+    next = std::min(next.value_or(stopped.deadline), stopped.deadline);
+  }
+  return next;
+}
+
+// Until the worker has ended, or is to end.
+void RemoteSession::State::watch(Connection& connection) {
+  for (bool is_over = false; !is_over;) {
+    std::optional<Clock::time_point> until;
+    {
+      const std::lock_guard lock(mutex);
+      until = kill_overdue(connection);
+      is_over = ended || !connection.kill_reason.empty();
+    }
+    is_over = is_over || wait_for(connection.process.control(), event, until);
+  }
+  const std::string end = connection.process.wait();
+  const std::lock_guard lock(mutex);
+  connection.end = connection.kill_reason.empty()
+                       ? fmt::format("the worker of '{}' {}", name, end)
+                       : fmt::format("the worker of '{}' was killed: {}", name, connection.kill_reason);
+  if (!ended) note_end(connection.end, Clock::now() - connection.started);
+  changed.notify_all();
+}
+
+bool RemoteSession::State::wait_for_restart() {
+  std::unique_lock lock(mutex);
+  changed.wait_until(lock, restart_at, [&] { return ended; });
+  return !ended;
+}
+
+void RemoteSession::State::supervise() {
+  do {
+    if (const std::shared_ptr<Connection> connection = start()) watch(*connection);
+  } while (wait_for_restart());
+}
+
+// --- the session
+// ------------------------------------------------------------------------------------------------------
+
+RemoteSession::RemoteSession(const std::filesystem::path& model, const std::string& name, const LoadOptions& options) {
+  refuse_unsupported(options);
+  state_ = std::make_unique<State>(model, name, options);
+  state_->supervisor = std::thread([state = state_.get()] { state->supervise(); });
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->has_loaded || state_->first_failure.has_value(); });
+  if (state_->has_loaded) return;
+  const Error failure = state_->first_failure.value_or(Error(ErrorCode::internal, "the worker could not be started"));
+  lock.unlock();
+  state_->supervisor.join();
+  throw Error(failure);
+}
+
+RemoteSession::~RemoteSession() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ended = true;
+    state_->changed.notify_all();
+  }
+  state_->event.set();
+  state_->supervisor.join();
+}
+
+const LoadReport& RemoteSession::report() const noexcept {
+  return state_->report;
+}
+
+NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                               const std::stop_token& stop) const {
+  // A worker that ended before it got the run lost nothing.
+  constexpr int max_attempts = 3;
+  std::string end;
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
+    const std::shared_ptr<Connection> connection = state_->wait_for_worker(stop);
+    std::unique_ptr<RunChannel> channel = connection->take_channel();
+    const std::uint64_t run = ++state_->last_run;
+    if (channel != nullptr && channel->send(run, inputs, outputs)) {
+      return state_->finish(connection, std::move(channel), run, stop);
+    }
+    end = state_->wait_for_end(*connection);
+  }
+  throw WorkerEnded(ErrorCode::internal, end);
+}
+
+WorkerStatus RemoteSession::status() const {
+  const std::lock_guard lock(state_->mutex);
+  return {.state = state_->phase,
+          .process_id = state_->process_id,
+          .restarts = state_->restarts,
+          .last_end = state_->last_end};
+}
+
+}  // namespace gpux::runtime::isolation

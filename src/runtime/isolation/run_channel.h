@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/unique_fd.h"
+#include "gpux/tensor.h"
+#include "runtime/isolation/message_socket.h"
+#include "runtime/isolation/shared_block.h"
+
+namespace gpux::runtime::isolation {
+
+/// One run at a time in a worker: a socket, memory for the inputs, and memory for the outputs. Used by one thread at a
+/// time.
+class RunChannel {
+ public:
+  RunChannel(std::uint64_t number, UniqueFd socket);
+
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+
+  /// Copies the inputs to the shared memory and tells the worker. False if the worker has ended: it never saw the run.
+  /// Error resource_exhausted.
+  [[nodiscard]] bool send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs);
+
+  /// Waits for the end of the run. Empty if the worker has ended. Results own their memory: small ones are copied,
+  /// larger ones refer to the shared memory, which is not used again while they exist.
+  /// Errors are those of the run; internal if the worker's answer makes no sense.
+  [[nodiscard]] std::optional<NamedValues> receive(std::uint64_t run);
+
+  /// Results of up to this many bytes are copied: a mapping costs more.
+  static constexpr std::size_t max_copied_bytes = std::size_t{64} * 1024;
+
+ private:
+  struct OutputBlock {
+    SharedBlock memory = SharedBlock::create();
+    std::atomic<std::uint32_t> readers = 0;  // sets of results that refer to it
+  };
+
+  /// Takes a block without readers to slot_; whether the worker does not have it yet.
+  bool choose_output();
+
+  std::uint64_t number_;
+  UniqueFd socket_;
+  SharedBlock input_ = SharedBlock::create();
+  bool worker_has_input_ = false;
+  std::array<std::shared_ptr<OutputBlock>, 2> outputs_;
+  std::size_t slot_ = 0;
+  ReceivedMessage message_;
+};
+
+}  // namespace gpux::runtime::isolation

@@ -1,0 +1,211 @@
+#include "runtime/isolation/worker.h"
+
+#include <csignal>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gpux/error.h"
+#include "gpux/runtime.h"
+#include "runtime/isolation/load_message.h"
+#include "runtime/isolation/message_socket.h"
+#include "runtime/isolation/shared_block.h"
+#include "runtime/isolation/value_encoding.h"
+#include "runtime/scheduling/session_replica.h"
+#include "runtime/stop_handle.h"
+
+namespace gpux::runtime::isolation {
+namespace {
+
+// An owner for tensors whose memory outlives them.
+const std::shared_ptr<const void>& not_owned() {
+  static const std::shared_ptr<const void> owner = std::make_shared<int>();
+  return owner;
+}
+
+// The process that started this one ends it; signals that go to the whole group are for that one.
+void depend_on_parent() {
+  ::prctl(PR_SET_NAME, "gpux-worker");
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(number, SIG_IGN);
+  // Where memory runs out, the kernel ends a worker rather than the server.
+  const UniqueFd score(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (score) (void)!::write(score.get(), "500", 3);
+}
+
+/// One run at a time, on a thread of its own.
+class Channel {
+ public:
+  Channel(const Runtime& runtime, UniqueFd socket) : replica_(runtime), socket_(std::move(socket)) {}
+
+  // Returns when the other end is closed.
+  void serve() {
+    ReceivedMessage message;
+    while (receive_message(socket_.get(), message)) {
+      const auto request = message.as<RunRequest>();
+      if (!request) return;
+      RunReply reply{.run = request->run};
+      std::string text;
+      try {
+        take_blocks(*request, message);
+        reply.bytes = run(*request);
+      } catch (const Error& error) {
+        reply.error = static_cast<std::int32_t>(error.code());
+        text = error.message();
+      } catch (const std::bad_alloc&) {
+        reply.error = static_cast<std::int32_t>(ErrorCode::resource_exhausted);
+        text = "out of memory";
+      } catch (const std::exception& error) {
+        reply.error = static_cast<std::int32_t>(ErrorCode::internal);
+        text = error.what();
+      }
+      if (!send_with_text(socket_.get(), reply, text)) return;
+    }
+  }
+
+  // From another thread. May come before the run itself.
+  void stop(std::uint64_t run) {
+    const std::lock_guard lock(mutex_);
+    stopped_ = run;
+    if (running_ == run) handle_->stop();
+  }
+
+ private:
+  static constexpr std::size_t max_slots = 16;
+
+  void take_blocks(const RunRequest& request, ReceivedMessage& message) {
+    std::size_t next = 0;
+    if (request.has_new_input != 0) input_ = std::make_unique<SharedBlock>(std::move(message.descriptors.at(next++)));
+    if (request.has_new_output != 0 && request.slot < max_slots) {
+      outputs_.insert_or_assign(request.slot, SharedBlock(std::move(message.descriptors.at(next))));
+    }
+    if (!input_ || !input_->find_grown(request.bytes) || !outputs_.contains(request.slot)) {
+      throw Error(ErrorCode::internal, "a run came to a worker process without its memory");
+    }
+  }
+
+  std::uint64_t run(const RunRequest& request) {
+    StopHandle handle(false);
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_ == request.run) throw Error(ErrorCode::interrupted, "the run was stopped");
+      running_ = request.run;
+      handle_ = &handle;
+    }
+    const auto forget = [this](StopHandle*) {
+      const std::lock_guard lock(mutex_);
+      running_ = 0;
+      handle_ = nullptr;
+    };
+    const std::unique_ptr<StopHandle, decltype(forget)> running(&handle, forget);
+    const RunInputs inputs = read_values(input_->bytes().first(request.bytes), not_owned());
+    const NamedValues results = replica_.run(inputs.values, inputs.outputs, handle);
+    SharedBlock& output = outputs_.at(request.slot);
+    const std::size_t size = size_of_values(results);
+    output.grow_to(size);
+    write_values(results, {}, output.bytes().data());
+    return size;
+  }
+
+  SessionReplica replica_;
+  UniqueFd socket_;
+  std::unique_ptr<SharedBlock> input_;
+  std::map<std::uint32_t, SharedBlock> outputs_;
+
+  std::mutex mutex_;
+  std::uint64_t running_ = 0, stopped_ = 0;
+  StopHandle* handle_ = nullptr;  // of the run that is running
+};
+
+std::size_t index_of_weights(const Runtime& runtime, const LoadRequest& request) {
+  const auto& variants = request.options.precision_variants;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    if (variants[i].file == runtime.weights_file()) return i + 1;
+  }
+  return 0;
+}
+
+LoadReport report_of(const Runtime& runtime, const LoadRequest& request) {
+  const SessionReplica replica(runtime);
+  return {.verdict = runtime.verdict(),
+          .weights = index_of_weights(runtime, request),
+          .computed_by = replica.computed_by(),
+          .output_names = replica.output_names(),
+          .placement = runtime.placement()};
+}
+
+// Null where it failed, of which the other end was told.
+std::unique_ptr<const Runtime> load(int control, int file) {
+  Error failure(ErrorCode::internal, "");
+  try {
+    const LoadRequest request = load_request_from(text_of_file(file));
+    auto runtime = std::make_unique<const Runtime>(request.model, request.options);
+    const UniqueFd report = file_of_text(to_json(report_of(*runtime, request)));
+    const int descriptor = report.get();
+    if (!send_message(control, LoadReply{}, std::span(&descriptor, 1))) return nullptr;
+    return runtime;
+  } catch (const Error& error) {
+    failure = error;
+  } catch (const std::bad_alloc&) {
+    failure = Error(ErrorCode::resource_exhausted, "out of memory");
+  } catch (const std::exception& error) {
+    failure = Error(ErrorCode::internal, error.what());
+  }
+  (void)send_with_text(control, LoadReply{.error = static_cast<std::int32_t>(failure.code())}, failure.message());
+  return nullptr;
+}
+
+// Until the other end is closed.
+void obey(int control, const Runtime& runtime) {
+  std::map<std::uint64_t, std::shared_ptr<Channel>> channels;
+  ReceivedMessage message;
+  while (receive_message(control, message)) {
+    const auto command = message.as<WorkerCommand>();
+    if (!command) return;
+    if (command->kind == WorkerCommand::Kind::open_channel) {
+      auto channel = std::make_shared<Channel>(runtime, std::move(message.descriptors.front()));
+      channels.insert_or_assign(command->channel, channel);
+      std::thread([channel] { channel->serve(); }).detach();
+    } else if (command->kind == WorkerCommand::Kind::stop_run) {
+      if (const auto found = channels.find(command->channel); found != channels.end()) {
+        found->second->stop(command->run);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void run_worker(int socket) {
+  const UniqueFd control(socket);
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET) {
+    throw Error(ErrorCode::usage, "'gpux worker' is started by 'gpux serve --isolation process' alone");
+  }
+  ::fcntl(socket, F_SETFD, FD_CLOEXEC);
+  depend_on_parent();
+  ReceivedMessage message;
+  if (receive_message(socket, message)) {
+    const auto command = message.as<WorkerCommand>();
+    // A parent that ended before depend_on_parent() sent no signal.
+    const bool is_orphan = !command || ::getppid() != command->parent;
+    if (!is_orphan) {
+      if (const auto runtime = load(socket, message.descriptors.front().get())) obey(socket, *runtime);
+    }
+  }
+  ::_exit(0);  // runs may be in progress
+}
+
+}  // namespace gpux::runtime::isolation

@@ -1,0 +1,13 @@
+#pragma once
+
+namespace gpux::runtime::isolation {
+
+/// The descriptor that `gpux worker` gets its socket as.
+inline constexpr int worker_socket = 3;
+
+/// What `gpux worker` does: loads the model that the other end of the socket names, and runs it until that end is
+/// closed. The process ends with the one that started it. Does not return.
+/// Error usage if the descriptor is not such a socket.
+[[noreturn]] void run_worker(int socket);
+
+}  // namespace gpux::runtime::isolation

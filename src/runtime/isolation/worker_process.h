@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include <sys/types.h>
+
+#include "base/unique_fd.h"
+
+namespace gpux::runtime::isolation {
+
+/// A process of this program that runs `gpux worker`: it has the standard streams, a socket, and no other descriptor of
+/// this process. It ends with the thread that started it, at the latest.
+class WorkerProcess {
+ public:
+  /// `label`: shown in the list of processes. Errors usage where this program is not gpux; internal,
+  /// resource_exhausted.
+  explicit WorkerProcess(const std::string& label);
+  /// Kills it, unless it has ended.
+  ~WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  [[nodiscard]] pid_t id() const noexcept { return id_; }
+
+  /// For WorkerCommand and LoadReply. The worker ends when this end is closed.
+  [[nodiscard]] int control() const noexcept { return control_.get(); }
+
+  void kill() const noexcept;
+
+  /// Waits for its end, after killing what has only closed its socket. "was ended by signal 11 (SIGSEGV)", "exited with
+  /// code 3".
+  std::string wait();
+
+ private:
+  UniqueFd control_;
+  pid_t id_ = -1;  // -1: it has ended
+};
+
+/// "was ended by signal 9 (SIGKILL)" or "exited with code 3", from the status of waitpid(). Pure.
+std::string describe_end(int status);
+
+}  // namespace gpux::runtime::isolation

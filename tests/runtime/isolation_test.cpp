@@ -1,0 +1,495 @@
+// Models in worker processes: what goes between the processes, and that results and errors are those of a session in
+// this process.
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/eventually.h"
+#include "base/own_program.h"
+#include "cpu_runtime.h"
+#include "gpux/error.h"
+#include "runtime/isolation/load_message.h"
+#include "runtime/isolation/restart_delay.h"
+#include "runtime/isolation/value_encoding.h"
+#include "runtime/isolation/worker_process.h"
+
+namespace gpux {
+namespace {
+
+using runtime::isolation::describe_end;
+using runtime::isolation::failures_in_a_row;
+using runtime::isolation::load_report_from;
+using runtime::isolation::load_request_from;
+using runtime::isolation::LoadReport;
+using runtime::isolation::LoadRequest;
+using runtime::isolation::read_values;
+using runtime::isolation::restart_delay;
+using runtime::isolation::size_of_values;
+using runtime::isolation::write_values;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+// --- decisions
+// --------------------------------------------------------------------------------------------------------
+
+TEST(RestartDelay, DoublesFromATenthOfASecondToItsLimit) {
+  const milliseconds max(10'000);
+  const std::vector<int> expected{0, 0, 100, 200, 400, 800, 1600, 3200, 6400, 10'000, 10'000};
+  for (unsigned failures = 0; failures < expected.size(); ++failures) {
+    EXPECT_EQ(restart_delay(failures, max), milliseconds(expected[failures])) << failures;
+  }
+  EXPECT_EQ(restart_delay(4'000'000'000, max), max);
+  EXPECT_EQ(restart_delay(5, milliseconds(0)), milliseconds(0));
+}
+
+TEST(RestartDelay, StartsAnewAfterAMinuteWithoutAnEnd) {
+  EXPECT_EQ(failures_in_a_row(0, milliseconds(5)), 1U);
+  EXPECT_EQ(failures_in_a_row(7, milliseconds(59'999)), 8U);
+  EXPECT_EQ(failures_in_a_row(7, milliseconds(60'000)), 1U);
+}
+
+TEST(EndOfAWorker, IsDescribed) {
+  EXPECT_EQ(describe_end(SIGSEGV), "was ended by signal 11 (SIGSEGV)");
+  EXPECT_EQ(describe_end(SIGKILL), "was ended by signal 9 (SIGKILL)");
+  EXPECT_EQ(describe_end(SIGABRT), "was ended by signal 6 (SIGABRT)");
+  EXPECT_EQ(describe_end(3 << 8), "exited with code 3");
+}
+
+// --- values
+// -----------------------------------------------------------------------------------------------------------
+
+bool same_tensor(const Tensor& left, const Tensor& right) {
+  if (left.type() != right.type() || left.shape() != right.shape()) return false;
+  if (left.type() == ElementType::string) return std::ranges::equal(left.strings(), right.strings());
+  return std::ranges::equal(left.bytes(), right.bytes());
+}
+
+bool same_value(const Value& left, const Value& right) {
+  if (left.index() != right.index()) return false;
+  if (const Tensor* tensor = left.tensor()) return same_tensor(*tensor, *right.tensor());
+  if (const Map* map = left.map()) {
+    return same_tensor(map->keys, right.map()->keys) && same_tensor(map->values, right.map()->values);
+  }
+  if (const Sequence* sequence = left.sequence()) {
+    return std::ranges::equal(sequence->values, right.sequence()->values, same_value);
+  }
+  return true;
+}
+
+bool same_values(const NamedValues& left, const NamedValues& right) {
+  return std::ranges::equal(left, right, [](const NamedValue& one, const NamedValue& other) {
+    return one.first == other.first && same_value(one.second, other.second);
+  });
+}
+
+Sequence sequence_of(std::initializer_list<Value> values) {
+  return {std::vector<Value>(values)};
+}
+
+NamedValues all_kinds() {
+  using namespace std::string_literals;
+  const Map animals{Tensor::of_strings({2}, {"dog", ""}), floats({2}, {2, 3})};
+  return {{"floats", floats({2, 2}, {1, 2, 3, 4})},
+          {"scalar", floats({}, {3})},
+          {"empty", floats({0, 5}, {})},
+          {"numbers", tensor<std::int64_t>({3}, {1, -2, 3})},
+          {"bytes", tensor<std::uint8_t>({3}, {1, 2, 3})},
+          {"texts", Tensor::of_strings({2, 2}, {"", "a\0b"s, "ä", std::string(1000, 'x')})},
+          {"packed", Tensor::allocate(ElementType::int4, {3})},
+          {"nothing", std::monostate{}},
+          {"map", animals},
+          {"list", sequence_of({floats({1}, {1}), floats({2}, {1, 2})})},
+          {"maps", sequence_of({animals, animals})},
+          {"none", Sequence()},
+          {"deep", sequence_of({sequence_of({floats({1}, {7})})})}};
+}
+
+std::vector<std::byte> written(const NamedValues& values, const std::vector<std::size_t>& outputs) {
+  std::vector<std::byte> memory(size_of_values(values, outputs));
+  write_values(values, outputs, memory.data());
+  return memory;
+}
+
+TEST(ValueEncoding, KeepsEveryKindOfValue) {
+  const std::vector<std::size_t> outputs{2, 0};
+  const std::vector<std::byte> memory = written(all_kinds(), outputs);
+  const auto copied = read_values(memory, nullptr);
+  EXPECT_TRUE(same_values(copied.values, all_kinds()));
+  EXPECT_EQ(copied.outputs, outputs);
+  EXPECT_TRUE(copied.values.front().second.tensor()->has_owner());
+}
+
+TEST(ValueEncoding, RefersToTheMemoryWhereItHasAnOwner) {
+  const std::vector<std::byte> memory = written(all_kinds(), {});
+  const auto owner = std::make_shared<int>(1);
+  {
+    const auto read = read_values(memory, owner);
+    EXPECT_TRUE(same_values(read.values, all_kinds()));
+    const std::byte* data = read.values.front().second.tensor()->bytes().data();
+    EXPECT_TRUE(data >= memory.data() && data < memory.data() + memory.size());
+    EXPECT_EQ((data - memory.data()) % 64, 0);
+    EXPECT_GT(owner.use_count(), 1);
+  }
+  EXPECT_EQ(owner.use_count(), 1);
+}
+
+// A worker that writes wildly costs an error, not this process.
+TEST(ValueEncoding, RefusesWhatABrokenProcessWrote) {
+  const std::vector<std::byte> whole = written(all_kinds(), {1});
+  for (std::size_t size = 0; size < std::min<std::size_t>(whole.size(), 900); ++size) {
+    EXPECT_THROW((void)read_values(std::span(whole).first(size), nullptr), Error) << size;
+  }
+  for (std::size_t i = 0; i < std::min<std::size_t>(whole.size(), 900); ++i) {
+    for (const int wrong : {0x00, 0x7f, 0x80, 0xff}) {
+      std::vector<std::byte> broken = whole;
+      broken[i] = static_cast<std::byte>(wrong);
+      try {
+        (void)read_values(broken, nullptr);
+      } catch (const Error&) {
+      }
+    }
+  }
+}
+
+TEST(LoadMessage, KeepsTheOptions) {
+  LoadOptions options;
+  options.provider = "tensorrt,cpu";
+  options.provider_from = "--provider";
+  options.provider_libraries = {{"example", "/lib/example.so"}};
+  options.provider_options = {{"cpu", {{"threads", "2"}}, "gpux.yml:3"}};
+  options.strict = Strictness::nodes;
+  options.device = 3;
+  options.memory_bytes = std::uint64_t{5} << 40;
+  options.precision = "int8";
+  options.min_cosine = 0.5;
+  options.cache_directory = "/cache";
+  options.intra_threads = 4;
+  options.inter_threads = 2;
+  options.optimization = Optimization::layout;
+  options.optimized_graphs = {{"/g", "cpu", "1.31", "device", "all", "machine", "options"}};
+  options.precision_variants = {
+      {.file = "/v", .precision = "int8", .provider = "cpu", .weight_bits = 7, .mean_cosine = 0.25}};
+  options.session_config = {{"a", "b"}, {"a", "c"}};
+  options.map_weights = true;
+  options.before = "/before";
+  options.after = "/after";
+  options.isolation = Isolation::process;
+  const LoadRequest read = load_request_from(to_json(LoadRequest{"/a/model.onnx", options}));
+  EXPECT_EQ(read.model, "/a/model.onnx");
+  EXPECT_EQ(to_json(LoadRequest{read.model, read.options}), to_json(LoadRequest{"/a/model.onnx", options}));
+  EXPECT_EQ(read.options.isolation, Isolation::thread);
+  EXPECT_EQ(read.options.memory_bytes, options.memory_bytes);
+  EXPECT_EQ(read.options.session_config, options.session_config);
+  EXPECT_EQ(read.options.optimized_graphs, options.optimized_graphs);
+  EXPECT_EQ(read.options.precision_variants.front().weight_bits, 7U);
+  EXPECT_EQ(read.options.before, options.before);
+  EXPECT_EQ(load_request_from(to_json(LoadRequest{"m", {}})).options.device, std::nullopt);
+}
+
+TEST(LoadMessage, KeepsTheReport) {
+  LoadReport report;
+  report.verdict.requested = "cuda";
+  report.verdict.active = {"cpu"};
+  report.verdict.tried = {{.id = "cuda",
+                           .ort_name = "CUDAExecutionProvider",
+                           .outcome = ProviderAttempt::Outcome::failed,
+                           .reason = "why",
+                           .remedy = "what",
+                           .devices = {{"gpu", "name", "vendor", 2}},
+                           .options = {{"a", "b"}},
+                           .node_count = 5,
+                           .node_share = 0.5,
+                           .other_core = true}};
+  report.verdict.notes = {"a note"};
+  report.weights = 2;
+  report.computed_by = "text";
+  report.output_names = {"y", "z"};
+  report.placement = {{"cpu", "node", "domain", "Add"}};
+  const LoadReport read = load_report_from(to_json(report));
+  EXPECT_EQ(to_json(read.verdict), to_json(report.verdict));
+  EXPECT_EQ(read.weights, 2U);
+  EXPECT_EQ(read.output_names, report.output_names);
+  EXPECT_EQ(read.placement.front().operator_type, "Add");
+  EXPECT_EQ(read.computed_by, "text");
+  for (const char* wrong : {"", "{}", "[", R"({"verdict": 1})", "\xff"}) {
+    EXPECT_THROW((void)load_report_from(wrong), Error) << wrong;
+  }
+}
+
+// --- runs
+// -------------------------------------------------------------------------------------------------------------
+
+LoadOptions in_worker() {
+  LoadOptions options;
+  options.provider = "cpu";
+  options.intra_threads = 1;
+  options.isolation = Isolation::process;
+  return options;
+}
+
+LoadOptions in_thread() {
+  LoadOptions options = in_worker();
+  options.isolation = Isolation::thread;
+  return options;
+}
+
+class Worker : public CpuRuntime {
+ protected:
+  void SetUp() override {
+    CpuRuntime::SetUp();
+    set_worker_program(GPUX_PROGRAM);
+  }
+
+  void TearDown() override { set_worker_program({}); }
+};
+
+struct Case {
+  const char* model;
+  NamedValues inputs;
+};
+
+std::vector<Case> cases() {
+  const Map animals{Tensor::of_strings({2}, {"dog", "eel"}), floats({2}, {2, 3})};
+  return {{"add", {{"x", floats({1, 3}, {1, 2, 3})}}},
+          {"scalar", {{"x", floats({}, {3})}}},
+          {"gather", {{"index", tensor<std::int64_t>({2}, {0, 2})}}},
+          {"external_data", {{"x", floats({1, 3}, {1, 1, 1})}}},
+          {"scale_default", {{"x", floats({2}, {1, 2})}}},
+          {"branch", {{"x", floats({1}, {3})}, {"double", tensor<bool>({}, {true})}}}};
+}
+
+TEST_F(Worker, GivesTheResultsOfThisProcess) {
+  for (const Case& one : cases()) {
+    const Runtime here(test_model(one.model), in_thread());
+    const Runtime there(test_model(one.model), in_worker());
+    EXPECT_TRUE(same_values(there.infer(one.inputs), here.infer(one.inputs))) << one.model;
+    EXPECT_TRUE(there.worker().has_value());
+    EXPECT_FALSE(here.worker().has_value());
+  }
+}
+
+// All models of tests/models that made-up inputs can be given: every element type, strings, sequences, maps, optionals.
+TEST_F(Worker, GivesTheResultsOfThisProcessForEveryKindOfValue) {
+  int compared = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(GPUX_SOURCE_DIR "/tests/models")) {
+    if (entry.path().extension() != ".onnx" || entry.path().stem() == "slow") continue;
+    std::optional<Runtime> here;
+    NamedValues inputs, expected;
+    try {
+      here.emplace(entry.path(), in_thread());
+      inputs = synthetic_inputs(here->info().signature);
+      expected = here->infer(inputs);
+    } catch (const Error&) {
+      continue;
+    }
+    const Runtime there(entry.path(), in_worker());
+    EXPECT_TRUE(same_values(there.infer(inputs), expected)) << entry.path();
+    ++compared;
+  }
+  EXPECT_GE(compared, 35);
+}
+
+TEST_F(Worker, GivesTheErrorsOfThisProcess) {
+  const auto error_of = [](const std::string& model, const LoadOptions& options, const NamedValues& inputs) {
+    try {
+      (void)Runtime(test_model(model), options).infer(inputs);
+    } catch (const Error& error) {
+      return std::string(to_string(error.code())) + ": " + error.message();
+    }
+    return std::string();
+  };
+  LoadOptions strict = in_worker();
+  strict.provider = "cuda";
+  strict.strict = Strictness::provider;
+  LoadOptions strict_here = strict;
+  strict_here.isolation = Isolation::thread;
+  for (const char* model :
+       {"opset_too_new", "unknown_operator", "unknown_domain", "external_missing", "no_such_file"}) {
+    const std::string expected = error_of(model, in_thread(), {});
+    EXPECT_NE(expected, "") << model;
+    EXPECT_EQ(error_of(model, in_worker(), {}), expected) << model;
+  }
+  EXPECT_EQ(error_of("add", strict, {}), error_of("add", strict_here, {}));
+  const NamedValues wrong{{"index", tensor<std::int64_t>({1}, {77})}};
+  EXPECT_THAT(error_of("gather", in_thread(), wrong), HasSubstr("invalid_input"));
+  EXPECT_EQ(error_of("gather", in_worker(), wrong), error_of("gather", in_thread(), wrong));
+}
+
+TEST_F(Worker, ReportsWhatThisProcessWould) {
+  const Runtime here(test_model("masked_sum"), in_thread());
+  const Runtime there(test_model("masked_sum"), in_worker());
+  Verdict verdict = there.verdict();
+  ASSERT_FALSE(verdict.notes.empty());
+  EXPECT_EQ(verdict.notes.back(), "the model runs in a worker process");
+  verdict.notes.pop_back();
+  EXPECT_EQ(to_json(verdict), to_json(here.verdict()));
+  EXPECT_EQ(there.weights_file(), here.weights_file());
+  EXPECT_EQ(there.placement().size(), here.placement().size());
+  EXPECT_EQ(there.run_sharing().source, here.run_sharing().source);
+  const WorkerStatus status = *there.worker();
+  EXPECT_EQ(status.state, WorkerStatus::State::ready);
+  EXPECT_GT(status.process_id, 0);
+  EXPECT_NE(status.process_id, ::getpid());
+  EXPECT_EQ(status.restarts, 0U);
+}
+
+// Large results are in shared memory, which is not used again while a caller has them.
+TEST_F(Worker, KeepsResultsWhileOthersRun) {
+  const Runtime there(test_model("identity_float32"), in_worker());
+  const auto inputs_of = [&](float value, std::int64_t count) {
+    NamedValues inputs = synthetic_inputs(there.info().signature);
+    Tensor filled = Tensor::allocate(ElementType::float32, {count});
+    std::ranges::fill(filled.mutable_as<float>(), value);
+    inputs.front().second = filled;
+    return inputs;
+  };
+  std::vector<NamedValues> kept;
+  for (int i = 0; i < 12; ++i) {
+    // From what is copied to what is mapped, growing and shrinking.
+    kept.push_back(there.infer(inputs_of(static_cast<float>(i), i % 3 == 0 ? 100 : 100'000 + 50'000 * (i % 4))));
+    if (i == 5) kept.erase(kept.begin(), kept.begin() + 2);
+  }
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    for (const float value : kept[i].front().second.tensor()->as<float>()) {
+      ASSERT_EQ(value, static_cast<float>(i + 2));
+    }
+  }
+}
+
+TEST_F(Worker, RunsForSeveralThreads) {
+  const Runtime there(test_model("add"), in_worker());
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < 6; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < 200; ++i) {
+        const auto value = static_cast<float>(thread * 1000 + i);
+        const NamedValues results = there.infer({{"x", floats({1, 3}, {value, 0, 0})}});
+        ASSERT_EQ(results.front().second.tensor()->as<float>().front(), value + 1);
+      }
+    });
+  }
+}
+
+TEST_F(Worker, IsReplacedWhenItEnds) {
+  for (const int number : {SIGKILL, SIGSEGV, SIGABRT}) {
+    const Runtime there(test_model("add"), in_worker());
+    const int first = there.worker()->process_id;
+    ::kill(first, number);
+    ASSERT_TRUE(test::eventually([&] { return there.worker()->restarts == 1; }));
+    // It waits for the new worker.
+    const NamedValues results = there.infer({{"x", floats({1, 3}, {1, 2, 3})}});
+    EXPECT_EQ(results.front().second.tensor()->as<float>().front(), 2);
+    const WorkerStatus status = *there.worker();
+    EXPECT_EQ(status.state, WorkerStatus::State::ready);
+    EXPECT_NE(status.process_id, first);
+    EXPECT_EQ(status.last_end, "the worker of 'add' " + describe_end(number));
+  }
+}
+
+NamedValues iterations(std::int64_t count) {
+  return {{"x", Tensor::allocate(ElementType::float32, {16, 16})}, {"iterations", tensor<std::int64_t>({}, {count})}};
+}
+
+NamedValues endless() {
+  return iterations(2'000'000'000);
+}
+
+std::optional<Error> error_of_run(const Runtime& runtime, const NamedValues& inputs, const InferOptions& options) {
+  try {
+    (void)runtime.infer(inputs, options);
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+TEST_F(Worker, StopsARunInProgress) {
+  const Runtime there(test_model("slow"), in_worker());
+  std::stop_source source;
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(200));
+    source.request_stop();
+  });
+  const auto stopped = error_of_run(there, endless(), {.stop = source.get_token()});
+  ASSERT_TRUE(stopped.has_value());
+  EXPECT_EQ(stopped->code(), ErrorCode::interrupted) << stopped->message();
+  const auto late = error_of_run(there, endless(), {.timeout = milliseconds(200)});
+  ASSERT_TRUE(late.has_value());
+  EXPECT_EQ(late->code(), ErrorCode::deadline_exceeded) << late->message();
+  EXPECT_FALSE(error_of_run(there, iterations(3), {}));
+  EXPECT_EQ(there.worker()->restarts, 0U);
+}
+
+TEST_F(Worker, LosesTheRunInProgressWhenItEnds) {
+  const Runtime there(test_model("slow"), in_worker());
+  std::jthread killer([&] {
+    std::this_thread::sleep_for(milliseconds(300));
+    ::kill(there.worker()->process_id, SIGSEGV);
+  });
+  const auto lost = error_of_run(there, endless(), {});
+  ASSERT_TRUE(lost.has_value());
+  EXPECT_EQ(lost->code(), ErrorCode::internal);
+  EXPECT_EQ(lost->message(),
+            "the worker of 'slow' was ended by signal 11 (SIGSEGV); the runs that it had in progress are lost");
+  EXPECT_FALSE(error_of_run(there, iterations(3), {}));
+}
+
+// The second end in a row delays the restart, and runs do not wait for that.
+TEST_F(Worker, RefusesRunsWhileARestartIsDelayed) {
+  const Runtime there(test_model("add"), in_worker());
+  for (std::uint64_t ends = 1; ends <= 4; ++ends) {
+    ASSERT_TRUE(test::eventually([&] { return there.worker()->state == WorkerStatus::State::ready; }));
+    ::kill(there.worker()->process_id, SIGKILL);
+    ASSERT_TRUE(test::eventually([&] { return there.worker()->restarts == ends; }));
+  }
+  const auto refused = error_of_run(there, {{"x", floats({1, 3}, {1, 2, 3})}}, {});
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->code(), ErrorCode::provider_unavailable);
+  EXPECT_THAT(refused->message(), HasSubstr("the worker of 'add' was ended by signal 9 (SIGKILL); it is started again "
+                                            "in "));
+  EXPECT_TRUE(test::eventually([&] { return there.worker()->state == WorkerStatus::State::ready; }));
+  EXPECT_FALSE(error_of_run(there, {{"x", floats({1, 3}, {1, 2, 3})}}, {}));
+}
+
+TEST_F(Worker, IsRefusedWhereItCannotWork) {
+  const auto refusal = [](const LoadOptions& options) {
+    try {
+      (void)Runtime(test_model("add"), options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::usage);
+      return error.message();
+    }
+    return std::string();
+  };
+  LoadOptions options = in_worker();
+  options.profile = "profile.json";
+  EXPECT_EQ(refusal(options), "isolation 'process' does not support a profile of ONNX Runtime; accepted here: thread");
+  options = in_worker();
+  options.optimized_model = "optimized.onnx";
+  EXPECT_THAT(refusal(options), HasSubstr("does not support writing an optimized graph"));
+  set_worker_program({});
+  EXPECT_THAT(refusal(in_worker()), HasSubstr("isolation 'process' requires the gpux program, which '"));
+}
+
+TEST_F(Worker, EndsWithItsModel) {
+  int process = 0;
+  {
+    const Runtime there(test_model("add"), in_worker());
+    process = there.worker()->process_id;
+    EXPECT_EQ(::kill(process, 0), 0);
+  }
+  EXPECT_EQ(::kill(process, 0), -1);
+}
+
+}  // namespace
+}  // namespace gpux
