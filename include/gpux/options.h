@@ -80,8 +80,8 @@ struct LoadOptions {
 
   std::optional<unsigned> device;             ///< index among the provider's devices
   std::optional<std::uint64_t> memory_bytes;  ///< limit on the model's memory, on the device if the provider has one
-  /// "fp32", "fp16", "bf16", "int8", "int8-bf16". Empty: the provider's default, and with "fastest" the model's own.
-  /// "any", only with "fastest": the fastest of the provider's precisions and the variants that are within the
+  /// "fp32", "tf32", "fp16", "bf16", "int8", "int8-bf16". Empty: the provider's default, and with "fastest" the model's
+  /// own. "any", only with "fastest": the fastest of the provider's precisions and the variants that are within the
   /// tolerance.
   std::string precision;
   double min_cosine = 0.999;              ///< the tolerance of "any": minimum mean cosine to the model's outputs

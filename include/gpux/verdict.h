@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,11 @@ struct Device {
   std::string kind;  ///< "gpu", "npu" or "cpu"
   std::string name;  ///< the vendor's spelling; may be empty
   std::string vendor;
-  std::uint32_t index = 0;  ///< among the provider's devices, as in the option `device`
+  std::uint32_t index = 0;         ///< among the provider's devices, as in the option `device`
+  std::uint64_t memory_bytes = 0;  ///< of its own; 0: not known, or none
+  std::string driver = {};         ///< version of its driver; empty if not known
+  std::string architecture = {};   ///< "sm_90", "gfx1100"; empty if not known
+  std::string address = {};        ///< on the PCI bus: "0000:01:00.0"; empty if not known
 };
 
 /// The outcome of one provider of the request.
@@ -32,6 +37,7 @@ struct ProviderAttempt {
   std::string reason;  ///< one sentence; empty if active
   std::string remedy;  ///< what to do, as a command if possible; may be empty
   std::vector<Device> devices;
+  std::optional<Device> device;  ///< the one of the devices that the session is on; empty if not known
   std::vector<std::pair<std::string, std::string>> options;  ///< passed to the provider
   std::uint64_t node_count = 0;
   double node_share = 0;    ///< of all nodes of the session, 0 to 1
@@ -47,11 +53,13 @@ struct Verdict {
   std::vector<ProviderAttempt> tried;  ///< in order
   std::vector<std::string> active;     ///< ids of the providers that hold nodes, most nodes first
   std::uint64_t node_count = 0;        ///< nodes of the session after basic optimization
-  std::string precision;               ///< of the weights that run: "fp32", "int8", …; empty: no weights
-  bool placement_known = false;        ///< false: the runtime cannot report it; active has the appended providers
-  bool fell_back = false;              ///< the first requested provider is not active
-  std::vector<std::string> notes;      ///< settings translated or not enforced, and the like
-  std::string runtime_version;         ///< of ONNX Runtime
+  /// What the session computes in: that of the weights, or what the provider makes of it ("tf32", "fp16", …). Empty:
+  /// no weights, or not known of the provider.
+  std::string precision;
+  bool placement_known = false;    ///< false: the runtime cannot report it; active has the appended providers
+  bool fell_back = false;          ///< the first requested provider is not active
+  std::vector<std::string> notes;  ///< settings translated or not enforced, and the like
+  std::string runtime_version;     ///< of ONNX Runtime
   std::string runtime_path;
 };
 

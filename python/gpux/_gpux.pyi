@@ -51,6 +51,18 @@ class Device:
     @property
     def index(self) -> int:
         """Among the provider's devices, as in the option `device`."""
+    @property
+    def memory_bytes(self) -> int:
+        """Its own memory; 0 if it is not known, or it has none."""
+    @property
+    def driver(self) -> str:
+        """Version of its driver; empty if it is not known."""
+    @property
+    def architecture(self) -> str:
+        """Such as "sm_90" or "gfx1100"; empty if it is not known."""
+    @property
+    def address(self) -> str:
+        """On the PCI bus: "0000:01:00.0"; empty if it is not known."""
 
 class ProviderAttempt:
     """The outcome of one provider of the request."""
@@ -74,8 +86,14 @@ class ProviderAttempt:
     def remedy(self) -> str:
         """What to do, as a command if possible; may be empty."""
     @property
+    def source(self) -> str:
+        """One of "built in", "bridge", "plugin"; empty if it is not installed."""
+    @property
     def devices(self) -> list[Device]:
         """Those that the provider can use."""
+    @property
+    def device(self) -> Device | None:
+        """The one that the session is on; None if it is not known."""
     @property
     def options(self) -> list[tuple[str, str]]:
         """Names and values that were passed to the provider."""
@@ -111,7 +129,9 @@ class Verdict:
         """Nodes of the session after ONNX Runtime's basic optimization."""
     @property
     def precision(self) -> str:
-        """Of the weights that run: "fp32", "int8", …; empty if the model has none."""
+        """What the session computes in: that of the weights, or what the provider makes of it ("tf32", "fp16", …);
+        empty if the model has no weights, or it is not known of the provider.
+        """
     @property
     def placement_known(self) -> bool:
         """False: ONNX Runtime cannot report which provider runs which node, and `active` has the providers of
@@ -165,6 +185,9 @@ class ProviderReport:
     @property
     def remedy(self) -> str:
         """If not available: what to do about it."""
+    @property
+    def note(self) -> str:
+        """If available: what else is worth knowing; may be empty."""
     @property
     def devices(self) -> list[Device]:
         """Those that it can use here."""

@@ -1,5 +1,6 @@
 #include <gpux/verdict.h>
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -16,6 +17,10 @@ void bind_verdict(nb::module_& module) {
       .def_ro("name", &Device::name)
       .def_ro("vendor", &Device::vendor)
       .def_ro("index", &Device::index, "Among the provider's devices.")
+      .def_ro("memory_bytes", &Device::memory_bytes, "Of its own; 0: not known, or none.")
+      .def_ro("driver", &Device::driver, "Version of its driver; empty if not known.")
+      .def_ro("architecture", &Device::architecture, "\"sm_90\", …; empty if not known.")
+      .def_ro("address", &Device::address, "On the PCI bus; empty if not known.")
       .def("__repr__", [](const Device& device) { return device.kind + " " + device.name; });
 
   nb::class_<ProviderAttempt>(module, "ProviderAttempt", "The outcome of one provider of the request.")
@@ -26,7 +31,9 @@ void bind_verdict(nb::module_& module) {
           "\"active\", \"no_nodes\", \"unavailable\", \"failed\" or \"not_needed\"")
       .def_ro("reason", &ProviderAttempt::reason, "One sentence; empty if active.")
       .def_ro("remedy", &ProviderAttempt::remedy, "What to do; may be empty.")
+      .def_ro("source", &ProviderAttempt::source, "\"built in\", \"bridge\", \"plugin\" or empty.")
       .def_ro("devices", &ProviderAttempt::devices)
+      .def_ro("device", &ProviderAttempt::device, "The one that the session is on; None if not known.")
       .def_ro("options", &ProviderAttempt::options, "Passed to the provider.")
       .def_ro("node_count", &ProviderAttempt::node_count)
       .def_ro("node_share", &ProviderAttempt::node_share, "Of all nodes of the session, 0 to 1.")
@@ -40,7 +47,7 @@ void bind_verdict(nb::module_& module) {
       .def_ro("tried", &Verdict::tried, "In order.")
       .def_ro("active", &Verdict::active, "Ids of the providers that hold nodes, most nodes first.")
       .def_ro("node_count", &Verdict::node_count)
-      .def_ro("precision", &Verdict::precision, "Of the weights that run: \"fp32\", …")
+      .def_ro("precision", &Verdict::precision, "What the session computes in: \"fp32\", …")
       .def_ro("placement_known", &Verdict::placement_known)
       .def_ro("fell_back", &Verdict::fell_back, "The first requested provider is not active.")
       .def_ro("notes", &Verdict::notes)

@@ -26,9 +26,10 @@ void add_load_flags(CLI::App& command, LoadFlags& flags, bool with_provider) {
   command.add_option("--device", flags.device, "number of the provider's device, from 0")->group(group);
   command.add_option("--memory", flags.memory, "limit of the model's memory: 2GB")->group(group);
   command
-      .add_option("--precision", flags.precision,
-                  "fp32, fp16, bf16, int8, int8-bf16, if the package has a variant or the provider supports it; any: "
-                  "the fastest, with --provider fastest")
+      .add_option(
+          "--precision", flags.precision,
+          "fp32, tf32, fp16, bf16, int8, int8-bf16, if the package has a variant or the provider supports it; any: "
+          "the fastest, with --provider fastest")
       ->group(group);
   command
       .add_option("--min-cosine", flags.min_cosine,

@@ -6,6 +6,8 @@
 #include <sys/utsname.h>
 
 #include "base/memory_size.h"
+#include "base/spelling.h"
+#include "provider/device_json.h"
 
 namespace gpux::diagnosis {
 namespace {
@@ -105,10 +107,7 @@ Json to_json(const ProviderReport& report) {
   json["remedy"] = report.remedy;
   json["note"] = report.note;
   json["devices"] = Json::array();
-  for (const Device& device : report.devices) {
-    json["devices"].push_back(
-        {{"index", device.index}, {"kind", device.kind}, {"name", device.name}, {"vendor", device.vendor}});
-  }
+  for (const Device& device : report.devices) json["devices"].push_back(provider::to_json(device));
   json["source"] = report.source;
   json["library"] = report.library.string();
   json["core"] = report.core.string();
@@ -122,6 +121,10 @@ std::string device_list(const std::vector<Device>& devices) {
     if (!list.empty()) list += ", ";
     list += fmt::format("{} {}", device.kind, device.index);
     if (!device.name.empty()) list += ": " + device.name;
+    std::vector<std::string> details;
+    if (device.memory_bytes != 0) details.push_back(format_bytes(device.memory_bytes));
+    if (!device.driver.empty()) details.push_back("driver " + device.driver);
+    if (!details.empty()) list += fmt::format(" ({})", join(details));
   }
   return list;
 }

@@ -44,8 +44,9 @@ std::optional<Batching> batching_from(std::string_view name) noexcept {
 Batching default_batching(const Verdict& verdict) noexcept {
   for (const ProviderAttempt& attempt : verdict.tried) {
     if (attempt.outcome != ProviderAttempt::Outcome::active || verdict.active.empty()) continue;
-    if (attempt.id != verdict.active.front() || attempt.devices.empty()) continue;
-    return attempt.devices.front().kind == "cpu" ? Batching::exact : Batching::throughput;
+    if (attempt.id != verdict.active.front() || (!attempt.device && attempt.devices.empty())) continue;
+    const Device& device = attempt.device ? *attempt.device : attempt.devices.front();
+    return device.kind == "cpu" ? Batching::exact : Batching::throughput;
   }
   return Batching::exact;
 }

@@ -42,7 +42,7 @@ const std::vector<KnownValue>& known_values() {
   static const std::vector<KnownValue> known = {
       {"provider", provider::accepted_names()},
       {"reference", provider::accepted_names()},
-      {"precision", {"fp32", "fp16", "bf16", "int8", "int8-bf16", "any"}},
+      {"precision", {"fp32", "tf32", "fp16", "bf16", "int8", "int8-bf16", "any"}},
       {"optimization-level", {"disabled", "basic", "extended", "layout", "all"}},
       {"level", {"none", "low", "medium", "high"}},
       {"case", {}},

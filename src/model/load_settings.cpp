@@ -1,5 +1,6 @@
 #include "model/load_settings.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <span>
@@ -71,9 +72,8 @@ std::uint64_t memory_size(const Said& said) {
 
 std::string precision(const Said& said) {
   const std::string word = lower(said.text);
-  if (word != "fp32" && word != "fp16" && word != "bf16" && word != "int8" && word != "int8-bf16" && word != "any") {
-    refuse(said, "fp32, fp16, bf16, int8, int8-bf16, any");
-  }
+  static constexpr std::array<std::string_view, 7> known{"fp32", "tf32", "fp16", "bf16", "int8", "int8-bf16", "any"};
+  if (std::ranges::find(known, word) == known.end()) refuse(said, "fp32, tf32, fp16, bf16, int8, int8-bf16, any");
   return word;
 }
 

@@ -13,8 +13,10 @@
 
 #include <fmt/format.h>
 
+#include "base/dynamic_library.h"
 #include "base/log.h"
 #include "ort/api.h"
+#include "ort/core.h"
 #include "ort/empty_sequence.h"
 #include "ort/input_memory.h"
 #include "ort/message.h"
@@ -69,6 +71,23 @@ void append_bridge(Ort::SessionOptions& session, const ProviderAppend& provider,
   Ort::ThrowOnError(append(session, options.get()));
 }
 
+// Functions of a library that was built with the provider, which are not in the interface's table.
+template <typename Function>
+Function* core_function(const char* name) {
+  std::string failure;
+  const auto library = DynamicLibrary::open(Core::current()->library(), failure);
+  void* const symbol = library ? library->symbol(name) : nullptr;
+  if (symbol == nullptr) {
+    throw Ort::Exception(fmt::format("ONNX Runtime {} has no {}", Core::current()->version(), name),
+                         ORT_NOT_IMPLEMENTED);
+  }
+  return reinterpret_cast<Function*>(symbol);
+}
+
+bool is_set(const std::vector<std::pair<std::string, std::string>>& options, std::string_view name) {
+  return std::ranges::any_of(options, [&](const auto& option) { return option.first == name && option.second == "1"; });
+}
+
 void append(Ort::SessionOptions& session, const ProviderAppend& provider) {
   const OrtApi& api = Ort::GetApi();
   using Way = ProviderAppend::Way;
@@ -95,6 +114,14 @@ void append(Ort::SessionOptions& session, const ProviderAppend& provider) {
       append_bridge<OrtCANNProviderOptions>(session, provider, api.CreateCANNProviderOptions,
                                             api.UpdateCANNProviderOptions, api.ReleaseCANNProviderOptions,
                                             api.SessionOptionsAppendExecutionProvider_CANN);
+      return;
+    case Way::nnapi:
+      Ort::ThrowOnError(core_function<OrtStatus*(OrtSessionOptions*, std::uint32_t)>(
+          "OrtSessionOptionsAppendExecutionProvider_Nnapi")(session, nnapi_flags(provider.options)));
+      return;
+    case Way::acl:
+      Ort::ThrowOnError(core_function<OrtStatus*(OrtSessionOptions*, bool)>(
+          "OrtSessionOptionsAppendExecutionProvider_ACL")(session, is_set(provider.options, "enable_fast_math")));
       return;
     case Way::openvino:
       session.AppendExecutionProvider_OpenVINO_V2(OptionMap(provider.options.begin(), provider.options.end()));
@@ -150,6 +177,16 @@ Ort::SessionOptions to_ort(const SessionSettings& settings) {
 }
 
 }  // namespace
+
+std::uint32_t nnapi_flags(const std::vector<std::pair<std::string, std::string>>& options) {
+  static constexpr std::array<std::pair<std::string_view, std::uint32_t>, 4> flags{
+      {{"use_fp16", 1}, {"use_nchw", 2}, {"cpu_disabled", 4}, {"cpu_only", 8}}};
+  std::uint32_t sum = 0;
+  for (const auto& [name, flag] : flags) {
+    if (is_set(options, name)) sum |= flag;
+  }
+  return sum;
+}
 
 struct RunHandle::Options {
   Ort::RunOptions options;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -24,6 +25,8 @@ struct ProviderAppend {
     openvino,
     dnnl,
     cann,
+    nnapi,
+    acl,
     by_device,  ///< plugin: SessionOptionsAppendExecutionProvider_V2
   };
   Way way = Way::by_name;
@@ -31,6 +34,9 @@ struct ProviderAppend {
   std::vector<std::size_t> devices;  ///< by_device: ProviderDevice::index
   std::vector<std::pair<std::string, std::string>> options;
 };
+
+/// NNAPI has no options, but flags: use_fp16 1, use_nchw 2, cpu_disabled 4, cpu_only 8, where the option is "1".
+std::uint32_t nnapi_flags(const std::vector<std::pair<std::string, std::string>>& options);
 
 enum class OptimizationLevel : unsigned char { disabled, basic, extended, layout, all };
 

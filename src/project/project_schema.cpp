@@ -24,7 +24,7 @@ constexpr std::string_view max_length_moved = "write it as preprocessing.max_len
 
 constexpr std::array<std::string_view, 1> formats{"onnx"};
 constexpr std::array<std::string_view, 2> activations{"softmax", "sigmoid"};
-constexpr std::array<std::string_view, 6> precisions{"fp32", "fp16", "bf16", "int8", "int8-bf16", "any"};
+constexpr std::array<std::string_view, 7> precisions{"fp32", "tf32", "fp16", "bf16", "int8", "int8-bf16", "any"};
 constexpr std::array<std::string_view, 5> optimization_levels{"disabled", "basic", "extended", "layout", "all"};
 
 constexpr std::array<SchemaKey, 5> model_keys{{

@@ -11,6 +11,7 @@
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "provider/gpu_devices.h"
 
 namespace gpux::provider {
 namespace {
@@ -216,14 +217,14 @@ void to_load_config(ResolvedOptions& options, const ProviderRow& row) {
   options.passed = std::move(kept);
 }
 
-void apply_device(const ProviderRow& row, unsigned device, ResolvedOptions& options) {
+void apply_device(const ProviderRow& row, unsigned device, bool as_plugin, ResolvedOptions& options) {
   const std::string text = std::to_string(device);
   if (row.id == "webgpu") {
     options.device = device;
     if (device == 0 || has(options, "adapterIndex")) return;
     put(options, "adapterIndex", text);
     note(options, row, "device=" + text, "adapterIndex=" + text + ", which its releases before 0.5 ignore");
-  } else if (find_option(row, "device_id") != nullptr) {
+  } else if (find_option(row, "device_id") != nullptr && !as_plugin) {
     put_unless_said(options, "device_id", text);
   } else {
     options.device = device;
@@ -246,6 +247,11 @@ std::string openvino_type_of(const Device& device) {
   return device.name.starts_with("GPU") ? device.name : "GPU";
 }
 
+Error no_device(const ProviderRow& row, std::size_t index, std::span<const Device> devices) {
+  return {ErrorCode::provider_unavailable,
+          fmt::format("provider {}: there is no device {}; accepted: {}", row.id, index, numbered(devices))};
+}
+
 // OpenVINO would take its own default, whatever else is there: it is told the device that was found.
 void apply_openvino_device(const ProviderRow& row, std::optional<unsigned> wanted, std::span<const Device> devices,
                            bool as_plugin, ResolvedOptions& options) {
@@ -263,8 +269,7 @@ void apply_openvino_device(const ProviderRow& row, std::optional<unsigned> wante
   if (!place && !wanted && devices.empty()) return;
   if (!place) place = wanted.value_or(0);
   if (!devices.empty() && *place >= devices.size()) {
-    throw Error(ErrorCode::provider_unavailable, fmt::format("provider {}: there is no device {}; accepted: 0 to {}",
-                                                             row.id, *place, devices.size() - 1));
+    throw no_device(row, *place, devices);
   }
   if (!devices.empty()) {
     put(options, "device_type", openvino_type_of(devices[*place]));
@@ -301,14 +306,40 @@ bool apply_openvino_precision(const std::string& precision, ResolvedOptions& opt
   return false;
 }
 
-bool apply_precision(const ProviderRow& row, const std::string& precision, ResolvedOptions& options) {
+// What each needs so that float32 is computed as such.
+bool apply_fp32(const ProviderRow& row, bool tf32_is_off, ResolvedOptions& options) {
+  if (row.id == "cuda") {
+    put_unless_said(options, "use_tf32", "0");
+  } else if (row.id == "qnn") {
+    put_unless_said(options, "enable_htp_fp16_precision", "0");
+  } else if (row.id == "coreml") {
+    // Its older format has no types, and the Neural Engine has no float32.
+    put_unless_said(options, "ModelFormat", "MLProgram");
+    put_unless_said(options, "MLComputeUnits", "CPUAndGPU");
+    put_unless_said(options, "AllowLowPrecisionAccumulationOnGPU", "0");
+  } else if (row.id == "cann") {
+    put_unless_said(options, "precision_mode", "must_keep_origin_dtype");
+  } else if (row.computes_float32_in == "tf32") {
+    return tf32_is_off;
+  }
+  return !row.computes_float32_in.empty();
+}
+
+bool apply_tf32(const ProviderRow& row, bool tf32_is_off, ResolvedOptions& options) {
+  if (row.computes_float32_in != "tf32" || tf32_is_off) return false;
+  if (row.id == "cuda") put_unless_said(options, "use_tf32", "1");
+  return true;
+}
+
+bool apply_precision(const ProviderRow& row, const std::string& precision, bool tf32_is_off, ResolvedOptions& options) {
   if (row.id == "openvino") return apply_openvino_precision(precision, options);
   if (const OptionRow* own = find_option(row, "precision"); own != nullptr) {
     if (std::ranges::find(own->choices, precision) == own->choices.end()) return false;
     put_unless_said(options, "precision", precision);
     return true;
   }
-  if (precision == "fp32") return true;  // everybody's default
+  if (precision == "fp32") return apply_fp32(row, tf32_is_off, options);
+  if (precision == "tf32") return apply_tf32(row, tf32_is_off, options);
   for (const char* prefix : {"trt_", "migraphx_"}) {
     const std::string name = std::string(prefix) + precision + "_enable";
     if (find_option(row, name) == nullptr) continue;
@@ -328,15 +359,19 @@ bool needs_calibration(const ProviderRow& row, std::string_view precision) {
 }
 
 // What is left to choose beside what was said by the provider's own names.
-std::vector<std::string> precisions_of(const ProviderRow& row, const ResolvedOptions& options) {
+std::vector<std::string> precisions_of(const ProviderRow& row, bool tf32_is_off, const ResolvedOptions& options) {
   std::vector<std::string> precisions;
-  for (const char* precision : {"fp32", "fp16", "bf16", "int8", "int8-bf16"}) {
+  bool fp32_is_open = false;
+  for (const char* precision : {"fp32", "tf32", "fp16", "bf16", "int8", "int8-bf16"}) {
     ResolvedOptions with = options;
-    if (needs_calibration(row, precision) || !apply_precision(row, precision, with)) continue;
+    if (needs_calibration(row, precision) || !apply_precision(row, precision, tf32_is_off, with)) continue;
     const bool is_open = with.passed.size() != options.passed.size();
-    if (is_open || std::string_view(precision) == "fp32") precisions.emplace_back(precision);
+    const bool is_default = row.id != "cuda" && std::string_view(precision) == row.computes_float32_in;
+    if (is_open || is_default || std::string_view(precision) == "fp32") precisions.emplace_back(precision);
+    fp32_is_open = fp32_is_open || (is_open && std::string_view(precision) == "fp32");
   }
-  if (precisions.size() < 2) precisions.clear();
+  const bool has_choice = precisions.size() > 1 || (fp32_is_open && row.computes_float32_in != "fp32");
+  if (!has_choice) precisions.clear();
   return precisions;
 }
 
@@ -365,13 +400,18 @@ bool apply_threads(const ProviderRow& row, unsigned threads, ResolvedOptions& op
 }
 
 // `own` was given for just this provider, `common` for all.
-void set_precision(const ProviderRow& row, const std::string& own, const std::string& common,
+void set_precision(const ProviderRow& row, const std::string& own, const std::string& common, bool tf32_is_off,
                    ResolvedOptions& options) {
   const std::string& precision = own.empty() ? common : own;
   if (precision.empty()) return;
-  const std::string others = join(precisions_of(row, options));
-  if (apply_precision(row, precision, options)) {
+  const std::string others = join(precisions_of(row, tf32_is_off, options));
+  if (apply_precision(row, precision, tf32_is_off, options)) {
     options.precision = precision;
+  } else if (own.empty() && precision == "fp32" && row.computes_float32_in == "tf32") {
+    options.unenforced.push_back(
+        fmt::format("{} computes float32 in tf32, and has no option against that: precision fp32 is not enforced; set "
+                    "NVIDIA_TF32_OVERRIDE=0 in the environment",
+                    row.id));
   } else if (!own.empty()) {
     refuse(row, "precision",
            others.empty() ? "has no counterpart there" : fmt::format("is '{}'; accepted: {}", precision, others));
@@ -383,7 +423,147 @@ void set_precision(const ProviderRow& row, const std::string& own, const std::st
   }
 }
 
+std::string_view value_of(const ResolvedOptions& options, std::string_view name) {
+  const auto found = std::ranges::find_if(options.passed, [&](const auto& option) { return option.first == name; });
+  return found == options.passed.end() ? std::string_view() : std::string_view(found->second);
+}
+
+// The hint in OpenVINO's settings, as the JSON text that load_config may be.
+std::string hinted_precision(std::string_view load_config) {
+  const std::size_t hint = load_config.find("INFERENCE_PRECISION_HINT");
+  if (hint == std::string_view::npos) return {};
+  const std::string_view behind = load_config.substr(hint);
+  static constexpr std::array<std::pair<std::string_view, const char*>, 3> words{
+      {{"\"f32\"", "fp32"}, {"\"f16\"", "fp16"}, {"\"bf16\"", "bf16"}}};
+  for (const auto& [word, precision] : words) {
+    const std::size_t at = behind.find(word);
+    if (at != std::string_view::npos && at < 40) return precision;
+  }
+  return {};
+}
+
+std::string openvino_precision(bool as_plugin, std::span<const Device> devices, const ResolvedOptions& options) {
+  const std::string_view given = value_of(options, "precision");
+  if (given == "FP32" || given == "ACCURACY") return "fp32";
+  if (given == "FP16") return "fp16";
+  const std::string_view config = value_of(options, "load_config");
+  if (config.find("EXECUTION_MODE_HINT") != std::string_view::npos) return "fp32";
+  if (!config.empty()) return hinted_precision(config);
+  std::string device(value_of(options, "device_type"));
+  if (device.empty() && options.device && *options.device < devices.size()) device = devices[*options.device].kind;
+  device = lower(device);
+  if (device.starts_with("gpu") || device.starts_with("npu")) return "fp16";
+  // As a plugin it takes bfloat16 where the processor has it.
+  return device == "cpu" && !as_plugin ? "fp32" : std::string();
+}
+
+std::string tensorrt_precision(const ProviderRow& row, bool tf32_is_off, const ResolvedOptions& options) {
+  const std::string prefix = row.id == "migraphx" ? "migraphx_" : "trt_";
+  std::vector<std::string> lower_ones;
+  for (const char* precision : {"int8", "fp8", "bf16", "fp16"}) {
+    if (value_of(options, prefix + precision + "_enable") == "1") lower_ones.emplace_back(precision);
+  }
+  if (!lower_ones.empty()) return join(lower_ones, "/");
+  return row.computes_float32_in == "tf32" && !tf32_is_off ? "tf32" : "fp32";
+}
+
+// NVIDIA's have TF32 from Ampere (sm_80) on. One of unknown kind counts as having it.
+bool has_tf32(std::span<const Device> devices, const ResolvedOptions& options) {
+  const std::size_t index = options.used_device.value_or(0);
+  if (index >= devices.size() || !devices[index].architecture.starts_with("sm_")) return true;
+  return std::strtoul(devices[index].architecture.c_str() + 3, nullptr, 10) >= 80;
+}
+
+std::string computed_precision(const ProviderRow& row, bool tf32_is_off, bool as_plugin,
+                               std::span<const Device> devices, const ResolvedOptions& options) {
+  tf32_is_off = tf32_is_off || !has_tf32(devices, options);
+  if (row.id == "openvino") return openvino_precision(as_plugin, devices, options);
+  if (row.id == "tensorrt" || row.id == "tensorrt-rtx" || row.id == "migraphx") {
+    return tensorrt_precision(row, tf32_is_off, options);
+  }
+  if (row.id == "cuda") return tf32_is_off || value_of(options, "use_tf32") == "0" ? "fp32" : "tf32";
+  if (row.id == "qnn") {
+    const std::string_view backend = value_of(options, "backend_type");
+    if (backend == "cpu") return "fp32";
+    if (!backend.empty() && backend != "htp") return {};
+    return value_of(options, "enable_htp_fp16_precision") == "0" ? "fp32" : "fp16";
+  }
+  if (row.id == "coreml") {
+    if (value_of(options, "MLComputeUnits") == "CPUOnly") return "fp32";
+    const bool is_typed = value_of(options, "ModelFormat") == "MLProgram";
+    return is_typed && value_of(options, "AllowLowPrecisionAccumulationOnGPU") != "1" ? "fp32" : "fp16";
+  }
+  if (row.id == "cann") {
+    const std::string_view mode = value_of(options, "precision_mode");
+    return mode == "must_keep_origin_dtype" || mode.starts_with("force_fp32") ? "fp32" : "fp16";
+  }
+  if (row.id == "acl" && value_of(options, "enable_fast_math") == "1") return "bf16";
+  if (row.id == "nnapi" && value_of(options, "use_fp16") == "1") return "fp16";
+  const std::string_view own =
+      find_option(row, "precision") == nullptr ? std::string_view() : value_of(options, "precision");
+  return std::string(own.empty() ? row.computes_float32_in : own);
+}
+
+// A plugin is given a device of its list; its own number for it could contradict that.
+void to_plugin_device(const ProviderRow& row, ResolvedOptions& options) {
+  if (row.id != "cuda" && row.id != "tensorrt-rtx" && row.id != "migraphx") return;
+  const auto given =
+      std::ranges::find_if(options.passed, [](const auto& option) { return option.first == "device_id"; });
+  if (given == options.passed.end()) return;
+  options.device = static_cast<unsigned>(std::strtoul(given->second.c_str(), nullptr, 10));
+  options.passed.erase(given);
+}
+
+// Which of the devices the options mean. Error provider_unavailable where there is none of this number.
+void settle_device(const ProviderRow& row, bool as_plugin, std::span<const Device> devices, ResolvedOptions& options) {
+  if (devices.empty()) return;
+  std::size_t index = options.device.value_or(0);
+  if (const std::string_view given = value_of(options, "device_id"); !given.empty()) {
+    index = static_cast<std::size_t>(std::strtoul(std::string(given).c_str(), nullptr, 10));
+  } else if (row.id == "openvino" && !as_plugin) {
+    const auto found = find_openvino_device(std::string(value_of(options, "device_type")), devices);
+    if (!found) return;  // AUTO and the like: OpenVINO chooses
+    index = *found;
+  }
+  if (index >= devices.size()) throw no_device(row, index, devices);
+  options.used_device = static_cast<unsigned>(index);
+}
+
+// What the options come to, whoever gave them: a precision that they do not keep is not reported as set.
+void settle_precision(const ProviderRow& row, bool tf32_is_off, bool as_plugin, std::span<const Device> devices,
+                      ResolvedOptions& options) {
+  options.computes_float32_in = computed_precision(row, tf32_is_off, as_plugin, devices, options);
+  const std::string& computed = options.computes_float32_in;
+  if (options.precision.empty() || computed.empty() || computed == options.precision) return;
+  if (options.precision != "tf32" || computed != "fp32") {
+    options.unenforced.push_back(fmt::format("{}: its options make it compute in {}: precision {} is not enforced",
+                                             row.id, computed, options.precision));
+  }
+  options.precision.clear();
+}
+
+// Recorded runs are replayed with the memory that the recorded one had, and every run of gpux has memory of its own.
+constexpr std::array<std::string_view, 6> recording_options{"enable_cuda_graph",    "trt_cuda_graph_enable",
+                                                            "nv_cuda_graph_enable", "enablegraphcapture",
+                                                            "enable_graph_capture", "hip_graph_enable"};
+
 }  // namespace
+
+std::string reason_against(std::string_view name, std::string_view value) {
+  const std::string option = lower(name.substr(name.rfind('.') == std::string_view::npos ? 0 : name.rfind('.') + 1));
+  if (option == "backend_type" && (lower(value) == "saver" || lower(value) == "ir")) {
+    return "records the model for Qualcomm's tools and computes nothing";
+  }
+  if (!parse_boolean(value).value_or(false)) return {};
+  if (std::ranges::find(recording_options, option) != recording_options.end()) {
+    return "replays a recorded run on the memory of that run, and gpux gives each run memory of its own: the answers "
+           "would be those of an earlier input";
+  }
+  if (option == "enable_causallm") {
+    return "keeps the keys and values of a text in the session, and gpux runs many texts in one session";
+  }
+  return {};
+}
 
 bool read_common_option(const std::string& name, const std::string& value, CommonOptions& common) {
   const auto fail = [&](const char* accepted) -> void {
@@ -404,9 +584,9 @@ bool read_common_option(const std::string& name, const std::string& value, Commo
     if (!common.memory_bytes) fail("a number of bytes, or a size like 2GB");
   } else if (name == "precision") {
     common.precision = lower(value);
-    static constexpr std::array<std::string_view, 5> known{"fp32", "fp16", "bf16", "int8", "int8-bf16"};
+    static constexpr std::array<std::string_view, 6> known{"fp32", "tf32", "fp16", "bf16", "int8", "int8-bf16"};
     if (std::find(known.begin(), known.end(), common.precision) == known.end()) {
-      fail("fp32, fp16, bf16, int8, int8-bf16");
+      fail("fp32, tf32, fp16, bf16, int8, int8-bf16");
     }
   } else if (name == "cache_directory") {
     common.cache_directory = value;
@@ -441,6 +621,9 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
              fmt::format("is not known{}; {}", near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
                          names.empty() ? "it has none" : "accepted: " + join(names)));
     }
+    if (const std::string reason = reason_against(name, value); !reason.empty()) {
+      refuse(row, name, fmt::format("is refused as '{}': it {}", value, reason));
+    }
     put(options, name, checked_value(row, *option, name, value));
   }
   // An option of the user's for just this provider must have a counterpart; one for all providers may lack it.
@@ -456,7 +639,7 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
   } else {
     apply("device", own.device.has_value(), common.device.has_value(), [&] {
       if (row.kind == "cpu") return *device == 0;
-      apply_device(row, *device, options);
+      apply_device(row, *device, as_plugin, options);
       return true;
     });
   }
@@ -465,12 +648,12 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
     refuse(row, "memory", "has no counterpart there; set gpu.memory, which is measured after loading");
   }
   if (own.precision.empty()) {
-    options.precisions = precisions_of(row, options);
+    options.precisions = precisions_of(row, common.tf32_is_off, options);
     // Of a plugin's devices nothing is known before it is opened: a graphics card would take this one.
     const bool any_device = as_plugin && devices.empty() && !has(options, "device_type");
     if (row.id == "openvino" && any_device && !options.precisions.empty()) options.precisions.emplace_back("fp16");
   }
-  set_precision(row, own.precision, common.precision, options);
+  set_precision(row, own.precision, common.precision, common.tf32_is_off, options);
   const std::string& cache = own.cache_directory.empty() ? common.cache_directory : own.cache_directory;
   apply("cache_directory", !own.cache_directory.empty(), !common.cache_directory.empty(),
         [&] { return apply_cache(row, cache, options); });
@@ -478,6 +661,11 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
   apply("threads", own.threads.has_value(), common.threads.has_value(),
         [&] { return apply_threads(row, *threads, options) || !own.threads; });
   if (as_plugin && row.id == "openvino") to_load_config(options, row);
+  // Where several runs share it, a recorded one would be replayed on the memory of the first.
+  if (row.id == "tensorrt-rtx") put_unless_said(options, "enable_cuda_graph", "0");
+  if (as_plugin) to_plugin_device(row, options);
+  settle_device(row, as_plugin, devices, options);
+  settle_precision(row, common.tf32_is_off, as_plugin, devices, options);
   return options;
 }
 

@@ -21,6 +21,7 @@ struct CommonOptions {
   std::string precision;                      ///< as of LoadOptions, but "any"
   std::string cache_directory;                ///< for compiled engines; empty: none
   std::optional<unsigned> threads;            ///< of the provider's own pool
+  bool tf32_is_off = false;                   ///< NVIDIA's libraries compute no TF32: NVIDIA_TF32_OVERRIDE=0 is set
 };
 
 /// Options ready to be passed.
@@ -29,10 +30,12 @@ struct ResolvedOptions {
   std::vector<std::string> notes;       ///< translated: old name → new name
   std::vector<std::string> unenforced;  ///< common options that have no counterpart there, as sentences
   std::string precision;                ///< that was set for the provider; empty: none
+  std::string computes_float32_in;      ///< with these options; empty: not known
   std::vector<std::string> precisions;  ///< that it could be told to compute a float32 model in, "fp32" among them,
                                         ///< without more from the user; empty where there is no choice
   bool memory_limited = false;          ///< the provider enforces memory_bytes itself
   std::optional<unsigned> device;       ///< plugins: which device, counted among the provider's
+  std::optional<unsigned> used_device;  ///< which of the devices the session is on; empty: not known
 };
 
 /// Checks and translates the options of one provider. `given` are by ONNX Runtime's or the common names (device,
@@ -48,6 +51,10 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
 /// Reads one of the common options into `common`. False where `name` is none of them.
 /// Error usage where the value is not valid.
 bool read_common_option(const std::string& name, const std::string& value, CommonOptions& common);
+
+/// The reason for which the option must not be used, for any provider and as a session's configuration entry
+/// ("ep.cudaexecutionprovider.enable_cuda_graph"), too: the answers would be wrong. Empty where there is none. Pure.
+std::string reason_against(std::string_view name, std::string_view value);
 
 /// Whether the option names a place of this machine: by its type, and by the value for a provider that is not in the
 /// table.

@@ -7,6 +7,7 @@
 
 #include "gpux/error.h"
 #include "ort/plugins.h"
+#include "provider/gpu_devices.h"
 #include "provider/table.h"
 
 namespace gpux::provider {
@@ -29,9 +30,8 @@ ort::ProviderAppend to_append(const ProviderReport& report, const ResolvedOption
   }
   const unsigned wanted = options.device.value_or(0);
   if (wanted >= append.devices.size()) {
-    const std::string accepted = append.devices.empty() ? "none" : fmt::format("0 to {}", append.devices.size() - 1);
-    throw Error(ErrorCode::provider_unavailable,
-                fmt::format("provider {}: there is no device {}; accepted: {}", report.id, wanted, accepted));
+    throw Error(ErrorCode::provider_unavailable, fmt::format("provider {}: there is no device {}; accepted: {}",
+                                                             report.id, wanted, numbered(report.devices)));
   }
   append.devices = {append.devices[wanted]};
   return append;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -13,8 +14,10 @@
 #include "gpux/error.h"
 #include "ort/core.h"
 #include "ort/provider_file.h"
+#include "provider/gpu_devices.h"
+#include "provider/nvml.h"
 #include "provider/remedy.h"
-#include "provider/request.h"
+#include "provider/select.h"
 
 namespace gpux::provider {
 namespace {
@@ -51,8 +54,9 @@ std::string_view system_name() {
 struct Hardware {
   std::vector<PciDevice> accelerators;
   std::vector<const DriverFile*> drivers;
-  bool has_graphics_file = false;  ///< /dev/dri: without it a GPU on the bus cannot be used by OpenVINO
-  std::size_t nvidia_gpus = 1;     ///< that CUDA numbers from 0; 1 where that is not known
+  bool has_graphics_file = false;   ///< /dev/dri: without it a GPU on the bus cannot be used by OpenVINO
+  std::vector<Device> nvidia_gpus;  ///< as CUDA numbers them; at least one
+  std::string nvidia_failure;       ///< NVIDIA's driver is here, but does not work
 };
 
 // A container is given some of the GPUs on the bus: those with a device file. CUDA_VISIBLE_DEVICES names fewer of them.
@@ -74,15 +78,32 @@ std::size_t count_nvidia_gpus(const Machine& machine) {
   return std::max<std::size_t>(count, 1);
 }
 
+// NVML knows more than the device files do, and what it does not know they do.
+void find_nvidia_gpus(const Machine& machine, Hardware& hardware) {
+  const NvmlReport nvml = read_nvml(machine);
+  hardware.nvidia_failure = nvml.failure;
+  hardware.nvidia_gpus =
+      cuda_devices(nvml, machine.variable("CUDA_VISIBLE_DEVICES"), machine.variable("CUDA_DEVICE_ORDER"));
+  if (!hardware.nvidia_gpus.empty()) return;
+  const std::size_t count = count_nvidia_gpus(machine);
+  for (std::uint32_t index = 0; index < count; ++index) {
+    hardware.nvidia_gpus.push_back({.kind = "gpu", .name = {}, .vendor = {}, .index = index});
+  }
+}
+
 Hardware hardware_of(const Machine& machine) {
   std::error_code error;
   Hardware hardware{.accelerators = pci_accelerators(machine),
                     .drivers = {},
                     .has_graphics_file = fs::exists(machine.at("/dev/dri"), error),
-                    .nvidia_gpus = count_nvidia_gpus(machine)};
+                    .nvidia_gpus = {},
+                    .nvidia_failure = {}};
   for (const DriverFile& file : driver_files) {
     if (fs::exists(machine.at(file.path), error)) hardware.drivers.push_back(&file);
   }
+  const bool has_nvidia =
+      std::ranges::any_of(hardware.drivers, [](const DriverFile* file) { return file->vendor_id == nvidia; });
+  if (has_nvidia) find_nvidia_gpus(machine, hardware);
   return hardware;
 }
 
@@ -108,16 +129,48 @@ const DriverFile* missing_driver(const ProviderRow& row, const Hardware& hardwar
   return file == std::end(driver_files) ? nullptr : file;
 }
 
-std::size_t count_intel_gpus(const Hardware& hardware) {
-  if (!hardware.has_graphics_file) return 0;
-  return static_cast<std::size_t>(std::ranges::count_if(hardware.accelerators, [](const PciDevice& device) {
-    return device.vendor_id == 0x8086 && device.class_code >> 16 == 0x03;
-  }));
+// By OpenVINO's names for them.
+std::vector<Device> intel_gpus(const Hardware& hardware, const Machine& machine) {
+  std::vector<Device> devices;
+  if (!hardware.has_graphics_file) return devices;
+  for (const PciDevice& device : hardware.accelerators) {
+    if (device.vendor_id != 0x8086 || device.class_code >> 16 != 0x03) continue;
+    devices.push_back({.kind = "gpu",
+                       .name = fmt::format("GPU.{}", devices.size()),
+                       .vendor = "Intel",
+                       .index = static_cast<std::uint32_t>(devices.size()),
+                       .driver = driver_version(machine, device.address),
+                       .address = device.address});
+  }
+  if (devices.size() == 1) devices.front().name = "GPU";
+  return devices;
 }
 
 constexpr std::string_view provider_stem = "libonnxruntime_providers_";
 
+// "nv-tensorrt-rtx" of onnxruntime_ep_nv_tensorrt_rtx, "ggml" of onnxruntime_ggml.
+std::string short_name_of(std::string package) {
+  for (const std::string_view prefix : {"onnxruntime_ep_", "onnxruntime_"}) {
+    if (!package.starts_with(prefix)) continue;
+    package.erase(0, prefix.size());
+    break;
+  }
+  std::ranges::replace(package, '_', '-');
+  return package;
+}
+
+// Whether the package is named for the provider: onnxruntime_ep_cuda13 for CUDAExecutionProvider.
+bool is_named_for(const std::string& package, const ProviderRow& row) {
+  if (package.empty()) return false;
+  std::string name = short_name_of(package);
+  std::erase(name, '-');
+  while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.pop_back();
+  return std::ranges::any_of(row.plugin_names,
+                             [&](std::string_view plugin) { return lower(plugin) == name + "executionprovider"; });
+}
+
 bool brings(const PluginFile& plugin, const ProviderRow& row) {
+  if (is_named_for(plugin.package, row)) return true;
   const std::string stem = plugin.library.stem();
   // A bridge and a plugin may have the same name, or be the same file.
   if (!row.bridge.empty() && stem == std::string(provider_stem).append(row.bridge)) return true;
@@ -200,6 +253,12 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hard
                           "--device /dev/dri";
     return;
   }
+  const bool is_nvidias = is_vendor_of(row, nvidia);
+  if (is_nvidias && !hardware.nvidia_failure.empty()) {
+    report.reason = fmt::format("the driver of the {} does not work: {}", row.hardware, hardware.nvidia_failure);
+    report.remedy = "restart the machine after an update of the driver; nvidia-smi shows the same error";
+    return;
+  }
   report.available = true;
   if (ort::read_provider_file(report.library).is_plugin) {
     report.note = fmt::format("{} is a bridge and a plugin: it is used as a bridge, with the ONNX Runtime next to it",
@@ -207,21 +266,17 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hard
   }
   if (row.id != "openvino") {
     report.accelerated = true;
-    const bool is_nvidias = std::ranges::find(row.vendor_ids, nvidia) != row.vendor_ids.end();
-    const std::size_t count = is_nvidias ? hardware.nvidia_gpus : 1;
-    for (std::uint32_t index = 0; index < count; ++index) {
-      report.devices.push_back({.kind = report.kind, .name = {}, .vendor = {}, .index = index});
+    if (is_nvidias) report.devices = hardware.nvidia_gpus;
+    if (is_vendor_of(row, amd)) report.devices = rocm_devices(machine);
+    // Without a bus to read, as in a container, there is at least one.
+    if (report.devices.empty()) {
+      report.devices.push_back({.kind = report.kind, .name = {}, .vendor = {}, .index = 0});
     }
+    for (Device& device : report.devices) device.kind = report.kind;
     return;
   }
-  const std::size_t gpus = count_intel_gpus(hardware);
-  report.accelerated = gpus != 0;
-  for (std::size_t i = 0; i < gpus; ++i) {
-    report.devices.push_back({.kind = "gpu",
-                              .name = gpus == 1 ? "GPU" : fmt::format("GPU.{}", i),
-                              .vendor = "Intel",
-                              .index = static_cast<std::uint32_t>(i)});
-  }
+  report.devices = intel_gpus(hardware, machine);
+  report.accelerated = !report.devices.empty();
   report.devices.push_back({.kind = "cpu",
                             .name = processor_name(machine),
                             .vendor = {},
@@ -237,6 +292,8 @@ void survey_plugin(const ProviderRow* row, const PluginFile& plugin, const Machi
                                 file.is_bridge ? "GetProvider, not CreateEpFactories: it is a provider bridge library, "
                                                  "which works only next to the ONNX Runtime that it was built with"
                                                : "no CreateEpFactories: it is no provider library");
+    report.remedy = file.is_bridge ? "put it into $GPUX_HOME/cores/NAME, with the ONNX Runtime that it was built with"
+                                   : "give a library that exports CreateEpFactories, built for this system";
     return;
   }
   if (const auto missing = missing_libraries(plugin.library, library_needs(row, plugin.library, machine), machine);
@@ -275,6 +332,11 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
   }
   if (const PluginFile* plugin = plugin_of(row, plugins)) {
     survey_plugin(brings(*plugin, row) ? &row : nullptr, *plugin, machine, report);
+    // What the driver brings is missing where there is nothing to drive.
+    if (!report.available && !is_here(row, hardware)) {
+      report.reason = fmt::format("no {} on this machine", row.hardware);
+      report.remedy.clear();
+    }
     return report;
   }
   if (!report.source.empty()) return report;  // a bridge that does not work
@@ -314,6 +376,14 @@ void take_devices(const std::vector<ort::ProviderDevice>& devices, const std::st
   }
 }
 
+// Of the fastest of the devices.
+std::string kind_of(const std::vector<Device>& devices) {
+  for (const char* kind : {"gpu", "npu"}) {
+    if (std::ranges::find(devices, kind, &Device::kind) != devices.end()) return kind;
+  }
+  return "cpu";
+}
+
 void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, const Machine& machine, ProviderReport& report) {
   const auto refuse = [&](const std::string& reason, const std::string& remedy) {
     report.available = report.accelerated = false;
@@ -351,6 +421,8 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, const Mach
     break;
   }
   if (!ort_name.empty()) take_devices(devices, ort_name, report);
+  if (row == nullptr) report.kind = kind_of(report.devices);
+  if (names.size() > 1) report.note = fmt::format("its library lists {}; {} is used", join(names), ort_name);
   if (!report.devices.empty()) return;
   std::string remedy = "check the driver of the hardware it is made for";
   if (row != nullptr && row->id == "webgpu") {
@@ -399,31 +471,52 @@ std::vector<fs::path> vendor_library_folders_around(const fs::path& library) {
   return folders;
 }
 
+namespace {
+
+// By name; `depth`: of the folders below it that are searched, too.
+std::vector<fs::path> libraries_in(const fs::path& folder, int depth) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry.depth() >= depth) entry.disable_recursion_pending();
+    const std::string extension = entry->path().extension();
+    if (extension == ".so" || extension == ".dylib") files.push_back(entry->path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
 std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, const Machine& machine) {
   std::vector<PluginFile> plugins;
-  const auto add = [&](const std::string& name, const fs::path& library, const char* origin) {
+  const auto add = [&](const std::string& name, const fs::path& library, const char* origin,
+                       const std::string& package = {}) {
     std::error_code error;
     const fs::path file = fs::canonical(library, error);
     if (error) return;
     const bool known =
         std::any_of(plugins.begin(), plugins.end(), [&](const PluginFile& plugin) { return plugin.library == file; });
-    if (!known) plugins.push_back({name, file, origin});
+    if (!known) plugins.push_back({name, file, origin, package});
   };
-  const auto add_folder = [&](const fs::path& folder, const char* origin, bool recursive) {
-    std::error_code error;
-    std::vector<fs::path> files;
-    for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      if (!recursive || entry.depth() >= 3) entry.disable_recursion_pending();
-      if (entry->path().extension() == ".so") files.push_back(entry->path());
+  // Beside its provider there may be the provider's own dependencies.
+  const auto add_folder = [&](const fs::path& folder, const char* origin) {
+    for (const fs::path& file : libraries_in(folder, 0)) {
+      const ort::ProviderFile provider = ort::read_provider_file(file);
+      if (!provider.is_known || provider.is_plugin || provider.is_bridge) add(file.stem(), file, origin);
     }
-    std::sort(files.begin(), files.end());
-    for (const fs::path& file : files) {
-      // Beside its provider there may be the provider's own dependencies.
+  };
+  const auto add_package = [&](const fs::path& folder) {
+    const std::string package = folder.filename();
+    std::vector<fs::path> found;
+    for (const fs::path& file : libraries_in(folder, 3)) {
       const ort::ProviderFile provider = ort::read_provider_file(file);
       const bool has_its_name = file.filename().string().starts_with(provider_stem);
-      if (provider.is_known ? provider.is_plugin || (provider.is_bridge && !recursive) : !recursive || has_its_name) {
-        add(file.stem(), file, origin);
-      }
+      if (provider.is_known ? provider.is_plugin : has_its_name) found.push_back(file);
+    }
+    for (const fs::path& file : found) {
+      const std::string name = short_name_of(package);
+      add(found.size() == 1 ? name : fmt::format("{}-{}", name, file.stem().string()), file, "Python package", package);
     }
   };
   for (const ProviderLibrary& library : given) {
@@ -434,17 +527,18 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, con
     }
     add(library.name, library.path, given_origin);
   }
-  add_folder(machine.home_folder() / "providers", "GPUX_HOME", false);
-  for (const fs::path& folder : ort::own_library_folders(machine))
-    add_folder(folder / "providers", "beside gpux", false);
+  add_folder(machine.home_folder() / "providers", "GPUX_HOME");
+  for (const fs::path& folder : ort::own_library_folders(machine)) add_folder(folder / "providers", "beside gpux");
   for (const fs::path& packages : ort::python_package_folders(machine)) {
     std::error_code error;
+    std::vector<fs::path> folders;
     for (fs::directory_iterator entry(packages, error), end; !error && entry != end; entry.increment(error)) {
       const std::string name = entry->path().filename();
-      if (name.starts_with("onnxruntime_ep_") && entry->is_directory(error)) {
-        add_folder(entry->path(), "Python package", true);
-      }
+      // Others belong to a package: "onnxruntime_ggml.libs", "onnxruntime_ggml-0.2.0.dist-info".
+      if (name.starts_with("onnxruntime_") && name.find('.') == std::string::npos) folders.push_back(entry->path());
     }
+    std::ranges::sort(folders);
+    for (const fs::path& folder : folders) add_package(folder);
     // Next to an ONNX Runtime library: what is a bridge there is its own.
     for (fs::directory_iterator entry(packages / "onnxruntime" / "capi", error), end; !error && entry != end;
          entry.increment(error)) {
@@ -485,7 +579,11 @@ std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<c
     report.description = "a provider library of your own";
     report.reason = "its library does not exist";
     for (const PluginFile& plugin : plugins) {
-      if (plugin.name == id) survey_plugin(nullptr, plugin, machine, report);
+      if (plugin.name != id) continue;
+      if (!plugin.package.empty()) report.description = "the provider of the Python package " + plugin.package;
+      report.reason.clear();
+      survey_plugin(nullptr, plugin, machine, report);
+      break;
     }
     reports.push_back(std::move(report));
   }
@@ -521,6 +619,25 @@ void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> p
       report.devices.push_back({.kind = report.kind, .name = {}, .vendor = {}, .index = 0});
     }
   }
+}
+
+void confirm_for(const Request& request, System system, std::vector<ProviderReport>& reports,
+                 std::span<const PluginFile> plugins, const Machine& machine) {
+  std::vector<ProviderReport> unasked;
+  if (request.form == Request::Form::automatic || request.form == Request::Form::kind) {
+    const auto has_row = [](const ProviderReport& report) {
+      const ProviderRow* row = find_row(report.id);
+      return row != nullptr && row->id == report.id;
+    };
+    const auto first = std::stable_partition(reports.begin(), reports.end(), has_row);
+    unasked.assign(std::make_move_iterator(first), std::make_move_iterator(reports.end()));
+    reports.erase(first, reports.end());
+  }
+  confirm(reports, plugins, machine);
+  if (unasked.empty()) return;
+  const std::vector<std::string> chosen = select(request, reports, system, ort::Core::current()->library()).chosen();
+  if (chosen.empty() || chosen.front() == "cpu") confirm(unasked, plugins, machine);
+  std::ranges::move(unasked, std::back_inserter(reports));
 }
 
 }  // namespace gpux::provider

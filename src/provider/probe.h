@@ -8,6 +8,7 @@
 #include "gpux/provider_manager.h"
 #include "ort/core_search.h"
 #include "ort/plugins.h"
+#include "provider/request.h"
 #include "provider/table.h"
 
 namespace gpux::provider {
@@ -16,11 +17,13 @@ namespace gpux::provider {
 struct PluginFile {
   std::string name;  ///< the name it is registered under
   std::filesystem::path library;
-  std::string origin;  ///< "given", "GPUX_HOME", "beside gpux", "Python package"
+  std::string origin;        ///< "given", "GPUX_HOME", "beside gpux", "Python package"
+  std::string package = {};  ///< Python's name of the package, "onnxruntime_ep_webgpu"; empty: not in one
 };
 
-/// The user's own first, then $GPUX_HOME/providers, what is installed with gpux, and Python's packages
-/// (onnxruntime_ep_*). A library is listed once. Error not_found where one of `given` is not there.
+/// The user's own first, then $GPUX_HOME/providers, what is installed with gpux, and Python's packages (onnxruntime_*).
+/// A library is listed once. One that no row of the table stands for is named by its package: "ggml" in
+/// onnxruntime_ggml. Error not_found where one of `given` is not there.
 std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, const Machine& machine);
 
 /// Whether the version comes before `floor`: "1.24.4" before "1.24.10". Numbers only; what is missing is 0. Pure.
@@ -44,5 +47,10 @@ std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<c
 /// Completes the reports with what the open core says: registers the plugins that the reports name, lists their
 /// devices, checks which providers are built in. Reports bound to another core are left as they are.
 void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> plugins, const Machine& machine);
+
+/// As confirm(), for a request. Where it is one for any device and a row of the table has one, plugins of no row stay
+/// as they are: libraries that nobody asked for are not opened.
+void confirm_for(const Request& request, System system, std::vector<ProviderReport>& reports,
+                 std::span<const PluginFile> plugins, const Machine& machine);
 
 }  // namespace gpux::provider

@@ -36,21 +36,21 @@ std::vector<ProviderReport> ProviderManager::providers() const {
   const std::vector<provider::PluginFile> plugins = provider::find_plugins(libraries_, Machine::this_one());
   std::vector<std::string> ids;
   for (const provider::ProviderRow& row : provider::table()) ids.emplace_back(row.id);
-  for (const provider::PluginFile& plugin : plugins) {
-    const bool known = std::any_of(provider::table().begin(), provider::table().end(), [&](const auto& row) {
-      return row.id == plugin.name ||
-             std::find(row.plugins.begin(), row.plugins.end(), plugin.library.stem().string()) != row.plugins.end();
-    });
-    if (!known) ids.push_back(plugin.name);
-  }
+  for (std::string& name : provider::own_names(plugins)) ids.push_back(std::move(name));
   return report(ids, plugins);
 }
 
 std::vector<std::string> ProviderManager::select(std::string_view request_text) const {
   const std::vector<provider::PluginFile> plugins = provider::find_plugins(libraries_, Machine::this_one());
-  const provider::Request request = provider::parse_request(request_text, provider::own_names(plugins));
+  const std::vector<std::string> own_names = provider::own_names(plugins);
+  const provider::Request request = provider::parse_request(request_text, own_names);
   const provider::System system = provider::this_system();
-  const std::vector<ProviderReport> reports = report(provider::order_of(request, system), plugins);
+  const Machine& machine = Machine::this_one();
+  const std::vector<ort::CoreFile> cores = ort::find_cores(machine);
+  std::vector<ProviderReport> reports =
+      provider::survey(provider::order_of(request, system, own_names), cores, plugins, machine);
+  ort::Core::open(plain_first(cores));
+  provider::confirm_for(request, system, reports, plugins, machine);
   return provider::select(request, reports, system).chosen();
 }
 

@@ -102,7 +102,7 @@ Request parse_request(std::string_view text, const std::vector<std::string>& own
   return request;
 }
 
-std::vector<std::string> order_of(const Request& request, System system) {
+std::vector<std::string> order_of(const Request& request, System system, std::span<const std::string> own_names) {
   std::vector<std::string> ids;
   switch (request.form) {
     case Request::Form::automatic:
@@ -123,6 +123,9 @@ std::vector<std::string> order_of(const Request& request, System system) {
       break;
     case Request::Form::list:
       return request.ids;
+  }
+  if (request.form != Request::Form::single) {
+    for (const std::string& name : own_names) add(ids, name);
   }
   // The CPU ends every order, wherever the table put it.
   std::erase(ids, "cpu");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,8 @@ struct Request {
 Request parse_request(std::string_view text, const std::vector<std::string>& own_names = {});
 
 /// The ids that the request may use, in order. A single name is followed by its chain and the CPU; a list is just
-/// itself; auto and gpu are every accelerator of the system's order, then the CPU.
-std::vector<std::string> order_of(const Request& request, System system);
+/// itself; auto and gpu are every accelerator of the system's order, then the CPU. `own_names`: plugins of no row; they
+/// are considered after the rows by auto, gpu, npu and fastest, as nothing is known of them but their devices.
+std::vector<std::string> order_of(const Request& request, System system, std::span<const std::string> own_names = {});
 
 }  // namespace gpux::provider

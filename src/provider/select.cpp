@@ -22,6 +22,26 @@ bool wants_hardware(const Request& request) {
   return request.form == Form::automatic || (request.form == Form::kind && request.ids[0] == "gpu");
 }
 
+bool is_of_row(const std::string& id) {
+  const ProviderRow* row = find_row(id);
+  return row != nullptr && row->id == id;
+}
+
+std::vector<std::string> own_names_in(std::span<const ProviderReport> reports) {
+  std::vector<std::string> names;
+  for (const ProviderReport& report : reports) {
+    if (!is_of_row(report.id)) names.push_back(report.id);
+  }
+  return names;
+}
+
+// What a plugin of no row is for is known by its devices alone, once it has listed them.
+bool lacks_devices_for(const Request& request, const ProviderReport& report) {
+  if (is_of_row(report.id) || report.devices.empty()) return false;
+  const std::string kind = wants_hardware(request) ? "gpu" : "npu";
+  return std::ranges::find(report.devices, kind, &Device::kind) == report.devices.end();
+}
+
 bool in_chain_of(const std::string& first, const std::string& id) {
   const ProviderRow* row = find_row(first);
   return row != nullptr && std::find(row->chain.begin(), row->chain.end(), id) != row->chain.end();
@@ -60,7 +80,7 @@ Selection select(const Request& request, std::span<const ProviderReport> reports
   Selection selection;
   const bool one_accelerator = wants_hardware(request) || request.form == Form::kind;
   std::string first;
-  for (const std::string& id : order_of(request, system)) {
+  for (const std::string& id : order_of(request, system, own_names_in(reports))) {
     Selection::Step step{.id = id, .outcome = Outcome::unavailable, .reason = {}, .remedy = {}};
     const ProviderReport* report = report_of(reports, id);
     if (report == nullptr) {
@@ -71,6 +91,10 @@ Selection select(const Request& request, std::span<const ProviderReport> reports
     } else if (id != "cpu" && wants_hardware(request) && !report->accelerated) {
       step.outcome = Outcome::not_needed;
       step.reason = "only on a processor or software adapter here";
+      step.remedy = fmt::format("ask for it by name: --provider {}", id);
+    } else if (one_accelerator && lacks_devices_for(request, *report)) {
+      step.outcome = Outcome::not_needed;
+      step.reason = fmt::format("it has no {} here", wants_hardware(request) ? "GPU" : "NPU");
       step.remedy = fmt::format("ask for it by name: --provider {}", id);
     } else if (id != "cpu" && one_accelerator && !first.empty() && !in_chain_of(first, id)) {
       step.outcome = Outcome::not_needed;

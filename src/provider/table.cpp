@@ -1,5 +1,6 @@
 #include "provider/table.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/spelling.h"
@@ -86,6 +87,9 @@ std::vector<OptionRow> tensorrt_rtx_options() {
           {"nv_runtime_cache_path", path},
           {"nv_dump_subgraphs", boolean},
           {"nv_detailed_build_log", boolean},
+          {"nv_op_types_to_exclude"},
+          {"nv_persistent_context_memory", boolean},
+          {"nv_weight_streaming_budget", size},
           {"nv_use_external_data_initializer", boolean},
           {"enable_cuda_graph", boolean}};
 }
@@ -186,21 +190,24 @@ std::vector<ProviderRow> make_table() {
        .hardware = "NVIDIA GPU",
        .remedy = "pip install 'onnxruntime-gpu[cuda,cudnn]' tensorrt",
        .chain = {"cuda"},
+       .computes_float32_in = "tf32",
        .options = tensorrt_options()},
       {.id = "tensorrt-rtx",
        .description = "NVIDIA TensorRT for RTX: engines compiled on the user's GPU",
        .kind = "gpu",
-       .aliases = {"trt-rtx", "nvtensorrtrtx"},
+       .aliases = {"trt-rtx", "nvtensorrtrtx", "nv-tensorrt-rtx"},
        .systems = {"linux", "windows"},
        .built_in_name = "NvTensorRTRTXExecutionProvider",
        .plugin_names = {"NvTensorRTRTXExecutionProvider"},
        .append_name = "NvTensorRtRtx",
        .bridge = "nv_tensorrt_rtx",
        .plugins = {"libonnxruntime_providers_nv_tensorrt_rtx"},
+       .oldest_core = "1.24",
        .vendor_ids = {nvidia},
        .hardware = "NVIDIA GPU",
        .remedy = "pip install onnxruntime-ep-nv-tensorrt-rtx",
        .chain = {"cuda"},
+       .computes_float32_in = "tf32",
        .options = tensorrt_rtx_options()},
       {.id = "cuda",
        .description = "NVIDIA CUDA",
@@ -217,11 +224,12 @@ std::vector<ProviderRow> make_table() {
        .vendor_ids = {nvidia},
        .hardware = "NVIDIA GPU",
        .remedy = "pip install 'onnxruntime-gpu[cuda,cudnn]'",
+       .computes_float32_in = "tf32",
        .options = cuda_options()},
       {.id = "migraphx",
        .description = "AMD MIGraphX on ROCm",
        .kind = "gpu",
-       .aliases = {"rocm", "amd"},
+       .aliases = {"rocm", "amd", "amdgpu"},
        .systems = {"linux", "windows"},
        .built_in_name = "MIGraphXExecutionProvider",
        .plugin_names = {"MIGraphXExecutionProvider", "AMDGPUExecutionProvider"},
@@ -241,6 +249,7 @@ std::vector<ProviderRow> make_table() {
        .append_name = "CoreML",
        .hardware = "Apple device",
        .remedy = "pip install onnxruntime",
+       .computes_float32_in = "fp16",
        .options = coreml_options()},
       {.id = "directml",
        .description = "Microsoft DirectML: any DirectX 12 GPU",
@@ -265,6 +274,7 @@ std::vector<ProviderRow> make_table() {
        .way = Way::openvino,
        .bridge = "openvino",
        .plugins = {"libonnxruntime_providers_openvino_plugin"},
+       .oldest_core = "1.23",
        .remedy = "pip install onnxruntime-openvino",
        .options = openvino_options()},
       {.id = "webgpu",
@@ -280,6 +290,16 @@ std::vector<ProviderRow> make_table() {
        .opened_later = {"libvulkan.so.1"},
        .remedy = "pip install onnxruntime-ep-webgpu",
        .options = webgpu_options()},
+      {.id = "mlx",
+       .description = "Apple MLX: GPUs of Apple's processors",
+       .kind = "gpu",
+       .systems = {"macos"},
+       .plugin_names = {"MLXExecutionProvider"},
+       .plugins = {"libonnxruntime_mlx_ep"},
+       .oldest_core = "1.31",
+       .hardware = "Apple device",
+       .remedy = "pip install onnxruntime-ep-mlx",
+       .computes_float32_in = ""},
       {.id = "qnn",
        .description = "Qualcomm QNN: Hexagon NPUs",
        .kind = "npu",
@@ -289,9 +309,11 @@ std::vector<ProviderRow> make_table() {
        .plugin_names = {"QNNExecutionProvider"},
        .append_name = "QNN",
        .bridge = "qnn",
-       .plugins = {"libonnxruntime_providers_qnn_plugin"},
+       .plugins = {"libonnxruntime_providers_qnn_plugin", "libonnxruntime_providers_qnn"},
+       .oldest_core = "1.24.1",
        .hardware = "Qualcomm NPU",
        .remedy = "pip install onnxruntime-qnn",
+       .computes_float32_in = "fp16",
        .options = qnn_options()},
       {.id = "vitisai",
        .description = "AMD Vitis AI: Ryzen AI NPUs",
@@ -304,6 +326,7 @@ std::vector<ProviderRow> make_table() {
        .hardware = "AMD Ryzen AI NPU",
        .remedy = "install AMD's Ryzen AI software, which brings an ONNX Runtime with VitisAI",
        .chain = {"directml"},
+       .computes_float32_in = "",
        .options = {{"config_file", path}, {"cache_dir", path}, {"cache_key"}, {"log_level"}, {"target"}}},
       {.id = "encoder",
        .description = "gpux's own: text encoders on processors",
@@ -344,6 +367,22 @@ std::vector<ProviderRow> make_table() {
        .bridge = "dnnl",
        .remedy = "use an ONNX Runtime built with oneDNN and set GPUX_ONNXRUNTIME to it",
        .options = {{"use_arena", boolean}}},
+      {.id = "acl",
+       .description = "Arm Compute Library: Arm processors",
+       .kind = "cpu",
+       .systems = {"linux", "android"},
+       .built_in_name = "ACLExecutionProvider",
+       .way = Way::acl,
+       .remedy = "use an ONNX Runtime built with the Arm Compute Library and set GPUX_ONNXRUNTIME to it",
+       .options = {{"enable_fast_math", boolean}}},
+      {.id = "nnapi",
+       .description = "Android NNAPI: GPUs, NPUs and DSPs of Android devices",
+       .kind = "npu",
+       .systems = {"android"},
+       .built_in_name = "NnapiExecutionProvider",
+       .way = Way::nnapi,
+       .remedy = "use the ONNX Runtime of the package onnxruntime-android",
+       .options = {{"use_fp16", boolean}, {"use_nchw", boolean}, {"cpu_disabled", boolean}, {"cpu_only", boolean}}},
       {.id = "cann",
        .description = "Huawei CANN: Ascend NPUs",
        .kind = "npu",
@@ -355,6 +394,7 @@ std::vector<ProviderRow> make_table() {
        .vendor_ids = {0x19e5},
        .hardware = "Huawei Ascend NPU",
        .remedy = "pip install onnxruntime-cann",
+       .computes_float32_in = "fp16",
        .options = {{"device_id", integer},
                    {"npu_mem_limit", size},
                    {"arena_extend_strategy", choice, {"kNextPowerOfTwo", "kSameAsRequested"}},
@@ -413,6 +453,10 @@ const ProviderRow* find_row(std::string_view name) {
     }
   }
   return nullptr;
+}
+
+bool has_option(const ProviderRow& row, std::string_view name) {
+  return std::ranges::find(row.options, name, &OptionRow::name) != row.options.end();
 }
 
 std::string other_systems(const ProviderRow& row) {

@@ -49,6 +49,8 @@ struct ProviderRow {
   /// A session of one thread does all its work on the thread that calls it, so that replicas can share the processors.
   bool works_on_callers_threads = false;
   bool computes_no_padding = false;  ///< padding does not cost time
+  /// What it computes float32 in where no option says otherwise; empty: not known.
+  std::string_view computes_float32_in = "fp32";
   std::vector<OptionRow> options = {};
 };
 
@@ -57,6 +59,9 @@ std::span<const ProviderRow> table();
 
 /// By id, alias or ONNX Runtime's name, in any case of letters; null where none answers to it.
 const ProviderRow* find_row(std::string_view name);
+
+/// Whether the provider has an option of this name, of ONNX Runtime's.
+bool has_option(const ProviderRow& row, std::string_view name);
 
 /// "runs on macos only", for systems that the provider does not run on.
 std::string other_systems(const ProviderRow& row);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/spelling.h"
+#include "provider/device_json.h"
 #include "provider/table.h"
 
 namespace gpux {
@@ -67,6 +68,19 @@ std::string rejections(const Verdict& verdict) {
   return text;
 }
 
+// " (9 of 9 nodes, device 1: NVIDIA H100)": the device where there are several.
+std::string where(const ProviderAttempt& attempt, const Verdict& verdict) {
+  std::vector<std::string> parts;
+  if (verdict.placement_known && verdict.node_count != 0) {
+    parts.push_back(fmt::format("{} of {} nodes", attempt.node_count, verdict.node_count));
+  }
+  if (attempt.device && attempt.devices.size() > 1) {
+    const std::string& name = attempt.device->name;
+    parts.push_back(fmt::format("device {}{}{}", attempt.device->index, name.empty() ? "" : ": ", name));
+  }
+  return parts.empty() ? std::string() : fmt::format(" ({})", join(parts));
+}
+
 }  // namespace
 
 std::string to_line(const Verdict& verdict) {
@@ -76,9 +90,7 @@ std::string to_line(const Verdict& verdict) {
       if (attempt.id != id) continue;
       line += line.empty() ? "ran on " : ", ";
       line += id;
-      if (verdict.placement_known && verdict.node_count != 0) {
-        line += fmt::format(" ({} of {} nodes)", attempt.node_count, verdict.node_count);
-      }
+      line += where(attempt, verdict);
     }
   }
   if (line.empty()) line = "ran nowhere";
@@ -115,10 +127,8 @@ std::string to_json(const Verdict& verdict) {
     entry["nodes"] = attempt.node_count;
     entry["share"] = attempt.node_share;
     auto& devices = entry["devices"] = nlohmann::ordered_json::array();
-    for (const Device& device : attempt.devices) {
-      devices.push_back(
-          {{"index", device.index}, {"kind", device.kind}, {"name", device.name}, {"vendor", device.vendor}});
-    }
+    for (const Device& device : attempt.devices) devices.push_back(provider::to_json(device));
+    if (attempt.device) entry["device"] = attempt.device->index;
     auto& options = entry["options"] = nlohmann::ordered_json::object();
     for (const auto& [name, value] : attempt.options) options[name] = value;
     tried.push_back(std::move(entry));

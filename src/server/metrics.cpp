@@ -15,6 +15,12 @@ namespace gpux::server {
 namespace {
 
 // Label values escape backslash, quote and line feed.
+// That the session is on; otherwise the first that the provider lists.
+std::string device_name(const ProviderAttempt& attempt) {
+  if (attempt.device) return attempt.device->name;
+  return attempt.devices.empty() ? std::string() : attempt.devices.front().name;
+}
+
 std::string label(std::string_view text) {
   std::string out;
   for (const char character : text) {
@@ -159,7 +165,7 @@ class Page {
     for (const auto& model : models_) {
       for (const ProviderAttempt& attempt : model->runtime().verdict().tried) {
         if (attempt.node_count == 0) continue;
-        const std::string device = attempt.devices.empty() ? std::string() : attempt.devices.front().name;
+        const std::string device = device_name(attempt);
         text_ += fmt::format("gpux_model_provider_nodes{{{},provider=\"{}\",device=\"{}\"}} {}\n", labels_of(*model),
                              label(attempt.id), label(device), attempt.node_count);
       }
@@ -187,6 +193,31 @@ class Page {
                    [](const WorkerStatus& status) { return static_cast<std::uint64_t>(status.process_id); });
     of_each_worker("gpux_worker_restarts_total", "counter", "Worker processes that ended and were started again",
                    [](const WorkerStatus& status) { return status.restarts; });
+  }
+
+  // Of providers with a device of their own: a model may have a session on each.
+  void devices() {
+    std::map<std::string, std::uint64_t> sessions, memory;
+    for (const auto& model : models_) {
+      for (const auto& session : model->workers().sessions) {
+        for (const ProviderAttempt& attempt : session->verdict().tried) {
+          if (attempt.node_count == 0 || !attempt.device) continue;
+          const Device& device = *attempt.device;
+          const std::string labels = fmt::format(R"(provider="{}",index="{}",device="{}")", label(attempt.id),
+                                                 device.index, label(device.name));
+          ++sessions[fmt::format(R"({},{},vendor="{}",driver="{}",address="{}")", labels_of(*model), labels,
+                                 label(device.vendor), label(device.driver), label(device.address))];
+          if (device.memory_bytes != 0) memory[labels] = device.memory_bytes;
+        }
+      }
+    }
+    const auto write = [&](std::string_view name, std::string_view help, const auto& values) {
+      if (values.empty()) return;
+      family(name, "gauge", help);
+      for (const auto& [labels, value] : values) text_ += fmt::format("{}{{{}}} {}\n", name, labels, value);
+    };
+    write("gpux_model_device_sessions", "Sessions of the model on each device", sessions);
+    write("gpux_device_memory_bytes", "Memory of a device that a model is on", memory);
   }
 
   void single(std::string_view name, std::string_view kind, std::string_view help, std::uint64_t value) {
@@ -272,6 +303,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   page.batch_sizes();
   page.providers();
   page.workers();
+  page.devices();
   page.single("gpux_http_connections", "gauge", "Open connections", transport.http.connections_open);
   page.single("gpux_request_memory_bytes", "gauge", "Memory budget in use by requests and answers",
               transport.http.held_bytes);
@@ -314,7 +346,7 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
         provider = {{"name", attempt.ort_name}, {"id", attempt.id}, {"available", true}};
         provider["config"] = nlohmann::ordered_json::object();
         for (const auto& [name, value] : attempt.options) provider["config"][name] = value;
-        provider["device"] = attempt.devices.empty() ? std::string() : attempt.devices.front().name;
+        provider["device"] = device_name(attempt);
       }
     }
     const auto mean = [](const Histogram& histogram) {

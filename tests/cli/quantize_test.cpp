@@ -303,7 +303,7 @@ TEST_F(Quantize, RefusesByOneLineAndKeepsNothing) {
       {{"import", "encoder", "-o", "made", "--quantize", "int8"}, 2, "-t NAME[:TAG]"},
       {{"run", add, "--precision", "any", "-i", "{}"}, 2, "fastest"},
       {{"run", add, "--min-cosine", "0.9", "-i", "{}"}, 2, "--precision any"},
-      {{"run", add, "--precision", "int7", "-i", "{}"}, 2, "fp32, fp16, bf16, int8, int8-bf16, any"},
+      {{"run", add, "--precision", "int7", "-i", "{}"}, 2, "fp32, tf32, fp16, bf16, int8, int8-bf16, any"},
   };
   for (const Case& one : cases) {
     const Outcome outcome = run(one.arguments);

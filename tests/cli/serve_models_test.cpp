@@ -452,6 +452,12 @@ TEST(ServedModels, HaveASessionOnEachDevice) {
     const Serving server(gpux, arguments, {{"GPUX_EXAMPLE_DEVICES", line.devices}, {"GPUX_EXAMPLE_FAIL", "run:20"}});
     EXPECT_THAT(server.log(), HasSubstr(std::to_string(line.sessions) + " workers, one a device"));
 
+    const std::string metrics = server.ask(get("/metrics")).body;
+    for (int i = 0; i < 3; ++i) {
+      const std::string labels = R"(provider="example",index=")" + std::to_string(i) + '"';
+      EXPECT_EQ(metrics.find(labels) != std::string::npos, i < line.sessions) << labels;
+    }
+
     std::atomic<int> failed = 0, wrong = 0, answered = 0;
     const auto ask = [&](const auto& go_on) {
       RawClient client(server.port());
@@ -478,6 +484,17 @@ TEST(ServedModels, HaveASessionOnEachDevice) {
     EXPECT_EQ(wrong, 0);
     EXPECT_GE(answered, 100);
   }
+}
+
+// The provider's own option would put every session on the same device.
+TEST(ServedModels, RefuseADeviceOfTheOptionsWithASessionOnEach) {
+  const Program gpux;
+  const Outcome refused = gpux.run({"serve", "mul=" + model("multiply.onnx"), "--port", "0", "--no-grpc",
+                                    "--provider-library", std::string("example=") + GPUX_EXAMPLE_PROVIDER, "--provider",
+                                    "example", "--workers", "devices", "--provider-option", "example.device=1"},
+                                   {.environment = {"GPUX_EXAMPLE_DEVICES=2"}});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("workers devices: example has a session for device"));
 }
 
 // All models of a server share one ONNX Runtime, and OpenVINO's bridge works with its own only.

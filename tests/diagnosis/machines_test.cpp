@@ -287,7 +287,7 @@ TEST(Machines, WithAmdGpus) {
   const std::vector<Case> cases{
       {"driver, ROCm and MIGraphX",
        {amd_gpu, "/opt/rocm/.info/version = 7.0.1\n", migraphx_core},
-       {{"migraphx", "available: gpu 0"}, {"cuda", "no NVIDIA GPU on this machine"}},
+       {{"migraphx", "available: gpu 0 (driver 6.12.12)"}, {"cuda", "no NVIDIA GPU on this machine"}},
        {{"auto", "ran on migraphx (1 of 1 nodes); asked for auto"},
         {"gpu", "ran on migraphx (1 of 1 nodes); asked for gpu"},
         {"rocm",
@@ -299,7 +299,7 @@ TEST(Machines, WithAmdGpus) {
         {"/dev/dri/renderD128", usable},
         {"kernel module amdgpu", "ok: 6.12.12"},
         {"ROCm", "ok: 7.0.1"},
-        {"migraphx", "ok: gpu 0"}}},
+        {"migraphx", "ok: gpu 0 (driver 6.12.12)"}}},
       {"a container that sees no bus",
        {"/dev/kfd\n/dev/dri/renderD128\n", migraphx_core},
        {{"migraphx", "available: gpu 0"}},

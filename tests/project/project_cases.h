@@ -238,7 +238,7 @@ inline std::vector<ProjectCase> project_cases() {
       {"runtime: {threads: {intra: two}}", "'runtime.threads.intra' is 'two'; a whole number"},
       {"runtime: {precision: int8}"},
       {"runtime: {precision: int4}",
-       "'runtime.precision' is 'int4'; fp32, fp16, bf16, int8, int8-bf16, any are accepted"},
+       "'runtime.precision' is 'int4'; fp32, tf32, fp16, bf16, int8, int8-bf16, any are accepted"},
       {"runtime: {optimization_level: extended}"},
       {"runtime: {optimization_level: O3}", "is 'O3'; disabled, basic, extended, layout, all are accepted"},
       {"runtime: {profile: ./out}"},

@@ -162,8 +162,9 @@ TEST(Options, ThatMeanNothingAreRefusedWithWhatWouldDo) {
       {"rocm", "gpu_mem_limit", "much", "a number of bytes, or a size like 2GB"},
       {"openvino", "model_priority", "HIGHEST", "accepted: DEFAULT, LOW, MEDIUM, HIGH"},
       {"cuda", "device", "first", "option 'device' is 'first'; accepted: a number"},
-      {"cuda", "precision", "fp64", "accepted: fp32, fp16, bf16, int8, int8-bf16"},
-      {"cuda", "precision", "fp16", "has no counterpart there"},
+      {"cuda", "precision", "fp64", "accepted: fp32, tf32, fp16, bf16, int8, int8-bf16"},
+      {"cuda", "precision", "fp16", "is 'fp16'; accepted: fp32, tf32"},
+      {"webgpu", "precision", "fp16", "has no counterpart there"},
       {"encoder", "precision", "fp16", "is 'fp16'; accepted: fp32, bf16, int8, int8-bf16"},
       {"openvino", "precision", "int8", "is 'int8'; accepted: fp32, bf16"},
       {"webgpu", "cache_directory", "/cache", "has no counterpart there"},
@@ -202,14 +203,23 @@ TEST(CommonOptions, BecomeEachProvidersOwn) {
       {"tensorrt", {.precision = "fp16"}, "trt_fp16_enable=1"},
       {"tensorrt", {.precision = "bf16"}, "trt_bf16_enable=1"},
       {"tensorrt", {.precision = "int8"}, "trt_int8_enable=1"},
-      {"tensorrt", {.precision = "fp32"}, ""},
+      {"tensorrt", {.precision = "fp32", .tf32_is_off = true}, ""},
+      {"tensorrt", {.precision = "tf32"}, ""},
+      {"cuda", {.precision = "fp32"}, "use_tf32=0"},
+      {"cuda", {.precision = "tf32"}, "use_tf32=1"},
+      {"qnn", {.precision = "fp32"}, "enable_htp_fp16_precision=0"},
+      {"coreml",
+       {.precision = "fp32"},
+       "ModelFormat=MLProgram MLComputeUnits=CPUAndGPU AllowLowPrecisionAccumulationOnGPU=0"},
+      {"cann", {.precision = "fp32"}, "precision_mode=must_keep_origin_dtype"},
+      {"webgpu", {.precision = "fp32"}, ""},
       {"migraphx", {.precision = "fp16"}, "migraphx_fp16_enable=1"},
       {"qnn", {.precision = "fp16"}, "enable_htp_fp16_precision=1"},
       {"openvino", {.precision = "fp32"}, "precision=FP32"},
       {"encoder", {.precision = "int8-bf16"}, "precision=int8-bf16"},
       {"openvino", {.precision = "bf16"}, R"(load_config={"CPU":{"INFERENCE_PRECISION_HINT":"bf16"}})"},
       {"tensorrt", {.cache_directory = "/c"}, "trt_engine_cache_enable=1 trt_engine_cache_path=/c"},
-      {"tensorrt-rtx", {.cache_directory = "/c"}, "nv_runtime_cache_path=/c"},
+      {"tensorrt-rtx", {.cache_directory = "/c"}, "nv_runtime_cache_path=/c enable_cuda_graph=0"},
       {"migraphx", {.cache_directory = "/c"}, "migraphx_model_cache_dir=/c"},
       {"coreml", {.cache_directory = "/c"}, "ModelCacheDirectory=/c"},
       {"openvino", {.cache_directory = "/c"}, "cache_dir=/c"},
@@ -227,8 +237,15 @@ TEST(CommonOptions, BecomeEachProvidersOwn) {
 }
 
 TEST(CommonOptions, WithoutACounterpartAreTold) {
+  EXPECT_THAT(resolve("webgpu", {}, {.precision = "fp16"}).unenforced,
+              ElementsAre("webgpu: precision has no counterpart there and is not enforced"));
   EXPECT_THAT(resolve("cuda", {}, {.precision = "fp16"}).unenforced,
-              ElementsAre("cuda: precision has no counterpart there and is not enforced"));
+              ElementsAre("cuda computes in fp32, tf32, not in fp16: precision is not enforced"));
+  EXPECT_THAT(resolve("vitisai", {}, {.precision = "fp32"}).unenforced,
+              ElementsAre("vitisai: precision has no counterpart there and is not enforced"));
+  EXPECT_THAT(resolve("tensorrt", {}, {.precision = "fp32"}).unenforced,
+              ElementsAre("tensorrt computes float32 in tf32, and has no option against that: precision fp32 is not "
+                          "enforced; set NVIDIA_TF32_OVERRIDE=0 in the environment"));
   EXPECT_THAT(resolve("webgpu", {}, {.cache_directory = "/c"}).unenforced, ElementsAre(HasSubstr("cache_directory")));
   EXPECT_THAT(resolve("cpu", {}, {.device = 1}).unenforced, ElementsAre(HasSubstr("device")));
   EXPECT_THAT(resolve("openvino", {}, {.precision = "int8"}).unenforced,
@@ -253,10 +270,14 @@ TEST(Precisions, AreWhatAProviderCanBeToldBesideWhatIsSaid) {
                         {"openvino", {{"device_type", "GPU"}}, {"fp32", "fp16"}},
                         {"openvino", {{"precision", "ACCURACY"}}, {}},
                         {"openvino", {{"load_config", "{}"}}, {}},
-                        {"tensorrt", {}, {"fp32", "fp16", "bf16"}},
-                        {"tensorrt", {{"trt_fp16_enable", "1"}}, {"fp32", "bf16"}},
+                        {"tensorrt", {}, {"tf32", "fp16", "bf16"}},
+                        {"tensorrt", {{"trt_fp16_enable", "1"}}, {"tf32", "bf16"}},
                         {"qnn", {}, {"fp32", "fp16"}},
-                        {"cuda", {}, {}},
+                        {"cuda", {}, {"fp32", "tf32"}},
+                        {"cuda", {{"use_tf32", "0"}}, {}},
+                        {"coreml", {}, {"fp32"}},
+                        {"migraphx", {}, {"fp32", "fp16", "bf16"}},
+                        {"vitisai", {}, {}},
                         {"webgpu", {}, {}},
                         {"cpu", {}, {}}};
   for (const Case& c : cases) EXPECT_EQ(resolve(c.provider, c.given).precisions, c.precisions) << c.provider;
@@ -265,6 +286,145 @@ TEST(Precisions, AreWhatAProviderCanBeToldBesideWhatIsSaid) {
   EXPECT_EQ(resolve("openvino", {}, {}, true).precisions, either);
   EXPECT_EQ(resolve("openvino", {{"device_type", "CPU"}}, {}, true).precisions, processor);
   EXPECT_EQ(resolve("openvino", {}, {}, true, {{.kind = "cpu", .name = {}, .vendor = {}}}).precisions, processor);
+}
+
+Device gpu_of(const char* architecture) {
+  return {.kind = "gpu", .name = {}, .vendor = {}, .architecture = architecture};
+}
+
+// What is said of a float32 model is what the options come to, whoever gave them.
+TEST(Precisions, AreToldAsTheyAreComputed) {
+  struct Case {
+    const char* provider;
+    OptionList given;
+    CommonOptions common;
+    std::vector<Device> devices;
+    const char* computed;
+  };
+
+  const std::vector<Device> turing{gpu_of("sm_75")}, hopper{gpu_of("sm_90")};
+  const Case cases[] = {
+      {"cuda", {}, {}, {}, "tf32"},
+      {"cuda", {}, {}, hopper, "tf32"},
+      {"cuda", {}, {}, turing, "fp32"},
+      {"cuda", {{"use_tf32", "0"}}, {}, hopper, "fp32"},
+      {"cuda", {}, {.precision = "fp32"}, hopper, "fp32"},
+      {"cuda", {{"use_tf32", "1"}}, {.precision = "fp32"}, hopper, "tf32"},
+      {"cuda", {}, {.tf32_is_off = true}, hopper, "fp32"},
+      {"tensorrt", {}, {}, {}, "tf32"},
+      {"tensorrt", {}, {.precision = "fp32"}, {}, "tf32"},
+      {"tensorrt", {}, {.precision = "fp32", .tf32_is_off = true}, {}, "fp32"},
+      {"tensorrt", {{"trt_fp16_enable", "1"}}, {}, {}, "fp16"},
+      {"tensorrt", {{"trt_fp16_enable", "1"}, {"trt_bf16_enable", "1"}}, {}, {}, "bf16/fp16"},
+      {"tensorrt-rtx", {}, {}, {}, "tf32"},
+      {"migraphx", {}, {}, {}, "fp32"},
+      {"migraphx", {}, {.precision = "fp16"}, {}, "fp16"},
+      {"qnn", {}, {}, {}, "fp16"},
+      {"qnn", {}, {.precision = "fp32"}, {}, "fp32"},
+      {"qnn", {{"backend_type", "cpu"}}, {}, {}, "fp32"},
+      {"qnn", {{"backend_type", "gpu"}}, {}, {}, ""},
+      {"coreml", {}, {}, {}, "fp16"},
+      {"coreml", {{"MLComputeUnits", "CPUOnly"}}, {}, {}, "fp32"},
+      {"coreml", {{"ModelFormat", "MLProgram"}}, {}, {}, "fp32"},
+      {"coreml", {{"ModelFormat", "NeuralNetwork"}}, {.precision = "fp32"}, {}, "fp16"},
+      {"coreml", {}, {.precision = "fp32"}, {}, "fp32"},
+      {"cann", {}, {}, {}, "fp16"},
+      {"acl", {{"enable_fast_math", "1"}}, {}, {}, "bf16"},
+      {"nnapi", {{"use_fp16", "1"}}, {}, {}, "fp16"},
+      {"mlx", {}, {}, {}, ""},
+      {"vitisai", {}, {}, {}, ""},
+      {"openvino", {}, {}, processor, "fp32"},
+      {"openvino", {}, {}, graphics, "fp16"},
+      {"openvino", {}, {.precision = "fp32"}, graphics, "fp32"},
+      {"openvino", {}, {.precision = "bf16"}, processor, "bf16"},
+      {"openvino", {{"load_config", "/some/file"}}, {}, processor, ""},
+      {"encoder", {}, {.precision = "int8"}, {}, "int8"},
+      {"encoder", {}, {}, {}, "fp32"},
+      {"webgpu", {}, {}, {}, "fp32"},
+      {"cpu", {}, {}, {}, "fp32"},
+  };
+  for (const Case& c : cases) {
+    const ResolvedOptions options = resolve(c.provider, c.given, c.common, false, c.devices);
+    EXPECT_EQ(options.computes_float32_in, c.computed) << c.provider << " " << text_of(options.passed);
+    const bool is_kept = c.common.precision.empty() || c.common.precision == c.computed;
+    EXPECT_EQ(options.unenforced.empty(), is_kept) << c.provider << " " << text_of(options.passed);
+    EXPECT_TRUE(options.precision.empty() || options.precision == c.computed) << c.provider;
+  }
+  // Its plugin takes bfloat16 on processors that have it.
+  EXPECT_EQ(resolve("openvino", {}, {}, true, processor).computes_float32_in, "");
+  EXPECT_EQ(resolve("openvino", {}, {.precision = "fp32"}, true, processor).computes_float32_in, "fp32");
+}
+
+// Such answers would be those of an earlier input.
+TEST(Options, ThatGiveWrongAnswersAreRefusedByName) {
+  struct Case {
+    const char* provider;
+    const char* name;
+    const char* value;
+    const char* reason;
+  };
+
+  const Case cases[] = {{"cuda", "enable_cuda_graph", "1", "replays a recorded run"},
+                        {"cuda", "enable_cuda_graph", "true", "replays a recorded run"},
+                        {"tensorrt", "trt_cuda_graph_enable", "1", "replays a recorded run"},
+                        {"tensorrt-rtx", "enable_cuda_graph", "1", "replays a recorded run"},
+                        {"webgpu", "enableGraphCapture", "1", "replays a recorded run"},
+                        {"openvino", "enable_causallm", "true", "keeps the keys and values"},
+                        {"qnn", "backend_type", "saver", "computes nothing"}};
+  for (const Case& c : cases) {
+    const Error error = failure_of(c.provider, {{c.name, c.value}});
+    EXPECT_EQ(error.code(), ErrorCode::usage) << c.provider;
+    EXPECT_THAT(error.message(), HasSubstr(std::string("option '") + c.name + "' is refused")) << c.provider;
+    EXPECT_THAT(error.message(), HasSubstr(c.reason)) << c.provider;
+  }
+  EXPECT_EQ(text_of(resolve("cuda", {{"enable_cuda_graph", "0"}}).passed), "enable_cuda_graph=0");
+  EXPECT_EQ(reason_against("session.disable_cpu_ep_fallback", "1"), "");
+  for (const char* key : {"ep.cudaexecutionprovider.enable_cuda_graph", "ep.dml.enable_graph_capture",
+                          "ep.webgpuexecutionprovider.enableGraphCapture", "hip_graph_enable"}) {
+    EXPECT_THAT(reason_against(key, "1"), HasSubstr("replays a recorded run")) << key;
+    EXPECT_EQ(reason_against(key, "0"), "") << key;
+  }
+}
+
+const std::vector<Device> two_gpus{{.kind = "gpu", .name = "H100", .vendor = {}, .index = 0},
+                                   {.kind = "gpu", .name = {}, .vendor = {}, .index = 1}};
+
+TEST(Device, IsPassedOnAndKnown) {
+  struct Case {
+    const char* provider;
+    OptionList given;
+    CommonOptions common;
+    bool as_plugin;
+    const char* passed;
+    unsigned used;
+  };
+
+  const Case cases[] = {{"cuda", {}, {}, false, "", 0},
+                        {"cuda", {}, {.device = 1}, false, "device_id=1", 1},
+                        {"cuda", {{"device_id", "1"}}, {}, false, "device_id=1", 1},
+                        {"cuda", {{"device_id", "1"}}, {.device = 0}, false, "device_id=1", 1},
+                        // A plugin is given the device itself.
+                        {"cuda", {}, {.device = 1}, true, "", 1},
+                        {"cuda", {{"device_id", "1"}}, {}, true, "", 1},
+                        {"tensorrt-rtx", {}, {.device = 1}, true, "enable_cuda_graph=0", 1},
+                        {"migraphx", {}, {.device = 1}, false, "device_id=1", 1},
+                        {"webgpu", {}, {.device = 1}, true, "adapterIndex=1", 1}};
+  for (const Case& c : cases) {
+    const ResolvedOptions options = resolve(c.provider, c.given, c.common, c.as_plugin, two_gpus);
+    EXPECT_EQ(text_of(options.passed), c.passed) << c.provider;
+    EXPECT_EQ(options.used_device, c.used) << c.provider;
+    EXPECT_EQ(options.device.value_or(c.used), c.used) << c.provider;
+  }
+}
+
+TEST(Device, ThatThereIsNotIsRefusedWithThoseThatThereAre) {
+  for (const bool as_plugin : {false, true}) {
+    const Error error = failure_of("cuda", {}, {.device = 2}, as_plugin, two_gpus);
+    EXPECT_EQ(error.code(), ErrorCode::provider_unavailable);
+    EXPECT_EQ(error.message(), "provider cuda: there is no device 2; accepted: 0 (H100), 1");
+  }
+  EXPECT_EQ(failure_of("migraphx", {{"device_id", "5"}}, {}, false, two_gpus).message(),
+            "provider migraphx: there is no device 5; accepted: 0 (H100), 1");
 }
 
 TEST(CommonOptions, GiveWayToTheProvidersOwn) {
@@ -291,7 +451,7 @@ TEST(OpenVino, IsToldTheDeviceThatWasFound) {
   EXPECT_EQ(text_of(resolve("openvino", {{"device_type", "CPU"}}, {}, false, graphics).passed), "device_type=CPU");
   const Error error = failure_of("openvino", {}, {.device = 2}, false, graphics);
   EXPECT_EQ(error.code(), ErrorCode::provider_unavailable);
-  EXPECT_EQ(error.message(), "provider openvino: there is no device 2; accepted: 0 to 1");
+  EXPECT_EQ(error.message(), "provider openvino: there is no device 2; accepted: 0 (GPU), 1 (a processor)");
 }
 
 TEST(OpenVino, KnowsPrecisionsByDevice) {

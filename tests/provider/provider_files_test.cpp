@@ -105,5 +105,80 @@ TEST(VendorLibraries, ComeFromTheEnvironmentOfTheOnnxRuntimeThatNeedsThem) {
                                   "nvidia/cu13/lib/libnvrtc.so.13"));
 }
 
+// A package is searched for what exports CreateEpFactories; what it is called does not matter.
+TEST(PythonPackages, BringPluginsOfAnyName) {
+  struct Case {
+    const char* made;
+    const char* path;
+    const char* name;  ///< empty: no plugin
+    const char* row;   ///< empty: none stands for it
+  };
+
+  const Case cases[] = {
+      {"made_plugin", "onnxruntime_ggml/lib/libonnxruntime_ggml.so", "ggml", ""},
+      {"made_plugin", "onnxruntime_ep_vulkan/libonnxruntime_vulkan_ep.so", "vulkan", ""},
+      {"made_plugin", "onnxruntime_qnn/libonnxruntime_providers_qnn.so", "qnn", "qnn"},
+      {"made_plugin", "onnxruntime_ep_webgpu/libonnxruntime_providers_webgpu.so", "webgpu", "webgpu"},
+      {"made_plugin", "onnxruntime_ep_webgpu/libanother.so", "webgpu", "webgpu"},
+      {"made_plugin", "onnxruntime_ep_openvino/libonnxruntime_providers_openvino_plugin.so", "openvino", "openvino"},
+      {"made_plugin", "onnxruntime_ep_nv_tensorrt_rtx/libonnxruntime_providers_nv_tensorrt_rtx.so", "nv-tensorrt-rtx",
+       "tensorrt-rtx"},
+      {"made_plugin", "onnxruntime_ep_mlx/libonnxruntime_mlx_ep.dylib", "mlx", "mlx"},
+      {"made_plugin", "onnxruntime_ep_cuda12/libonnxruntime_providers_cuda_plugin.so", "cuda12", "cuda"},
+      {"made_plugin", "onnxruntime_ep_amdgpu/libonnxruntime_providers_amdgpu.so", "amdgpu", "migraphx"},
+      {"made_neither", "onnxruntime_extensions/libextensions.so", "", ""},
+      {"made_plugin", "onnxruntime_ggml.libs/libgomp.so", "", ""},
+      {"made_plugin", "another_package/libonnxruntime_providers_x.so", "", ""},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.path);
+    const MadeMachine machine(gpu + core_file);
+    put(machine, one.made, packages + one.path);
+    const std::vector<PluginFile> plugins = find_plugins({}, machine);
+    ASSERT_EQ(plugins.size(), *one.name == '\0' ? 0U : 1U);
+    if (plugins.empty()) continue;
+    EXPECT_EQ(plugins.front().name, one.name);
+    EXPECT_EQ(own_names(plugins).empty(), *one.row != '\0');
+    const std::string id = *one.row == '\0' ? one.name : one.row;
+    const ProviderReport report = report_of(id, machine);
+    EXPECT_EQ(report.source, "plugin");
+    EXPECT_EQ(report.library, plugins.front().library);
+    EXPECT_EQ(report.reason, "");
+    if (*one.row == '\0') {
+      EXPECT_THAT(report.description, HasSubstr("of the Python package onnxruntime_"));
+    }
+  }
+}
+
+// Libraries of a driver are missing where there is nothing to drive.
+TEST(PythonPackages, WithoutTheirHardwareDoNotAskForItsDriver) {
+  for (const bool has_gpu : {false, true}) {
+    const MadeMachine machine("env HOME=/root\nenv PATH=/usr/local/bin\n/usr/local/bin/python3\n" +
+                              std::string(has_gpu ? "/dev/nvidiactl\n" : "") + core_file);
+    put(machine, "made_bridge_and_plugin",
+        packages + "onnxruntime_ep_nv_tensorrt_rtx/libonnxruntime_providers_nv_tensorrt_rtx.so");
+    const ProviderReport report = report_of("tensorrt-rtx", machine);
+    EXPECT_FALSE(report.available);
+    EXPECT_EQ(report.reason, has_gpu
+                                 ? "libcudart.so.13: not found (libonnxruntime_providers_nv_tensorrt_rtx.so needs it)"
+                                 : "no NVIDIA GPU on this machine");
+    EXPECT_EQ(report.remedy.empty(), !has_gpu);
+  }
+}
+
+TEST(PythonPackages, WithSeveralPluginsHaveANameForEach) {
+  const MadeMachine machine(gpu + core_file);
+  put(machine, "made_plugin", packages + "onnxruntime_two/libfirst.so");
+  put(machine, "made_plugin", packages + "onnxruntime_two/libsecond.so");
+  put(machine, "made_neither", packages + "onnxruntime_two/libthird.so");
+  EXPECT_THAT(own_names(find_plugins({}, machine)), ElementsAre("two-libfirst", "two-libsecond"));
+}
+
+TEST(NnapiFlags, AreTheSumOfTheOptions) {
+  EXPECT_EQ(ort::nnapi_flags({}), 0U);
+  EXPECT_EQ(ort::nnapi_flags({{"use_fp16", "1"}, {"cpu_disabled", "1"}}), 5U);
+  EXPECT_EQ(ort::nnapi_flags({{"use_fp16", "0"}, {"use_nchw", "1"}, {"cpu_only", "1"}}), 10U);
+}
+
 }  // namespace
 }  // namespace gpux::provider

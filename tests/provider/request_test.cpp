@@ -166,10 +166,26 @@ TEST(Order, FollowsTheDocumentedChains) {
 }
 
 TEST(Order, OfAutoIsTheSystemsOwn) {
-  EXPECT_EQ(chain("auto", System::linux_), "tensorrt tensorrt-rtx cuda migraphx coreml directml openvino webgpu cpu");
-  EXPECT_EQ(chain("auto", System::macos), "coreml tensorrt tensorrt-rtx cuda migraphx directml openvino webgpu cpu");
-  EXPECT_EQ(chain("auto", System::windows), "tensorrt tensorrt-rtx cuda directml openvino migraphx coreml webgpu cpu");
+  EXPECT_EQ(chain("auto", System::linux_),
+            "tensorrt tensorrt-rtx cuda migraphx coreml directml openvino webgpu mlx cpu");
+  EXPECT_EQ(chain("auto", System::macos),
+            "coreml tensorrt tensorrt-rtx cuda migraphx directml openvino webgpu mlx cpu");
+  EXPECT_EQ(chain("auto", System::windows),
+            "tensorrt tensorrt-rtx cuda directml openvino migraphx coreml webgpu mlx cpu");
   EXPECT_EQ(chain("gpu", System::windows), chain("auto", System::windows));
+}
+
+// Plugins of no row come after those that something is known of, where a request is for any device.
+TEST(Order, HasThePluginsOfNoRowBeforeTheCpu) {
+  const std::vector<std::string> own{"ggml", "mine"};
+  for (const char* request : {"auto", "gpu", "npu", "fastest"}) {
+    const std::vector<std::string> ids = order_of(parse_request(request), System::linux_, own);
+    ASSERT_GE(ids.size(), 4U);
+    EXPECT_THAT(std::vector<std::string>(ids.end() - 3, ids.end()), ElementsAre("ggml", "mine", "cpu")) << request;
+  }
+  for (const char* request : {"cuda", "cuda,cpu", "cpu"}) {
+    EXPECT_EQ(order_of(parse_request(request), System::linux_, own), order_of(parse_request(request), System::linux_));
+  }
 }
 
 TEST(Order, OfFastestIsEverything) {

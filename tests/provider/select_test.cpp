@@ -189,5 +189,54 @@ TEST(Select, GoesOnToTheNextWhereTheFirstNeedsAnotherCore) {
   EXPECT_EQ(join(selection.chosen(), " "), "webgpu cpu");
 }
 
+ProviderReport plugin_with(const std::vector<const char*>& kinds) {
+  ProviderReport report;
+  report.id = "ggml";
+  report.available = true;
+  for (const char* kind : kinds) {
+    report.devices.push_back({.kind = kind, .name = {}, .vendor = {}});
+    report.accelerated = report.accelerated || std::string(kind) != "cpu";
+  }
+  return report;
+}
+
+// Of a plugin that no row stands for, its devices tell what it is for.
+TEST(Select, ConsidersPluginsOfNoRowByTheKindOfTheirDevices) {
+  struct Case {
+    const Machine& machine;
+    std::vector<const char*> kinds;
+    const char* request;
+    const char* chosen;
+    const char* reason;  ///< of the plugin
+  };
+
+  const Case cases[] = {
+      {bare, {"gpu"}, "auto", "ggml cpu", ""},
+      {bare, {"cpu", "gpu"}, "gpu", "ggml cpu", ""},
+      {bare, {"npu"}, "npu", "ggml cpu", ""},
+      {bare, {"npu"}, "auto", "cpu", "it has no GPU here"},
+      {bare, {"npu"}, "gpu", "cpu", "it has no GPU here"},
+      {bare, {"gpu"}, "npu", "cpu", "it has no NPU here"},
+      {bare, {"cpu"}, "auto", "cpu", "only on a processor or software adapter here"},
+      {bare, {"cpu"}, "npu", "cpu", "it has no NPU here"},
+      {bare, {"cpu"}, "ggml", "ggml cpu", ""},
+      {bare, {"cpu"}, "fastest", "ggml cpu", ""},
+      {bare, {"gpu"}, "cpu", "cpu", ""},
+      {cuda_only, {"gpu"}, "auto", "cuda cpu", "cuda came first"},
+      {snapdragon, {"npu"}, "npu", "qnn cpu", "qnn came first"},
+  };
+  for (const Case& one : cases) {
+    std::vector<ProviderReport> reports = reports_of(one.machine);
+    reports.push_back(plugin_with(one.kinds));
+    const Selection selection = select(parse_request(one.request, {"ggml"}), reports, one.machine.system);
+    EXPECT_EQ(join(selection.chosen(), " "), one.chosen) << one.request;
+    for (const Selection::Step& step : selection.steps) {
+      if (step.id == "ggml") {
+        EXPECT_EQ(step.reason, one.reason) << one.request;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gpux::provider

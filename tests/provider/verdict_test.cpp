@@ -119,6 +119,35 @@ TEST(Placement, OfAModelWithoutNodesKeepsWhatIsInTheSession) {
   EXPECT_EQ(verdict.node_count, 0U);
 }
 
+TEST(VerdictLine, NamesTheDeviceWhereThereAreSeveral) {
+  Verdict verdict = three();
+  provider::apply_placement(nodes(4, 0), {}, verdict);
+  ProviderAttempt& cuda = verdict.tried[1];
+  cuda.devices = {{.kind = "gpu", .name = "H100", .vendor = "NVIDIA"},
+                  {.kind = "gpu",
+                   .name = "T4",
+                   .vendor = "NVIDIA",
+                   .index = 1,
+                   .memory_bytes = 1024,
+                   .driver = "570.86",
+                   .architecture = "sm_75",
+                   .address = "0000:41:00.0"}};
+  cuda.device = cuda.devices[1];
+  EXPECT_THAT(to_line(verdict), testing::StartsWith("ran on cuda (4 of 4 nodes, device 1: T4); "));
+  const nlohmann::json json = nlohmann::json::parse(to_json(verdict))["tried"][1];
+  EXPECT_EQ(json["device"], 1);
+  EXPECT_EQ(json["devices"][1], nlohmann::json({{"index", 1},
+                                                {"kind", "gpu"},
+                                                {"name", "T4"},
+                                                {"vendor", "NVIDIA"},
+                                                {"memory_bytes", 1024},
+                                                {"driver", "570.86"},
+                                                {"architecture", "sm_75"},
+                                                {"address", "0000:41:00.0"}}));
+  cuda.devices.pop_back();
+  EXPECT_THAT(to_line(verdict), testing::StartsWith("ran on cuda (4 of 4 nodes); "));
+}
+
 TEST(VerdictLine, SaysWhatRanAndWhyNotTheRest) {
   Verdict verdict = three();
   provider::apply_placement(nodes(3, 1), {}, verdict);

@@ -44,11 +44,59 @@ TEST_F(ExampleProvider, IsFoundAmongTheUsersProviders) {
   EXPECT_EQ(report["verdict"]["active"], json({"mine", "cpu"}));
 }
 
+// By the name of the package; the library says the name of the provider. It has no hardware, so auto passes over it.
+TEST_F(ExampleProvider, IsFoundInAPythonPackageThatIsNotKnown) {
+  const std::filesystem::path package = home() / "python/any/lib/python3.11/site-packages/onnxruntime_ep_sample";
+  std::filesystem::create_directories(package);
+  std::filesystem::create_symlink(GPUX_EXAMPLE_PROVIDER, package / "libsample.so");
+  json report = run({model("multiply"), "--provider", "sample"});
+  EXPECT_EQ(report["verdict"]["active"], json({"sample", "cpu"}));
+  EXPECT_EQ(attempt(report, "sample")["ort_name"], "GpuxExampleExecutionProvider");
+  EXPECT_EQ(attempt(report, "sample")["source"], "plugin");
+  report = run({model("multiply"), "--provider", "auto"});
+  EXPECT_EQ(report["verdict"]["active"], json({"cpu"}));
+  EXPECT_EQ(attempt(report, "sample")["reason"], "only on a processor or software adapter here");
+  report = run({model("multiply"), "--provider", "npu"});
+  EXPECT_EQ(attempt(report, "sample")["reason"], "it has no NPU here");
+}
+
 TEST_F(ExampleProvider, StandsInForAProviderOfTheTable) {
   json report =
       run({model("multiply"), "--library", std::string("qnn=").append(GPUX_EXAMPLE_PROVIDER), "--provider", "qnn"});
   EXPECT_EQ(attempt(report, "qnn")["outcome"], "active");
   EXPECT_EQ(attempt(report, "qnn")["ort_name"], "GpuxExampleExecutionProvider");
+}
+
+// The example stands for CUDA's plugin, and names the option that it was passed, as it knows none.
+TEST_F(ExampleProvider, IsPassedWhatKeepsFloat32) {
+  const std::string library = std::string("cuda=").append(GPUX_EXAMPLE_PROVIDER);
+  json report = run({model("multiply"), "--library", library, "--provider", "cuda", "--precision", "fp32"});
+  EXPECT_EQ(attempt(report, "cuda")["outcome"], "failed");
+  EXPECT_THAT(attempt(report, "cuda")["reason"].get<std::string>(), HasSubstr("knows no option 'use_tf32'"));
+  report = run({model("multiply"), "--library", library, "--provider", "cuda"});
+  EXPECT_EQ(attempt(report, "cuda")["outcome"], "active");
+}
+
+TEST_F(ExampleProvider, RunsOnTheDeviceThatIsRequested) {
+  set("GPUX_EXAMPLE_DEVICES", "2");
+  const std::string library = std::string("cuda=").append(GPUX_EXAMPLE_PROVIDER);
+  for (const std::vector<std::string>& request :
+       {std::vector<std::string>{"--device", "1"}, std::vector<std::string>{"--option", "cuda.device_id=1"}}) {
+    std::vector<std::string> arguments{model("multiply"), "--library", library, "--provider", "cuda"};
+    arguments.insert(arguments.end(), request.begin(), request.end());
+    json report = run(arguments);
+    EXPECT_EQ(attempt(report, "cuda")["device"], 1);
+    EXPECT_EQ(attempt(report, "cuda")["devices"].size(), 2U);
+    EXPECT_EQ(attempt(report, "cuda")["options"], json::object());
+    EXPECT_THAT(report["line"].get<std::string>(),
+                StartsWith("ran on cuda (1 of 2 nodes, device 1: example device 1), cpu (1 of 2 nodes)"));
+  }
+  json report = run({model("multiply"), "--library", library, "--provider", "cuda", "--device", "2"});
+  EXPECT_EQ(attempt(report, "cuda")["reason"],
+            "provider cuda: there is no device 2; accepted: 0 (example device 0), 1 (example device 1)");
+  report = run({model("multiply"), "--library", std::string("example=").append(GPUX_EXAMPLE_PROVIDER), "--provider",
+                "example", "--option", "example.enable_cuda_graph=1"});
+  EXPECT_THAT(error_of(report), HasSubstr("usage: provider example: option 'enable_cuda_graph' is refused as '1'"));
 }
 
 // Wherever it fails, the CPU answers, the verdict says why, and strict ends the load.

@@ -166,18 +166,36 @@ LoadOptions options_from(const Json& json) {
   return options;
 }
 
+// All fields, as of the options.
+Json json_of(const Device& device) {
+  const auto& [kind, name, vendor, index, memory_bytes, driver, architecture, address] = device;
+  return {{"kind", kind},       {"name", name},
+          {"vendor", vendor},   {"index", index},
+          {"driver", driver},   {"memory_bytes", memory_bytes},
+          {"address", address}, {"architecture", architecture}};
+}
+
+Device device_from(const Json& json) {
+  return {.kind = json.at("kind").get<std::string>(),
+          .name = json.at("name").get<std::string>(),
+          .vendor = json.at("vendor").get<std::string>(),
+          .index = json.at("index").get<std::uint32_t>(),
+          .memory_bytes = json.at("memory_bytes").get<std::uint64_t>(),
+          .driver = json.at("driver").get<std::string>(),
+          .architecture = json.at("architecture").get<std::string>(),
+          .address = json.at("address").get<std::string>()};
+}
+
 Json json_of(const ProviderAttempt& attempt) {
   Json devices = Json::array();
-  for (const Device& device : attempt.devices) {
-    devices.push_back(
-        {{"kind", device.kind}, {"name", device.name}, {"vendor", device.vendor}, {"index", device.index}});
-  }
+  for (const Device& device : attempt.devices) devices.push_back(json_of(device));
   return {{"id", attempt.id},
           {"ort_name", attempt.ort_name},
           {"outcome", static_cast<int>(attempt.outcome)},
           {"reason", attempt.reason},
           {"remedy", attempt.remedy},
           {"devices", std::move(devices)},
+          {"device", attempt.device ? json_of(*attempt.device) : Json()},
           {"options", json_of(attempt.options)},
           {"node_count", attempt.node_count},
           {"node_share", attempt.node_share},
@@ -195,10 +213,8 @@ ProviderAttempt attempt_from(const Json& json) {
                           .node_count = json.at("node_count").get<std::uint64_t>(),
                           .node_share = json.at("node_share").get<double>(),
                           .other_core = json.at("other_core").get<bool>()};
-  for (const Json& device : json.at("devices")) {
-    attempt.devices.push_back({device.at("kind").get<std::string>(), device.at("name").get<std::string>(),
-                               device.at("vendor").get<std::string>(), device.at("index").get<std::uint32_t>()});
-  }
+  for (const Json& device : json.at("devices")) attempt.devices.push_back(device_from(device));
+  if (const Json& device = json.at("device"); !device.is_null()) attempt.device = device_from(device);
   return attempt;
 }
 

@@ -156,7 +156,7 @@ FastestCandidate plain_candidate(const ProviderReport& provider, const Precision
   if (provider.id == "cpu") candidate.variant = variant_of(options, options.precision);
   if (!keeps_precision) {
     candidate.precision = options.precision;
-  } else if (choice.is_float32 && !choice.precisions.empty()) {
+  } else if (choice.is_float32 && std::ranges::find(choice.precisions, "fp32") != choice.precisions.end()) {
     candidate.precision = "fp32";  // some would take less by themselves
   }
   return candidate;

@@ -218,6 +218,17 @@ OptimizedGraph written_graph(const Plan& plan, const LoadOptions& options, ort::
   return graph;
 }
 
+// What a provider computes a model of this precision in.
+std::string computed_precision(const std::string& models_own, const std::string& id,
+                               const provider::ResolvedOptions& options) {
+  if (models_own == "fp32") return options.computes_float32_in;
+  // These keep float32 as it is; what is not float32 they leave alone.
+  const provider::ProviderRow* row = provider::find_row(id);
+  const bool keeps_other = row == nullptr || !provider::has_option(*row, "precision");
+  if (keeps_other && (options.precision == "fp32" || options.precision == "tf32")) return models_own;
+  return options.precision.empty() ? models_own : options.precision;
+}
+
 // Names what runs, and says where that is not what was asked for.
 void tell_precision(const Plan& plan, const ModelInfo& info, const LoadOptions& options, const PrecisionVariant* used,
                     Verdict& verdict) {
@@ -229,8 +240,10 @@ void tell_precision(const Plan& plan, const ModelInfo& info, const LoadOptions& 
                                         used->precision, used->mean_cosine));
     return;
   }
-  const bool by_provider = front != "cpu" && resolved != plan.options.end() && !resolved->second.precision.empty();
-  verdict.precision = by_provider ? resolved->second.precision : precision_of(info);
+  verdict.precision = precision_of(info);
+  if (front != "cpu" && resolved != plan.options.end()) {
+    verdict.precision = computed_precision(verdict.precision, front, resolved->second);
+  }
   if (front != "cpu" || plan.precision.empty() || verdict.precision == plan.precision) return;
   for (const PrecisionVariant& variant : options.precision_variants) {
     if (variant.precision != plan.precision) continue;

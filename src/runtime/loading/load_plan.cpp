@@ -48,7 +48,24 @@ provider::CommonOptions common_options(const LoadOptions& options) {
           .memory_bytes = options.memory_bytes,
           .precision = options.precision,
           .cache_directory = options.cache_directory.string(),
-          .threads = options.intra_threads};
+          .threads = options.intra_threads,
+          .tf32_is_off = Machine::this_one().variable("NVIDIA_TF32_OVERRIDE") == "0"};
+}
+
+// What holds for every provider, also for those that gpux knows nothing of.
+void check_harmless(const LoadOptions& options) {
+  const auto check = [](const std::string& kind, const std::string& name, const std::string& value) {
+    if (const std::string reason = provider::reason_against(name, value); !reason.empty()) {
+      throw Error(ErrorCode::usage, fmt::format("{} '{}' is refused as '{}': it {}", kind, name, value, reason));
+    }
+  };
+  for (const auto& [key, value] : options.session_config) check("session option", key, value);
+  for (const ProviderOptions& entry : options.provider_options) {
+    if (provider::find_row(entry.provider) != nullptr) continue;
+    for (const auto& [name, value] : entry.values) {
+      check(fmt::format("provider {}: option", entry.provider), name, value);
+    }
+  }
 }
 
 // Also those of providers that are not chosen are checked, so that a spelling mistake shows on every machine.
@@ -81,6 +98,14 @@ provider::ResolvedOptions resolve(const ProviderReport& report, const LoadOption
       }
     }
     resolved.device = common.device ? common.device : options.device;
+    resolved.used_device = resolved.device.value_or(0);
+    const auto not_enforced = [&](const char* name) {
+      resolved.unenforced.push_back(
+          fmt::format("{}: what its {} would be is not known, and it is not enforced", report.id, name));
+    };
+    if (!options.precision.empty()) not_enforced("option for the precision");
+    if (options.memory_bytes) not_enforced("limit of memory");
+    if (!options.cache_directory.empty()) not_enforced("cache directory");
     return resolved;
   }
   provider::CommonOptions common = common_options(options);
@@ -110,6 +135,9 @@ void add_candidate(const ProviderReport& report, const LoadOptions& options, Pro
   try {
     provider::ResolvedOptions resolved = resolve(report, options);
     attempt.options = resolved.passed;
+    if (const auto used = resolved.used_device; used && *used < report.devices.size() && report.id != "cpu") {
+      attempt.device = report.devices[*used];
+    }
     if (report.id != "cpu")
       plan.candidates.push_back({report.id, provider::to_append(report, resolved), report.library});
     plan.options.emplace(report.id, std::move(resolved));
@@ -127,10 +155,10 @@ void add_candidate(const ProviderReport& report, const LoadOptions& options, Pro
 Plan make_plan(const Request& request, const Supply& supply, const LoadOptions& options) {
   Plan plan{.request = request, .candidates = {}, .verdict = {}, .precision = options.precision, .options = {}};
   const provider::System system = provider::this_system();
-  const std::vector<std::string> ids = provider::order_of(plan.request, system);
+  const std::vector<std::string> ids = provider::order_of(plan.request, system, supply.plugin_names);
   std::vector<ProviderReport> reports = provider::survey(ids, supply.cores, supply.plugins, supply.machine);
   const ort::Core& core = ort::Core::open(in_order(supply.cores, provider::core_for(plan.request, reports, system)));
-  provider::confirm(reports, supply.plugins, supply.machine);
+  provider::confirm_for(plan.request, system, reports, supply.plugins, supply.machine);
 
   Verdict& verdict = plan.verdict;
   verdict =
@@ -246,10 +274,7 @@ void add_slower(const FastestChoice& choice, std::span<const ProviderReport> rep
 
 Plan plan_fastest(const Request& request, const Supply& supply, const std::filesystem::path& model,
                   const ModelInfo& info, const LoadOptions& given) {
-  std::vector<std::string> ids = provider::order_of(request, provider::this_system());
-  for (const ProviderLibrary& library : given.provider_libraries) {
-    if (std::find(ids.begin(), ids.end(), library.name) == ids.end()) ids.insert(ids.end() - 1, library.name);
-  }
+  const std::vector<std::string> ids = provider::order_of(request, provider::this_system(), supply.plugin_names);
   const std::vector<ProviderReport> reports = provider::survey(ids, supply.cores, supply.plugins, supply.machine);
   const Fastest fastest = find_fastest(reports, supply, model, info, given);
   LoadOptions options = given;
@@ -320,6 +345,7 @@ Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const 
   const Supply supply = find_supply(machine, options);
   const Request request = provider::parse_request(options.provider, supply.plugin_names);
   check_all_options(options, supply.plugin_names);
+  check_harmless(options);
   if (request.form == Request::Form::fastest) return plan_fastest(request, supply, model, info, options);
   if (options.precision == any_precision) {
     throw Error(ErrorCode::usage, "precision any: only the provider fastest measures which is quickest");

@@ -94,6 +94,16 @@ Workers measured_workers(unsigned most, const LoadOptions& options,
   return workers;
 }
 
+// A provider's own option, such as device_id, takes precedence and would put every session on the same device.
+void require_device(const Verdict& verdict, unsigned index) {
+  const auto active = std::ranges::find(verdict.tried, ProviderAttempt::Outcome::active, &ProviderAttempt::outcome);
+  if (active == verdict.tried.end() || !active->device || active->device->index == index) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("workers devices: {} has a session for device {}, and its options put it on device {}; leave "
+                          "its device out of the options",
+                          active->id, index, active->device->index));
+}
+
 Workers workers_of_devices(unsigned most, const LoadOptions& options,
                            const std::function<Runtime(const LoadOptions&)>& load) {
   Workers workers;
@@ -105,10 +115,12 @@ Workers workers_of_devices(unsigned most, const LoadOptions& options,
     devices = attempt.devices;
   }
   const std::vector<unsigned> indices = devices_of_workers(devices, options.device, most);
+  if (indices.size() > 1) require_device(verdict, indices.front());
   for (const unsigned index : std::span(indices).subspan(1)) {
     LoadOptions other = options;
     other.device = index;
     workers.sessions.push_back(shared(load(other)));
+    require_device(workers.sessions.back()->verdict(), index);
   }
   workers.choice = fmt::format("{} workers, one a device", workers.sessions.size());
   return workers;
