@@ -79,7 +79,7 @@ void measure(const Runtime& here, const Runtime& there, std::int64_t elements, d
     (void)here.infer(inputs);
     (void)there.infer(inputs);
   }
-  const int worker = there.worker()->process_id;
+  const int worker = there.worker().value_or(WorkerStatus()).process_id;
   constexpr int runs_in_a_turn = 20;
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -33,7 +33,6 @@ using http::post;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 const std::string add_inputs = R"({"x": [[1, 2, 3]]})";
 const std::string add_answer = R"({"y": [[2, 4, 6]]})";
