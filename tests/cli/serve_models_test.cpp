@@ -515,6 +515,17 @@ TEST(ServedModels, AreRefusedWhereTheyNeedAnotherOnnxRuntime) {
   EXPECT_THAT(refused.err, HasSubstr("openvino was requested (the list of models), and it needs another ONNX Runtime"));
   EXPECT_THAT(refused.err, HasSubstr("a server of its own"));
 
+  // Each worker process opens its own.
+  {
+    const Serving workers(gpux, {"--models", list("cpu", "openvino"), "--isolation", "process"});
+    const Json models = workers.ready().at("models");
+    EXPECT_EQ(models.at(0).at("verdict").at("active"), Json::array({"cpu"}));
+    EXPECT_EQ(models.at(1).at("verdict").at("active").at(0), "openvino");
+    EXPECT_EQ(workers.json(post("/models/a/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+    EXPECT_EQ(workers.json(post("/models/b/predict", R"({"a": [1, 2, 3], "b": [4, 5, 6]})")),
+              Json::parse(R"({"y": [4, 10, 18]})"));
+  }
+
   // The other way round both run: OpenVINO's ONNX Runtime has a CPU provider.
   const Serving server(gpux, {"--models", list("openvino", "cpu")});
   EXPECT_THAT(server.log(), HasSubstr("ran on openvino"));

@@ -158,7 +158,7 @@ void require_this_core(const Runtime& session) {
   if (verdict.requested_from == "default" || verdict.tried.empty() || !verdict.tried.front().other_core) return;
   throw Error(ErrorCode::provider_unavailable,
               fmt::format("{} was requested ({}), and it needs another ONNX Runtime than the models before: serve this "
-                          "model in a server of its own",
+                          "model in a server of its own, or with --isolation process",
                           verdict.tried.front().id, verdict.requested_from));
 }
 
