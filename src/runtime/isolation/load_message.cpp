@@ -191,6 +191,7 @@ Json json_of(const ProviderAttempt& attempt) {
   for (const Device& device : attempt.devices) devices.push_back(json_of(device));
   return {{"id", attempt.id},
           {"ort_name", attempt.ort_name},
+          {"source", attempt.source},
           {"outcome", static_cast<int>(attempt.outcome)},
           {"reason", attempt.reason},
           {"remedy", attempt.remedy},
@@ -205,6 +206,7 @@ Json json_of(const ProviderAttempt& attempt) {
 ProviderAttempt attempt_from(const Json& json) {
   ProviderAttempt attempt{.id = json.at("id").get<std::string>(),
                           .ort_name = json.at("ort_name").get<std::string>(),
+                          .source = json.at("source").get<std::string>(),
                           .outcome = static_cast<ProviderAttempt::Outcome>(json.at("outcome").get<int>()),
                           .reason = json.at("reason").get<std::string>(),
                           .remedy = json.at("remedy").get<std::string>(),
