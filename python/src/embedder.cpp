@@ -108,7 +108,7 @@ void bind_embedder(nb::module_& module) {
           nb::arg("normalize").none());
 
   nb::class_<LoadedEmbedder>(module, "LoadedEmbedder", "A model that makes embeddings of texts.")
-      .def(nb::init<const std::string&, nb::dict, const std::string&, unsigned>(), nb::arg("model"),
+      .def(nb::init<const std::string&, nb::dict, const std::optional<std::string>&, unsigned>(), nb::arg("model"),
            nb::arg("settings"), nb::arg("batching").none(), nb::arg("workers"))
       .def("close", &LoadedEmbedder::close)
       .def("encode", &LoadedEmbedder::encode, nb::arg("texts"), nb::arg("options"), nb::arg("progress").none(),

@@ -172,6 +172,8 @@ LineReader::Event EditedLines::next(std::string& line, const std::string& prompt
   prompt_.assign(prompt.begin(), prompt.end());
   line_bytes_ = 0;
   is_interrupted_ = false;
+  // libedit itself shows the prompt first: Ctrl-D in between would be lost.
+  library_.set_option(editor_, EL_PREP_TERM, 1);
   int count = 0;
   errno = 0;
   const wchar_t* typed = library_.read_line(editor_, &count);

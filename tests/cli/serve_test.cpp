@@ -148,6 +148,7 @@ struct KeyLine {
 const std::vector<KeyLine> key_table{
     {"POST", "/predict", 401},
     {"POST", "/models/{name}/predict", 401},
+    {"GET", "/", 200},
     {"GET", "/health", 200},
     {"GET", "/health/live", 200},
     {"GET", "/health/ready", 200},
