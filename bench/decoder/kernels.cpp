@@ -271,7 +271,8 @@ int main(int argc, char** argv) {
   app.add_option("--rows", options.rows, "rows that are decoded together");
   app.add_option("--contexts", options.contexts, "tokens in the cache");
   app.add_option("--prompts", options.prompts, "tokens of a prompt");
-  app.add_option("--memory-bytes", options.memory_bytes, "read again and again for the bandwidth")->check(CLI::PositiveNumber);
+  app.add_option("--memory-bytes", options.memory_bytes, "read again and again for the bandwidth")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--half-cache", options.has_half_cache, "keys and values in float16");
   CLI11_PARSE(app, argc, argv);
   return gpux_decoder::run(options);

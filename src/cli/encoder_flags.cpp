@@ -33,9 +33,10 @@ void add_encoder_flags(CLI::App& command, EncoderFlags& flags) {
   command.add_option("--max-tokens", flags.max_tokens, "truncate longer texts (default: the model's maximum)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   command
-      .add_option("--batching", flags.batching,
-                  "exact: texts share a run only if each vector is bit-identical to that of the text alone; throughput: "
-                  "whenever that is faster (default: throughput on a GPU or NPU, else exact)")
+      .add_option(
+          "--batching", flags.batching,
+          "exact: texts share a run only if each vector is bit-identical to that of the text alone; throughput: "
+          "whenever that is faster (default: throughput on a GPU or NPU, else exact)")
       ->check(CLI::IsMember({"exact", "throughput"}));
   add_pull_flag(command, flags.pull);
   add_timeout_flag(command, flags.timeout);
