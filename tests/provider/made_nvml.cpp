@@ -112,12 +112,13 @@ EXPORTED int nvmlDeviceGetUUID(void* handle, char* uuid, unsigned size) {
   return copy(gpu_of(handle).uuid, uuid, size);
 }
 
-EXPORTED int nvmlDeviceGetPciInfo_v3(void* handle, nvmlPciInfo* info) {
+EXPORTED int nvmlDeviceGetPciInfo_v3(void* handle, void* pci) {
+  auto* const info = static_cast<nvmlPciInfo*>(pci);
   return copy(gpu_of(handle).address, info->bus_id, sizeof info->bus_id);
 }
 
-EXPORTED int nvmlDeviceGetMemoryInfo(void* handle, nvmlMemory* memory) {
-  *memory = {gpu_of(handle).memory, 0, 0};
+EXPORTED int nvmlDeviceGetMemoryInfo(void* handle, void* memory) {
+  *static_cast<nvmlMemory*>(memory) = {gpu_of(handle).memory, 0, 0};
   return 0;
 }
 
