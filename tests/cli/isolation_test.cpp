@@ -20,6 +20,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "base/plain_signals.h"
 #include "cli/failing_provider.h"
 #include "cli/serving.h"
 #include "embedding/encoder_folder.h"
@@ -33,6 +34,8 @@ using http::post;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
+
+const bool has_plain_signals = (leave_signals_to_programs(), true);
 
 const std::string add_inputs = R"({"x": [[1, 2, 3]]})";
 const std::string add_answer = R"({"y": [[2, 4, 6]]})";

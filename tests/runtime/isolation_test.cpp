@@ -16,6 +16,7 @@
 
 #include "base/eventually.h"
 #include "base/own_program.h"
+#include "base/plain_signals.h"
 #include "cpu_runtime.h"
 #include "gpux/error.h"
 #include "runtime/isolation/load_message.h"
@@ -38,6 +39,8 @@ using runtime::isolation::size_of_values;
 using runtime::isolation::write_values;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
+
+const bool has_plain_signals = (test::leave_signals_to_programs(), true);
 
 // --- decisions
 // --------------------------------------------------------------------------------------------------------
