@@ -80,7 +80,8 @@ TEST(Isolation, AnswersAsAThreadDoes) {
   expect_equal(post("/models/texts/embed", R"({"inputs": ["one text", "another, which is longer than the first"]})"));
   for (const char* name : {"strings", "list"}) {
     Json inputs;
-    for (const Json& input : threads.json(get(std::string("/v2/models/") + name)).at("inputs")) {
+    const Json described = threads.json(get(std::string("/v2/models/") + name));
+    for (const Json& input : described.at("inputs")) {
       const bool is_text = input.at("datatype") == "BYTES";
       inputs[input.at("name").get<std::string>()] = is_text ? Json::array({"a", "b"}) : Json::array({1, 2});
     }
