@@ -436,8 +436,8 @@ std::string hinted_precision(std::string_view load_config) {
   static constexpr std::array<std::pair<std::string_view, const char*>, 3> words{
       {{"\"f32\"", "fp32"}, {"\"f16\"", "fp16"}, {"\"bf16\"", "bf16"}}};
   for (const auto& [word, precision] : words) {
-    const std::size_t at = behind.find(word);
-    if (at != std::string_view::npos && at < 40) return precision;
+    constexpr std::size_t near = 40;  // less than std::string_view::npos
+    if (behind.find(word) < near) return precision;
   }
   return {};
 }

@@ -97,11 +97,13 @@ Workers measured_workers(unsigned most, const LoadOptions& options,
 // A provider's own option, such as device_id, takes precedence and would put every session on the same device.
 void require_device(const Verdict& verdict, unsigned index) {
   const auto active = std::ranges::find(verdict.tried, ProviderAttempt::Outcome::active, &ProviderAttempt::outcome);
-  if (active == verdict.tried.end() || !active->device || active->device->index == index) return;
+  if (active == verdict.tried.end()) return;
+  const std::optional<Device>& device = active->device;
+  if (!device || device->index == index) return;
   throw Error(ErrorCode::usage,
               fmt::format("workers devices: {} has a session for device {}, and its options put it on device {}; leave "
                           "its device out of the options",
-                          active->id, index, active->device->index));
+                          active->id, index, device->index));
 }
 
 Workers workers_of_devices(unsigned most, const LoadOptions& options,
