@@ -507,7 +507,7 @@ void add_serve(CLI::App& program, Context& context) {
                    "crash costs the requests in progress")
       ->check(CLI::IsMember({"thread", "process"}));
   command->add_option("--stop-grace", flags->stop_grace,
-                      "how long a run may continue after it was told to stop, before its worker process is killed "
+                      "how long a run may continue after the request to stop, before its worker process is killed "
                       "(default: 5s)");
   command->add_option("--max-restart-delay", flags->max_restart_delay,
                       "longest delay before a worker process that keeps ending is started again (default: 10s)");

@@ -29,7 +29,7 @@ struct DecoderDescription {
 /// Architecture::max_tokens; 0: it stays. Error usage: more than the model has.
 void set_context(Architecture& architecture, std::int64_t tokens);
 
-/// What a user is told of a model with two tables of positions that got the one for `tokens` tokens.
+/// The note about a model with two tables of positions that got the one for `tokens` tokens.
 [[nodiscard]] std::string note_on_context(const LongContext& longer, std::int64_t tokens);
 
 /// As require_importable().

@@ -529,7 +529,7 @@ void settle_device(const ProviderRow& row, bool as_plugin, std::span<const Devic
   options.used_device = static_cast<unsigned>(index);
 }
 
-// What the options come to, whoever gave them: a precision that they do not keep is not reported as set.
+// What the options amount to, from any source: a precision that they do not keep is not reported as set.
 void settle_precision(const ProviderRow& row, bool tf32_is_off, bool as_plugin, std::span<const Device> devices,
                       ResolvedOptions& options) {
   options.computes_float32_in = computed_precision(row, tf32_is_off, as_plugin, devices, options);

@@ -251,7 +251,7 @@ TEST(Isolation, ReplacesAWorkerThatHangs) {
   // Nothing but the end of its worker ends the run.
   EXPECT_TRUE(eventually([&] { return worker_of(server, 1).at("restarts") == 1; }));
   EXPECT_EQ(worker_of(server, 1).at("last_end"),
-            "the worker of 'multiply' was killed: a run did not end within 300 ms after it was told to stop");
+            "the worker of 'multiply' was killed: a run did not end within 300 ms after the request to stop");
   gpux.folder().write("release", "");
   EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
   EXPECT_EQ(server.ask(get("/health/ready")).status, 200);

@@ -16,7 +16,7 @@ using testing::IsEmpty;
 namespace fs = std::filesystem;
 
 constexpr const char* gpu = R"(
-env HOME=/root
+env HOME=/home/somebody
 env PATH=/usr/local/bin
 /usr/local/bin/python3
 /dev/nvidiactl
@@ -56,8 +56,8 @@ TEST(CudaLibrary, IsABridgeOrAPluginByWhatItExports) {
       {"made_plugin", packages + "onnxruntime_ep_cuda/" + name, "plugin", "", ""},
       {"made_plugin", packages + "onnxruntime_ep_cuda13/" + older, "plugin", "", ""},
       {"made_bridge_and_plugin", packages + "onnxruntime_ep_cuda/" + name, "plugin", "it is used as a plugin", ""},
-      {"made_plugin", "/root/.gpux/providers/" + name, "plugin", "", ""},
-      {"made_bridge", "/root/.gpux/providers/" + name, "plugin", "", "GetProvider, not CreateEpFactories"},
+      {"made_plugin", "/home/somebody/.gpux/providers/" + name, "plugin", "", ""},
+      {"made_bridge", "/home/somebody/.gpux/providers/" + name, "plugin", "", "GetProvider, not CreateEpFactories"},
       {"made_bridge", packages + "onnxruntime_ep_cuda/" + name, "", "", "not installed"},
       {"made_neither", packages + "onnxruntime_ep_cuda/" + name, "", "", "not installed"},
   };
@@ -86,7 +86,7 @@ TEST(CudaLibrary, IsNotListedTwice) {
 // Another environment comes first in the search for Python packages, and may have libraries of another CUDA.
 TEST(VendorLibraries, ComeFromTheEnvironmentOfTheOnnxRuntimeThatNeedsThem) {
   const std::string other = "/opt/venv/lib/python3.12/site-packages/nvidia/";
-  const MadeMachine made(std::string("env HOME=/root\nenv PATH=/usr/local/bin\nenv VIRTUAL_ENV=/opt/venv\n"
+  const MadeMachine made(std::string("env HOME=/home/somebody\nenv PATH=/usr/local/bin\nenv VIRTUAL_ENV=/opt/venv\n"
                                      "/usr/local/bin/python3\n/dev/nvidiactl\n/dev/nvidia0\n/usr/lib/libcudnn.so.9\n") +
                          core_file + other + "cudnn/lib/libcudnn.so.9\n" + other + "cu13/lib/libcudart.so.13\n" +
                          other + "cu13/lib/libnvrtc.so.13\n" + packages + "nvidia/cudnn/lib/libcudnn.so.9\n" +
@@ -153,7 +153,7 @@ TEST(PythonPackages, BringPluginsOfAnyName) {
 // Libraries of a driver are missing where there is nothing to drive.
 TEST(PythonPackages, WithoutTheirHardwareDoNotAskForItsDriver) {
   for (const bool has_gpu : {false, true}) {
-    const MadeMachine machine("env HOME=/root\nenv PATH=/usr/local/bin\n/usr/local/bin/python3\n" +
+    const MadeMachine machine("env HOME=/home/somebody\nenv PATH=/usr/local/bin\n/usr/local/bin/python3\n" +
                               std::string(has_gpu ? "/dev/nvidiactl\n" : "") + core_file);
     put(machine, "made_bridge_and_plugin",
         packages + "onnxruntime_ep_nv_tensorrt_rtx/libonnxruntime_providers_nv_tensorrt_rtx.so");

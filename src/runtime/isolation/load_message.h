@@ -11,7 +11,7 @@
 
 namespace gpux::runtime::isolation {
 
-/// What a worker is told to load.
+/// The model that a worker loads, and how.
 struct LoadRequest {
   std::filesystem::path model;
   LoadOptions options;

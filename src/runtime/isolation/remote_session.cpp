@@ -367,7 +367,7 @@ std::optional<Clock::time_point> RemoteSession::State::kill_overdue(Connection& 
     if (stopped.connection.get() != &connection) continue;
     if (stopped.deadline <= now) {
       connection.kill_reason =
-          fmt::format("a run did not end within {} ms after it was told to stop", options.stop_grace.count());
+          fmt::format("a run did not end within {} ms after the request to stop", options.stop_grace.count());
       return std::nullopt;
     }
     next = std::min(next.value_or(stopped.deadline), stopped.deadline);

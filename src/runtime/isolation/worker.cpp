@@ -145,7 +145,7 @@ LoadReport report_of(const Runtime& runtime, const LoadRequest& request) {
           .placement = runtime.placement()};
 }
 
-// Null where it failed, of which the other end was told.
+// Null if it failed, which was reported to the other end.
 std::unique_ptr<const Runtime> load(int control, int file) {
   Error failure(ErrorCode::internal, "");
   try {
