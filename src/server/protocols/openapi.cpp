@@ -119,7 +119,8 @@ Json operation(const RouteInfo& route, const std::vector<const ServedModel*>& mo
                                 path.ends_with("/embed_all") || path.ends_with("/embed_sparse") ||
                                 path.ends_with("/tokenize") || (path == "/" && !ranks);
     if (takes_one_text) {
-      found["requestBody"]["content"]["text/plain"] = {{"schema", {{"type", "string"}}}};
+      found["requestBody"]["content"]["text/plain"] = {
+          {"schema", {{"type", "string"}, {"pattern", R"(^[^\u0000]*$)"}}}};
     }
     if (takes_images && path.ends_with("/predict")) {
       found["requestBody"]["description"] =
