@@ -51,6 +51,7 @@ ChatRequest chat_request(const text::Tokenizer& tokenizer, const ChatPrompt& pro
   request.answer.begins_in_reasoning = opens_reasoning(request.answer.format, text);
   request.answer.id_seed = id_seed_of(settings);
   request.request.shown_tokens = special_markers(request.answer.format, tokenizer);
+  request.request.is_answer = true;
   request.request.prompt = prompt_tokens(tokenizer, text, false);
   request.request.settings = std::move(settings);
   return request;

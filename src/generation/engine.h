@@ -27,6 +27,9 @@ struct EngineRequest {
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
   /// Special tokens that the text has, although the settings skip the others: the markers of an answer's parts.
   std::vector<std::uint32_t> shown_tokens;
+  /// Whether the text answers the prompt instead of continuing it: the space with which SentencePiece begins a word is
+  /// then no part of the first one.
+  bool is_answer = false;
   /// Made of settings.constraint by Engine::constraint(), for several requests; null: submit() makes it.
   std::shared_ptr<const text::TokenConstraint> constraint;
 

@@ -87,6 +87,9 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
       sampling_(resolve(request_.settings, context.defaults, request_.settings.seed ? 0 : random_seed())),
       stream_(context.tokenizer, request_.settings.stop, request_.settings.shows_special_tokens,
               request_.shown_tokens) {
+  // A text of a given form stands for itself.
+  const bool has_form = request_.constraint || request_.settings.constraint.kind != OutputConstraint::Kind::none;
+  if (!request_.is_answer && !has_form) stream_.continue_text(request_.prompt);
   check_tokens(request_, vocabulary);
   limit_ = limit_of(request_, context.context_length);
   if (!request_.settings.ignores_end) {

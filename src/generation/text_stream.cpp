@@ -42,6 +42,18 @@ bool TextStream::is_hidden(std::uint32_t token) const {
   return tokenizer_.decode({&token, 1}, true).empty() && !tokenizer_.decode({&token, 1}, false).empty();
 }
 
+// The last tokens are enough. Not so few that they begin within a character, which bytes of tokens are.
+void TextStream::continue_text(std::span<const std::uint32_t> tokens) {
+  for (std::size_t count = 4; count <= limit_undecided; count *= 2) {
+    tokens_.clear();
+    for (const std::uint32_t token : tokens.last(std::min(count, tokens.size()))) {
+      if (tokenizer_.token(token) && !is_hidden(token)) tokens_.push_back(token);
+    }
+    read_ = tokens_.size();
+    if (count >= tokens.size() || !decode(0, read_).starts_with(replacement)) return;
+  }
+}
+
 // As transformers' TextIteratorStreamer does: how a token is spelt may depend on the ones before it (a leading space),
 // and only on those since the last whole text.
 std::string TextStream::add(std::uint32_t token, bool may_stop) {
@@ -52,8 +64,15 @@ std::string TextStream::add(std::uint32_t token, bool may_stop) {
   const std::string now = decode(prefix_, tokens_.size() - prefix_);
   const bool is_undecided = now.size() <= before.size() || now.ends_with(replacement);
   if (is_undecided && tokens_.size() - read_ < limit_undecided) return {};
+  const std::string piece = added(before, now);
   prefix_ = std::exchange(read_, tokens_.size());
-  return certain(now.substr(std::min(before.size(), now.size())), may_stop);
+  return certain(piece, may_stop);
+}
+
+// A run of bytes that is no text is decoded to U+FFFD for each byte, also for letters of it that were given before.
+std::string TextStream::added(const std::string& before, const std::string& now) const {
+  if (now.starts_with(before)) return now.substr(before.size());
+  return decode(read_, tokens_.size() - read_);
 }
 
 std::string TextStream::certain(std::string piece, bool may_stop) {
@@ -80,8 +99,9 @@ std::string TextStream::finish() {
   if (is_stopped_) return {};
   const std::string before = decode(prefix_, read_ - prefix_);
   const std::string now = decode(prefix_, tokens_.size() - prefix_);
+  const std::string piece = added(before, now);
   read_ = prefix_ = tokens_.size();
-  return std::exchange(held_, {}) + (now.size() > before.size() ? now.substr(before.size()) : std::string());
+  return std::exchange(held_, {}) + piece;
 }
 
 }  // namespace gpux::generation

@@ -18,6 +18,28 @@ text::Tokenizer byte_tokenizer() {
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "Ã": 3, "©": 4, "Ġ": 5, "</s>": 6}, "merges": []}})");
 }
 
+// As SentencePiece's: words begin with a mark of the space, and letters without a token are tokens of bytes.
+text::Tokenizer sentence_piece_tokenizer() {
+  return text::Tokenizer::from_json(R"({
+    "version": "1.0", "added_tokens": [{"id": 1, "content": "<s>", "special": true, "single_word": false, "lstrip": false,
+    "rstrip": false, "normalized": false}],
+    "normalizer": {"type": "Prepend", "prepend": "▁"}, "pre_tokenizer": null, "post_processor": null,
+    "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+    {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+    "model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": true, "vocab": {"<unk>": 0, "<s>": 1, "▁a": 2, "b": 3,
+    "<0x2A>": 4, "<0x88>": 5, "<0xC3>": 6, "<0xA9>": 7}, "merges": []}})");
+}
+
+std::vector<std::string> sentence_pieces_of(const std::vector<std::uint32_t>& prompt,
+                                            const std::vector<std::uint32_t>& tokens) {
+  TextStream stream(sentence_piece_tokenizer(), {});
+  stream.continue_text(prompt);
+  std::vector<std::string> pieces;
+  for (const std::uint32_t token : tokens) pieces.push_back(stream.add(token));
+  pieces.push_back(stream.finish());
+  return pieces;
+}
+
 std::vector<std::string> pieces_of(const std::vector<std::uint32_t>& tokens, std::vector<std::string> stops,
                                    bool* is_stopped = nullptr) {
   TextStream stream(byte_tokenizer(), std::move(stops));
@@ -34,6 +56,24 @@ TEST(TextStream, GivesWholeCharacters) {
 
 TEST(TextStream, GivesAnIncompleteCharacterAtTheEnd) {
   EXPECT_THAT(pieces_of({0, 3}, {}), ElementsAre("a", "", "\xef\xbf\xbd"));
+}
+
+TEST(TextStream, KeepsTheSpaceBetweenAPromptAndItsContinuation) {
+  EXPECT_THAT(sentence_pieces_of({1, 2}, {2, 3}), ElementsAre(" a", "b", ""));
+  EXPECT_THAT(sentence_pieces_of({1}, {2, 3}), ElementsAre("a", "b", ""));
+  EXPECT_THAT(sentence_pieces_of({}, {2, 3}), ElementsAre("a", "b", ""));
+  // The fourth last token is in the middle of a character.
+  EXPECT_THAT(sentence_pieces_of({2, 6, 7, 6, 7, 3}, {2}), ElementsAre(" a", ""));
+  EXPECT_THAT(sentence_pieces_of({2, 6, 7, 6, 7}, {6, 7}), ElementsAre("", "é", ""));
+}
+
+TEST(TextStream, GivesWholeCharactersWhereAByteMakesARunOfBytesInvalid) {
+  EXPECT_THAT(sentence_pieces_of({}, {4, 5, 3}), ElementsAre("*", "",
+                                                             "\xef\xbf\xbd"
+                                                             "b",
+                                                             ""));
+  EXPECT_THAT(sentence_pieces_of({}, {4, 5}), ElementsAre("*", "", "\xef\xbf\xbd"));
+  EXPECT_THAT(sentence_pieces_of({}, {4, 6, 7, 3}), ElementsAre("*", "", "é", "b", ""));
 }
 
 TEST(TextStream, DoesNotWaitForEverForACharacter) {

@@ -48,6 +48,7 @@ generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
   request.deadline = work_.request.deadline.time();
   request.arrived = work_.arrived;
   request.shown_tokens = work_.shown_tokens;
+  request.is_answer = work_.is_answer;
   request.constraint = constraint_;
   request.on_token = [self, choice](GeneratedToken token) {
     call_guarded([&] { self->take(choice, std::move(token)); });

@@ -39,6 +39,7 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
     std::vector<std::vector<std::uint32_t>> prompts;  ///< tokens
     GenerationSettings settings;                      ///< have passed generation::check()
     std::vector<std::uint32_t> shown_tokens;          ///< EngineRequest::shown_tokens
+    bool is_answer = false;                           ///< EngineRequest::is_answer
     std::size_t answers = 1;                          ///< to each prompt: with the seeds seed, seed + 1, …
     RequestWork request;
     std::chrono::steady_clock::time_point arrived;

@@ -95,6 +95,7 @@ GenerationPlan plan_chat(const std::shared_ptr<ServedModel>& model, Conversation
   asked->options.tools = std::move(asked->tools.json);
   GenerationPlan plan;
   plan.settings = std::move(settings);
+  plan.is_answer = true;
   plan.shown_tokens = generation::special_markers(reading->settings.format, model->engine()->tokenizer());
   plan.bytes_to_prepare = body_bytes;
   plan.prepare = [model, asked, reading](GenerationPlan& to_fill) {

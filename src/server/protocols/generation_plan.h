@@ -40,6 +40,7 @@ struct GenerationPlan {
   std::size_t context_length = 0;      ///< of a prompt and its answer; 0: the engine's
   GenerationSettings settings;
   std::vector<std::uint32_t> shown_tokens;  ///< EngineRequest::shown_tokens
+  bool is_answer = false;                   ///< EngineRequest::is_answer
   std::size_t answers = 1;                  ///< to each prompt
   NamedMembers members;
   AnswerFormat format;

@@ -92,6 +92,7 @@ std::shared_ptr<GenerationJob> make_job(const http::Exchange& exchange, const Re
   GenerationJob::Work asked{.prompts = std::move(prompts),
                             .settings = plan.settings,
                             .shown_tokens = plan.shown_tokens,
+                            .is_answer = plan.is_answer,
                             .answers = plan.answers,
                             .request = work,
                             .arrived = exchange.request().arrived};
