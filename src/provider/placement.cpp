@@ -48,7 +48,14 @@ void apply_placement(const std::vector<ort::AssignedNode>& nodes, const ort::Ses
     attempt.node_count = count_of[attempt.ort_name];
     attempt.node_share =
         nodes.empty() ? 0 : static_cast<double>(attempt.node_count) / static_cast<double>(nodes.size());
-    if (attempt.node_count != 0 || nodes.empty()) continue;
+    if (attempt.node_count != 0) continue;
+    if (nodes.empty()) {
+      // The CPU provider computes constants while a model is loaded.
+      if (attempt.id == "cpu") continue;
+      attempt.outcome = Outcome::no_nodes;
+      attempt.reason = "no node is left to run: all results were computed while the model was loaded";
+      continue;
+    }
     if (log.error.find(attempt.ort_name) != std::string::npos) {
       attempt.outcome = Outcome::failed;
       attempt.reason = "the session gave it none of the model's nodes: " + log.error;

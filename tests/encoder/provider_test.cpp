@@ -448,6 +448,16 @@ TEST_F(EncoderProvider, RefusesAPrecisionThatItHasNot) {
 }
 
 // What was compiled is kept, and gives the same bits at the next start, without the model's own weights.
+// An attribute that is a type: ONNX Runtime's plugins cannot read it.
+TEST_F(EncoderProvider, LeavesNodesAloneWhoseAttributesItCannotRead) {
+  LoadOptions options;
+  options.provider = "encoder,cpu";
+  const Runtime runtime(fs::path(GPUX_SOURCE_DIR "/tests/models/optional_none.onnx"), options);
+  const Verdict verdict = runtime.verdict();
+  EXPECT_THAT(verdict.active, ElementsAre("cpu"));
+  EXPECT_EQ(verdict.tried.front().outcome, ProviderAttempt::Outcome::no_nodes) << verdict.tried.front().reason;
+}
+
 TEST_F(EncoderProvider, KeepsWhatItCompiled) {
   for (const char* name : {"bert-cls", "mpnet-mean"}) {
     const fs::path folder = imported(name);

@@ -112,11 +112,13 @@ TEST(Placement, LeavesTheCpuOutWhereNothingIsLeftForIt) {
   EXPECT_EQ(verdict.tried[2].outcome, Outcome::not_needed);
 }
 
-TEST(Placement, OfAModelWithoutNodesKeepsWhatIsInTheSession) {
+TEST(Placement, OfAModelWithoutNodesIsTheCpu) {
   Verdict verdict = three();
   provider::apply_placement({}, {}, verdict);
-  EXPECT_THAT(verdict.active, ElementsAre("cuda", "cpu"));
+  EXPECT_THAT(verdict.active, ElementsAre("cpu"));
   EXPECT_EQ(verdict.node_count, 0U);
+  EXPECT_EQ(verdict.tried[1].outcome, Outcome::no_nodes);
+  EXPECT_THAT(verdict.tried[1].reason, HasSubstr("while the model was loaded"));
 }
 
 TEST(VerdictLine, NamesTheDeviceWhereThereAreSeveral) {

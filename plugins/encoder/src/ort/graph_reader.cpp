@@ -82,6 +82,18 @@ Attribute attribute_of(const Ort::ConstOpAttr& given) {
   return attribute;
 }
 
+// ONNX Runtime gives none of a node's attributes if it has no type for one of them (a type, a sparse tensor). Without its
+// attributes a node must not be taken for one of the kind that it is.
+void read_attributes(const Ort::ConstNode& from, Node& node) {
+  try {
+    for (const Ort::ConstOpAttr& attribute : from.GetAttributes()) {
+      node.attributes.emplace(attribute.GetName(), attribute_of(attribute));
+    }
+  } catch (const Ort::Exception&) {
+    node.type += " with an attribute that cannot be read";
+  }
+}
+
 std::optional<Constant> constant_of(const Ort::ConstValueInfo& info) {
   Ort::ConstValue value;
   if (!info.GetInitializer(value).IsOK() || !value || !value.IsTensor()) return std::nullopt;
@@ -126,9 +138,7 @@ Graph read_graph(const OrtGraph* given, bool all_constant) {
               .attributes = {}};
     for (const Ort::ConstValueInfo& input : from.GetInputs()) node.inputs.push_back(input ? input.GetName() : "");
     for (const Ort::ConstValueInfo& output : from.GetOutputs()) node.outputs.push_back(output ? output.GetName() : "");
-    for (const Ort::ConstOpAttr& attribute : from.GetAttributes()) {
-      node.attributes.emplace(attribute.GetName(), attribute_of(attribute));
-    }
+    read_attributes(from, node);
     graph.nodes.push_back(std::move(node));
   }
   return graph;
