@@ -3,10 +3,12 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -481,6 +483,38 @@ TEST(Waiting, SlowTakesItsTimeAndCanBeCancelled) {
                               report_waiting(report, slower, Ort::RunOptions{}, [&] { cancel(slower, "1"); });
                             }),
                {"run 1 right", "slow", "waits", "computation cancelled"});
+}
+
+std::vector<std::uint64_t> counted_copies() {
+  void* const library = ::dlopen(EXAMPLE_PROVIDER_LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+  using Counting = void (*)(std::uint64_t*);
+  const auto count = reinterpret_cast<Counting>(::dlsym(library, "GpuxExampleCopies"));
+  std::vector<std::uint64_t> counts(8);
+  count(counts.data());
+  return counts;
+}
+
+// Two inputs of 24 bytes go to the device, and their product comes back for the Add.
+TEST(CopyCounts, AreThoseOfTheRuns) {
+  const std::string file = testing::TempDir() + "copies-" + std::to_string(::getpid());
+  const ChildOutcome outcome = run_in_child({{"GPUX_EXAMPLE_COPIES", file}}, [](const Report& report) {
+    Runtime runtime;
+    runtime.register_plugin();
+    Ort::Session session = runtime.create_session(serialize(two_inputs), runtime.devices());
+    const std::vector<std::uint64_t> before = counted_copies();
+    (void)run(session, two_feeds);
+    const std::vector<std::uint64_t> after = counted_copies();
+    std::string line;
+    for (std::size_t i = 0; i < after.size(); ++i) line += std::to_string(after[i] - before[i]) + " ";
+    report(line);
+  });
+  expect_lines(outcome, {"2 48 1 24 0 0 3 72 "});
+  std::ifstream written(file);
+  const std::string text((std::istreambuf_iterator<char>(written)), {});
+  EXPECT_EQ(text,
+            "{\"to_device\": 2, \"to_device_bytes\": 48, \"from_device\": 1, \"from_device_bytes\": 24, "
+            "\"between\": 0, \"between_bytes\": 0, \"allocations\": 3, \"allocation_bytes\": 72}\n");
+  std::filesystem::remove(file);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include <onnxruntime_cxx_api.h>
 
 #include "boundary.h"
+#include "copy_counts.h"
 #include "failure.h"
 #include "memory.h"
 #include "provider.h"
@@ -134,6 +136,7 @@ class Factory : public OrtEpFactory {
 
   static void ORT_API_CALL release_provider(OrtEpFactory* /*self*/, OrtEp* provider) noexcept {
     delete static_cast<Provider*>(provider);
+    write_copy_counts();
   }
 
   /// What the host uses outside of sessions. A session's own allocator, with its own limit, comes from its provider.
@@ -186,6 +189,12 @@ __attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char* 
 __attribute__((visibility("default"))) OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) noexcept {
   delete static_cast<gpux_example::Factory*>(factory);
   return nullptr;
+}
+
+/// For hosts that count copies, found by its name: fills in copy_counts(). Any thread may call.
+__attribute__((visibility("default"))) void GpuxExampleCopies(std::uint64_t* counts) noexcept {
+  const gpux_example::CopyCounts all = gpux_example::copy_counts();
+  std::ranges::copy(all, counts);
 }
 
 }  // extern "C"

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "boundary.h"
+#include "copy_counts.h"
 #include "provider.h"
 
 namespace gpux_example {
@@ -40,9 +41,12 @@ void copy(const OrtValue* from, OrtValue* to) {
   auto* out = static_cast<unsigned char*>(const_cast<void*>(target.GetTensorRawData()));
   // ONNX Runtime hands on what an allocator could not give.
   if (in == nullptr || out == nullptr) fail_for_memory(bytes);
-  if (is_on_device(from) == is_on_device(to)) {
+  const bool from_device = is_on_device(from);
+  if (from_device == is_on_device(to)) {
+    count_copy(CopyDirection::between_devices, bytes);
     std::memcpy(out, in, bytes);
   } else {
+    count_copy(from_device ? CopyDirection::from_device : CopyDirection::to_device, bytes);
     std::transform(in, in + bytes, out, [](unsigned char byte) { return static_cast<unsigned char>(~byte); });
   }
 }
@@ -85,6 +89,7 @@ void* Allocator::allocate(OrtAllocator* self, std::size_t size) noexcept {
     return nullptr;
   }
   new (block) Header{size};
+  count_allocation(size);
   return block + alignment;
 }
 

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace gpux_example {
+
+enum class CopyDirection : std::uint8_t { to_device, from_device, between_devices };
+
+/// Numbers of copies and of their bytes since the library was loaded, all sessions and devices together: to the device,
+/// from it, between devices; then the blocks of device memory that were allocated, and their bytes.
+using CopyCounts = std::array<std::uint64_t, 8>;
+
+/// Any thread may call these.
+void count_copy(CopyDirection direction, std::size_t bytes) noexcept;
+void count_allocation(std::size_t bytes) noexcept;
+[[nodiscard]] CopyCounts copy_counts() noexcept;
+
+/// Writes them as a line of JSON to the file that the environment variable GPUX_EXAMPLE_COPIES names, if it names one.
+/// What cannot be written is left out.
+void write_copy_counts() noexcept;
+
+}  // namespace gpux_example
