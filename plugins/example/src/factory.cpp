@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -41,7 +42,8 @@ Failure failure_of_session(const OrtSessionOptions* options) {
   }
   if (command.empty()) return failure_from_environment();
   const Failure failure = parse_failure(command, "option 'fail'");
-  if (failure.kind == Failure::Kind::load || failure.kind == Failure::Kind::no_device) {
+  using Kind = Failure::Kind;
+  if (failure.kind == Kind::load || failure.kind == Kind::no_device || failure.kind == Kind::crash_load) {
     throw Ort::Exception(
         "option 'fail': '" + command +
             "' happens before options are read; set GPUX_EXAMPLE_FAIL before the library is registered",
@@ -130,6 +132,7 @@ class Factory : public OrtEpFactory {
       if (device_count != 1) throw Ort::Exception("expected one device", ORT_INVALID_ARGUMENT);
       const Failure failure = failure_of_session(options);
       if (failure.kind == Failure::Kind::create) fail_on_command("create");
+      if (failure.kind == Failure::Kind::crash_create) std::raise(SIGSEGV);
       *provider = std::make_unique<Provider>(failure, release_file_from_environment()).release();
     });
   }
@@ -176,9 +179,9 @@ __attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char* 
   Ort::InitApi(api);
   return gpux_example::as_status([=] {
     *factory_count = 0;
-    if (gpux_example::failure_from_environment().kind == gpux_example::Failure::Kind::load) {
-      gpux_example::fail_on_command("load");
-    }
+    const gpux_example::Failure::Kind failure = gpux_example::failure_from_environment().kind;
+    if (failure == gpux_example::Failure::Kind::load) gpux_example::fail_on_command("load");
+    if (failure == gpux_example::Failure::Kind::crash_load) std::raise(SIGSEGV);
     (void)gpux_example::device_count_from_environment();  // so that a wrong one is told at once
     if (room < 1) throw Ort::Exception("no room for a factory", ORT_INVALID_ARGUMENT);
     factories[0] = std::make_unique<gpux_example::Factory>().release();

@@ -16,7 +16,7 @@ struct Word {
   bool takes_number;
 };
 
-constexpr std::array<Word, 12> words{{
+constexpr std::array<Word, 16> words{{
     {"load", Failure::Kind::load, false},
     {"no-device", Failure::Kind::no_device, false},
     {"create", Failure::Kind::create, false},
@@ -26,7 +26,11 @@ constexpr std::array<Word, 12> words{{
     {"hang-compile", Failure::Kind::hang_compile, false},
     {"out-of-memory", Failure::Kind::out_of_memory, true},
     {"run", Failure::Kind::run, true},
+    {"device-lost", Failure::Kind::device_lost, true},
     {"crash", Failure::Kind::crash, true},
+    {"crash-load", Failure::Kind::crash_load, false},
+    {"crash-create", Failure::Kind::crash_create, false},
+    {"crash-compile", Failure::Kind::crash_compile, false},
     {"hang", Failure::Kind::hang, false},
     {"slow", Failure::Kind::slow, true},
 }};
@@ -51,8 +55,8 @@ Failure parse_failure(std::string_view command, std::string_view source) {
   }
   throw Ort::Exception(std::string(source) + ": '" + std::string(command) +
                            "' is no failure to command; accepted: load, no-device, create, capability, claim-nothing, "
-                           "compile, hang-compile, out-of-memory:BYTES, run:N, crash:N, hang, slow:MS, with numbers "
-                           "from 1 to 86400000",
+                           "compile, hang-compile, out-of-memory:BYTES, run:N, device-lost:N, crash:N, crash-load, "
+                           "crash-create, crash-compile, hang, slow:MS, with numbers from 1 to 86400000",
                        ORT_INVALID_ARGUMENT);
 }
 

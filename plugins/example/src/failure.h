@@ -19,19 +19,25 @@ struct Failure {
     hang_compile,
     out_of_memory,
     run,
+    device_lost,
     crash,
+    crash_load,
+    crash_create,
+    crash_compile,
     hang,
     slow
   };
 
   Kind kind = Kind::none;
-  /// The computation that fails, counted from 1 in each session, for `run` and `crash`; milliseconds for `slow`; how
-  /// many bytes the device holds for `out_of_memory`.
+  /// The computation that fails, counted from 1 in each session, for `run`, `crash` and `device_lost`, after which
+  /// every computation of the process fails, in all sessions, as after CUDA's sticky errors; milliseconds for `slow`;
+  /// how many bytes the device holds for `out_of_memory`.
   std::uint64_t number = 0;
 };
 
 /// Reads a command: empty for none, or one of load, no-device, create, capability, claim-nothing, compile,
-/// hang-compile, out-of-memory:BYTES, run:N, crash:N, hang, slow:MS. Throws Ort::Exception, naming `source`, for
+/// hang-compile, out-of-memory:BYTES, run:N, device-lost:N, crash:N, crash-load, crash-create, crash-compile, hang,
+/// slow:MS. Throws Ort::Exception, naming `source`, for
 /// anything else.
 Failure parse_failure(std::string_view command, std::string_view source);
 

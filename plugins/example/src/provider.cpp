@@ -1,6 +1,7 @@
 #include "provider.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -20,6 +21,9 @@ namespace gpux_example {
 namespace {
 
 constexpr std::chrono::milliseconds waiting_step{2};
+
+// Of all sessions of the process, and for good.
+std::atomic<bool> device_is_lost{false};
 
 /// What ONNX Runtime keeps of one fused Mul.
 class FusedMultiply : public OrtNodeComputeInfo {
@@ -109,6 +113,7 @@ OrtStatus* Provider::compile(OrtEp* self, const OrtGraph** graphs, const OrtNode
   return as_status([=] {
     auto& provider = *static_cast<Provider*>(self);
     if (provider.failure_.kind == Failure::Kind::compile) fail_on_command("compile");
+    if (provider.failure_.kind == Failure::Kind::crash_compile) std::raise(SIGSEGV);
     if (provider.failure_.kind == Failure::Kind::hang_compile) provider.wait_until_released();
     std::vector<std::unique_ptr<FusedMultiply>> fused;
     fused.reserve(count);
@@ -159,6 +164,10 @@ void Provider::misbehave() {
   switch (failure_.kind) {
     case Failure::Kind::run:
       if (computation == failure_.number) fail_on_command("run:" + std::to_string(computation));
+      return;
+    case Failure::Kind::device_lost:
+      if (computation >= failure_.number) device_is_lost = true;
+      if (device_is_lost) fail_on_command("device-lost:" + std::to_string(failure_.number) + ": the device is lost");
       return;
     case Failure::Kind::crash:
       if (computation == failure_.number) std::raise(SIGSEGV);

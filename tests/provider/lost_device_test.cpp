@@ -1,0 +1,49 @@
+// Which errors mean that a process can no longer use its device.
+#include "provider/lost_device.h"
+
+#include <gtest/gtest.h>
+
+namespace gpux::provider {
+namespace {
+
+TEST(LostDevice, IsNamedByTheErrorsThatStay) {
+  for (const char* message : {
+           "CUDA failure 700: an illegal memory access was encountered ; GPU=0 ; hostname=x ; expr=cudaMemcpyAsync",
+           "CUDA error cudaErrorLaunchFailure:unspecified launch failure",
+           "CUDA error: device-side assert triggered",
+           "uncorrectable ECC error encountered",
+           "CUDA failure 719",
+           "CUDA failure 214: x",
+           "HIP failure 700: x",
+           "CUDA_ERROR_ILLEGAL_ADDRESS",
+           "hipErrorLaunchFailure",
+           "Failed to map a buffer: [Device] is lost.",
+           "WebGPU device lost (1): x",
+           "A valid external Instance reference no longer exists. The device was lost",
+           "vkQueueSubmit failed with VK_ERROR_DEVICE_LOST",
+           "GpuxExampleExecutionProvider was set to fail at: device-lost:3: the device is lost",
+       }) {
+    EXPECT_TRUE(names_lost_device(message)) << message;
+  }
+}
+
+TEST(LostDevice, IsNotNamedByOthers) {
+  for (const char* message : {
+           "",
+           "CUDA failure 2: out of memory",
+           "CUDA failure 7000: x",
+           "CUDA failure 70: x",
+           "CUDA failure ",
+           "CUDNN failure 700",
+           "CUBLAS failure 13: CUBLAS_STATUS_EXECUTION_FAILED",
+           "all CUDA-capable devices are busy or unavailable",
+           "out of memory: the device has no room for 12 bytes",
+           "the run was stopped",
+           "input 'x' of 700 elements",
+       }) {
+    EXPECT_FALSE(names_lost_device(message)) << message;
+  }
+}
+
+}  // namespace
+}  // namespace gpux::provider
