@@ -1,5 +1,6 @@
 // Runs a model in this process and in a worker process by turns, with tensors of several sizes, and prints the time of
-// a run and the context switches of both processes: each wake-up of a thread that waits is one.
+// a run, the context switches of both processes (each wake-up of a thread that waits is one), and their page faults,
+// which fresh memory costs.
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -55,9 +57,30 @@ std::uint64_t switches_of(int process) {
   return sum;
 }
 
+std::uint64_t faults_here() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_minflt);
+}
+
+std::uint64_t faults_of(int process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  constexpr int before_faults = 7;
+  std::string field;
+  for (int i = 0; i < before_faults; ++i) fields >> field;
+  std::uint64_t faults = 0;
+  fields >> faults;
+  return faults;
+}
+
 struct Measured {
   std::vector<double> microseconds;
-  std::uint64_t switches = 0;
+  std::uint64_t switches = 0, faults = 0;
 
   void run(const Runtime& runtime, const NamedValues& inputs) {
     const Clock::time_point start = Clock::now();
@@ -67,6 +90,10 @@ struct Measured {
 
   [[nodiscard]] double switches_per_run() const {
     return static_cast<double>(switches) / static_cast<double>(microseconds.size());
+  }
+
+  [[nodiscard]] double faults_per_run() const {
+    return static_cast<double>(faults) / static_cast<double>(microseconds.size());
   }
 };
 
@@ -84,20 +111,24 @@ void measure(const Runtime& here, const Runtime& there, std::int64_t elements, d
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   while (Clock::now() < end) {
-    const std::uint64_t before_thread = switches_here();
+    const std::uint64_t before_thread = switches_here(), faults_before_thread = faults_here();
     for (int i = 0; i < runs_in_a_turn; ++i) in_thread.run(here, inputs);
     const std::uint64_t before_process = switches_here();
     in_thread.switches += before_process - before_thread;
+    in_thread.faults += faults_here() - faults_before_thread;
+    const std::uint64_t faults_before = faults_here() + faults_of(worker);
     const std::uint64_t before_worker = switches_of(worker);
     const std::uint64_t before_runs = switches_here();
     for (int i = 0; i < runs_in_a_turn; ++i) in_process.run(there, inputs);
     in_process.switches += switches_here() - before_runs;
     in_process.switches += switches_of(worker) - before_worker;
+    in_process.faults += faults_here() + faults_of(worker) - faults_before;
   }
   const double thread_us = median(in_thread.microseconds), process_us = median(in_process.microseconds);
-  std::printf("%12.0f  %10.1f  %11.1f  %10.1f  %15.2f  %16.2f  %6zu\n", static_cast<double>(elements) * 4, thread_us,
-              process_us, process_us - thread_us, in_thread.switches_per_run(), in_process.switches_per_run(),
-              in_process.microseconds.size());
+  std::printf("%12.0f  %10.1f  %11.1f  %10.1f  %15.2f  %16.2f  %13.1f  %14.1f  %6zu\n",
+              static_cast<double>(elements) * 4, thread_us, process_us, process_us - thread_us,
+              in_thread.switches_per_run(), in_process.switches_per_run(), in_thread.faults_per_run(),
+              in_process.faults_per_run(), in_process.microseconds.size());
 }
 
 int run(int count, char** arguments) {
@@ -114,7 +145,9 @@ int run(int count, char** arguments) {
   const Runtime here(settings.model, options);
   options.isolation = Isolation::process;
   const Runtime there(settings.model, options);
-  std::printf("input bytes   thread us   process us   more us  thread switches  process switches    runs\n");
+  std::printf(
+      "input bytes   thread us   process us   more us  thread switches  process switches  thread faults  process "
+      "faults    runs\n");
   for (const std::int64_t elements : settings.elements) measure(here, there, elements, settings.seconds);
   return 0;
 }

@@ -112,6 +112,16 @@ struct LoadOptions {
   /// `process` requires the gpux program to be the calling one. `profile` and `optimized_model` are not supported with
   /// it, nor are caches that a model updates in place (generated text).
   Isolation isolation = Isolation::thread;
+  std::string isolation_reason;  ///< why, for the verdict; may be empty
+  std::string worker_name;       ///< of the worker process, in messages; empty: the model's
+  /// Whether a worker process that ended is replaced. If not, all later runs fail.
+  bool restart_worker = true;
+  /// Whether a provider library that this machine has not loaded before is first loaded in a child process. If that
+  /// process crashes, the verdict has the reason, and the load continues without the provider. Requires the gpux
+  /// program to be the calling one. Not for the provider "fastest", which measures in child processes anyway.
+  bool preflight = false;
+  /// Providers that are not used, by id, and the reason: what a preflight found.
+  std::vector<std::pair<std::string, std::string>> crashed_providers;
   /// How long a run may continue after it was signalled to stop, before its worker process is killed and replaced.
   std::chrono::milliseconds stop_grace{5000};
   /// The longest delay before a worker that ended is started again. The first restart is immediate, the next one waits

@@ -42,9 +42,10 @@ struct WorkerStatus {
     waiting,   ///< is started again after a delay; until then runs fail with provider_unavailable
   };
   State state = State::starting;
-  int process_id = 0;          ///< 0: there is none now
-  std::uint64_t restarts = 0;  ///< workers that ended, or could not be started again
-  std::string last_end;        ///< why the last one ended, as a sentence; empty: none has
+  int process_id = 0;                ///< 0: there is none now
+  std::uint64_t restarts = 0;        ///< workers that ended, or could not be started again
+  std::uint64_t resident_bytes = 0;  ///< its resident memory; 0: there is none now
+  std::string last_end;              ///< why the last one ended, as a sentence; empty: none has
 };
 
 /// "ready", "starting", "waiting".
@@ -103,6 +104,10 @@ class GPUX_API Runtime {
 
   /// Empty unless the model was loaded with Isolation::process.
   [[nodiscard]] std::optional<WorkerStatus> worker() const;
+
+  /// The error of the last run, if it means that the provider's device can no longer be used by this process, as after
+  /// an illegal memory access on a CUDA device. With Isolation::process always empty: the worker is replaced.
+  [[nodiscard]] std::optional<std::string> lost_device() const;
 
   /// The provider of each node: one entry per node, as the session reports it.
   struct PlacedNode {

@@ -212,7 +212,7 @@ void add_daemon(CLI::App& program, Context& context) {
                    "the sources and the output of the daemon: 'gpux schema --daemon'")
       ->required()
       ->type_name("FILE");
-  add_encoder_flags(*command, flags->encoder);
+  add_encoder_flags(*command, flags->encoder, WorkerUse::restarted);
   command->add_option("--workers", flags->workers, "events embedded in parallel (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));
   command->add_option(

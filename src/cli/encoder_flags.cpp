@@ -11,7 +11,7 @@
 
 namespace gpux::cli {
 
-void add_encoder_flags(CLI::App& command, EncoderFlags& flags) {
+void add_encoder_flags(CLI::App& command, EncoderFlags& flags, WorkerUse use) {
   command.add_option("-m,--model", flags.model,
                      "a folder with tokenizer.json and model.onnx or onnx/model.onnx, or a name in the store");
   command
@@ -41,6 +41,7 @@ void add_encoder_flags(CLI::App& command, EncoderFlags& flags) {
   add_pull_flag(command, flags.pull);
   add_timeout_flag(command, flags.timeout);
   add_load_flags(command, flags.load);
+  add_isolation_flag(command, flags.load, use);
   command.get_option("--threads")->description("threads inside an operator (default: 1)");
 }
 

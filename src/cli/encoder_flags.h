@@ -14,7 +14,7 @@ class App;
 namespace gpux::cli {
 
 /// `flags` has to live as long as the command. Adds no MODEL.
-void add_encoder_flags(CLI::App& command, EncoderFlags& flags);
+void add_encoder_flags(CLI::App& command, EncoderFlags& flags, WorkerUse use = WorkerUse::once);
 
 /// --sparse, --multi-vector, and what is kept of sparse vectors: without the first two the model decides.
 void add_representation_flags(CLI::App& command, EncoderFlags& flags);

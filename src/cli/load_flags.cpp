@@ -51,6 +51,23 @@ void add_load_flags(CLI::App& command, LoadFlags& flags, bool with_provider) {
   command.add_option("--profile", flags.profile, "write ONNX Runtime's profile to this file")->group(group);
 }
 
+void add_isolation_flag(CLI::App& command, LoadFlags& flags, WorkerUse use) {
+  flags.worker_use = use;
+  command
+      .add_option("--isolation", flags.isolation,
+                  "where models run: thread, in this process, or process, in a worker process each (default: thread; "
+                  "process with --provider-library)")
+      ->check(CLI::IsMember({"thread", "process"}))
+      ->group("Loading the model");
+  command
+      .add_option(
+          "--preflight", flags.preflight,
+          "on (the default): the first load of a provider's library is tried in a child process, and a provider "
+          "that crashes is left out; off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->group("Loading the model");
+}
+
 void add_batch_axis_flag(CLI::App& command, std::string& batch_axis) {
   command
       .add_option("--batch-axis", batch_axis,

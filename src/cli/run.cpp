@@ -232,6 +232,7 @@ void run_model(RunFlags& flags, Context& context) {
   refuse_images_without_labels(flags);
   OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
   set_batch_axis(flags.batch_axis, model.settings.options);
+  if (flags.benchmark) note_isolation_obstacle(model.settings, "it is measured");
   model.open_inputs();
   std::optional<pipeline::ZeroShotOptions> zero_shot;
   if (flags.labels.given()) {
@@ -301,6 +302,7 @@ void add_run(CLI::App& program, Context& context) {
   command->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(run_counts());
   command->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(run_counts());
   add_load_flags(*command, flags->load);
+  add_isolation_flag(*command, flags->load, WorkerUse::once);
   command->footer(
       "Examples:\n"
       "  gpux run model.onnx --input '{\"x\": [[1, 2, 3]]}'\n"

@@ -501,11 +501,6 @@ void add_serve(CLI::App& program, Context& context) {
                       "concurrent runs (default: 1); auto: measured at load; devices: one per device");
   command->add_option("--max-workers", flags->max_workers, "maximum for auto and devices")
       ->check(CLI::Range(1U, 1024U));
-  command
-      ->add_option("--isolation", flags->isolation,
-                   "where models run: thread, in the server (the default), or process, in a worker process each, whose "
-                   "crash costs the requests in progress")
-      ->check(CLI::IsMember({"thread", "process"}));
   command->add_option("--stop-grace", flags->stop_grace,
                       "how long a run may continue after the request to stop, before its worker process is killed "
                       "(default: 5s)");
@@ -544,6 +539,7 @@ void add_serve(CLI::App& program, Context& context) {
   command->add_option("--provider", flags->load.provider,
                       "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)");
   add_load_flags(*command, flags->load, false);
+  add_isolation_flag(*command, flags->load, WorkerUse::restarted);
   command->footer(
       "Examples:\n"
       "  gpux serve digits --port 8080\n"

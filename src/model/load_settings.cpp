@@ -201,7 +201,42 @@ bool came_with_the_package(const ProjectFile& project, const LocatedModel& model
   return model.stored && project.file.parent_path() / model.stored->package.model_file == model.onnx_file;
 }
 
+runtime::isolation::IsolationRequest isolation_request(const LoadFlags& flags, const LocatedModel& model) {
+  if (!flags.isolation.empty()) {
+    if (flags.isolation == "thread") return {.isolation = Isolation::thread, .from = flags.isolation_from};
+    if (flags.isolation == "process") return {.isolation = Isolation::process, .from = flags.isolation_from};
+    refuse({flags.isolation, flags.isolation_from}, "thread, process");
+  }
+  if (!model.project || !model.project->runtime.isolation) return {};
+  return {.isolation = model.project->runtime.isolation,
+          .from = model.project->where("runtime.isolation"),
+          .is_from_package = came_with_the_package(*model.project, model)};
+}
+
+void decide_isolation(LoadSettings& settings) {
+  auto decision = runtime::isolation::decide_isolation(settings.isolation_request, settings.isolation_facts);
+  settings.options.isolation = decision.isolation;
+  settings.options.isolation_reason = std::move(decision.reason);
+}
+
+void set_isolation(const LoadFlags& flags, const LocatedModel& model, LoadSettings& settings) {
+  if (flags.worker_use == WorkerUse::none) return;
+  settings.options.preflight = flags.preflight != "off";
+  settings.options.restart_worker = flags.worker_use == WorkerUse::restarted;
+  settings.isolation_request = isolation_request(flags, model);
+  runtime::isolation::IsolationFacts& facts = settings.isolation_facts;
+  const LoadOptions& options = settings.options;
+  if (!options.provider_libraries.empty()) facts.plugin_library = options.provider_libraries.front().name;
+  if (!options.profile.empty()) facts.obstacle = "a profile is written";
+  decide_isolation(settings);
+}
+
 }  // namespace
+
+void note_isolation_obstacle(LoadSettings& settings, const std::string& obstacle) {
+  settings.isolation_facts.obstacle = obstacle;
+  decide_isolation(settings);
+}
 
 void require_portable_options(const ProjectFile& project) {
   for (const DeclaredProvider& declared : project.runtime.providers) {
@@ -329,6 +364,7 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
     settings.timeout = declared.timeout;
   }
   settings.batch_limit = static_cast<std::uint64_t>(declared.batch_size.value_or(0));
+  set_isolation(flags, model, settings);
   return settings;
 }
 

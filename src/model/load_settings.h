@@ -8,8 +8,16 @@
 
 #include "gpux/options.h"
 #include "model/locate.h"
+#include "runtime/isolation/decide_isolation.h"
 
 namespace gpux {
+
+/// Worker processes of a command.
+enum class WorkerUse : std::uint8_t {
+  none,       ///< models run in its own process
+  once,       ///< the command fails with its worker
+  restarted,  ///< workers that end are replaced
+};
 
 /// The flags that say how a model is loaded, as typed. One that was not given is empty.
 struct LoadFlags {
@@ -17,6 +25,11 @@ struct LoadFlags {
   std::vector<std::string> provider_libraries, provider_options, session_options;
   std::string intra_threads, inter_threads, optimization, profile;
   std::string provider_from = "--provider";  ///< who said `provider`, for the verdict
+  /// "thread", "process"; empty: gpux.yml or decide_isolation() decides.
+  std::string isolation;
+  std::string isolation_from = "--isolation";  ///< its source
+  std::string preflight;                       ///< "on", "off"; empty: on, for commands with worker processes
+  WorkerUse worker_use = WorkerUse::none;
 };
 
 /// What they come to together with GPUX_* variables, gpux.yml and the package.
@@ -25,7 +38,13 @@ struct LoadSettings {
   std::string precision_from;  ///< the flag or variable that asked for options.precision; empty: none did
   std::optional<std::chrono::milliseconds> timeout;
   std::uint64_t batch_limit = 0;  ///< rows per run; 0: the default
+  /// What decided options.isolation.
+  runtime::isolation::IsolationRequest isolation_request;
+  runtime::isolation::IsolationFacts isolation_facts;
 };
+
+/// Decides options.isolation again, as it cannot be a worker process by default, because of `obstacle`.
+void note_isolation_obstacle(LoadSettings& settings, const std::string& obstacle);
 
 /// Takes the value of --batch-axis, where one was given.
 void set_batch_axis(const std::string& flag, LoadOptions& options);

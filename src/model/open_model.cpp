@@ -79,6 +79,7 @@ std::vector<DeclaredValue> OpenModel::declared_outputs() const {
 
 Runtime load_located(const LocatedModel& located, LoadSettings settings) {
   LoadOptions& options = settings.options;
+  if (options.worker_name.empty()) options.worker_name = located.name;
   if (located.stored) {
     options.map_weights = true;  // files of the store are never changed
     const std::filesystem::path& folder = located.package_folder;

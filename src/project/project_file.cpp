@@ -293,6 +293,9 @@ class Binder {
       runtime.optimization = optimization_from(level->text);
     }
     runtime.batch_size = integer_at(root_, {"runtime", "batch_size"});
+    if (const TreeNode* isolation = at(root_, {"runtime", "isolation"})) {
+      runtime.isolation = isolation->text == "process" ? Isolation::process : Isolation::thread;
+    }
     bind_profile();
   }
 

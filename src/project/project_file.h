@@ -59,6 +59,7 @@ struct RuntimeSettings {
   std::optional<Optimization> optimization;
   std::optional<std::filesystem::path> profile;  ///< absolute: where the runtime's profile goes
   std::optional<std::int64_t> batch_size;        ///< the most objects of a list that one run takes
+  std::optional<Isolation> isolation;
 };
 
 /// `task`, and the parts of `preprocessing` and `postprocessing` that are about texts; empty: not said.

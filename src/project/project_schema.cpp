@@ -72,7 +72,12 @@ constexpr std::array<SchemaKey, 3> provider_keys{{
     {"library", text, "The plugin library that brings it, relative to this file's folder."},
 }};
 
-constexpr std::array<SchemaKey, 11> runtime_keys{{
+constexpr std::array<std::string_view, 2> isolations{"thread", "process"};
+constexpr SchemaKey isolation_key{
+    "isolation", choice,  "Where models run: thread, in the process of gpux, or process, in a worker process.",
+    false,       no_keys, isolations};
+
+constexpr std::array<SchemaKey, 12> runtime_keys{{
     {"gpu", object, "The device to run on.", false, gpu_keys},
     {"providers", provider_list, "The providers to try, in order, with their options.", false, provider_keys},
     {"provider_libraries", path_map, "Plugin libraries by the name to register them under."},
@@ -85,6 +90,7 @@ constexpr std::array<SchemaKey, 11> runtime_keys{{
     {"profile", text, "Where the runtime's profile is written, relative to this file's folder."},
     {"enable_profiling", boolean, "Write a profile into gpux's home folder."},
     {"batch_size", integer, "The maximum rows of a list that share a run.", false, no_keys, no_choices, 1},
+    isolation_key,
 }};
 
 constexpr SchemaKey batch_size_key{"batch_size", integer, "The maximum rows that share a run.", false, no_keys,
@@ -152,13 +158,14 @@ constexpr std::array<SchemaKey, 16> serving_keys{{
     warm_up_key,
 }};
 
-constexpr std::array<SchemaKey, 21> served_model_keys{{
+constexpr std::array<SchemaKey, 22> served_model_keys{{
     {"name", text, "The name it is served by.", true},
     {"model", text, "A name of the store, a file or a folder; relative to this file's folder.", true},
     {"version", text, "The version it is served as."},
     {"config", text, "Another gpux.yml, relative to this file's folder."},
     {"provider", text, "A provider, an alias, a kind, a list, auto or fastest."},
     {"strict", strictness, "Refuse to fall back."},
+    isolation_key,
     {"pinned", boolean, "Never unload it to make room."},
     batch_size_key,
     batch_cost_key,

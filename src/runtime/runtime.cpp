@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -18,7 +19,9 @@
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "ort/session.h"
+#include "provider/lost_device.h"
 #include "runtime/check_inputs.h"
+#include "runtime/isolation/preflight.h"
 #include "runtime/isolation/remote_session.h"
 #include "runtime/loading/load.h"
 #include "runtime/loading/memory_limit.h"
@@ -56,7 +59,8 @@ runtime::Loaded loaded_in_worker(const std::filesystem::path& model, const runti
                          .profile_prefix = {},
                          .computed_by = report.computed_by,
                          .written_graph = {}};
-  loaded.verdict.notes.emplace_back("the model runs in a worker process");
+  loaded.verdict.notes.push_back(options.isolation_reason.empty() ? "the model runs in a worker process"
+                                                                  : options.isolation_reason);
   return loaded;
 }
 
@@ -79,6 +83,10 @@ struct Runtime::State {
   LoadOptions options;
   std::mutex sharing_mutex;
   std::optional<RunSharing> sharing;  // once it is decided for good
+
+  mutable std::mutex device_mutex;
+  mutable std::string lost_device;                   // the error of the last run; under the mutex
+  mutable std::atomic<bool> has_lost_device{false};  // whether it is not empty
 
   State(ModelInfo model_info, runtime::Loaded&& session, const LoadOptions& load_options)
       : info(std::move(model_info)), loaded(std::move(session)), steps(load_options), options(load_options) {
@@ -107,7 +115,20 @@ struct Runtime::State {
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 runtime::StopHandle* handle = nullptr) const {
     if (remote) return remote->run(inputs, outputs, handle == nullptr ? std::stop_token() : handle->in_worker());
-    return steps.run(*loaded.session, inputs, outputs, handle == nullptr ? nullptr : handle->here());
+    try {
+      NamedValues results = steps.run(*loaded.session, inputs, outputs, handle == nullptr ? nullptr : handle->here());
+      if (has_lost_device.load(std::memory_order_relaxed)) note_device({});
+      return results;
+    } catch (const Error& error) {
+      if (provider::names_lost_device(error.message())) note_device(error.message());
+      throw;
+    }
+  }
+
+  void note_device(const std::string& error) const {
+    const std::lock_guard lock(device_mutex);
+    lost_device = error;
+    has_lost_device = !error.empty();
   }
 
   [[nodiscard]] std::vector<std::size_t> output_indices(const std::vector<std::string>& names) const {
@@ -175,12 +196,17 @@ NamedValues owned(NamedValues inputs) {
 
 }  // namespace
 
-Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& options) {
+Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   const auto start = std::chrono::steady_clock::now();
   ModelInfo info = ModelInspector::inspect(model);
+  LoadOptions options = given;
+  const std::string name = options.worker_name.empty() ? info.name : options.worker_name;
+  if (options.preflight)
+    std::ranges::move(runtime::isolation::preflight(model, name, options),
+                      std::back_inserter(options.crashed_providers));
   Signature signature = runtime::with_steps(info.signature, options);
   if (options.isolation == Isolation::process) {
-    auto session = std::make_unique<runtime::isolation::RemoteSession>(model, info.name, options);
+    auto session = std::make_unique<runtime::isolation::RemoteSession>(model, name, options);
     info.signature = std::move(signature);
     state_ = std::make_shared<State>(std::move(info), std::move(session), options);
     state_->load_time = std::chrono::steady_clock::now() - start;
@@ -189,6 +215,7 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& options)
   runtime::Loaded loaded = runtime::load(model, info, options);
   info.signature = std::move(signature);
   state_ = std::make_shared<State>(std::move(info), std::move(loaded), options);
+  if (!options.isolation_reason.empty()) state_->loaded.verdict.notes.push_back(options.isolation_reason);
   state_->profile = options.profile;
   state_->load_time = std::chrono::steady_clock::now() - start;
   try {
@@ -357,6 +384,12 @@ std::chrono::duration<double, std::milli> Runtime::load_time() const noexcept {
 std::optional<WorkerStatus> Runtime::worker() const {
   if (!state_->remote) return std::nullopt;
   return state_->remote->status();
+}
+
+std::optional<std::string> Runtime::lost_device() const {
+  if (!state_->has_lost_device) return std::nullopt;
+  const std::lock_guard lock(state_->device_mutex);
+  return state_->lost_device.empty() ? std::nullopt : std::optional(state_->lost_device);
 }
 
 std::vector<Runtime::PlacedNode> Runtime::placement() const {

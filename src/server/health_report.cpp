@@ -14,6 +14,7 @@ std::string_view problem_of(const ModelStatus& status) noexcept {
     case ModelState::ready:
     case ModelState::reloading:
       if (status.lacks_worker) return "its worker process is being started again";
+      if (status.has_lost_device) return "its device can no longer be used by this process: restart the server";
       if (status.is_stuck) return "a run has not returned";
       return status.has_failed ? "could not be reloaded; the model loaded before serves" : "";
     case ModelState::evicted:
@@ -28,7 +29,7 @@ std::string_view problem_of(const ModelStatus& status) noexcept {
 }
 
 bool can_be_used(const ModelStatus& status) noexcept {
-  if (status.lacks_worker) return false;
+  if (status.lacks_worker || status.has_lost_device) return false;
   return is_serving(status.state) ? !status.is_stuck : is_on_demand(status.state) && !status.has_failed;
 }
 

@@ -193,6 +193,8 @@ class Page {
                    [](const WorkerStatus& status) { return static_cast<std::uint64_t>(status.process_id); });
     of_each_worker("gpux_worker_restarts_total", "counter", "Worker processes that ended and were started again",
                    [](const WorkerStatus& status) { return status.restarts; });
+    of_each_worker("gpux_worker_resident_memory_bytes", "gauge", "Resident memory of the worker process",
+                   [](const WorkerStatus& status) { return status.resident_bytes; });
   }
 
   // Of providers with a device of their own: a model may have a session on each.
@@ -377,6 +379,7 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
       all.back()["workers"].push_back({{"state", to_string(status.state)},
                                        {"process_id", status.process_id},
                                        {"restarts", status.restarts},
+                                       {"resident_bytes", status.resident_bytes},
                                        {"last_end", status.last_end}});
     }
     if (model->engine() == nullptr) continue;

@@ -42,8 +42,8 @@ void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits,
   const Clock::time_point now = Clock::now();
   const Clock::time_point last{std::chrono::nanoseconds(model->statistics().last_answer.load())};
   const bool has_answered = last.time_since_epoch().count() != 0 && now - last < limits.after;
-  // A run that does not come back says more than one that did before it.
-  if (has_answered && model->counts().overdue_runs == 0) {
+  // A run that does not come back, or a device that was lost, says more than an answer before it.
+  if (has_answered && model->counts().overdue_runs == 0 && !model->has_lost_device()) {
     done(true);
     return;
   }

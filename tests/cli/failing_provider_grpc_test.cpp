@@ -137,8 +137,9 @@ TEST(FailingProviderOverGrpc, CostsTheRequestThatFails) {
 TEST(FailingProviderOverGrpc, HangsWithoutHoldingTheServer) {
   const Program gpux;
   const auto release = gpux.folder().write("release", "");
-  Serving server(gpux, with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--timeout", "1s"}),
-                 {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}, leaves_threads()});
+  Serving server(
+      gpux, with_provider_in_thread({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--timeout", "1s"}),
+      {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}, leaves_threads()});
   const Client client(server);
   expect_values(client.multiply(), {4, 10, 18});
   std::filesystem::remove(release);
@@ -154,8 +155,8 @@ TEST(FailingProviderOverGrpc, HangsInALoadWithoutHoldingTheServer) {
   const Program gpux;
   const auto release = gpux.folder().write("release", "");
   Serving server(gpux,
-                 with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--load-timeout", "1s",
-                                "--drain-timeout", "500ms"}),
+                 with_provider_in_thread({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--load-timeout",
+                                          "1s", "--drain-timeout", "500ms"}),
                  {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}, leaves_threads()});
   const Client client(server);
   EXPECT_TRUE(client.load("mul", std::chrono::seconds(60)).ok());

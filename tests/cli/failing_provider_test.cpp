@@ -255,8 +255,9 @@ TEST(FailingProvider, IsWaitedForUpToTheTimeLimit) {
 TEST(FailingProvider, HangsWithoutHoldingTheServer) {
   const Program gpux;
   const auto release = gpux.folder().write("release", "");
-  Serving server(gpux, with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--timeout", "1s"}),
-                 {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}, leaves_threads()});
+  Serving server(
+      gpux, with_provider_in_thread({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--timeout", "1s"}),
+      {{"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release.string()}, leaves_threads()});
   EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
   fs::remove(release);
   const Answered late = server.ask(post("/models/mul/predict", multiply_inputs));
@@ -273,8 +274,8 @@ TEST(FailingProvider, HangsInALoadWithoutHoldingTheServer) {
   const Program gpux;
   const auto release = gpux.folder().write("release", "");
   Serving server(gpux,
-                 with_provider({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"), "--drain-timeout", "500ms",
-                                "--load-timeout", "1s"}),
+                 with_provider_in_thread({"mul=" + model("multiply.onnx"), "add=" + model("add.onnx"),
+                                          "--drain-timeout", "500ms", "--load-timeout", "1s"}),
                  {{"GPUX_EXAMPLE_FAIL", "hang-compile"}, {"GPUX_EXAMPLE_RELEASE", release.string()}, leaves_threads()});
   EXPECT_EQ(server.ask(post("/v2/repository/models/mul/load", "")).status, 200);
   fs::remove(release);
@@ -300,7 +301,7 @@ TEST(FailingProvider, HangsInALoadWithoutHoldingTheServer) {
 class Draining : public testing::Test {
  protected:
   void start(const std::string& drain_timeout) {
-    server_.emplace(gpux_, with_provider({"mul=" + model("multiply.onnx"), "--drain-timeout", drain_timeout}),
+    server_.emplace(gpux_, with_provider_in_thread({"mul=" + model("multiply.onnx"), "--drain-timeout", drain_timeout}),
                     std::vector<std::pair<std::string, std::string>>{
                         {"GPUX_EXAMPLE_FAIL", "hang"}, {"GPUX_EXAMPLE_RELEASE", release_.string()}, leaves_threads()});
     fs::remove(release_);

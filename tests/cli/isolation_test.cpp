@@ -199,12 +199,11 @@ TEST(Isolation, CostsACrashingRequestAlone) {
   EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
   const Answered crashed = server.ask(post("/models/mul/predict", multiply_inputs));
   EXPECT_EQ(crashed.status, 500) << crashed.body;
-  EXPECT_THAT(crashed.body, HasSubstr("the worker of 'multiply' was ended by signal 11 (SIGSEGV); the runs that it had "
+  EXPECT_THAT(crashed.body, HasSubstr("the worker of 'mul' was ended by signal 11 (SIGSEGV); the runs that it had "
                                       "in progress are lost"));
   EXPECT_EQ(server.json(post("/models/add/predict", add_inputs)), Json::parse(add_answer));
   EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
-  EXPECT_THAT(server.log(),
-              HasSubstr("the worker of 'multiply' was ended by signal 11 (SIGSEGV); it is started again"));
+  EXPECT_THAT(server.log(), HasSubstr("the worker of 'mul' was ended by signal 11 (SIGSEGV); it is started again"));
   const std::string metrics = server.ask(get("/metrics")).body;
   EXPECT_THAT(metrics, HasSubstr("gpux_worker_restarts_total{model=\"mul\",version=\"1.0.0\",worker=\"0\"} 1\n"));
   EXPECT_THAT(metrics, HasSubstr("gpux_worker_restarts_total{model=\"add\",version=\"1.0.0\",worker=\"0\"} 0\n"));
@@ -251,7 +250,7 @@ TEST(Isolation, ReplacesAWorkerThatHangs) {
   // Nothing but the end of its worker ends the run.
   EXPECT_TRUE(eventually([&] { return worker_of(server, 1).at("restarts") == 1; }));
   EXPECT_EQ(worker_of(server, 1).at("last_end"),
-            "the worker of 'multiply' was killed: a run did not end within 300 ms after the request to stop");
+            "the worker of 'mul' was killed: a run did not end within 300 ms after the request to stop");
   gpux.folder().write("release", "");
   EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
   EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
@@ -316,6 +315,193 @@ TEST(Isolation, LosesOnlyRequestsInFlight) {
   for (const std::string& message : messages) {
     EXPECT_THAT(message, HasSubstr("the worker of 'add' was ended by signal ")) << message;
   }
+}
+
+// --- commands that load a model for one call -----------------------------------------------------------------------
+
+TEST(IsolatedRun, AnswersAsAThreadDoes) {
+  const Program gpux;
+  const std::vector<std::string> run{"run", model("add.onnx"), "--input", add_inputs};
+  const Outcome thread = gpux.run(run);
+  const Outcome process = gpux.run(in_workers(run));
+  EXPECT_EQ(process.code, 0) << process.err;
+  EXPECT_EQ(process.out, thread.out);
+  EXPECT_THAT(process.err, HasSubstr("; the model runs in a worker process (--isolation)"));
+  EXPECT_THAT(thread.err, testing::Not(HasSubstr("worker")));
+  const Outcome list =
+      gpux.run(in_workers({"run", model("add.onnx"), "--input", "[" + add_inputs + "," + add_inputs + "]"}));
+  EXPECT_EQ(list.json(), Json::array({Json::parse(add_answer), Json::parse(add_answer)})) << list.err;
+}
+
+TEST(IsolatedRun, EmbedsAsAThreadDoes) {
+  const Program gpux;
+  (void)write_encoder_folder(gpux.folder(), R"({"pooling_mode_mean_tokens": true})", false);
+  const std::vector<std::string> embed{"embed", (gpux.folder().path() / "encoder").string(), "one text",
+                                       "another, which is longer than the first"};
+  const Outcome thread = gpux.run(embed);
+  const Outcome process = gpux.run(in_workers(embed));
+  EXPECT_EQ(thread.code, 0) << thread.err;
+  EXPECT_EQ(process.code, 0) << process.err;
+  EXPECT_EQ(process.out, thread.out);
+}
+
+TEST(IsolatedRun, FailsWithItsWorkerInOneLine) {
+  const Program gpux;
+  const Outcome outcome = gpux.run(with_provider({"run", model("multiply.onnx"), "--input", multiply_inputs}),
+                                   {.environment = {"GPUX_EXAMPLE_FAIL=crash:1"}, .limit = std::chrono::seconds(30)});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "gpux: the worker of 'multiply' was ended by signal 11 (SIGSEGV); the runs that it had in progress are "
+            "lost\n");
+}
+
+// By default, a plugin library that is given by its path runs in a worker; whoever wants it otherwise is told.
+TEST(IsolatedRun, IsTheDefaultOfALibraryGivenByItsPath) {
+  const Program gpux;
+  const std::vector<std::string> run = with_provider({"run", model("multiply.onnx"), "--input", multiply_inputs});
+  const Outcome by_default = gpux.run(run);
+  EXPECT_EQ(by_default.json(), Json::parse(product)) << by_default.err;
+  EXPECT_THAT(by_default.err, HasSubstr("ran on example"));
+  EXPECT_THAT(by_default.err,
+              HasSubstr("the model runs in a worker process: the library of provider 'example' is given by its path"));
+  std::vector<std::string> in_thread = run;
+  in_thread.insert(in_thread.end(), {"--isolation", "thread"});
+  const Outcome thread = gpux.run(in_thread);
+  EXPECT_EQ(thread.json(), Json::parse(product)) << thread.err;
+  EXPECT_THAT(thread.err, HasSubstr("the model runs in this process (--isolation), and a crash would end it: the "
+                                    "library of provider 'example' is given by its path"));
+  std::vector<std::string> benchmark = with_provider({"run", model("multiply.onnx"), "--benchmark", "--runs", "2"});
+  EXPECT_THAT(gpux.run(benchmark).err, HasSubstr("the model runs in this process, as it is measured"));
+}
+
+TEST(IsolatedRun, IsSetInGpuxYml) {
+  const Program gpux;
+  fs::create_directory(gpux.folder().path() / "add");
+  fs::copy_file(model("add.onnx"), gpux.folder().path() / "add/add.onnx");
+  gpux.folder().write("add/gpux.yml",
+                      "name: add\nversion: 1.0.0\nmodel: {source: add.onnx}\nruntime: {isolation: process}\n");
+  const std::string folder = (gpux.folder().path() / "add").string();
+  const Outcome process = gpux.run({"run", folder, "--input", add_inputs});
+  EXPECT_EQ(process.json(), Json::parse(add_answer)) << process.err;
+  EXPECT_THAT(process.err, HasSubstr("gpux.yml:4:11)"));
+  EXPECT_THAT(process.err, HasSubstr("the model runs in a worker process ("));
+  const Outcome thread = gpux.run({"run", folder, "--input", add_inputs, "--isolation", "thread"});
+  EXPECT_THAT(thread.err, testing::Not(HasSubstr("worker process")));
+}
+
+TEST(Isolation, IsSetForEachModelOfAList) {
+  const Program gpux;
+  const fs::path list =
+      gpux.folder().write("models.yml", "models:\n  one: {model: " + model("add.onnx") +
+                                            ", isolation: process}\n  two: " + model("add.onnx") + "\n");
+  const Serving server(gpux, {"--models", list.string()});
+  const std::string metrics = server.ask(get("/metrics")).body;
+  EXPECT_THAT(metrics, HasSubstr("gpux_worker_ready{model=\"one\",version=\"1.0.0\",worker=\"0\"} 1\n"));
+  EXPECT_THAT(metrics, testing::Not(HasSubstr("gpux_worker_ready{model=\"two\"")));
+  EXPECT_GT(worker_of(server).at("resident_bytes").get<std::uint64_t>(), 1U << 20);
+}
+
+// Two workers do not fit, though their files would.
+TEST(Isolation, CountsTheMemoryOfWorkers) {
+  const Program gpux;
+  const Serving server(
+      gpux, in_workers({"one=" + model("add.onnx"), "two=" + model("add.onnx"), "--memory-budget", "16MiB"}));
+  const Json index = server.json(post("/v2/repository/index", ""));
+  ASSERT_EQ(index.size(), 2U) << index;
+  EXPECT_THAT(index.dump(), HasSubstr("unloaded to make room"));
+}
+
+// --- devices that are lost -----------------------------------------------------------------------------------------
+
+// The error stays in its process: only another one can use the device again.
+TEST(LostDevice, IsCuredByAnotherWorker) {
+  const Program gpux;
+  // Each session's third computation: one request warms up, one succeeds, one loses the device.
+  const Serving server(gpux, in_workers(with_provider({"mul=" + model("multiply.onnx"), "--batch-axis", "none"})),
+                       {{"GPUX_EXAMPLE_FAIL", "device-lost:3"}});
+  EXPECT_EQ(server.json(post("/predict", multiply_inputs)), Json::parse(product));
+  const Answered failed = server.ask(post("/predict", multiply_inputs));
+  EXPECT_EQ(failed.status, 503) << failed.body;
+  EXPECT_THAT(failed.body, HasSubstr("the device is lost"));
+  // The next request is for the new worker.
+  EXPECT_EQ(server.json(post("/predict", multiply_inputs)), Json::parse(product));
+  EXPECT_EQ(worker_of(server).at("restarts"), 1);
+  EXPECT_THAT(worker_of(server).at("last_end").get<std::string>(),
+              HasSubstr("the worker of 'mul' was killed: it has lost its device: "));
+  EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
+}
+
+TEST(LostDevice, IsReportedByReadinessInAThread) {
+  const Program gpux;
+  const Serving server(
+      gpux, with_provider({"mul=" + model("multiply.onnx"), "--batch-axis", "none", "--isolation", "thread"}),
+      {{"GPUX_EXAMPLE_FAIL", "device-lost:3"}});
+  EXPECT_EQ(server.json(post("/predict", multiply_inputs)), Json::parse(product));
+  EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(server.ask(post("/predict", multiply_inputs)).status, 503);
+    EXPECT_EQ(server.ask(get("/health/ready")).status, 503);
+  }
+  EXPECT_THAT(server.ask(get("/health")).body,
+              HasSubstr("its device can no longer be used by this process: restart the server"));
+  EXPECT_EQ(server.ask(get("/health/live")).status, 200);
+}
+
+// --- the first load of a library -----------------------------------------------------------------------------------
+
+TEST(Preflight, LeavesOutAProviderThatCrashes) {
+  const Program gpux;
+  for (const char* failure : {"crash-load", "crash-create", "crash-compile"}) {
+    SCOPED_TRACE(failure);
+    for (const char* isolation : {"thread", "process"}) {
+      std::vector<std::string> run = with_provider({"run", model("multiply.onnx"), "--input", multiply_inputs});
+      run.insert(run.end(), {"--isolation", isolation});
+      const Surroundings options{.environment = {std::string("GPUX_EXAMPLE_FAIL=") + failure},
+                                 .limit = std::chrono::seconds(30)};
+      const Outcome outcome = gpux.run(run, options);
+      EXPECT_EQ(outcome.json(), Json::parse(product)) << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr("ran on cpu"));
+      EXPECT_THAT(outcome.err, HasSubstr("not example: its library crashed when it was first loaded: the process was "
+                                         "ended by signal 11 (SIGSEGV) (remedy: "));
+      EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+      run.emplace_back("--strict");
+      EXPECT_EQ(gpux.run(run, options).code, 5);
+    }
+  }
+  EXPECT_FALSE(fs::exists(gpux.home() / "preflight"));
+}
+
+TEST(Preflight, IsMadeOnceForALibrary) {
+  const Program gpux;
+  const std::vector<std::string> run = with_provider({"run", model("multiply.onnx"), "--input", multiply_inputs});
+  EXPECT_EQ(gpux.run(run).code, 0);
+  ASSERT_TRUE(fs::exists(gpux.home() / "preflight"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(gpux.home() / "preflight"), {}), 1);
+  // The library is known to load: what it does now ends the worker.
+  const Outcome outcome =
+      gpux.run(run, {.environment = {"GPUX_EXAMPLE_FAIL=crash-compile"}, .limit = std::chrono::seconds(30)});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err, "gpux: the worker of 'multiply' was ended by signal 11 (SIGSEGV) while it loaded the model\n");
+}
+
+TEST(Preflight, IsSkippedOnRequest) {
+  const Program gpux;
+  std::vector<std::string> run = with_provider({"run", model("multiply.onnx"), "--input", multiply_inputs});
+  run.insert(run.end(), {"--preflight", "off"});
+  const Outcome outcome =
+      gpux.run(run, {.environment = {"GPUX_EXAMPLE_FAIL=crash-load"}, .limit = std::chrono::seconds(30)});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("while it loaded the model"));
+  EXPECT_FALSE(fs::exists(gpux.home() / "preflight"));
+}
+
+TEST(Preflight, KeepsAServerUp) {
+  const Program gpux;
+  const Serving server(gpux, with_provider({"mul=" + model("multiply.onnx")}), {{"GPUX_EXAMPLE_FAIL", "crash-load"}});
+  EXPECT_EQ(server.json(post("/predict", multiply_inputs)), Json::parse(product));
+  EXPECT_THAT(server.json(get("/info")).dump(), HasSubstr("its library crashed when it was first loaded"));
+  EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
 }
 
 }  // namespace

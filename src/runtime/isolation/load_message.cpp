@@ -116,9 +116,11 @@ Json json_of(const LoadOptions& options) {
   const auto& [provider, provider_from, provider_libraries, provider_options, strict, device, memory_bytes, precision,
                min_cosine, cache_directory, intra_threads, inter_threads, optimization, profile, optimized_model,
                optimized_graphs, precision_variants, session_config, map_weights, before, after, batch_axis,
-               batch_axis_from, isolation, stop_grace, max_restart_delay] = options;
+               batch_axis_from, isolation, isolation_reason, worker_name, restart_worker, preflight, crashed_providers,
+               stop_grace, max_restart_delay] = options;
   (void)profile, (void)optimized_model, (void)isolation, (void)stop_grace, (void)max_restart_delay;
-  (void)batch_axis, (void)batch_axis_from;  // decided in the process that schedules the runs
+  (void)isolation_reason, (void)worker_name, (void)restart_worker, (void)preflight, (void)batch_axis,
+      (void)batch_axis_from;  // decided in the process that schedules the runs
   Json json;
   json["provider"] = provider;
   json["provider_from"] = provider_from;
@@ -139,6 +141,7 @@ Json json_of(const LoadOptions& options) {
   json["map_weights"] = map_weights;
   json["before"] = before.string();
   json["after"] = after.string();
+  json["crashed_providers"] = json_of(crashed_providers);
   return json;
 }
 
@@ -163,6 +166,7 @@ LoadOptions options_from(const Json& json) {
   options.map_weights = json.at("map_weights").get<bool>();
   options.before = json.at("before").get<std::string>();
   options.after = json.at("after").get<std::string>();
+  options.crashed_providers = pairs_from(json.at("crashed_providers"));
   return options;
 }
 

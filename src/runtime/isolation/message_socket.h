@@ -69,7 +69,8 @@ struct RunRequest {
 struct RunReply {
   std::uint64_t run = 0;
   std::uint64_t bytes = 0;
-  std::int32_t error = 0;  ///< ErrorCode; 0: none
+  std::int32_t error = 0;            ///< ErrorCode; 0: none
+  std::uint32_t is_device_lost = 0;  ///< with an error: this worker cannot use its device any more
 };
 
 /// From the process to its worker. `load` comes first, with a file in memory that holds the options.

@@ -181,6 +181,7 @@ struct RemoteSession::State {
                      std::uint64_t run, const std::stop_token& stop);
   void stop_run(const std::shared_ptr<Connection>& connection, std::uint64_t channel, std::uint64_t run);
   std::string wait_for_end(Connection& connection);
+  void replace(Connection& connection, const std::string& reason);
 
   // Of the thread that supervises the worker.
   void supervise();
@@ -199,15 +200,14 @@ std::shared_ptr<Connection> RemoteSession::State::wait_for_worker(const std::sto
   std::unique_lock lock(mutex);
   changed.wait(lock, stop, [&] { return phase != Phase::starting || ended; });
   if (ended) throw Error(ErrorCode::interrupted, "the model is being unloaded");
+  if (phase == Phase::ready) return current;
+  if (!options.restart_worker) throw WorkerEnded(ErrorCode::internal, last_end);
   if (phase == Phase::starting) {
     throw Error(ErrorCode::interrupted, fmt::format("{}; it is being started again", last_end));
   }
-  if (phase == Phase::waiting) {
-    const auto left = std::chrono::ceil<milliseconds>(restart_at - Clock::now());
-    throw Error(ErrorCode::provider_unavailable,
-                fmt::format("{}; it is started again in {} ms", last_end, std::max(left, milliseconds(0)).count()));
-  }
-  return current;
+  const auto left = std::chrono::ceil<milliseconds>(restart_at - Clock::now());
+  throw Error(ErrorCode::provider_unavailable,
+              fmt::format("{}; it is started again in {} ms", last_end, std::max(left, milliseconds(0)).count()));
 }
 
 // How it ended, which the supervising thread finds out.
@@ -235,15 +235,34 @@ void RemoteSession::State::stop_run(const std::shared_ptr<Connection>& connectio
   event.set();
 }
 
+// Ends a worker that has not crashed.
+void RemoteSession::State::replace(Connection& connection, const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex);
+    if (connection.kill_reason.empty()) connection.kill_reason = reason;
+    last_end = fmt::format("the worker of '{}' was killed: {}", name, reason);
+    if (current.get() == &connection) {
+      // The next run is for the next worker.
+      current = nullptr;
+      phase = Phase::starting;
+    }
+  }
+  event.set();
+}
+
 NamedValues RemoteSession::State::finish(const std::shared_ptr<Connection>& connection,
                                          std::unique_ptr<RunChannel> channel, std::uint64_t run,
                                          const std::stop_token& stop) {
   std::optional<NamedValues> results;
   std::optional<Error> error;
+  std::optional<WorkerEnded> lost_device;
   {
     const std::stop_callback stopping(stop, [&, number = channel->number()] { stop_run(connection, number, run); });
     try {
       results = channel->receive(run);
+    } catch (const DeviceLost& failure) {
+      replace(*connection, "it has lost its device: " + failure.message());
+      lost_device = WorkerEnded(failure.code(), failure.message());
     } catch (const Error& failure) {
       error = failure;
     }
@@ -252,6 +271,7 @@ NamedValues RemoteSession::State::finish(const std::shared_ptr<Connection>& conn
     const std::lock_guard lock(mutex);
     stopped_runs.erase(run);
   }
+  if (lost_device) throw WorkerEnded(*lost_device);
   if (results || error) connection->give_back(std::move(channel));
   if (error) throw Error(*error);
   if (!results) {
@@ -308,11 +328,12 @@ void RemoteSession::State::note_end(const std::string& end, Clock::duration live
   ++restarts;
   failures = failures_in_a_row(failures, std::chrono::duration_cast<milliseconds>(lived));
   const milliseconds delay = restart_delay(failures, options.max_restart_delay);
-  phase = delay.count() == 0 ? Phase::starting : Phase::waiting;
+  phase = delay.count() == 0 && options.restart_worker ? Phase::starting : Phase::waiting;
   restart_at = Clock::now() + delay;
   last_end = end;
   current = nullptr;
   process_id = 0;
+  if (!options.restart_worker) return;
   log::warning("{}; it is started again{}", end,
                delay.count() == 0 ? std::string() : fmt::format(" in {} ms", delay.count()));
 }
@@ -349,6 +370,7 @@ std::shared_ptr<Connection> RemoteSession::State::start() {
     failure = Error(ErrorCode::internal, error.what());
   }
   const std::lock_guard lock(mutex);
+  if (has_loaded && ended) return nullptr;
   if (has_loaded) {
     note_end(fmt::format("the worker of '{}' could not be started: {}", name, failure.message()), Clock::now() - begin);
   } else {
@@ -397,8 +419,8 @@ void RemoteSession::State::watch(Connection& connection) {
 
 bool RemoteSession::State::wait_for_restart() {
   std::unique_lock lock(mutex);
-  changed.wait_until(lock, restart_at, [&] { return ended; });
-  return !ended;
+  if (options.restart_worker) changed.wait_until(lock, restart_at, [&] { return ended; });
+  return !ended && options.restart_worker;
 }
 
 void RemoteSession::State::supervise() {
@@ -455,11 +477,16 @@ NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std:
 }
 
 WorkerStatus RemoteSession::status() const {
-  const std::lock_guard lock(state_->mutex);
-  return {.state = state_->phase,
-          .process_id = state_->process_id,
-          .restarts = state_->restarts,
-          .last_end = state_->last_end};
+  WorkerStatus status;
+  {
+    const std::lock_guard lock(state_->mutex);
+    status.state = state_->phase;
+    status.process_id = state_->process_id;
+    status.restarts = state_->restarts;
+    status.last_end = state_->last_end;
+  }
+  if (status.process_id != 0) status.resident_bytes = resident_bytes_of(status.process_id);
+  return status;
 }
 
 }  // namespace gpux::runtime::isolation

@@ -8,11 +8,18 @@
 #include <span>
 
 #include "base/unique_fd.h"
+#include "gpux/error.h"
 #include "gpux/tensor.h"
 #include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/shared_block.h"
 
 namespace gpux::runtime::isolation {
+
+/// The error of a run after which its worker can no longer use its device.
+class DeviceLost : public Error {
+ public:
+  using Error::Error;
+};
 
 /// One run at a time in a worker: a socket, memory for the inputs, and memory for the outputs. Used by one thread at a
 /// time.
@@ -28,7 +35,7 @@ class RunChannel {
 
   /// Waits for the end of the run. Empty if the worker has ended. Results own their memory: small ones are copied,
   /// larger ones refer to the shared memory, which is not used again while they exist.
-  /// Errors are those of the run; internal if the worker's answer makes no sense.
+  /// Errors are those of the run, DeviceLost among them; internal if the worker's answer makes no sense.
   [[nodiscard]] std::optional<NamedValues> receive(std::uint64_t run);
 
   /// Results of up to this many bytes are copied: a mapping costs more.

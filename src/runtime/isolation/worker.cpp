@@ -18,6 +18,7 @@
 
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "provider/lost_device.h"
 #include "runtime/isolation/load_message.h"
 #include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/shared_block.h"
@@ -70,6 +71,7 @@ class Channel {
         reply.error = static_cast<std::int32_t>(ErrorCode::internal);
         text = error.what();
       }
+      if (reply.error != 0 && provider::names_lost_device(text)) reply.is_device_lost = 1;
       if (!send_with_text(socket_.get(), reply, text)) return;
     }
   }

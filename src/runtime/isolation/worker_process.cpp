@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -103,6 +104,13 @@ std::string WorkerProcess::wait() {
   while (ended < 0 && errno == EINTR);
   id_ = -1;
   return ended < 0 ? std::string("has ended") : describe_end(status);
+}
+
+std::uint64_t resident_bytes_of(pid_t process) {
+  std::ifstream pages("/proc/" + std::to_string(process) + "/statm");
+  std::uint64_t total = 0, resident = 0;
+  pages >> total >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 std::string describe_end(int status) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <sys/types.h>
@@ -35,6 +36,9 @@ class WorkerProcess {
   UniqueFd control_;
   pid_t id_ = -1;  // -1: it has ended
 };
+
+/// Resident memory of a process, 0 if it has ended.
+std::uint64_t resident_bytes_of(pid_t process);
 
 /// "was ended by signal 9 (SIGKILL)" or "exited with code 3", from the status of waitpid(). Pure.
 std::string describe_end(int status);

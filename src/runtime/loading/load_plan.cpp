@@ -152,11 +152,24 @@ void add_candidate(const ProviderReport& report, const LoadOptions& options, Pro
   }
 }
 
+// Before a library is opened. What crashed in a preflight is not available.
+std::vector<ProviderReport> surveyed(const Request& request, const Supply& supply, const LoadOptions& options) {
+  const std::vector<std::string> ids = provider::order_of(request, provider::this_system(), supply.plugin_names);
+  std::vector<ProviderReport> reports = provider::survey(ids, supply.cores, supply.plugins, supply.machine);
+  for (const auto& [id, reason] : options.crashed_providers) {
+    const auto report = std::ranges::find(reports, id, &ProviderReport::id);
+    if (report == reports.end()) continue;
+    report->available = report->accelerated = false;
+    report->reason = reason;
+    report->remedy = "update the provider and its driver; --preflight off loads it nevertheless";
+  }
+  return reports;
+}
+
 Plan make_plan(const Request& request, const Supply& supply, const LoadOptions& options) {
   Plan plan{.request = request, .candidates = {}, .verdict = {}, .precision = options.precision, .options = {}};
   const provider::System system = provider::this_system();
-  const std::vector<std::string> ids = provider::order_of(plan.request, system, supply.plugin_names);
-  std::vector<ProviderReport> reports = provider::survey(ids, supply.cores, supply.plugins, supply.machine);
+  std::vector<ProviderReport> reports = surveyed(plan.request, supply, options);
   const ort::Core& core = ort::Core::open(in_order(supply.cores, provider::core_for(plan.request, reports, system)));
   provider::confirm_for(plan.request, system, reports, supply.plugins, supply.machine);
 
@@ -318,6 +331,33 @@ std::string without(std::string text, const std::string& part) {
 }
 
 }  // namespace
+
+std::vector<ProviderFile> provider_files(const LoadOptions& options, const Machine& machine) {
+  const Supply supply = find_supply(machine, options);
+  const Request request = provider::parse_request(options.provider, supply.plugin_names);
+  const auto is_own = [](const provider::PluginFile& plugin) { return plugin.origin == "beside gpux"; };
+  const auto has_bridges = [](const ort::CoreFile& core) { return !core.bridges.empty(); };
+  // What is there on a machine without accelerators.
+  const bool has_others =
+      std::ranges::any_of(supply.cores, has_bridges) || !std::ranges::all_of(supply.plugins, is_own);
+  if (!has_others || request.form == Request::Form::fastest) return {};
+  const std::vector<ProviderReport> reports = surveyed(request, supply, options);
+  const std::vector<ort::CoreFile> cores =
+      in_order(supply.cores, provider::core_for(request, reports, provider::this_system()));
+  const std::filesystem::path core = cores.empty() ? std::filesystem::path() : cores.front().library;
+  std::vector<ProviderFile> files;
+  for (const ProviderReport& report : reports) {
+    const auto plugin = std::ranges::find(supply.plugins, report.library, &provider::PluginFile::library);
+    const bool is_elsewhere = !report.core.empty() && report.core != core;
+    if (!report.available || report.library.empty() || is_elsewhere) continue;
+    if (plugin != supply.plugins.end() && is_own(*plugin)) continue;
+    std::string version =
+        fmt::format("{}\n{}\n{}\n", report.id, library_version(report.library), library_version(core));
+    for (const Device& device : report.devices) version += fmt::format("driver {}\n", device.driver);
+    files.push_back({report.id, std::move(version)});
+  }
+  return files;
+}
 
 std::optional<std::size_t> named_in(const Error& error, std::span<const Candidate> candidates,
                                     const std::filesystem::path& model) {

@@ -42,6 +42,15 @@ const ProviderOptions* options_of(const LoadOptions& options, const std::string&
 Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
                const Machine& machine);
 
+/// The library of a provider that a load may open.
+struct ProviderFile {
+  std::string id;
+  std::string version;  ///< the library with its size and time, ONNX Runtime, and the driver
+};
+
+/// Those of a load with these options, before any is opened; without gpux's own. Empty for "fastest". Error usage.
+std::vector<ProviderFile> provider_files(const LoadOptions& options, const Machine& machine);
+
 /// The candidate that the error of a failed session names. Empty where it names none, or several. `model`: the file
 /// that was loaded, whose name in the error counts for nothing. Pure.
 std::optional<std::size_t> named_in(const Error& error, std::span<const Candidate> candidates,

@@ -87,13 +87,12 @@ class Said {
   const ServingSettings own_;
 };
 
-void set_isolation(const ServingFlags& flags, LoadOptions& options) {
-  const bool in_process = flags.isolation == "process";
-  if (in_process) options.isolation = Isolation::process;
+void set_restarts(const ServingFlags& flags, LoadOptions& options) {
   const auto set = [&](const std::string& text, const char* flag, std::chrono::milliseconds& time) {
     if (text.empty()) return;
-    if (!in_process)
+    if (options.isolation != Isolation::process) {
       throw Error(ErrorCode::usage, fmt::format("{} is about worker processes: add --isolation process", flag));
+    }
     time = duration_of(text, flag);
   };
   set(flags.stop_grace, "--stop-grace", options.stop_grace);
@@ -109,10 +108,16 @@ OpenModel open_listed(const ListedModel& listed, const ServingFlags& flags) {
   if (load.strict.empty() && listed.strict) {
     load.strict = *listed.strict == Strictness::nodes ? "nodes" : *listed.strict == Strictness::off ? "false" : "true";
   }
+  if (load.isolation.empty() && !listed.isolation.empty()) {
+    load.isolation = listed.isolation;
+    load.isolation_from = "the list of models";
+  }
   const std::string config = flags.config.empty() ? listed.config.string() : flags.config;
   OpenModel opened = open_model(listed.model, config, load, flags.timeout);
   opened.open_inputs();
-  set_isolation(flags, opened.settings.options);
+  if (generation::decoder_signature(opened.info)) note_isolation_obstacle(opened.settings, "it generates text");
+  opened.settings.options.worker_name = listed.name;
+  set_restarts(flags, opened.settings.options);
   return opened;
 }
 
@@ -264,9 +269,9 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
                                               flags.workers.empty() ? "workers" : "--workers", workers, listed.name));
   }
   if (opened.settings.options.isolation == Isolation::process) {
-    throw Error(ErrorCode::usage, fmt::format("--isolation is 'process', and '{}' generates text, whose caches the "
+    throw Error(ErrorCode::usage, fmt::format("isolation is 'process' ({}), and '{}' generates text, whose caches the "
                                               "model updates in place; accepted: thread",
-                                              listed.name));
+                                              opened.settings.isolation_request.from, listed.name));
   }
   if (!said.text(flags.batching, &ServingSettings::batching).empty()) refuse_batching(listed.name, flags);
   const SaidOfTexts texts(said, flags);

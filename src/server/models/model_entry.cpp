@@ -56,7 +56,7 @@ void ModelEntry::install(const std::shared_ptr<ServedModel>& loaded, const Model
   reason.clear();
   forget_failures();
   time_limit = loaded->options().timeout;
-  memory_bytes = std::max(loaded->size_bytes(), grown_bytes);
+  memory_bytes = std::max(loaded->size_bytes(), grown_bytes + loaded->worker_bytes());
 }
 
 void ModelEntry::forget_failures() {

@@ -209,6 +209,7 @@ std::vector<ModelStatus> ModelRepository::index() const {
     if (!serving[i]) continue;
     all[i].is_stuck = serving[i]->counts().overdue_runs != 0;
     all[i].lacks_worker = !serving[i]->has_all_workers();
+    all[i].has_lost_device = serving[i]->has_lost_device();
   }
   return all;
 }

@@ -20,11 +20,12 @@ namespace gpux::server {
 struct ModelStatus {
   std::string name, version;
   ModelState state = ModelState::unloaded;
-  std::string reason;         ///< why it is not ready, or why the last reload failed; without paths
-  bool required = true;       ///< as of its source
-  bool has_failed = false;    ///< its last load did
-  bool is_stuck = false;      ///< it serves, and a run has not returned though nobody waits for it any more
-  bool lacks_worker = false;  ///< it serves, and its worker process is not ready
+  std::string reason;            ///< why it is not ready, or why the last reload failed; without paths
+  bool required = true;          ///< as of its source
+  bool has_failed = false;       ///< its last load did
+  bool is_stuck = false;         ///< it serves, and a run has not returned though nobody waits for it any more
+  bool lacks_worker = false;     ///< it serves, and its worker process is not ready
+  bool has_lost_device = false;  ///< it serves, and this process can no longer use its device
 };
 
 struct RepositoryOptions {

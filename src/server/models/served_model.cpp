@@ -242,9 +242,20 @@ std::vector<WorkerStatus> ServedModel::worker_processes() const {
   return all;
 }
 
+std::uint64_t ServedModel::worker_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const WorkerStatus& status : worker_processes()) bytes += status.resident_bytes;
+  return bytes;
+}
+
 bool ServedModel::has_all_workers() const {
   return std::ranges::all_of(worker_processes(),
                              [](const WorkerStatus& status) { return status.state == WorkerStatus::State::ready; });
+}
+
+bool ServedModel::has_lost_device() const {
+  const auto is_lost = [](const auto& session) { return session->lost_device().has_value(); };
+  return std::ranges::any_of(workers_.sessions, is_lost) || (image_tower_ && image_tower_->has_lost_device());
 }
 
 runtime::SchedulerCounts ServedModel::counts() const {

@@ -241,8 +241,14 @@ class ServedModel {
   /// The worker processes of the sessions of both towers; empty without Isolation::process.
   [[nodiscard]] std::vector<WorkerStatus> worker_processes() const;
 
+  /// Resident memory of all of them, now.
+  [[nodiscard]] std::uint64_t worker_bytes() const;
+
   /// Whether all of them are ready.
   [[nodiscard]] bool has_all_workers() const;
+
+  /// Whether this process can no longer use the device of one of the sessions: Runtime::lost_device().
+  [[nodiscard]] bool has_lost_device() const;
 
   /// Of the queues of both towers, and of the engine's.
   [[nodiscard]] runtime::SchedulerCounts counts() const;

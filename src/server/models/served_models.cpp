@@ -49,8 +49,8 @@ bool is_version(const std::string& name) {
 std::string settings_of(const ListedModel& listed) {
   const ServingSettings& serving = listed.serving;
   std::string out =
-      fmt::format("{}|{}|{}|{}|{}|{}", listed.model, listed.version, listed.provider, listed.config.string(),
-                  listed.strict ? static_cast<int>(*listed.strict) : -1, listed.pinned);
+      fmt::format("{}|{}|{}|{}|{}|{}|{}", listed.model, listed.version, listed.provider, listed.config.string(),
+                  listed.strict ? static_cast<int>(*listed.strict) : -1, listed.isolation, listed.pinned);
   const auto add = [&](const auto& value) {
     out += '|';
     if (value) out += fmt::format("{}", *value);

@@ -26,7 +26,7 @@ struct ServingFlags {
   std::optional<std::uint64_t> cache_bytes;
   unsigned io_threads = 0;  ///< of the transport; 0: its default
   bool no_grpc = false;
-  std::string isolation, stop_grace, max_restart_delay;  ///< the last two only with isolation "process"
+  std::string stop_grace, max_restart_delay;  ///< of worker processes
   LoadFlags load;
 };
 

@@ -1,0 +1,100 @@
+#include "runtime/isolation/preflight.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/own_program.h"
+#include "base/sha256.h"
+#include "gpux/error.h"
+#include "runtime/isolation/load_message.h"
+#include "runtime/isolation/message_socket.h"
+#include "runtime/isolation/worker_process.h"
+
+namespace gpux::runtime::isolation {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string reason_of(const std::string& end) {
+  return fmt::format("its library crashed when it was first loaded: the process {}", end);
+}
+
+fs::path record_of(const ProviderFile& file) {
+  return Machine::this_one().home_folder() / "preflight" / (sha256_of(file.version) + ".txt");
+}
+
+std::vector<ProviderFile> without_records(std::vector<ProviderFile> files) {
+  std::erase_if(files, [](const ProviderFile& file) {
+    std::error_code error;
+    return fs::exists(record_of(file), error);
+  });
+  return files;
+}
+
+void keep_record(const ProviderFile& file) {
+  try {
+    write_file_atomically(record_of(file), file.version);
+  } catch (const Error& error) {
+    log::info("the first load of {} will be tried again in a child process: {}", file.id, error.message());
+  }
+}
+
+}  // namespace
+
+CrashedProviders find_crashing(std::span<const ProviderFile> files, const LoadOptions& options, const TrialLoad& load) {
+  const std::string all = load(options).crash;
+  if (all.empty()) return {};
+  CrashedProviders crashed;
+  for (const ProviderFile& file : files) {
+    LoadOptions alone = options;
+    alone.provider = file.id + ",cpu";
+    const std::string end = files.size() == 1 ? all : load(alone).crash;
+    if (!end.empty()) crashed.emplace_back(file.id, reason_of(end));
+  }
+  LoadOptions rest = options;
+  rest.crashed_providers.insert(rest.crashed_providers.end(), crashed.begin(), crashed.end());
+  const std::string end = crashed.empty() ? all : load(rest).crash;
+  if (end.empty()) return crashed;
+  throw Error(ErrorCode::internal, fmt::format("the model cannot be loaded: a child process that tried it {}", end));
+}
+
+TrialEnd load_in_child(const fs::path& model, const std::string& name, const LoadOptions& options) {
+  WorkerProcess process(name);
+  const UniqueFd file = file_of_text(to_json(LoadRequest{model, options}));
+  const int descriptor = file.get();
+  const WorkerCommand command{.kind = WorkerCommand::Kind::load, .parent = ::getpid()};
+  ReceivedMessage message;
+  if (!send_message(process.control(), command, std::span(&descriptor, 1)) ||
+      !receive_message(process.control(), message)) {
+    return {.crash = process.wait(), .has_loaded = false};
+  }
+  const auto reply = message.as<LoadReply>();
+  return {.crash = {}, .has_loaded = reply && reply->error == 0};
+}
+
+CrashedProviders preflight(const fs::path& model, const std::string& name, const LoadOptions& options) {
+  if (worker_program().empty()) {
+    throw Error(ErrorCode::usage, "a preflight requires the gpux program, which this is not; accepted here: off");
+  }
+  const std::vector<ProviderFile> files = without_records(provider_files(options, Machine::this_one()));
+  if (files.empty()) return {};
+  bool has_loaded = false;  // the last time
+  CrashedProviders crashed = find_crashing(files, options, [&](const LoadOptions& with) {
+    TrialEnd end = load_in_child(model, name, with);
+    has_loaded = end.has_loaded;
+    return end;
+  });
+  for (const ProviderFile& file : files) {
+    const auto is_file = [&](const auto& one) { return one.first == file.id; };
+    if (has_loaded && std::ranges::none_of(crashed, is_file)) keep_record(file);
+  }
+  return crashed;
+}
+
+}  // namespace gpux::runtime::isolation

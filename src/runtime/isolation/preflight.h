@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpux/options.h"
+#include "runtime/loading/load_plan.h"
+
+/// The first load of a provider's library, in a child process: one that crashes costs its provider, not this process.
+namespace gpux::runtime::isolation {
+
+/// Providers, by id, and why they are not used: LoadOptions::crashed_providers.
+using CrashedProviders = std::vector<std::pair<std::string, std::string>>;
+
+/// What became of a load in a process that may crash.
+struct TrialEnd {
+  std::string crash;        ///< "was ended by signal 11 (SIGSEGV)"; empty: it has not crashed
+  bool has_loaded = false;  ///< else it has crashed, or reported an error
+};
+
+using TrialLoad = std::function<TrialEnd(const LoadOptions& options)>;
+
+/// Which of these providers, one at least, crash when the model is loaded: first all together, then each alone. Error
+/// internal if it crashes without them, too.
+CrashedProviders find_crashing(std::span<const ProviderFile> files, const LoadOptions& options, const TrialLoad& load);
+
+/// Loads the model in a worker process. Errors usage, internal, resource_exhausted: none can be started.
+TrialEnd load_in_child(const std::filesystem::path& model, const std::string& name, const LoadOptions& options);
+
+/// LoadOptions::crashed_providers for a load whose `preflight` is set. Libraries that passed are listed in the home
+/// folder, by file, size, time, ONNX Runtime and driver; a load with those alone starts no process.
+/// Errors usage where this program is not gpux, and for requests that cannot be; internal as of find_crashing().
+CrashedProviders preflight(const std::filesystem::path& model, const std::string& name, const LoadOptions& options);
+
+}  // namespace gpux::runtime::isolation
