@@ -41,7 +41,7 @@ GPUX_API std::optional<Optimization> optimization_from(std::string_view name) no
 /// other text.
 GPUX_API std::optional<std::uint64_t> memory_bytes_from(std::string_view text) noexcept;
 
-/// Options of one provider: ONNX Runtime's names, or device, memory, precision, cache_directory, threads.
+/// Options of one provider: ONNX Runtime's names, or device, memory, precision, cache_directory, threads, shapes.
 struct ProviderOptions {
   std::string provider;
   std::vector<std::pair<std::string, std::string>> values;
@@ -85,7 +85,7 @@ struct LoadOptions {
   /// tolerance.
   std::string precision;
   double min_cosine = 0.999;              ///< the tolerance of "any": minimum mean cosine to the model's outputs
-  std::filesystem::path cache_directory;  ///< for compiled engines; empty: no cache
+  std::filesystem::path cache_directory;  ///< for compiled engines; empty: gpux's own, where it helps; "auto": always
 
   std::optional<unsigned> intra_threads;  ///< inside an operator; default: the processors this process may use
   std::optional<unsigned> inter_threads;  ///< between operators; default 1

@@ -35,7 +35,9 @@ void add_load_flags(CLI::App& command, LoadFlags& flags, bool with_provider) {
       .add_option("--min-cosine", flags.min_cosine,
                   "minimum mean cosine to the model's outputs for --precision any (default: 0.999)")
       ->group(group);
-  command.add_option("--cache-dir", flags.cache_directory, "the folder for engines that the provider compiles")
+  command
+      .add_option("--cache-dir", flags.cache_directory,
+                  "the folder for engines that the provider compiles; auto: one of GPUX_HOME")
       ->group(group);
   command
       .add_option("--threads", flags.intra_threads, "threads inside an operator (default: processors of this process)")

@@ -167,7 +167,7 @@ struct Variable {
 };
 
 std::span<const Variable> variables() {
-  static const std::array<Variable, 20> all{{
+  static const std::array<Variable, 21> all{{
       {"GPUX_HOME", nullptr},
       {"GPUX_OFFLINE", nullptr},
       {"GPUX_ONNXRUNTIME", nullptr},
@@ -178,6 +178,7 @@ std::span<const Variable> variables() {
       {"GPUX_MEMORY", [](const Said& said) { (void)memory_size(said); }},
       {"GPUX_PRECISION", [](const Said& said) { (void)precision(said); }},
       {"GPUX_CACHE_DIR", nullptr},
+      {"GPUX_ENGINE_CACHE_SIZE", [](const Said& said) { (void)memory_size(said); }},
       {"GPUX_THREADS", [](const Said& said) { (void)threads(said); }},
       {"GPUX_INTER_THREADS", [](const Said& said) { (void)threads(said); }},
       {"GPUX_OPTIMIZATION", [](const Said& said) { (void)optimization(said); }},

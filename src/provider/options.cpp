@@ -12,6 +12,7 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "provider/gpu_devices.h"
+#include "provider/shape_profile.h"
 
 namespace gpux::provider {
 namespace {
@@ -379,6 +380,9 @@ bool apply_cache(const ProviderRow& row, const std::string& folder, ResolvedOpti
   if (row.id == "tensorrt") {
     put_unless_said(options, "trt_engine_cache_enable", "1");
     put_unless_said(options, "trt_engine_cache_path", folder);
+    // How long each kernel took on this device: what spares most of the time where an engine is built again.
+    put_unless_said(options, "trt_timing_cache_enable", "1");
+    put_unless_said(options, "trt_timing_cache_path", folder);
     return true;
   }
   for (const char* name : {"nv_runtime_cache_path", "migraphx_model_cache_dir", "ModelCacheDirectory", "cache_dir"}) {
@@ -387,6 +391,17 @@ bool apply_cache(const ProviderRow& row, const std::string& folder, ResolvedOpti
     return true;
   }
   return false;
+}
+
+// TensorRT compiles for ranges of shapes. Others take shapes as they come.
+bool apply_shapes(const ProviderRow& row, const std::string& text, ResolvedOptions& options) {
+  const std::string prefix = row.id == "tensorrt" ? "trt" : "nv";
+  if (!has_option(row, prefix + "_profile_min_shapes")) return false;
+  const std::vector<ShapeRange> ranges = parse_shape_profile(text);
+  put_unless_said(options, prefix + "_profile_min_shapes", shapes_text(ranges, &ShapeRange::smallest));
+  put_unless_said(options, prefix + "_profile_opt_shapes", shapes_text(ranges, &ShapeRange::tuned));
+  put_unless_said(options, prefix + "_profile_max_shapes", shapes_text(ranges, &ShapeRange::largest));
+  return true;
 }
 
 bool apply_threads(const ProviderRow& row, unsigned threads, ResolvedOptions& options) {
@@ -590,6 +605,9 @@ bool read_common_option(const std::string& name, const std::string& value, Commo
     }
   } else if (name == "cache_directory") {
     common.cache_directory = value;
+  } else if (name == "shapes") {
+    (void)parse_shape_profile(value);
+    common.shapes = value;
   } else {
     return false;
   }
@@ -657,6 +675,7 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
   const std::string& cache = own.cache_directory.empty() ? common.cache_directory : own.cache_directory;
   apply("cache_directory", !own.cache_directory.empty(), !common.cache_directory.empty(),
         [&] { return apply_cache(row, cache, options); });
+  apply("shapes", !own.shapes.empty(), false, [&] { return apply_shapes(row, own.shapes, options); });
   const auto threads = own.threads ? own.threads : common.threads;
   apply("threads", own.threads.has_value(), common.threads.has_value(),
         [&] { return apply_threads(row, *threads, options) || !own.threads; });

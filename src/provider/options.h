@@ -21,6 +21,7 @@ struct CommonOptions {
   std::string precision;                      ///< as of LoadOptions, but "any"
   std::string cache_directory;                ///< for compiled engines; empty: none
   std::optional<unsigned> threads;            ///< of the provider's own pool
+  std::string shapes;                         ///< that engines are compiled for, as of shape_profile.h; empty: any
   bool tf32_is_off = false;                   ///< NVIDIA's libraries compute no TF32: NVIDIA_TF32_OVERRIDE=0 is set
 };
 
@@ -39,12 +40,12 @@ struct ResolvedOptions {
 };
 
 /// Checks and translates the options of one provider. `given` are by ONNX Runtime's or the common names (device,
-/// memory, precision, cache_directory, threads); they win over `common`. `as_plugin`: the provider comes as a plugin.
-/// Error usage that names the option, and what would be accepted, where it is not known or has no meaning there.
-/// A common option that a provider has no counterpart for is refused where `given` names it, and told in `unenforced`
-/// where `common` does; `threads` are then the session's, which ONNX Runtime enforces.
-/// `devices`: what the provider can use here, for options that differ between processors and others; empty: not known.
-/// Error provider_unavailable where a device is asked for that is not among them.
+/// memory, precision, cache_directory, threads, shapes); they win over `common`. `as_plugin`: the provider comes as a
+/// plugin. Error usage that names the option, and what would be accepted, where it is not known or has no meaning
+/// there. A common option that a provider has no counterpart for is refused where `given` names it, and told in
+/// `unenforced` where `common` does; `threads` are then the session's, which ONNX Runtime enforces. `devices`: what the
+/// provider can use here, for options that differ between processors and others; empty: not known. Error
+/// provider_unavailable where a device is asked for that is not among them.
 ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given, const CommonOptions& common,
                                 bool as_plugin, std::span<const Device> devices = {});
 

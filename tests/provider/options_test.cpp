@@ -218,7 +218,9 @@ TEST(CommonOptions, BecomeEachProvidersOwn) {
       {"openvino", {.precision = "fp32"}, "precision=FP32"},
       {"encoder", {.precision = "int8-bf16"}, "precision=int8-bf16"},
       {"openvino", {.precision = "bf16"}, R"(load_config={"CPU":{"INFERENCE_PRECISION_HINT":"bf16"}})"},
-      {"tensorrt", {.cache_directory = "/c"}, "trt_engine_cache_enable=1 trt_engine_cache_path=/c"},
+      {"tensorrt",
+       {.cache_directory = "/c"},
+       "trt_engine_cache_enable=1 trt_engine_cache_path=/c trt_timing_cache_enable=1 trt_timing_cache_path=/c"},
       {"tensorrt-rtx", {.cache_directory = "/c"}, "nv_runtime_cache_path=/c enable_cuda_graph=0"},
       {"migraphx", {.cache_directory = "/c"}, "migraphx_model_cache_dir=/c"},
       {"coreml", {.cache_directory = "/c"}, "ModelCacheDirectory=/c"},
@@ -439,7 +441,7 @@ TEST(CommonOptions, GiveWayToTheProvidersOwn) {
   EXPECT_EQ(text_of(resolve("tensorrt", {{"trt_fp16_enable", "0"}}, {.precision = "fp16"}).passed),
             "trt_fp16_enable=0");
   EXPECT_EQ(text_of(resolve("tensorrt", {{"trt_engine_cache_path", "/own"}}, {.cache_directory = "/c"}).passed),
-            "trt_engine_cache_path=/own trt_engine_cache_enable=1");
+            "trt_engine_cache_path=/own trt_engine_cache_enable=1 trt_timing_cache_enable=1 trt_timing_cache_path=/c");
   EXPECT_EQ(text_of(resolve("openvino", {{"cache_dir", "/own"}}, {.cache_directory = "/c"}).passed), "cache_dir=/own");
 }
 

@@ -1,3 +1,9 @@
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <system_error>
+#include <vector>
+
 #include <gmock/gmock.h>
 
 #include "scenario.h"
@@ -94,6 +100,73 @@ TEST_F(OpenVino, TakesEverybodysOptions) {
               HasSubstr("openvino computes in fp32, bf16, not in fp16: precision is not enforced"));
   EXPECT_EQ(error_of(load("openvino", {"--precision", "fp16", "--strict", "provider"})),
             "provider_unavailable: strict: openvino computes in fp32, bf16, not in fp16: precision is not enforced");
+}
+
+// Folders of the engine cache.
+std::vector<std::filesystem::path> engines_in(const std::filesystem::path& home) {
+  std::vector<std::filesystem::path> folders;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(home / "cache/engines/openvino", error)) {
+    folders.push_back(entry.path());
+  }
+  return folders;
+}
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator files(folder);
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+// Reading an engine takes longer than compiling one for a processor does.
+TEST_F(OpenVino, KeepsNothingOfAProcessorByItself) {
+  json report = load("openvino", {"infer"});
+  if (attempt(report, "openvino")["devices"].size() > 1) GTEST_SKIP() << "this machine has an Intel GPU";
+  EXPECT_TRUE(engines_in(home()).empty());
+}
+
+TEST_F(OpenVino, KeepsWhatItCompiles) {
+  const std::vector<float> expected = output(load("cpu", {"infer"}), 0);
+  json first = load("openvino", {"--cache", "auto", "infer"});
+  ASSERT_EQ(engines_in(home()).size(), 1U);
+  const std::filesystem::path folder = engines_in(home()).front();
+  const std::size_t files = files_in(folder);
+  EXPECT_GT(files, 1U) << "OpenVINO wrote nothing next to engine.json";
+  EXPECT_EQ(attempt(first, "openvino")["options"]["cache_dir"], folder.string());
+  json second = load("openvino", {"--cache", "auto", "infer"});
+  EXPECT_LT(difference(output(second, 0), expected), 1e-5);
+  EXPECT_EQ(files_in(folder), files);
+  EXPECT_THAT(second["line"].get<std::string>(), testing::Not(HasSubstr("compiles the model again")));
+  // Other options are another engine, and the verdict tells the reason.
+  json other = load("openvino", {"--cache", "auto", "--option", "openvino.num_streams=2", "infer"});
+  EXPECT_EQ(engines_in(home()).size(), 2U);
+  EXPECT_THAT(other["line"].get<std::string>(),
+              HasSubstr("openvino: it compiles the model again: the options changed from"));
+  EXPECT_LT(difference(output(other, 0), expected), 1e-5);
+}
+
+// As after a process that was killed, or by another program: it compiles anew.
+TEST_F(OpenVino, DoesNotTrustWhatIsDamaged) {
+  const std::vector<float> expected = output(load("openvino", {"--cache", "auto", "infer"}), 0);
+  ASSERT_EQ(engines_in(home()).size(), 1U);
+  for (const auto& entry : std::filesystem::directory_iterator(engines_in(home()).front())) {
+    if (entry.path().filename() != "engine.json") std::filesystem::resize_file(entry.path(), 100);
+  }
+  json report = load("openvino", {"--cache", "auto", "infer"});
+  EXPECT_EQ(error_of(report), "");
+  EXPECT_EQ(attempt(report, "openvino")["outcome"], "active") << report["line"];
+  EXPECT_LT(difference(output(report, 0), expected), 1e-5);
+}
+
+TEST_F(OpenVino, KeepsNothingWhereItIsToldSo) {
+  set("GPUX_ENGINE_CACHE_SIZE", "0");
+  json report = load("openvino", {"--cache", "auto", "infer"});
+  EXPECT_TRUE(engines_in(home()).empty());
+  EXPECT_FALSE(attempt(report, "openvino")["options"].contains("cache_dir"));
+  set("GPUX_ENGINE_CACHE_SIZE", "1GB");
+  const std::string own = (home() / "own").string();
+  json given = load("openvino", {"--cache", "auto", "--option", "openvino.cache_dir=" + own, "infer"});
+  EXPECT_TRUE(engines_in(home()).empty());
+  EXPECT_EQ(attempt(given, "openvino")["options"]["cache_dir"], own);
 }
 
 TEST_F(OpenVino, RefusesOptionsByNameBeforeTheSession) {

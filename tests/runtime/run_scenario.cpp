@@ -102,6 +102,7 @@ int main(int count, char** arguments) {
     if (word == "--device") options.device = std::stoul(value);
     if (word == "--memory") options.memory_bytes = std::stoull(value);
     if (word == "--precision") options.precision = value;
+    if (word == "--cache") options.cache_directory = value;
     if (word == "--profile") options.profile = value;
     if (word == "--log") gpux::log::start(gpux::log::Level::debug, gpux::log::Format::text);
     if (word == "--input") inputs.push_back(read_input(value));

@@ -17,6 +17,7 @@
 #include "base/sha256.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "provider/engine_cache.h"
 #include "runtime/loading/precision_variant.h"
 #include "store/variant.h"
 
@@ -89,7 +90,9 @@ std::vector<std::string> flags_for(const LoadOptions& options) {
   if (options.device) add("--device", std::to_string(*options.device));
   if (options.memory_bytes) add("--memory", std::to_string(*options.memory_bytes));
   if (!options.precision.empty()) add("--precision", options.precision);
-  if (!options.cache_directory.empty()) add("--cache-dir", fs::absolute(options.cache_directory).string());
+  if (const fs::path& folder = options.cache_directory; !folder.empty()) {
+    add("--cache-dir", folder == provider::own_engine_folder ? folder.string() : fs::absolute(folder).string());
+  }
   if (options.intra_threads) add("--threads", std::to_string(*options.intra_threads));
   if (options.inter_threads) add("--inter-threads", std::to_string(*options.inter_threads));
   add("--optimization-level", std::string(to_string(options.optimization)));

@@ -14,6 +14,7 @@
 #include "gpux/model_inspector.h"
 #include "onnx/weight_references.h"
 #include "ort/core.h"
+#include "provider/engine_cache.h"
 #include "provider/options.h"
 #include "provider/placement.h"
 #include "provider/probe.h"
@@ -131,6 +132,14 @@ void check_after(const Plan& plan, const std::string& wanted, const LoadOptions&
   }
 }
 
+// What is compiled for a device is for its driver, too.
+std::string name_of(const Device& device) {
+  std::string name = device.name;
+  if (!device.architecture.empty()) name += " " + device.architecture;
+  if (!device.driver.empty()) name += " driver " + device.driver;
+  return name;
+}
+
 // What an optimized graph of this choice depends on.
 OptimizedGraph graph_of(const Plan& plan, const LoadOptions& options) {
   OptimizedGraph graph{.file = {},
@@ -145,11 +154,12 @@ OptimizedGraph graph_of(const Plan& plan, const LoadOptions& options) {
   for (const Candidate& candidate : plan.candidates) {
     ids.push_back(candidate.id);
     for (const ProviderAttempt& attempt : plan.verdict.tried) {
-      if (attempt.id == candidate.id && !attempt.devices.empty()) devices.push_back(attempt.devices.front().name);
+      if (attempt.id == candidate.id && !attempt.devices.empty()) devices.push_back(name_of(attempt.devices.front()));
     }
     const auto resolved = plan.options.find(candidate.id);
     if (resolved == plan.options.end()) continue;
     for (const auto& [name, value] : resolved->second.passed) {
+      if (provider::is_cache_option(name)) continue;  // where engines are kept decides over nothing
       values.push_back(fmt::format("{}.{}={}", candidate.id, name, value));
     }
   }

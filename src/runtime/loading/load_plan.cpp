@@ -9,6 +9,7 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "ort/core.h"
+#include "provider/engine_cache.h"
 #include "provider/placement.h"
 #include "provider/probe.h"
 #include "runtime/loading/fastest.h"
@@ -47,7 +48,8 @@ provider::CommonOptions common_options(const LoadOptions& options) {
   return {.device = options.device,
           .memory_bytes = options.memory_bytes,
           .precision = options.precision,
-          .cache_directory = options.cache_directory.string(),
+          .cache_directory =
+              options.cache_directory == provider::own_engine_folder ? std::string() : options.cache_directory.string(),
           .threads = options.intra_threads,
           .tf32_is_off = Machine::this_one().variable("NVIDIA_TF32_OVERRIDE") == "0"};
 }
@@ -130,10 +132,81 @@ std::vector<ort::CoreFile> in_order(std::vector<ort::CoreFile> cores, const std:
   return cores;
 }
 
+/// What engines are compiled of, and where.
+struct Subject {
+  const std::filesystem::path& model;
+  const ModelInfo& info;
+  const Machine& machine;
+};
+
+std::string version_of(const ProviderReport& report) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(report.library, error);
+  const auto time = std::filesystem::last_write_time(report.library, error).time_since_epoch();
+  const std::string core = ort::Core::current()->version();
+  if (error) return core;
+  return fmt::format("{} ({} of {} bytes, state {:x})", core, report.library.filename().string(), bytes,
+                     static_cast<std::uint64_t>(time.count()));
+}
+
+// Of the file that the provider is given.
+std::string digest_for(const ProviderReport& report, const LoadOptions& options, const Subject& subject,
+                       const provider::ResolvedOptions& resolved) {
+  const PrecisionVariant* variant =
+      resolved.precision.empty() && report.id != "cpu" ? accelerator_variant_of(options, options.precision) : nullptr;
+  if (variant != nullptr) return provider::model_digest(variant->file, {});
+  std::vector<std::filesystem::path> weights;
+  for (const ExternalFile& file : subject.info.external_files) {
+    weights.push_back(subject.model.parent_path() / file.location);
+  }
+  return provider::model_digest(subject.model, weights);
+}
+
+// Where the user named no folder for engines, the provider is given one of gpux's cache.
+void keep_engines(const ProviderReport& report, const LoadOptions& options, const Subject& subject,
+                  provider::ResolvedOptions& resolved) {
+  const provider::ProviderRow* row = provider::find_row(report.id);
+  const bool is_asked_for = options.cache_directory == provider::own_engine_folder;
+  if (row == nullptr || row->id != report.id || (!options.cache_directory.empty() && !is_asked_for)) return;
+  if (is_asked_for && !provider::can_keep_engines(*row) && report.id != "cpu") {
+    resolved.unenforced.push_back(
+        fmt::format("{}: cache_directory has no counterpart there and is not enforced", report.id));
+  }
+  std::optional<Device> device;
+  if (const auto used = resolved.used_device; used && *used < report.devices.size()) device = report.devices[*used];
+  const ProviderOptions* given = options_of(options, report.id);
+  const provider::OptionList none;
+  const bool takes_one =
+      provider::takes_engine_folder(*row, report.source == "plugin", given == nullptr ? none : given->values);
+  if (!takes_one || (!is_asked_for && !provider::gains_by_engines(*row, device))) return;
+  const auto cache = provider::EngineCache::of(subject.machine);
+  if (!cache) return;
+  std::string digest;
+  try {
+    digest = digest_for(report, options, subject, resolved);
+  } catch (const Error&) {
+    return;  // of a file that cannot be read: what loads the model says so
+  }
+  const provider::EngineFolder folder =
+      cache->open(provider::engine_key(*row, digest, version_of(report), resolved, device));
+  if (folder.path.empty()) return;
+  LoadOptions with_folder = options;
+  with_folder.cache_directory = folder.path;
+  provider::ResolvedOptions with_cache = resolve(report, with_folder);
+  // What became of an option that nobody gave is not told.
+  with_cache.notes = std::move(resolved.notes);
+  if (!folder.reason.empty()) {
+    with_cache.notes.push_back(fmt::format("{}: it compiles the model again: {}", report.id, folder.reason));
+  }
+  resolved = std::move(with_cache);
+}
+
 // Puts a chosen provider among the candidates, with its options.
-void add_candidate(const ProviderReport& report, const LoadOptions& options, ProviderAttempt& attempt, Plan& plan) {
+void add_candidate(const ProviderReport& report, const LoadOptions& options, const Subject& subject,
+                   ProviderAttempt& attempt, Plan& plan) {
   try {
     provider::ResolvedOptions resolved = resolve(report, options);
+    keep_engines(report, options, subject, resolved);
     attempt.options = resolved.passed;
     if (const auto used = resolved.used_device; used && *used < report.devices.size() && report.id != "cpu") {
       attempt.device = report.devices[*used];
@@ -166,7 +239,7 @@ std::vector<ProviderReport> surveyed(const Request& request, const Supply& suppl
   return reports;
 }
 
-Plan make_plan(const Request& request, const Supply& supply, const LoadOptions& options) {
+Plan make_plan(const Request& request, const Supply& supply, const Subject& subject, const LoadOptions& options) {
   Plan plan{.request = request, .candidates = {}, .verdict = {}, .precision = options.precision, .options = {}};
   const provider::System system = provider::this_system();
   std::vector<ProviderReport> reports = surveyed(plan.request, supply, options);
@@ -182,7 +255,7 @@ Plan make_plan(const Request& request, const Supply& supply, const LoadOptions& 
   verdict.runtime_path = core.library();
   for (ProviderAttempt& attempt : verdict.tried) {
     if (attempt.outcome != Outcome::active) continue;
-    add_candidate(*std::ranges::find(reports, attempt.id, &ProviderReport::id), options, attempt, plan);
+    add_candidate(*std::ranges::find(reports, attempt.id, &ProviderReport::id), options, subject, attempt, plan);
   }
   return plan;
 }
@@ -298,7 +371,8 @@ Plan plan_fastest(const Request& request, const Supply& supply, const std::files
     times = tell_times(fastest.choice);
     options.precision = winner->variant == nullptr ? winner->precision : winner->variant->precision;
   }
-  Plan plan = make_plan(provider::parse_request(list, supply.plugin_names), supply, options);
+  Plan plan =
+      make_plan(provider::parse_request(list, supply.plugin_names), supply, {model, info, supply.machine}, options);
   plan.verdict.notes.push_back(std::move(times));
   tell_refused(fastest, plan.verdict);
   add_slower(fastest.choice, reports, plan.verdict);
@@ -390,7 +464,7 @@ Plan make_plan(const std::filesystem::path& model, const ModelInfo& info, const 
   if (options.precision == any_precision) {
     throw Error(ErrorCode::usage, "precision any: only the provider fastest measures which is quickest");
   }
-  return make_plan(request, supply, options);
+  return make_plan(request, supply, {model, info, machine}, options);
 }
 
 }  // namespace gpux::runtime
