@@ -10,11 +10,11 @@
 #include "cli/command.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
+#include "diagnosis/device_chain.h"
 #include "diagnosis/diagnosis.h"
 #include "diagnosis/machine_report.h"
 #include "gpux/error.h"
 #include "gpux/provider_manager.h"
-#include "provider/remedy.h"
 #include "provider/table.h"
 
 namespace gpux::cli {
@@ -55,7 +55,7 @@ void examine_runtime(const Machine& machine, Examination& examination) {
                         .name = name,
                         .state = diagnosis::Check::State::problem,
                         .found = why,
-                        .next = provider::remedy_on(machine, "pip install onnxruntime")});
+                        .next = "gpux providers install cpu"});
   };
   try {
     cores = ort::find_cores(machine);
@@ -83,6 +83,7 @@ void examine_runtime(const Machine& machine, Examination& examination) {
   add(examination.checks, failures);
   add(examination.checks, diagnosis::check_plugins(plugins, machine));
   add(examination.checks, diagnosis::check_providers(examination.reports));
+  add(examination.checks, diagnosis::check_chains(machine, cores, examination.reports));
 }
 
 // Shows what is read, where standard error is a terminal.
@@ -113,6 +114,8 @@ Examination examine(bool is_quick, const Context& context) {
   examine_runtime(machine, examination);
   {
     const ReadingLine line(context);
+    add(examination.checks, diagnosis::check_installed_providers(
+                                is_quick, [&](const std::string& what) { line.show(what); }, machine));
     add(examination.checks, diagnosis::check_home(is_quick, [&](const std::string& what) { line.show(what); }));
   }
   add(examination.checks, diagnosis::check_variables());

@@ -29,6 +29,7 @@
 #include "model/load_settings.h"
 #include "model/open_model.h"
 #include "ort/core.h"
+#include "ort/installed_providers.h"
 
 extern char** environ;
 
@@ -462,6 +463,22 @@ std::vector<Check> check_python_packages(const Machine& machine) {
          .state = State::problem,
          .found = fmt::format("{} overwrite each other's files", join(names)),
          .next = fmt::format("pip uninstall -y {}, then pip install the one that you need", join(names, " "))});
+  }
+  return checks;
+}
+
+std::vector<Check> check_installed_providers(bool is_quick, const ReadingListener& listener, const Machine& machine) {
+  if (!is_quick) listener(ort::installed_providers_folder(machine).string());
+  std::vector<Check> checks;
+  for (const ort::InstalledProvider& provider :
+       ort::find_installed_providers(machine, is_quick ? ort::Comparison::times : ort::Comparison::content)) {
+    const std::string name = fmt::format("{}@{}", provider.name, provider.version);
+    const bool is_damaged = !provider.damage.empty();
+    checks.push_back({.area = "installed providers",
+                      .name = name,
+                      .state = is_damaged ? State::problem : State::ok,
+                      .found = is_damaged ? provider.damage + ": it is not used" : provider.folder.string(),
+                      .next = is_damaged ? "gpux providers install " + name : std::string()});
   }
   return checks;
 }

@@ -48,6 +48,9 @@ std::vector<Check> check_cores(const std::vector<ort::CoreFile>& cores, const st
 /// onnxruntime-openvino and others overwrite each other's files.
 std::vector<Check> check_python_packages(const Machine& machine);
 
+/// What `gpux providers install` put into GPUX_HOME. Every library is compared with its digest, unless `is_quick`.
+std::vector<Check> check_installed_providers(bool is_quick, const ReadingListener& listener, const Machine& machine);
+
 /// Provider libraries found.
 std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugins, const Machine& machine);
 

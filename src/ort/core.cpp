@@ -10,6 +10,7 @@
 #include "base/dynamic_library.h"
 #include "base/log.h"
 #include "ort/api.h"
+#include "ort/installed_providers.h"
 #include "ort/message.h"
 
 namespace gpux::ort {
@@ -83,12 +84,13 @@ Core& Core::open(const std::vector<CoreFile>& candidates) {
     } catch (const Ort::Exception& exception) {
       throw translate(exception).within("starting ONNX Runtime");
     }
+    hold_installation_of(candidate.library);
     opened.store(new Core(std::move(attempt)), std::memory_order_release);
     log::debug("opened ONNX Runtime {} from {}", current()->version(), current()->library().string());
     return *current();
   }
   throw Error(ErrorCode::provider_unavailable,
-              fmt::format("no ONNX Runtime 1.{} or newer found{}; install the Python package 'onnxruntime', or set "
+              fmt::format("no ONNX Runtime 1.{} or newer found{}; install one ('gpux providers install cpu'), or set "
                           "GPUX_ONNXRUNTIME to its library",
                           api_floor, tried));
 }

@@ -7,6 +7,7 @@
 
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "ort/installed_providers.h"
 #include "ort/provider_file.h"
 
 namespace gpux::ort {
@@ -106,6 +107,14 @@ std::vector<fs::path> own_package_folders(const Machine& machine) {
 
 }  // namespace
 
+std::vector<fs::path> installed_package_folders(const Machine& machine) {
+  std::vector<fs::path> folders;
+  for (const InstalledProvider& provider : find_installed_providers(machine)) {
+    if (provider.damage.empty()) add_folder(provider.packages_folder(), folders);
+  }
+  return folders;
+}
+
 bool holds_python_packages(const fs::path& folder) {
   return folder.filename() == "site-packages" || folder.filename() == "dist-packages";
 }
@@ -166,8 +175,8 @@ std::vector<CoreFile> find_cores(const Machine& machine) {
     }
     return cores;
   }
-  const auto add_packages = [&](const std::vector<fs::path>& folders) {
-    for (const fs::path& folder : folders) add_cores_in(folder / "onnxruntime" / "capi", "Python package", cores);
+  const auto add_packages = [&](const std::vector<fs::path>& folders, const char* origin = "Python package") {
+    for (const fs::path& folder : folders) add_cores_in(folder / "onnxruntime" / "capi", origin, cores);
   };
   // First: a Python process that imports onnxruntime, too, has one copy of it.
   add_packages(named_package_folders(machine));
@@ -180,7 +189,14 @@ std::vector<CoreFile> find_cores(const Machine& machine) {
   const fs::path home = machine.home_folder();
   add_cores_in(home / "lib", "GPUX_HOME", cores);
   for (const fs::path& core : entries(home / "cores")) add_cores_in(core, "GPUX_HOME", cores);
+  // A provider's own core is no reason to run everything else on it: that of Python goes first.
+  std::vector<fs::path> installed = installed_package_folders(machine);
+  const auto others = std::stable_partition(installed.begin(), installed.end(), [](const fs::path& folder) {
+    return folder.parent_path().parent_path().filename() == "cpu";
+  });
+  add_packages(std::vector<fs::path>(installed.begin(), others), installed_origin);
   add_packages(python_package_folders(machine));
+  add_packages(std::vector<fs::path>(others, installed.end()), installed_origin);
   for (const std::string& folder : split(machine.variable("LD_LIBRARY_PATH"), ':')) {
     if (!folder.empty()) add_cores_in(machine.at(folder), "system", cores);
   }

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "ort/api.h"
+#include "ort/installed_providers.h"
 
 namespace gpux::ort {
 namespace {
@@ -47,6 +48,7 @@ std::vector<std::string> register_provider_library(const std::string& name, cons
     for (const std::string& provider : provider_names()) {
       if (!before.contains(provider)) brought.push_back(provider);
     }
+    hold_installation_of(file);
     log::debug("registered provider library {} from {}", name, file.string());
     return registered.emplace(file, std::move(brought)).first->second;
   } catch (const Ort::Exception& exception) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "ort/core.h"
+#include "ort/installed_providers.h"
 #include "ort/provider_file.h"
 #include "provider/gpu_devices.h"
 #include "provider/nvml.h"
@@ -310,6 +310,30 @@ void survey_plugin(const ProviderRow* row, const PluginFile& plugin, const Machi
   }
 }
 
+// Cores that bring the row's bridge. What the user had gpux install goes before what else is on the machine.
+std::vector<ort::CoreFile> bridge_cores(const ProviderRow& row, std::span<const ort::CoreFile> cores) {
+  std::vector<ort::CoreFile> bringing;
+  for (const ort::CoreFile& core : cores) {
+    if (!row.bridge.empty() && std::ranges::find(core.bridges, row.bridge) != core.bridges.end()) {
+      bringing.push_back(core);
+    }
+  }
+  std::stable_partition(bringing.begin(), bringing.end(),
+                        [](const ort::CoreFile& core) { return core.origin == ort::installed_origin; });
+  return bringing;
+}
+
+// Why what was installed for the row is not used; empty where it is used, or nothing was.
+std::string damaged_installation(const ProviderRow& row, const Machine& machine) {
+  for (const ort::InstalledProvider& installed : ort::find_installed_providers(machine)) {
+    // "cuda12" is one for cuda.
+    const std::string name = installed.name.substr(0, installed.name.find_last_not_of("0123456789") + 1);
+    if (installed.damage.empty() || name != row.id) continue;
+    return fmt::format("the installation {} {} is damaged: {}", installed.name, installed.version, installed.damage);
+  }
+  return {};
+}
+
 ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile> cores,
                           std::span<const PluginFile> plugins, const Hardware& hardware, const Machine& machine) {
   ProviderReport report = describe(row);
@@ -323,10 +347,7 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
     report.devices.push_back({.kind = "cpu", .name = processor_name(machine), .vendor = {}, .index = 0});
     return report;
   }
-  for (const ort::CoreFile& core : cores) {
-    if (row.bridge.empty() || std::find(core.bridges.begin(), core.bridges.end(), row.bridge) == core.bridges.end()) {
-      continue;
-    }
+  for (const ort::CoreFile& core : bridge_cores(row, cores)) {
     survey_bridge(row, core, hardware, machine, report);
     if (report.available) return report;
   }
@@ -344,7 +365,8 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
     report.reason = other_systems(row);
     return report;
   }
-  report.reason = "not installed";
+  const std::string damage = damaged_installation(row, machine);
+  report.reason = damage.empty() ? "not installed" : damage;
   report.remedy = row.remedy;
   if (!is_here(row, hardware)) {
     report.reason = fmt::format("no {} on this machine", row.hardware);
@@ -434,13 +456,7 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, const Mach
 }  // namespace
 
 bool is_older(const std::string& version, std::string_view floor) {
-  const std::vector<std::string> have = split(version, '.'), want = split(floor, '.');
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    const long a = i < have.size() ? std::strtol(have[i].c_str(), nullptr, 10) : 0;
-    const long b = std::strtol(want[i].c_str(), nullptr, 10);
-    if (a != b) return a < b;
-  }
-  return false;
+  return ort::is_older_version(version, floor);
 }
 
 namespace {
@@ -458,6 +474,7 @@ void add_vendor_folders(const fs::path& packages, std::vector<fs::path>& folders
 std::vector<fs::path> vendor_library_folders(const Machine& machine) {
   std::vector<fs::path> folders;
   for (const fs::path& packages : ort::python_package_folders(machine)) add_vendor_folders(packages, folders);
+  for (const fs::path& packages : ort::installed_package_folders(machine)) add_vendor_folders(packages, folders);
   return folders;
 }
 
@@ -506,7 +523,7 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, con
       if (!provider.is_known || provider.is_plugin || provider.is_bridge) add(file.stem(), file, origin);
     }
   };
-  const auto add_package = [&](const fs::path& folder) {
+  const auto add_package = [&](const fs::path& folder, const char* origin) {
     const std::string package = folder.filename();
     std::vector<fs::path> found;
     for (const fs::path& file : libraries_in(folder, 3)) {
@@ -516,7 +533,7 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, con
     }
     for (const fs::path& file : found) {
       const std::string name = short_name_of(package);
-      add(found.size() == 1 ? name : fmt::format("{}-{}", name, file.stem().string()), file, "Python package", package);
+      add(found.size() == 1 ? name : fmt::format("{}-{}", name, file.stem().string()), file, origin, package);
     }
   };
   for (const ProviderLibrary& library : given) {
@@ -529,7 +546,7 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, con
   }
   add_folder(machine.home_folder() / "providers", "GPUX_HOME");
   for (const fs::path& folder : ort::own_library_folders(machine)) add_folder(folder / "providers", "beside gpux");
-  for (const fs::path& packages : ort::python_package_folders(machine)) {
+  const auto add_packages = [&](const fs::path& packages, const char* origin) {
     std::error_code error;
     std::vector<fs::path> folders;
     for (fs::directory_iterator entry(packages, error), end; !error && entry != end; entry.increment(error)) {
@@ -538,16 +555,19 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, con
       if (name.starts_with("onnxruntime_") && name.find('.') == std::string::npos) folders.push_back(entry->path());
     }
     std::ranges::sort(folders);
-    for (const fs::path& folder : folders) add_package(folder);
+    for (const fs::path& folder : folders) add_package(folder, origin);
     // Next to an ONNX Runtime library: what is a bridge there is its own.
     for (fs::directory_iterator entry(packages / "onnxruntime" / "capi", error), end; !error && entry != end;
          entry.increment(error)) {
       const fs::path& file = entry->path();
       if (file.extension() != ".so" || !file.filename().string().starts_with(provider_stem)) continue;
       const ort::ProviderFile provider = ort::read_provider_file(file);
-      if (provider.is_plugin && !provider.is_bridge) add(file.stem(), file, "Python package");
+      if (provider.is_plugin && !provider.is_bridge) add(file.stem(), file, origin);
     }
-  }
+  };
+  for (const fs::path& packages : ort::installed_package_folders(machine))
+    add_packages(packages, ort::installed_origin);
+  for (const fs::path& packages : ort::python_package_folders(machine)) add_packages(packages, "Python package");
   return plugins;
 }
 

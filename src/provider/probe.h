@@ -17,11 +17,12 @@ namespace gpux::provider {
 struct PluginFile {
   std::string name;  ///< the name it is registered under
   std::filesystem::path library;
-  std::string origin;        ///< "given", "GPUX_HOME", "beside gpux", "Python package"
+  std::string origin;        ///< "given", "GPUX_HOME", "beside gpux", "gpux providers install", "Python package"
   std::string package = {};  ///< Python's name of the package, "onnxruntime_ep_webgpu"; empty: not in one
 };
 
-/// The user's own first, then $GPUX_HOME/providers, what is installed with gpux, and Python's packages (onnxruntime_*).
+/// The user's own first, then $GPUX_HOME/providers, what is installed with gpux, installed providers, and Python's
+/// packages (onnxruntime_*).
 /// A library is listed once. One that no row of the table stands for is named by its package: "ggml" in
 /// onnxruntime_ggml. Error not_found where one of `given` is not there.
 std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, const Machine& machine);

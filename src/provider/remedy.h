@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -7,9 +8,8 @@
 
 namespace gpux::provider {
 
-/// Remedies as they have to be typed on the machine, which must outlive this: Debian's Python takes "pip install" only
-/// with further words, and may lack pip. That is looked up once. Remedies that are no such command come back as they
-/// are.
+/// Remedies as they have to be typed on the machine, which must outlive this: "gpux providers install" uses pip, which
+/// Debian's Python may lack. That is looked up once. Remedies that are no such command come back as they are.
 class Remedies {
  public:
   explicit Remedies(const Machine& machine) : machine_(machine) {}
@@ -18,7 +18,7 @@ class Remedies {
 
  private:
   const Machine& machine_;
-  std::string pip_install_;  // empty: not looked up yet
+  std::optional<bool> has_pip_;  // empty: not looked up yet
 };
 
 /// A single one.

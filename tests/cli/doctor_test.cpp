@@ -149,7 +149,7 @@ TEST(Doctor, PrintsTheRemedyThatOtherCommandsPrint) {
   for (const Json& provider : report["providers"]) {
     if (provider["id"] == "qnn") remedy = provider["remedy"];
   }
-  EXPECT_THAT(remedy, testing::StartsWith("sudo apt install python3-pip && pip install "));
+  EXPECT_THAT(remedy, testing::StartsWith("sudo apt install python3-pip && gpux providers install "));
   EXPECT_EQ(check_of(gpux.run({"doctor", "--json", "--quick"}, where).json(), "qnn")["next"], remedy);
   const std::vector<std::string> run{"run", model("add.onnx"), "-i", R"({"x": [[1, 2, 3]]})", "-p", "qnn"};
   EXPECT_THAT(gpux.run(run, where).err, HasSubstr("(remedy: " + remedy + ")"));

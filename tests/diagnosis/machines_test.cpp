@@ -104,7 +104,7 @@ pci 0000:00:0b.0 8086:7d1d 120000 intel_vpu
 
 constexpr const char* no_npu =
     "ran on cpu (1 of 1 nodes); asked for npu; not vitisai: not installed (remedy: install AMD's Ryzen AI software, "
-    "which brings an ONNX Runtime with VitisAI); not qnn: not installed (remedy: pip install onnxruntime-qnn); not "
+    "which brings an ONNX Runtime with VitisAI); not qnn: not installed (remedy: gpux providers install qnn); not "
     "directml: runs on windows only";
 constexpr const char* usable = "ok: readable and writable";
 constexpr const char* absent = "absent: not here";
@@ -201,10 +201,10 @@ void expect(const Case& one) {
 TEST(Machines, WithNvidiaGpus) {
   const std::string idle =
       "ran on cpu (1 of 1 nodes); asked for auto; there is an NVIDIA GPU but tensorrt cannot be used: not installed "
-      "(remedy: pip install 'onnxruntime-gpu[cuda,cudnn]' tensorrt); there is an NVIDIA GPU but tensorrt-rtx cannot be "
-      "used: not installed (remedy: pip install onnxruntime-ep-nv-tensorrt-rtx); there is an NVIDIA GPU but cuda "
+      "(remedy: gpux providers install tensorrt); there is an NVIDIA GPU but tensorrt-rtx cannot be "
+      "used: not installed (remedy: gpux providers install tensorrt-rtx); there is an NVIDIA GPU but cuda "
       "cannot "
-      "be used: not installed (remedy: pip install 'onnxruntime-gpu[cuda,cudnn]')";
+      "be used: not installed (remedy: gpux providers install cuda)";
   const std::vector<Case> cases{
       {"two GPUs with driver and libraries",
        {two_nvidia_gpus, nvidia_driver, cuda_core, cudnn},
@@ -218,7 +218,7 @@ TEST(Machines, WithNvidiaGpus) {
         {"cuda", "ran on cuda (1 of 1 nodes); asked for cuda"},
         {"tensorrt",
          "ran on cuda (1 of 1 nodes); asked for tensorrt; not tensorrt: libnvinfer.so.10: not found "
-         "(libonnxruntime_providers_tensorrt.so needs it) (remedy: pip install 'onnxruntime-gpu[cuda,cudnn]' "
+         "(libonnxruntime_providers_tensorrt.so needs it) (remedy: gpux providers install "
          "tensorrt)"},
         {"npu", no_npu}},
        {{"0000:01:00.0", "ok: NVIDIA 10de:2330, driver nvidia"},
@@ -241,15 +241,15 @@ TEST(Machines, WithNvidiaGpus) {
         {"cuda", "libcudnn.so.9: not found (libonnxruntime_providers_cuda.so needs it)"}},
        {{"cuda",
          "ran on cpu (1 of 1 nodes); asked for cuda; not cuda: libcudnn.so.9: not found "
-         "(libonnxruntime_providers_cuda.so needs it) (remedy: pip install 'onnxruntime-gpu[cuda,cudnn]')"}},
+         "(libonnxruntime_providers_cuda.so needs it) (remedy: gpux providers install cuda)"}},
        {{"cuda",
-         "problem: libcudnn.so.9: not found (libonnxruntime_providers_cuda.so needs it) -> pip install "
-         "'onnxruntime-gpu[cuda,cudnn]'"}}},
+         "problem: libcudnn.so.9: not found (libonnxruntime_providers_cuda.so needs it) -> gpux providers install "
+         "cuda"}}},
       {"with the driver and a plain ONNX Runtime",
        {two_nvidia_gpus, nvidia_driver, plain_core},
        {{"tensorrt", not_installed}, {"cuda", not_installed}},
        {{"auto", idle}, {"npu", no_npu}},
-       {{"cuda", "absent: not installed -> pip install 'onnxruntime-gpu[cuda,cudnn]'"}}},
+       {{"cuda", "absent: not installed -> gpux providers install cuda"}}},
       {"without a driver",
        {"pci 0000:01:00.0 10de:2330 030200\n", plain_core},
        {{"cuda", not_installed}},
@@ -315,12 +315,14 @@ TEST(Machines, WithAmdGpus) {
        {{"migraphx", not_installed}},
        {{"auto",
          "ran on cpu (1 of 1 nodes); asked for auto; there is an AMD GPU but migraphx cannot be used: not installed "
-         "(remedy: install ROCm and AMD's package onnxruntime-migraphx)"},
+         "(remedy: gpux providers install migraphx; it needs AMD's ROCm)"},
         {"gpu",
          "ran on cpu (1 of 1 nodes); asked for gpu; not tensorrt, tensorrt-rtx, cuda: no NVIDIA GPU on this machine; "
-         "not migraphx: not installed (remedy: install ROCm and AMD's package onnxruntime-migraphx); not openvino: not "
-         "installed (remedy: pip install onnxruntime-openvino); not webgpu: not installed (remedy: pip install "
-         "onnxruntime-ep-webgpu)"}},
+         "not migraphx: not installed (remedy: gpux providers install migraphx; it needs AMD's ROCm); not openvino: "
+         "not "
+         "installed (remedy: gpux providers install openvino); not webgpu: not installed (remedy: gpux providers "
+         "install "
+         "webgpu)"}},
        {{"0000:03:00.0", "problem: AMD 1002:744c, no driver is bound to it"},
         {"kernel module amdgpu", "problem: not here, and the hardware needs it -> sudo modprobe amdgpu"},
         {"ROCm",
@@ -360,8 +362,8 @@ TEST(Machines, WithIntelGpus) {
          "ran on cpu (1 of 1 nodes); asked for gpu; not tensorrt, tensorrt-rtx, cuda: no NVIDIA GPU on this machine; "
          "not migraphx: no AMD GPU on this machine; not openvino: only on a processor or software adapter here "
          "(remedy: "
-         "ask for it by name: --provider openvino); not webgpu: not installed (remedy: pip install "
-         "onnxruntime-ep-webgpu)"},
+         "ask for it by name: --provider openvino); not webgpu: not installed (remedy: gpux providers install "
+         "webgpu)"},
         {"openvino", "ran on openvino (1 of 1 nodes); asked for openvino"}},
        {{"0000:00:02.0", "ok: Intel 8086:7d55, driver i915"}}},
       {"beside NVIDIA's",
@@ -403,7 +405,7 @@ TEST(Machines, WithNpus) {
        {{"vitisai", "available: npu 0"}, {"migraphx", "no AMD GPU on this machine"}},
        {{"auto", "ran on cpu (1 of 1 nodes); asked for auto"},
         {"npu",
-         "ran on vitisai (1 of 1 nodes); asked for npu; not qnn: not installed (remedy: pip install onnxruntime-qnn); "
+         "ran on vitisai (1 of 1 nodes); asked for npu; not qnn: not installed (remedy: gpux providers install qnn); "
          "not directml: runs on windows only"}},
        {{"0000:c4:00.1", "ok: AMD 1022:17f0, driver amdxdna"},
         {"/dev/accel/accel0", usable},
@@ -446,7 +448,7 @@ TEST(Machines, WithoutAccelerators) {
        {empty_bus},
        {{"cpu", "no ONNX Runtime found"}},
        {{"auto", "ran nowhere; asked for auto"}},
-       {{"cpu", "problem: no ONNX Runtime found -> pip install onnxruntime"}},
+       {{"cpu", "problem: no ONNX Runtime found -> gpux providers install cpu"}},
        {}},
   };
   for (const Case& one : cases) expect(one);
@@ -523,11 +525,11 @@ TEST(Machines, UseTheOnnxRuntimeThatPythonImportsBeforeThatBesideGpux) {
 
 // One command for the same lack, wherever it is printed.
 TEST(Machines, AreToldTheSameRemedyEverywhere) {
-  const MadeMachine machine(std::string("env HOME=/home/ada\nenv PATH=/usr/bin\n/usr/bin/pip\n/usr/bin/python3\n"
+  const MadeMachine machine(std::string("env HOME=/home/ada\nenv PATH=/usr/bin\n/usr/bin/python3\n"
                                         "/usr/lib/python3/dist-packages/\n/usr/lib/python3.11/EXTERNALLY-MANAGED\n"
                                         "/usr/lib/libonnxruntime.so.1.24.4\n") +
                             two_nvidia_gpus);
-  const std::string command = "pip install --user --break-system-packages 'onnxruntime-gpu[cuda,cudnn]'";
+  const std::string command = "sudo apt install python3-pip && gpux providers install cuda";
   const Verdict verdict = verdict_of("cuda", machine);
   EXPECT_THAT(to_line(verdict), testing::EndsWith("not cuda: not installed (remedy: " + command + ")"));
   const auto absence = provider::absence_of(verdict);
