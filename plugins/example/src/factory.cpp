@@ -25,9 +25,17 @@ namespace {
 constexpr std::string_view option_prefix = "ep.gpuxexampleexecutionprovider.";
 constexpr const char* fail_option = "fail";
 
+constexpr const char* device_key = "device";  ///< of a device's metadata: its number, where there are several
+
+std::size_t device_number(const OrtKeyValuePairs* metadata) {
+  if (metadata == nullptr) return 0;
+  const char* number = Ort::GetApi().GetKeyValue(metadata, device_key);
+  return number == nullptr ? 0 : std::strtoul(number, nullptr, 10);
+}
+
 /// The failure that the session's options ask for, or else the environment. Throws Ort::Exception for an option that
 /// this provider does not know, or a failure that lies before any option is read.
-Failure failure_of_session(const OrtSessionOptions* options) {
+Failure failure_of_session(const OrtSessionOptions* options, std::size_t device) {
   OrtKeyValuePairs* entries = nullptr;
   Ort::ThrowOnError(Ort::GetApi().GetSessionOptionsConfigEntries(options, &entries));
   std::string command;
@@ -40,8 +48,8 @@ Failure failure_of_session(const OrtSessionOptions* options) {
     }
     command = value;
   }
-  if (command.empty()) return failure_from_environment();
-  const Failure failure = parse_failure(command, "option 'fail'");
+  if (command.empty()) return failure_from_environment(device);
+  const Failure failure = parse_failure(command, "option 'fail'", device);
   using Kind = Failure::Kind;
   if (failure.kind == Kind::load || failure.kind == Kind::no_device || failure.kind == Kind::crash_load) {
     throw Ort::Exception(
@@ -113,7 +121,9 @@ class Factory : public OrtEpFactory {
         if (device.Type() != OrtHardwareDeviceType_CPU) continue;
         for (; *supported_count < wanted; ++*supported_count) {
           Ort::KeyValuePairs metadata;
-          if (wanted > 1) metadata.Add("name", ("example device " + std::to_string(*supported_count)).c_str());
+          const std::string number = std::to_string(*supported_count);
+          if (wanted > 1) metadata.Add("name", ("example device " + number).c_str());
+          if (wanted > 1) metadata.Add(device_key, number.c_str());
           Ort::EpDevice listed(*self, device, metadata.GetConst(), options.GetConst());
           const Ort::MemoryInfo& memory = static_cast<Factory*>(self)->memories_[*supported_count];
           Ort::ThrowOnError(Ort::GetEpApi().EpDevice_AddAllocatorInfo(listed, memory));
@@ -124,13 +134,13 @@ class Factory : public OrtEpFactory {
   }
 
   static OrtStatus* ORT_API_CALL create_provider(OrtEpFactory* /*self*/, const OrtHardwareDevice* const* /*devices*/,
-                                                 const OrtKeyValuePairs* const* /*metadata*/, std::size_t device_count,
+                                                 const OrtKeyValuePairs* const* metadata, std::size_t device_count,
                                                  const OrtSessionOptions* options, const OrtLogger* /*logger*/,
                                                  OrtEp** provider) noexcept {
     return as_status([=] {
       *provider = nullptr;
       if (device_count != 1) throw Ort::Exception("expected one device", ORT_INVALID_ARGUMENT);
-      const Failure failure = failure_of_session(options);
+      const Failure failure = failure_of_session(options, device_number(metadata[0]));
       if (failure.kind == Failure::Kind::create) fail_on_command("create");
       if (failure.kind == Failure::Kind::crash_create) std::raise(SIGSEGV);
       *provider = std::make_unique<Provider>(failure, release_file_from_environment()).release();

@@ -178,14 +178,21 @@ void Provider::misbehave() {
     case Failure::Kind::slow:
       wait_for_milliseconds(failure_.number);
       return;
+    case Failure::Kind::broken:
+      if (computation >= failure_.number && !is_released()) fail_on_command("broken:" + std::to_string(computation));
+      return;
     default:
       return;
   }
 }
 
-void Provider::wait_until_released() const {
+bool Provider::is_released() const {
   std::error_code unreadable;
-  while (release_file_.empty() || !std::filesystem::exists(release_file_, unreadable)) {
+  return !release_file_.empty() && std::filesystem::exists(release_file_, unreadable);
+}
+
+void Provider::wait_until_released() const {
+  while (!is_released()) {
     stop_if_cancelled();
     std::this_thread::sleep_for(waiting_step);
   }

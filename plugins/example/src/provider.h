@@ -17,7 +17,7 @@ inline constexpr const char* provider_name = "GpuxExampleExecutionProvider";
 /// ONNX Runtime calls compute() from several threads at once.
 class Provider : public OrtEp {
  public:
-  /// `release_file`: what hangs ends well once a file of this name exists; may be empty.
+  /// `release_file`: what hangs ends well, and what is broken works, once a file of this name exists; may be empty.
   Provider(Failure failure, std::string release_file);
 
   /// One computation of a fused node, with the inputs' positions among the node's; throws Ort::Exception.
@@ -39,6 +39,7 @@ class Provider : public OrtEp {
 
   void claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) const;
   void misbehave();
+  [[nodiscard]] bool is_released() const;
   void wait_until_released() const;
   void wait_for_milliseconds(std::uint64_t milliseconds) const;
   void stop_if_cancelled() const;
