@@ -152,6 +152,9 @@ void write_graph(const SessionSettings& settings, Ort::SessionOptions& options) 
 Ort::SessionOptions to_ort(const SessionSettings& settings) {
   Ort::SessionOptions options;
   options.SetIntraOpNumThreads(static_cast<int>(settings.intra_threads));
+  // For plugin providers that divide their work among these threads, and cannot ask how many there are.
+  if (settings.intra_threads != 0)
+    options.AddConfigEntry("gpux.threads", std::to_string(settings.intra_threads).c_str());
   options.SetInterOpNumThreads(static_cast<int>(settings.inter_threads));
   options.SetExecutionMode(settings.inter_threads > 1 ? ORT_PARALLEL : ORT_SEQUENTIAL);
   options.SetGraphOptimizationLevel(to_ort(settings.optimization));

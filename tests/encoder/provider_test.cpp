@@ -433,6 +433,30 @@ TEST_F(EncoderProvider, GivesHiddenStatesToThoseWhoReadThem) {
   }
 }
 
+// ONNX Runtime makes one thread less than the session has, as the caller computes, too; the provider makes none.
+TEST_F(EncoderProvider, UsesTheThreadsOfItsSession) {
+  const fs::path folder = imported("bert-cls");
+  const auto count_threads = [] {
+    return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
+  };
+  for (const unsigned threads : {1U, 2U, 5U}) {
+    LoadOptions options;
+    options.provider = "encoder";
+    options.intra_threads = threads;
+    options.strict = Strictness::provider;
+    const auto before = count_threads();
+    const Runtime runtime(folder / "model.onnx", options);
+    (void)vectors(folder, runtime);
+    EXPECT_EQ(count_threads() - before, threads - 1);
+  }
+  // It is told how many there are.
+  LoadOptions wrong;
+  wrong.provider = "encoder";
+  wrong.session_config = {{"gpux.threads", "none"}};
+  EXPECT_THAT(to_line(Runtime(folder / "model.onnx", wrong).verdict()),
+              HasSubstr("session configuration entry 'gpux.threads' is 'none'; accepted: 1 to 65536"));
+}
+
 TEST_F(EncoderProvider, RefusesAPrecisionThatItHasNot) {
   const fs::path folder = imported("bert-cls");
   LoadOptions options;

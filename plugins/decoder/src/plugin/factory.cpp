@@ -9,6 +9,7 @@
 
 #include "block_kernels/block_kernels.h"
 #include "kernels/kernels.h"
+#include "ort/session_threads.h"
 #include "plugin/provider.h"
 #include "plugin/status.h"
 
@@ -85,7 +86,9 @@ class Factory : public OrtEpFactory {
     return as_status([=] {
       *provider = nullptr;
       if (device_count != 1) throw Ort::Exception("expected one device", ORT_INVALID_ARGUMENT);
-      *provider = std::make_unique<Provider>(precision_of_session(options), logger).release();
+      *provider =
+          std::make_unique<Provider>(precision_of_session(options), gpux_encoder::session_threads(options), logger)
+              .release();
     });
   }
 

@@ -7,8 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include <sched.h>
-
 #include "ort/named_runs.h"
 #include "plugin/status.h"
 
@@ -23,12 +21,6 @@ std::size_t index_of(const std::string& name, const std::vector<Ort::ConstValueI
       std::ranges::find_if(values, [&](const Ort::ConstValueInfo& value) { return value.GetName() == name; });
   if (found == values.end()) throw Ort::Exception("the fused node has no '" + name + "'", ORT_EP_FAIL);
   return static_cast<std::size_t>(found - values.begin());
-}
-
-std::size_t usable_processors() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
 }
 
 // int64 in place, int32 converted into `scratch`.
@@ -68,8 +60,8 @@ Shape shape_of(const Ort::ConstValue& value) {
 }  // namespace
 
 FusedDecoder::FusedDecoder(std::shared_ptr<const Decoder> decoder, const DecoderValues& values,
-                           const OrtNode* fused_node)
-    : OrtNodeComputeInfo{}, decoder_(std::move(decoder)), processors_(usable_processors()) {
+                           const OrtNode* fused_node, std::size_t threads)
+    : OrtNodeComputeInfo{}, decoder_(std::move(decoder)), threads_(threads) {
   ort_version_supported = ORT_API_VERSION;
   CreateState = create_state;
   Compute = compute_callback;
@@ -148,7 +140,7 @@ void FusedDecoder::compute(OrtKernelContext* context) const {
   batch.logits = kernel.GetOutput(logits_, {ids_shape[0], 1, vocabulary}).GetTensorMutableData<float>();
   const gpux_encoder::NamedRuns::Flag stopped = gpux_encoder::NamedRuns::current();
   decoder_->run(
-      batch, processors_,
+      batch, threads_,
       [context](std::size_t parts, const std::function<void(std::size_t)>& work) { run_parts(context, parts, work); },
       stopped.get());
 }

@@ -21,7 +21,9 @@ struct DecoderValues {
 /// What ONNX Runtime keeps of one decoder. Computes for several threads at once.
 class FusedDecoder : public OrtNodeComputeInfo {
  public:
-  FusedDecoder(std::shared_ptr<const Decoder> decoder, const DecoderValues& values, const OrtNode* fused_node);
+  /// `threads`: of a run.
+  FusedDecoder(std::shared_ptr<const Decoder> decoder, const DecoderValues& values, const OrtNode* fused_node,
+               std::size_t threads);
 
  private:
   struct CacheIndices {
@@ -40,7 +42,7 @@ class FusedDecoder : public OrtNodeComputeInfo {
   std::shared_ptr<const Decoder> decoder_;
   std::size_t input_ids_ = 0, attention_mask_ = 0, logits_ = 0;
   std::vector<CacheIndices> caches_;
-  const std::size_t processors_;
+  const std::size_t threads_;
 };
 
 }  // namespace gpux_decoder

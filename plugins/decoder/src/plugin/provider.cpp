@@ -34,8 +34,8 @@ CacheTypes cache_types(const Ort::ConstGraph& graph) {
 
 }  // namespace
 
-Provider::Provider(DecoderPrecision precision, const OrtLogger* logger)
-    : OrtEp{}, precision_(precision), logger_(logger) {
+Provider::Provider(DecoderPrecision precision, std::size_t threads, const OrtLogger* logger)
+    : OrtEp{}, precision_(precision), threads_(threads), logger_(logger) {
   ort_version_supported = ORT_API_VERSION;
   GetName = get_name;
   GetCapability = get_capability;
@@ -108,7 +108,7 @@ OrtNodeComputeInfo* Provider::fuse(const OrtGraph* given, const OrtNode* fused_n
   DecoderValues values{found->input_ids, found->attention_mask, found->logits, {}};
   for (const RecognizedLayer& layer : found->layers) values.caches.push_back(layer.cache);
   auto decoder = std::make_shared<const Decoder>(weights_of(*found, precision_));
-  return std::make_unique<FusedDecoder>(std::move(decoder), values, fused_node).release();
+  return std::make_unique<FusedDecoder>(std::move(decoder), values, fused_node, threads_).release();
 }
 
 OrtStatus* Provider::compile(OrtEp* self, const OrtGraph** graphs, const OrtNode** fused_nodes, std::size_t count,

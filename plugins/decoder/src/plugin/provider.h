@@ -12,7 +12,8 @@ namespace gpux_decoder {
 /// One session's provider: claims a whole decoder as one node and leaves the rest to others.
 class Provider : public OrtEp {
  public:
-  Provider(DecoderPrecision precision, const OrtLogger* logger);
+  /// `threads`: of a run.
+  Provider(DecoderPrecision precision, std::size_t threads, const OrtLogger* logger);
 
  private:
   static const char* ORT_API_CALL get_name(const OrtEp* self) noexcept;
@@ -32,6 +33,7 @@ class Provider : public OrtEp {
   OrtNodeComputeInfo* fuse(const OrtGraph* graph, const OrtNode* fused_node) const;
 
   DecoderPrecision precision_;
+  std::size_t threads_;
   Ort::Logger logger_;
   gpux_encoder::NamedRuns runs_;
 };

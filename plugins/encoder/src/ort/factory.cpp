@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 #include "ort/context.h"
 #include "ort/provider.h"
+#include "ort/session_threads.h"
 #include "ort/status.h"
 
 namespace gpux_encoder {
@@ -84,7 +85,9 @@ class Factory : public OrtEpFactory {
     return as_status([=] {
       *provider = nullptr;
       if (device_count != 1) throw Ort::Exception("expected one device", ORT_INVALID_ARGUMENT);
-      *provider = std::make_unique<Provider>(precision_of_session(options), context_options(options), logger).release();
+      *provider = std::make_unique<Provider>(precision_of_session(options), context_options(options),
+                                             session_threads(options), logger)
+                      .release();
     });
   }
 

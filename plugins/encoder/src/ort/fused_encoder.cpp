@@ -5,8 +5,6 @@
 #include <exception>
 #include <mutex>
 
-#include <sched.h>
-
 #include "ort/graph_reader.h"
 #include "ort/named_runs.h"
 #include "ort/requested_outputs.h"
@@ -21,12 +19,6 @@ std::size_t index_of(const std::string& name, const std::vector<Ort::ConstValueI
       std::ranges::find_if(values, [&](const Ort::ConstValueInfo& value) { return value.GetName() == name; });
   if (found == values.end()) throw Ort::Exception("the fused node has no '" + name + "'", ORT_EP_FAIL);
   return static_cast<std::size_t>(found - values.begin());
-}
-
-std::size_t usable_processors() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
 }
 
 // int64 in place, int32 converted into `scratch`.
@@ -86,8 +78,9 @@ EncoderValues values_of(const Ort::ConstNode& node, const PackedEncoder& encoder
 }
 
 FusedEncoder::FusedEncoder(std::shared_ptr<const Encoder> encoder, const EncoderValues& values,
-                           const OrtNode* fused_node, const std::set<std::string>& only_read_by_caller)
-    : OrtNodeComputeInfo{}, encoder_(std::move(encoder)), processors_(usable_processors()) {
+                           const OrtNode* fused_node, const std::set<std::string>& only_read_by_caller,
+                           std::size_t threads)
+    : OrtNodeComputeInfo{}, encoder_(std::move(encoder)), threads_(threads) {
   ort_version_supported = ORT_API_VERSION;
   CreateState = create_state;
   Compute = compute_callback;
@@ -152,7 +145,7 @@ void FusedEncoder::compute(OrtKernelContext* context) const {
   const NamedRuns::Flag stopped = NamedRuns::current();
   try {
     encoder_->run(
-        batch, processors_,
+        batch, threads_,
         [context](std::size_t parts, const std::function<void(std::size_t)>& work) { run_parts(context, parts, work); },
         results, stopped.get());
   } catch (const Stopped&) {

@@ -40,9 +40,9 @@ EncoderValues values_of(const Ort::ConstNode& node, const PackedEncoder& encoder
 /// What ONNX Runtime keeps of one encoder. Computes for several threads at once.
 class FusedEncoder : public OrtNodeComputeInfo {
  public:
-  /// `only_read_by_caller`: values that no node takes.
+  /// `only_read_by_caller`: values that no node takes. `threads`: of a run.
   FusedEncoder(std::shared_ptr<const Encoder> encoder, const EncoderValues& values, const OrtNode* fused_node,
-               const std::set<std::string>& only_read_by_caller);
+               const std::set<std::string>& only_read_by_caller, std::size_t threads);
 
  private:
   static OrtStatus* ORT_API_CALL create_state(OrtNodeComputeInfo* self, OrtNodeComputeContext* context,
@@ -57,7 +57,7 @@ class FusedEncoder : public OrtNodeComputeInfo {
   std::size_t input_ids_ = 0;
   std::optional<std::size_t> attention_mask_, token_type_ids_, position_ids_, vectors_, hidden_states_;
   std::string optional_hidden_states_;  // their name, if no node reads them
-  const std::size_t processors_;
+  const std::size_t threads_;
 };
 
 }  // namespace gpux_encoder

@@ -49,8 +49,9 @@ std::string name_of(Precision precision) {
 
 }  // namespace
 
-Provider::Provider(std::optional<Precision> precision, ContextOptions context, const OrtLogger* logger)
-    : OrtEp{}, precision_(precision), context_(std::move(context)), logger_(logger) {
+Provider::Provider(std::optional<Precision> precision, ContextOptions context, std::size_t threads,
+                   const OrtLogger* logger)
+    : OrtEp{}, precision_(precision), context_(std::move(context)), threads_(threads), logger_(logger) {
   ort_version_supported = ORT_API_VERSION;
   GetName = get_name;
   GetCapability = get_capability;
@@ -183,7 +184,8 @@ OrtNodeComputeInfo* Provider::fuse(const OrtGraph* graph, const OrtNode* fused_n
                                    values.inputs(), values.outputs());
     }
   }
-  return std::make_unique<FusedEncoder>(std::move(encoder), values, fused_node, only_read_by_caller_).release();
+  return std::make_unique<FusedEncoder>(std::move(encoder), values, fused_node, only_read_by_caller_, threads_)
+      .release();
 }
 
 OrtStatus* Provider::compile(OrtEp* self, const OrtGraph** graphs, const OrtNode** fused_nodes, std::size_t count,

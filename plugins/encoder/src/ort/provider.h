@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,8 +19,8 @@ inline constexpr const char* provider_name = "GpuxEncoderExecutionProvider";
 /// One session's provider: claims a whole text encoder as one node and leaves the rest to others.
 class Provider : public OrtEp {
  public:
-  /// Without a precision: float32, or that of a context.
-  Provider(std::optional<Precision> precision, ContextOptions context, const OrtLogger* logger);
+  /// Without a precision: float32, or that of a context. `threads`: of a run.
+  Provider(std::optional<Precision> precision, ContextOptions context, std::size_t threads, const OrtLogger* logger);
 
  private:
   static const char* ORT_API_CALL get_name(const OrtEp* self) noexcept;
@@ -41,6 +42,7 @@ class Provider : public OrtEp {
 
   std::optional<Precision> precision_;
   ContextOptions context_;
+  std::size_t threads_;
   Ort::Logger logger_;
   NamedRuns runs_;
   std::set<std::string> only_read_by_caller_;  // hidden states that no other node takes
