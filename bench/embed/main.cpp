@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 #include "embed/plain_texts.h"
 #include "embedding/embed_all.h"
+#include "tensor/json_writer.h"
 
 namespace gpux::bench {
 namespace {
@@ -21,6 +23,7 @@ struct Settings {
   std::string model, texts, provider = "cpu", precision;
   unsigned threads = 2;
   int rounds = 5;
+  std::size_t count = 0;
   double seconds = 2;
 };
 
@@ -48,6 +51,55 @@ double embedded_a_second(const embedding::Embedder& embedder, const std::vector<
   return static_cast<double>(count) / std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// One line of JSON, as `gpux embed` writes it.
+void write_line(std::string& out, std::string_view text, std::span<const float> vector) {
+  out.clear();
+  append_json_string(out, text);
+  append_json(out,
+              Tensor::borrow(ElementType::float32, {static_cast<std::int64_t>(vector.size())}, std::as_bytes(vector)));
+  out += '\n';
+}
+
+// Where the time of a text goes, which of it one thread at a time spends, and what that allows 64 processors.
+void print_stages(const embedding::Embedder& embedder, const std::vector<std::string>& texts,
+                  const Settings& settings) {
+  embedding::EmbedTimes times;
+  std::FILE* const nowhere = std::fopen("/dev/null", "w");
+  std::string line;
+  const embedding::EmbeddingSink sink = [&](std::string_view text, const embedding::Embedding& embedding) {
+    write_line(line, text, embedding.values);
+    (void)std::fwrite(line.data(), 1, line.size(), nowhere);
+  };
+  std::size_t next = 0;
+  const auto source = [&](std::string& text) {
+    if (next == settings.count) return false;
+    text = texts[next++ % texts.size()];
+    return true;
+  };
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  (void)embedding::embed_all(embedder, {}, source, settings.threads, sink, 0, &times);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  (void)std::fclose(nowhere);
+  const auto count = static_cast<double>(times.texts.load());
+  const auto each = [&](const std::atomic<std::uint64_t>& time) { return static_cast<double>(time.load()) / count; };
+  const double read = each(times.read), prepare = each(times.prepare), run = each(times.run), sunk = each(times.sink),
+               locked = each(times.locked);
+  // Each of these is one thread's at a time, though not the same one's: the longest bounds the pipeline, and Amdahl's
+  // law with all of them is the speedup that is certain.
+  const double longest = std::max({read, sunk, locked});
+  const double share = (read + sunk + locked) / (read + prepare + run + sunk + locked);
+  constexpr double processors = 64;
+  const std::string stages =
+      fmt::format(R"("read": {:.0f}, "tokenize": {:.0f}, "run": {:.0f}, "write": {:.0f}, "locked": {:.0f})", read,
+                  prepare, run, sunk, locked);
+  fmt::print(R"({{"threads": {}, "texts": {}, "texts_per_s": {:.1f}, "ns_per_text": {{{}}}, "locks_per_text": {:.2f}, )"
+             R"("longest_lock_ns": {}, "serial_share": {:.5f}, "speedup_at_64": {:.1f}, "max_texts_per_s": {:.0f}}})"
+             "\n",
+             settings.threads, times.texts.load(), count / seconds, stages, each(times.locks),
+             times.longest_lock.load(), share, 1 / (share + (1 - share) / processors), 1e9 / longest);
+}
+
 int measure(int argc, char** argv) {
   Settings settings;
   CLI::App app{"Prints texts a second as JSON: of each round, and the ratio of the medians."};
@@ -58,6 +110,10 @@ int measure(int argc, char** argv) {
   app.add_option("--threads", settings.threads, "Texts at a time")->check(CLI::Range(1U, 1024U));
   app.add_option("--rounds", settings.rounds, "Measurements of each")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", settings.seconds, "Of each measurement")->check(CLI::PositiveNumber);
+  app.add_option("--stages", settings.count,
+                 "Embed so many texts once, and print where the time of a text goes, and how many processors that "
+                 "would keep busy")
+      ->check(CLI::Range(1, 100'000'000));
   CLI11_PARSE(app, argc, argv);
 
   const std::vector<std::string> texts = lines_of(settings.texts);
@@ -70,6 +126,11 @@ int measure(int argc, char** argv) {
   load.intra_threads = 1;
   const embedding::Embedder embedder(model, Runtime(onnx_file, load));
   const embedding::Embedder quicker(std::move(model), Runtime(onnx_file, load), embedding::Batching::throughput);
+  if (settings.count != 0) {
+    print_stages(embedder, texts, settings);
+    print_stages(quicker, texts, settings);
+    return 0;
+  }
   std::vector<embedding::PreparedText> prepared;
   std::size_t tokens = 0;
   for (const std::string& text : texts) {

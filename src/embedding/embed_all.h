@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "embedding/embed_times.h"
 #include "embedding/embedder.h"
 
 namespace gpux::embedding {
@@ -23,10 +24,11 @@ using EmbeddingSink = std::function<void(std::string_view, const Embedding&)>;
 /// Texts are read, and vectors held, only some for each thread ahead of the sink. The first text, in their order, that
 /// fails ends it: the vectors before it have been given to the sink, and Embedder::embed()'s error is thrown within
 /// "text 3", counted from 1, or behind the `before` texts that were embedded earlier. What source and sink throw is
-/// thrown as it is.
+/// thrown as it is. `times`: added to, where it is not null.
 std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
                         unsigned threads, const VectorSink& sink, std::uint64_t before = 0);
 std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
-                        unsigned threads, const EmbeddingSink& sink, std::uint64_t before = 0);
+                        unsigned threads, const EmbeddingSink& sink, std::uint64_t before = 0,
+                        EmbedTimes* times = nullptr);
 
 }  // namespace gpux::embedding

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <ctime>
+#include <mutex>
+
+#include "embedding/embed_times.h"
+
+namespace gpux::embedding {
+
+/// Adds the processor time of its thread while it lives to a stage; without one, nothing.
+class Timed {
+ public:
+  using Stage = std::atomic<std::uint64_t> EmbedTimes::*;
+
+  Timed(EmbedTimes* times, Stage stage) noexcept : times_(times), stage_(stage) {
+    if (times_ != nullptr) start_ = now();
+  }
+
+  ~Timed() {
+    if (times_ != nullptr) times_->*stage_ += now() - start_;
+  }
+
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  static std::uint64_t now() noexcept {
+    timespec time{};
+    (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+  }
+
+  EmbedTimes* times_;
+  Stage stage_;
+  std::uint64_t start_ = 0;
+};
+
+/// A lock whose times of being held are added up, waits left out.
+class TimedLock {
+ public:
+  TimedLock(std::mutex& mutex, EmbedTimes* times) : lock_(mutex), times_(times) { begin(); }
+
+  ~TimedLock() {
+    if (lock_.owns_lock()) end();
+  }
+
+  TimedLock(const TimedLock&) = delete;
+  TimedLock& operator=(const TimedLock&) = delete;
+
+  void lock() {
+    lock_.lock();
+    begin();
+  }
+
+  void unlock() {
+    end();
+    lock_.unlock();
+  }
+
+  template <typename Condition>
+  void wait(std::condition_variable& changed, const Condition& condition) {
+    while (!condition()) wait_for_change(changed);
+  }
+
+  void wait_for_change(std::condition_variable& changed) {
+    end();
+    changed.wait(lock_);
+    begin();
+  }
+
+ private:
+  void begin() noexcept {
+    if (times_ != nullptr) start_ = std::chrono::steady_clock::now();
+  }
+
+  void end() noexcept {
+    if (times_ == nullptr) return;
+    const auto held =
+        static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_).count());
+    ++times_->locks;
+    times_->locked += held;
+    std::uint64_t longest = times_->longest_lock;
+    while (longest < held && !times_->longest_lock.compare_exchange_weak(longest, held)) {
+    }
+  }
+
+  std::unique_lock<std::mutex> lock_;
+  EmbedTimes* times_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace gpux::embedding
