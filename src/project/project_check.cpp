@@ -140,6 +140,15 @@ class Checker {
     }
   }
 
+  static bool is_worker_count(std::string_view text) {
+    if (text == "auto" || text == "devices") return true;
+    for (const std::string_view kind : {"devices:", "cores:"}) {
+      if (text.starts_with(kind)) text.remove_prefix(kind.size());
+    }
+    const std::int64_t count = integer_from(std::string(text)).value_or(0);
+    return count >= 1 && count <= max_workers;
+  }
+
   static bool fits(const std::string& text, const SchemaKey& key) {
     switch (key.kind) {
       case KeyKind::choice:
@@ -151,8 +160,7 @@ class Checker {
       case KeyKind::integer:
         return integer_from(text).value_or(-1) >= key.minimum && integer_from(text).value_or(-1) <= key.maximum;
       case KeyKind::worker_count:
-        return text == "auto" || text == "devices" ||
-               (integer_from(text).value_or(0) >= 1 && integer_from(text).value_or(0) <= max_workers);
+        return is_worker_count(text);
       case KeyKind::batch_axis:
         return text == "0" || text == "none";
       case KeyKind::duration:
@@ -179,7 +187,7 @@ class Checker {
       case KeyKind::integer:
         return fmt::format("a whole number from {} to {} is accepted", key.minimum, key.maximum);
       case KeyKind::worker_count:
-        return fmt::format("a whole number from 1 to {}, auto or devices is accepted", max_workers);
+        return fmt::format("a whole number from 1 to {}, auto, devices, devices:N or cores:N is accepted", max_workers);
       case KeyKind::batch_axis:
         return "0 or none is accepted";
       case KeyKind::duration:

@@ -122,7 +122,8 @@ constexpr SchemaKey delay_key{"max_queue_delay", duration, "How long the server 
 constexpr SchemaKey queue_key{"max_queue", integer, "Requests that may wait.", false, no_keys, no_choices, 1};
 constexpr SchemaKey request_timeout_key{"timeout", duration, "The maximum time of a request, from its arrival."};
 constexpr SchemaKey workers_key{"workers", worker_count,
-                                "Runs side by side: a number, auto (measured), or devices (one a device)."};
+                                "Runs side by side: a number, auto (measured), devices (one a device), devices:N (N on "
+                                "these), or cores:N (N that share the processors)."};
 constexpr SchemaKey max_workers_key{"max_workers", integer, "The maximum for auto and devices.", false, no_keys,
                                     no_choices,    1};
 constexpr SchemaKey max_sequences_key{"max_sequences",
@@ -372,7 +373,9 @@ Json integer_schema(std::int64_t minimum, std::int64_t maximum = INT32_MAX) {
 }
 
 Json worker_count_schema() {
-  return any_of({integer_schema(1), {{"enum", Json::array({"auto", "devices"})}}});
+  return any_of({integer_schema(1),
+                 {{"enum", Json::array({"auto", "devices"})}},
+                 {{"type", "string"}, {"pattern", "^(devices|cores):[1-9][0-9]{0,3}$"}}});
 }
 
 Json batch_axis_schema() {

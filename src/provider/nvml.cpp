@@ -76,8 +76,10 @@ NvmlDevice describe(const Nvml& nvml, Handle handle) {
   if (nvml.call("nvmlDeviceGetPciInfo_v3", handle, static_cast<void*>(&pci)) == success)
     device.address = address_of(pci);
   Memory memory{};
-  if (nvml.call("nvmlDeviceGetMemoryInfo", handle, static_cast<void*>(&memory)) == success)
+  if (nvml.call("nvmlDeviceGetMemoryInfo", handle, static_cast<void*>(&memory)) == success) {
     device.memory_bytes = memory.total;
+    device.free_bytes = memory.free;
+  }
   int major = 0, minor = 0;
   if (nvml.call("nvmlDeviceGetCudaComputeCapability", handle, &major, &minor) == success && major > 0 && minor >= 0) {
     device.compute_capability = static_cast<unsigned>(major * 10 + minor);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ struct NvmlDevice {
   std::string uuid;     ///< "GPU-…"
   std::string address;  ///< "0000:01:00.0"
   std::uint64_t memory_bytes = 0;
-  unsigned compute_capability = 0;  ///< 90 for 9.0; 0: not known
+  unsigned compute_capability = 0;          ///< 90 for 9.0; 0: not known
+  std::optional<std::uint64_t> free_bytes;  ///< of its memory; empty: not known
 };
 
 /// What NVML says. It comes with the driver.

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
+#include "base/processors.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
@@ -421,7 +422,8 @@ void Runtime::finish_profile() {
 
 namespace gpux::runtime {
 
-SessionReplica::SessionReplica(const Runtime& runtime) : runtime_(runtime) {}
+SessionReplica::SessionReplica(const Runtime& runtime, std::size_t device, std::vector<unsigned> processors)
+    : runtime_(runtime), device_(device), processors_(std::move(processors)) {}
 
 SessionReplica::~SessionReplica() = default;
 
@@ -443,6 +445,7 @@ auto SessionReplica::stoppable(const Run& run) {
 
 NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) {
   has_lost_its_worker_ = false;
+  const BoundThread bound(processors_);
   try {
     return stoppable([&](StopHandle* handle) { return runtime_.state_->run(inputs, outputs, handle); });
   } catch (const isolation::WorkerEnded&) {

@@ -16,6 +16,8 @@ std::string_view problem_of(const ModelStatus& status) noexcept {
       if (status.lacks_worker) return "its worker process is being started again";
       if (status.has_lost_device) return "its device can no longer be used by this process: restart the server";
       if (status.is_stuck) return "a run has not returned";
+      if (status.devices_out == status.devices) return "all its devices have failed";
+      if (status.devices_out != 0) return "a device has failed; the others serve";
       return status.has_failed ? "could not be reloaded; the model loaded before serves" : "";
     case ModelState::evicted:
     case ModelState::restore_queued:
@@ -29,7 +31,7 @@ std::string_view problem_of(const ModelStatus& status) noexcept {
 }
 
 bool can_be_used(const ModelStatus& status) noexcept {
-  if (status.lacks_worker || status.has_lost_device) return false;
+  if (status.lacks_worker || status.has_lost_device || status.devices_out == status.devices) return false;
   return is_serving(status.state) ? !status.is_stuck : is_on_demand(status.state) && !status.has_failed;
 }
 

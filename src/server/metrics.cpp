@@ -10,6 +10,9 @@
 
 #include "base/machine.h"
 #include "base/spelling.h"
+#include "provider/device_json.h"
+#include "provider/device_memory.h"
+#include "server/models/workers.h"
 
 namespace gpux::server {
 namespace {
@@ -19,6 +22,33 @@ namespace {
 std::string device_name(const ProviderAttempt& attempt) {
   if (attempt.device) return attempt.device->name;
   return attempt.devices.empty() ? std::string() : attempt.devices.front().name;
+}
+
+using MemoryOfDevices = std::map<std::string, provider::DeviceMemory>;
+
+nlohmann::ordered_json replicas_of(const ServedModel& model, std::optional<MemoryOfDevices>& memory) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  const std::vector<runtime::DeviceReport> reports = model.devices();
+  const auto sessions = model.workers().devices();
+  for (std::size_t index = 0; index < reports.size(); ++index) {
+    const runtime::DeviceReport& report = reports[index];
+    const Device* device = device_of(sessions[index]->verdict());
+    nlohmann::ordered_json one = {{"state", to_string(report.state)},
+                                  {"failures", report.failures},
+                                  {"runs", report.runs},
+                                  {"running", report.running},
+                                  {"workers", report.replicas}};
+    if (device != nullptr) one["device"] = provider::to_json(*device);
+    if (device != nullptr && !device->address.empty()) {
+      if (!memory) memory = provider::read_device_memory(Machine::this_one());
+      const auto known = memory->find(device->address);
+      if (known != memory->end()) one["free_memory_bytes"] = known->second.free;
+    }
+    if (!report.reason.empty()) one["last_failure"] = report.reason;
+    if (report.next_trial) one["next_trial_ms"] = report.next_trial->count();
+    all.push_back(std::move(one));
+  }
+  return all;
 }
 
 std::string label(std::string_view text) {
@@ -200,6 +230,7 @@ class Page {
   // Of providers with a device of their own: a model may have a session on each.
   void devices() {
     std::map<std::string, std::uint64_t> sessions, memory;
+    std::optional<MemoryOfDevices> now;
     for (const auto& model : models_) {
       for (const auto& session : model->workers().sessions) {
         for (const ProviderAttempt& attempt : session->verdict().tried) {
@@ -209,7 +240,11 @@ class Page {
                                                  device.index, label(device.name));
           ++sessions[fmt::format(R"({},{},vendor="{}",driver="{}",address="{}")", labels_of(*model), labels,
                                  label(device.vendor), label(device.driver), label(device.address))];
-          if (device.memory_bytes != 0) memory[labels] = device.memory_bytes;
+          if (device.memory_bytes != 0) memory[labels + R"(,kind="total")"] = device.memory_bytes;
+          if (device.address.empty()) continue;
+          if (!now) now = provider::read_device_memory(Machine::this_one());
+          const auto known = now->find(device.address);
+          if (known != now->end()) memory[labels + R"(,kind="free")"] = known->second.free;
         }
       }
     }
@@ -219,7 +254,42 @@ class Page {
       for (const auto& [labels, value] : values) text_ += fmt::format("{}{{{}}} {}\n", name, labels, value);
     };
     write("gpux_model_device_sessions", "Sessions of the model on each device", sessions);
-    write("gpux_device_memory_bytes", "Memory of a device that a model is on", memory);
+    write("gpux_device_memory_bytes", "Memory of a device that a model is on, and how much of it is free", memory);
+  }
+
+  // Of each session of a model: on a device of its own where there are several.
+  void replicas() {
+    std::string states, failures, runs;
+    for (const auto& model : models_) {
+      const std::vector<runtime::DeviceReport> reports = model->devices();
+      const auto sessions = model->workers().devices();
+      for (std::size_t index = 0; index < reports.size(); ++index) {
+        const runtime::DeviceReport& report = reports[index];
+        const Verdict& verdict = sessions[index]->verdict();
+        const Device* device = device_of(verdict);
+        const std::string labels =
+            fmt::format(R"({},provider="{}",index="{}",device="{}")", labels_of(*model),
+                        label(verdict.active.empty() ? "" : verdict.active.front()),
+                        device == nullptr ? index : device->index, label(device == nullptr ? "" : device->name));
+        for (const auto state : {runtime::DeviceState::in_service, runtime::DeviceState::suspected,
+                                 runtime::DeviceState::checking, runtime::DeviceState::out}) {
+          states += fmt::format("gpux_replica_state{{{},state=\"{}\"}} {}\n", labels, to_string(state),
+                                report.state == state ? 1 : 0);
+        }
+        failures += fmt::format("gpux_replica_failures_total{{{}}} {}\n", labels, report.failures);
+        runs += fmt::format("gpux_replica_runs_total{{{}}} {}\n", labels, report.runs);
+      }
+    }
+    const auto write = [&](std::string_view name, std::string_view kind, std::string_view help,
+                           const std::string& lines) {
+      if (lines.empty()) return;
+      family(name, kind, help);
+      text_ += lines;
+    };
+    write("gpux_replica_state", "gauge", "1 for the state that a session of the model is in", states);
+    write("gpux_replica_failures_total", "counter",
+          "How often a session was taken out of service; of the only one, runs that its device failed", failures);
+    write("gpux_replica_runs_total", "counter", "Runs of a session, also of probes", runs);
   }
 
   void single(std::string_view name, std::string_view kind, std::string_view help, std::uint64_t value) {
@@ -285,6 +355,8 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
                [](ServedModel& model) { return model.counts().overdue_runs; });
   page.of_each("gpux_retried_batch_count", "counter", "Batches that failed and were run request by request",
                [](ServedModel& model) { return model.counts().retried; });
+  page.of_each("gpux_moved_requests_total", "counter", "Requests whose device failed and that were run on another one",
+               [](ServedModel& model) { return model.counts().moved; });
   page.of_each("nv_inference_request_duration_us", "counter", "Time from arrival to answer, summed",
                [](ServedModel& model) { return microseconds(model.statistics().total); });
   page.of_each("nv_inference_queue_duration_us", "counter", "Time in the queue, summed",
@@ -306,6 +378,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   page.providers();
   page.workers();
   page.devices();
+  page.replicas();
   page.single("gpux_http_connections", "gauge", "Open connections", transport.http.connections_open);
   page.single("gpux_request_memory_bytes", "gauge", "Memory budget in use by requests and answers",
               transport.http.held_bytes);
@@ -337,6 +410,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
 std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport) {
   nlohmann::ordered_json page;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  std::optional<MemoryOfDevices> memory;
   for (const auto& model : models) {
     const Verdict& verdict = model->runtime().verdict();
     const ModelStatistics& counts = model->statistics();
@@ -375,6 +449,8 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
          {"running", now.running},
          {"mean_ms",
           {{"total", mean(counts.total)}, {"queue", mean(counts.queue)}, {"compute", mean(counts.compute)}}}});
+    all.back()["moved_requests"] = now.moved;
+    all.back()["replicas"] = replicas_of(*model, memory);
     for (const WorkerStatus& status : model->worker_processes()) {
       all.back()["workers"].push_back({{"state", to_string(status.state)},
                                        {"process_id", status.process_id},

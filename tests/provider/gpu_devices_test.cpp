@@ -51,7 +51,8 @@ class WithNvml {
 constexpr const char* two_kinds =
     "driver 570.86\n"
     "gpu 00000000:41:00.0 GPU-b1 25757220864 75 NVIDIA T4\n"
-    "gpu 00000000:01:00.0 GPU-a1 85899345920 90 NVIDIA H100 80GB HBM3\n";
+    "gpu 00000000:01:00.0 GPU-a1 85899345920 90 NVIDIA H100 80GB HBM3\n"
+    "free 00000000:01:00.0 4096\n";
 constexpr const char* two_alike =
     "driver 570.86\n"
     "gpu 00000000:01:00.0 GPU-a1 85899345920 90 NVIDIA H100\n"
@@ -68,6 +69,7 @@ TEST(Nvml, DescribesTheGpusByTheirAddresses) {
   EXPECT_EQ(first.uuid, "GPU-a1");
   EXPECT_EQ(first.address, "0000:01:00.0");
   EXPECT_EQ(first.memory_bytes, 85899345920U);
+  EXPECT_EQ(first.free_bytes, 4096U);
   EXPECT_EQ(first.compute_capability, 90U);
   EXPECT_EQ(report.devices.back().address, "0000:41:00.0");
   EXPECT_THAT(with.calls(), ElementsAre("nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex_v2",

@@ -2,6 +2,7 @@
 //   init 18                                       the code of nvmlInit
 //   driver 570.86                                 the driver's version
 //   gpu 00000000:01:00.0 GPU-a 85899345920 90 NVIDIA H100   a GPU: address, UUID, memory, compute capability, name
+//   free 00000000:01:00.0 1024                    free memory of the GPU with this address; otherwise 0
 // and appends the name of every function that is called to the same name with ".calls".
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,7 @@ namespace {
 
 struct Gpu {
   std::string address, uuid, name;
-  unsigned long long memory = 0;
+  unsigned long long memory = 0, free = 0;
   int capability = 0;
 };
 
@@ -45,6 +46,14 @@ Answers answers() {
     words >> kind;
     if (kind == "init") words >> answers.init;
     if (kind == "driver") words >> answers.driver;
+    if (kind == "free") {
+      std::string address;
+      unsigned long long bytes = 0;
+      words >> address >> bytes;
+      for (Gpu& gpu : answers.gpus) {
+        if (gpu.address == address) gpu.free = bytes;
+      }
+    }
     if (kind != "gpu") continue;
     Gpu gpu;
     words >> gpu.address >> gpu.uuid >> gpu.memory >> gpu.capability >> std::ws;
@@ -118,7 +127,7 @@ EXPORTED int nvmlDeviceGetPciInfo_v3(void* handle, void* pci) {
 }
 
 EXPORTED int nvmlDeviceGetMemoryInfo(void* handle, void* memory) {
-  *static_cast<nvmlMemory*>(memory) = {gpu_of(handle).memory, 0, 0};
+  *static_cast<nvmlMemory*>(memory) = {gpu_of(handle).memory, gpu_of(handle).free, 0};
   return 0;
 }
 

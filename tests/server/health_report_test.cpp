@@ -15,6 +15,13 @@ ModelStatus without_worker(const char* name) {
   return model;
 }
 
+ModelStatus with_devices(const char* name, std::size_t devices, std::size_t out) {
+  ModelStatus model = status(name, ModelState::ready);
+  model.devices = devices;
+  model.devices_out = out;
+  return model;
+}
+
 TEST(HealthReport, IsDerivedFromTheModels) {
   struct Row {
     std::vector<ModelStatus> models;
@@ -45,6 +52,10 @@ TEST(HealthReport, IsDerivedFromTheModels) {
        true,
        Health::degraded,
        {"a 1: its worker process is being started again"}},
+      {{with_devices("a", 4, 0)}, true, Health::healthy, {}},
+      {{with_devices("a", 4, 3)}, true, Health::degraded, {"a 1: a device has failed; the others serve"}},
+      {{with_devices("a", 4, 4)}, true, Health::unhealthy, {"a 1: all its devices have failed"}},
+      {{with_devices("a", 2, 2), status("b", ready)}, true, Health::degraded, {"a 1: all its devices have failed"}},
       {{status("a", loading)}, true, Health::unhealthy, {"a 1: is being loaded"}},
       {{status("a", ready)}, false, Health::stopping, {}},
   };

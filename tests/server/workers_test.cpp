@@ -1,6 +1,7 @@
 #include "server/models/workers.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,7 +23,10 @@ TEST(Workers, AreReadFromWords) {
   EXPECT_EQ(worker_request_from("4", "--workers").count, 4U);
   EXPECT_EQ(worker_request_from("auto", "--workers").kind, WorkerRequest::Kind::automatic);
   EXPECT_EQ(worker_request_from("devices", "--workers").kind, WorkerRequest::Kind::devices);
-  for (const char* text : {"", "0", "-1", "1025", "4x", "Auto", "1.5"}) {
+  EXPECT_EQ(worker_request_from("devices", "--workers").count, 0U);
+  EXPECT_EQ(worker_request_from("devices:6", "--workers").kind, WorkerRequest::Kind::devices);
+  EXPECT_EQ(worker_request_from("devices:6", "--workers").count, 6U);
+  for (const char* text : {"", "0", "-1", "1025", "4x", "Auto", "1.5", "devices:", "devices:0", "devices:x"}) {
     EXPECT_THROW((void)worker_request_from(text, "--workers"), Error) << text;
   }
 }
@@ -48,7 +52,7 @@ TEST(Workers, ShareTheirSessionOrHaveOneADevice) {
   EXPECT_EQ(several.sessions.size(), 1U);
   EXPECT_EQ(several.make_replicas().size(), 3U);
 
-  request = {.kind = WorkerRequest::Kind::devices};
+  request = worker_request_from("devices", "--workers");
   const Workers devices = load_workers(request, options, false, load);
   EXPECT_EQ(devices.make_replicas().size(), devices.sessions.size());
   EXPECT_FALSE(devices.choice.empty());
@@ -59,14 +63,15 @@ TEST(Workers, ShareTheirSessionOrHaveOneADevice) {
   EXPECT_EQ(one.choice, "1 worker: one usable processor");
 }
 
-TEST(Workers, TakeADeviceEachWithTheChosenOneFirst) {
+TEST(Workers, MayBePlacedOnTheDevicesWithTheFirstOneFirst) {
   struct Row {
     std::size_t devices;
-    std::optional<unsigned> chosen;
+    std::optional<unsigned> first;
     unsigned most;
     std::vector<unsigned> expected;
   };
 
+  const std::map<std::string, provider::DeviceMemory> memory{{"address 1", {.total = 10, .free = 7}}};
   for (const Row& row : std::vector<Row>{{2, {}, 0, {0, 1}},
                                          {1, {}, 0, {0}},
                                          {0, {}, 0, {0}},
@@ -75,9 +80,48 @@ TEST(Workers, TakeADeviceEachWithTheChosenOneFirst) {
                                          {4, 3, 1, {3}},
                                          {0, 1, 0, {1}}}) {
     std::vector<Device> devices(row.devices);
-    for (std::size_t i = 0; i < devices.size(); ++i) devices[i].index = static_cast<std::uint32_t>(i);
-    EXPECT_EQ(devices_of_workers(devices, row.chosen, row.most), row.expected);
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      devices[i].index = static_cast<std::uint32_t>(i);
+      devices[i].address = "address " + std::to_string(i);
+    }
+    std::vector<unsigned> indices;
+    for (const provider::DeviceRoom& room : rooms_of(devices, row.first, row.most, memory)) {
+      indices.push_back(room.index);
+      EXPECT_EQ(room.free_bytes.has_value(), room.index == 1 && row.devices > 1);
+    }
+    EXPECT_EQ(indices, row.expected);
   }
+}
+
+// The first device has no room, which is known only when it is tried.
+TEST(Workers, BeginOnADeviceThatHasRoom) {
+  std::vector<std::optional<unsigned>> tried;
+  const auto load_elsewhere = [&](const LoadOptions& options) -> Runtime {
+    tried.push_back(options.device);
+    if (tried.size() < 3) throw Error(ErrorCode::resource_exhausted, "out of memory");
+    LoadOptions on_cpu = options;
+    on_cpu.device.reset();
+    return load(on_cpu);
+  };
+  LoadOptions options;
+  options.provider = "cpu";
+  const WorkerRequest request = worker_request_from("devices", "--workers");
+  EXPECT_EQ(load_workers(request, options, false, load_elsewhere).sessions.size(), 1U);
+  EXPECT_EQ(tried, (std::vector<std::optional<unsigned>>{std::nullopt, 1, 2}));
+  // Nowhere: the first reason counts.
+  tried.clear();
+  const auto load_nowhere = [&](const LoadOptions& with) -> Runtime {
+    tried.push_back(with.device);
+    if (!with.device) throw Error(ErrorCode::resource_exhausted, "out of memory");
+    throw Error(ErrorCode::provider_unavailable, "there is no device 1");
+  };
+  try {
+    (void)load_workers(request, options, false, load_nowhere);
+    FAIL() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+  }
+  EXPECT_EQ(tried.size(), 2U);
 }
 
 // Another server on this machine would choose the same processors, and leave the rest idle.
@@ -102,6 +146,29 @@ TEST(Workers, BindNoThreadToAProcessor) {
       EXPECT_TRUE(CPU_EQUAL(&before, &after));
     }).join();
   }
+}
+
+TEST(Workers, ShareTheProcessorsOnRequest) {
+  EXPECT_EQ(worker_request_from("cores:2", "--workers").kind, WorkerRequest::Kind::cores);
+  LoadOptions options;
+  options.provider = "cpu";
+  const WorkerRequest request = worker_request_from("cores:1", "--workers");
+  const ProcessorShare share = share_processors(read_processors(Machine::this_one()), 1).front();
+  std::vector<LoadOptions> loads;
+  const Workers workers = load_workers(request, options, false, [&](const LoadOptions& with) {
+    loads.push_back(with);
+    return load(with);
+  });
+  ASSERT_EQ(loads.size(), 1U);
+  EXPECT_EQ(loads.front().intra_threads, share.threads);
+  EXPECT_EQ(loads.front().session_config.size(), share.processors.size() > 1 ? 1U : 0U);
+  EXPECT_EQ(workers.make_replicas().size(), 1U);
+  // While it runs, the caller has the others.
+  const NamedValues inputs = synthetic_inputs(workers.sessions.front()->info().signature);
+  EXPECT_EQ(workers.make_replicas().front()->run(inputs, {0}).size(), 1U);
+
+  EXPECT_EQ(load_workers(worker_request_from("cores:2", "--workers"), options, false, load).sessions.size(), 2U);
+  EXPECT_THROW((void)load_workers(request, options, true, load), Error) << "the threads are set, too";
 }
 
 TEST(Workers, SayWhatWasMeasured) {

@@ -59,22 +59,27 @@ void Scheduler::State::settle(const EntryPointer& entry, std::optional<Error> er
     --entry->run->awaited;
     --counts.running;
   }
+  resolve_suspicion(*entry, !error);
   answers.push_back({std::move(entry->done), {std::move(error), std::move(outputs), entry->times}});
   if (live.empty()) all_quiet.notify_all();
 }
 
 // Ends the wait for an entry from outside of its run.
 void Scheduler::State::give_up(const EntryPointer& entry, const Error& error, std::vector<Answer>& answers) {
+  if (!live.contains(entry->ticket)) return;
   Run* run = entry->run;
   if (run == nullptr) {
     queue.erase(std::find(queue.begin(), queue.end(), entry));
     waiting_rows -= entry->rows;
   }
   settle(entry, error, {}, answers);
-  if (run != nullptr && run->awaited == 0 && run->replica != nullptr) {
+  if (run == nullptr || run->awaited != 0) return;
+  if (run->replica != nullptr) {
     run->overdue = true;
     ++counts.overdue_runs;
     run->replica->stop();
+  } else {
+    freed.notify_all();  // it waits for a replica, and needs none any more
   }
 }
 
@@ -97,6 +102,7 @@ Scheduler::Ticket Scheduler::State::submit(InferRequest&& request, Completion&& 
   }
   Lock lock(mutex);
   if (closed) throw Error(ErrorCode::interrupted, "the model accepts no more requests: it is being unloaded");
+  if (are_all_out()) throw all_are_out();
   if (!first && !entry->request.is_admitted && queue.size() >= options.max_queue) {
     ++counts.rejected;
     throw Error(ErrorCode::resource_exhausted, fmt::format("the queue is full: {} requests are waiting", queue.size()));
@@ -167,6 +173,7 @@ Scheduler::Scheduler(std::vector<std::unique_ptr<Replica>> replicas, const Sched
   state_->lanes = std::move(lanes);
   for (const auto& lane : state_->lanes) state_->free_lanes.push_back(lane.get());
   for (const auto& replica : state_->replicas) state_->free.push_back(replica.get());
+  state_->set_up_devices();
   for (std::size_t i = 0; i < state_->replicas.size() + 1; ++i) {
     state_->workers.emplace_back([state = state_.get()] { state->work(); });
   }
@@ -190,12 +197,13 @@ void Scheduler::abandon() {
   std::vector<State::Answer> answers;
   {
     const std::lock_guard lock(state_->mutex);
-    state_->closed = true;
+    state_->closed = state_->abandoned = true;
     std::vector<State::EntryPointer> all;
     for (const auto& [ticket, entry] : state_->live) all.push_back(entry);
     for (const State::EntryPointer& entry : all) {
       state_->give_up(entry, Error(ErrorCode::interrupted, "the model was unloaded"), answers);
     }
+    for (Replica* replica : state_->on_trial) replica->stop();
   }
   State::deliver(answers);
 }
@@ -232,6 +240,11 @@ SchedulerCounts Scheduler::counts() const {
   SchedulerCounts counts = state_->counts;
   counts.waiting = state_->queue.size();
   return counts;
+}
+
+std::vector<DeviceReport> Scheduler::devices() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->device_reports();
 }
 
 }  // namespace gpux::runtime

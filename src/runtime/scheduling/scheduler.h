@@ -11,6 +11,7 @@
 #include "gpux/error.h"
 #include "gpux/tensor.h"
 #include "runtime/scheduling/batch_plan.h"
+#include "runtime/scheduling/device_health.h"
 #include "runtime/scheduling/padding.h"
 
 namespace gpux::runtime {
@@ -61,6 +62,9 @@ class Replica {
 
   /// Whether the last run, which failed, ended the process that it ran in: it may be to blame, and is not repeated.
   [[nodiscard]] virtual bool has_lost_its_worker() const noexcept { return false; }
+
+  /// Which of the model's devices it runs on, from 0: those with one number fail together.
+  [[nodiscard]] virtual std::size_t device() const noexcept { return 0; }
 };
 
 /// One call of Replica::run that is over.
@@ -85,6 +89,10 @@ struct SchedulerOptions {
   std::chrono::microseconds quick_run_in_company{50};
   /// Called after each run, before its answers, on the thread that ran it, without any lock held. May be null.
   std::function<void(const RunReport&)> on_run;
+  /// A trial run of a device that may have failed: inputs and outputs. Empty: its next request is the trial.
+  std::optional<InferRequest> trial = {};
+  TrialDelays trial_delays = {};
+  std::vector<std::string> device_names = {};  ///< by Replica::device(), for messages; may be shorter
 };
 
 /// What happened since the start. Requests count once; runs are calls of Replica::run.
@@ -95,15 +103,30 @@ struct SchedulerCounts {
   std::uint64_t expired = 0;     ///< past the deadline
   std::uint64_t here = 0;        ///< runs on callers' threads, counted in `runs` too
   std::uint64_t retried = 0;     ///< batches that failed and were run one by one
+  std::uint64_t moved = 0;       ///< requests whose device failed and that were run on another one
   std::size_t waiting = 0;       ///< now
   std::size_t running = 0;       ///< now: requests in runs, those past their deadline left out
   std::size_t overdue_runs = 0;  ///< now: runs that nobody waits for any more and that have not returned
+};
+
+/// One of the devices of a model's replicas.
+struct DeviceReport {
+  DeviceState state = DeviceState::in_service;
+  std::uint64_t failures = 0;  ///< how often it was taken out; of the only device, its failed runs
+  std::string reason;          ///< of the last failure; empty: there was none
+  std::optional<std::chrono::milliseconds> next_trial;  ///< from now
+  std::size_t replicas = 0;
+  std::size_t running = 0;  ///< runs now
+  std::uint64_t runs = 0;
 };
 
 /// Whether a run may happen on the thread that submits its request.
 enum class Here : std::uint8_t { no, allowed };
 
 /// The queue before one model's replicas. All calls from any thread.
+///
+/// Of several devices, one whose run fails for a reason of its own takes no requests until a trial run succeeds. The
+/// requests of that run are run on another device, once. Where no device is left, requests get provider_unavailable.
 class Scheduler {
  public:
   using Ticket = std::uint64_t;
@@ -118,7 +141,8 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   /// Queues the request. Errors, thrown at once and without a call of `done`: resource_exhausted where the queue is
-  /// full, deadline_exceeded where the deadline has passed, interrupted after close().
+  /// full, deadline_exceeded where the deadline has passed, interrupted after close(), provider_unavailable where all
+  /// devices have failed.
   /// Otherwise `done` gets the results, or the error of this request alone; deadline_exceeded at the deadline,
   /// whatever the run does.
   /// Here::allowed: where nothing waits, a lane is free and runs of exactly these types and sizes have lately been
@@ -139,6 +163,9 @@ class Scheduler {
   void abandon();
 
   [[nodiscard]] SchedulerCounts counts() const;
+
+  /// By Replica::device().
+  [[nodiscard]] std::vector<DeviceReport> devices() const;
 
  private:
   struct State;

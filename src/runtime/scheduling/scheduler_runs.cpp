@@ -42,18 +42,13 @@ void Scheduler::State::learn(const Run& run, Clock::duration answering) {
   }
 }
 
-Replica* Scheduler::State::take_free() {
-  Replica* replica = free.back();
-  free.pop_back();
-  return replica;
-}
-
 // Waits for something to run; false at the end.
 bool Scheduler::State::take(Lock& lock, Run& run) {
   for (;;) {
+    const Clock::time_point now = Clock::now();
+    if (take_trial(run, now)) return true;
     // The prepared run comes first, and there is one at most.
     const bool has_replica = free.size() > prepared;
-    const Clock::time_point now = Clock::now();
     BatchPlan plan;
     if (has_replica || prepared == 0) plan = plan_batch(waiting_requests(), options.batch, has_replica, now);
     if (!plan.take.empty()) {
@@ -77,6 +72,8 @@ bool Scheduler::State::take(Lock& lock, Run& run) {
     }
     if (ended) return false;
     ++planning_idle;
+    const auto trial = next_trial();
+    if (trial && (!plan.wait_until || *trial < *plan.wait_until)) plan.wait_until = trial;
     if (plan.wait_until) {
       arrived.wait_until(lock, *plan.wait_until);
     } else {
@@ -119,11 +116,15 @@ std::vector<NamedValues> Scheduler::State::compute(Lock& lock, Run& run, const B
                                                    const NamedValues& joined, std::optional<Error>& error) {
   const std::vector<std::size_t> outputs = run.entries[group.items.front()]->request.outputs;
   ++counts.runs;
+  ScheduledDevice& device = devices[run.replica->device()];
+  ++device.running;
+  ++device.runs;
   lock.unlock();
   NamedValues results;
   const Clock::time_point start = Clock::now();
   error = failure_of([&] { results = run.replica->run(joined, outputs); });
   const Clock::time_point end = Clock::now();
+  const bool has_thrown = error.has_value();
   std::vector<NamedValues> parts;
   if (!error && group.items.size() == 1) {
     parts.push_back(std::move(results));
@@ -143,6 +144,9 @@ std::vector<NamedValues> Scheduler::State::compute(Lock& lock, Run& run, const B
                     .is_probe = run.entries[group.items.front()]->is_probe});
   }
   lock.lock();
+  --device.running;
+  if (!has_thrown) device.recent = device.recent.count() == 0 ? end - start : (3 * device.recent + (end - start)) / 4;
+  run.has_thrown = has_thrown;
   run.failed = run.failed || error.has_value();
   for (const std::size_t item : group.items) {
     InferTimes& times = run.entries[item]->times;
@@ -167,6 +171,10 @@ void Scheduler::State::work() {
   for (;;) {
     Run run;
     if (!take(lock, run)) return;
+    if (run.is_trial) {
+      run_trial(lock, run);
+      continue;
+    }
     BatchGroup group;
     for (std::size_t i = 0; i < run.entries.size(); ++i) {
       group.items.push_back(i);
@@ -177,9 +185,10 @@ void Scheduler::State::work() {
     NamedValues joined = join(run, group);
     lock.lock();
     if (run.reserved == nullptr) {
-      freed.wait(lock, [&] { return !free.empty(); });
+      // Without a device left, its requests are answered without a run.
+      freed.wait(lock, [&] { return !free.empty() || run.awaited == 0; });
       --prepared;
-      run.reserved = take_free();
+      if (!free.empty()) run.reserved = take_free();
       if (planner_has_work()) arrived.notify_one();
     }
     for (const EntryPointer& entry : run.entries) entry->times.input = Clock::now() - joining;
@@ -208,6 +217,11 @@ void Scheduler::State::execute(Lock& lock, Run& run, const BatchGroup& group, co
   std::optional<Error> error = run.unjoined;
   std::vector<NamedValues> parts;
   if (!error) parts = compute(lock, run, group, joined, error);
+  if (error && run.has_thrown && moves_elsewhere(run, joined, *error)) {
+    release(run);
+    refuse_where_all_are_out(answers);
+    return;
+  }
   const bool is_repeatable = run.replica == nullptr || !run.replica->has_lost_its_worker();
   const bool retry = run.entries.size() > 1 && parts.empty() && run.awaited != 0 && is_repeatable;
   if (retry) {
@@ -225,6 +239,9 @@ void Scheduler::State::execute(Lock& lock, Run& run, const BatchGroup& group, co
       if (!live.contains(entry->ticket)) continue;
       std::optional<Error> own;
       std::vector<NamedValues> result = compute(lock, run, {{i}, {entry->rows}}, run.inputs[i], own);
+      if (own && run.has_thrown) {
+        note_failure(*run.replica, run_failure(*own, run.replica->has_lost_its_worker()), *own, false);
+      }
       settle(entry, own, own ? NamedValues() : std::move(result.front()), answers);
       lock.unlock();
       deliver(answers);
@@ -236,11 +253,12 @@ void Scheduler::State::execute(Lock& lock, Run& run, const BatchGroup& group, co
   }
   if (retry) release(run);
   for (const EntryPointer& entry : run.entries) entry->run = nullptr;
+  refuse_where_all_are_out(answers);
 }
 
 void Scheduler::State::release(Run& run) {
   if (run.overdue) --counts.overdue_runs;
-  free.push_back(run.reserved);
+  if (run.reserved != nullptr) give_back(run.reserved);
   run.replica = run.reserved = nullptr;
   pass_on();
 }

@@ -13,7 +13,8 @@
 #include "runtime/scheduling/scheduler.h"
 
 /// What the parts of the scheduler share: scheduler.cpp is the queue and its end, scheduler_runs.cpp the threads that
-/// run what is taken off it, scheduler_lanes.cpp runs on callers' threads.
+/// run what is taken off it, scheduler_devices.cpp on which device and whether that works, scheduler_lanes.cpp runs on
+/// callers' threads.
 namespace gpux::runtime {
 
 struct ScheduledRun;
@@ -30,7 +31,23 @@ struct ScheduledEntry {
   std::optional<std::uint64_t> size_key;  ///< only where runs on callers' threads are possible
   std::chrono::steady_clock::time_point arrived;
   InferTimes times;
-  ScheduledRun* run = nullptr;  ///< while it is in one
+  ScheduledRun* run = nullptr;           ///< while it is in one
+  bool is_moved = false;                 ///< its device failed, and another one runs it
+  std::optional<std::size_t> failed_on;  ///< that device
+  std::uint64_t suspicion = 0;           ///< DeviceHealth::suspicion() of then
+};
+
+/// One of the devices of the replicas.
+struct ScheduledDevice {
+  DeviceHealth health;
+  std::vector<Replica*> parked;  ///< idle, and not to be used: the device takes no requests
+  std::size_t replicas = 0;
+  std::size_t running = 0;             ///< runs now
+  std::uint64_t runs = 0;              ///< that have begun
+  std::chrono::nanoseconds recent{0};  ///< how long a run has lately taken; 0: not known
+  bool is_known_out = false;           ///< the log says so
+  std::uint64_t failed_runs = 0;       ///< of the only device
+  std::string last_failure;            ///< of the only device
 };
 
 /// Requests that were taken together. Changed under the scheduler's lock, but for `inputs`.
@@ -42,6 +59,8 @@ struct ScheduledRun {
   Replica* replica = nullptr;       ///< while it computes
   bool overdue = false;             ///< it computes, and nobody waits for it
   bool failed = false;              ///< something that it computed did
+  bool is_trial = false;            ///< of a device that may have failed, without entries
+  bool has_thrown = false;          ///< the replica did, in the last run
   std::optional<Error> unjoined;    ///< why its inputs could not be joined
 };
 
@@ -66,13 +85,15 @@ struct Scheduler::State {
   std::condition_variable freed;      ///< a replica for who holds a prepared run
   std::condition_variable all_quiet;  ///< an answer was given, or a lane is free again
   std::condition_variable watch;      ///< an earlier deadline
-  bool closed = false, ended = false;
+  bool closed = false, abandoned = false, ended = false;
   std::size_t planning_idle = 0;
   std::size_t prepared = 0;  ///< runs without a replica yet: 0 or 1
 
   std::deque<EntryPointer> queue;  ///< in the order of service
   std::int64_t waiting_rows = 0;   ///< of all in the queue
   std::vector<Replica*> free, free_lanes;
+  std::vector<ScheduledDevice> devices;  ///< by Replica::device()
+  std::vector<Replica*> on_trial;
   std::unordered_map<Ticket, EntryPointer> live;  ///< not answered yet
   std::set<std::pair<Clock::time_point, Ticket>> deadlines;
   Clock::time_point watching_until = Clock::time_point::min();  ///< when the watcher looks again; min: it is looking
@@ -103,8 +124,29 @@ struct Scheduler::State {
   [[nodiscard]] bool planner_has_work() const noexcept;
   [[nodiscard]] bool may_be_full() const noexcept;
   [[nodiscard]] std::vector<WaitingRequest> waiting_requests() const;
-  Replica* take_free();
   void learn(const Run& run, Clock::duration answering);
+
+  // Devices.
+  void set_up_devices();
+
+  [[nodiscard]] bool has_several_devices() const noexcept { return devices.size() > 1; }
+
+  [[nodiscard]] std::string name_of(std::size_t device) const;
+  Replica* take_free();
+  void give_back(Replica* replica);
+  void refresh_devices();
+  [[nodiscard]] bool are_all_out() const noexcept;
+  [[nodiscard]] Error all_are_out() const;
+  void refuse_where_all_are_out(std::vector<Answer>& answers);
+  bool moves_elsewhere(Run& run, const NamedValues& joined, const Error& error);
+  [[nodiscard]] bool may_move(const Run& run) const;
+  void note_failure(const Replica& replica, RunFailure failure, const Error& error, bool moves);
+  void requeue(Run& run, const NamedValues& joined, std::size_t device);
+  void resolve_suspicion(const ScheduledEntry& entry, bool succeeded);
+  bool take_trial(Run& run, Clock::time_point now);
+  [[nodiscard]] std::optional<Clock::time_point> next_trial() const noexcept;
+  void run_trial(Lock& lock, Run& run);
+  [[nodiscard]] std::vector<DeviceReport> device_reports() const;
 
   // Runs on callers' threads.
   class Lane;

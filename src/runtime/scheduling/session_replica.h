@@ -16,13 +16,16 @@ class StopHandle;
 /// Runs in the session of a Runtime, which several replicas may share and which must outlive them.
 class SessionReplica : public Replica {
  public:
-  explicit SessionReplica(const Runtime& runtime);
+  /// `processors`: that the calling threads are bound to while they run; empty: to none.
+  explicit SessionReplica(const Runtime& runtime, std::size_t device = 0, std::vector<unsigned> processors = {});
   ~SessionReplica() override;
 
   NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) override;
   void stop() override;
 
   [[nodiscard]] bool has_lost_its_worker() const noexcept override { return has_lost_its_worker_; }
+
+  [[nodiscard]] std::size_t device() const noexcept override { return device_; }
 
   /// run() with a handle of the caller's, which stop() does not find.
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
@@ -43,6 +46,8 @@ class SessionReplica : public Replica {
   auto stoppable(const Run& run);
 
   const Runtime& runtime_;
+  std::size_t device_;
+  std::vector<unsigned> processors_;
   std::mutex mutex_;
   StopHandle* running_ = nullptr;
   bool has_lost_its_worker_ = false;

@@ -150,7 +150,7 @@ WorkerRequest workers_asked_for(const Said& said, const ServingFlags& flags, con
       worker_request_from(asked.empty() ? by_default : asked, flags.workers.empty() ? "workers" : "--workers");
   const std::optional<unsigned> most = said.setting(flags.max_workers, &ServingSettings::max_workers);
   request.most = most.value_or(0);
-  if (most && request.kind == WorkerRequest::Kind::count && request.count > *most) {
+  if (most && request.kind != WorkerRequest::Kind::automatic && request.count > *most) {
     throw Error(ErrorCode::usage, fmt::format("{} workers are asked for, and max_workers is {}", request.count, *most));
   }
   return request;

@@ -210,6 +210,10 @@ std::vector<ModelStatus> ModelRepository::index() const {
     all[i].is_stuck = serving[i]->counts().overdue_runs != 0;
     all[i].lacks_worker = !serving[i]->has_all_workers();
     all[i].has_lost_device = serving[i]->has_lost_device();
+    const std::vector<runtime::DeviceReport> devices = serving[i]->devices();
+    all[i].devices = devices.size();
+    all[i].devices_out =
+        static_cast<std::size_t>(std::ranges::count(devices, runtime::DeviceState::out, &runtime::DeviceReport::state));
   }
   return all;
 }

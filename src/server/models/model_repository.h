@@ -26,6 +26,8 @@ struct ModelStatus {
   bool is_stuck = false;         ///< it serves, and a run has not returned though nobody waits for it any more
   bool lacks_worker = false;     ///< it serves, and its worker process is not ready
   bool has_lost_device = false;  ///< it serves, and this process can no longer use its device
+  std::size_t devices = 1;       ///< that it has sessions on
+  std::size_t devices_out = 0;   ///< of these, those that have failed
 };
 
 struct RepositoryOptions {

@@ -46,6 +46,20 @@ std::vector<std::size_t> indices_of(const std::vector<std::string>& names, const
   return indices;
 }
 
+// Only where there are several devices: a trial run tells which of them works.
+std::optional<runtime::InferRequest> trial_of(const Workers& workers, const ServingOptions& options) {
+  if (workers.devices().size() < 2) return std::nullopt;
+  const Signature& signature = workers.sessions.front()->info().signature;
+  try {
+    return runtime::InferRequest{
+        .inputs = synthetic_inputs(signature, options.warm_up.empty() ? DimensionSizes() : options.warm_up.front()),
+        .outputs = indices_of({}, signature),
+        .deadline = {}};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 ServingOptions with_single_runs(ServingOptions options) {
   if (options.max_batch_size <= 1) {
     options.sharing = {false, RunSharing::Source::single_run, "max_batch_size is 1"};
@@ -172,7 +186,9 @@ ServedModel::ServedModel(std::string name, std::string version, Workers workers,
                   .on_run =
                       [this](const runtime::RunReport& run) {
                         if (!run.is_probe) statistics_->count(run);
-                      }},
+                      },
+                  .trial = trial_of(workers_, options),
+                  .device_names = workers_.device_names()},
                  lanes_of(runtime(), options.quick_lanes)) {
   if (project_ && project_->outputs) declared_outputs_ = *project_->outputs;
 }
@@ -255,7 +271,14 @@ bool ServedModel::has_all_workers() const {
 
 bool ServedModel::has_lost_device() const {
   const auto is_lost = [](const auto& session) { return session->lost_device().has_value(); };
-  return std::ranges::any_of(workers_.sessions, is_lost) || (image_tower_ && image_tower_->has_lost_device());
+  return std::ranges::all_of(workers_.sessions, is_lost) || (image_tower_ && image_tower_->has_lost_device());
+}
+
+bool ServedModel::has_lost_all_devices() const {
+  const std::vector<runtime::DeviceReport> all = devices();
+  return all.size() > 1 && std::ranges::all_of(all, [](const runtime::DeviceReport& device) {
+           return device.state == runtime::DeviceState::out;
+         });
 }
 
 runtime::SchedulerCounts ServedModel::counts() const {
@@ -273,6 +296,7 @@ runtime::SchedulerCounts ServedModel::counts() const {
   counts.expired += more.expired;
   counts.here += more.here;
   counts.retried += more.retried;
+  counts.moved += more.moved;
   counts.waiting += more.waiting;
   counts.running += more.running;
   counts.overdue_runs += more.overdue_runs;

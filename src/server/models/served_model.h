@@ -247,8 +247,14 @@ class ServedModel {
   /// Whether all of them are ready.
   [[nodiscard]] bool has_all_workers() const;
 
-  /// Whether this process can no longer use the device of one of the sessions: Runtime::lost_device().
+  /// Whether this process can no longer use the devices of its sessions: Runtime::lost_device().
   [[nodiscard]] bool has_lost_device() const;
+
+  /// The devices of the sessions, in the order of Workers::devices().
+  [[nodiscard]] std::vector<runtime::DeviceReport> devices() const { return scheduler_.devices(); }
+
+  /// Whether the model has several devices, and all of them have failed.
+  [[nodiscard]] bool has_lost_all_devices() const;
 
   /// Of the queues of both towers, and of the engine's.
   [[nodiscard]] runtime::SchedulerCounts counts() const;

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/machine.h"
+#include "base/memory_size.h"
+#include "base/spelling.h"
 #include "gpux/error.h"
 #include "provider/table.h"
 #include "runtime/scheduling/session_replica.h"
@@ -106,25 +108,93 @@ void require_device(const Verdict& verdict, unsigned index) {
                           active->id, index, device->index));
 }
 
-Workers workers_of_devices(unsigned most, const LoadOptions& options,
-                           const std::function<Runtime(const LoadOptions&)>& load) {
-  Workers workers;
-  workers.sessions.push_back(shared(load(options)));
-  const Verdict& verdict = workers.sessions.front()->verdict();
-  std::vector<Device> devices;
-  for (const ProviderAttempt& attempt : verdict.tried) {
-    if (attempt.outcome != ProviderAttempt::Outcome::active || !devices.empty()) continue;
-    devices = attempt.devices;
+// On the first device that has room for it: how much is free of which is known only once one is loaded.
+std::shared_ptr<const Runtime> load_first(const LoadOptions& options,
+                                          const std::function<Runtime(const LoadOptions&)>& load) {
+  try {
+    return shared(load(options));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::resource_exhausted || options.device) throw;
+    constexpr unsigned most_devices = 64;
+    for (unsigned device = 1; device < most_devices; ++device) {
+      LoadOptions other = options;
+      other.device = device;
+      try {
+        return shared(load(other));
+      } catch (const Error& next) {
+        if (next.code() != ErrorCode::resource_exhausted) break;  // there is no such device
+      }
+    }
+    throw;
   }
-  const std::vector<unsigned> indices = devices_of_workers(devices, options.device, most);
-  if (indices.size() > 1) require_device(verdict, indices.front());
-  for (const unsigned index : std::span(indices).subspan(1)) {
+}
+
+const ProviderAttempt* active_attempt(const Verdict& verdict) {
+  const auto active = std::ranges::find(verdict.tried, ProviderAttempt::Outcome::active, &ProviderAttempt::outcome);
+  return active == verdict.tried.end() ? nullptr : &*active;
+}
+
+Workers workers_of_devices(const WorkerRequest& request, const LoadOptions& options,
+                           const std::function<Runtime(const LoadOptions&)>& load) {
+  // Before a session takes some.
+  const auto memory = provider::read_device_memory(Machine::this_one());
+  Workers workers;
+  workers.sessions.push_back(load_first(options, load));
+  const Runtime& loaded = *workers.sessions.front();
+  const ProviderAttempt* active = active_attempt(loaded.verdict());
+  std::vector<Device> devices;
+  std::optional<unsigned> first = options.device;
+  if (active != nullptr) devices = active->devices;
+  if (!first && active != nullptr && active->device) first = active->device->index;
+  const std::vector<provider::DeviceRoom> rooms = rooms_of(devices, first, request.most, memory);
+  const std::uint64_t size = provider::expected_session_bytes(loaded.info().size_bytes);
+  const provider::SessionPlacement placement = provider::place_sessions(
+      rooms, size, request.count == 0 ? std::nullopt : std::optional(request.count), rooms.front().index);
+  if (placement.devices.size() > 1) require_device(loaded.verdict(), placement.devices.front());
+  for (const unsigned index : std::span(placement.devices).subspan(1)) {
     LoadOptions other = options;
     other.device = index;
     workers.sessions.push_back(shared(load(other)));
     require_device(workers.sessions.back()->verdict(), index);
   }
-  workers.choice = fmt::format("{} workers, one a device", workers.sessions.size());
+  workers.choice = request.count == 0
+                       ? fmt::format("{} workers, one a device", workers.sessions.size())
+                       : fmt::format("{} workers on {} devices", workers.sessions.size(), workers.devices().size());
+  for (const unsigned index : placement.left_out) {
+    workers.choice += fmt::format("; none on device {}: a session is expected to take {}, and less is free", index,
+                                  format_bytes(size));
+  }
+  return workers;
+}
+
+Workers workers_of_cores(unsigned count, bool threads_are_set, const LoadOptions& options,
+                         const std::function<Runtime(const LoadOptions&)>& load) {
+  if (threads_are_set) {
+    throw Error(
+        ErrorCode::usage,
+        "workers cores:N shares the processors out, and the number of threads is set, too; leave one of them out");
+  }
+  Workers workers;
+  workers.shares = share_processors(read_processors(Machine::this_one()), count);
+  for (const ProcessorShare& share : workers.shares) {
+    LoadOptions own = options;
+    own.intra_threads = share.threads;
+    if (const std::string affinities = intra_op_affinities(share); !affinities.empty()) {
+      own.session_config.emplace_back("session.intra_op_thread_affinities", affinities);
+    }
+    // What is allocated meanwhile lies in the memory of their node.
+    const BoundThread bound(share.processors);
+    workers.sessions.push_back(shared(load(own)));
+    const Runtime& session = *workers.sessions.back();
+    if (works_on_its_callers(session)) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("workers cores:N is about providers that compute on processors, and the model runs on {}; "
+                            "accepted: a number, devices, devices:N",
+                            join(session.verdict().active)));
+  }
+  const bool is_bound = !workers.shares.front().processors.empty();
+  workers.choice = fmt::format("{} workers of {} threads, {}", count, workers.shares.front().threads,
+                               is_bound ? "each bound to cores of its own" : "not bound to processors");
   return workers;
 }
 
@@ -138,23 +208,79 @@ WorkerRequest worker_request_from(const std::string& text, const std::string& sa
   }
   if (text == "devices") {
     request.kind = WorkerRequest::Kind::devices;
+    request.count = 0;
     return request;
   }
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), request.count);
-  if (failure != std::errc() || end != text.data() + text.size() || request.count == 0 || request.count > 1024) {
-    throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: 1 to 1024, auto, devices", said_by, text));
+  std::string_view number = text;
+  for (const auto& [prefix, kind] : {std::pair(std::string_view("devices:"), WorkerRequest::Kind::devices),
+                                     std::pair(std::string_view("cores:"), WorkerRequest::Kind::cores)}) {
+    if (!number.starts_with(prefix)) continue;
+    request.kind = kind;
+    number.remove_prefix(prefix.size());
+    break;
+  }
+  const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), request.count);
+  if (failure != std::errc() || end != number.data() + number.size() || request.count == 0 || request.count > 1024) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} is '{}'; accepted: 1 to 1024, auto, devices, devices:N, cores:N", said_by, text));
   }
   return request;
 }
 
+std::vector<std::shared_ptr<const Runtime>> Workers::devices() const {
+  std::vector<std::shared_ptr<const Runtime>> first;
+  for (const auto& session : sessions) {
+    const Device* device = device_of(session->verdict());
+    const bool is_known = device != nullptr && std::ranges::any_of(first, [&](const auto& other) {
+                            const Device* known = device_of(other->verdict());
+                            return known != nullptr && known->index == device->index;
+                          });
+    if (!is_known) first.push_back(session);
+  }
+  return first;
+}
+
 std::vector<std::unique_ptr<runtime::Replica>> Workers::make_replicas() const {
   std::vector<std::unique_ptr<runtime::Replica>> made;
-  for (const auto& session : sessions) {
+  const auto all = devices();
+  for (std::size_t index = 0; index < sessions.size(); ++index) {
+    const auto& session = sessions[index];
+    const Device* own = device_of(session->verdict());
+    const auto found = std::ranges::find_if(all, [&](const auto& first) {
+      const Device* device = device_of(first->verdict());
+      return first == session || (own != nullptr && device != nullptr && device->index == own->index);
+    });
+    const auto number = static_cast<std::size_t>(found - all.begin());
     for (unsigned i = 0; i < replicas; ++i) {
-      made.push_back(std::make_unique<runtime::SessionReplica>(*session));
+      made.push_back(std::make_unique<runtime::SessionReplica>(
+          *session, number, shares.empty() ? std::vector<unsigned>() : shares[index].processors));
     }
   }
   return made;
+}
+
+std::vector<std::string> Workers::device_names() const {
+  std::vector<std::string> names;
+  const auto all = devices();
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    const Verdict& verdict = all[index]->verdict();
+    const std::string provider = verdict.active.empty() ? "" : verdict.active.front() + " ";
+    const Device* device = device_of(verdict);
+    if (device == nullptr) {
+      names.push_back(fmt::format("{}session {}", provider, index));
+    } else {
+      names.push_back(fmt::format("{}device {}{}", provider, device->index,
+                                  device->name.empty() ? "" : fmt::format(" ({})", device->name)));
+    }
+  }
+  return names;
+}
+
+const Device* device_of(const Verdict& verdict) noexcept {
+  const auto found = std::ranges::find_if(verdict.tried, [](const ProviderAttempt& attempt) {
+    return attempt.outcome == ProviderAttempt::Outcome::active && attempt.device.has_value();
+  });
+  return found == verdict.tried.end() ? nullptr : &*found->device;
 }
 
 Workers load_workers(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
@@ -163,7 +289,9 @@ Workers load_workers(const WorkerRequest& request, const LoadOptions& options, b
     case WorkerRequest::Kind::automatic:
       return measured_workers(request.most, options, load);
     case WorkerRequest::Kind::devices:
-      return workers_of_devices(request.most, options, load);
+      return workers_of_devices(request, options, load);
+    case WorkerRequest::Kind::cores:
+      return workers_of_cores(request.count, threads_are_set, options, load);
     case WorkerRequest::Kind::count:
       break;
   }
@@ -175,14 +303,21 @@ Workers load_workers(const WorkerRequest& request, const LoadOptions& options, b
   return workers;
 }
 
-std::vector<unsigned> devices_of_workers(std::span<const Device> devices, std::optional<unsigned> chosen,
-                                         unsigned most) {
-  std::vector<unsigned> indices{chosen.value_or(devices.empty() ? 0 : devices.front().index)};
+std::vector<provider::DeviceRoom> rooms_of(std::span<const Device> devices, std::optional<unsigned> first,
+                                           unsigned most, const std::map<std::string, provider::DeviceMemory>& memory) {
+  std::vector<provider::DeviceRoom> rooms{{.index = first.value_or(devices.empty() ? 0 : devices.front().index)}};
   for (const Device& device : devices) {
-    if (most != 0 && indices.size() == most) break;
-    if (device.index != indices.front()) indices.push_back(device.index);
+    if (device.index == rooms.front().index) continue;
+    if (most != 0 && rooms.size() == most) break;
+    rooms.push_back({.index = device.index});
   }
-  return indices;
+  for (provider::DeviceRoom& room : rooms) {
+    const auto device = std::ranges::find(devices, room.index, &Device::index);
+    if (device == devices.end()) continue;
+    const auto known = memory.find(device->address);
+    if (known != memory.end()) room.free_bytes = known->second.free;
+  }
+  return rooms;
 }
 
 bool replicas_are_worth_it(double shared_runs_per_s, double replicated_runs_per_s) noexcept {

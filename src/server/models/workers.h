@@ -1,13 +1,16 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/processors.h"
 #include "gpux/runtime.h"
+#include "provider/device_memory.h"
 #include "runtime/scheduling/scheduler.h"
 
 namespace gpux::server {
@@ -17,24 +20,33 @@ struct WorkerRequest {
   enum class Kind : std::uint8_t {
     count,      ///< so many; one uses all threads, several use one each
     automatic,  ///< one with all threads, or one a processor: whichever gets more done, measured
-    devices,    ///< one session on each device of the provider
+    devices,    ///< one session on each device of the provider that has room, or `count` sessions on them
+    cores,      ///< `count` sessions that share the processors: share_processors()
   };
   Kind kind = Kind::count;
-  unsigned count = 1;
-  unsigned most = 0;  ///< for automatic and devices; 0: no limit
+  unsigned count = 1;  ///< of `devices`: 0: one on each
+  unsigned most = 0;   ///< for automatic and devices; 0: no limit
 };
 
-/// Reads "4", "auto", "devices". Error usage that names `said_by`.
+/// Reads "4", "auto", "devices", "devices:6", "cores:2". Error usage that names `said_by`.
 WorkerRequest worker_request_from(const std::string& text, const std::string& said_by);
 
-/// A model's sessions and how they are shared out. No thread is bound to a processor: the kernel alone knows what other
-/// processes, and other replicas, run there.
+/// A model's sessions and how they are shared out. Unless WorkerRequest::Kind::cores was asked for, no thread is bound
+/// to a processor: the kernel alone knows what other processes, and other replicas, run there.
 struct Workers {
   std::vector<std::shared_ptr<const Runtime>> sessions;  ///< at least one
   unsigned replicas = 1;                                 ///< runs at a time of each session
+  std::vector<ProcessorShare> shares;                    ///< of each session; empty: they share all processors
   std::string choice;                                    ///< the choice and its reason, for messages; empty: no choice
 
+  /// The first session on each of the devices, in the order of Replica::device(). A session whose device is not known
+  /// counts as one on a device of its own.
+  [[nodiscard]] std::vector<std::shared_ptr<const Runtime>> devices() const;
+
   [[nodiscard]] std::vector<std::unique_ptr<runtime::Replica>> make_replicas() const;
+
+  /// For messages, as "cuda device 1 (NVIDIA H100 80GB HBM3)", in the order of Replica::device().
+  [[nodiscard]] std::vector<std::string> device_names() const;
 };
 
 /// Loads what the request needs. `load` makes a session; `threads_are_set`: the user said how many threads, so that
@@ -42,10 +54,13 @@ struct Workers {
 Workers load_workers(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
                      const std::function<Runtime(const LoadOptions&)>& load);
 
-/// The device of each session that `devices` makes, at least one: `chosen`, else the first of the provider's devices,
-/// then the others in order. `most`: at most so many; 0: no limit. Pure.
-std::vector<unsigned> devices_of_workers(std::span<const Device> devices, std::optional<unsigned> chosen,
-                                         unsigned most);
+/// The devices that sessions can be placed on, with `first` first, and how much is free of each by `memory`. `most`: at
+/// most so many; 0: no limit. Pure.
+std::vector<provider::DeviceRoom> rooms_of(std::span<const Device> devices, std::optional<unsigned> first,
+                                           unsigned most, const std::map<std::string, provider::DeviceMemory>& memory);
+
+/// The device of the first provider that holds nodes and has one; null where none is known.
+const Device* device_of(const Verdict& verdict) noexcept;
 
 /// The decision of `auto`, on runs per second: one session with all threads, or `processors` replicas of one thread.
 /// Replicas must win by a tenth, as they make a single request slower. Pure.
