@@ -65,7 +65,7 @@ inline std::vector<ProjectCase> project_cases() {
       {"serving: {padding: {tokens: [0]}}", "'serving.padding.tokens' is a list; a number"},
       {"serving: {padding: {tokens: '01'}}", "'serving.padding.tokens' is '01'; a number"},
       {"serving: {port: 70000}", "3:17: 'serving.port' is '70000'; a whole number from 0 to 65535 is accepted"},
-      {"serving: {workers: many}", "3:20: 'serving.workers' is 'many'; a whole number from 1 to 1024, auto or devices"},
+      {"serving: {workers: many}", "3:20: 'serving.workers' is 'many'; a whole number from 1 to 1024, auto, devices, devices:N or cores:N"},
       {"serving: {warm_up: [{batch: 0}]}", "'serving.warm_up[0].batch' is '0'; a size from 1 is accepted"},
       {"serving: {warm_up: {batch: 1}}", "'serving.warm_up' is a map; a list of maps of names to sizes is accepted"},
       {"serving: {prot: 80}", "3:11: unknown key 'serving.prot'; did you mean 'port'?"},
