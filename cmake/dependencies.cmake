@@ -29,6 +29,9 @@ pkg_check_modules(GPUX_CURL REQUIRED libcurl>=7.66)
 add_library(gpux_curl_headers INTERFACE)
 target_include_directories(gpux_curl_headers SYSTEM INTERFACE ${GPUX_CURL_INCLUDE_DIRS})
 
+# Linked: a sandbox must not depend on what is installed by chance.
+pkg_check_modules(GPUX_SECCOMP REQUIRED IMPORTED_TARGET libseccomp>=2.5)
+
 # ONNX Runtime's headers only: the library itself is opened at run time.
 add_library(gpux_onnxruntime_headers INTERFACE)
 find_path(GPUX_ONNXRUNTIME_INCLUDE onnxruntime_cxx_api.h

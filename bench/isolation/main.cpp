@@ -1,6 +1,6 @@
-// Runs a model in this process and in a worker process by turns, with tensors of several sizes, and prints the time of
-// a run, the context switches of both processes (each wake-up of a thread that waits is one), and their page faults,
-// which fresh memory costs.
+// Runs a model in this process, in a worker process, and in one with a sandbox by turns, with tensors of several sizes,
+// and prints the time of a run, the context switches of both processes (each wake-up of a thread that waits is one),
+// and their page faults, which fresh memory costs.
 
 #include <algorithm>
 #include <chrono>
@@ -98,13 +98,15 @@ struct Measured {
 };
 
 // Turns of some milliseconds, so that each finds the caches as it left them itself.
-void measure(const Runtime& here, const Runtime& there, std::int64_t elements, double seconds) {
+void measure(const Runtime& here, const Runtime& there, const Runtime& sandboxed, std::int64_t elements,
+             double seconds) {
   NamedValues inputs = synthetic_inputs(here.info().signature);
   for (auto& [name, value] : inputs) value = Tensor::allocate(ElementType::float32, {elements});
-  Measured in_thread, in_process;
+  Measured in_thread, in_process, in_sandbox;
   for (int i = 0; i < 3; ++i) {
     (void)here.infer(inputs);
     (void)there.infer(inputs);
+    (void)sandboxed.infer(inputs);
   }
   const int worker = there.worker().value_or(WorkerStatus()).process_id;
   constexpr int runs_in_a_turn = 20;
@@ -123,12 +125,13 @@ void measure(const Runtime& here, const Runtime& there, std::int64_t elements, d
     in_process.switches += switches_here() - before_runs;
     in_process.switches += switches_of(worker) - before_worker;
     in_process.faults += faults_here() + faults_of(worker) - faults_before;
+    for (int i = 0; i < runs_in_a_turn; ++i) in_sandbox.run(sandboxed, inputs);
   }
   const double thread_us = median(in_thread.microseconds), process_us = median(in_process.microseconds);
-  std::printf("%12.0f  %10.1f  %11.1f  %10.1f  %15.2f  %16.2f  %13.1f  %14.1f  %6zu\n",
-              static_cast<double>(elements) * 4, thread_us, process_us, process_us - thread_us,
-              in_thread.switches_per_run(), in_process.switches_per_run(), in_thread.faults_per_run(),
-              in_process.faults_per_run(), in_process.microseconds.size());
+  std::printf("%12.0f  %10.1f  %11.1f  %10.1f  %10.1f  %15.2f  %16.2f  %13.1f  %14.1f  %6zu\n",
+              static_cast<double>(elements) * 4, thread_us, process_us, median(in_sandbox.microseconds),
+              process_us - thread_us, in_thread.switches_per_run(), in_process.switches_per_run(),
+              in_thread.faults_per_run(), in_process.faults_per_run(), in_process.microseconds.size());
 }
 
 int run(int count, char** arguments) {
@@ -145,10 +148,14 @@ int run(int count, char** arguments) {
   const Runtime here(settings.model, options);
   options.isolation = Isolation::process;
   const Runtime there(settings.model, options);
+  options.sandbox = Sandbox::on;
+  const Runtime sandboxed(settings.model, options);
+  std::printf("loaded in %.1f ms here, %.1f ms in a worker, %.1f ms in a sandbox\n", here.load_time().count(),
+              there.load_time().count(), sandboxed.load_time().count());
   std::printf(
-      "input bytes   thread us   process us   more us  thread switches  process switches  thread faults  process "
-      "faults    runs\n");
-  for (const std::int64_t elements : settings.elements) measure(here, there, elements, settings.seconds);
+      "input bytes   thread us   process us  sandbox us     more us  thread switches  process switches  thread faults  "
+      "process faults    runs\n");
+  for (const std::int64_t elements : settings.elements) measure(here, there, sandboxed, elements, settings.seconds);
   return 0;
 }
 

@@ -33,7 +33,8 @@ struct ModelOptions {
   std::vector<ProviderLibrary> provider_libraries;
   std::vector<ProviderOptions> provider_options;
   std::vector<std::pair<std::string, std::string>> session_config;
-  std::optional<std::chrono::milliseconds> timeout;  ///< of a run
+  std::vector<std::filesystem::path> custom_operator_libraries;  ///< as of LoadOptions
+  std::optional<std::chrono::milliseconds> timeout;              ///< of a run
 };
 
 class Pipeline;

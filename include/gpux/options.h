@@ -31,6 +31,14 @@ enum class Isolation : std::uint8_t {
   process,  ///< in a worker process: if native code crashes, the runs in progress fail, and the worker is restarted
 };
 
+/// What a worker process is refused: files other than the model's, providers' and the system's libraries, and devices;
+/// network connections, other programs and processes, memory without limit.
+enum class Sandbox : std::uint8_t {
+  off,
+  on,      ///< as far as the kernel supports it; the verdict names what is missing
+  strict,  ///< loading fails where anything is missing
+};
+
 /// "disabled", "basic", …
 GPUX_API std::string_view to_string(Optimization level) noexcept;
 
@@ -97,6 +105,9 @@ struct LoadOptions {
   std::vector<OptimizedGraph> optimized_graphs;      ///< candidates to load instead of the model's own graph
   std::vector<PrecisionVariant> precision_variants;  ///< candidates if another precision is requested
   std::vector<std::pair<std::string, std::string>> session_config;  ///< ONNX Runtime's configuration entries
+  /// Libraries of operators that ONNX Runtime lacks, which export RegisterCustomOps. Their code runs in the process of
+  /// the session.
+  std::vector<std::filesystem::path> custom_operator_libraries;
   /// Map the weights of the model file into memory, where the providers support that, instead of reading and copying
   /// them: a faster start with less memory. The file must not be changed while the model is loaded. Models in the store
   /// are loaded so.
@@ -122,6 +133,11 @@ struct LoadOptions {
   bool preflight = false;
   /// Providers that are not used, by id, and the reason: what a preflight found.
   std::vector<std::pair<std::string, std::string>> crashed_providers;
+  /// Anything but `off` requires isolation `process`.
+  Sandbox sandbox = Sandbox::off;
+  /// Where the model's package was pulled from; empty: it is the user's own. The verdict of one that was pulled reports
+  /// whether it is sandboxed.
+  std::string pulled_from;
   /// How long a run may continue after it was signalled to stop, before its worker process is killed and replaced.
   std::chrono::milliseconds stop_grace{5000};
   /// The longest delay before a worker that ended is started again. The first restart is immediate, the next one waits

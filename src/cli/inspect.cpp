@@ -50,6 +50,7 @@ void refuse_load_flags(const LoadFlags& flags) {
       {"--inter-threads", !flags.inter_threads.empty()},
       {"--optimization-level", !flags.optimization.empty()},
       {"--session-option", !flags.session_options.empty()},
+      {"--custom-ops", !flags.custom_operators.empty()},
       {"--profile", !flags.profile.empty()},
   };
   for (const auto& [name, is_given] : given) {

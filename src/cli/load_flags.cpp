@@ -50,6 +50,11 @@ void add_load_flags(CLI::App& command, LoadFlags& flags, bool with_provider) {
   command.add_option("--session-option", flags.session_options, "an ONNX Runtime configuration entry: KEY=VALUE")
       ->allow_extra_args(false)
       ->group(group);
+  command
+      .add_option("--custom-ops", flags.custom_operators,
+                  "a library of custom operators, whose code runs with the model; may be repeated")
+      ->allow_extra_args(false)
+      ->group(group);
   command.add_option("--profile", flags.profile, "write ONNX Runtime's profile to this file")->group(group);
 }
 
@@ -58,7 +63,7 @@ void add_isolation_flag(CLI::App& command, LoadFlags& flags, WorkerUse use) {
   command
       .add_option("--isolation", flags.isolation,
                   "where models run: thread, in this process, or process, in a worker process each (default: thread; "
-                  "process with --provider-library)")
+                  "process with --provider-library, --custom-ops and for pulled packages)")
       ->check(CLI::IsMember({"thread", "process"}))
       ->group("Loading the model");
   command
@@ -67,6 +72,12 @@ void add_isolation_flag(CLI::App& command, LoadFlags& flags, WorkerUse use) {
           "on (the default): the first load of a provider's library is tried in a child process, and a provider "
           "that crashes is left out; off")
       ->check(CLI::IsMember({"on", "off"}))
+      ->group("Loading the model");
+  command
+      .add_option("--sandbox", flags.sandbox,
+                  "restrict worker processes to the model's files and the devices: on, off, strict (fail where the "
+                  "kernel does not support all of it); default: on for pulled packages")
+      ->check(CLI::IsMember({"on", "off", "strict"}))
       ->group("Loading the model");
 }
 

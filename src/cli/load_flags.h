@@ -12,7 +12,7 @@ namespace gpux::cli {
 
 /// `with_provider` is false where a command has several --provider of its own.
 void add_load_flags(CLI::App& command, LoadFlags& flags, bool with_provider = true);
-/// --isolation and --preflight, and what the command's worker processes are.
+/// --isolation, --preflight and --sandbox, and what the command's worker processes are.
 void add_isolation_flag(CLI::App& command, LoadFlags& flags, WorkerUse use);
 void add_batch_axis_flag(CLI::App& command, std::string& batch_axis);
 void add_timeout_flag(CLI::App& command, std::string& timeout);

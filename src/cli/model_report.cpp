@@ -80,6 +80,8 @@ Json runtime_json(const RuntimeSettings& runtime) {
   for (const DeclaredLibrary& library : runtime.provider_libraries) {
     json["provider_libraries"][library.name] = library.path.string();
   }
+  json["custom_ops"] = Json::array();
+  for (const DeclaredLibrary& library : runtime.custom_operators) json["custom_ops"].push_back(library.path.string());
   json["strict"] = runtime.strict ? Json(strictness_name(*runtime.strict)) : Json(nullptr);
   json["timeout"] = runtime.timeout ? Json(std::chrono::duration<double>(*runtime.timeout).count()) : Json(nullptr);
   json["threads"] = {{"intra", or_null(runtime.intra_threads)}, {"inter", or_null(runtime.inter_threads)}};

@@ -99,6 +99,7 @@ ReferenceRun::ReferenceRun(const OpenModel& model, std::string provider)
   options.provider = "cpu";
   options.provider_from = "--reference";
   options.intra_threads = model.settings.options.intra_threads;
+  options.custom_operator_libraries = model.settings.options.custom_operator_libraries;
   here_ = std::make_unique<Runtime>(model.located.onnx_file, options);
   active_ = "cpu";
 }
@@ -116,6 +117,9 @@ NamedValues ReferenceRun::infer_in_child(const NamedValues& inputs, const InferO
                                      "--output=" + output.string(), "--report=" + report.string()};
   for (const ProviderLibrary& library : model_->settings.options.provider_libraries) {
     arguments.push_back(fmt::format("--provider-library={}={}", library.name, library.path.string()));
+  }
+  for (const std::filesystem::path& library : model_->settings.options.custom_operator_libraries) {
+    arguments.push_back("--custom-ops=" + library.string());
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     arguments.push_back(

@@ -36,6 +36,9 @@ LoadFlags load_flags_of(const ModelOptions& options) {
       flags.provider_options.push_back(fmt::format("{}.{}={}", provider.provider, name, value));
     }
   }
+  for (const std::filesystem::path& library : options.custom_operator_libraries) {
+    flags.custom_operators.push_back(library.string());
+  }
   for (const auto& [name, value] : options.session_config) {
     flags.session_options.push_back(fmt::format("{}={}", name, value));
   }

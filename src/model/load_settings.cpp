@@ -77,6 +77,25 @@ std::string precision(const Said& said) {
   return word;
 }
 
+Sandbox sandbox(const Said& said) {
+  const std::string word = lower(said.text);
+  if (word == "off") return Sandbox::off;
+  if (word == "on") return Sandbox::on;
+  if (word == "strict") return Sandbox::strict;
+  refuse(said, "on, off, strict");
+}
+
+// Code that runs as the user: only what the user names. `place`: of a gpux.yml; empty: the flag.
+void add_custom_operators(const std::filesystem::path& library, const std::string& place, LoadOptions& options) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(library, error)) {
+    options.custom_operator_libraries.push_back(std::filesystem::absolute(library));
+    return;
+  }
+  throw Error(ErrorCode::not_found, fmt::format("{}: there is no library of custom operators '{}'",
+                                                place.empty() ? "--custom-ops" : place, library.string()));
+}
+
 std::chrono::milliseconds time_limit(const Said& said) {
   const auto limit = duration_from(said.text);
   if (!limit) refuse(said, "a time like 5s or 500ms");
@@ -153,6 +172,9 @@ void read_project(const ProjectFile& project, LoadOptions& options) {
   for (const DeclaredLibrary& library : project.runtime.provider_libraries) {
     options.provider_libraries.push_back({library.name, library.path});
   }
+  for (const DeclaredLibrary& library : project.runtime.custom_operators) {
+    add_custom_operators(library.path, project.where(library.position), options);
+  }
   if (!options.device) options.device = project.runtime.device;
   if (!options.memory_bytes) options.memory_bytes = project.runtime.memory_limit_bytes;
   if (!options.intra_threads) options.intra_threads = project.runtime.intra_threads;
@@ -218,6 +240,14 @@ void decide_isolation(LoadSettings& settings) {
   auto decision = runtime::isolation::decide_isolation(settings.isolation_request, settings.isolation_facts);
   settings.options.isolation = decision.isolation;
   settings.options.isolation_reason = std::move(decision.reason);
+  const bool is_strangers = settings.isolation_facts.is_pulled_package && decision.isolation == Isolation::process;
+  settings.options.sandbox = settings.sandbox_request.value_or(is_strangers ? Sandbox::on : Sandbox::off);
+}
+
+// The one of a package is none: else the package decided where it runs.
+bool is_profile_of_the_user(const LoadFlags& flags, const LoadOptions& options) {
+  if (options.profile.empty()) return false;
+  return options.pulled_from.empty() || flag_or_variable(flags.profile, "--profile", "GPUX_PROFILE");
 }
 
 void set_isolation(const LoadFlags& flags, const LocatedModel& model, LoadSettings& settings) {
@@ -225,10 +255,18 @@ void set_isolation(const LoadFlags& flags, const LocatedModel& model, LoadSettin
   settings.options.preflight = flags.preflight != "off";
   settings.options.restart_worker = flags.worker_use == WorkerUse::restarted;
   settings.isolation_request = isolation_request(flags, model);
+  if (!flags.sandbox.empty()) settings.sandbox_request = sandbox({flags.sandbox, "--sandbox"});
+  if (settings.sandbox_request.value_or(Sandbox::off) != Sandbox::off && flags.isolation.empty()) {
+    settings.isolation_request = {.isolation = Isolation::process, .from = "--sandbox"};
+  }
   runtime::isolation::IsolationFacts& facts = settings.isolation_facts;
   const LoadOptions& options = settings.options;
   if (!options.provider_libraries.empty()) facts.plugin_library = options.provider_libraries.front().name;
-  if (!options.profile.empty()) facts.obstacle = "a profile is written";
+  if (!options.custom_operator_libraries.empty()) {
+    facts.operator_library = options.custom_operator_libraries.front().filename().string();
+  }
+  facts.is_pulled_package = !options.pulled_from.empty();
+  if (is_profile_of_the_user(flags, options)) facts.obstacle = "a profile is written";
   decide_isolation(settings);
 }
 
@@ -314,6 +352,8 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   for (const std::string& text : flags.session_options) {
     options.session_config.push_back(key_and_value(text, "--session-option", "KEY=VALUE"));
   }
+  for (const std::string& library : flags.custom_operators) add_custom_operators(library, {}, options);
+  if (model.stored) options.pulled_from = model.stored->pulled_from;
   const ProjectFile* project = model.project ? &*model.project : nullptr;
   const RuntimeSettings declared = project == nullptr ? RuntimeSettings{} : project->runtime;
   if (project != nullptr) {

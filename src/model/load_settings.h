@@ -22,8 +22,9 @@ enum class WorkerUse : std::uint8_t {
 /// The flags that say how a model is loaded, as typed. One that was not given is empty.
 struct LoadFlags {
   std::string provider, strict, device, memory, precision, min_cosine, cache_directory;
-  std::vector<std::string> provider_libraries, provider_options, session_options;
+  std::vector<std::string> provider_libraries, provider_options, session_options, custom_operators;
   std::string intra_threads, inter_threads, optimization, profile;
+  std::string sandbox;                       ///< "off", "on", "strict"
   std::string provider_from = "--provider";  ///< who said `provider`, for the verdict
   /// "thread", "process"; empty: gpux.yml or decide_isolation() decides.
   std::string isolation;
@@ -37,8 +38,9 @@ struct LoadSettings {
   LoadOptions options;
   std::string precision_from;  ///< the flag or variable that asked for options.precision; empty: none did
   std::optional<std::chrono::milliseconds> timeout;
-  std::uint64_t batch_limit = 0;  ///< rows per run; 0: the default
-  /// What decided options.isolation.
+  std::uint64_t batch_limit = 0;           ///< rows per run; 0: the default
+  std::optional<Sandbox> sandbox_request;  ///< --sandbox
+  /// What decided options.isolation and options.sandbox.
   runtime::isolation::IsolationRequest isolation_request;
   runtime::isolation::IsolationFacts isolation_facts;
 };

@@ -149,6 +149,15 @@ void write_graph(const SessionSettings& settings, Ort::SessionOptions& options) 
   options.AddConfigEntry("ep.context_file_path", settings.optimized_model.c_str());
 }
 
+void register_custom_operators(const std::filesystem::path& library, Ort::SessionOptions& options) {
+  try {
+    options.RegisterCustomOpsLibrary(std::filesystem::absolute(library).c_str());
+  } catch (const Ort::Exception& exception) {
+    throw Error(ErrorCode::usage, fmt::format("the library of custom operators '{}' cannot be used: {}",
+                                              library.string(), translate(exception).message()));
+  }
+}
+
 Ort::SessionOptions to_ort(const SessionSettings& settings) {
   Ort::SessionOptions options;
   options.SetIntraOpNumThreads(static_cast<int>(settings.intra_threads));
@@ -164,6 +173,9 @@ Ort::SessionOptions to_ort(const SessionSettings& settings) {
   if (!settings.profile_prefix.empty()) options.EnableProfiling(settings.profile_prefix.c_str());
   if (!settings.optimized_model.empty()) write_graph(settings, options);
   for (const auto& [key, value] : settings.config) options.AddConfigEntry(key.c_str(), value.c_str());
+  for (const std::filesystem::path& library : settings.custom_operator_libraries) {
+    register_custom_operators(library, options);
+  }
   const auto is_plugin = [](const ProviderAppend& provider) { return provider.way == ProviderAppend::Way::by_device; };
   if (std::ranges::any_of(settings.providers, is_plugin)) options.SetLogSeverityLevel(ORT_LOGGING_LEVEL_WARNING);
   for (std::size_t i = 0; i < settings.providers.size(); ++i) {

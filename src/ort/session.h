@@ -51,6 +51,7 @@ struct SessionSettings {
   std::filesystem::path optimized_model;                    ///< where the optimized graph is written, or with
                                                             ///< providers what they compiled; empty: nowhere
   std::vector<std::pair<std::string, std::string>> config;  ///< ONNX Runtime's session configuration entries
+  std::vector<std::filesystem::path> custom_operator_libraries;
 };
 
 /// A provider could not be appended to the session's options.
@@ -95,7 +96,8 @@ class RunHandle {
 /// A loaded model in the open core. Runs may happen on several threads at once.
 class Session {
  public:
-  /// Errors invalid_model, AppendError, and what the provider's creation says (internal).
+  /// Errors invalid_model, AppendError, usage (a library of custom operators that cannot be used), and what the
+  /// provider's creation says (internal).
   static Session from_file(const std::filesystem::path& model, const SessionSettings& settings);
   /// The model in memory; external data is looked for in `folder`. The bytes may go when this returns.
   static Session from_memory(std::span<const std::byte> model, const std::filesystem::path& folder,

@@ -281,6 +281,7 @@ class Binder {
     runtime.device = count_at(root_, {"runtime", "gpu", "device"});
     bind_providers();
     bind_libraries();
+    bind_custom_operators();
     if (const TreeNode* strict = at(root_, {"runtime", "strict"})) {
       const bool on = boolean_from(strict->text).value_or(false);
       runtime.strict = strict->text == "nodes" ? Strictness::nodes : on ? Strictness::provider : Strictness::off;
@@ -337,6 +338,15 @@ class Binder {
     };
     add(*node);
     for (const auto& item : node->items) add(*item);
+  }
+
+  void bind_custom_operators() {
+    const TreeNode* node = at(root_, {"runtime", "custom_ops"});
+    if (node == nullptr) return;
+    for (const auto& item : node->items) {
+      if (item->text.empty()) problems_.add(item->position, "'runtime.custom_ops' has an empty path");
+      project_.runtime.custom_operators.push_back({{}, absolute(item->text), item->position});
+    }
   }
 
   void bind_profile() {
@@ -466,6 +476,10 @@ void require_portable(const ProjectFile& project) {
   for (const DeclaredLibrary& library : project.runtime.provider_libraries) refuse_library(library.position);
   for (const DeclaredProvider& provider : project.runtime.providers) {
     if (!provider.library.empty()) refuse_library(provider.position);
+  }
+  for (const DeclaredLibrary& library : project.runtime.custom_operators) {
+    problems.add(library.position,
+                 "a package cannot name a library of custom operators, which is code; name it with --custom-ops PATH");
   }
   const auto profile = project.positions.find("runtime.profile");
   if (profile != project.positions.end() && project.runtime.profile) {

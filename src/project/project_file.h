@@ -52,6 +52,7 @@ struct RuntimeSettings {
   std::optional<std::uint32_t> device;              ///< runtime.gpu.device
   std::vector<DeclaredProvider> providers;
   std::vector<DeclaredLibrary> provider_libraries;
+  std::vector<DeclaredLibrary> custom_operators;  ///< without names
   std::optional<Strictness> strict;
   std::optional<std::chrono::milliseconds> timeout;  ///< of one run
   std::optional<std::uint32_t> intra_threads, inter_threads;

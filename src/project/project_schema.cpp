@@ -77,10 +77,11 @@ constexpr SchemaKey isolation_key{
     "isolation", choice,  "Where models run: thread, in the process of gpux, or process, in a worker process.",
     false,       no_keys, isolations};
 
-constexpr std::array<SchemaKey, 12> runtime_keys{{
+constexpr std::array<SchemaKey, 13> runtime_keys{{
     {"gpu", object, "The device to run on.", false, gpu_keys},
     {"providers", provider_list, "The providers to try, in order, with their options.", false, provider_keys},
     {"provider_libraries", path_map, "Plugin libraries by the name to register them under."},
+    {"custom_ops", text_list, "Libraries of custom operators, relative to this file's folder; not in a package."},
     {"strict", strictness, "Refuse to fall back; 'nodes': not for a single node."},
     {"timeout", duration, "The maximum time of a run."},
     {"threads", object, "Threads; default: as many as the process may use.", false, thread_keys},

@@ -65,6 +65,18 @@ runtime::Loaded loaded_in_worker(const std::filesystem::path& model, const runti
   return loaded;
 }
 
+void require_worker_for_sandbox(const LoadOptions& options) {
+  if (options.sandbox == Sandbox::off || options.isolation == Isolation::process) return;
+  throw Error(ErrorCode::usage, "a sandbox requires isolation 'process', and it is 'thread'; accepted: sandbox off");
+}
+
+// A stranger's model has to be known as one.
+void note_missing_sandbox(const LoadOptions& options, Verdict& verdict) {
+  if (options.pulled_from.empty() || options.sandbox != Sandbox::off) return;
+  verdict.notes.push_back(fmt::format("not sandboxed: the model was pulled from {}{}", options.pulled_from,
+                                      options.isolation == Isolation::thread ? " and runs in this process" : ""));
+}
+
 }  // namespace
 
 struct Runtime::State {
@@ -91,6 +103,7 @@ struct Runtime::State {
 
   State(ModelInfo model_info, runtime::Loaded&& session, const LoadOptions& load_options)
       : info(std::move(model_info)), loaded(std::move(session)), steps(load_options), options(load_options) {
+    note_missing_sandbox(options, loaded.verdict);
     note_outputs();
   }
 
@@ -101,6 +114,7 @@ struct Runtime::State {
         steps(LoadOptions()),
         remote(std::move(session)),
         options(load_options) {
+    note_missing_sandbox(options, loaded.verdict);
     note_outputs();
   }
 
@@ -199,6 +213,7 @@ NamedValues owned(NamedValues inputs) {
 
 Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   const auto start = std::chrono::steady_clock::now();
+  require_worker_for_sandbox(given);
   ModelInfo info = ModelInspector::inspect(model);
   LoadOptions options = given;
   const std::string name = options.worker_name.empty() ? info.name : options.worker_name;

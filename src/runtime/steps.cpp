@@ -75,6 +75,7 @@ ort::Session open(const std::filesystem::path& file, const LoadOptions& options)
   ort::SessionSettings settings;
   settings.intra_threads = options.intra_threads.value_or(usable_processors(Machine::this_one()));
   settings.optimization = static_cast<ort::OptimizationLevel>(options.optimization);
+  settings.custom_operator_libraries = options.custom_operator_libraries;
   try {
     return ort::Session::from_file(file, settings);
   } catch (const Error& error) {

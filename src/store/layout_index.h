@@ -21,6 +21,7 @@ class LayoutIndex {
     std::string digest;
     std::string created;  ///< may be empty
     ManifestTypes types;
+    std::string pulled_from;  ///< a registry or an archive; empty: it was made on this machine, or pulled from the hub
   };
 
   /// Reads `folder`/index.json; empty where there is none. Error storage where it is damaged.
@@ -35,7 +36,7 @@ class LayoutIndex {
 
   /// Gives the manifest this name, and takes it from the one that had it.
   void set(const Reference& reference, const Blob& manifest, const std::string& created,
-           const ManifestTypes& types = {});
+           const ManifestTypes& types = {}, const std::string& pulled_from = {});
   void remove(const Reference& reference);
 
   /// Over the content of `folder`/index.json, which is not shorter: takes no room on the disk, and a loss of power may

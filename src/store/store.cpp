@@ -110,6 +110,10 @@ void require_well_formed(const PackageContent& content) {
   }
 }
 
+StoredModel named(const LayoutIndex::Entry& entry) {
+  return {entry.reference, entry.digest, entry.created, {}, {}, entry.pulled_from};
+}
+
 Error no_such_model(const Reference& name) {
   return {ErrorCode::not_found, fmt::format("no model '{}' is stored here", name.text())};
 }
@@ -154,7 +158,8 @@ StoredModel Store::add(const PackageContent& content, std::span<const Reference>
   static_cast<void>(decode_manifest(text, "the package"));
   const Blob manifest = blobs_.add_text(text);
   blobs_.flush();
-  StoredModel model{names.empty() ? Reference{} : names.front(), manifest.digest, now(), package, {}};
+  StoredModel model{
+      names.empty() ? Reference{} : names.front(), manifest.digest, now(), package, {}, package.origin.source};
   // Laid out at once, so that it can be run where the store is read-only.
   lay_out(model, Check::digests);
   const FileLock index_lock = lock_index();
@@ -164,7 +169,8 @@ StoredModel Store::add(const PackageContent& content, std::span<const Reference>
   return model;
 }
 
-StoredModel Store::adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names) {
+StoredModel Store::adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names,
+                         const std::string& source) {
   const PackageManifest package = decode_manifest(manifest, "the package");
   prepare();
   const FileLock content_lock(root_ / content_lock_name, FileLock::Mode::shared);
@@ -178,11 +184,11 @@ StoredModel Store::adopt(const std::string& manifest, const IncomingBlobs& blobs
   }
   const Blob stored = blobs_.add_text(manifest);
   blobs_.flush();
-  StoredModel model{names.empty() ? Reference{} : names.front(), stored.digest, now(), package, {}};
+  StoredModel model{names.empty() ? Reference{} : names.front(), stored.digest, now(), package, {}, source};
   lay_out(model, Check::digests);
   const FileLock index_lock = lock_index();
   LayoutIndex index = LayoutIndex::read(root_);
-  for (const Reference& name : names) index.set(name, stored, model.created, types_of(manifest, "the package"));
+  for (const Reference& name : names) index.set(name, stored, model.created, types_of(manifest, "the package"), source);
   storing([&] { index.write(root_); });
   return model;
 }
@@ -197,7 +203,7 @@ StoredModel Store::tag(const Reference& existing, const Reference& name) {
   std::error_code error;
   const std::uint64_t bytes = fs::file_size(blobs_.path_of(entry->digest), error);
   require_stored(error, "read", blobs_.path_of(entry->digest));
-  index.set(name, {entry->digest, bytes}, entry->created, entry->types);
+  index.set(name, {entry->digest, bytes}, entry->created, entry->types, entry->pulled_from);
   storing([&] { index.write(root_); });
   model->reference = name;
   return *std::move(model);
@@ -208,7 +214,7 @@ StoredModel Store::take_name(const Reference& name) {
   LayoutIndex index = LayoutIndex::read(root_);
   const std::optional<LayoutIndex::Entry> entry = index.find(name);
   if (!entry) throw no_such_model(name);
-  StoredModel model = load(entry->reference, entry->digest, entry->created);
+  StoredModel model = load(named(*entry));
   index.remove(name);
   index.write(root_);
   return model;
@@ -243,7 +249,7 @@ StoredModel Store::remove_files_first(const Reference& name) {
   LayoutIndex index = LayoutIndex::read(root_);
   const std::optional<LayoutIndex::Entry> entry = index.find(name);
   if (!entry) throw no_such_model(name);
-  StoredModel model = load(entry->reference, entry->digest, entry->created);
+  StoredModel model = load(named(*entry));
   index.remove(name);
   collect(index);
   try {
@@ -310,12 +316,13 @@ PruneResult Store::collect(const LayoutIndex& index) const {
   return result;
 }
 
-StoredModel Store::load(const Reference& name, const std::string& digest, const std::string& created) const {
-  StoredModel model{name, digest, created, {}, {}};
+// With what its manifest says.
+StoredModel Store::load(StoredModel model) const {
   try {
-    model.package = decode_manifest(blobs_.read_text(digest), "its manifest");
+    model.package = decode_manifest(blobs_.read_text(model.digest), "its manifest");
+    if (model.pulled_from.empty()) model.pulled_from = model.package.origin.source;
   } catch (const Error& error) {
-    model.damage = fmt::format("the stored model '{}' cannot be used: {}", name.text(), error.message());
+    model.damage = fmt::format("the stored model '{}' cannot be used: {}", model.reference.text(), error.message());
   }
   return model;
 }
@@ -323,7 +330,7 @@ StoredModel Store::load(const Reference& name, const std::string& digest, const 
 std::optional<StoredModel> Store::find(const Reference& name) const {
   const std::optional<LayoutIndex::Entry> entry = LayoutIndex::read(root_).find(name);
   if (!entry) return std::nullopt;
-  StoredModel model = load(entry->reference, entry->digest, entry->created);
+  StoredModel model = load(named(*entry));
   if (!model.damage.empty()) throw Error(ErrorCode::storage, model.damage);
   return model;
 }
@@ -331,7 +338,7 @@ std::optional<StoredModel> Store::find(const Reference& name) const {
 std::vector<StoredModel> Store::list() const {
   std::vector<StoredModel> models;
   for (const LayoutIndex::Entry& entry : LayoutIndex::read(root_).entries()) {
-    models.push_back(load(entry.reference, entry.digest, entry.created));
+    models.push_back(load(named(entry)));
   }
   return models;
 }

@@ -43,6 +43,8 @@ struct StoredModel {
   std::string created;  ///< when it got this name, "2025-01-31T12:00:00Z"; may be empty
   PackageManifest package;
   std::string damage;  ///< why it cannot be used; empty where it can
+  /// The registry, the archive or the hub's address that it came from; empty: it was made on this machine.
+  std::string pulled_from;
 
   /// The identity as people see it.
   [[nodiscard]] std::string short_id() const { return digest.substr(0, 12); }
@@ -70,7 +72,9 @@ class Store {
 
   /// Stores a package from elsewhere as it is, byte by byte: `manifest` is its OCI manifest, and its files are in the
   /// store or have arrived in `blobs`. Errors storage if decode_manifest() refuses the manifest or a file is missing.
-  StoredModel adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names);
+  /// `source`: the registry or the archive, for StoredModel::pulled_from.
+  StoredModel adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names,
+                    const std::string& source);
 
   /// Whether the blob is in the store and undamaged. Reads all of it.
   [[nodiscard]] bool has(const Blob& blob) const { return blobs_.damage(blob).empty(); }
@@ -107,7 +111,7 @@ class Store {
   void prepare() const;
   [[nodiscard]] FileLock lock_index() const;
   [[nodiscard]] PackageManifest store_files(const PackageContent& content) const;
-  [[nodiscard]] StoredModel load(const Reference& name, const std::string& digest, const std::string& created) const;
+  [[nodiscard]] StoredModel load(StoredModel model) const;
   [[nodiscard]] std::filesystem::path tree_of(const StoredModel& model) const;
   enum class Check : unsigned char { sizes, digests };
   [[nodiscard]] bool is_laid_out(const StoredModel& model, Check check) const;

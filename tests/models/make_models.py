@@ -213,6 +213,16 @@ def refused():
          extra_opsets=[helper.make_opsetid("com.example", 1)], check=False)
 
 
+def custom_operators():
+    """What tests/custom_operators/hostile_operators.cpp computes, and what onnxruntime-extensions does."""
+    save("string_upper", [helper.make_node("StringUpper", ["x"], ["y"], domain="ai.onnx.contrib")],
+         [tensor_info("x", TensorProto.STRING, ["n"])], [tensor_info("y", TensorProto.STRING, ["n"])],
+         extra_opsets=[helper.make_opsetid("ai.onnx.contrib", 1)], check=False)
+    save("attempt", [helper.make_node("Attempt", ["what"], ["result"], domain="gpux.test")],
+         [tensor_info("what", TensorProto.STRING, ["n"])], [tensor_info("result", TensorProto.STRING, ["n"])],
+         extra_opsets=[helper.make_opsetid("gpux.test", 1)], check=False)
+
+
 def slow():
     body = helper.make_graph(
         [helper.make_node("Identity", ["go_on"], ["go_on_out"]),
@@ -292,7 +302,7 @@ def pass_through():
 
 def main():
     for make in (add, identities, matmul_chain, maps, sequences_and_optionals, defaults, shapes, failing_on_values,
-                 external_data, strings, branch, local_function, refused, slow, multiply, split,
+                 external_data, strings, branch, local_function, refused, custom_operators, slow, multiply, split,
                  masked_sum, pass_through):
         make()
 

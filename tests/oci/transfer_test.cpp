@@ -78,7 +78,7 @@ TEST(Adopt, NeedsEveryContent) {
       a +
       R"(", "size": 1, "mediaType": "application/x.raw", "annotations": {"org.opencontainers.image.title": "m.onnx"}}]})";
   const std::vector<Reference> names{{"x", "1"}};
-  EXPECT_THROW(store.adopt(manifest, IncomingBlobs(folder.path()), names), Error);
+  EXPECT_THROW(store.adopt(manifest, IncomingBlobs(folder.path()), names, "a registry"), Error);
   EXPECT_TRUE(store.list().empty());
 }
 

@@ -68,6 +68,7 @@ runtime:
     - cuda: {cudnn_conv_algo_search: EXHAUSTIVE}
     - {name: mine, options: {level: 2}, library: lib/libmine.so}
   provider_libraries: {Other: ../other.so}
+  custom_ops: [lib/operators.so, /more.so]
   strict: nodes
   timeout: 1.5
   threads: {intra: 2, inter: '${FOUR}'}
@@ -99,6 +100,9 @@ metadata: {author: me, year: 2024}
   EXPECT_EQ(runtime.providers[2].library, "/project/lib/libmine.so");
   EXPECT_EQ(runtime.providers[2].options.at(0), (std::pair<std::string, std::string>{"level", "2"}));
   EXPECT_EQ(runtime.provider_libraries.at(0).path, "/other.so");
+  ASSERT_EQ(runtime.custom_operators.size(), 2U);
+  EXPECT_EQ(runtime.custom_operators[0].path, "/project/lib/operators.so");
+  EXPECT_EQ(runtime.custom_operators[1].path, "/more.so");
   EXPECT_EQ(runtime.strict, Strictness::nodes);
   EXPECT_EQ(runtime.timeout, std::chrono::milliseconds(1500));
   EXPECT_EQ(runtime.intra_threads, 2U);
@@ -178,7 +182,8 @@ TEST_F(ProjectFileTest, KeepsProfilesInTheHome) {
 
 TEST_F(ProjectFileTest, KeepsCodeAndPlacesOutOfPackages) {
   for (const char* text : {"runtime: {provider_libraries: {A: a.so}}",
-                           "runtime: {providers: [{name: a, library: a.so}]}", "runtime: {profile: /etc/profile}"}) {
+                           "runtime: {providers: [{name: a, library: a.so}]}", "runtime: {profile: /etc/profile}",
+                           "runtime: {custom_ops: [a.so]}"}) {
     try {
       require_portable(parse(text));
       FAIL() << text;

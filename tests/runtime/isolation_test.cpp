@@ -187,16 +187,21 @@ TEST(LoadMessage, KeepsTheOptions) {
   options.before = "/before";
   options.after = "/after";
   options.isolation = Isolation::process;
-  const LoadRequest read = load_request_from(to_json(LoadRequest{"/a/model.onnx", options}));
+  options.custom_operator_libraries = {"/ops.so"};
+  options.sandbox = Sandbox::strict;
+  const LoadRequest read = load_request_from(to_json(LoadRequest{"/a/model.onnx", options, {"/a/model.onnx", "/a/b"}}));
   EXPECT_EQ(read.model, "/a/model.onnx");
-  EXPECT_EQ(to_json(LoadRequest{read.model, read.options}), to_json(LoadRequest{"/a/model.onnx", options}));
+  EXPECT_EQ(to_json(LoadRequest{read.model, read.options, {}}), to_json(LoadRequest{"/a/model.onnx", options, {}}));
+  EXPECT_EQ(read.files, (std::vector<std::filesystem::path>{"/a/model.onnx", "/a/b"}));
+  EXPECT_EQ(read.options.custom_operator_libraries, options.custom_operator_libraries);
+  EXPECT_EQ(read.options.sandbox, Sandbox::strict);
   EXPECT_EQ(read.options.isolation, Isolation::thread);
   EXPECT_EQ(read.options.memory_bytes, options.memory_bytes);
   EXPECT_EQ(read.options.session_config, options.session_config);
   EXPECT_EQ(read.options.optimized_graphs, options.optimized_graphs);
   EXPECT_EQ(read.options.precision_variants.front().weight_bits, 7U);
   EXPECT_EQ(read.options.before, options.before);
-  EXPECT_EQ(load_request_from(to_json(LoadRequest{"m", {}})).options.device, std::nullopt);
+  EXPECT_EQ(load_request_from(to_json(LoadRequest{"m", {}, {}})).options.device, std::nullopt);
 }
 
 TEST(LoadMessage, KeepsTheReport) {

@@ -238,7 +238,7 @@ std::vector<StoredModel> load_archive(Store& store, const std::filesystem::path&
   }
   std::vector<StoredModel> loaded;
   for (const ArchivedModel& model : models) {
-    StoredModel stored = store.adopt(model.manifest, blobs, model.names);
+    StoredModel stored = store.adopt(model.manifest, blobs, model.names, std::filesystem::absolute(file).string());
     for (const Reference& name : model.names) {
       stored.reference = name;
       loaded.push_back(stored);

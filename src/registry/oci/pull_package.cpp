@@ -207,7 +207,7 @@ PulledPackage pull_package(Session& session, const RemoteReference& reference, S
   if (!pulled.was_complete) pulled.reused_bytes = present;
   const std::vector<Reference> names =
       options.names.empty() ? std::vector<Reference>{reference.stored_name()} : options.names;
-  pulled.stored = store.adopt(package.manifest, blobs, names);
+  pulled.stored = store.adopt(package.manifest, blobs, names, what);
   return pulled;
 }
 

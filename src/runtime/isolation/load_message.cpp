@@ -29,6 +29,18 @@ Pairs pairs_from(const Json& list) {
   return pairs;
 }
 
+Json json_of(const std::vector<std::filesystem::path>& paths) {
+  Json list = Json::array();
+  for (const std::filesystem::path& path : paths) list.push_back(path.string());
+  return list;
+}
+
+std::vector<std::filesystem::path> paths_from(const Json& list) {
+  std::vector<std::filesystem::path> paths;
+  for (const Json& path : list) paths.emplace_back(path.get<std::string>());
+  return paths;
+}
+
 template <typename Value>
 Json json_of(const std::optional<Value>& value) {
   return value ? Json(*value) : Json();
@@ -115,12 +127,13 @@ std::vector<PrecisionVariant> variants_from(const Json& list) {
 Json json_of(const LoadOptions& options) {
   const auto& [provider, provider_from, provider_libraries, provider_options, strict, device, memory_bytes, precision,
                min_cosine, cache_directory, intra_threads, inter_threads, optimization, profile, optimized_model,
-               optimized_graphs, precision_variants, session_config, map_weights, before, after, batch_axis,
-               batch_axis_from, isolation, isolation_reason, worker_name, restart_worker, preflight, crashed_providers,
-               stop_grace, max_restart_delay] = options;
+               optimized_graphs, precision_variants, session_config, custom_operator_libraries, map_weights, before,
+               after, batch_axis, batch_axis_from, isolation, isolation_reason, worker_name, restart_worker, preflight,
+               crashed_providers, sandbox, pulled_from, stop_grace, max_restart_delay] = options;
   (void)profile, (void)optimized_model, (void)isolation, (void)stop_grace, (void)max_restart_delay;
   (void)isolation_reason, (void)worker_name, (void)restart_worker, (void)preflight, (void)batch_axis,
       (void)batch_axis_from;  // decided in the process that schedules the runs
+  (void)pulled_from;          // reported by the process that started the worker
   Json json;
   json["provider"] = provider;
   json["provider_from"] = provider_from;
@@ -138,6 +151,8 @@ Json json_of(const LoadOptions& options) {
   json["optimized_graphs"] = json_of(optimized_graphs);
   json["precision_variants"] = json_of(precision_variants);
   json["session_config"] = json_of(session_config);
+  json["custom_operator_libraries"] = json_of(custom_operator_libraries);
+  json["sandbox"] = static_cast<int>(sandbox);
   json["map_weights"] = map_weights;
   json["before"] = before.string();
   json["after"] = after.string();
@@ -163,6 +178,8 @@ LoadOptions options_from(const Json& json) {
   options.optimized_graphs = graphs_from(json.at("optimized_graphs"));
   options.precision_variants = variants_from(json.at("precision_variants"));
   options.session_config = pairs_from(json.at("session_config"));
+  options.custom_operator_libraries = paths_from(json.at("custom_operator_libraries"));
+  options.sandbox = static_cast<Sandbox>(json.at("sandbox").get<int>());
   options.map_weights = json.at("map_weights").get<bool>();
   options.before = json.at("before").get<std::string>();
   options.after = json.at("after").get<std::string>();
@@ -260,7 +277,9 @@ Verdict verdict_from(const Json& json) {
 
 std::string to_json(const LoadRequest& request) {
   try {
-    return Json{{"model", request.model.string()}, {"options", json_of(request.options)}}.dump();
+    return Json{
+        {"model", request.model.string()}, {"options", json_of(request.options)}, {"files", json_of(request.files)}}
+        .dump();
   } catch (const Json::exception&) {
     throw Error(ErrorCode::usage,
                 fmt::format("'{}' cannot be loaded in a worker process: accepted are options and paths in UTF-8",
@@ -271,7 +290,7 @@ std::string to_json(const LoadRequest& request) {
 LoadRequest load_request_from(const std::string& text) {
   try {
     const Json json = parse_bounded_json(text);
-    return {json.at("model").get<std::string>(), options_from(json.at("options"))};
+    return {json.at("model").get<std::string>(), options_from(json.at("options")), paths_from(json.at("files"))};
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::internal, fmt::format("the options of a worker process cannot be read: {}", error.what()));
   }

@@ -15,6 +15,7 @@ namespace gpux::runtime::isolation {
 struct LoadRequest {
   std::filesystem::path model;
   LoadOptions options;
+  std::vector<std::filesystem::path> files;  ///< with a sandbox: all that the model consists of
 };
 
 /// What it reports of the loaded model.

@@ -88,9 +88,14 @@ bool receive_message(int socket, ReceivedMessage& message) noexcept {
 
 UniqueFd file_of_text(const std::string& text) {
   UniqueFd file(::memfd_create("gpux-worker", MFD_CLOEXEC));
-  const int error = !file ? errno : write_fully(file.get(), std::as_bytes(std::span(text)), 0);
-  if (error != 0) fail("a file in memory", error);
+  if (!file) fail("a file in memory", errno);
+  write_text(file.get(), text);
   return file;
+}
+
+void write_text(int file, const std::string& text) {
+  const int error = write_fully(file, std::as_bytes(std::span(text)), 0);
+  if (error != 0) fail("a file in memory", error);
 }
 
 std::string text_of_file(int file) {

@@ -104,6 +104,9 @@ template <typename Head>
 /// A file in memory with this content. Error resource_exhausted.
 UniqueFd file_of_text(const std::string& text);
 
+/// Makes this the content of such a file, which is empty. Error resource_exhausted.
+void write_text(int file, const std::string& text);
+
 /// The content of such a file. Error internal if it is larger than a report can be.
 std::string text_of_file(int file);
 

@@ -14,6 +14,7 @@
 #include "gpux/error.h"
 #include "runtime/isolation/load_message.h"
 #include "runtime/isolation/message_socket.h"
+#include "runtime/isolation/sandbox.h"
 #include "runtime/isolation/worker_process.h"
 
 namespace gpux::runtime::isolation {
@@ -66,7 +67,7 @@ CrashedProviders find_crashing(std::span<const ProviderFile> files, const LoadOp
 
 TrialEnd load_in_child(const fs::path& model, const std::string& name, const LoadOptions& options) {
   WorkerProcess process(name);
-  const UniqueFd file = file_of_text(to_json(LoadRequest{model, options}));
+  const UniqueFd file = file_of_text(to_json(LoadRequest{model, options, files_for_sandbox(model, options)}));
   const int descriptor = file.get();
   const WorkerCommand command{.kind = WorkerCommand::Kind::load, .parent = ::getpid()};
   ReceivedMessage message;

@@ -26,6 +26,7 @@
 #include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/restart_delay.h"
 #include "runtime/isolation/run_channel.h"
+#include "runtime/isolation/sandbox.h"
 #include "runtime/isolation/worker_process.h"
 
 namespace gpux::runtime::isolation {
@@ -139,6 +140,11 @@ void refuse_unsupported(const LoadOptions& options) {
   };
   if (!options.profile.empty()) refuse("a profile of ONNX Runtime");
   if (!options.optimized_model.empty()) refuse("writing an optimized graph");
+  if (options.sandbox != Sandbox::off && lower(options.provider) == "fastest") {
+    throw Error(ErrorCode::usage,
+                "provider 'fastest' starts programs that time each provider, which a sandbox refuses; accepted: the "
+                "name of a provider, or sandbox off");
+  }
 }
 
 }  // namespace
@@ -148,7 +154,7 @@ struct RemoteSession::State {
       : name(std::move(model_name)),
         model(model_file),
         options(load_options),
-        request(to_json(LoadRequest{model_file, load_options})),
+        request(to_json(LoadRequest{model_file, load_options, files_for_sandbox(model_file, load_options)})),
         version(version_of(model_file)) {}
 
   const std::string name;

@@ -21,6 +21,7 @@
 #include "provider/lost_device.h"
 #include "runtime/isolation/load_message.h"
 #include "runtime/isolation/message_socket.h"
+#include "runtime/isolation/sandbox.h"
 #include "runtime/isolation/shared_block.h"
 #include "runtime/isolation/value_encoding.h"
 #include "runtime/scheduling/session_replica.h"
@@ -147,14 +148,25 @@ LoadReport report_of(const Runtime& runtime, const LoadRequest& request) {
           .placement = runtime.placement()};
 }
 
+// A line for the verdict; empty without a sandbox.
+std::string enter_sandbox(const LoadRequest& request) {
+  if (request.options.sandbox == Sandbox::off) return {};
+  return to_line(apply_sandbox(plan_sandbox(find_sandbox_facts(request)), request.options.sandbox));
+}
+
 // Null if it failed, which was reported to the other end.
 std::unique_ptr<const Runtime> load(int control, int file) {
   Error failure(ErrorCode::internal, "");
   try {
-    const LoadRequest request = load_request_from(text_of_file(file));
+    LoadRequest request = load_request_from(text_of_file(file));
+    const UniqueFd answer = file_of_text({});  // a sandbox allows no new one
+    const std::string sandbox = enter_sandbox(request);
+    request.options.sandbox = Sandbox::off;  // of sessions in this process
     auto runtime = std::make_unique<const Runtime>(request.model, request.options);
-    const UniqueFd report = file_of_text(to_json(report_of(*runtime, request)));
-    const int descriptor = report.get();
+    LoadReport report = report_of(*runtime, request);
+    if (!sandbox.empty()) report.verdict.notes.push_back(sandbox);
+    write_text(answer.get(), to_json(report));
+    const int descriptor = answer.get();
     if (!send_message(control, LoadReply{}, std::span(&descriptor, 1))) return nullptr;
     return runtime;
   } catch (const Error& error) {

@@ -97,6 +97,7 @@ std::vector<std::string> flags_for(const LoadOptions& options) {
   if (options.inter_threads) add("--inter-threads", std::to_string(*options.inter_threads));
   add("--optimization-level", std::string(to_string(options.optimization)));
   for (const auto& [key, value] : options.session_config) add("--session-option", key + "=" + value);
+  for (const fs::path& library : options.custom_operator_libraries) add("--custom-ops", fs::absolute(library).string());
   return flags;
 }
 

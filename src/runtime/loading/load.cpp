@@ -102,6 +102,7 @@ ort::SessionSettings settings_for(const LoadOptions& options, const std::filesys
   settings.profile_prefix = profile_prefix;
   settings.optimized_model = options.optimized_model;
   settings.config = options.session_config;
+  settings.custom_operator_libraries = options.custom_operator_libraries;
   return settings;
 }
 
@@ -180,6 +181,9 @@ std::string computed_by(const Plan& plan, const LoadOptions& options) {
   }
   for (const std::string& id : plan.verdict.active) text += fmt::format("active {}\n", id);
   for (const auto& [key, value] : options.session_config) text += fmt::format("session {}={}\n", key, value);
+  for (const std::filesystem::path& library : options.custom_operator_libraries) {
+    text += fmt::format("custom operators {} {}\n", library.string(), library_version(library));
+  }
   return text;
 }
 
@@ -408,10 +412,13 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       settings.optimization = graph != nullptr ? ort::OptimizationLevel::disabled : optimization;
       const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
       try {
+        // Its external data, too, has to be beside it.
+        if (file != model) (void)ModelInspector::inspect(file);
         session.emplace(open_session(file, settings, options, plan));
         if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
       } catch (const Error& error) {
         remove_profiles(profile_prefix);
+        if (error.code() == ErrorCode::usage) throw;  // a library of custom operators
         if (graph != nullptr) {
           graphs_fail = true;
           plan.verdict.notes.push_back("the graph optimized when the package was built is not used: " +

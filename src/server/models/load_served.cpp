@@ -268,6 +268,12 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
                                               "max_sequences for texts at the same time",
                                               flags.workers.empty() ? "workers" : "--workers", workers, listed.name));
   }
+  if (opened.settings.options.sandbox != Sandbox::off) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--sandbox is '{}', and '{}' generates text, which no worker process does "
+                            "yet; accepted: off",
+                            flags.load.sandbox, listed.name));
+  }
   if (opened.settings.options.isolation == Isolation::process) {
     throw Error(ErrorCode::usage, fmt::format("isolation is 'process' ({}), and '{}' generates text, whose caches the "
                                               "model updates in place; accepted: thread",

@@ -1,0 +1,262 @@
+#include "runtime/isolation/sandbox.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/machine.h"
+#include "base/spelling.h"
+#include "gpux/error.h"
+#include "gpux/model_inspector.h"
+#include "ort/core_search.h"
+#include "provider/engine_cache.h"
+#include "provider/probe.h"
+#include "runtime/isolation/landlock.h"
+#include "runtime/isolation/system_call_filter.h"
+
+namespace gpux::runtime::isolation {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr bool has_address_sanitizer() {
+#if defined(__SANITIZE_ADDRESS__)
+  return true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+  return true;
+#endif
+#endif
+  return false;
+}
+
+// --- facts
+// ------------------------------------------------------------------------------------------------------------
+
+// The folders of files that variables of the Vulkan and OpenCL loaders name.
+void add_driver_folders(const Machine& machine, std::vector<fs::path>& folders) {
+  for (const char* variable :
+       {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"}) {
+    for (const std::string& file : split(machine.variable(variable), ':')) {
+      if (!file.empty()) folders.push_back(fs::path(file).parent_path());
+    }
+  }
+}
+
+std::vector<fs::path> library_folders(const Machine& machine, const LoadOptions& options) {
+  std::vector<fs::path> folders = ort::own_library_folders(machine);
+  for (const ort::CoreFile& core : ort::find_cores(machine)) folders.push_back(core.library.parent_path());
+  for (const provider::PluginFile& plugin : provider::find_plugins(options.provider_libraries, machine)) {
+    folders.push_back(fs::absolute(plugin.library).parent_path());
+  }
+  std::ranges::copy(ort::python_package_folders(machine), std::back_inserter(folders));
+  for (const char* folder : {"lib", "cores", "providers", "python"}) {
+    folders.push_back(machine.home_folder() / folder);
+  }
+  for (const std::string& folder : split(machine.variable("LD_LIBRARY_PATH"), ':')) {
+    if (!folder.empty()) folders.emplace_back(folder);
+  }
+  add_driver_folders(machine, folders);
+  return folders;
+}
+
+// gpux's own holds what other models run: none of it may be a stranger's.
+fs::path cache_of(const LoadOptions& options) {
+  return options.cache_directory == provider::own_engine_folder ? fs::path() : options.cache_directory;
+}
+
+bool has_device_files() {
+  std::error_code error;
+  return std::ranges::any_of(std::array{"/dev/nvidiactl", "/dev/dri", "/dev/kfd", "/dev/accel", "/dev/dxg"},
+                             [&](const char* file) { return fs::exists(file, error); });
+}
+
+std::uint64_t bytes_of(const std::vector<fs::path>& files) {
+  std::uint64_t sum = 0;
+  for (const fs::path& file : files) {
+    std::error_code error;
+    if (fs::is_regular_file(file, error)) sum += fs::file_size(file, error);
+  }
+  return sum;
+}
+
+// --- limits
+// -----------------------------------------------------------------------------------------------------------
+
+// The value behind a name of /proc/PID/status; 0 without it.
+std::uint64_t number_in(const std::string& status, std::string_view name) {
+  const std::size_t begin = status.find(name);
+  return begin == std::string::npos ? 0 : std::strtoull(status.c_str() + begin + name.size(), nullptr, 10);
+}
+
+// Which the limit of processes counts.
+std::uint64_t threads_of_this_user() {
+  std::uint64_t sum = 0;
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().filename().native().find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry->path() / "status");
+    const std::string status{std::istreambuf_iterator<char>(file), {}};
+    if (number_in(status, "\nUid:\t") == ::getuid()) sum += number_in(status, "\nThreads:\t");
+  }
+  return sum;
+}
+
+class Limits {
+ public:
+  explicit Limits(std::vector<std::string>& missing) : missing_(missing) {}
+
+  // Never more than it is.
+  bool set(int resource, std::uint64_t value, const char* what) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) == 0) {
+      limit.rlim_max = std::min<rlim_t>(limit.rlim_max, value);
+      limit.rlim_cur = std::min(limit.rlim_cur, limit.rlim_max);
+      if (::setrlimit(resource, &limit) == 0) return true;
+    }
+    missing_.push_back(fmt::format("a limit of {}: {}", what, std::strerror(errno)));
+    return false;
+  }
+
+ private:
+  std::vector<std::string>& missing_;
+};
+
+void set_limits(const SandboxPlan& plan, SandboxReport& report) {
+  Limits limits(report.missing);
+  limits.set(RLIMIT_CORE, 0, "core dumps");
+  limits.set(RLIMIT_NOFILE, plan.max_open_files, "open files");
+  // Root is not limited: threads are all that it can start.
+  if (::getuid() != 0) limits.set(RLIMIT_NPROC, threads_of_this_user() + plan.max_more_threads, "threads");
+  if (!plan.memory_bytes) {
+    report.missing.emplace_back("a limit of memory: AddressSanitizer needs more address space");
+    return;
+  }
+  ::signal(SIGXFSZ, SIG_IGN);
+  // Of private memory, and of what is shared with the server: files in memory.
+  if (!limits.set(RLIMIT_DATA, *plan.memory_bytes, "memory")) return;
+  if (limits.set(RLIMIT_FSIZE, *plan.memory_bytes, "file sizes")) report.memory_bytes = plan.memory_bytes;
+}
+
+// --- privileges
+// -------------------------------------------------------------------------------------------------------
+
+// Root keeps what reading and writing of others' files takes: the paths are limited otherwise.
+std::string drop_privileges() {
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return std::strerror(errno);
+  constexpr std::uint32_t kept = (1U << CAP_DAC_OVERRIDE) | (1U << CAP_DAC_READ_SEARCH);
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
+  if (::syscall(SYS_capget, &header, sets.data()) != 0) return std::strerror(errno);
+  bool has_more = false;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const std::uint32_t mask = i == 0 ? kept : 0;
+    __user_cap_data_struct& set = sets.at(i);
+    has_more = has_more || ((set.permitted | set.inheritable) & ~mask) != 0;
+    set.effective &= mask;
+    set.permitted &= mask;
+    set.inheritable &= mask;
+  }
+  // A service may be refused the call, and has nothing to drop.
+  if (!has_more) return {};
+  return ::syscall(SYS_capset, &header, sets.data()) == 0 ? std::string() : std::string(std::strerror(errno));
+}
+
+std::size_t threads_here() {
+  std::error_code error;
+  const fs::directory_iterator threads("/proc/self/task", error);
+  return error ? 1 : static_cast<std::size_t>(std::distance(fs::begin(threads), fs::end(threads)));
+}
+
+void limit_paths(const SandboxPlan& plan, SandboxReport& report) {
+  std::string why;
+  const unsigned abi = landlock_abi(why);
+  if (abi == 0) {
+    report.missing.push_back(fmt::format("Landlock, so that all files of this user can be read and written: {}", why));
+  } else if (const std::size_t threads = threads_here(); threads != 1) {
+    report.missing.push_back(fmt::format("Landlock: the process has {} threads already", threads));
+  } else if (const std::string failure = restrict_paths(plan, abi); !failure.empty()) {
+    report.missing.push_back(fmt::format("Landlock: {}", failure));
+  } else {
+    report.landlock_abi = abi;
+  }
+}
+
+}  // namespace
+
+std::vector<fs::path> files_for_sandbox(const fs::path& model, const LoadOptions& options) {
+  std::vector<fs::path> files;
+  if (options.sandbox == Sandbox::off) return files;
+  const auto add = [&](const fs::path& file) {
+    std::error_code error;
+    if (file.empty() || !fs::exists(file, error)) return;
+    const ModelInfo info = ModelInspector::inspect(file);
+    const fs::path folder = fs::absolute(file).parent_path();
+    files.push_back(fs::absolute(file));
+    for (const ExternalFile& external : info.external_files) files.push_back(folder / external.location);
+    // What providers have compiled names its files in ways of its own.
+    if (info.operators.contains("com.microsoft::EPContext")) files.push_back(folder);
+  };
+  add(model);
+  add(options.before);
+  add(options.after);
+  for (const OptimizedGraph& graph : options.optimized_graphs) add(graph.file);
+  for (const PrecisionVariant& variant : options.precision_variants) add(variant.file);
+  return files;
+}
+
+SandboxFacts find_sandbox_facts(const LoadRequest& request) {
+  const Machine& machine = Machine::this_one();
+  const LoadOptions& options = request.options;
+  SandboxFacts facts{.model_files = request.files,
+                     .library_files = options.custom_operator_libraries,
+                     .library_folders = library_folders(machine, options),
+                     .cache_directory = cache_of(options),
+                     .uses_accelerators = lower(options.provider) != "cpu" && has_device_files(),
+                     .model_bytes = bytes_of(request.files),
+                     .processors = usable_processors(machine),
+                     .machine_bytes = usable_memory_bytes(machine),
+                     .memory_bytes = options.memory_bytes,
+                     .has_address_sanitizer = has_address_sanitizer()};
+  std::error_code ignored;  // the provider reports what it cannot write
+  if (!facts.cache_directory.empty()) fs::create_directories(facts.cache_directory, ignored);
+  return facts;
+}
+
+SandboxReport apply_sandbox(const SandboxPlan& plan, Sandbox sandbox) {
+  SandboxReport report;
+  // Last what the others need system calls for that it refuses.
+  set_limits(plan, report);
+  if (const std::string failure = drop_privileges(); !failure.empty()) {
+    report.missing.push_back(fmt::format("dropping privileges: {}", failure));
+  }
+  limit_paths(plan, report);
+  if (const std::string failure = filter_system_calls(); failure.empty()) {
+    report.filters_system_calls = true;
+  } else {
+    report.missing.push_back(fmt::format("seccomp, so that programs can be started: {}", failure));
+  }
+  if (sandbox == Sandbox::strict && !report.missing.empty()) {
+    throw Error(ErrorCode::usage, fmt::format("sandbox 'strict' is not possible here: missing: {}; accepted: on, off",
+                                              join(report.missing, "; ")));
+  }
+  return report;
+}
+
+}  // namespace gpux::runtime::isolation

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "gpux/options.h"
+#include "runtime/isolation/load_message.h"
+#include "runtime/isolation/sandbox_plan.h"
+
+namespace gpux::runtime::isolation {
+
+/// All files that a worker reads of the model, for LoadRequest::files; none without a sandbox. Errors as of
+/// ModelInspector.
+std::vector<std::filesystem::path> files_for_sandbox(const std::filesystem::path& model, const LoadOptions& options);
+
+/// What this machine and the request say. Makes the cache's folder.
+SandboxFacts find_sandbox_facts(const LoadRequest& request);
+
+/// Takes from this process, for good, what the plan does not give it. To be called before there is a second thread, and
+/// before code that it is meant for is loaded. What the kernel does not support is reported as missing; with `strict`
+/// it is an error (usage).
+SandboxReport apply_sandbox(const SandboxPlan& plan, Sandbox sandbox);
+
+}  // namespace gpux::runtime::isolation
