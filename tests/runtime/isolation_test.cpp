@@ -20,6 +20,7 @@
 #include "cpu_runtime.h"
 #include "gpux/error.h"
 #include "runtime/isolation/load_message.h"
+#include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/restart_delay.h"
 #include "runtime/isolation/value_encoding.h"
 #include "runtime/isolation/worker_process.h"
@@ -28,6 +29,7 @@ namespace gpux {
 namespace {
 
 using runtime::isolation::describe_end;
+using runtime::isolation::error_code_of;
 using runtime::isolation::failures_in_a_row;
 using runtime::isolation::load_report_from;
 using runtime::isolation::load_request_from;
@@ -59,6 +61,13 @@ TEST(RestartDelay, StartsAnewAfterAMinuteWithoutAnEnd) {
   EXPECT_EQ(failures_in_a_row(0, milliseconds(5)), 1U);
   EXPECT_EQ(failures_in_a_row(7, milliseconds(59'999)), 8U);
   EXPECT_EQ(failures_in_a_row(7, milliseconds(60'000)), 1U);
+}
+
+TEST(ErrorOfAWorker, IsOneOfTheCodes) {
+  EXPECT_EQ(error_code_of(6), ErrorCode::invalid_input);
+  EXPECT_EQ(error_code_of(130), ErrorCode::interrupted);
+  for (const int number : {0, -1, 12, 14, 131, 1'000'000})
+    EXPECT_EQ(error_code_of(number), ErrorCode::internal) << number;
 }
 
 TEST(EndOfAWorker, IsDescribed) {

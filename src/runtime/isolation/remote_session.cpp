@@ -126,6 +126,15 @@ struct FileVersion {
   bool operator==(const FileVersion&) const = default;
 };
 
+// A worker runs code of others, and may send anything.
+NamedValues require_outputs(NamedValues results, const std::vector<std::size_t>& outputs, const LoadReport& report) {
+  const bool has_all = std::ranges::equal(results, outputs, [&](const auto& result, std::size_t output) {
+    return output < report.output_names.size() && result.first == report.output_names[output];
+  });
+  if (!has_all) throw Error(ErrorCode::internal, "a worker process answered with other outputs than the model has");
+  return results;
+}
+
 FileVersion version_of(const std::filesystem::path& file) {
   std::error_code error;
   FileVersion version;
@@ -313,7 +322,7 @@ LoadReport RemoteSession::State::load(Connection& connection) {
   }
   const auto reply = message.as<LoadReply>();
   if (reply && reply->error != 0) {
-    throw Error(static_cast<ErrorCode>(reply->error), message.text_after(sizeof(LoadReply)));
+    throw Error(error_code_of(reply->error), message.text_after(sizeof(LoadReply)));
   }
   return load_report_from(text_of_file(message.descriptors.front().get()));
 }
@@ -475,7 +484,7 @@ NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std:
     std::unique_ptr<RunChannel> channel = connection->take_channel();
     const std::uint64_t run = ++state_->last_run;
     if (channel != nullptr && channel->send(run, inputs, outputs)) {
-      return state_->finish(connection, std::move(channel), run, stop);
+      return require_outputs(state_->finish(connection, std::move(channel), run, stop), outputs, state_->report);
     }
     end = state_->wait_for_end(*connection);
   }

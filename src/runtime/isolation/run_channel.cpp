@@ -46,7 +46,7 @@ std::optional<NamedValues> RunChannel::receive(std::uint64_t run) {
   const auto reply = message_.as<RunReply>();
   if (!reply || reply->run != run) throw Error(ErrorCode::internal, "a worker process answered something else");
   if (reply->error != 0) {
-    const auto code = static_cast<ErrorCode>(reply->error);
+    const ErrorCode code = error_code_of(reply->error);
     std::string text = message_.text_after(sizeof(RunReply));
     if (reply->is_device_lost != 0) throw DeviceLost(code, std::move(text));
     throw Error(code, std::move(text));
