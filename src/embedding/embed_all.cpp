@@ -100,7 +100,11 @@ class Line {
     const std::uint64_t next = raw.index + 1;
     if (!failed_at_) raw_.push_back(std::move(raw));
     work_.notify_one();
-    lock.wait(room_, [&] { return failed_at_ || next - given_ < window_; });
+    if (next - given_ < window_) return !failed_at_;
+    // Not for each text that is given away: waking a thread takes longer than reading some.
+    read_on_at_ = next - window_ + window_ / 4;
+    lock.wait(room_, [&] { return failed_at_ || given_ >= *read_on_at_; });
+    read_on_at_.reset();
     return !failed_at_;
   }
 
@@ -236,7 +240,7 @@ class Line {
         failure_ = failure;
         stop_at(given_);
       }
-      room_.notify_one();
+      if (read_on_at_ && given_ >= *read_on_at_) room_.notify_one();
     }
     is_giving_ = false;
   }
@@ -290,6 +294,7 @@ class Line {
   std::size_t preparing_ = 0;                  // threads that tokenize
   std::deque<std::optional<Result>> results_;  // from first_result_ on
   std::uint64_t first_result_ = 0, given_ = 0;
+  std::optional<std::uint64_t> read_on_at_;  // how many must be given away; empty: the reader does not wait
   bool all_read_ = false, is_giving_ = false;
   std::optional<std::uint64_t> failed_at_;  // no text behind it is needed
   std::exception_ptr failure_;

@@ -5,8 +5,7 @@
 
 namespace gpux::embedding {
 
-/// Where the time of embed_all() goes, in nanoseconds of processor time, added up over its threads; those of the lock
-/// are of the clock. Thread-safe.
+/// Where the time of embed_all() goes: nanoseconds of processor time, added up over its threads. Thread-safe.
 struct EmbedTimes {
   std::atomic<std::uint64_t> texts = 0;
   std::atomic<std::uint64_t> read = 0;     ///< in the source: one thread at a time

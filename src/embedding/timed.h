@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <ctime>
@@ -11,29 +10,30 @@
 
 namespace gpux::embedding {
 
-/// Adds the processor time of its thread while it lives to a stage; without one, nothing.
+/// The processor time of the calling thread, in nanoseconds: what other threads take from it does not count.
+inline std::uint64_t thread_time() noexcept {
+  timespec time{};
+  (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+/// Adds the time of its thread while it lives to a stage; without one, nothing.
 class Timed {
  public:
   using Stage = std::atomic<std::uint64_t> EmbedTimes::*;
 
   Timed(EmbedTimes* times, Stage stage) noexcept : times_(times), stage_(stage) {
-    if (times_ != nullptr) start_ = now();
+    if (times_ != nullptr) start_ = thread_time();
   }
 
   ~Timed() {
-    if (times_ != nullptr) times_->*stage_ += now() - start_;
+    if (times_ != nullptr) times_->*stage_ += thread_time() - start_;
   }
 
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
 
  private:
-  static std::uint64_t now() noexcept {
-    timespec time{};
-    (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
-  }
-
   EmbedTimes* times_;
   Stage stage_;
   std::uint64_t start_ = 0;
@@ -74,13 +74,12 @@ class TimedLock {
 
  private:
   void begin() noexcept {
-    if (times_ != nullptr) start_ = std::chrono::steady_clock::now();
+    if (times_ != nullptr) start_ = thread_time();
   }
 
   void end() noexcept {
     if (times_ == nullptr) return;
-    const auto held =
-        static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_).count());
+    const std::uint64_t held = thread_time() - start_;
     ++times_->locks;
     times_->locked += held;
     std::uint64_t longest = times_->longest_lock;
@@ -90,7 +89,7 @@ class TimedLock {
 
   std::unique_lock<std::mutex> lock_;
   EmbedTimes* times_;
-  std::chrono::steady_clock::time_point start_;
+  std::uint64_t start_ = 0;
 };
 
 }  // namespace gpux::embedding
