@@ -182,7 +182,7 @@ TEST(Sandbox, IsOnForPackagesFromElsewhere) {
   store_as_pulled(gpux, model("add.onnx"), "stranger");
   ASSERT_EQ(gpux.run({"tag", "stranger", "renamed"}).code, 0);
   ASSERT_EQ(gpux.run({"build", model("multiply.onnx"), "-t", "own"}).code, 0);
-  const Serving server(gpux, {"stranger", "renamed=renamed", "own"});
+  const Serving server(gpux, {"stranger=stranger", "renamed=renamed", "own=own"});
   std::map<std::string, std::string> verdicts;
   for (const Json& one : server.ready().at("models")) {
     verdicts[one.at("name").get<std::string>()] = one.at("verdict").dump();
