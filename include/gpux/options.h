@@ -76,6 +76,30 @@ struct PrecisionVariant {
   double mean_cosine = 0;    ///< between its outputs and the model's own, when it was made
 };
 
+/// How one vector is made of the vectors of a text's tokens, as sentence-transformers defines it.
+enum class Pooling : std::uint8_t {
+  cls,               ///< the first token's
+  max,               ///< the largest of each element
+  mean,              ///< the mean
+  mean_sqrt_length,  ///< the sum by the square root of the number of tokens
+  weighted_mean,     ///< the mean, in which the token at position i, from 0, counts i + 1 times
+  last_token,        ///< the last token's
+};
+
+/// Pooling inside the graph of a text encoder. If the model's provider has a memory of its own, the output
+/// `sentence_embedding`, float32 [batch, elements], is added to the model, so that one vector per text is copied back
+/// in place of one per token.
+struct PooledOutput {
+  std::string token_vectors;      ///< the output [batch, sequence, elements] of a floating type
+  std::string attention_mask;     ///< the input [batch, sequence] that is 1 for the tokens of a text, which come first
+  std::vector<Pooling> poolings;  ///< one or more; their vectors are concatenated
+  bool normalizes = false;        ///< vectors of length 1
+
+  static constexpr const char* name = "sentence_embedding";
+
+  bool operator==(const PooledOutput&) const = default;
+};
+
 /// How a model is loaded. Every field has a default.
 struct LoadOptions {
   /// "auto", "fastest", "gpu", "npu", a provider, or a list "tensorrt,cuda,cpu". A single name is followed by its
@@ -116,6 +140,9 @@ struct LoadOptions {
   /// connected to the inputs of the next by name. Callers pass the remaining inputs and get the outputs of the last
   /// one.
   std::filesystem::path before, after;
+  /// Added to the model where its results would be copied from a device; the verdict says whether it was. Empty: no
+  /// output is added. Not used with `after` and `optimized_model`.
+  std::optional<PooledOutput> pooled_output;
   /// Whether requests share runs. Empty: Runtime::run_sharing() decides.
   std::optional<BatchAxis> batch_axis;
   std::string batch_axis_from = "batch_axis";  ///< its source, for messages: "--batch-axis", "gpux.yml:12:5"

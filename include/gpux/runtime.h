@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gpux/benchmark.h"
+#include "gpux/device_tensor.h"
 #include "gpux/export.h"
 #include "gpux/model_info.h"
 #include "gpux/options.h"
@@ -71,6 +72,26 @@ class GPUX_API Runtime {
 
   /// For models with a single input.
   [[nodiscard]] NamedValues infer(const Tensor& input, const InferOptions& options = {}) const;
+
+  /// Copies a tensor to where the model takes that input from, so that several runs use it without a copy of each.
+  /// Errors invalid_input (no input of that name, strings for a device), resource_exhausted, provider_unavailable.
+  [[nodiscard]] DeviceTensor upload(const Tensor& tensor, std::string_view input) const;
+
+  /// The same run as infer(), whose outputs stay where the model makes them until they are read, or given to another
+  /// run: of this model, or of another one on the same device. `device_inputs` are inputs, too; those on another device
+  /// are copied by way of the host. All outputs must be tensors.
+  /// Outputs are on the host for providers whose device memory only their own runs can copy (those that are not
+  /// plugins), with Isolation::process, and with LoadOptions::before and after: the results are the same.
+  /// Errors as of infer().
+  [[nodiscard]] NamedDeviceTensors infer_on_device(const NamedValues& inputs,
+                                                   const NamedDeviceTensors& device_inputs = {},
+                                                   const InferOptions& options = {}) const;
+
+  /// Whether infer_on_device() leaves any output on a device.
+  [[nodiscard]] bool keeps_on_device() const noexcept;
+
+  /// Of all runs, uploads and reads so far. Zero with Isolation::process, whose worker is not asked.
+  [[nodiscard]] TransferCounts transfers() const noexcept;
 
   /// Default maximum of rows in a run that several items share.
   static constexpr std::uint64_t default_batch_rows = 32;

@@ -72,18 +72,20 @@ Tensor last_logits(const Tensor& logits) {
   return last;
 }
 
-// The first tokens of [1, heads, tokens, head_size], in memory of its own.
-Tensor first_tokens(const Tensor& values, std::size_t count) {
-  const Shape& shape = values.shape();
+// The first tokens of [1, heads, tokens, head_size]: the same, or in host memory of its own.
+DeviceTensor first_tokens(const DeviceTensor& all, std::size_t count) {
+  const Shape& shape = all.shape();
   const auto tokens = static_cast<std::size_t>(shape[2]);
-  if (count >= tokens) return values;
-  Tensor first = Tensor::allocate(values.type(), {shape[0], shape[1], static_cast<std::int64_t>(count), shape[3]});
+  if (count >= tokens) return all;
+  Tensor first = Tensor::allocate(all.type(), {shape[0], shape[1], static_cast<std::int64_t>(count), shape[3]});
+  if (count == 0) return DeviceTensor(std::move(first));
+  const Tensor values = all.read();
   const std::size_t row_bytes = values.byte_size() / (static_cast<std::size_t>(shape[1]) * tokens);
   for (std::size_t head = 0; head < static_cast<std::size_t>(shape[1]); ++head) {
     std::memcpy(first.mutable_bytes().data() + head * count * row_bytes,
                 values.bytes().data() + head * tokens * row_bytes, count * row_bytes);
   }
-  return first;
+  return DeviceTensor(std::move(first));
 }
 
 bool computes_pairs(const Runtime& runtime) {
@@ -228,7 +230,9 @@ Decoder::Decoder(Runtime runtime, std::size_t slots)
       signature_(require_decoder(runtime_.info())),
       needs_pairs_(computes_pairs(runtime_)),
       session_(std::make_unique<runtime::SessionReplica>(runtime_)),
-      shared_(signature_.cache, slots) {
+      shared_(signature_.cache, slots),
+      keeps_on_device_(session_->keeps_on_device(signature_.layers.front().present_key)) {
+  signature_.writes_in_place = signature_.writes_in_place && !keeps_on_device_;
   if (signature_.writes_in_place) return;
   const std::vector<SignatureEntry>& known = runtime_.info().signature.outputs;
   const auto add_output = [&](std::string_view name) {
@@ -239,16 +243,18 @@ Decoder::Decoder(Runtime runtime, std::size_t slots)
     add_output(layer.present_key);
     add_output(layer.present_value);
   }
-  const Tensor none =
-      Tensor::allocate(signature_.cache.type, {1, signature_.cache.heads, 0, signature_.cache.head_size});
-  owned_.assign(slots, std::vector<Tensor>(signature_.cache.arrays, none));
+  const DeviceTensor none(
+      Tensor::allocate(signature_.cache.type, {1, signature_.cache.heads, 0, signature_.cache.head_size}));
+  owned_.assign(slots, std::vector<DeviceTensor>(signature_.cache.arrays, none));
 }
 
 Decoder::~Decoder() = default;
 
 Verdict Decoder::verdict() const {
   Verdict verdict = runtime_.verdict();
-  if (!signature_.writes_in_place) {
+  if (keeps_on_device_) {
+    verdict.notes.emplace_back("keys and values stay on the device, and each text runs alone");
+  } else if (!signature_.writes_in_place) {
     verdict.notes.emplace_back("keys and values are copied at each step: the model has no GroupQueryAttention");
   }
   return verdict;
@@ -302,16 +308,18 @@ Tensor Decoder::run_in_place(std::size_t first_slot, std::span<const Row> rows) 
 }
 
 Tensor Decoder::run_alone(std::size_t slot, const Row& row) {
-  NamedValues inputs = token_inputs({&row, 1}, signature_);
-  std::vector<Tensor>& arrays = owned_[slot];
+  const NamedValues inputs = token_inputs({&row, 1}, signature_);
+  std::vector<DeviceTensor>& arrays = owned_[slot];
+  NamedDeviceTensors caches;
+  caches.reserve(arrays.size());
   for (std::size_t i = 0; i < signature_.layers.size(); ++i) {
     const DecoderSignature::Layer& layer = signature_.layers[i];
-    inputs.emplace_back(layer.past_key, first_tokens(arrays[2 * i], row.past));
-    inputs.emplace_back(layer.past_value, first_tokens(arrays[2 * i + 1], row.past));
+    caches.emplace_back(layer.past_key, first_tokens(arrays[2 * i], row.past));
+    caches.emplace_back(layer.past_value, first_tokens(arrays[2 * i + 1], row.past));
   }
-  const NamedValues outputs = session_->run(inputs, outputs_);
-  for (std::size_t i = 0; i < arrays.size(); ++i) arrays[i] = *outputs[i + 1].second.tensor();
-  return last_logits(*outputs.front().second.tensor());
+  NamedDeviceTensors outputs = session_->run_on_device(inputs, caches, outputs_);
+  for (std::size_t i = 0; i < arrays.size(); ++i) arrays[i] = std::move(outputs[i + 1].second);
+  return last_logits(outputs.front().second.read());
 }
 
 void Decoder::reserve(std::size_t tokens, const std::vector<std::size_t>& sizes) {
@@ -330,7 +338,7 @@ void Decoder::exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::
 
 void Decoder::release(std::size_t slot, std::size_t first, std::size_t end) {
   if (signature_.writes_in_place) return shared_.release(slot, first, end);
-  for (Tensor& array : owned_[slot]) array = first_tokens(array, first);
+  for (DeviceTensor& array : owned_[slot]) array = first_tokens(array, first);
 }
 
 }  // namespace gpux::generation

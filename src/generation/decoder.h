@@ -10,6 +10,7 @@
 
 #include "generation/genai_config.h"
 #include "generation/key_value_cache.h"
+#include "gpux/device_tensor.h"
 #include "gpux/model_info.h"
 #include "gpux/runtime.h"
 #include "runtime/scheduling/session_replica.h"
@@ -28,7 +29,8 @@ struct DecoderSignature {
   CacheLayout cache;
   bool has_position_ids = false;  ///< an input, int64[batch, sequence]
   /// Keys and values are written behind those of earlier tokens, in the same memory (GroupQueryAttention). Otherwise
-  /// the outputs are all of them anew.
+  /// the outputs are all of them anew. Decoder does not use this on a device, where memory of the host would be copied
+  /// there and back at each step.
   bool writes_in_place = false;
 };
 
@@ -94,7 +96,7 @@ class Decoder {
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
 
-  /// The runtime's, and that keys and values are copied where the model does not write them in place.
+  /// The runtime's, and where keys and values are copied at each step, or stay on a device.
   [[nodiscard]] Verdict verdict() const;
 
  private:
@@ -105,9 +107,10 @@ class Decoder {
   DecoderSignature signature_;
   bool needs_pairs_ = false;
   std::unique_ptr<runtime::SessionReplica> session_;
-  KeyValueCache shared_;                    // where it writes in place
-  std::vector<std::vector<Tensor>> owned_;  // otherwise, of each slot
-  std::vector<std::size_t> outputs_;        // the logits, and the keys and values of each layer
+  KeyValueCache shared_;                          // where it writes in place
+  std::vector<std::vector<DeviceTensor>> owned_;  // otherwise, of each slot, where the model makes them
+  std::vector<std::size_t> outputs_;              // the logits, and the keys and values of each layer
+  bool keeps_on_device_ = false;                  // the keys and values
 };
 
 }  // namespace gpux::generation

@@ -16,7 +16,9 @@
 #include "base/sha256.h"
 #include "base/spelling.h"
 #include "base/utf8.h"
+#include "embedding/graph_pooling.h"
 #include "gpux/error.h"
+#include "gpux/model_inspector.h"
 #include "importer/image_project.h"
 #include "model/level_choice.h"
 #include "model/open_image_encoder.h"
@@ -178,9 +180,20 @@ class DigestMeanwhile {
   std::jthread thread_;  // the last member: stopped and waited for before the others go
 };
 
+// Why texts share runs, where they do without a trial.
+std::string batching_line(const embedding::Embedder& embedder) {
+  if (embedder.encoder().batching() != embedding::Batching::throughput) return {};
+  const embedding::TextBatching batching = embedder.batching(false);
+  if (!batching.sharing.shared) return fmt::format("texts run one by one: {}", batching.sharing.reason);
+  return fmt::format("texts of similar lengths share runs of up to {} texts and {} tokens: {}",
+                     batching.limits.max_rows, batching.limits.max_cost, batching.sharing.reason);
+}
+
 OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& tell) {
   auto& [model, located] = chosen;
-  const OpenModel opened{.located = located, .info = {}, .settings = settings_of(flags, located)};
+  OpenModel opened{.located = located, .info = {}, .settings = settings_of(flags, located)};
+  opened.settings.options.pooled_output =
+      embedding::graph_pooling(model, ModelInspector::inspect(located.onnx_file).signature);
   const LoadOptions& load = opened.settings.options;
   OpenEncoder encoder{.embedder = nullptr,
                       .options = {.max_tokens = flags.max_tokens,
@@ -205,6 +218,7 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
   encoder.digest = digest_of_vectors(located, digest.of(encoder.embedder->runtime().weights_file()));
   if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension(encoder.options);
   tell(to_line(encoder.embedder->runtime().verdict()));
+  if (const std::string line = batching_line(*encoder.embedder); !line.empty()) tell(line);
   return encoder;
 }
 

@@ -43,12 +43,12 @@ void write_attribute(protozero::pbf_writer& node, const std::string& name, const
 
 }  // namespace
 
-GraphWriter::GraphWriter(std::string_view name) {
+GraphWriter::GraphWriter(std::string_view name, std::string_view prefix) : prefix_(prefix) {
   protozero::pbf_writer(graph_).add_string(schema::graph::name, std::string(name));
 }
 
 std::string GraphWriter::made_up(std::string_view stem) {
-  return fmt::format("{}_{}", stem, ++count_);
+  return fmt::format("{}{}_{}", prefix_, stem, ++count_);
 }
 
 void GraphWriter::value(std::uint32_t field, std::string_view name, ElementType type,

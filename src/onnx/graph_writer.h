@@ -32,7 +32,8 @@ using FloatSource = std::function<std::vector<float>()>;
 /// given are made up.
 class GraphWriter {
  public:
-  explicit GraphWriter(std::string_view name);
+  /// Names that are made up begin with `prefix`.
+  explicit GraphWriter(std::string_view name, std::string_view prefix = {});
 
   void input(std::string_view name, ElementType type, std::span<const WrittenSize> sizes);
   void output(std::string_view name, ElementType type, std::span<const WrittenSize> sizes);
@@ -66,6 +67,9 @@ class GraphWriter {
   void write(const std::filesystem::path& file, std::int64_t opset, std::int64_t ir_version,
              std::uint64_t max_file_bytes = max_model_bytes) const;
 
+  /// The graph's fields so far, without constants that have a source: to be merged into another graph.
+  [[nodiscard]] const std::string& fields() const noexcept { return graph_; }
+
   static constexpr std::uint64_t max_model_bytes = 0x7fff'ffff;  ///< of a protobuf message
 
  private:
@@ -83,6 +87,7 @@ class GraphWriter {
     ConstantSource source;
   };
 
+  std::string prefix_;
   std::string graph_;  // the message so far, without the sourced constants
   std::vector<SourcedTensor> sourced_;
   std::size_t count_ = 0;

@@ -28,8 +28,12 @@ ModelParts split_model(std::string_view content) {
 }
 
 void append_graph_key(std::string& head, std::string_view graph) {
+  append_graph_key(head, std::uint64_t{graph.size()});
+}
+
+void append_graph_key(std::string& head, std::uint64_t graph_bytes) {
   protozero::add_varint_to_buffer(&head, (std::uint64_t{schema::model::graph} << 3) | 2);
-  protozero::add_varint_to_buffer(&head, graph.size());
+  protozero::add_varint_to_buffer(&head, graph_bytes);
 }
 
 void require_external_files(const ModelInfo& info, const std::filesystem::path& path) {

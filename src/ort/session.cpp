@@ -17,9 +17,9 @@
 #include "base/log.h"
 #include "ort/api.h"
 #include "ort/core.h"
-#include "ort/empty_sequence.h"
 #include "ort/input_memory.h"
 #include "ort/message.h"
+#include "ort/session_state.h"
 
 namespace gpux::ort {
 
@@ -203,13 +203,6 @@ std::uint32_t nnapi_flags(const std::vector<std::pair<std::string, std::string>>
   return sum;
 }
 
-struct RunHandle::Options {
-  Ort::RunOptions options;
-  std::mutex mutex;
-  Ort::Session* running = nullptr;  // with providers that may stop inside a node
-  std::string name;                 // of the run; set once
-};
-
 RunHandle::RunHandle() : options_(std::make_unique<Options>()) {}
 
 RunHandle::~RunHandle() = default;
@@ -228,59 +221,7 @@ void RunHandle::stop() {
   }
 }
 
-struct Session::State {
-  Ort::Session session;
-  bool has_plugins = false;
-  std::vector<std::string> input_names;
-  std::vector<std::string> output_names;
-  SessionLog log;
-  Ort::RunOptions run_options;  // for runs that nobody stops; ONNX Runtime only reads it
-
-  State(Ort::Session&& created, const SessionSettings& settings)
-      : session(std::move(created)),
-        has_plugins(std::ranges::any_of(
-            settings.providers,
-            [](const ProviderAppend& provider) { return provider.way == ProviderAppend::Way::by_device; })),
-        input_names(session.GetInputNames()),
-        output_names(session.GetOutputNames()),
-        log{take_logged_error(), take_remarks()} {}
-
-  // A sequence without elements does not say itself of what type it is.
-  [[nodiscard]] Ort::Value wrap_input(const std::string& name, const Value& value) const {
-    const Sequence* sequence = value.sequence();
-    if (sequence == nullptr || !sequence->values.empty()) return wrap(value);
-    const auto found = std::find(input_names.begin(), input_names.end(), name);
-    if (found == input_names.end()) return wrap(value);
-    return empty_sequence(session.GetInputTypeInfo(static_cast<std::size_t>(found - input_names.begin())));
-  }
-};
-
-/// While it lives, the handle knows which session to tell.
-class Session::StoppableRun {
- public:
-  StoppableRun(RunHandle::Options* handle, Ort::Session& session) : handle_(handle) {
-    if (handle_ == nullptr) return;
-    static std::atomic<std::uint64_t> count = 0;
-    if (handle_->name.empty()) handle_->name = std::to_string(++count);
-    handle_->options.AddConfigEntry(RunHandle::run_name_option, handle_->name.c_str());
-    const std::scoped_lock lock(handle_->mutex);
-    handle_->running = &session;
-  }
-
-  ~StoppableRun() {
-    if (handle_ == nullptr) return;
-    const std::scoped_lock lock(handle_->mutex);
-    handle_->running = nullptr;
-  }
-
-  StoppableRun(const StoppableRun&) = delete;
-  StoppableRun& operator=(const StoppableRun&) = delete;
-
- private:
-  RunHandle::Options* handle_;
-};
-
-Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Session::Session(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
@@ -290,7 +231,7 @@ Session Session::from_file(const std::filesystem::path& model, const SessionSett
   try {
     const Ort::SessionOptions options = to_ort(settings);
     (void)take_remarks();
-    return Session(std::make_unique<State>(Ort::Session(environment(), model.c_str(), options), settings));
+    return Session(std::make_shared<State>(Ort::Session(environment(), model.c_str(), options), settings));
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }
@@ -304,7 +245,7 @@ Session Session::from_memory(std::span<const std::byte> model, const std::filesy
     if (!folder.empty()) {
       options.AddConfigEntry("session.model_external_initializers_file_folder_path", folder.c_str());
     }
-    return Session(std::make_unique<State>(Ort::Session(environment(), model.data(), model.size(), options), settings));
+    return Session(std::make_shared<State>(Ort::Session(environment(), model.data(), model.size(), options), settings));
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }
@@ -350,12 +291,14 @@ NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_
     const Ort::RunOptions& options = own ? *own : handle == nullptr ? state_->run_options : handle->options_->options;
     state_->session.Run(options, names.data(), values.data(), given, names.data() + given, values.data() + given,
                         outputs.size());
+    state_->count_inputs(inputs);
     const InputMemory input_memory(inputs, &memory);
     NamedValues results;
     results.reserve(outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       results.emplace_back(state_->output_names[outputs[i]], unwrap(std::move(values[given + i])));
       input_memory.replace_shared(results.back().second);
+      state_->count_output(outputs[i], results.back().second);
     }
     return results;
   } catch (const Ort::Exception& exception) {
@@ -387,7 +330,11 @@ Value Session::run_in_place(const NamedValues& inputs, const NamedValues& in_pla
     const std::size_t given = inputs.size();
     state_->session.Run(options, names.data(), values.data(), given, names.data() + given, values.data() + given,
                         count - given);
-    return unwrap(std::move(values[given]));
+    state_->count_inputs(inputs);
+    state_->count_outputs(in_place);
+    Value result = unwrap(std::move(values[given]));
+    state_->count_output(output, result);
+    return result;
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }

@@ -6,12 +6,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "gpux/device_tensor.h"
 #include "gpux/error.h"
 #include "gpux/tensor.h"
 #include "ort/assignment.h"
+#include "ort/device_value.h"
 #include "ort/message.h"
 
 namespace gpux::ort {
@@ -37,6 +40,10 @@ struct ProviderAppend {
 
 /// NNAPI has no options, but flags: use_fp16 1, use_nchw 2, cpu_disabled 4, cpu_only 8, where the option is "1".
 std::uint32_t nnapi_flags(const std::vector<std::pair<std::string, std::string>>& options);
+
+/// Whether a plugin's devices, provider.devices, have a memory that the host does not read and write. Only after
+/// Core::open(), of a provider that is appended by_device.
+bool has_own_memory(const ProviderAppend& provider);
 
 enum class OptimizationLevel : unsigned char { disabled, basic, extended, layout, all };
 
@@ -121,6 +128,28 @@ class Session {
   [[nodiscard]] Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::size_t output,
                                    RunHandle* handle = nullptr) const;
 
+  /// Whether any input or output is in device memory that upload() and read() copy to and from. Else what follows
+  /// works, and all is on the host.
+  [[nodiscard]] bool uses_device() const noexcept;
+  /// Whether any output is in such memory.
+  [[nodiscard]] bool keeps_on_device() const noexcept;
+  /// The same of one output, an index into output_names().
+  [[nodiscard]] bool keeps_on_device(std::size_t output) const noexcept;
+
+  /// A copy of the tensor where the session takes that input from; the tensor itself where that is the host.
+  /// Errors invalid_input: no input of that name, strings for a device; resource_exhausted, provider_unavailable.
+  [[nodiscard]] DeviceValue upload(const Tensor& tensor, std::string_view input) const;
+
+  /// Runs the model on inputs of the host and others that stay where they are. The outputs, indices into
+  /// output_names(), are left where the session makes them. Each is a tensor, else Error invalid_input. Errors as of
+  /// run().
+  [[nodiscard]] NamedDeviceValues run_on_device(const NamedValues& inputs, const NamedDeviceValues& device_inputs,
+                                                const std::vector<std::size_t>& outputs,
+                                                RunHandle* handle = nullptr) const;
+
+  /// Of all runs, uploads and reads of this session's values so far.
+  [[nodiscard]] TransferCounts transfers() const noexcept;
+
   /// What ONNX Runtime and the providers logged while this was made.
   [[nodiscard]] const SessionLog& log() const noexcept;
 
@@ -131,10 +160,11 @@ class Session {
   [[nodiscard]] std::filesystem::path end_profiling();
 
  private:
+  friend class DeviceValue;
   struct State;
   class StoppableRun;
-  explicit Session(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Session(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;  // shared with the values that it left on a device
 };
 
 }  // namespace gpux::ort

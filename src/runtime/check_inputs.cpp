@@ -1,6 +1,9 @@
 #include "runtime/check_inputs.h"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -17,11 +20,13 @@ const SignatureEntry* entry_of(const Signature& signature, std::string_view name
   return nullptr;
 }
 
-std::string found(const Tensor& tensor) {
+template <typename AnyTensor>
+std::string found(const AnyTensor& tensor) {
   return fmt::format("{}{}", to_string(tensor.type()), to_string(std::span<const std::int64_t>(tensor.shape())));
 }
 
-bool fits(const ValueType& type, const Tensor& tensor) {
+template <typename AnyTensor>
+bool fits(const ValueType& type, const AnyTensor& tensor) {
   if (type.element != tensor.type()) return false;
   if (!type.dimensions) return true;
   if (type.dimensions->size() != tensor.shape().size()) return false;
@@ -62,28 +67,51 @@ std::string complaint(const SignatureEntry& entry, const Value& value) {
   return fmt::format("input '{}' takes {}: {}", entry.name, wanted, to_string(entry.type));
 }
 
-}  // namespace
+std::string complaint(const SignatureEntry& entry, const DeviceTensor& tensor) {
+  const ValueType& type =
+      entry.type.kind == ValueKind::optional && !entry.type.inner.empty() ? entry.type.inner.front() : entry.type;
+  if (type.kind == ValueKind::tensor && fits(type, tensor)) return {};
+  return fmt::format("input '{}' takes {}, got {}", entry.name, to_string(type), found(tensor));
+}
 
-void check_inputs(const Signature& signature, const NamedValues& inputs) {
-  std::vector<std::string> complaints;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto& [name, value] = inputs[i];
+std::string unknown_input(const Signature& signature, std::string_view name) {
+  std::vector<std::string> names;
+  for (const SignatureEntry& known : signature.inputs) names.push_back(known.name);
+  const std::string_view near = nearest(std::string(name), names);
+  return fmt::format("there is no input '{}'{}; inputs: {}", name.substr(0, 80),
+                     near.empty() ? "" : fmt::format(", did you mean '{}'?", near), join(names));
+}
+
+// Of one list of inputs; `others` come before it. No memory is allocated where nothing is wrong.
+template <typename Inputs, typename Others>
+void check(const Signature& signature, const Inputs& inputs, const Others& others,
+           std::vector<std::string>& complaints) {
+  const auto has_name = [](std::string_view name) { return [name](const auto& input) { return input.first == name; }; };
+  for (auto input = inputs.begin(); input != inputs.end(); ++input) {
+    const auto& [name, value] = *input;
     const SignatureEntry* entry = entry_of(signature, name);
     if (entry == nullptr) {
-      std::vector<std::string> names;
-      for (const SignatureEntry& known : signature.inputs) names.push_back(known.name);
-      const std::string_view near = nearest(name, names);
-      complaints.push_back(fmt::format("there is no input '{}'{}; inputs: {}", name.substr(0, 80),
-                                       near.empty() ? "" : fmt::format(", did you mean '{}'?", near), join(names)));
+      complaints.push_back(unknown_input(signature, name));
       continue;
     }
-    for (std::size_t j = 0; j < i; ++j) {
-      if (inputs[j].first == name) complaints.push_back(fmt::format("input '{}' is given twice", name));
+    if (std::any_of(inputs.begin(), input, has_name(name)) || std::ranges::any_of(others, has_name(name))) {
+      complaints.push_back(fmt::format("input '{}' is given twice", name));
     }
     if (std::string text = complaint(*entry, value); !text.empty()) complaints.push_back(std::move(text));
   }
+}
+
+}  // namespace
+
+void check_inputs(const Signature& signature, const NamedValues& inputs, const NamedDeviceTensors& device_inputs) {
+  std::vector<std::string> complaints;
+  check(signature, inputs, NamedValues(), complaints);
+  check(signature, device_inputs, inputs, complaints);
   for (const SignatureEntry& entry : signature.inputs) {
-    if (entry.required && find(inputs, entry.name) == nullptr) {
+    const bool is_given =
+        find(inputs, entry.name) != nullptr ||
+        std::ranges::find(device_inputs, entry.name, &NamedDeviceTensor::first) != device_inputs.end();
+    if (entry.required && !is_given) {
       complaints.push_back(fmt::format("input '{}' ({}) is missing", entry.name, to_string(entry.type)));
     }
   }

@@ -1,12 +1,13 @@
 #pragma once
 
+#include "gpux/device_tensor.h"
 #include "gpux/model_info.h"
 #include "gpux/tensor.h"
 
 namespace gpux::runtime {
 
 /// Compares inputs with the signature before ONNX Runtime sees them: unknown, missing and doubled names, types, ranks,
-/// fixed sizes. Error invalid_input that says what is wrong with all of them.
-void check_inputs(const Signature& signature, const NamedValues& inputs);
+/// fixed sizes. `device_inputs` are inputs, too. Error invalid_input that says what is wrong with all of them.
+void check_inputs(const Signature& signature, const NamedValues& inputs, const NamedDeviceTensors& device_inputs = {});
 
 }  // namespace gpux::runtime

@@ -19,9 +19,11 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "onnx/pooled_output.h"
 #include "ort/session.h"
 #include "provider/lost_device.h"
 #include "runtime/check_inputs.h"
+#include "runtime/device_tensor_state.h"
 #include "runtime/isolation/preflight.h"
 #include "runtime/isolation/remote_session.h"
 #include "runtime/loading/load.h"
@@ -127,11 +129,11 @@ struct Runtime::State {
     return remote ? remote->report().output_names : steps.output_names(*loaded.session);
   }
 
-  [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                runtime::StopHandle* handle = nullptr) const {
-    if (remote) return remote->run(inputs, outputs, handle == nullptr ? std::stop_token() : handle->in_worker());
+  // A run that says so by its error has lost the device; one that succeeds has it.
+  template <typename Run>
+  auto noting_device(const Run& run) const {
     try {
-      NamedValues results = steps.run(*loaded.session, inputs, outputs, handle == nullptr ? nullptr : handle->here());
+      auto results = run();
       if (has_lost_device.load(std::memory_order_relaxed)) note_device({});
       return results;
     } catch (const Error& error) {
@@ -140,11 +142,63 @@ struct Runtime::State {
     }
   }
 
+  [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                runtime::StopHandle* handle = nullptr) const {
+    if (remote) return remote->run(inputs, outputs, handle == nullptr ? std::stop_token() : handle->in_worker());
+    return noting_device(
+        [&] { return steps.run(*loaded.session, inputs, outputs, handle == nullptr ? nullptr : handle->here()); });
+  }
+
   void note_device(const std::string& error) const {
     const std::lock_guard lock(device_mutex);
     lost_device = error;
     has_lost_device = !error.empty();
   }
+
+  // Steps before and behind the model, and a worker, pass values on through the host.
+  [[nodiscard]] bool uses_device() const noexcept { return !remote && !steps && loaded.session->uses_device(); }
+
+  [[nodiscard]] bool keeps_on_device() const noexcept { return uses_device() && loaded.session->keeps_on_device(); }
+
+  [[nodiscard]] NamedDeviceTensors run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
+                                                 const std::vector<std::size_t>& outputs,
+                                                 runtime::StopHandle* handle = nullptr) const {
+    using runtime::DeviceTensorState;
+    NamedDeviceTensors results;
+    if (!uses_device()) {
+      NamedValues all = inputs;
+      for (const auto& [name, tensor] : device_inputs) all.emplace_back(name, tensor.read());
+      for (auto& [name, value] : run(all, outputs, handle)) {
+        const Tensor* tensor = value.tensor();
+        if (tensor == nullptr) {
+          throw Error(
+              ErrorCode::invalid_input,
+              fmt::format("output '{}' is no tensor, and a device holds only tensors; accepted: infer()", name));
+        }
+        results.emplace_back(name, DeviceTensor(*tensor));
+      }
+      return results;
+    }
+    NamedValues of_host = inputs;
+    ort::NamedDeviceValues of_device;
+    for (const auto& [name, tensor] : device_inputs) {
+      if (const ort::DeviceValue* value = DeviceTensorState::device_value(tensor)) {
+        of_device.emplace_back(name, *value);
+      } else {
+        of_host.emplace_back(name, tensor.read());
+      }
+    }
+    ort::NamedDeviceValues values = noting_device([&] {
+      return loaded.session->run_on_device(of_host, of_device, outputs, handle == nullptr ? nullptr : handle->here());
+    });
+    for (auto& [name, value] : values) {
+      results.emplace_back(std::move(name), DeviceTensorState::wrap(std::move(value)));
+    }
+    return results;
+  }
+
+  template <typename Run>
+  static auto within_time(const std::shared_ptr<State>& shared, const InferOptions& options, Run run);
 
   [[nodiscard]] std::vector<std::size_t> output_indices(const std::vector<std::string>& names) const {
     const std::vector<std::string>& known = output_names();
@@ -223,12 +277,19 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   Signature signature = runtime::with_steps(info.signature, options);
   if (options.isolation == Isolation::process) {
     auto session = std::make_unique<runtime::isolation::RemoteSession>(model, name, options);
+    const auto& names = session->report().output_names;
+    if (options.pooled_output && names.size() == signature.outputs.size() + 1) {
+      signature.outputs.push_back(onnx::pooled_entry(info.signature, *options.pooled_output));
+    }
     info.signature = std::move(signature);
     state_ = std::make_shared<State>(std::move(info), std::move(session), options);
     state_->load_time = std::chrono::steady_clock::now() - start;
     return;
   }
   runtime::Loaded loaded = runtime::load(model, info, options);
+  if (loaded.has_pooled_output && options.pooled_output) {
+    signature.outputs.push_back(onnx::pooled_entry(info.signature, *options.pooled_output));
+  }
   info.signature = std::move(signature);
   state_ = std::make_shared<State>(std::move(info), std::move(loaded), options);
   if (!options.isolation_reason.empty()) state_->loaded.verdict.notes.push_back(options.isolation_reason);
@@ -256,24 +317,24 @@ Runtime::~Runtime() {
 Runtime::Runtime(Runtime&&) noexcept = default;
 Runtime& Runtime::operator=(Runtime&&) noexcept = default;
 
-NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& options) const {
-  State& state = *state_;
-  runtime::check_inputs(state.info.signature, inputs);
-  const std::vector<std::size_t> chosen =
-      options.outputs.empty() ? std::vector<std::size_t>() : state.output_indices(options.outputs);
-  const std::vector<std::size_t>& outputs = options.outputs.empty() ? state.all_outputs : chosen;
+// Calls `run` with a handle, or none, within the time that the options give it. A run that is not over by then goes on
+// with what it holds: copies of `run` and of the state.
+template <typename Run>
+auto Runtime::State::within_time(const std::shared_ptr<State>& shared, const InferOptions& options, Run run) {
+  using Results = decltype(run(*shared, nullptr));
+  State& state = *shared;
   if (!options.timeout) {
     state.wait_until_free(std::nullopt);
-    if (!options.stop.stop_possible()) return state.run(inputs, outputs);
+    if (!options.stop.stop_possible()) return run(state, nullptr);
     runtime::StopHandle handle(state.remote != nullptr);
     const std::stop_callback stopping(options.stop, [&handle] { handle.stop(); });
-    return state.run(inputs, outputs, &handle);
+    return run(state, &handle);
   }
 
   struct Outcome {
     std::mutex mutex;
     std::condition_variable done;
-    std::optional<NamedValues> results;
+    std::optional<Results> results;
     std::optional<Error> error;
     bool abandoned = false;
     runtime::StopHandle handle;
@@ -284,11 +345,11 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
   const auto deadline = std::chrono::steady_clock::now() + *options.timeout;
   state.wait_until_free(deadline);
   auto outcome = std::make_shared<Outcome>(state.remote != nullptr);
-  std::thread runner([shared = state_, outcome, held = owned(inputs), outputs] {
-    std::optional<NamedValues> results;
+  std::thread runner([shared, outcome, held = std::move(run).held()] {
+    std::optional<Results> results;
     std::optional<Error> error;
     try {
-      results = shared->run(held, outputs, &outcome->handle);
+      results = held(*shared, &outcome->handle);
     } catch (const Error& failure) {
       error = failure;
     } catch (const std::exception& failure) {
@@ -325,9 +386,84 @@ NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& option
   }
   lock.unlock();
   runner.join();
-  std::optional<NamedValues> results = std::move(outcome->results);
+  std::optional<Results> results = std::move(outcome->results);
   if (!results) throw Error(outcome->error.value_or(Error(ErrorCode::internal, "a run ended without results")));
   return std::move(*results);
+}
+
+namespace {
+
+/// A run whose results are on the host. held(): the same with inputs of its own, for a run that its caller may leave.
+template <typename State>
+struct HostRun {
+  const NamedValues* inputs;
+  const std::vector<std::size_t>* outputs;
+
+  NamedValues operator()(State& state, runtime::StopHandle* handle) const {
+    return state.run(*inputs, *outputs, handle);
+  }
+
+  [[nodiscard]] auto held() const {
+    return [inputs = owned(*inputs), outputs = *outputs](State& state, runtime::StopHandle* handle) {
+      return state.run(inputs, outputs, handle);
+    };
+  }
+};
+
+/// A run whose results stay where they are made.
+template <typename State>
+struct DeviceRun {
+  const NamedValues* inputs;
+  const NamedDeviceTensors* device_inputs;
+  const std::vector<std::size_t>* outputs;
+
+  NamedDeviceTensors operator()(State& state, runtime::StopHandle* handle) const {
+    return state.run_on_device(*inputs, *device_inputs, *outputs, handle);
+  }
+
+  [[nodiscard]] auto held() const {
+    return [inputs = owned(*inputs), device_inputs = *device_inputs, outputs = *outputs](State& state,
+                                                                                         runtime::StopHandle* handle) {
+      return state.run_on_device(inputs, device_inputs, outputs, handle);
+    };
+  }
+};
+
+}  // namespace
+
+NamedValues Runtime::infer(const NamedValues& inputs, const InferOptions& options) const {
+  runtime::check_inputs(state_->info.signature, inputs);
+  const std::vector<std::size_t> chosen =
+      options.outputs.empty() ? std::vector<std::size_t>() : state_->output_indices(options.outputs);
+  const std::vector<std::size_t>& outputs = options.outputs.empty() ? state_->all_outputs : chosen;
+  return State::within_time(state_, options, HostRun<State>{&inputs, &outputs});
+}
+
+NamedDeviceTensors Runtime::infer_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
+                                            const InferOptions& options) const {
+  runtime::check_inputs(state_->info.signature, inputs, device_inputs);
+  const std::vector<std::size_t> outputs =
+      options.outputs.empty() ? state_->all_outputs : state_->output_indices(options.outputs);
+  return State::within_time(state_, options, DeviceRun<State>{&inputs, &device_inputs, &outputs});
+}
+
+DeviceTensor Runtime::upload(const Tensor& tensor, std::string_view input) const {
+  const auto& inputs = state_->info.signature.inputs;
+  if (std::ranges::find(inputs, input, &SignatureEntry::name) == inputs.end()) {
+    std::vector<std::string> names;
+    for (const SignatureEntry& known : inputs) names.push_back(known.name);
+    throw Error(ErrorCode::invalid_input, fmt::format("there is no input '{}'; inputs: {}", input, join(names)));
+  }
+  if (!state_->uses_device()) return DeviceTensor(tensor);
+  return runtime::DeviceTensorState::wrap(state_->loaded.session->upload(tensor, input));
+}
+
+bool Runtime::keeps_on_device() const noexcept {
+  return state_->keeps_on_device();
+}
+
+TransferCounts Runtime::transfers() const noexcept {
+  return state_->remote ? TransferCounts() : state_->loaded.session->transfers();
 }
 
 NamedValues Runtime::infer(const Tensor& input, const InferOptions& options) const {
@@ -472,6 +608,18 @@ NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std
 NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 StopHandle& handle) const {
   return runtime_.state_->run(inputs, outputs, &handle);
+}
+
+NamedDeviceTensors SessionReplica::run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
+                                                 const std::vector<std::size_t>& outputs) {
+  return stoppable(
+      [&](StopHandle* handle) { return runtime_.state_->run_on_device(inputs, device_inputs, outputs, handle); });
+}
+
+bool SessionReplica::keeps_on_device(std::string_view output) const {
+  const Runtime::State& state = *runtime_.state_;
+  if (!state.keeps_on_device()) return false;
+  return state.loaded.session->keeps_on_device(state.output_indices({std::string(output)}).front());
 }
 
 const std::vector<std::string>& SessionReplica::output_names() const noexcept {

@@ -195,6 +195,10 @@ TEST(LoadMessage, KeepsTheOptions) {
   options.map_weights = true;
   options.before = "/before";
   options.after = "/after";
+  options.pooled_output = PooledOutput{.token_vectors = "last_hidden_state",
+                                       .attention_mask = "attention_mask",
+                                       .poolings = {Pooling::last_token, Pooling::mean},
+                                       .normalizes = true};
   options.isolation = Isolation::process;
   options.custom_operator_libraries = {"/ops.so"};
   options.sandbox = Sandbox::strict;
@@ -206,6 +210,7 @@ TEST(LoadMessage, KeepsTheOptions) {
   EXPECT_EQ(read.options.sandbox, Sandbox::strict);
   EXPECT_EQ(read.options.isolation, Isolation::thread);
   EXPECT_EQ(read.options.memory_bytes, options.memory_bytes);
+  EXPECT_EQ(read.options.pooled_output, options.pooled_output);
   EXPECT_EQ(read.options.session_config, options.session_config);
   EXPECT_EQ(read.options.optimized_graphs, options.optimized_graphs);
   EXPECT_EQ(read.options.precision_variants.front().weight_bits, 7U);

@@ -2,7 +2,8 @@
 // run_scenario MODEL [--provider P] [--library NAME=PATH] [--option PROVIDER.KEY=VALUE] [--strict provider|nodes]
 //              [--device N] [--threads N|default] [--memory BYTES] [--precision P] [--profile FILE] [--input
 //              NAME=SIZES:VALUES] [STEP …]
-// STEP: infer[:MILLISECONDS], a run with that timeout; touch:FILE; sleep:MILLISECONDS.
+// STEP: infer[:MILLISECONDS], a run with that timeout; device:RUNS, inputs are uploaded, and the outputs of the last of
+//       so many runs are read from the device; touch:FILE; sleep:MILLISECONDS.
 // Prints one JSON object: {"error"} of loading, or {"verdict", "line", "placement", "steps", "threads"}.
 
 #include <chrono>
@@ -51,6 +52,24 @@ ordered_json floats_of(const NamedValues& outputs) {
   return json;
 }
 
+ordered_json play_on_device(const gpux::Runtime& runtime, const NamedValues& inputs, int runs) {
+  ordered_json result{{"on_device", true}};
+  const gpux::TransferCounts before = runtime.transfers();
+  gpux::NamedDeviceTensors uploaded, outputs;
+  for (const auto& [name, value] : inputs) uploaded.emplace_back(name, runtime.upload(*value.tensor(), name));
+  for (int run = 0; run < runs; ++run) outputs = runtime.infer_on_device({}, uploaded);
+  NamedValues read;
+  for (const auto& [name, tensor] : outputs) {
+    result["on_device"] = result["on_device"].get<bool>() && tensor.is_on_device();
+    read.emplace_back(name, tensor.read());
+  }
+  const gpux::TransferCounts after = runtime.transfers();
+  result["outputs"] = floats_of(read);
+  result["transfers"] = {after.to_device - before.to_device, after.to_device_bytes - before.to_device_bytes,
+                         after.from_device - before.from_device, after.from_device_bytes - before.from_device_bytes};
+  return result;
+}
+
 ordered_json play(const gpux::Runtime& runtime, const NamedValues& inputs, const std::string& step) {
   const std::size_t colon = step.find(':');
   const std::string verb = step.substr(0, colon);
@@ -61,6 +80,12 @@ ordered_json play(const gpux::Runtime& runtime, const NamedValues& inputs, const
     std::ofstream file(argument);
   } else if (verb == "sleep") {
     std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(argument)));
+  } else if (verb == "device") {
+    try {
+      result.update(play_on_device(runtime, inputs, std::stoi(argument)));
+    } catch (const gpux::Error& error) {
+      result["error"] = to_json(error);
+    }
   } else {
     gpux::InferOptions options;
     if (!argument.empty()) options.timeout = std::chrono::milliseconds(std::stoi(argument));

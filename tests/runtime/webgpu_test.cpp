@@ -145,6 +145,39 @@ TEST_F(WebGpu, IsNotLostWithAnotherProviderThatFails) {
   }
 }
 
+// Two inputs of 12 bytes are copied once, and the product of the last of three runs.
+TEST_F(WebGpu, KeepsValuesOnTheDevice) {
+  json report = run(
+      {model("multiply"), "--provider", "webgpu", "--input", "a=3:1,2,3", "--input", "b=3:4,5,6", "infer", "device:3"});
+  ASSERT_EQ(error_of(report), "");
+  EXPECT_EQ(report["verdict"]["active"], json::array({"webgpu"}));
+  const json& step = report["steps"][1];
+  EXPECT_EQ(step["on_device"], true) << step;
+  EXPECT_EQ(step["transfers"], json({2, 24, 1, 12}));
+  EXPECT_EQ(step["outputs"], report["steps"][0]["outputs"]);
+  EXPECT_EQ(output(report, 0), (std::vector<float>{4, 10, 18}));
+}
+
+// The same tokens as on the CPU, in a graph with GroupQueryAttention and in one without.
+TEST_F(WebGpu, KeepsKeysAndValuesOfTextsOnTheDevice) {
+  const std::string generation = GPUX_SOURCE_DIR "/tests/generation/";
+  ASSERT_EQ(run({"import", generation + "references/qwen3", "-t", "tiny", "--json"}, GPUX_PROGRAM).count("error"), 0U);
+  for (const std::string& decoder : {std::string("tiny"), generation + "folders/optimum"}) {
+    SCOPED_TRACE(decoder);
+    const auto generate = [&](const std::string& provider) {
+      return run(
+          {"generate", decoder, "w1 w2 w3", "--max-tokens", "8", "--ignore-eos", "--json", "--provider", provider},
+          GPUX_PROGRAM);
+    };
+    const json there = generate("webgpu"), here = generate("cpu");
+    EXPECT_EQ(there.at("tokens"), here.at("tokens"));
+    EXPECT_EQ(there.at("tokens").size(), 8U);
+    const std::string note = "keys and values stay on the device, and each text runs alone";
+    EXPECT_THAT(there.at("verdict").at("notes").get<std::vector<std::string>>(), testing::Contains(note));
+    EXPECT_THAT(here.at("verdict").at("notes").get<std::vector<std::string>>(), testing::Not(testing::Contains(note)));
+  }
+}
+
 TEST_F(WebGpu, TellsThatItHasNoMemoryLimit) {
   json report = load("webgpu", {"--memory", "100000000000"});
   EXPECT_EQ(error_of(report), "");

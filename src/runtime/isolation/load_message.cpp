@@ -122,14 +122,35 @@ std::vector<PrecisionVariant> variants_from(const Json& list) {
   return variants;
 }
 
+Json json_of(const std::optional<PooledOutput>& pooled) {
+  if (!pooled) return {};
+  Json poolings = Json::array();
+  for (const Pooling pooling : pooled->poolings) poolings.push_back(static_cast<int>(pooling));
+  return {{"token_vectors", pooled->token_vectors},
+          {"attention_mask", pooled->attention_mask},
+          {"poolings", std::move(poolings)},
+          {"normalizes", pooled->normalizes}};
+}
+
+std::optional<PooledOutput> pooled_output_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  PooledOutput pooled{.token_vectors = json.at("token_vectors").get<std::string>(),
+                      .attention_mask = json.at("attention_mask").get<std::string>(),
+                      .poolings = {},
+                      .normalizes = json.at("normalizes").get<bool>()};
+  for (const Json& pooling : json.at("poolings")) pooled.poolings.push_back(static_cast<Pooling>(pooling.get<int>()));
+  return pooled;
+}
+
 // What a worker must not write is left out: RemoteSession refuses it. The names are all fields, in their order, so that
 // a new one does not compile until it is passed on.
 Json json_of(const LoadOptions& options) {
   const auto& [provider, provider_from, provider_libraries, provider_options, strict, device, memory_bytes, precision,
                min_cosine, cache_directory, intra_threads, inter_threads, optimization, profile, optimized_model,
                optimized_graphs, precision_variants, session_config, custom_operator_libraries, map_weights, before,
-               after, batch_axis, batch_axis_from, isolation, isolation_reason, worker_name, restart_worker, preflight,
-               crashed_providers, sandbox, pulled_from, stop_grace, max_restart_delay] = options;
+               after, pooled_output, batch_axis, batch_axis_from, isolation, isolation_reason, worker_name,
+               restart_worker, preflight, crashed_providers, sandbox, pulled_from, stop_grace, max_restart_delay] =
+      options;
   (void)profile, (void)optimized_model, (void)isolation, (void)stop_grace, (void)max_restart_delay;
   (void)isolation_reason, (void)worker_name, (void)restart_worker, (void)preflight, (void)batch_axis,
       (void)batch_axis_from;  // decided in the process that schedules the runs
@@ -156,6 +177,7 @@ Json json_of(const LoadOptions& options) {
   json["map_weights"] = map_weights;
   json["before"] = before.string();
   json["after"] = after.string();
+  json["pooled_output"] = json_of(pooled_output);
   json["crashed_providers"] = json_of(crashed_providers);
   return json;
 }
@@ -183,6 +205,7 @@ LoadOptions options_from(const Json& json) {
   options.map_weights = json.at("map_weights").get<bool>();
   options.before = json.at("before").get<std::string>();
   options.after = json.at("after").get<std::string>();
+  options.pooled_output = pooled_output_from(json.at("pooled_output"));
   options.crashed_providers = pairs_from(json.at("crashed_providers"));
   return options;
 }

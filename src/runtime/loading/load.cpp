@@ -7,11 +7,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "onnx/pooled_output.h"
 #include "onnx/weight_references.h"
 #include "ort/core.h"
 #include "provider/engine_cache.h"
@@ -333,6 +335,63 @@ ort::Session open_session(const std::filesystem::path& file, const ort::SessionS
   return ort::Session::from_file(file, settings);
 }
 
+// Whether what the model gives is copied from a device.
+bool copies_results(const Plan& plan) {
+  if (plan.candidates.empty()) return false;
+  const Candidate& first = plan.candidates.front();
+  if (first.append.way == ort::ProviderAppend::Way::by_device) return ort::has_own_memory(first.append);
+  for (const ProviderAttempt& attempt : plan.verdict.tried) {
+    if (attempt.id != first.id || (!attempt.device && attempt.devices.empty())) continue;
+    return (attempt.device ? *attempt.device : attempt.devices.front()).kind != "cpu";
+  }
+  return false;
+}
+
+/// The model with the output that LoadOptions::pooled_output asks for, where the plan's providers make use of it.
+class PooledModel {
+ public:
+  PooledModel(const LoadOptions& options, const Signature& signature) : options_(options), signature_(signature) {}
+
+  /// Of that file; empty: it is loaded as it is.
+  std::optional<std::string> of(const std::filesystem::path& file, const Plan& plan) {
+    const bool is_wanted = options_.pooled_output && options_.after.empty() && options_.optimized_model.empty();
+    if (!is_wanted || failed_ || !copies_results(plan)) return std::nullopt;
+    try {
+      const MappedFile content(file);
+      return onnx::with_pooled_output(content.text(), signature_, *options_.pooled_output);
+    } catch (const std::exception& error) {
+      fail(error.what());
+      return std::nullopt;
+    }
+  }
+
+  void fail(const std::string& reason) {
+    failed_ = true;
+    reason_ = reason;
+  }
+
+  /// Says in the verdict what became of it.
+  void tell(bool is_added, const Plan& plan, Verdict& verdict) const {
+    if (is_added) {
+      verdict.notes.emplace_back("texts are pooled in the graph: the model gives one vector per text");
+    } else if (failed_ && copies_results(plan)) {
+      verdict.notes.push_back("texts are pooled on the host, from a vector per token: " + reason_);
+    }
+  }
+
+ private:
+  const LoadOptions& options_;
+  const Signature& signature_;
+  bool failed_ = false;
+  std::string reason_;
+};
+
+ort::Session open_pooled(const std::string& model, const std::filesystem::path& file,
+                         const ort::SessionSettings& settings) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  return ort::Session::from_memory(std::as_bytes(std::span(model)), folder, settings);
+}
+
 // Whether a session of the model can be made without one of the candidates.
 bool loads_without(std::size_t left_out, const std::filesystem::path& model, const LoadOptions& options,
                    const Plan& plan) {
@@ -403,6 +462,8 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   std::optional<ort::Session> session;
   const PrecisionVariant* variant = nullptr;
   bool graphs_fail = false;
+  PooledModel pooled_model(options, info.signature);
+  bool is_pooled = false;
   try {
     while (!session) {
       settings.providers.clear();
@@ -414,7 +475,9 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       try {
         // Its external data, too, has to be beside it.
         if (file != model) (void)ModelInspector::inspect(file);
-        session.emplace(open_session(file, settings, options, plan));
+        const std::optional<std::string> pooled = graph == nullptr ? pooled_model.of(file, plan) : std::nullopt;
+        is_pooled = pooled.has_value();
+        session.emplace(pooled ? open_pooled(*pooled, file, settings) : open_session(file, settings, options, plan));
         if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
       } catch (const Error& error) {
         remove_profiles(profile_prefix);
@@ -423,6 +486,10 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           graphs_fail = true;
           plan.verdict.notes.push_back("the graph optimized when the package was built is not used: " +
                                        error.message());
+          continue;
+        }
+        if (is_pooled) {
+          pooled_model.fail(error.message());
           continue;
         }
         if (plan.candidates.empty()) throw model_error(error, model);
@@ -445,6 +512,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
     check_after(plan, wanted, options);
     tell_precision(plan, info, options, variant, verdict);
     tell_options(plan, options, verdict);
+    pooled_model.tell(is_pooled, plan, verdict);
     written = written_graph(plan, options, settings);
   } catch (const Error&) {
     session.reset();
@@ -453,6 +521,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   }
   const bool memory_limited_by_provider = limits_memory(plan);
   std::string computed = computed_by(plan, options);
+  if (is_pooled) computed += "pooled in the graph\n";
   return {.session = std::make_unique<ort::Session>(std::move(*session)),
           .verdict = std::move(plan.verdict),
           .weights_file = variant == nullptr ? model : variant->file,
@@ -460,6 +529,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           .memory_limited_by_provider = memory_limited_by_provider,
           .resident_before_bytes = resident_before_bytes,
           .computed_by = std::move(computed),
+          .has_pooled_output = is_pooled,
           .written_graph = std::move(written)};
 }
 

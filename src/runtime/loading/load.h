@@ -19,8 +19,9 @@ struct Loaded {
   std::filesystem::path profile_prefix;  ///< where ONNX Runtime profiles to; empty: it does not
   bool memory_limited_by_provider = false;
   std::uint64_t resident_before_bytes = 0;
-  std::string computed_by;       ///< ONNX Runtime, the providers with their versions and options, and the processor
-  OptimizedGraph written_graph;  ///< and what it was made for; has no file if none was requested
+  std::string computed_by;         ///< ONNX Runtime, the providers with their versions and options, and the processor
+  bool has_pooled_output = false;  ///< LoadOptions::pooled_output was added
+  OptimizedGraph written_graph;    ///< and what it was made for; has no file if none was requested
 };
 
 /// Ends the profile of a load that comes to nothing after all, and removes its file.

@@ -187,6 +187,7 @@ void keep_engines(const ProviderReport& report, const LoadOptions& options, cons
   } catch (const Error&) {
     return;  // of a file that cannot be read: what loads the model says so
   }
+  if (options.pooled_output) digest += "+pooled";  // it may be compiled with that output
   const provider::EngineFolder folder =
       cache->open(provider::engine_key(*row, digest, version_of(report), resolved, device));
   if (folder.path.empty()) return;

@@ -31,6 +31,13 @@ class SessionReplica : public Replica {
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 StopHandle& handle) const;
 
+  /// Runtime::infer_on_device() with a handle that stop() finds, of inputs that are known to fit.
+  NamedDeviceTensors run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
+                                   const std::vector<std::size_t>& outputs);
+
+  /// Whether that leaves the output of this name on a device.
+  [[nodiscard]] bool keeps_on_device(std::string_view output) const;
+
   /// The names of the outputs that the indices are of.
   [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
 

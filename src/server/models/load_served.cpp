@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/sha256.h"
+#include "embedding/graph_pooling.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/text_batching.h"
 #include "generation/decoder.h"
@@ -371,6 +372,9 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   said.set_batch_axis(opened.settings.options);
   const WorkerRequest request =
       workers_asked_for(said, flags, sentences ? std::to_string(usable_processors(Machine::this_one())) : "1");
+  if (sentences) {
+    opened.settings.options.pooled_output = embedding::graph_pooling(*sentences, opened.info.signature);
+  }
   const bool threads_are_set = opened.settings.options.intra_threads.has_value();
   Workers loaded = load_workers(request, opened.settings.options, threads_are_set, [&](const LoadOptions& with) {
     opened.settings.options = with;

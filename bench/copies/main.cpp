@@ -1,0 +1,271 @@
+// Copies and bytes per run between the host and a provider's device, of a model's inputs and outputs: as infer() makes
+// them, and with values that stay on the device. The results of both are compared.
+//
+//     build/release/bin/bench_copies --provider example --library build/release/lib/libgpux_example_provider.so
+//     build/release/bin/bench_copies --provider webgpu --library .deps/webgpu/libonnxruntime_providers_webgpu.so
+//         --encoder FOLDER --decoder FOLDER
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/scratch_folder.h"
+#include "embedding/embedder.h"
+#include "embedding/graph_pooling.h"
+#include "generation/decoder.h"
+#include "gpux/device_tensor.h"
+#include "gpux/error.h"
+#include "gpux/model_inspector.h"
+#include "gpux/runtime.h"
+#include "onnx/graph_writer.h"
+
+namespace gpux {
+namespace {
+
+struct Flags {
+  std::string provider = "example", library, encoder, decoder;
+  std::size_t elements = 100'000, runs = 8, texts = 16, prompt = 32, tokens = 32;
+};
+
+LoadOptions load_options(const Flags& flags) {
+  LoadOptions options;
+  options.provider = flags.provider;
+  options.intra_threads = 1;
+  if (!flags.library.empty()) options.provider_libraries.push_back({flags.provider, flags.library});
+  return options;
+}
+
+TransferCounts operator-(const TransferCounts& after, const TransferCounts& before) {
+  return {.to_device = after.to_device - before.to_device,
+          .to_device_bytes = after.to_device_bytes - before.to_device_bytes,
+          .from_device = after.from_device - before.from_device,
+          .from_device_bytes = after.from_device_bytes - before.from_device_bytes};
+}
+
+using Numbers = std::vector<float>;
+
+void append(const Tensor& tensor, Numbers& numbers) {
+  const auto floats = tensor.as<float>();
+  numbers.insert(numbers.end(), floats.begin(), floats.end());
+}
+
+/// What a case does, and the results that are compared.
+using Work = std::function<Numbers()>;
+
+double largest_difference(const Numbers& a, const Numbers& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(double{a[i]} - double{b[i]}));
+  return largest;
+}
+
+void print_row(std::string_view name, std::string_view values, const TransferCounts& counts, std::size_t runs) {
+  const auto per_run = [&](std::uint64_t count) { return static_cast<double>(count) / static_cast<double>(runs); };
+  fmt::print("{:<28} {:<14} {:>9.2f} {:>12.0f} {:>9.2f} {:>12.0f}\n", name, values, per_run(counts.to_device),
+             per_run(counts.to_device_bytes), per_run(counts.from_device), per_run(counts.from_device_bytes));
+}
+
+// Each once: per one of `runs`.
+void compare(std::string_view name, std::size_t runs, const Runtime& before_runtime, const Work& before,
+             const Runtime& after_runtime, const Work& after) {
+  const TransferCounts start_before = before_runtime.transfers();
+  const Numbers expected = before();
+  const TransferCounts of_before = before_runtime.transfers() - start_before;
+  const TransferCounts start_after = after_runtime.transfers();
+  const Numbers found = after();
+  const TransferCounts of_after = after_runtime.transfers() - start_after;
+  print_row(name, "host", of_before, runs);
+  print_row("", "device", of_after, runs);
+  fmt::print("{:<28} largest difference of the results {:g}\n", "", largest_difference(expected, found));
+}
+
+void compare_products(const Flags& flags) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.path() / "product.onnx";
+  const std::array<onnx::WrittenSize, 1> sizes{"n"};
+  onnx::GraphWriter graph("product");
+  for (const char* name : {"a", "b"}) graph.input(name, ElementType::float32, sizes);
+  graph.node("Mul", {"a", "b"}, {}, "c");
+  graph.output("c", ElementType::float32, sizes);
+  graph.write(file, 17, 8);
+  const Runtime runtime(file, load_options(flags));
+  fmt::print("{}\n", to_line(runtime.verdict()));
+  Tensor a = Tensor::allocate(ElementType::float32, {static_cast<std::int64_t>(flags.elements)}), b = a;
+  b = Tensor::allocate(ElementType::float32, a.shape());
+  for (std::size_t i = 0; i < flags.elements; ++i) {
+    a.mutable_as<float>()[i] = static_cast<float>(i % 97);
+    b.mutable_as<float>()[i] = 1 + static_cast<float>(i % 7) / 8;
+  }
+  const auto on_host = [&] {
+    Tensor state = a;
+    for (std::size_t i = 0; i < flags.runs; ++i)
+      state = *runtime.infer({{"a", state}, {"b", b}}).front().second.tensor();
+    Numbers numbers;
+    append(state, numbers);
+    return numbers;
+  };
+  const auto on_device = [&] {
+    const DeviceTensor factor = runtime.upload(b, "b");
+    DeviceTensor state = runtime.upload(a, "a");
+    for (std::size_t i = 0; i < flags.runs; ++i) {
+      state = runtime.infer_on_device({}, {{"a", state}, {"b", factor}}).front().second;
+    }
+    Numbers numbers;
+    append(state.read(), numbers);
+    return numbers;
+  };
+  compare(fmt::format("{} Mul in a row, per run", flags.runs), flags.runs, runtime, on_host, runtime, on_device);
+}
+
+void compare_texts(const Flags& flags) {
+  const importer::SentenceModel model = importer::read_sentence_model(flags.encoder);
+  LoadOptions plain = load_options(flags), pooled = plain;
+  pooled.pooled_output = embedding::graph_pooling(model, ModelInspector::inspect(model.onnx_file).signature);
+  const embedding::Embedder before(model, Runtime(model.onnx_file, plain), embedding::Batching::throughput);
+  const embedding::Embedder after(model, Runtime(model.onnx_file, pooled), embedding::Batching::throughput);
+  fmt::print("{}\n", to_line(after.runtime().verdict()));
+  const auto vectors = [&](const embedding::Embedder& embedder) {
+    std::vector<embedding::PreparedText> texts;
+    for (std::size_t i = 0; i < flags.texts; ++i) {
+      texts.push_back(embedder.encoder().prepare(
+          fmt::format("text {} of a run that all of these texts share, of about as many tokens", i), {}));
+    }
+    Numbers numbers;
+    for (const std::vector<float>& vector : embedder.embed(texts, {})) {
+      numbers.insert(numbers.end(), vector.begin(), vector.end());
+    }
+    return numbers;
+  };
+  compare(
+      fmt::format("{} texts of {} tokens, per run", flags.texts,
+                  before.encoder()
+                      .prepare("text 1 of a run that all of these texts share, of about as many tokens", {})
+                      .length),
+      1, before.runtime(), [&] { return vectors(before); }, after.runtime(), [&] { return vectors(after); });
+}
+
+/// Steps of a generator with fixed tokens: the keys and values that a run gives go into the next.
+class Steps {
+ public:
+  Steps(const Flags& flags, const Runtime& runtime)
+      : flags_(flags), runtime_(runtime), signature_(generation::require_decoder(runtime.info())) {}
+
+  template <typename Values, typename Run>
+  Numbers play(const Values& first, const Run& run) const {
+    Numbers numbers;
+    Values caches = first;
+    std::size_t past = 0;
+    for (std::size_t step = 0; step <= flags_.tokens; ++step) {
+      const std::size_t count = step == 0 ? flags_.prompt : 1;
+      caches = run(tokens(past, count), caches, numbers);
+      past += count;
+    }
+    return numbers;
+  }
+
+  [[nodiscard]] Numbers on_host() const {
+    return play(no_caches<NamedValues>(), [&](NamedValues inputs, const NamedValues& caches, Numbers& numbers) {
+      inputs.insert(inputs.end(), caches.begin(), caches.end());
+      const NamedValues outputs = runtime_.infer(inputs);
+      append(*find(outputs, signature_.names.logits)->tensor(), numbers);
+      NamedValues next;
+      for (const auto& [present, past] : names()) next.emplace_back(past, *find(outputs, present));
+      return next;
+    });
+  }
+
+  [[nodiscard]] Numbers on_device() const {
+    return play(no_caches<NamedDeviceTensors>(),
+                [&](const NamedValues& inputs, const NamedDeviceTensors& caches, Numbers& numbers) {
+                  const NamedDeviceTensors outputs = runtime_.infer_on_device(inputs, caches);
+                  const auto named = [&](const std::string& name) {
+                    return std::ranges::find(outputs, name, &NamedDeviceTensor::first)->second;
+                  };
+                  append(named(signature_.names.logits).read(), numbers);
+                  NamedDeviceTensors next;
+                  for (const auto& [present, past] : names()) next.emplace_back(past, named(present));
+                  return next;
+                });
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> names() const {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const auto& layer : signature_.layers) {
+      all.emplace_back(layer.present_key, layer.past_key);
+      all.emplace_back(layer.present_value, layer.past_value);
+    }
+    return all;
+  }
+
+  template <typename Values>
+  [[nodiscard]] Values no_caches() const {
+    Values none;
+    for (const auto& [present, past] : names()) {
+      none.emplace_back(past, typename Values::value_type::second_type(Tensor::allocate(
+                                  signature_.cache.type, {1, signature_.cache.heads, 0, signature_.cache.head_size})));
+    }
+    return none;
+  }
+
+  [[nodiscard]] NamedValues tokens(std::size_t past, std::size_t count) const {
+    const auto row = [](std::size_t size, const auto& value) {
+      Tensor tensor = Tensor::allocate(ElementType::int64, {1, static_cast<std::int64_t>(size)});
+      for (std::size_t i = 0; i < size; ++i) tensor.mutable_as<std::int64_t>()[i] = static_cast<std::int64_t>(value(i));
+      return tensor;
+    };
+    NamedValues inputs{{signature_.names.input_ids, row(count, [&](std::size_t i) { return 5 + (past + i) % 100; })},
+                       {signature_.names.attention_mask, row(past + count, [](std::size_t) { return 1; })}};
+    if (signature_.has_position_ids) {
+      inputs.emplace_back(signature_.names.position_ids, row(count, [&](std::size_t i) { return past + i; }));
+    }
+    return inputs;
+  }
+
+  const Flags& flags_;
+  const Runtime& runtime_;
+  generation::DecoderSignature signature_;
+};
+
+void compare_steps(const Flags& flags) {
+  const Runtime runtime(std::filesystem::path(flags.decoder) / "model.onnx", load_options(flags));
+  fmt::print("{}\n", to_line(runtime.verdict()));
+  const Steps steps(flags, runtime);
+  compare(
+      fmt::format("{} tokens behind {}, per token", flags.tokens, flags.prompt), flags.tokens, runtime,
+      [&] { return steps.on_host(); }, runtime, [&] { return steps.on_device(); });
+}
+
+}  // namespace
+}  // namespace gpux
+
+int main(int count, char** arguments) {
+  gpux::Flags flags;
+  CLI::App program("Copies between the host and a device");
+  program.add_option("--provider", flags.provider, "as of gpux run");
+  program.add_option("--library", flags.library, "the provider's library");
+  program.add_option("--encoder", flags.encoder, "folder of a text encoder whose ONNX file does not pool");
+  program.add_option("--decoder", flags.decoder, "folder with the model.onnx of a generator, with its configuration");
+  program.add_option("--texts", flags.texts, "of a run");
+  program.add_option("--prompt", flags.prompt, "tokens of the first run");
+  program.add_option("--tokens", flags.tokens, "that are generated");
+  CLI11_PARSE(program, count, arguments);
+  try {
+    fmt::print("{:<28} {:<14} {:>9} {:>12} {:>9} {:>12}\n", "", "values on", "to device", "bytes", "from it", "bytes");
+    gpux::compare_products(flags);
+    if (!flags.encoder.empty()) gpux::compare_texts(flags);
+    if (!flags.decoder.empty()) gpux::compare_steps(flags);
+  } catch (const gpux::Error& error) {
+    fmt::print(stderr, "{}\n", error.message());
+    return 1;
+  }
+  return 0;
+}

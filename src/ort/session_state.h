@@ -1,0 +1,107 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ort/api.h"
+#include "ort/empty_sequence.h"
+#include "ort/message.h"
+#include "ort/session.h"
+#include "ort/value_place.h"
+
+/// What the sources of Session share.
+namespace gpux::ort {
+
+struct RunHandle::Options {
+  Ort::RunOptions options;
+  std::mutex mutex;
+  Ort::Session* running = nullptr;  // with providers that may stop inside a node
+  std::string name;                 // of the run; set once
+};
+
+/// Of all inputs, or all outputs.
+struct ValuePlaces {
+  std::vector<Place> places;
+  std::vector<Ort::ConstMemoryInfo> memories;  // the session's own
+
+  [[nodiscard]] Place of(std::size_t index) const noexcept {
+    return index < places.size() ? places[index] : Place::host;
+  }
+};
+
+struct Session::State {
+  Ort::Session session;
+  bool has_plugins = false;
+  std::vector<std::string> input_names;
+  std::vector<std::string> output_names;
+  SessionLog log;
+  Ort::RunOptions run_options;  // for runs that nobody stops; ONNX Runtime only reads it
+  ValuePlaces inputs, outputs;  // in the order of the names; empty where all are in host memory
+  mutable std::array<std::atomic<std::uint64_t>, 4> copies{};  // as TransferCounts
+
+  State(Ort::Session&& created, const SessionSettings& settings)
+      : session(std::move(created)),
+        has_plugins(std::ranges::any_of(
+            settings.providers,
+            [](const ProviderAppend& provider) { return provider.way == ProviderAppend::Way::by_device; })),
+        input_names(session.GetInputNames()),
+        output_names(session.GetOutputNames()),
+        log{take_logged_error(), take_remarks()} {
+    if (!settings.providers.empty()) find_places(settings);
+  }
+
+  /// Where the session has its inputs and outputs.
+  void find_places(const SessionSettings& settings);
+
+  /// Whether the session takes that input from that memory.
+  [[nodiscard]] bool has_input_in(const std::string& name, const MemoryFacts& memory) const;
+
+  /// What a run copies between the host and devices: inputs and outputs on the host that the graph has on a device.
+  void count_inputs(const NamedValues& values) const;
+  void count_outputs(const NamedValues& values) const;
+  void count_output(std::size_t output, const Value& value) const;
+  void count_to_device(std::size_t bytes) const noexcept;
+  void count_from_device(std::size_t bytes) const noexcept;
+
+  // A sequence without elements does not say itself of what type it is.
+  [[nodiscard]] Ort::Value wrap_input(const std::string& name, const Value& value) const {
+    const Sequence* sequence = value.sequence();
+    if (sequence == nullptr || !sequence->values.empty()) return wrap(value);
+    const auto found = std::find(input_names.begin(), input_names.end(), name);
+    if (found == input_names.end()) return wrap(value);
+    return empty_sequence(session.GetInputTypeInfo(static_cast<std::size_t>(found - input_names.begin())));
+  }
+};
+
+/// While it lives, the handle knows which session to tell.
+class Session::StoppableRun {
+ public:
+  StoppableRun(RunHandle::Options* handle, Ort::Session& session) : handle_(handle) {
+    if (handle_ == nullptr) return;
+    static std::atomic<std::uint64_t> count = 0;
+    if (handle_->name.empty()) handle_->name = std::to_string(++count);
+    handle_->options.AddConfigEntry(RunHandle::run_name_option, handle_->name.c_str());
+    const std::scoped_lock lock(handle_->mutex);
+    handle_->running = &session;
+  }
+
+  ~StoppableRun() {
+    if (handle_ == nullptr) return;
+    const std::scoped_lock lock(handle_->mutex);
+    handle_->running = nullptr;
+  }
+
+  StoppableRun(const StoppableRun&) = delete;
+  StoppableRun& operator=(const StoppableRun&) = delete;
+
+ private:
+  RunHandle::Options* handle_;
+};
+
+}  // namespace gpux::ort

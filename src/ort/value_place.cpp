@@ -1,0 +1,12 @@
+#include "ort/value_place.h"
+
+#include <algorithm>
+
+namespace gpux::ort {
+
+Place place_of(const MemoryFacts& memory, std::span<const MemoryFacts> plugin_devices) noexcept {
+  if (memory.is_host) return Place::host;
+  return std::ranges::find(plugin_devices, memory) != plugin_devices.end() ? Place::device : Place::other_device;
+}
+
+}  // namespace gpux::ort

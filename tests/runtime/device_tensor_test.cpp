@@ -1,0 +1,257 @@
+#include "gpux/device_tensor.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include "base/temporary_folder.h"
+#include "gpux/error.h"
+#include "onnx/graph_writer.h"
+#include "ort/value_place.h"
+#include "runtime/cpu_runtime.h"
+
+namespace gpux {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(PlaceOf, TellsWhoseMemoryItIs) {
+  using ort::MemoryFacts;
+  using ort::Place;
+  const MemoryFacts host{}, gpu{.is_host = false, .device_type = 1, .vendor = 7, .device = 0};
+  MemoryFacts second = gpu, other_vendor = gpu, pinned = gpu;
+  second.device = 1;
+  other_vendor.vendor = 8;
+  pinned.is_host = true;
+  const std::array<MemoryFacts, 1> one{gpu};
+
+  struct Case {
+    MemoryFacts memory;
+    std::span<const MemoryFacts> plugins;
+    Place place;
+  };
+
+  for (const Case& row : {Case{host, {}, Place::host}, Case{host, one, Place::host}, Case{pinned, one, Place::host},
+                          Case{gpu, one, Place::device}, Case{gpu, {}, Place::other_device},
+                          Case{second, one, Place::other_device}, Case{other_vendor, one, Place::other_device}}) {
+    EXPECT_EQ(ort::place_of(row.memory, row.plugins), row.place) << row.memory.vendor << ':' << row.memory.device;
+  }
+}
+
+/// Copies to and from the device, as the provider itself counts them.
+std::vector<std::uint64_t> provider_counts() {
+  void* const library = ::dlopen(GPUX_EXAMPLE_PROVIDER, RTLD_NOW);
+  const auto count = reinterpret_cast<void (*)(std::uint64_t*)>(::dlsym(library, "GpuxExampleCopies"));
+  std::vector<std::uint64_t> counts(8);
+  count(counts.data());
+  counts.resize(4);
+  return counts;
+}
+
+std::vector<std::uint64_t> counts_of(const Runtime& runtime) {
+  const TransferCounts counts = runtime.transfers();
+  return {counts.to_device, counts.to_device_bytes, counts.from_device, counts.from_device_bytes};
+}
+
+std::vector<std::uint64_t> difference(std::vector<std::uint64_t> after, const std::vector<std::uint64_t>& before) {
+  for (std::size_t i = 0; i < after.size(); ++i) after[i] -= before[i];
+  return after;
+}
+
+/// Models of one Mul on the example provider, whose device memory holds every bit inverted.
+class DeviceTensors : public CpuRuntime {
+ protected:
+  void SetUp() override {
+    CpuRuntime::SetUp();
+    if (IsSkipped()) return;
+    const std::array<onnx::WrittenSize, 1> sizes{"n"};
+    onnx::GraphWriter graph("product");
+    for (const char* name : {"a", "b"}) graph.input(name, ElementType::float32, sizes);
+    graph.node("Mul", {"a", "b"}, {}, "c");
+    graph.output("c", ElementType::float32, sizes);
+    graph.write(product_file(), 17, 8);
+  }
+
+  [[nodiscard]] std::filesystem::path product_file() const { return folder_.path() / "product.onnx"; }
+
+  static LoadOptions on_example() {
+    LoadOptions options;
+    options.provider = "example";
+    options.provider_libraries = {{"example", GPUX_EXAMPLE_PROVIDER}};
+    options.intra_threads = 1;
+    return options;
+  }
+
+  [[nodiscard]] Runtime product() const { return Runtime(product_file(), on_example()); }
+
+  test::TemporaryFolder folder_;
+};
+
+std::vector<float> values_of(const Tensor& tensor) {
+  return {tensor.as<float>().begin(), tensor.as<float>().end()};
+}
+
+const Tensor three = floats({3}, {1, 2, 3}), factors = floats({3}, {2, -1, 0.5F});
+
+TEST_F(DeviceTensors, GoFromOneModelToAnotherWithoutTheHost) {
+  const Runtime first = product(), second = product();
+  ASSERT_TRUE(first.keeps_on_device());
+  // By way of the host: two inputs and one output of 12 bytes in each of two runs.
+  auto before = provider_counts();
+  const NamedValues between = first.infer({{"a", three}, {"b", factors}});
+  const NamedValues expected = second.infer({{"a", between.front().second}, {"b", factors}});
+  EXPECT_THAT(difference(provider_counts(), before), ElementsAre(4, 48, 2, 24));
+
+  before = provider_counts();
+  const auto first_before = counts_of(first), second_before = counts_of(second);
+  const DeviceTensor factors_there = second.upload(factors, "b");
+  const NamedDeviceTensors kept = first.infer_on_device({{"a", three}}, {{"b", factors_there}});
+  ASSERT_TRUE(kept.front().second.is_on_device());
+  EXPECT_EQ(kept.front().second.shape(), Shape{3});
+  EXPECT_EQ(kept.front().second.byte_size(), 12U);
+  const NamedDeviceTensors result = second.infer_on_device({}, {{"a", kept.front().second}, {"b", factors_there}});
+  EXPECT_EQ(values_of(result.front().second.read()), values_of(*expected.front().second.tensor()));
+  EXPECT_THAT(difference(provider_counts(), before), ElementsAre(2, 24, 1, 12));
+  // The runtimes' own counts are those of the provider.
+  EXPECT_THAT(difference(counts_of(first), first_before), ElementsAre(1, 12, 0, 0));
+  EXPECT_THAT(difference(counts_of(second), second_before), ElementsAre(1, 12, 1, 12));
+}
+
+TEST_F(DeviceTensors, CarryAStateFromRunToRun) {
+  const Runtime runtime = product();
+  const DeviceTensor factor = runtime.upload(factors, "b");
+  DeviceTensor state = runtime.upload(three, "a");
+  const auto before = provider_counts();
+  for (int i = 0; i < 4; ++i) state = runtime.infer_on_device({}, {{"a", state}, {"b", factor}}).front().second;
+  EXPECT_THAT(difference(provider_counts(), before), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(values_of(state.read()), ElementsAre(16, 2, 3.0F / 16));
+}
+
+TEST_F(DeviceTensors, AreOnTheHostWhereTheModelHasThemThere) {
+  const Runtime mixed(test_model("multiply"), on_example());  // its output is made by a Relu on the CPU
+  EXPECT_FALSE(mixed.keeps_on_device());
+  const NamedDeviceTensors kept = mixed.infer_on_device({{"a", three}, {"b", factors}});
+  EXPECT_FALSE(kept.front().second.is_on_device());
+  EXPECT_THAT(values_of(kept.front().second.read()), ElementsAre(2, 0, 1.5F));
+  // Its inputs are on the device, and copied once for two runs.
+  const auto before = provider_counts();
+  const DeviceTensor a = mixed.upload(three, "a"), b = mixed.upload(factors, "b");
+  EXPECT_TRUE(a.is_on_device());
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_THAT(values_of(mixed.infer_on_device({}, {{"a", a}, {"b", b}}).front().second.read()),
+                ElementsAre(2, 0, 1.5F));
+  }
+  const auto counts = difference(provider_counts(), before);
+  EXPECT_THAT(std::vector(counts.begin(), counts.begin() + 2), ElementsAre(2, 24));
+
+  LoadOptions on_cpu;
+  on_cpu.provider = "cpu";
+  const Runtime cpu(product_file(), on_cpu);
+  const DeviceTensor same = cpu.upload(three, "a");
+  EXPECT_FALSE(same.is_on_device());
+  EXPECT_EQ(same.read().bytes().data(), three.bytes().data());
+  const NamedDeviceTensors product = cpu.infer_on_device({{"b", factors}}, {{"a", same}});
+  EXPECT_THAT(values_of(product.front().second.read()), ElementsAre(2, -2, 1.5F));
+  EXPECT_THAT(counts_of(cpu), ElementsAre(0, 0, 0, 0));
+}
+
+// Between a device and the CPU's model a value goes by way of the host.
+TEST_F(DeviceTensors, AreCopiedForAModelElsewhere) {
+  LoadOptions on_cpu;
+  on_cpu.provider = "cpu";
+  const Runtime there = product(), here(product_file(), on_cpu);
+  const NamedDeviceTensors made = there.infer_on_device({{"a", three}, {"b", factors}});
+  const NamedDeviceTensors result = here.infer_on_device({{"b", factors}}, {{"a", made.front().second}});
+  EXPECT_THAT(values_of(result.front().second.read()), ElementsAre(4, 2, 0.75F));
+  const NamedDeviceTensors back = there.infer_on_device({{"b", factors}}, {{"a", result.front().second}});
+  EXPECT_THAT(values_of(back.front().second.read()), ElementsAre(8, -2, 0.375F));
+}
+
+TEST_F(DeviceTensors, OutliveTheirRuntime) {
+  DeviceTensor kept, uploaded;
+  {
+    const Runtime runtime = product();
+    uploaded = runtime.upload(three, "a");
+    kept = runtime.infer_on_device({{"b", factors}}, {{"a", uploaded}}).front().second;
+  }
+  EXPECT_THAT(values_of(kept.read()), ElementsAre(2, -2, 1.5F));
+  EXPECT_THAT(values_of(uploaded.read()), ElementsAre(1, 2, 3));
+  EXPECT_EQ(DeviceTensor().type(), ElementType::undefined);
+  EXPECT_EQ(DeviceTensor().read().byte_size(), 0U);
+}
+
+TEST_F(DeviceTensors, MayBeEmpty) {
+  const Runtime runtime = product();
+  const DeviceTensor nothing = runtime.upload(Tensor::allocate(ElementType::float32, {0}), "a");
+  const NamedDeviceTensors kept =
+      runtime.infer_on_device({{"b", Tensor::allocate(ElementType::float32, {0})}}, {{"a", nothing}});
+  EXPECT_EQ(kept.front().second.read().shape(), Shape{0});
+}
+
+TEST_F(DeviceTensors, AreUsedBySeveralThreads) {
+  const Runtime runtime = product();
+  const DeviceTensor factor = runtime.upload(factors, "b");
+  std::vector<std::vector<float>> found(4);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      threads.emplace_back([&, i] {
+        const auto number = static_cast<float>(i);
+        DeviceTensor state = runtime.upload(floats({3}, {number, number, number}), "a");
+        for (int run = 0; run < 8; ++run) {
+          state = runtime.infer_on_device({}, {{"a", state}, {"b", factor}}).front().second;
+        }
+        found[i] = values_of(state.read());
+      });
+    }
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto number = static_cast<float>(i);
+    EXPECT_THAT(found[i], ElementsAre(256 * number, number, number / 256));
+  }
+}
+
+TEST_F(DeviceTensors, AreCheckedAsOtherInputsAre) {
+  const Runtime runtime = product();
+  const DeviceTensor a = runtime.upload(three, "a");
+  const auto said = [&](const NamedValues& inputs, const NamedDeviceTensors& device_inputs) -> std::string {
+    try {
+      (void)runtime.infer_on_device(inputs, device_inputs);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+      return error.message();
+    }
+    return {};
+  };
+  EXPECT_EQ(said({}, {{"a", a}}), "input 'b' (float32[n]) is missing");
+  EXPECT_EQ(said({{"a", three}, {"b", three}}, {{"a", a}}), "input 'a' is given twice");
+  EXPECT_EQ(said({{"b", three}}, {{"x", a}}),
+            "there is no input 'x', did you mean 'a'?; inputs: a, b; input 'a' (float32[n]) is missing");
+  EXPECT_EQ(said({}, {{"a", a}, {"b", DeviceTensor(floats({1, 3}, {1, 2, 3}))}}),
+            "input 'b' takes float32[n], got float32[1, 3]");
+  EXPECT_EQ(said({}, {{"a", a}, {"b", DeviceTensor()}}), "input 'b' takes float32[n], got undefined[]");
+  try {
+    (void)runtime.upload(three, "x");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "there is no input 'x'; inputs: a, b");
+  }
+}
+
+TEST_F(DeviceTensors, TakeATimeLimit) {
+  const Runtime runtime = product();
+  const NamedDeviceTensors kept = runtime.infer_on_device({{"a", three}, {"b", factors}}, {},
+                                                          {.timeout = std::chrono::seconds(30), .outputs = {"c"}});
+  EXPECT_THAT(values_of(kept.front().second.read()), ElementsAre(2, -2, 1.5F));
+  EXPECT_THROW((void)runtime.infer_on_device({{"a", three}, {"b", factors}}, {}, {.timeout = {}, .outputs = {"d"}}),
+               Error);
+}
+
+}  // namespace
+}  // namespace gpux
