@@ -75,20 +75,20 @@ class Rules {
 
   // What is not there needs no rule.
   void allow(const fs::path& path, std::uint64_t access) {
-    const int file = ::open(path.c_str(), O_PATH | O_CLOEXEC);
-    if (file < 0) return;
+    UniqueFd file(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    if (!file) return;
 
     struct stat status {};
 
-    if (::fstat(file, &status) == 0) {
+    if (::fstat(file.get(), &status) == 0) {
       if (!S_ISDIR(status.st_mode)) access &= of_files;
-      landlock_path_beneath_attr rule{.allowed_access = access & handled_, .parent_fd = file};
+      landlock_path_beneath_attr rule{.allowed_access = access & handled_, .parent_fd = file.get()};
       if (::syscall(SYS_landlock_add_rule, ruleset_.get(), LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0) {
         fail(path.c_str(), errno);
       }
     }
     // The kernel makes entries of /proc anew once nobody has them open, and the rule is about the one that is open.
-    if (!path.native().starts_with("/proc/")) ::close(file);
+    if (path.native().starts_with("/proc/")) (void)file.release();
   }
 
   // "/dev/nvidia*": all whose names begin so.
