@@ -58,6 +58,7 @@ class GpuxYmlInDocuments : public testing::Test {
     for (const char* file : {"other.onnx", "libmine.so", "libother.so"}) {
       gpux_.folder().write(std::string("digits/") + file, "");
     }
+    fs::copy_file(GPUX_HOSTILE_OPERATORS, folder() / "liboperators.so");
   }
 
   [[nodiscard]] fs::path folder() const { return gpux_.folder().path() / "digits"; }
