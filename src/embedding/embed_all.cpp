@@ -248,8 +248,10 @@ class Line {
   std::vector<Result> next_results() {
     constexpr std::size_t most = 64;  // then there is room for more texts
     std::vector<Result> next;
-    while (next.size() < most && !results_.empty() && results_.front()) {
-      next.push_back(*std::move(results_.front()));
+    while (next.size() < most && !results_.empty()) {
+      std::optional<Result>& first = results_.front();
+      if (!first) break;
+      next.push_back(*std::move(first));
       results_.pop_front();
       ++first_result_;
     }

@@ -173,7 +173,8 @@ SignatureEntry pooled_entry(const Signature& signature, const PooledOutput& pool
   added.name = PooledOutput::name;
   added.type.element = ElementType::float32;
   std::vector<Dimension> dimensions = tokens.type.dimensions.value_or(std::vector<Dimension>(3));
-  if (dimensions[2].size) *dimensions[2].size *= static_cast<std::int64_t>(pooled.poolings.size());
+  std::optional<std::int64_t>& width = dimensions[2].size;
+  if (width) width = *width * static_cast<std::int64_t>(pooled.poolings.size());
   dimensions.erase(dimensions.begin() + 1);
   added.type.dimensions = std::move(dimensions);
   return added;
