@@ -47,9 +47,9 @@ std::optional<NamedValues> RunChannel::receive(std::uint64_t run) {
   if (!reply || reply->run != run) throw Error(ErrorCode::internal, "a worker process answered something else");
   if (reply->error != 0) {
     const ErrorCode code = error_code_of(reply->error);
-    std::string text = message_.text_after(sizeof(RunReply));
-    if (reply->is_device_lost != 0) throw DeviceLost(code, std::move(text));
-    throw Error(code, std::move(text));
+    const std::string text = message_.text_after(sizeof(RunReply));
+    if (reply->is_device_lost != 0) throw DeviceLost(code, text);
+    throw Error(code, text);
   }
   const std::shared_ptr<OutputBlock>& block = outputs_.at(slot_);
   if (!block->memory.find_grown(reply->bytes)) {

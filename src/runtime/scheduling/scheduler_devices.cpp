@@ -207,7 +207,7 @@ std::optional<Scheduler::State::Clock::time_point> Scheduler::State::next_trial(
   if (!has_several_devices() || abandoned) return next;
   for (const ScheduledDevice& device : devices) {
     const auto due = device.health.trial_due();
-    if (due && !device.parked.empty()) next = next ? std::min(*next, *due) : *due;
+    if (due && !device.parked.empty()) next = std::min(next.value_or(*due), *due);
   }
   return next;
 }
