@@ -11,8 +11,8 @@
 namespace gpux::generation {
 
 /// Turns tokens into a text as they come: gives only whole characters, and nothing that may be the beginning of a text
-/// that ends it. Tokens of single bytes that make no text (byte fallback) become U+FFFD, one for each byte that follows the
-/// last whole character.
+/// that ends it. Tokens of single bytes that make no text (byte fallback) become U+FFFD, one for each byte that follows
+/// the last whole character.
 class TextStream {
  public:
   /// `stops`: texts that end it; none is empty. Special tokens have a text only if `shows_special_tokens`, or if they
@@ -20,8 +20,8 @@ class TextStream {
   TextStream(text::Tokenizer tokenizer, std::vector<std::string> stops, bool shows_special_tokens = false,
              std::vector<std::uint32_t> shown_tokens = {});
 
-  /// The text continues that of `tokens`: whether its first word is preceded by a space is decided as in one text. To be
-  /// called before add().
+  /// The text continues that of `tokens`: whether its first word is preceded by a space is decided as in one text. To
+  /// be called before add().
   void continue_text(std::span<const std::uint32_t> tokens);
 
   /// What is certain after this token; may be empty. Nothing comes after a stop. `may_stop`: whether a stop that ends

@@ -181,9 +181,9 @@ TEST_F(ProjectFileTest, KeepsProfilesInTheHome) {
 }
 
 TEST_F(ProjectFileTest, KeepsCodeAndPlacesOutOfPackages) {
-  for (const char* text : {"runtime: {provider_libraries: {A: a.so}}",
-                           "runtime: {providers: [{name: a, library: a.so}]}", "runtime: {profile: /etc/profile}",
-                           "runtime: {custom_ops: [a.so]}"}) {
+  for (const char* text :
+       {"runtime: {provider_libraries: {A: a.so}}", "runtime: {providers: [{name: a, library: a.so}]}",
+        "runtime: {profile: /etc/profile}", "runtime: {custom_ops: [a.so]}"}) {
     try {
       require_portable(parse(text));
       FAIL() << text;

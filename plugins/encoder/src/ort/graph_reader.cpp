@@ -82,8 +82,8 @@ Attribute attribute_of(const Ort::ConstOpAttr& given) {
   return attribute;
 }
 
-// ONNX Runtime gives none of a node's attributes if it has no type for one of them (a type, a sparse tensor). Without its
-// attributes a node must not be taken for one of the kind that it is.
+// ONNX Runtime gives none of a node's attributes if it has no type for one of them (a type, a sparse tensor). Without
+// its attributes a node must not be taken for one of the kind that it is.
 void read_attributes(const Ort::ConstNode& from, Node& node) {
   try {
     for (const Ort::ConstOpAttr& attribute : from.GetAttributes()) {
