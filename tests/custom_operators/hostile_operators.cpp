@@ -24,7 +24,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef ORT_API_MANUAL_INIT
 #define ORT_API_MANUAL_INIT
+#endif
 #include <onnxruntime_cxx_api.h>
 #undef ORT_API_MANUAL_INIT
 

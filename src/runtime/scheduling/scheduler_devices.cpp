@@ -218,7 +218,8 @@ void Scheduler::State::run_trial(Lock& lock, Run& run) {
   lock.unlock();
   std::optional<std::string> failure;
   try {
-    (void)replica->run(options.trial->inputs, options.trial->outputs);
+    const auto& trial = options.trial;
+    if (trial) (void)replica->run(trial->inputs, trial->outputs);
   } catch (const Error& error) {
     // Made-up values may be refused by the model; the device has answered all the same.
     if (error.code() != ErrorCode::invalid_input) failure = error.message();

@@ -277,10 +277,10 @@ std::vector<std::string> Workers::device_names() const {
 }
 
 const Device* device_of(const Verdict& verdict) noexcept {
-  const auto found = std::ranges::find_if(verdict.tried, [](const ProviderAttempt& attempt) {
-    return attempt.outcome == ProviderAttempt::Outcome::active && attempt.device.has_value();
-  });
-  return found == verdict.tried.end() ? nullptr : &*found->device;
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    if (attempt.outcome == ProviderAttempt::Outcome::active && attempt.device) return &*attempt.device;
+  }
+  return nullptr;
 }
 
 Workers load_workers(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
