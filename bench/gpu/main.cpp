@@ -11,17 +11,16 @@
 
 int main(int argc, char** argv) {
   std::string kind, file;
-  std::int64_t pictures = gpux::bench::free_batch;
+  std::int64_t images = gpux::bench::free_batch;
   CLI::App app{"Writes a model of a well-known shape with random weights"};
   app.add_option("kind", kind, "resnet50, or wide: a perceptron that reads 134 million weights")
       ->required()
       ->check(CLI::IsMember({"resnet50", "wide"}));
   app.add_option("file", file, "The .onnx file")->required();
-  app.add_option("--pictures", pictures, "resnet50: pictures of a run; any number without it")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--images", images, "resnet50: images of a run; any number without it")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   try {
-    if (kind == "resnet50") gpux::bench::write_resnet50(file, pictures);
+    if (kind == "resnet50") gpux::bench::write_resnet50(file, images);
     if (kind == "wide") gpux::bench::write_wide_model(file);
     return 0;
   } catch (const std::exception& error) {

@@ -142,14 +142,14 @@ void write_wide_model(const std::filesystem::path& file) {
   graph.finish(graph.node("Tanh", {value}), {batch, wide_model_width}, file);
 }
 
-void write_resnet50(const std::filesystem::path& file, std::int64_t pictures) {
+void write_resnet50(const std::filesystem::path& file, std::int64_t images) {
   struct Stage {
     int blocks;
     std::int64_t width;
   };
 
   GraphWriter graph("resnet50");
-  std::string value = graph.node("Relu", {convolve(graph, graph.input("data", {pictures, 3, 224, 224}), 3, 64, 7, 2)});
+  std::string value = graph.node("Relu", {convolve(graph, graph.input("data", {images, 3, 224, 224}), 3, 64, 7, 2)});
   value = graph.node("MaxPool", {value}, {{"kernel_shape", {3, 3}}, {"pads", {1, 1, 1, 1}}, {"strides", {2, 2}}});
   std::int64_t channels = 64;
   for (const Stage stage : {Stage{3, 64}, Stage{4, 128}, Stage{6, 256}, Stage{3, 512}}) {
@@ -160,7 +160,7 @@ void write_resnet50(const std::filesystem::path& file, std::int64_t pictures) {
   }
   value = graph.node("Flatten", {graph.node("GlobalAveragePool", {value})}, {{"axis", {1}}});
   value = graph.node("Gemm", {value, graph.weights({1000, channels}), graph.weights({1000})}, {{"transB", {1}}});
-  graph.finish(value, {pictures, 1000}, file);
+  graph.finish(value, {images, 1000}, file);
 }
 
 }  // namespace gpux::bench

@@ -18,8 +18,8 @@ void write_wide_model(const std::filesystem::path& file);
 /// A size of a dimension: any.
 constexpr std::int64_t free_batch = -1;
 
-/// Writes ResNet-50's graph for so many pictures of 224 x 224 (batch normalisation folded into the convolutions, 25.5
-/// million weights that are not trained): 4.1 GMAC a picture.
-void write_resnet50(const std::filesystem::path& file, std::int64_t pictures = 1);
+/// Writes ResNet-50's graph for so many images of 224 x 224 (batch normalisation folded into the convolutions, 25.5
+/// million weights that are not trained): 4.1 GMAC an image.
+void write_resnet50(const std::filesystem::path& file, std::int64_t images = 1);
 
 }  // namespace gpux::bench

@@ -1,8 +1,30 @@
 #include "gpux/error.h"
 
+#include "base/error_number.h"
 #include "base/utf8.h"
 
 namespace gpux {
+
+ErrorCode error_code_of(std::int32_t number) noexcept {
+  const auto code = static_cast<ErrorCode>(number);
+  switch (code) {
+    case ErrorCode::internal:
+    case ErrorCode::usage:
+    case ErrorCode::invalid_config:
+    case ErrorCode::invalid_model:
+    case ErrorCode::provider_unavailable:
+    case ErrorCode::invalid_input:
+    case ErrorCode::not_found:
+    case ErrorCode::resource_exhausted:
+    case ErrorCode::deadline_exceeded:
+    case ErrorCode::network:
+    case ErrorCode::permission:
+    case ErrorCode::storage:
+    case ErrorCode::interrupted:
+      return code;
+  }
+  return ErrorCode::internal;
+}
 
 std::string_view to_string(ErrorCode code) noexcept {
   switch (code) {

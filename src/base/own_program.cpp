@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error_number.h"
 #include "base/home.h"
 
 namespace gpux {
@@ -16,26 +17,6 @@ std::string last_line(std::string_view text) {
   constexpr std::string_view prefix = "gpux: ";
   if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
   return std::string(text);
-}
-
-ErrorCode code_from(int exit_code) {
-  switch (static_cast<ErrorCode>(exit_code)) {
-    case ErrorCode::usage:
-    case ErrorCode::invalid_config:
-    case ErrorCode::invalid_model:
-    case ErrorCode::provider_unavailable:
-    case ErrorCode::invalid_input:
-    case ErrorCode::not_found:
-    case ErrorCode::resource_exhausted:
-    case ErrorCode::deadline_exceeded:
-    case ErrorCode::network:
-    case ErrorCode::permission:
-    case ErrorCode::storage:
-    case ErrorCode::interrupted:
-      return static_cast<ErrorCode>(exit_code);
-    default:
-      return ErrorCode::internal;
-  }
 }
 
 std::filesystem::path& program_of_workers() {
@@ -66,7 +47,7 @@ Error child_error(const ProcessResult& result) {
                                              said.empty() ? "" : ": ", said)};
   }
   if (said.empty()) said = fmt::format("the process ended with {} and said nothing", result.exit_code);
-  return {code_from(result.exit_code), said};
+  return {error_code_of(result.exit_code), said};
 }
 
 }  // namespace gpux

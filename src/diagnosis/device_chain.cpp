@@ -14,6 +14,7 @@
 #include "base/elf.h"
 #include "base/files.h"
 #include "base/spelling.h"
+#include "diagnosis/machine_files.h"
 #include "gpux/error.h"
 #include "provider/nvml.h"
 #include "provider/probe.h"
@@ -168,18 +169,6 @@ std::vector<Check> check_chain(const IntelFacts& facts) {
 }
 
 namespace {
-
-bool present(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
-
-std::string first_line(const fs::path& path) {
-  std::ifstream stream(path);
-  std::string line;
-  std::getline(stream, line);
-  return line;
-}
 
 // The first word that is a version: "570.86.15" of the line that the kernel driver gives.
 std::string version_word(const std::string& line) {

@@ -24,6 +24,7 @@
 #include "base/machine.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
+#include "diagnosis/machine_files.h"
 #include "diagnosis/machine_report.h"
 #include "gpux/error.h"
 #include "model/load_settings.h"
@@ -38,19 +39,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using State = Check::State;
-
-bool present(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
-
-// Not read_file(): files of /proc and /sys have no size. Empty where it cannot be read.
-std::string first_line(const fs::path& path) {
-  std::ifstream stream(path);
-  std::string line;
-  std::getline(stream, line);
-  return line;
-}
 
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> found;

@@ -218,8 +218,7 @@ class Line {
     give(std::move(results));
   }
 
-  // Whoever has the next text's result gives away all that follow it, too,
-  // while others only leave theirs.
+  // The thread that has the next text's result gives away all that follow it, too; others only leave theirs.
   void give(std::vector<std::pair<std::uint64_t, Result>> results) {
     TimedLock lock(mutex_, times_);
     for (auto& [index, result] : results) {

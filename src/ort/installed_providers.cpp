@@ -13,6 +13,7 @@
 
 #include "base/file_lock.h"
 #include "base/files.h"
+#include "base/folders.h"
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
@@ -115,17 +116,6 @@ InstalledProvider inspect_once(const std::string& name, const fs::path& folder) 
   InstalledProvider provider = inspect(name, folder, Comparison::times);
   known.insert_or_assign(folder, std::pair(recorded, provider));
   return provider;
-}
-
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code unreadable;
-    if (entry->is_directory(unreadable)) found.push_back(entry->path());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/folders.h"
 #include "base/log.h"
 #include "base/memory_size.h"
 #include "base/sha256.h"
@@ -34,7 +35,7 @@ struct Part {
   std::string EngineKey::*member;
 };
 
-// In the order in which a change is told: the first that changed is mostly why the later ones did.
+// In the order in which a change is reported: the first that changed is mostly why the later ones did.
 constexpr std::array<Part, 8> parts{{{"provider", &EngineKey::provider},
                                      {"model", &EngineKey::model},
                                      {"device", &EngineKey::device},
@@ -102,16 +103,6 @@ std::uint64_t bytes_below(const fs::path& folder) {
     if (!unreadable) bytes += size;
   }
   return bytes;
-}
-
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code unreadable;
-    if (entry->is_directory(unreadable)) found.push_back(entry->path());
-  }
-  return found;
 }
 
 // All engines, the one that was used last first.

@@ -14,13 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/error_number.h"
 #include "base/eventually.h"
 #include "base/own_program.h"
 #include "base/plain_signals.h"
 #include "cpu_runtime.h"
 #include "gpux/error.h"
 #include "runtime/isolation/load_message.h"
-#include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/restart_delay.h"
 #include "runtime/isolation/value_encoding.h"
 #include "runtime/isolation/worker_process.h"
@@ -29,7 +29,6 @@ namespace gpux {
 namespace {
 
 using runtime::isolation::describe_end;
-using runtime::isolation::error_code_of;
 using runtime::isolation::failures_in_a_row;
 using runtime::isolation::load_report_from;
 using runtime::isolation::load_request_from;

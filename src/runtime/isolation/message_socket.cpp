@@ -86,27 +86,6 @@ bool receive_message(int socket, ReceivedMessage& message) noexcept {
   return true;
 }
 
-ErrorCode error_code_of(std::int32_t number) noexcept {
-  const auto code = static_cast<ErrorCode>(number);
-  switch (code) {
-    case ErrorCode::internal:
-    case ErrorCode::usage:
-    case ErrorCode::invalid_config:
-    case ErrorCode::invalid_model:
-    case ErrorCode::provider_unavailable:
-    case ErrorCode::invalid_input:
-    case ErrorCode::not_found:
-    case ErrorCode::resource_exhausted:
-    case ErrorCode::deadline_exceeded:
-    case ErrorCode::network:
-    case ErrorCode::permission:
-    case ErrorCode::storage:
-    case ErrorCode::interrupted:
-      return code;
-  }
-  return ErrorCode::internal;
-}
-
 UniqueFd file_of_text(const std::string& text) {
   UniqueFd file(::memfd_create("gpux-worker", MFD_CLOEXEC));
   if (!file) fail("a file in memory", errno);

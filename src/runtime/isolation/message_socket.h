@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/unique_fd.h"
-#include "gpux/error.h"
 
 /// Messages between a process and its worker, over sockets that keep the boundaries of messages. Both ends are the same
 /// program on the same machine.
@@ -101,9 +100,6 @@ template <typename Head>
   if (length != 0) std::memcpy(bytes.data() + sizeof head, text.data(), length);
   return send_message(socket, std::span<const std::byte>(bytes.data(), sizeof head + length));
 }
-
-/// The code in a reply. Code of a model may write anything into it: `internal` if it is none.
-ErrorCode error_code_of(std::int32_t number) noexcept;
 
 /// A file in memory with this content. Error resource_exhausted.
 UniqueFd file_of_text(const std::string& text);

@@ -20,6 +20,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/error_number.h"
 #include "base/log.h"
 #include "base/spelling.h"
 #include "base/unique_fd.h"

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/error_number.h"
 #include "gpux/error.h"
 #include "runtime/isolation/value_encoding.h"
 
