@@ -416,6 +416,11 @@ fn finish_formats(simple: &mut Map<String, Value>, applied: &mut Map<String, Val
     }
 }
 
+/// The next number of a finite one that is not 0, further from 0 (f64::next_up and next_down, which Rust has since 1.86).
+fn away_from_zero(number: f64) -> f64 {
+    f64::from_bits(number.to_bits() + 1)
+}
+
 /// The ranges that llguidance makes of bounds lack some decimals and have a bound that they exclude. Here they are
 /// written so that they are right.
 fn finish_ranges(simple: &mut Map<String, Value>, applied: &mut Map<String, Value>) {
@@ -427,11 +432,11 @@ fn finish_ranges(simple: &mut Map<String, Value>, applied: &mut Map<String, Valu
     let [mut high, mut below] = [bound("maximum"), bound("exclusiveMaximum")];
     // An excluded integer is a part of its range, where that ends before the next one.
     if let Some(excluded) = above.filter(|value| *value >= 0.0 && value.fract() == 0.0) {
-        let next = if excluded == 0.0 { LEAST_NUMBER } else { excluded.next_up() };
+        let next = if excluded == 0.0 { LEAST_NUMBER } else { away_from_zero(excluded) };
         (low, above) = (Some(low.map_or(next, |value| value.max(next))), None);
     }
     if let Some(excluded) = below.filter(|value| *value <= 0.0 && value.fract() == 0.0) {
-        let next = if excluded == 0.0 { -LEAST_NUMBER } else { excluded.next_down() };
+        let next = if excluded == 0.0 { -LEAST_NUMBER } else { away_from_zero(excluded) };
         (high, below) = (Some(high.map_or(next, |value| value.min(next))), None);
     }
     // Of a bound of 3.1925 the beginnings 3.1, 3.19 and 3.192 are missing.
