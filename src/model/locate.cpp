@@ -105,8 +105,11 @@ LocatedModel from_folder(const fs::path& folder, const Store& store, const std::
   if (files.size() != 1) {
     const std::string found =
         files.empty() ? "no ONNX file" : fmt::format("{} ONNX files: name one of them", files.size());
-    throw Error(ErrorCode::not_found, fmt::format("the folder {} has no gpux.yml and {}{}", in_quotes(folder.string()),
-                                                  found, stored_hint(folder, store)));
+    const bool is_checkpoint = files.empty() && is_there(folder / "config.json") && is_there(folder / "tokenizer.json");
+    throw Error(
+        ErrorCode::not_found,
+        fmt::format("the folder {} has no gpux.yml and {}{}{}", in_quotes(folder.string()), found,
+                    is_checkpoint ? "; 'gpux import' imports a Hugging Face folder" : "", stored_hint(folder, store)));
   }
   LocatedModel model = from_onnx_file(files.front(), std::nullopt);
   model.name = fs::weakly_canonical(folder).filename().string();

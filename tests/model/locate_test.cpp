@@ -132,7 +132,12 @@ TEST_F(LocateTest, TakesTheOnlyOnnxFileOfAFolderAndSaysSo) {
   folder_.write("plain/second.onnx", "x");
   EXPECT_THAT(failure(ErrorCode::not_found, "plain"), HasSubstr("'plain' has no gpux.yml and 2 ONNX files: name one"));
   fs::create_directory("empty");
-  EXPECT_THAT(failure(ErrorCode::not_found, "empty"), HasSubstr("no gpux.yml and no ONNX file"));
+  EXPECT_THAT(failure(ErrorCode::not_found, "empty"),
+              AllOf(HasSubstr("no gpux.yml and no ONNX file"), Not(HasSubstr("gpux import"))));
+  folder_.write("checkpoint/config.json", "{}");
+  folder_.write("checkpoint/tokenizer.json", "{}");
+  EXPECT_THAT(failure(ErrorCode::not_found, "checkpoint"),
+              HasSubstr("no ONNX file; 'gpux import' imports a Hugging Face folder"));
 }
 
 TEST_F(LocateTest, SaysWhatIsThereInstead) {
