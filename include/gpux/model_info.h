@@ -76,6 +76,13 @@ struct ModelInfo {
   std::uint64_t parameter_bytes = 0;
   std::map<std::string, std::uint64_t> parameter_types;  ///< element type -> parameters
   std::vector<ExternalFile> external_files;
+
+  /// Of the .onnx file and of the external data that it refers to.
+  [[nodiscard]] std::uint64_t total_bytes() const noexcept {
+    std::uint64_t bytes = size_bytes;
+    for (const ExternalFile& file : external_files) bytes += file.bytes;
+    return bytes;
+  }
 };
 
 }  // namespace gpux

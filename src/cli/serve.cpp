@@ -216,11 +216,13 @@ void start_log(const Context& context, std::vector<std::string>& warnings) {
   }
 }
 
-std::uint64_t memory_budget_of(const std::string& text) {
+// 0: no limit.
+std::uint64_t budget_of(std::string_view flag, const std::string& text) {
+  if (text.empty()) return 0;
   const auto bytes = parse_memory_size(text);
   if (!bytes) {
     throw Error(ErrorCode::usage,
-                fmt::format("--memory-budget is '{}'; accepted: a number of bytes, or a size like 8GB", text));
+                fmt::format("{} is '{}'; accepted: a number of bytes, or a size like 8GB", flag, text));
   }
   return *bytes;
 }
@@ -374,7 +376,8 @@ void serve(const ServeFlags& flags, Context& context) {
       server::request_memory_bytes(flags.max_body_bytes, usable_memory_bytes(Machine::this_one())));
 
   server::RepositoryOptions repository_options;
-  if (!flags.memory_budget.empty()) repository_options.memory_budget_bytes = memory_budget_of(flags.memory_budget);
+  repository_options.budget = {.memory_bytes = budget_of("--memory-budget", flags.memory_budget),
+                               .device_memory_bytes = budget_of("--device-memory-budget", flags.device_memory_budget)};
   repository_options.load_timeout = server::duration_of(flags.load_timeout, "--load-timeout");
   const auto watch = server::duration_of(flags.watch.empty() ? "0" : flags.watch, "--watch");
   if (flags.models.empty() && flags.repository.empty() && flags.models_file.empty()) {
@@ -462,6 +465,8 @@ void add_serve(CLI::App& program, Context& context) {
   command->add_option("--watch", flags->watch, "interval to check for changed models, and load them: 2s");
   command->add_option("--memory-budget", flags->memory_budget,
                       "unload the least recently used models beyond this size, until they are requested: 8GB");
+  command->add_option("--device-memory-budget", flags->device_memory_budget,
+                      "the same for the memory of each device: 20GB");
   command->add_flag("-d,--detach", flags->detach, "run in the background once it listens; print the process id");
   command->add_flag("--in-background", flags->in_background)->group("");
   command->add_flag("--log-requests", flags->log_requests, "log one line per request");

@@ -201,11 +201,9 @@ GenerationMemory Generator::memory_of(const std::string& model, std::size_t toke
     throw Error(ErrorCode::usage,
                 fmt::format("tokens is {}; accepted: up to {}, the model's context", tokens, context));
   }
-  GenerationMemory memory{.weight_bytes = open.info.size_bytes,
-                          .cache_bytes_per_token = generation::require_decoder(open.info).cache.bytes_per_token(),
-                          .tokens = tokens == 0 ? context : tokens};
-  for (const ExternalFile& file : open.info.external_files) memory.weight_bytes += file.bytes;
-  return memory;
+  return {.weight_bytes = open.info.total_bytes(),
+          .cache_bytes_per_token = generation::require_decoder(open.info).cache.bytes_per_token(),
+          .tokens = tokens == 0 ? context : tokens};
 }
 
 const Verdict& Generator::verdict() const noexcept {

@@ -24,8 +24,6 @@ std::string device_name(const ProviderAttempt& attempt) {
   return attempt.devices.empty() ? std::string() : attempt.devices.front().name;
 }
 
-using MemoryOfDevices = std::map<std::string, provider::DeviceMemory>;
-
 nlohmann::ordered_json replicas_of(const ServedModel& model, std::optional<MemoryOfDevices>& memory) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   const std::vector<runtime::DeviceReport> reports = model.devices();
@@ -229,15 +227,17 @@ class Page {
 
   // Of providers with a device of their own: a model may have a session on each.
   void devices() {
-    std::map<std::string, std::uint64_t> sessions, memory;
+    std::map<std::string, std::uint64_t> sessions, memory, uses;
     std::optional<MemoryOfDevices> now;
+    const auto label_device = [](std::string_view provider, const Device& device) {
+      return fmt::format(R"(provider="{}",index="{}",device="{}")", label(provider), device.index, label(device.name));
+    };
     for (const auto& model : models_) {
       for (const auto& session : model->workers().sessions) {
         for (const ProviderAttempt& attempt : session->verdict().tried) {
           if (attempt.node_count == 0 || !attempt.device) continue;
           const Device& device = *attempt.device;
-          const std::string labels = fmt::format(R"(provider="{}",index="{}",device="{}")", label(attempt.id),
-                                                 device.index, label(device.name));
+          const std::string labels = label_device(attempt.id, device);
           ++sessions[fmt::format(R"({},{},vendor="{}",driver="{}",address="{}")", labels_of(*model), labels,
                                  label(device.vendor), label(device.driver), label(device.address))];
           if (device.memory_bytes != 0) memory[labels + R"(,kind="total")"] = device.memory_bytes;
@@ -247,6 +247,9 @@ class Page {
           if (known != now->end()) memory[labels + R"(,kind="free")"] = known->second.free;
         }
       }
+      for (const DeviceUse& use : model->device_uses()) {
+        uses[fmt::format("{},{}", labels_of(*model), label_device(use.provider, use.device))] = use.bytes;
+      }
     }
     const auto write = [&](std::string_view name, std::string_view help, const auto& values) {
       if (values.empty()) return;
@@ -254,6 +257,8 @@ class Page {
       for (const auto& [labels, value] : values) text_ += fmt::format("{}{{{}}} {}\n", name, labels, value);
     };
     write("gpux_model_device_sessions", "Sessions of the model on each device", sessions);
+    write("gpux_model_device_memory_bytes", "What the model has taken of a device's memory, or is expected to take",
+          uses);
     write("gpux_device_memory_bytes", "Memory of a device that a model is on, and how much of it is free", memory);
   }
 

@@ -108,6 +108,26 @@ TEST_F(Devices, TakeOutTheOneThatFailsAndLoseNoRequest) {
   EXPECT_EQ(server_->wait(), 0);
 }
 
+// Each is loaded again when it is asked for. A model that takes nothing of the device stays.
+TEST_F(Devices, HaveABudgetOfTheirMemory) {
+  const std::vector<std::string> arguments =
+      with_provider_in_thread({"one=" + model("multiply.onnx"), "two=" + model("multiply.onnx"),
+                               "three=" + model("add.onnx"), "--device-memory-budget", "1"});
+  server_.emplace(gpux_, arguments, std::vector<std::pair<std::string, std::string>>{{"GPUX_EXAMPLE_DEVICES", "2"}});
+  for (const std::string name : {"one", "two", "one"}) {
+    EXPECT_EQ(server_->json(post("/models/" + name + "/predict", body)), Json::parse(product));
+    const std::string metrics = server_->ask(get("/metrics")).body;
+    const std::string key = R"(",version="1.0.0",provider="example",index="0",device="example device 0"} )";
+    EXPECT_THAT(metrics, HasSubstr("gpux_model_device_memory_bytes{model=\"" + name + key));
+    const std::string other = name == "one" ? "two" : "one";
+    EXPECT_THAT(metrics, Not(HasSubstr("gpux_model_device_memory_bytes{model=\"" + other)));
+    EXPECT_THAT(metrics, Not(HasSubstr("gpux_model_device_memory_bytes{model=\"three")));
+    EXPECT_EQ(server_->ask(get("/v2/models/three/ready")).status, 200);
+  }
+  EXPECT_THAT(server_->log(), HasSubstr("is unloaded to make room in the memory of example device 0"));
+  EXPECT_THAT(server_->log(), Not(HasSubstr("model three 1.0.0 is unloaded")));
+}
+
 TEST_F(Devices, AnswerWithTheReasonWhereAllHaveFailed) {
   start("2", "broken:3");
   (void)ask_until([&] { return state_of(0) == "out" && state_of(1) == "out"; });

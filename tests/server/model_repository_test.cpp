@@ -244,7 +244,7 @@ TEST(ModelRepository, KeepsAnEvictedVersionUntilItsSuccessorServes) {
   Shelf shelf;
   shelf.put("m", "1");
   shelf.put("n", "1");
-  ModelRepository repository(shelf.look(), {.memory_budget_bytes = 1});
+  ModelRepository repository(shelf.look(), {.budget = {.memory_bytes = 1}});
   repository.load_all();
   ASSERT_EQ(repository.index().front().state, ModelState::evicted);
   shelf.put("m", "2", true);
@@ -283,7 +283,7 @@ TEST(ModelRepository, EvictsWhatWasUsedLeastLately) {
   Shelf shelf;
   for (const char* name : {"a", "b", "c"}) shelf.put(name, "1");
   shelf.sources.front().pinned = true;
-  ModelRepository repository(shelf.look(), {.memory_budget_bytes = 1});
+  ModelRepository repository(shelf.look(), {.budget = {.memory_bytes = 1}});
   repository.load_all();
   // The pinned one and the last stay, whatever the budget.
   EXPECT_EQ(repository.models().size(), 2U);
@@ -319,7 +319,7 @@ class HangingLoad : public testing::Test {
 };
 
 TEST_F(HangingLoad, KeepsNobodyLongerThanARequestMayTake) {
-  ModelRepository repository(shelf_.look(), {.memory_budget_bytes = 1});
+  ModelRepository repository(shelf_.look(), {.budget = {.memory_bytes = 1}});
   repository.load_all();
   ASSERT_EQ(repository.index().front().state, ModelState::evicted);
   const auto ask = [&] {
@@ -349,7 +349,7 @@ TEST_F(HangingLoad, KeepsNobodyWhoComesLater) {
     serving.timeout = std::chrono::milliseconds(100);
     return load("n", "1", serving);
   };
-  ModelRepository repository(shelf_.look(), {.memory_budget_bytes = 1});
+  ModelRepository repository(shelf_.look(), {.budget = {.memory_bytes = 1}});
   repository.load_all();
   repository.use(
       "m", "", [](const auto&) {}, [](const Error&) {});
@@ -387,7 +387,7 @@ TEST_F(HangingLoad, IsAnsweredAtItsDeadlineAndGoesOn) {
 }
 
 TEST_F(HangingLoad, LeavesTheServerReadyWhereAModelIsLoadedAgain) {
-  ModelRepository repository(shelf_.look(), {.memory_budget_bytes = 1});
+  ModelRepository repository(shelf_.look(), {.budget = {.memory_bytes = 1}});
   repository.load_all();
   ASSERT_EQ(repository.index().front().state, ModelState::evicted);
   EXPECT_TRUE(is_ready(repository, "m"));
@@ -465,7 +465,7 @@ TEST(ModelRepository, TriesAFailedReloadAgain) {
     };
     ModelRepository repository(
         shelf.look(),
-        {.memory_budget_bytes = 1, .first_retry_delay = at_once ? std::chrono::hours(0) : std::chrono::hours(1)});
+        {.budget = {.memory_bytes = 1}, .first_retry_delay = at_once ? std::chrono::hours(0) : std::chrono::hours(1)});
     repository.load_all();
     EXPECT_EQ(ask(repository, "m").get(), "no memory on the device");
     EXPECT_EQ(not_ready(repository), "") << "one model's reload is not the server's failure";
@@ -515,7 +515,7 @@ TEST(ModelRepository, EvictsByInferenceAlone) {
   }
   ModelSource third = shelf.sources.back();
   shelf.take("c", "1");
-  ModelRepository repository(shelf.look(), {.memory_budget_bytes = growth * 5 / 2});
+  ModelRepository repository(shelf.look(), {.budget = {.memory_bytes = growth * 5 / 2}});
   repository.load_all();
   ASSERT_EQ(repository.models().size(), 2U);
   // "a" was loaded first and is used last; "b" is only asked about afterwards.
@@ -539,7 +539,7 @@ TEST(ModelRepository, KnowsAnEvictedModel) {
   Shelf shelf;
   shelf.put("m", "1");
   shelf.put("n", "1");
-  ModelRepository repository(shelf.look(), {.memory_budget_bytes = 1});
+  ModelRepository repository(shelf.look(), {.budget = {.memory_bytes = 1}});
   repository.load_all();
   EXPECT_THROW((void)repository.find("m", ""), Error);
   EXPECT_EQ(repository.find_available("m", ""), nullptr);
@@ -618,7 +618,7 @@ TEST(ModelRepository, SurvivesWhateverARequestThrows) {
   Shelf shelf;
   shelf.put("m", "1");
   shelf.put("n", "1");
-  ModelRepository repository(shelf.look(), {.memory_budget_bytes = 1});
+  ModelRepository repository(shelf.look(), {.budget = {.memory_bytes = 1}});
   repository.load_all();
   std::promise<std::string> told;
   repository.use(

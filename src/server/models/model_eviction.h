@@ -2,12 +2,21 @@
 
 #include <cstdint>
 
-#include "server/models/model_table.h"
-
 namespace gpux::server {
 
-/// Evicts models that serve, the least recently used first, but neither `kept` nor pinned ones, until all need no more
-/// than the budget (0: no limit). Logs each, and where it is not possible. Under the repository's lock.
-void make_room(ModelTable& table, const ModelEntry& kept, std::uint64_t budget_bytes, Aftermath& after);
+class ModelTable;
+struct Aftermath;
+struct ModelEntry;
+
+/// How much the loaded models may take together.
+struct ModelBudget {
+  std::uint64_t memory_bytes = 0;         ///< of the host's memory; 0: no limit
+  std::uint64_t device_memory_bytes = 0;  ///< of the memory of each device; 0: no limit
+};
+
+/// Evicts models that serve, the least recently used first, but neither `kept` nor pinned ones, nor any that takes
+/// nothing of what is short, until all need no more than the budget. Logs each, and where it is not possible. Under the
+/// repository's lock.
+void make_room(ModelTable& table, const ModelEntry& kept, const ModelBudget& budget, Aftermath& after);
 
 }  // namespace gpux::server

@@ -66,9 +66,11 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   std::shared_ptr<ServedModel> loaded;
   std::shared_ptr<ModelDescription> description;
   const std::uint64_t before = resident_bytes();
+  const MemoryOfDevices devices_before = provider::read_device_memory(Machine::this_one());
   std::optional<Error> failure = failure_of([&] {
     if (source.fingerprint) fingerprint = source.fingerprint();
     loaded = ModelReaper::adopt(state_.reaper, source.load());
+    loaded->set_device_uses(devices_before);
     description = describe(*loaded);
   });
   if (!failure && !description) failure = Error(ErrorCode::resource_exhausted, "out of memory");
@@ -91,7 +93,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
         served.swap(entry->waiters);
         entry->install(loaded, source.aliases, description, size > before ? size - before : 0);
         entry->last_use = ++state_.uses;
-        make_room(state_.table, *entry, state_.options.memory_budget_bytes, after);
+        make_room(state_.table, *entry, state_.options.budget, after);
       }
     }
   }

@@ -11,6 +11,7 @@
 
 #include "gpux/error.h"
 #include "server/model_description.h"
+#include "server/models/model_eviction.h"
 #include "server/models/model_source.h"
 #include "server/models/model_state.h"
 #include "server/models/served_model.h"
@@ -32,8 +33,8 @@ struct ModelStatus {
 
 struct RepositoryOptions {
   /// The models that were least recently used for inference are unloaded until the rest fits, and loaded again when a
-  /// request needs them. 0: no limit.
-  std::uint64_t memory_budget_bytes = 0;
+  /// request needs them.
+  ModelBudget budget;
   std::chrono::milliseconds load_timeout{0};  ///< load() is answered by then; 0: no limit
   /// A failed load is not repeated by requests, or by refresh(), before this has passed; doubled by each failure up to
   /// a minute.

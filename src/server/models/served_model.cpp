@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "provider/table.h"
 #include "runtime/check_inputs.h"
 #include "runtime/scheduling/batch.h"
 #include "runtime/scheduling/session_replica.h"
@@ -235,7 +236,7 @@ void ServedModel::set_image_encoder(std::shared_ptr<const embedding::ImageEncode
 }
 
 std::uint64_t ServedModel::size_bytes() const noexcept {
-  return runtime().info().size_bytes + (image_tower_ ? image_tower_->size_bytes() : 0);
+  return runtime().info().total_bytes() + (image_tower_ ? image_tower_->size_bytes() : 0);
 }
 
 void ServedModel::continue_statistics(const std::shared_ptr<ModelStatistics>& statistics) noexcept {
@@ -256,6 +257,25 @@ std::vector<WorkerStatus> ServedModel::worker_processes() const {
     for (WorkerStatus& status : image_tower_->worker_processes()) all.push_back(std::move(status));
   }
   return all;
+}
+
+void ServedModel::set_device_uses(const MemoryOfDevices& before) {
+  std::vector<DeviceSession> sessions;
+  const auto add = [&](const Workers& workers) {
+    for (const auto& session : workers.sessions) {
+      for (const ProviderAttempt& attempt : session->verdict().tried) {
+        if (attempt.node_count == 0 || !attempt.device) continue;
+        // The memory of a processor is the host's. A plugin that gpux does not know may have some of its own.
+        if (attempt.device->kind == "cpu" && provider::find_row(attempt.id) != nullptr) continue;
+        sessions.push_back({.provider = attempt.id, .device = *attempt.device});
+      }
+    }
+  };
+  add(workers_);
+  if (image_tower_) add(image_tower_->workers_);
+  if (sessions.empty()) return;
+  device_uses_ = server::device_uses(sessions, provider::expected_session_bytes(runtime().info().total_bytes()), before,
+                                     provider::read_device_memory(Machine::this_one()));
 }
 
 std::uint64_t ServedModel::worker_bytes() const {

@@ -24,6 +24,7 @@
 #include "project/project_file.h"
 #include "runtime/image_input.h"
 #include "runtime/scheduling/scheduler.h"
+#include "server/models/device_use.h"
 #include "server/models/workers.h"
 
 namespace gpux::server {
@@ -226,8 +227,14 @@ class ServedModel {
   std::uint64_t begin_texts(std::function<void()> end);
   void end_texts(std::uint64_t number);
 
-  /// Of the ONNX files of both towers.
+  /// Of the ONNX files of both towers, with their external data.
   [[nodiscard]] std::uint64_t size_bytes() const noexcept;
+
+  /// The memory that it takes on each of its devices; empty for processors, and before set_device_uses().
+  [[nodiscard]] std::span<const DeviceUse> device_uses() const noexcept { return device_uses_; }
+
+  /// Before the first request. `before`: what was free before it was loaded.
+  void set_device_uses(const MemoryOfDevices& before);
 
   [[nodiscard]] ModelStatistics& statistics() noexcept { return *statistics_; }
 
@@ -296,6 +303,7 @@ class ServedModel {
   std::mutex texts_mutex_;
   std::map<std::uint64_t, std::function<void()>> texts_;  // how to end them
   std::uint64_t last_texts_ = 0;
+  std::vector<DeviceUse> device_uses_;
   std::vector<DeclaredValue> declared_outputs_;
   std::shared_ptr<ModelStatistics> statistics_ = std::make_shared<ModelStatistics>();
   runtime::Scheduler scheduler_;  // last: its threads use the rest

@@ -147,7 +147,7 @@ Workers workers_of_devices(const WorkerRequest& request, const LoadOptions& opti
   if (active != nullptr) devices = active->devices;
   if (!first && active != nullptr && active->device) first = active->device->index;
   const std::vector<provider::DeviceRoom> rooms = rooms_of(devices, first, request.most, memory);
-  const std::uint64_t size = provider::expected_session_bytes(loaded.info().size_bytes);
+  const std::uint64_t size = provider::expected_session_bytes(loaded.info().total_bytes());
   const provider::SessionPlacement placement = provider::place_sessions(
       rooms, size, request.count == 0 ? std::nullopt : std::optional(request.count), rooms.front().index);
   if (placement.devices.size() > 1) require_device(loaded.verdict(), placement.devices.front());

@@ -133,18 +133,12 @@ Json details_of(const ModelDescription& model) {
           {"quantization_level", precision_of(model.info)}};
 }
 
-std::uint64_t bytes_of(const ModelInfo& info) {
-  std::uint64_t bytes = info.size_bytes;
-  for (const ExternalFile& file : info.external_files) bytes += file.bytes;
-  return bytes;
-}
-
 Json listed(const ModelDescription& model, std::chrono::system_clock::time_point since) {
   const std::string name = tagged(model.name);
   return {{"name", name},
           {"model", name},
           {"modified_at", ollama_time(since)},
-          {"size", bytes_of(model.info)},
+          {"size", model.info.total_bytes()},
           {"digest", model.digest},
           {"details", details_of(model)}};
 }
@@ -237,7 +231,9 @@ void Service::ollama_ps(const Call& call) {
   for (const auto& model : repository_.models()) {
     Json loaded = listed(*describe(*model), born_);
     loaded["size"] = model->size_bytes();
-    loaded["size_vram"] = 0;
+    std::uint64_t device_bytes = 0;
+    for (const DeviceUse& use : model->device_uses()) device_bytes += use.bytes;
+    loaded["size_vram"] = device_bytes;
     // They stay until they are unloaded.
     loaded["expires_at"] = "9999-12-31T23:59:59Z";
     if (model->engine() != nullptr) loaded["context_length"] = model->engine()->context_length();
