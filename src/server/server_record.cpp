@@ -1,6 +1,7 @@
 #include "server/server_record.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <ctime>
@@ -26,6 +27,16 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+// Of the socket's next call of that direction. False at the deadline.
+bool set_time_limit(int socket, int option, std::chrono::steady_clock::time_point deadline) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::microseconds>(deadline - std::chrono::steady_clock::now()).count();
+  if (left <= 0) return false;
+  constexpr decltype(left) second = 1'000'000;
+  const timeval limit{.tv_sec = left / second, .tv_usec = left % second};
+  return ::setsockopt(socket, SOL_SOCKET, option, &limit, sizeof limit) == 0;
+}
 
 // Field 22 of /proc/PID/stat; the name before it may hold anything, so count from its closing parenthesis.
 std::optional<std::uint64_t> start_ticks_of(int pid) {
@@ -219,7 +230,7 @@ ServerRecord find_logged_server(const std::string& text) {
   }
 }
 
-ControlAnswer get_from_server(const ServerRecord& record, const std::string& target) {
+ControlAnswer get_from_server(const ServerRecord& record, const std::string& target, std::chrono::milliseconds limit) {
   if (record.control.empty()) {
     throw Error(ErrorCode::network,
                 fmt::format("server {} has no control socket: the path of its home is too long", record.pid));
@@ -229,9 +240,14 @@ ControlAnswer get_from_server(const ServerRecord& record, const std::string& tar
   address.sun_family = AF_UNIX;
   const std::string path = record.control.string();
   std::copy_n(path.begin(), std::min(path.size(), sizeof address.sun_path - 1), address.sun_path);
-  const timeval limit{.tv_sec = 10, .tv_usec = 0};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const auto too_late = [&] {
+    return Error(ErrorCode::network, fmt::format("server {} did not answer {} within {} s", record.pid, target,
+                                                 std::chrono::duration<double>(limit).count()));
+  };
+  (void)set_time_limit(socket.get(), SO_SNDTIMEO, deadline);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == EAGAIN) throw too_late();
     throw Error(ErrorCode::not_found, fmt::format("server {} does not answer", record.pid));
   }
   const std::string request = fmt::format("GET {} HTTP/1.0\r\nAccept: application/json\r\n\r\n", target);
@@ -240,8 +256,11 @@ ControlAnswer get_from_server(const ServerRecord& record, const std::string& tar
   }
   std::string answer;
   char part[16384];
-  for (ssize_t count = 0; (count = ::recv(socket.get(), part, sizeof part, 0)) > 0;) {
-    answer.append(part, static_cast<std::size_t>(count));
+  for (ssize_t count = 1; count > 0;) {
+    if (!set_time_limit(socket.get(), SO_RCVTIMEO, deadline)) throw too_late();
+    count = ::recv(socket.get(), part, sizeof part, 0);
+    if (count < 0 && errno == EAGAIN) throw too_late();
+    if (count > 0) answer.append(part, static_cast<std::size_t>(count));
   }
   // "HTTP/1.1 200 OK"
   const std::size_t body = answer.find("\r\n\r\n");
@@ -256,8 +275,8 @@ ControlAnswer get_from_server(const ServerRecord& record, const std::string& tar
   return {.status = status, .line = line, .body = answer.substr(body + 4)};
 }
 
-std::string ask_server(const ServerRecord& record, const std::string& target) {
-  ControlAnswer answer = get_from_server(record, target);
+std::string ask_server(const ServerRecord& record, const std::string& target, std::chrono::milliseconds limit) {
+  ControlAnswer answer = get_from_server(record, target, limit);
   if (answer.status != 200) {
     throw Error(ErrorCode::network, fmt::format("server {} answered {}: '{}'", record.pid, target, answer.line));
   }

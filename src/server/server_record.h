@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -78,11 +79,13 @@ struct ControlAnswer {
   std::string body;
 };
 
-/// GET `target` over the server's control socket, within 10 seconds. Errors not_found (it has gone), network (no
-/// socket, or no whole answer).
-ControlAnswer get_from_server(const ServerRecord& record, const std::string& target);
+/// GET `target` over the server's control socket, within the limit. Errors not_found (it has gone), network (no socket,
+/// or no whole answer by then).
+ControlAnswer get_from_server(const ServerRecord& record, const std::string& target,
+                              std::chrono::milliseconds limit = std::chrono::seconds(10));
 
 /// The body of the answer. Errors of get_from_server(), and network for a status other than 200.
-std::string ask_server(const ServerRecord& record, const std::string& target);
+std::string ask_server(const ServerRecord& record, const std::string& target,
+                       std::chrono::milliseconds limit = std::chrono::seconds(10));
 
 }  // namespace gpux::server

@@ -553,6 +553,24 @@ TEST(ServedModels, AnswersCarryTheRequestsIdAndTrace) {
   EXPECT_EQ(other.header("x-request-id").size(), 16U);
 }
 
+// They are listed all the same, as far as their records go.
+TEST(Servers, AreListedWhereTheyDoNotAnswer) {
+  const Program gpux;
+  Serving one(gpux, {"one=" + model("add.onnx")});
+  Serving other(gpux, {"other=" + model("scalar.onnx")});
+  one.signal(SIGSTOP);
+  const Outcome listed = gpux.run({"ps", "--json"});
+  EXPECT_EQ(listed.code, 0);
+  ASSERT_EQ(listed.json().size(), 2U);
+  for (const Json& server : listed.json()) {
+    EXPECT_EQ(server.at("answers"), server.at("models") == Json::parse(R"(["other"])")) << server;
+  }
+  const std::string pid = std::to_string(one.ready().at("pid").get<int>());
+  EXPECT_THAT(listed.err, HasSubstr("server " + pid + " did not answer /metrics within 1 s"));
+  EXPECT_THAT(gpux.run({"ps", "--table"}).out, HasSubstr("?"));
+  one.signal(SIGCONT);
+}
+
 TEST(Servers, AreListedWatchedReadAndStopped) {
   const Program gpux;
   EXPECT_EQ(gpux.run({"ps", "--json"}).json(), Json::array());
