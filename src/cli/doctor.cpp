@@ -109,8 +109,11 @@ class ReadingLine {
 Examination examine(bool is_quick, const Context& context) {
   const Machine& machine = Machine::this_one();
   Examination examination;
+  // Before ONNX Runtime is opened, which has threads.
+  const std::vector<diagnosis::Check> sandbox = diagnosis::check_sandbox();
   add(examination.checks, diagnosis::check_devices(machine));
   add(examination.checks, diagnosis::check_drivers(machine));
+  add(examination.checks, sandbox);
   examine_runtime(machine, examination);
   {
     const ReadingLine line(context);

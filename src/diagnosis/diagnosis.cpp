@@ -31,6 +31,7 @@
 #include "model/open_model.h"
 #include "ort/core.h"
 #include "ort/installed_providers.h"
+#include "runtime/isolation/sandbox.h"
 
 extern char** environ;
 
@@ -374,6 +375,19 @@ std::vector<Check> check_drivers(const Machine& machine) {
   for (auto&& more : {check_vulkan(machine, has_gpu), check_opencl(machine)})
     checks.insert(checks.end(), more.begin(), more.end());
   return checks;
+}
+
+std::vector<Check> check_sandbox() {
+  Check check{.area = "isolation", .name = "sandbox", .state = State::ok, .found = {}, .next = {}};
+  try {
+    const runtime::isolation::SandboxReport report = runtime::isolation::try_sandbox();
+    if (!report.missing.empty()) check.state = State::absent;
+    check.found = to_line(report);
+  } catch (const Error& error) {
+    check.state = State::unknown;
+    check.found = error.message();
+  }
+  return {check};
 }
 
 std::vector<Check> check_home(bool is_quick, const ReadingListener& listener) {

@@ -29,6 +29,10 @@ const char* to_string(Check::State state) noexcept;
 /// Accelerators on the PCI bus with the driver each is bound to, and device files with their rights.
 std::vector<Check> check_devices(const Machine& machine);
 
+/// What a sandbox of pulled models can limit here, in the words of the verdict. To be called before there is a second
+/// thread.
+std::vector<Check> check_sandbox();
+
 /// Kernel drivers and the vendors' own libraries, Vulkan and OpenCL with the drivers they would load.
 std::vector<Check> check_drivers(const Machine& machine);
 

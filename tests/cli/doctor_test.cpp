@@ -44,6 +44,24 @@ TEST(Doctor, FindsAHealthyMachineHealthy) {
   EXPECT_EQ(table.err, "");
 }
 
+// In the words of the verdict of a model in a sandbox, but for the limit of memory, which depends on the model.
+TEST(Doctor, SaysWhatASandboxCanLimit) {
+  const Program gpux;
+  const Json check = check_of(gpux.run({"doctor", "--quick", "--json"}).json(), "sandbox");
+  EXPECT_EQ(check["area"], "isolation");
+  const std::string found = check["found"];
+  const Outcome run =
+      gpux.run({"run", model("add.onnx"), "--input", R"({"x": [[1, 2, 3]]})", "--sandbox", "on", "--provider", "cpu"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(check["state"] == "ok", found.find("missing: ") == std::string::npos) << found;
+  const std::string applied = found.substr(0, found.find("; missing: "));
+  EXPECT_THAT(applied, testing::AnyOf(HasSubstr("sandboxed: "), HasSubstr("not sandboxed")));
+  EXPECT_THAT(run.err, HasSubstr(applied));
+  if (applied != found) {
+    EXPECT_THAT(run.err, HasSubstr(found.substr(found.find("missing: "))));
+  }
+}
+
 TEST(Doctor, SaysOfEveryAbsentProviderWhy) {
   const Program gpux;
   const Json report = gpux.run({"doctor", "--json"}).json();

@@ -9,19 +9,23 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/machine.h"
 #include "base/spelling.h"
+#include "base/unique_fd.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "ort/core_search.h"
@@ -29,6 +33,7 @@
 #include "provider/probe.h"
 #include "runtime/isolation/landlock.h"
 #include "runtime/isolation/system_call_filter.h"
+#include "runtime/isolation/worker_process.h"
 
 namespace gpux::runtime::isolation {
 namespace {
@@ -198,6 +203,33 @@ void limit_paths(const SandboxPlan& plan, SandboxReport& report) {
   }
 }
 
+// --- a trial
+// ------------------------------------------------------------------------------------------------------------
+
+// In a process of its own: two numbers, and a line for each thing that is missing.
+[[noreturn]] void report_sandbox(const SandboxPlan& plan, int pipe) {
+  try {
+    const SandboxReport report = apply_sandbox(plan, Sandbox::on);
+    const std::string text = fmt::format("{} {}\n{}\n", report.landlock_abi, report.filters_system_calls ? 1 : 0,
+                                         join(report.missing, "\n"));
+    (void)!::write(pipe, text.data(), text.size());
+  } catch (const std::exception&) {
+    ::_exit(1);
+  }
+  ::_exit(0);
+}
+
+std::string all_of(int pipe) {
+  std::string text;
+  std::array<char, 4096> part{};
+  for (;;) {
+    const ssize_t count = ::read(pipe, part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(part.data(), static_cast<std::size_t>(count));
+  }
+}
+
 }  // namespace
 
 std::vector<fs::path> files_for_sandbox(const fs::path& model, const LoadOptions& options) {
@@ -237,6 +269,35 @@ SandboxFacts find_sandbox_facts(const LoadRequest& request) {
   std::error_code ignored;  // the provider reports what it cannot write
   if (!facts.cache_directory.empty()) fs::create_directories(facts.cache_directory, ignored);
   return facts;
+}
+
+SandboxReport try_sandbox() {
+  const SandboxPlan plan = plan_sandbox(find_sandbox_facts({}));
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw Error(ErrorCode::internal, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  }
+  const UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) throw Error(ErrorCode::internal, fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (child == 0) report_sandbox(plan, writing.get());
+  writing.reset();
+  const std::string text = all_of(reading.get());
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  std::istringstream lines(text);
+  SandboxReport report;
+  int filters = 0;
+  if (status != 0 || !(lines >> report.landlock_abi >> filters)) {
+    throw Error(ErrorCode::internal, fmt::format("a process that applied a sandbox {}", describe_end(status)));
+  }
+  report.filters_system_calls = filters != 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) report.missing.push_back(line);
+  }
+  return report;
 }
 
 SandboxReport apply_sandbox(const SandboxPlan& plan, Sandbox sandbox) {

@@ -21,4 +21,8 @@ SandboxFacts find_sandbox_facts(const LoadRequest& request);
 /// it is an error (usage).
 SandboxReport apply_sandbox(const SandboxPlan& plan, Sandbox sandbox);
 
+/// What a sandbox would report on this machine, found by applying one in a child of this process. To be called before
+/// there is a second thread. The limit of memory depends on the model, and is left out. Error internal.
+SandboxReport try_sandbox();
+
 }  // namespace gpux::runtime::isolation
