@@ -158,6 +158,9 @@ struct LoadOptions {
   /// process crashes, the verdict has the reason, and the load continues without the provider. Requires the gpux
   /// program to be the calling one. Not for the provider "fastest", which measures in child processes anyway.
   bool preflight = false;
+  /// How long such a child process may take, the compilation of the model included. One that takes longer is ended, and
+  /// counts as crashed.
+  std::chrono::milliseconds preflight_timeout{600'000};
   /// Providers that are not used, by id, and the reason: what a preflight found.
   std::vector<std::pair<std::string, std::string>> crashed_providers;
   /// Anything but `off` requires isolation `process`.

@@ -70,8 +70,12 @@ void add_isolation_flag(CLI::App& command, LoadFlags& flags, WorkerUse use) {
       .add_option(
           "--preflight", flags.preflight,
           "on (the default): the first load of a provider's library is tried in a child process, and a provider "
-          "that crashes is left out; off")
+          "that crashes or hangs is left out; off")
       ->check(CLI::IsMember({"on", "off"}))
+      ->group("Loading the model");
+  command
+      .add_option("--preflight-timeout", flags.preflight_timeout,
+                  "maximum time of such a first load, with the compilation of the model (default: 10m)")
       ->group("Loading the model");
   command
       .add_option("--sandbox", flags.sandbox,

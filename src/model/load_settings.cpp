@@ -253,6 +253,12 @@ bool is_profile_of_the_user(const LoadFlags& flags, const LoadOptions& options) 
 void set_isolation(const LoadFlags& flags, const LocatedModel& model, LoadSettings& settings) {
   if (flags.worker_use == WorkerUse::none) return;
   settings.options.preflight = flags.preflight != "off";
+  if (!flags.preflight_timeout.empty()) {
+    if (!settings.options.preflight) {
+      throw Error(ErrorCode::usage, "--preflight-timeout is about the preflight, and --preflight is off");
+    }
+    settings.options.preflight_timeout = time_limit({flags.preflight_timeout, "--preflight-timeout"});
+  }
   settings.options.restart_worker = flags.worker_use == WorkerUse::restarted;
   settings.isolation_request = isolation_request(flags, model);
   if (!flags.sandbox.empty()) settings.sandbox_request = sandbox({flags.sandbox, "--sandbox"});

@@ -30,6 +30,7 @@ struct LoadFlags {
   std::string isolation;
   std::string isolation_from = "--isolation";  ///< its source
   std::string preflight;                       ///< "on", "off"; empty: on, for commands with worker processes
+  std::string preflight_timeout;               ///< "10m"
   WorkerUse worker_use = WorkerUse::none;
 };
 

@@ -29,7 +29,7 @@ class Machines {
     for (const auto& [id, reason] : options.crashed_providers) left_out.insert(id);
     for (const std::string& id : crashing_) {
       const bool is_used = options.provider == "auto" || options.provider == id + ",cpu";
-      if (is_used && !left_out.contains(id)) return {.crash = "was ended by signal 11 (SIGSEGV)", .has_loaded = false};
+      if (is_used && !left_out.contains(id)) return end;
     }
     return {.crash = {}, .has_loaded = true};
   }
@@ -41,6 +41,7 @@ class Machines {
   }
 
   std::vector<std::string> requests;
+  TrialEnd end{.crash = "was ended by signal 11 (SIGSEGV)", .has_loaded = false};
 
  private:
   std::set<std::string> crashing_;
@@ -65,6 +66,14 @@ TEST(FindCrashing, FindsThoseOfSeveral) {
   Machines machine({"b", "c"});
   EXPECT_THAT(machine.find({"a", "b", "c"}), ElementsAre(Pair("b", reason), Pair("c", reason)));
   EXPECT_THAT(machine.requests, ElementsAre("auto", "a,cpu", "b,cpu", "c,cpu", "auto"));
+}
+
+TEST(FindCrashing, FindsOneThatHangs) {
+  Machines machine({"b"});
+  machine.end = {.crash = "did not end within 600 s", .has_loaded = false, .has_hung = true};
+  EXPECT_THAT(
+      machine.find({"a", "b"}),
+      ElementsAre(Pair("b", "its library hung when it was first loaded: the process did not end within 600 s")));
 }
 
 TEST(FindCrashing, RefusesTheLoadWhereNoneIsToBlame) {

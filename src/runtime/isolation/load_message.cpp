@@ -149,10 +149,11 @@ Json json_of(const LoadOptions& options) {
                min_cosine, cache_directory, intra_threads, inter_threads, optimization, profile, optimized_model,
                optimized_graphs, precision_variants, session_config, custom_operator_libraries, map_weights, before,
                after, pooled_output, batch_axis, batch_axis_from, isolation, isolation_reason, worker_name,
-               restart_worker, preflight, crashed_providers, sandbox, pulled_from, stop_grace, max_restart_delay] =
-      options;
+               restart_worker, preflight, preflight_timeout, crashed_providers, sandbox, pulled_from, stop_grace,
+               max_restart_delay] = options;
   (void)profile, (void)optimized_model, (void)isolation, (void)stop_grace, (void)max_restart_delay;
-  (void)isolation_reason, (void)worker_name, (void)restart_worker, (void)preflight, (void)batch_axis,
+  (void)isolation_reason, (void)worker_name, (void)restart_worker, (void)preflight, (void)preflight_timeout,
+      (void)batch_axis,
       (void)batch_axis_from;  // decided in the process that schedules the runs
   (void)pulled_from;          // reported by the process that started the worker
   Json json;

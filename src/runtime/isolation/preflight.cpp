@@ -1,9 +1,11 @@
 #include "runtime/isolation/preflight.h"
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -22,8 +24,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string reason_of(const std::string& end) {
-  return fmt::format("its library crashed when it was first loaded: the process {}", end);
+std::string reason_of(const TrialEnd& end) {
+  return fmt::format("its library {} when it was first loaded: the process {}", end.has_hung ? "hung" : "crashed",
+                     end.crash);
+}
+
+// False if the other end has neither written nor ended by then.
+bool is_readable(int socket, std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    constexpr decltype(left) longest = 3'600'000;
+    pollfd watched{.fd = socket, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&watched, 1, static_cast<int>(std::clamp<decltype(left)>(left, 0, longest)));
+    if (ready > 0) return true;
+    if (left <= 0) return false;
+  }
 }
 
 fs::path record_of(const ProviderFile& file) {
@@ -49,18 +65,18 @@ void keep_record(const ProviderFile& file) {
 }  // namespace
 
 CrashedProviders find_crashing(std::span<const ProviderFile> files, const LoadOptions& options, const TrialLoad& load) {
-  const std::string all = load(options).crash;
-  if (all.empty()) return {};
+  const TrialEnd all = load(options);
+  if (all.crash.empty()) return {};
   CrashedProviders crashed;
   for (const ProviderFile& file : files) {
     LoadOptions alone = options;
     alone.provider = file.id + ",cpu";
-    const std::string end = files.size() == 1 ? all : load(alone).crash;
-    if (!end.empty()) crashed.emplace_back(file.id, reason_of(end));
+    const TrialEnd end = files.size() == 1 ? all : load(alone);
+    if (!end.crash.empty()) crashed.emplace_back(file.id, reason_of(end));
   }
   LoadOptions rest = options;
   rest.crashed_providers.insert(rest.crashed_providers.end(), crashed.begin(), crashed.end());
-  const std::string end = crashed.empty() ? all : load(rest).crash;
+  const std::string end = crashed.empty() ? all.crash : load(rest).crash;
   if (end.empty()) return crashed;
   throw Error(ErrorCode::internal, fmt::format("the model cannot be loaded: a child process that tried it {}", end));
 }
@@ -71,8 +87,12 @@ TrialEnd load_in_child(const fs::path& model, const std::string& name, const Loa
   const int descriptor = file.get();
   const WorkerCommand command{.kind = WorkerCommand::Kind::load, .parent = ::getpid()};
   ReceivedMessage message;
-  if (!send_message(process.control(), command, std::span(&descriptor, 1)) ||
-      !receive_message(process.control(), message)) {
+  const bool is_sent = send_message(process.control(), command, std::span(&descriptor, 1));
+  if (is_sent && !is_readable(process.control(), options.preflight_timeout)) {
+    const auto seconds = std::chrono::duration<double>(options.preflight_timeout).count();
+    return {.crash = fmt::format("did not end within {} s", seconds), .has_loaded = false, .has_hung = true};
+  }
+  if (!is_sent || !receive_message(process.control(), message)) {
     return {.crash = process.wait(), .has_loaded = false};
   }
   const auto reply = message.as<LoadReply>();

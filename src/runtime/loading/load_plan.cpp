@@ -226,7 +226,7 @@ void add_candidate(const ProviderReport& report, const LoadOptions& options, con
   }
 }
 
-// Before a library is opened. What crashed in a preflight is not available.
+// Before a library is opened. What crashed or hung in a preflight is not available.
 std::vector<ProviderReport> surveyed(const Request& request, const Supply& supply, const LoadOptions& options) {
   const std::vector<std::string> ids = provider::order_of(request, provider::this_system(), supply.plugin_names);
   std::vector<ProviderReport> reports = provider::survey(ids, supply.cores, supply.plugins, supply.machine);
