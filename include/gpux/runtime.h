@@ -45,6 +45,8 @@ struct WorkerStatus {
   State state = State::starting;
   int process_id = 0;                ///< 0: there is none now
   std::uint64_t restarts = 0;        ///< workers that ended, or could not be started again
+  std::uint64_t lost_runs = 0;       ///< runs that a worker had taken when it ended: they failed
+  std::uint64_t repeated_runs = 0;   ///< runs that a worker had not taken when it ended: the next worker got them
   std::uint64_t resident_bytes = 0;  ///< its resident memory; 0: there is none now
   std::string last_end;              ///< why the last one ended, as a sentence; empty: none has
 };

@@ -397,6 +397,9 @@ void serve(const ServeFlags& flags, Context& context) {
   if (!default_name.empty() && std::find(names.begin(), names.end(), default_model_name) == names.end()) {
     throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", default_name));
   }
+  if (std::string line = server::check_worker_flags(flags, *serving.repository); !line.empty()) {
+    warn(context, warnings, std::move(line));
+  }
   server::ListenAddress listen = server::listen_address(flags, *serving.repository);
 
   raise_file_limit();

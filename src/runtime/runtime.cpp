@@ -82,6 +82,8 @@ void note_missing_sandbox(const LoadOptions& options, Verdict& verdict) {
 }  // namespace
 
 struct Runtime::State {
+  using WorkerAbsence = runtime::isolation::WorkerAbsence;
+
   ModelInfo info;
   runtime::Loaded loaded;
   runtime::Steps steps;                                       // of the session of this process
@@ -143,8 +145,11 @@ struct Runtime::State {
   }
 
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                runtime::StopHandle* handle = nullptr) const {
-    if (remote) return remote->run(inputs, outputs, handle == nullptr ? std::stop_token() : handle->in_worker());
+                                runtime::StopHandle* handle = nullptr,
+                                WorkerAbsence absence = WorkerAbsence::wait) const {
+    if (remote) {
+      return remote->run(inputs, outputs, handle == nullptr ? std::stop_token() : handle->in_worker(), absence);
+    }
     return noting_device(
         [&] { return steps.run(*loaded.session, inputs, outputs, handle == nullptr ? nullptr : handle->here()); });
   }
@@ -573,8 +578,9 @@ void Runtime::finish_profile() {
 
 namespace gpux::runtime {
 
-SessionReplica::SessionReplica(const Runtime& runtime, std::size_t device, std::vector<unsigned> processors)
-    : runtime_(runtime), device_(device), processors_(std::move(processors)) {}
+SessionReplica::SessionReplica(const Runtime& runtime, std::size_t device, std::vector<unsigned> processors,
+                               bool waits_for_worker)
+    : runtime_(runtime), device_(device), processors_(std::move(processors)), waits_for_worker_(waits_for_worker) {}
 
 SessionReplica::~SessionReplica() = default;
 
@@ -595,10 +601,21 @@ auto SessionReplica::stoppable(const Run& run) {
 }
 
 NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) {
+  return run(inputs, outputs, waits_for_worker_);
+}
+
+NamedValues SessionReplica::run_trial(const NamedValues& inputs, const std::vector<std::size_t>& outputs) {
+  return run(inputs, outputs, true);
+}
+
+NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                bool waits_for_worker) {
+  using isolation::WorkerAbsence;
   has_lost_its_worker_ = false;
   const BoundThread bound(processors_);
+  const WorkerAbsence absence = waits_for_worker ? WorkerAbsence::wait : WorkerAbsence::fail;
   try {
-    return stoppable([&](StopHandle* handle) { return runtime_.state_->run(inputs, outputs, handle); });
+    return stoppable([&](StopHandle* handle) { return runtime_.state_->run(inputs, outputs, handle, absence); });
   } catch (const isolation::WorkerEnded&) {
     has_lost_its_worker_ = true;
     throw;

@@ -17,6 +17,7 @@ std::string_view problem_of(const ModelStatus& status) noexcept {
       if (status.has_lost_device) return "its device can no longer be used by this process: restart the server";
       if (status.is_stuck) return "a run has not returned";
       if (status.devices_out == status.devices) return "all its devices have failed";
+      if (status.lacks_some_worker) return "a worker process is being started again; the others serve";
       if (status.devices_out != 0) return "a device has failed; the others serve";
       return status.has_failed ? "could not be reloaded; the model loaded before serves" : "";
     case ModelState::evicted:

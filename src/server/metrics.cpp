@@ -221,6 +221,11 @@ class Page {
                    [](const WorkerStatus& status) { return static_cast<std::uint64_t>(status.process_id); });
     of_each_worker("gpux_worker_restarts_total", "counter", "Worker processes that ended and were started again",
                    [](const WorkerStatus& status) { return status.restarts; });
+    of_each_worker("gpux_worker_lost_runs_total", "counter", "Runs that a worker process had taken when it ended",
+                   [](const WorkerStatus& status) { return status.lost_runs; });
+    of_each_worker("gpux_worker_repeated_runs_total", "counter",
+                   "Runs that a worker process had not taken when it ended, and that the next one got",
+                   [](const WorkerStatus& status) { return status.repeated_runs; });
     of_each_worker("gpux_worker_resident_memory_bytes", "gauge", "Resident memory of the worker process",
                    [](const WorkerStatus& status) { return status.resident_bytes; });
   }
@@ -460,6 +465,8 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
       all.back()["workers"].push_back({{"state", to_string(status.state)},
                                        {"process_id", status.process_id},
                                        {"restarts", status.restarts},
+                                       {"lost_runs", status.lost_runs},
+                                       {"repeated_runs", status.repeated_runs},
                                        {"resident_bytes", status.resident_bytes},
                                        {"last_end", status.last_end}});
     }

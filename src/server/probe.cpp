@@ -35,7 +35,7 @@ void probe_engine(const std::shared_ptr<ServedModel>& model, Clock::time_point d
 }  // namespace
 
 void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits, std::function<void(bool)> done) {
-  if (!model->has_all_workers() || model->has_lost_all_devices()) {
+  if (!model->has_a_worker() || model->has_lost_all_devices()) {
     done(false);
     return;
   }

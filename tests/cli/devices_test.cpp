@@ -72,6 +72,42 @@ class Devices : public testing::Test {
   std::optional<Serving> server_;
 };
 
+// A worker that cannot be started again costs its device, not the model.
+TEST_F(Devices, ServeWhileOneWorkerIsMissing) {
+  const fs::path file = gpux_.folder().path() / "multiply.onnx";
+  fs::copy_file(model("multiply.onnx"), file);
+  server_.emplace(gpux_,
+                  with_provider({"mul=" + file.string(), "--workers", "devices", "--max-batch-size", "1", "--isolation",
+                                 "process", "--max-restart-delay", "50ms"}),
+                  std::vector<std::pair<std::string, std::string>>{{"GPUX_EXAMPLE_DEVICES", "2"}});
+  const auto workers = [&] {
+    return server_->json(get("/metrics", "Accept: application/json\r\n")).at("models").at(0).at("workers");
+  };
+  const auto end = [&](std::size_t index) {
+    ::kill(workers().at(index).at("process_id").get<pid_t>(), SIGKILL);
+    EXPECT_TRUE(http::eventually([&] { return workers().at(index).at("restarts") != 0; }));
+  };
+  ASSERT_EQ(workers().size(), 2U);
+  EXPECT_EQ(server_->ask(get("/health/ready")).status, 200);
+  // Its next worker would load another file than the first.
+  fs::last_write_time(file, fs::file_time_type::clock::now());
+  end(1);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(server_->json(post("/predict", body)), Json::parse(product));
+  EXPECT_EQ(server_->ask(get("/health/ready")).status, 200);
+  const Json health = server_->json(get("/health"));
+  EXPECT_EQ(health.at("status"), "degraded");
+  EXPECT_THAT(health.dump(), HasSubstr("a worker process is being started again; the others serve"));
+  EXPECT_THAT(server_->ask(get("/metrics")).body,
+              HasSubstr("gpux_worker_ready{model=\"mul\",version=\"1.0.0\",worker=\"1\"} 0\n"));
+  const Json listed = gpux_.run({"ps", "--json"}).json().at(0);
+  EXPECT_EQ(listed.at("workers"), 2);
+  EXPECT_EQ(listed.at("ready_workers"), 1);
+  EXPECT_THAT(gpux_.run({"ps", "--table"}).out, HasSubstr("1 of 2"));
+  end(0);
+  EXPECT_EQ(server_->ask(get("/health/ready")).status, 503);
+  EXPECT_EQ(server_->ask(post("/predict", body)).status, 503);
+}
+
 TEST_F(Devices, TakeOutTheOneThatFailsAndLoseNoRequest) {
   start("4", "broken:3@1");
   EXPECT_THAT(ask_until([&] { return state_of(1) == "out"; }), testing::IsEmpty());

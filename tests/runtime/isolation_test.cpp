@@ -1,8 +1,10 @@
 // Models in worker processes: what goes between the processes, and that results and errors are those of a session in
 // this process.
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +25,8 @@
 #include "gpux/error.h"
 #include "runtime/isolation/load_message.h"
 #include "runtime/isolation/restart_delay.h"
+#include "runtime/isolation/run_channel.h"
+#include "runtime/isolation/run_mark.h"
 #include "runtime/isolation/value_encoding.h"
 #include "runtime/isolation/worker_process.h"
 
@@ -451,6 +456,111 @@ TEST_F(Worker, StopsARunInProgress) {
   EXPECT_EQ(there.worker()->restarts, 0U);
 }
 
+/// A thread that runs the model, and waits in the kernel for its worker.
+class WaitingRun {
+ public:
+  WaitingRun(const Runtime& runtime, NamedValues inputs)
+      : thread_([this, &runtime, inputs = std::move(inputs)] {
+          thread_id_ = ::gettid();
+          try {
+            results = runtime.infer(inputs);
+          } catch (const Error& failure) {
+            error = failure;
+          }
+        }) {}
+
+  // Whether it has sent its run, and waits for the answer.
+  [[nodiscard]] bool waits_for_an_answer() const {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread_id_) + "/syscall");
+    long number = -1;
+    file >> number;
+    return number == SYS_recvmsg;
+  }
+
+  void join() { thread_.join(); }
+
+  NamedValues results;  // after join()
+  std::optional<Error> error;
+
+ private:
+  std::atomic<int> thread_id_ = 0;
+  std::thread thread_;
+};
+
+NamedValues three() {
+  return {{"x", floats({1, 3}, {1, 2, 3})}};
+}
+
+TEST_F(Worker, RepeatsARunThatTheWorkerHadNotTaken) {
+  const Runtime there(test_model("add"), in_worker());
+  ASSERT_FALSE(error_of_run(there, three(), {}));  // there is a channel
+  const int process = there.worker()->process_id;
+  ::kill(process, SIGSTOP);
+  WaitingRun run(there, three());
+  EXPECT_TRUE(test::eventually([&] { return run.waits_for_an_answer(); }));
+  ::kill(process, SIGKILL);
+  run.join();
+  ASSERT_FALSE(run.error) << run.error->message();
+  EXPECT_EQ(run.results.front().second.tensor()->as<float>().front(), 2);
+  const WorkerStatus status = *there.worker();
+  EXPECT_EQ(status.restarts, 1U);
+  EXPECT_EQ(status.repeated_runs, 1U);
+  EXPECT_EQ(status.lost_runs, 0U);
+}
+
+TEST_F(Worker, DoesNotRepeatARunWithoutAnotherWorker) {
+  LoadOptions options = in_worker();
+  options.restart_worker = false;
+  const Runtime there(test_model("add"), options);
+  ASSERT_FALSE(error_of_run(there, three(), {}));
+  const int process = there.worker()->process_id;
+  ::kill(process, SIGSTOP);
+  WaitingRun run(there, three());
+  EXPECT_TRUE(test::eventually([&] { return run.waits_for_an_answer(); }));
+  ::kill(process, SIGKILL);
+  run.join();
+  ASSERT_TRUE(run.error);
+  EXPECT_EQ(run.error->message(), "the worker of 'add' was ended by signal 9 (SIGKILL)");
+  EXPECT_EQ(there.worker()->repeated_runs, 0U);
+}
+
+// Its run ends at its deadline, and the worker is killed: nobody waits for a second attempt.
+TEST_F(Worker, DoesNotRepeatARunThatWasStopped) {
+  LoadOptions options = in_worker();
+  options.stop_grace = milliseconds(100);
+  const Runtime there(test_model("add"), options);
+  ASSERT_FALSE(error_of_run(there, three(), {}));
+  ::kill(there.worker()->process_id, SIGSTOP);
+  const auto late = error_of_run(there, three(), {.timeout = milliseconds(200)});
+  ASSERT_TRUE(late.has_value());
+  EXPECT_EQ(late->code(), ErrorCode::deadline_exceeded) << late->message();
+  EXPECT_TRUE(test::eventually([&] { return there.worker()->restarts == 1; }));
+  EXPECT_FALSE(error_of_run(there, three(), {}));
+  EXPECT_EQ(there.worker()->repeated_runs, 0U);
+  EXPECT_EQ(there.worker()->lost_runs, 0U);
+}
+
+// The mark that tells what a worker has begun, without a worker.
+TEST(RunChannel, KnowsWhichRunWasTaken) {
+  auto [own, others] = runtime::isolation::make_socket_pair();
+  runtime::isolation::RunChannel channel(1, std::move(own));
+  EXPECT_FALSE(channel.has_taken(0)) << "nothing was sent";
+  const std::vector<std::size_t> outputs{0};
+  ASSERT_TRUE(channel.send(7, three(), outputs));
+  EXPECT_FALSE(channel.has_taken(7));
+  runtime::isolation::ReceivedMessage message;
+  ASSERT_TRUE(runtime::isolation::receive_message(others.get(), message));
+  runtime::isolation::SharedBlock block(std::move(message.descriptors.front()));
+  runtime::isolation::mark_taken(block.bytes(), 7);
+  EXPECT_TRUE(channel.has_taken(7));
+  EXPECT_FALSE(channel.has_taken(8));
+  const auto request = message.as<runtime::isolation::RunRequest>();
+  const auto read = read_values(block.bytes().subspan(runtime::isolation::run_mark_bytes, request->bytes), nullptr);
+  EXPECT_TRUE(same_values(read.values, three()));
+  ASSERT_TRUE(channel.send(8, three(), outputs));
+  EXPECT_FALSE(channel.has_taken(8)) << "the mark is of the run before";
+}
+
 TEST_F(Worker, LosesTheRunInProgressWhenItEnds) {
   const Runtime there(test_model("slow"), in_worker());
   std::jthread killer([&] {
@@ -463,6 +573,8 @@ TEST_F(Worker, LosesTheRunInProgressWhenItEnds) {
   EXPECT_EQ(lost->message(),
             "the worker of 'slow' was ended by signal 11 (SIGSEGV); the runs that it had in progress are lost");
   EXPECT_FALSE(error_of_run(there, iterations(3), {}));
+  EXPECT_EQ(there.worker()->lost_runs, 1U);
+  EXPECT_EQ(there.worker()->repeated_runs, 0U);
 }
 
 // The second end in a row delays the restart, and runs do not wait for that.

@@ -17,7 +17,8 @@ using testing::HasSubstr;
 // A device that doubles its input.
 struct Made {
   std::atomic<bool> is_broken = false;
-  std::atomic<int> runs = 0, failed = 0;
+  std::atomic<bool> is_away = false;  // runs fail, and trial runs wait for it
+  std::atomic<int> runs = 0, failed = 0, trials = 0;
   std::chrono::milliseconds delay{0};
   // A value of -1 makes every provider fail.
   ErrorCode code = ErrorCode::provider_unavailable;
@@ -32,7 +33,7 @@ class DeviceReplica : public Replica {
     std::this_thread::sleep_for(made_.delay);
     ++made_.runs;
     const float value = input.as<float>()[0];
-    if (made_.is_broken || value == -1) {
+    if (made_.is_broken || made_.is_away || value == -1) {
       ++made_.failed;
       throw Error(made_.code, "device " + std::to_string(device_) + " does not answer");
     }
@@ -44,6 +45,12 @@ class DeviceReplica : public Replica {
     NamedValues results;
     results.emplace_back("y", std::move(output));
     return results;
+  }
+
+  NamedValues run_trial(const NamedValues& inputs, const std::vector<std::size_t>& outputs) override {
+    ++made_.trials;
+    while (made_.is_away) std::this_thread::sleep_for(1ms);
+    return run(inputs, outputs);
   }
 
   void stop() override {}
@@ -123,6 +130,21 @@ TEST_F(SeveralDevices, LoseOneWithoutLosingARequest) {
   EXPECT_THAT(reports[1].reason, HasSubstr("device 1 does not answer"));
   for (const std::size_t other : {0, 2, 3}) EXPECT_EQ(reports[other].state, DeviceState::in_service) << other;
   EXPECT_EQ(scheduler().counts().moved, 1U) << "it took no second request";
+}
+
+// As one whose worker process is being started: its requests do not wait for it, and the trial run does.
+TEST_F(SeveralDevices, WaitForOneThatIsAwayInATrial) {
+  start(2);
+  made_[0].is_away = true;
+  for (int i = 0; i < 20; ++i) expect_answer(3);
+  wait_for(0, DeviceState::out);
+  while (made_[0].trials == 0) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 20; ++i) expect_answer(4);
+  EXPECT_EQ(made_[0].trials, 1);
+  EXPECT_EQ(scheduler().counts().moved, 1U);
+  made_[0].is_away = false;
+  wait_for(0, DeviceState::in_service);
+  EXPECT_EQ(made_[0].trials, 1);
 }
 
 TEST_F(SeveralDevices, TakeItBackWhenItWorks) {

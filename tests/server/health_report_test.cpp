@@ -15,6 +15,12 @@ ModelStatus without_worker(const char* name) {
   return model;
 }
 
+ModelStatus without_some_worker(const char* name) {
+  ModelStatus model = status(name, ModelState::ready);
+  model.lacks_some_worker = true;
+  return model;
+}
+
 ModelStatus with_devices(const char* name, std::size_t devices, std::size_t out) {
   ModelStatus model = status(name, ModelState::ready);
   model.devices = devices;
@@ -52,6 +58,10 @@ TEST(HealthReport, IsDerivedFromTheModels) {
        true,
        Health::degraded,
        {"a 1: its worker process is being started again"}},
+      {{without_some_worker("a")},
+       true,
+       Health::degraded,
+       {"a 1: a worker process is being started again; the others serve"}},
       {{with_devices("a", 4, 0)}, true, Health::healthy, {}},
       {{with_devices("a", 4, 3)}, true, Health::degraded, {"a 1: a device has failed; the others serve"}},
       {{with_devices("a", 4, 4)}, true, Health::unhealthy, {"a 1: all its devices have failed"}},

@@ -57,7 +57,7 @@ struct ReceivedMessage {
 /// Waits for a message. False if the other end is closed.
 [[nodiscard]] bool receive_message(int socket, ReceivedMessage& message) noexcept;
 
-/// A run of the model: the values are at the beginning of the input block.
+/// A run of the model: the values are in the input block, behind the mark of run_mark.h.
 struct RunRequest {
   std::uint64_t run = 0;                               ///< the number of the run
   std::uint64_t bytes = 0;                             ///< of the values

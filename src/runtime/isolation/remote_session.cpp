@@ -183,7 +183,7 @@ struct RemoteSession::State {
   bool has_loaded = false, ended = false;
   std::optional<Error> first_failure;  ///< of the first load: there is no second one
   int process_id = 0;
-  std::uint64_t restarts = 0;
+  std::uint64_t restarts = 0, lost_runs = 0, repeated_runs = 0;
   unsigned failures = 0;  ///< in a row
   std::string last_end;
   Clock::time_point restart_at;
@@ -192,9 +192,10 @@ struct RemoteSession::State {
   std::thread supervisor;  // last: it uses the rest
 
   // Of runs.
-  std::shared_ptr<Connection> wait_for_worker(const std::stop_token& stop);
-  NamedValues finish(const std::shared_ptr<Connection>& connection, std::unique_ptr<RunChannel> channel,
-                     std::uint64_t run, const std::stop_token& stop);
+  std::shared_ptr<Connection> wait_for_worker(const std::stop_token& stop, WorkerAbsence absence);
+  std::optional<NamedValues> finish(const std::shared_ptr<Connection>& connection, std::unique_ptr<RunChannel> channel,
+                                    std::uint64_t run, const std::stop_token& stop);
+  void count_repeated();
   void stop_run(const std::shared_ptr<Connection>& connection, std::uint64_t channel, std::uint64_t run);
   std::string wait_for_end(Connection& connection);
   void replace(Connection& connection, const std::string& reason);
@@ -212,14 +213,16 @@ struct RemoteSession::State {
 
 // --- runs ------------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<Connection> RemoteSession::State::wait_for_worker(const std::stop_token& stop) {
+std::shared_ptr<Connection> RemoteSession::State::wait_for_worker(const std::stop_token& stop, WorkerAbsence absence) {
   std::unique_lock lock(mutex);
-  changed.wait(lock, stop, [&] { return phase != Phase::starting || ended; });
+  if (absence == WorkerAbsence::wait) changed.wait(lock, stop, [&] { return phase != Phase::starting || ended; });
   if (ended) throw Error(ErrorCode::interrupted, "the model is being unloaded");
   if (phase == Phase::ready) return current;
   if (!options.restart_worker) throw WorkerEnded(ErrorCode::internal, last_end);
   if (phase == Phase::starting) {
-    throw Error(ErrorCode::interrupted, fmt::format("{}; it is being started again", last_end));
+    const bool is_stopped = absence == WorkerAbsence::wait;
+    throw Error(is_stopped ? ErrorCode::interrupted : ErrorCode::provider_unavailable,
+                fmt::format("{}; it is being started again", last_end));
   }
   const auto left = std::chrono::ceil<milliseconds>(restart_at - Clock::now());
   throw Error(ErrorCode::provider_unavailable,
@@ -266,9 +269,10 @@ void RemoteSession::State::replace(Connection& connection, const std::string& re
   event.set();
 }
 
-NamedValues RemoteSession::State::finish(const std::shared_ptr<Connection>& connection,
-                                         std::unique_ptr<RunChannel> channel, std::uint64_t run,
-                                         const std::stop_token& stop) {
+// Null if the worker ended before it took the run.
+std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Connection>& connection,
+                                                        std::unique_ptr<RunChannel> channel, std::uint64_t run,
+                                                        const std::stop_token& stop) {
   std::optional<NamedValues> results;
   std::optional<Error> error;
   std::optional<WorkerEnded> lost_device;
@@ -290,11 +294,22 @@ NamedValues RemoteSession::State::finish(const std::shared_ptr<Connection>& conn
   if (lost_device) throw WorkerEnded(*lost_device);
   if (results || error) connection->give_back(std::move(channel));
   if (error) throw Error(*error);
-  if (!results) {
-    throw WorkerEnded(ErrorCode::internal,
-                      fmt::format("{}; the runs that it had in progress are lost", wait_for_end(*connection)));
+  if (results) return results;
+  const std::string end = wait_for_end(*connection);
+  {
+    const std::lock_guard lock(mutex);
+    // One that cannot be ended may still take it.
+    const bool has_begun = connection->end.empty() || channel->has_taken(run);
+    // Nobody waits for a run that was stopped.
+    if (!has_begun && !stop.stop_requested()) return std::nullopt;
+    if (has_begun) ++lost_runs;
   }
-  return *std::move(results);
+  throw WorkerEnded(ErrorCode::internal, fmt::format("{}; the runs that it had in progress are lost", end));
+}
+
+void RemoteSession::State::count_repeated() {
+  const std::lock_guard lock(mutex);
+  ++repeated_runs;
 }
 
 // --- the thread that supervises the worker
@@ -476,20 +491,21 @@ const LoadReport& RemoteSession::report() const noexcept {
 }
 
 NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                               const std::stop_token& stop) const {
-  // A worker that ended before it got the run lost nothing.
-  constexpr int max_attempts = 3;
+                               const std::stop_token& stop, WorkerAbsence absence) const {
   std::string end;
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
-    const std::shared_ptr<Connection> connection = state_->wait_for_worker(stop);
+    const std::shared_ptr<Connection> connection = state_->wait_for_worker(stop, absence);
+    if (attempt != 0) state_->count_repeated();
     std::unique_ptr<RunChannel> channel = connection->take_channel();
     const std::uint64_t run = ++state_->last_run;
     if (channel != nullptr && channel->send(run, inputs, outputs)) {
-      return require_outputs(state_->finish(connection, std::move(channel), run, stop), outputs, state_->report);
+      std::optional<NamedValues> results = state_->finish(connection, std::move(channel), run, stop);
+      if (results) return require_outputs(*std::move(results), outputs, state_->report);
     }
     end = state_->wait_for_end(*connection);
   }
-  throw WorkerEnded(ErrorCode::internal, end);
+  throw Error(ErrorCode::provider_unavailable,
+              fmt::format("{}; the run was not begun, on {} workers in turn", end, max_attempts));
 }
 
 WorkerStatus RemoteSession::status() const {
@@ -499,6 +515,8 @@ WorkerStatus RemoteSession::status() const {
     status.state = state_->phase;
     status.process_id = state_->process_id;
     status.restarts = state_->restarts;
+    status.lost_runs = state_->lost_runs;
+    status.repeated_runs = state_->repeated_runs;
     status.last_end = state_->last_end;
   }
   if (status.process_id != 0) status.resident_bytes = resident_bytes_of(status.process_id);

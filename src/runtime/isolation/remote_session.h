@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <stop_token>
@@ -15,10 +16,16 @@
 
 namespace gpux::runtime::isolation {
 
-/// The worker ended during a run, which may be the run's fault: it is not repeated.
+/// The worker ended during a run that it had taken, which may be the run's fault: it is not repeated.
 class WorkerEnded : public Error {
  public:
   using Error::Error;
+};
+
+/// What a run does while the worker is being started.
+enum class WorkerAbsence : std::uint8_t {
+  wait,  ///< for the worker, or for a stop
+  fail,  ///< with provider_unavailable: another device can run it
 };
 
 /// A model that is loaded in a worker process, which is started again whenever it ends. All calls from any thread.
@@ -39,10 +46,14 @@ class RemoteSession {
   /// Runs the model. `outputs`: indices into report().output_names. Runs of several threads are independent.
   /// After a stop the run ends with Error interrupted when its node ends; if it has not ended within
   /// LoadOptions::stop_grace, its worker is killed and replaced.
-  /// While the worker is being started, this waits for it, or for a stop.
-  /// Errors as of ort::Session::run(); WorkerEnded (internal); provider_unavailable while a restart is delayed.
+  /// A run that the worker had not taken when it ended was not begun: it is repeated on the next worker, at most
+  /// max_attempts times in all, unless `absence` has it fail.
+  /// Errors as of ort::Session::run(); WorkerEnded (internal); provider_unavailable while a restart is delayed,
+  /// after the last attempt, and as `absence` says.
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                const std::stop_token& stop) const;
+                                const std::stop_token& stop, WorkerAbsence absence = WorkerAbsence::wait) const;
+
+  static constexpr int max_attempts = 3;
 
   [[nodiscard]] WorkerStatus status() const;
 

@@ -5,6 +5,7 @@
 
 #include "base/error_number.h"
 #include "gpux/error.h"
+#include "runtime/isolation/run_mark.h"
 #include "runtime/isolation/value_encoding.h"
 
 namespace gpux::runtime::isolation {
@@ -26,8 +27,8 @@ bool RunChannel::choose_output() {
 
 bool RunChannel::send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs) {
   const std::size_t size = size_of_values(inputs, outputs);
-  input_.grow_to(size);
-  write_values(inputs, outputs, input_.bytes().data());
+  input_.grow_to(run_mark_bytes + size);
+  write_values(inputs, outputs, input_.bytes().subspan(run_mark_bytes).data());
   const bool is_new_output = choose_output();
   std::array<int, max_descriptors> descriptors{};
   std::size_t count = 0;
@@ -40,6 +41,10 @@ bool RunChannel::send(std::uint64_t run, const NamedValues& inputs, std::span<co
                            .has_new_output = static_cast<std::uint8_t>(is_new_output ? 1 : 0)};
   worker_has_input_ = true;
   return send_message(socket_.get(), request, std::span<const int>(descriptors).first(count));
+}
+
+bool RunChannel::has_taken(std::uint64_t run) const noexcept {
+  return isolation::has_taken(input_.bytes(), run);
 }
 
 std::optional<NamedValues> RunChannel::receive(std::uint64_t run) {

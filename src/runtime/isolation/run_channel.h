@@ -30,6 +30,7 @@ class RunChannel {
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
   /// Copies the inputs to the shared memory and tells the worker. False if the worker has ended: it never saw the run.
+  /// True does not mean that it has seen it: has_taken().
   /// Error resource_exhausted.
   [[nodiscard]] bool send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs);
 
@@ -37,6 +38,9 @@ class RunChannel {
   /// larger ones refer to the shared memory, which is not used again while they exist.
   /// Errors are those of the run, DeviceLost among them; internal if the worker's answer makes no sense.
   [[nodiscard]] std::optional<NamedValues> receive(std::uint64_t run);
+
+  /// Whether the worker has begun this run, the last one that was sent. Only after the worker's end.
+  [[nodiscard]] bool has_taken(std::uint64_t run) const noexcept;
 
   /// Results of up to this many bytes are copied: a mapping costs more.
   static constexpr std::size_t max_copied_bytes = std::size_t{64} * 1024;

@@ -21,6 +21,7 @@
 #include "provider/lost_device.h"
 #include "runtime/isolation/load_message.h"
 #include "runtime/isolation/message_socket.h"
+#include "runtime/isolation/run_mark.h"
 #include "runtime/isolation/sandbox.h"
 #include "runtime/isolation/shared_block.h"
 #include "runtime/isolation/value_encoding.h"
@@ -93,9 +94,10 @@ class Channel {
     if (request.has_new_output != 0 && request.slot < max_slots) {
       outputs_.insert_or_assign(request.slot, SharedBlock(std::move(message.descriptors.at(next))));
     }
-    if (!input_ || !input_->find_grown(request.bytes) || !outputs_.contains(request.slot)) {
+    if (!input_ || !input_->find_grown(run_mark_bytes + request.bytes) || !outputs_.contains(request.slot)) {
       throw Error(ErrorCode::internal, "a run came to a worker process without its memory");
     }
+    mark_taken(input_->bytes(), request.run);
   }
 
   std::uint64_t run(const RunRequest& request) {
@@ -112,7 +114,7 @@ class Channel {
       handle_ = nullptr;
     };
     const std::unique_ptr<StopHandle, decltype(forget)> running(&handle, forget);
-    const RunInputs inputs = read_values(input_->bytes().first(request.bytes), not_owned());
+    const RunInputs inputs = read_values(input_->bytes().subspan(run_mark_bytes, request.bytes), not_owned());
     const NamedValues results = replica_.run(inputs.values, inputs.outputs, handle);
     SharedBlock& output = outputs_.at(request.slot);
     const std::size_t size = size_of_values(results);

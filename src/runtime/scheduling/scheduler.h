@@ -57,6 +57,11 @@ class Replica {
   /// Errors invalid_input, interrupted after stop(), resource_exhausted, internal.
   virtual NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) = 0;
 
+  /// run() of made-up inputs, which shows whether the device works again: may wait for it where run() does not.
+  virtual NamedValues run_trial(const NamedValues& inputs, const std::vector<std::size_t>& outputs) {
+    return run(inputs, outputs);
+  }
+
   /// From another thread: the run that is in progress, if any, ends as soon as it can.
   virtual void stop() = 0;
 

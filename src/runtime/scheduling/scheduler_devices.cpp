@@ -219,7 +219,7 @@ void Scheduler::State::run_trial(Lock& lock, Run& run) {
   std::optional<std::string> failure;
   try {
     const auto& trial = options.trial;
-    if (trial) (void)replica->run(trial->inputs, trial->outputs);
+    if (trial) (void)replica->run_trial(trial->inputs, trial->outputs);
   } catch (const Error& error) {
     // Made-up values may be refused by the model; the device has answered all the same.
     if (error.code() != ErrorCode::invalid_input) failure = error.message();

@@ -16,11 +16,14 @@ class StopHandle;
 /// Runs in the session of a Runtime, which several replicas may share and which must outlive them.
 class SessionReplica : public Replica {
  public:
-  /// `processors`: that the calling threads are bound to while they run; empty: to none.
-  explicit SessionReplica(const Runtime& runtime, std::size_t device = 0, std::vector<unsigned> processors = {});
+  /// `processors`: that the calling threads are bound to while they run; empty: to none. `waits_for_worker`: runs wait
+  /// while the worker process of the session is being started. False where another device can run them.
+  explicit SessionReplica(const Runtime& runtime, std::size_t device = 0, std::vector<unsigned> processors = {},
+                          bool waits_for_worker = true);
   ~SessionReplica() override;
 
   NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) override;
+  NamedValues run_trial(const NamedValues& inputs, const std::vector<std::size_t>& outputs) override;
   void stop() override;
 
   [[nodiscard]] bool has_lost_its_worker() const noexcept override { return has_lost_its_worker_; }
@@ -48,6 +51,8 @@ class SessionReplica : public Replica {
   Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output);
 
  private:
+  NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, bool waits_for_worker);
+
   /// Runs with a handle that stop() finds.
   template <typename Run>
   auto stoppable(const Run& run);
@@ -55,6 +60,7 @@ class SessionReplica : public Replica {
   const Runtime& runtime_;
   std::size_t device_;
   std::vector<unsigned> processors_;
+  bool waits_for_worker_;
   std::mutex mutex_;
   StopHandle* running_ = nullptr;
   bool has_lost_its_worker_ = false;

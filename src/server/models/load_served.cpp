@@ -90,11 +90,7 @@ class Said {
 
 void set_restarts(const ServingFlags& flags, LoadOptions& options) {
   const auto set = [&](const std::string& text, const char* flag, std::chrono::milliseconds& time) {
-    if (text.empty()) return;
-    if (options.isolation != Isolation::process) {
-      throw Error(ErrorCode::usage, fmt::format("{} is about worker processes: add --isolation process", flag));
-    }
-    time = duration_of(text, flag);
+    if (!text.empty()) time = duration_of(text, flag);
   };
   set(flags.stop_grace, "--stop-grace", options.stop_grace);
   set(flags.max_restart_delay, "--max-restart-delay", options.max_restart_delay);

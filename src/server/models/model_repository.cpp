@@ -208,12 +208,15 @@ std::vector<ModelStatus> ModelRepository::index() const {
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!serving[i]) continue;
     all[i].is_stuck = serving[i]->counts().overdue_runs != 0;
-    all[i].lacks_worker = !serving[i]->has_all_workers();
+    const std::vector<WorkerStatus> workers = serving[i]->worker_processes();
+    all[i].lacks_some_worker =
+        std::ranges::any_of(workers, [](const auto& one) { return one.state != WorkerStatus::State::ready; });
     all[i].has_lost_device = serving[i]->has_lost_device();
     const std::vector<runtime::DeviceReport> devices = serving[i]->devices();
     all[i].devices = devices.size();
     all[i].devices_out =
         static_cast<std::size_t>(std::ranges::count(devices, runtime::DeviceState::out, &runtime::DeviceReport::state));
+    all[i].lacks_worker = all[i].devices_out != all[i].devices && !serving[i]->has_a_worker();
   }
   return all;
 }

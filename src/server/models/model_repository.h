@@ -21,14 +21,15 @@ namespace gpux::server {
 struct ModelStatus {
   std::string name, version;
   ModelState state = ModelState::unloaded;
-  std::string reason;            ///< why it is not ready, or why the last reload failed; without paths
-  bool required = true;          ///< as of its source
-  bool has_failed = false;       ///< its last load did
-  bool is_stuck = false;         ///< it serves, and a run has not returned though nobody waits for it any more
-  bool lacks_worker = false;     ///< it serves, and its worker process is not ready
-  bool has_lost_device = false;  ///< it serves, and this process can no longer use its device
-  std::size_t devices = 1;       ///< that it has sessions on
-  std::size_t devices_out = 0;   ///< of these, those that have failed
+  std::string reason;              ///< why it is not ready, or why the last reload failed; without paths
+  bool required = true;            ///< as of its source
+  bool has_failed = false;         ///< its last load did
+  bool is_stuck = false;           ///< it serves, and a run has not returned though nobody waits for it any more
+  bool lacks_worker = false;       ///< it serves, and no worker process of a device that works is ready
+  bool lacks_some_worker = false;  ///< one of them is not
+  bool has_lost_device = false;    ///< it serves, and this process can no longer use its device
+  std::size_t devices = 1;         ///< that it has sessions on
+  std::size_t devices_out = 0;     ///< of these, those that have failed
 };
 
 struct RepositoryOptions {

@@ -284,9 +284,18 @@ std::uint64_t ServedModel::worker_bytes() const {
   return bytes;
 }
 
-bool ServedModel::has_all_workers() const {
-  return std::ranges::all_of(worker_processes(),
-                             [](const WorkerStatus& status) { return status.state == WorkerStatus::State::ready; });
+bool ServedModel::has_a_worker() const {
+  const std::vector<runtime::DeviceReport> all = devices();
+  const auto serves = [&](std::size_t session) {
+    const std::optional<WorkerStatus> worker = workers_.sessions[session]->worker();
+    if (!worker) return true;
+    return worker->state == WorkerStatus::State::ready &&
+           all.at(workers_.device_number(session)).state != runtime::DeviceState::out;
+  };
+  for (std::size_t session = 0; session < workers_.sessions.size(); ++session) {
+    if (serves(session)) return !image_tower_ || image_tower_->has_a_worker();
+  }
+  return false;
 }
 
 bool ServedModel::has_lost_device() const {

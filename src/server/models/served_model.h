@@ -251,8 +251,8 @@ class ServedModel {
   /// Resident memory of all of them, now.
   [[nodiscard]] std::uint64_t worker_bytes() const;
 
-  /// Whether all of them are ready.
-  [[nodiscard]] bool has_all_workers() const;
+  /// Whether one of them at least, of each tower, is ready and its device takes requests. True without any.
+  [[nodiscard]] bool has_a_worker() const;
 
   /// Whether this process can no longer use the devices of its sessions: Runtime::lost_device().
   [[nodiscard]] bool has_lost_device() const;

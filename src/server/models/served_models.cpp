@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
 #include "model/open_model.h"
@@ -218,6 +219,30 @@ ListenAddress listen_address(const ServingFlags& flags, const ModelRepository& r
     agree(port, model->project()->serving.port, flags.port.has_value(), "port");
   }
   return {flags.host.empty() ? host.value_or("127.0.0.1") : flags.host, flags.port.value_or(port.value_or(8080))};
+}
+
+std::string check_worker_flags(const ServingFlags& flags, const ModelRepository& repository) {
+  std::vector<std::string> given;
+  if (!flags.stop_grace.empty()) given.emplace_back("--stop-grace");
+  if (!flags.max_restart_delay.empty()) given.emplace_back("--max-restart-delay");
+  if (given.empty()) return {};
+  std::vector<std::string> here;
+  bool has_workers = false;
+  for (const auto& model : repository.models()) {
+    if (model->worker_processes().empty()) {
+      here.push_back(model->name());
+    } else {
+      has_workers = true;
+    }
+  }
+  if (here.empty()) return {};
+  const std::string verb = given.size() == 1 ? "is" : "are";
+  if (!has_workers) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} {} about worker processes: add --isolation process", join(given), verb));
+  }
+  return fmt::format("{} {} about worker processes: no effect on {}, which {} in this process", join(given), verb,
+                     join(here), here.size() == 1 ? "runs" : "run");
 }
 
 std::string default_model(const ServingFlags& flags) {

@@ -54,6 +54,10 @@ struct ListenAddress {
 /// Error invalid_config where two models say different things and no flag decides.
 ListenAddress listen_address(const ServingFlags& flags, const ModelRepository& repository);
 
+/// A line about the models on which --stop-grace and --max-restart-delay have no effect, as they run in this process;
+/// empty: there is none, or neither was given. Error usage where they have an effect on no model.
+std::string check_worker_flags(const ServingFlags& flags, const ModelRepository& repository);
+
 /// The model of routes without a name: --default, or what --models says; empty: none.
 std::string default_model(const ServingFlags& flags);
 

@@ -240,20 +240,25 @@ std::vector<std::shared_ptr<const Runtime>> Workers::devices() const {
   return first;
 }
 
+std::size_t Workers::device_number(std::size_t session) const {
+  const auto& wanted = sessions.at(session);
+  const Device* own = device_of(wanted->verdict());
+  const auto all = devices();
+  const auto found = std::ranges::find_if(all, [&](const auto& first) {
+    const Device* device = device_of(first->verdict());
+    return first == wanted || (own != nullptr && device != nullptr && device->index == own->index);
+  });
+  return static_cast<std::size_t>(found - all.begin());
+}
+
 std::vector<std::unique_ptr<runtime::Replica>> Workers::make_replicas() const {
   std::vector<std::unique_ptr<runtime::Replica>> made;
-  const auto all = devices();
+  const bool has_several_devices = devices().size() > 1;
   for (std::size_t index = 0; index < sessions.size(); ++index) {
-    const auto& session = sessions[index];
-    const Device* own = device_of(session->verdict());
-    const auto found = std::ranges::find_if(all, [&](const auto& first) {
-      const Device* device = device_of(first->verdict());
-      return first == session || (own != nullptr && device != nullptr && device->index == own->index);
-    });
-    const auto number = static_cast<std::size_t>(found - all.begin());
     for (unsigned i = 0; i < replicas; ++i) {
       made.push_back(std::make_unique<runtime::SessionReplica>(
-          *session, number, shares.empty() ? std::vector<unsigned>() : shares[index].processors));
+          *sessions[index], device_number(index), shares.empty() ? std::vector<unsigned>() : shares[index].processors,
+          !has_several_devices));
     }
   }
   return made;

@@ -43,6 +43,9 @@ struct Workers {
   /// counts as one on a device of its own.
   [[nodiscard]] std::vector<std::shared_ptr<const Runtime>> devices() const;
 
+  /// Replica::device() of the replicas of a session, an index into `sessions`.
+  [[nodiscard]] std::size_t device_number(std::size_t session) const;
+
   [[nodiscard]] std::vector<std::unique_ptr<runtime::Replica>> make_replicas() const;
 
   /// For messages, as "cuda device 1 (NVIDIA H100 80GB HBM3)", in the order of Replica::device().
