@@ -75,7 +75,7 @@ void require_worker_for_sandbox(const LoadOptions& options) {
 // A stranger's model has to be known as one.
 void note_missing_sandbox(const LoadOptions& options, Verdict& verdict) {
   if (options.pulled_from.empty() || options.sandbox != Sandbox::off) return;
-  verdict.notes.push_back(fmt::format("not sandboxed: the model was pulled from {}{}", options.pulled_from,
+  verdict.notes.push_back(fmt::format("not sandboxed: the model comes from {}{}", options.pulled_from,
                                       options.isolation == Isolation::thread ? " and runs in this process" : ""));
 }
 

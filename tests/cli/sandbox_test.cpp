@@ -208,7 +208,7 @@ TEST(Sandbox, IsOnForOneRunToo) {
     return content_of(report);
   };
   EXPECT_THAT(verdict_with({}), HasSubstr("sandboxed: Landlock ABI "));
-  EXPECT_THAT(verdict_with({"--sandbox", "off"}), HasSubstr("not sandboxed: the model was pulled from "));
+  EXPECT_THAT(verdict_with({"--sandbox", "off"}), HasSubstr("not sandboxed: the model comes from "));
   EXPECT_THAT(verdict_with({"--isolation", "thread"}), HasSubstr("and runs in this process"));
   const Outcome fastest = gpux.run({"run", "stranger", "--input", "[[1, 2, 3]]", "--provider", "fastest"});
   EXPECT_EQ(fastest.code, 2);
@@ -239,7 +239,7 @@ TEST(Sandbox, IsReportedWhereItIsOff) {
   store_as_pulled(gpux, model("add.onnx"), "stranger");
   const std::string archive = (gpux.folder().path() / "package.tar").string();
   const Serving off(gpux, {"stranger", "--sandbox", "off"});
-  EXPECT_THAT(verdict_of(off), HasSubstr("not sandboxed: the model was pulled from " + archive));
+  EXPECT_THAT(verdict_of(off), HasSubstr("not sandboxed: the model comes from " + archive));
   const Serving thread(gpux, {"stranger", "--isolation", "thread"});
   EXPECT_THAT(verdict_of(thread), HasSubstr("and runs in this process"));
 }

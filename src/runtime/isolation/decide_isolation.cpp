@@ -11,7 +11,7 @@ std::string cause_of(const IsolationFacts& facts) {
     return fmt::format("the library of provider '{}' is given by its path", facts.plugin_library);
   }
   if (!facts.operator_library.empty()) return fmt::format("'{}' has custom operators", facts.operator_library);
-  if (facts.is_pulled_package) return "the package was pulled from a registry";
+  if (facts.is_pulled_package) return "the package was pulled or loaded";
   return {};
 }
 
