@@ -56,6 +56,17 @@ struct ProviderOptions {
   std::string where;  ///< the source of the options, for messages ("gpux.yml:12"); may be empty
 };
 
+/// The sizes that a free dimension of an input has in the runs of a model. Providers that compile for ranges of shapes
+/// are told of them, if they are known of all free dimensions and `shapes` is not set.
+struct ExpectedSize {
+  std::string input;
+  std::size_t dimension = 0;  ///< from 0
+  std::int64_t smallest = 1;
+  std::int64_t tuned = 1;    ///< the most frequent one
+  std::int64_t largest = 0;  ///< 0: not known, for the reason in `from`
+  std::string from;          ///< its source, for the verdict: "serving.batch_size"
+};
+
 /// A graph of the same model that is already optimized, or that contains the compiled code of providers. It is loaded
 /// in place of the model if it was made for the same configuration: the providers in order and with their options
 /// ("cpu" alone has none), ONNX Runtime, device, optimization and machine. These strings are only compared.
@@ -143,6 +154,7 @@ struct LoadOptions {
   /// Added to the model where its results would be copied from a device; the verdict says whether it was. Empty: no
   /// output is added. Not used with `after` and `optimized_model`.
   std::optional<PooledOutput> pooled_output;
+  std::vector<ExpectedSize> expected_sizes;  ///< of free dimensions, as far as they are known
   /// Whether requests share runs. Empty: Runtime::run_sharing() decides.
   std::optional<BatchAxis> batch_axis;
   std::string batch_axis_from = "batch_axis";  ///< its source, for messages: "--batch-axis", "gpux.yml:12:5"

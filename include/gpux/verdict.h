@@ -42,6 +42,12 @@ struct ProviderAttempt {
   std::uint64_t node_count = 0;
   double node_share = 0;    ///< of all nodes of the session, 0 to 1
   bool other_core = false;  ///< available, but requires another ONNX Runtime than the open one
+  /// The shapes that it compiled the model for: "input_ids:1x1..8x128..32x512" for each input, from the smallest to the
+  /// largest. Runs with others are refused. Empty: any, or it compiles nothing.
+  std::string shapes = {};
+  std::string shapes_from = {};    ///< "option", or what they were derived from
+  std::string engine_folder = {};  ///< where it keeps what it compiles; empty: nowhere, or not in gpux's cache
+  bool has_kept_engine = false;    ///< something that it compiled before was in that folder
 };
 
 GPUX_API const char* to_string(ProviderAttempt::Outcome outcome) noexcept;

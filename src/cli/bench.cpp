@@ -16,11 +16,13 @@
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
 #include "cli/synthetic_flags.h"
+#include "embedding/graph_pooling.h"
 #include "evaluation/precision_gate.h"
 #include "evaluation/variant_samples.h"
 #include "generation/decoder.h"
 #include "generation/measure.h"
 #include "gpux/error.h"
+#include "importer/sentence_model.h"
 #include "model/open_model.h"
 #include "provider/absence.h"
 
@@ -40,11 +42,15 @@ struct BenchFlags {
   std::optional<double> seconds;
   std::string samples_of;  // the model that `model` is, or is a variant of: what `fastest` measures
   bool compare = false;    // with that model's answers on the CPU
+  bool pool = false;       // in the graph, as it will be
 };
 
 // As `fastest` asks for it in processes of its own.
-void measure_candidate(const BenchFlags& flags, const OpenModel& model, const BenchmarkOptions& options,
+void measure_candidate(const BenchFlags& flags, OpenModel& model, const BenchmarkOptions& options,
                        const Context& context) {
+  if (const auto sentences = flags.pool ? importer::sentence_model_of(flags.samples_of) : std::nullopt) {
+    model.settings.options.pooled_output = embedding::graph_pooling(*sentences, model.info.signature);
+  }
   const Runtime runtime = model.load();
   const evaluation::VariantSamples samples = evaluation::samples_at_hand(flags.samples_of, runtime);
   Json more{{"measured_on", samples.what}};
@@ -209,6 +215,7 @@ void add_bench(CLI::App& program, Context& context) {
   command->add_option("-c,--config", flags->config, "another gpux.yml");
   command->add_option("--samples-of", flags->samples_of)->group("");
   command->add_flag("--compare", flags->compare)->group("");
+  command->add_flag("--pool", flags->pool)->group("");
   add_pull_flag(*command, flags->pull);
   add_load_flags(*command, flags->load, false);
   command->callback([flags, command, &context] { measure(*flags, *command, context); });

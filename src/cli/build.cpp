@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/memory_size.h"
 #include "cli/command.h"
 #include "cli/load_flags.h"
 #include "cli/model_report.h"
@@ -18,7 +19,7 @@ namespace gpux::cli {
 namespace {
 
 void print_stored(const Context& context, const BuiltPackage& built) {
-  const auto& [stored, names, verdict, variant] = built;
+  const auto& [stored, names, verdict, variant, engine] = built;
   std::vector<std::string> texts;
   for (const Reference& name : names) texts.push_back(name.text());
   if (context.wants_json()) {
@@ -35,6 +36,11 @@ void print_stored(const Context& context, const BuiltPackage& built) {
     }
     if (!stored.package.precision.empty()) json["precision"] = stored.package.precision;
     if (variant) json["quantization"] = json_of(*variant);
+    if (!stored.package.shapes.empty()) json["shapes"] = stored.package.shapes;
+    if (engine) {
+      json["engine"] = {
+          {"provider", engine->provider}, {"folder", engine->folder.string()}, {"size_bytes", engine->bytes}};
+    }
     json["verdict"] = nlohmann::ordered_json::parse(to_json(verdict));
     print_data(json.dump());
     return;
@@ -44,11 +50,28 @@ void print_stored(const Context& context, const BuiltPackage& built) {
   if (variant) log::info("{}", evaluation::details_of(*variant));
 }
 
+void say_engine(const Context& context, const BuildRequest& request, const BuiltPackage& built) {
+  if (request.load.shapes.empty()) return;
+  if (!built.engine) {
+    say(context,
+        "nothing was compiled ahead: the provider does not run the model on this machine, and compiles it "
+        "where it first does");
+  } else if (built.engine->folder.empty()) {
+    say(context, fmt::format("nothing is kept of what {} compiled: it has no folder, or compiles sooner than it reads "
+                             "one; --cache-dir auto keeps it",
+                             built.engine->provider));
+  } else {
+    say(context, fmt::format("what {} compiled is kept in '{}' ({}), and the next start on this machine reads it",
+                             built.engine->provider, built.engine->folder.string(), format_bytes(built.engine->bytes)));
+  }
+}
+
 void build(const BuildRequest& request, const Context& context) {
   check_quantize_flags(request.quantize, request.load);
   Store store = open_store();
   const BuiltPackage built = build_package(request, store, VariantProgress(context).listener());
   say(context, to_line(built.verdict));
+  say_engine(context, request, built);
   print_stored(context, built);
 }
 
@@ -65,11 +88,17 @@ void add_build(CLI::App& program, Context& context) {
   command->add_flag("--optimize,!--no-optimize", flags->optimize,
                     "also store the optimized graph, or what the provider compiled, for this machine");
   add_load_flags(*command, flags->load);
+  command
+      ->add_option("--shapes", flags->load.shapes,
+                   "compile ahead for these shapes of the inputs, and keep them in the package: "
+                   "INPUT:SMALLEST..TUNED..LARGEST, as input_ids:1x1..8x128..32x512, several with commas")
+      ->group("Loading the model");
   add_quantize_flags(*command, flags->quantize);
   command->footer(
       "Examples:\n"
       "  gpux build . --provider cuda\n"
       "  gpux build model.onnx --tag digits:1.0.0\n"
+      "  gpux build . --provider tensorrt --shapes image:1x3x224x224..8x3x224x224..32x3x224x224\n"
       "  gpux build model.onnx -t digits --quantize int8 --samples inputs.npz");
   command->callback([flags, &context] { build(*flags, context); });
 }

@@ -195,7 +195,9 @@ void inspect_model(const InspectFlags& flags, const Context& context) {
 
   std::unique_ptr<Runtime> runtime;
   if (loads(flags)) {
-    runtime = std::make_unique<Runtime>(load_located(located, resolve_load(flags.load, {}, located)));
+    LoadSettings settings = resolve_load(flags.load, {}, located);
+    settings.options.expected_sizes = expected_sizes(own.signature, size_facts(located, own.signature));
+    runtime = std::make_unique<Runtime>(load_located(located, std::move(settings)));
     say(context, to_line(runtime->verdict()));
   }
   const Sharing sharing = sharing_of(located, own, runtime.get(), problems);

@@ -35,7 +35,10 @@ std::vector<NamedValues> Embedder::run(std::span<const PreparedText> texts, cons
   for (const PreparedText& text : texts) items.push_back(text.inputs);
   const bool one_length =
       std::ranges::all_of(texts, [&](const PreparedText& text) { return text.length == texts.front().length; });
-  return infer_together(runtime_, items, infer, one_length ? nullptr : found_.padding.get());
+  std::int64_t tokens = 0;
+  for (const PreparedText& text : texts) tokens = std::max(tokens, static_cast<std::int64_t>(text.length));
+  return infer_together(runtime_, items, infer, one_length ? nullptr : found_.padding.get(),
+                        runtime::filled_rows(static_cast<std::int64_t>(texts.size()), tokens, found_.limits));
 }
 
 std::vector<std::vector<float>> Embedder::embed(std::span<const PreparedText> texts,

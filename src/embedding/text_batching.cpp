@@ -7,9 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/log.h"
 #include "embedding/recorded_texts.h"
 #include "gpux/error.h"
+#include "provider/shape_profile.h"
 #include "provider/table.h"
 #include "runtime/scheduling/batch.h"
 
@@ -38,12 +41,14 @@ std::vector<PreparedText> texts_of(const SentenceEncoder& encoder, std::size_t t
 
 // Errors of the run; invalid_model where the outputs are not rows of the inputs.
 std::vector<NamedValues> infer_in_one_run(const Runtime& runtime, std::span<const NamedValues> items,
-                                          const InferOptions& options, const runtime::Padding* padding) {
+                                          const InferOptions& options, const runtime::Padding* padding,
+                                          std::int64_t filled_rows = 0) {
   runtime::BatchGroup group;
   for (std::size_t i = 0; i < items.size(); ++i) {
     group.items.push_back(i);
     group.rows.push_back(1);
   }
+  if (items.size() > 1) group.filler_rows = std::max<std::int64_t>(filled_rows - group.own_rows(), 0);
   const NamedValues results = runtime.infer(runtime::concatenate(items, group, padding), options);
   std::vector<NamedValues> parts = runtime::split(results, group, items, padding);
   if (parts.empty()) throw Error(ErrorCode::invalid_model, "the model's outputs do not have a row for each text");
@@ -120,10 +125,25 @@ std::shared_ptr<const runtime::Padding> free_padding(const SentenceEncoder& enco
 
 }  // namespace
 
+void bound_rows(const Verdict& verdict, TextBatching& found) {
+  const provider::ActiveProfile profile = provider::active_profile(verdict);
+  if (const std::int64_t most = provider::most_rows(profile.ranges); most != 0 && most < found.limits.max_rows) {
+    found.limits.max_rows = most;
+    found.sharing.reason += fmt::format("; {} is compiled for no more", profile.provider);
+  }
+  const std::string compiling = provider::compiles_each_size(verdict);
+  found.limits.fills_rows = !compiling.empty() && found.limits.max_rows > 1;
+  if (found.limits.fills_rows) {
+    found.sharing.reason +=
+        fmt::format("; runs are filled up to 2, 4, 8, … texts, as {} compiles for each number", compiling);
+  }
+}
+
 std::vector<NamedValues> infer_together(const Runtime& runtime, std::span<const NamedValues> items,
-                                        const InferOptions& options, const runtime::Padding* padding) {
-  if (padding == nullptr) return runtime::infer_in_groups(runtime, items, options, items.size());
-  return infer_in_one_run(runtime, items, options, padding);
+                                        const InferOptions& options, const runtime::Padding* padding,
+                                        std::int64_t filled_rows) {
+  if (padding == nullptr) return runtime::infer_in_groups(runtime, items, options, items.size(), filled_rows);
+  return infer_in_one_run(runtime, items, options, padding, filled_rows);
 }
 
 TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& runtime) {
@@ -133,7 +153,6 @@ TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& r
   const bool on_cpu = only != nullptr && only->works_on_callers_threads;
   // Past about so many tokens a processor is as busy as it gets, and the others wait.
   const runtime::BatchLimits of_processor{.max_rows = 16, .max_cost = 256};
-  const runtime::BatchLimits of_device{.max_rows = 128, .max_cost = 8192};
   const bool throughput = encoder.batching() == Batching::throughput;
   TextBatching found{.limits = {.max_rows = 1}, .padding = nullptr};
   found.sharing = runtime.run_sharing({.requests = 1, .sizes = {}});
@@ -141,11 +160,12 @@ TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& r
   if (!runtime::signature_permits_sharing(runtime.info().signature)) {
     found.sharing = {false, Source::signature, "inputs and outputs do not have one free first dimension"};
   } else if (throughput) {
-    found.limits = on_cpu ? of_processor : of_device;
+    found.limits = on_cpu ? of_processor : batches_on_devices;
     found.sharing = {true, Source::setting,
                      encoder.has_default_batching()
                          ? "batching is throughput, the default on a GPU or NPU; exact gives each text's own bits"
                          : "batching is throughput"};
+    bound_rows(runtime.verdict(), found);
   } else if (!on_cpu) {
     // Other devices choose their kernels by size, so that a few runs would prove nothing.
     found.sharing = {false, Source::not_proven, "equal bits cannot be proven on this provider"};

@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "base/folders.h"
 #include "base/scratch_folder.h"
+#include "base/spelling.h"
+#include "embedding/graph_pooling.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "importer/import_encoder.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
+#include "provider/shape_profile.h"
+#include "provider/table.h"
 #include "store/package_manifest.h"
 #include "store/variant.h"
 
@@ -55,6 +61,16 @@ void require_fitting_batching(const OpenModel& model) {
                           model.located.project->where("serving.batching"), model.located.name));
 }
 
+bool is_fixed(const std::string& place, const Signature& signature) {
+  return std::ranges::any_of(signature.inputs, [&](const SignatureEntry& entry) {
+    if (!entry.type.dimensions) return false;
+    for (std::size_t i = 0; i < entry.type.dimensions->size(); ++i) {
+      if (place == fmt::format("{}.{}", entry.name, i)) return (*entry.type.dimensions)[i].size.has_value();
+    }
+    return false;
+  });
+}
+
 // An optimized graph, with the files next to it, is a variant of the package for the provider chosen here.
 void add_optimized(PackageContent& content, const Runtime& runtime) {
   const OptimizedGraph& graph = runtime.written_graph();
@@ -71,6 +87,50 @@ void add_optimized(PackageContent& content, const Runtime& runtime) {
                                .machine = graph.machine,
                                .provider_options = graph.provider_options},
                               {}});
+}
+
+using Sizes = std::vector<std::pair<std::string, std::int64_t>>;
+
+// Some compile in the first run of a shape.
+void run_in(const std::vector<provider::ShapeRange>& ranges, const Runtime& runtime) {
+  for (const auto which :
+       {&provider::ShapeRange::smallest, &provider::ShapeRange::tuned, &provider::ShapeRange::largest}) {
+    Sizes sizes;
+    for (const provider::ShapeRange& range : ranges) {
+      const std::vector<std::int64_t>& shape = range.*which;
+      for (std::size_t i = 0; i < shape.size(); ++i) sizes.emplace_back(fmt::format("{}.{}", range.input, i), shape[i]);
+    }
+    // Fixed sizes are the model's, and it compares them.
+    std::erase_if(sizes, [&](const auto& size) { return is_fixed(size.first, runtime.info().signature); });
+    try {
+      (void)runtime.infer(synthetic_inputs(runtime.info().signature, sizes));
+    } catch (const Error& error) {
+      throw error.within(fmt::format("--shapes: a run of {}", provider::shapes_text(ranges, which)));
+    }
+  }
+}
+
+// Texts are embedded with the vectors pooled in the graph, which is another model to the provider.
+void compile_pooled(const BuildRequest& flags, const OpenModel& model, const LoadOptions& options) {
+  const auto sentences = importer::sentence_model_of(model.located.onnx_file);
+  if (!sentences) return;
+  LoadOptions pooled = options;
+  pooled.optimized_model.clear();
+  pooled.pooled_output = embedding::graph_pooling(*sentences, model.info.signature);
+  if (!pooled.pooled_output) return;
+  const Runtime runtime(model.located.onnx_file, pooled);
+  run_in(provider::parse_shape_profile(flags.load.shapes), runtime);
+}
+
+// Of the requested provider, where it runs the model.
+std::optional<CompiledEngine> engine_of(const Verdict& verdict, const LoadOptions& options) {
+  const provider::ProviderRow* row = provider::find_row(split(options.provider, ',').front());
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    const bool is_active = std::ranges::find(verdict.active, attempt.id) != verdict.active.end();
+    if (row == nullptr || attempt.id != row->id || !is_active) continue;
+    return CompiledEngine{.provider = attempt.id, .folder = attempt.engine_folder};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -92,11 +152,13 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
   if (model.located.project) require_portable_options(*model.located.project);
   PackageContent content = package_content(model.located, flags.load.provider);
   add_text_files(model, content);
+  content.shapes = flags.load.shapes;
   if (!flags.load.precision.empty()) content.precision = model.settings.options.precision;
 
   // Loading proves that it is a model. It also writes the optimized graph if that is requested.
   const ScratchFolder scratch;
   LoadOptions options = model.settings.options;
+  options.expected_sizes = expected_sizes(model.info.signature, model.sizes());
   std::optional<evaluation::MadeVariant> variant;
   if (flags.quantize.given()) {
     const fs::path& onnx_file = model.located.onnx_file;
@@ -111,11 +173,19 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
     fs::create_directory(scratch.path() / optimized_folder);
     options.optimized_model = scratch.path() / optimized_folder / "model.onnx";
   }
-  const Runtime runtime(model.located.onnx_file, options);
+  auto runtime = std::make_unique<Runtime>(model.located.onnx_file, options);
   require_fitting_batching(model);
-  if (flags.optimize) add_optimized(content, runtime);
-  return {
-      .stored = store.add(content, names), .names = names, .verdict = runtime.verdict(), .variant = std::move(variant)};
+  if (flags.optimize) add_optimized(content, *runtime);
+  BuiltPackage built{.stored = {}, .names = names, .verdict = runtime->verdict(), .variant = std::move(variant)};
+  if (!flags.load.shapes.empty()) built.engine = engine_of(built.verdict, options);
+  if (built.engine) {
+    run_in(provider::parse_shape_profile(flags.load.shapes), *runtime);
+    runtime.reset();  // some keep what they compiled when a session ends
+    compile_pooled(flags, model, options);
+    built.engine->bytes = bytes_below(built.engine->folder);
+  }
+  built.stored = store.add(content, names);
+  return built;
 }
 
 }  // namespace gpux

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,11 +22,20 @@ struct BuildRequest {
   bool optimize = false;  ///< keep the optimized graph too
 };
 
+/// What a provider compiled ahead of time, in the cache of this machine.
+struct CompiledEngine {
+  std::string provider;          ///< id
+  std::filesystem::path folder;  ///< empty: it is kept nowhere
+  std::uint64_t bytes = 0;
+};
+
 struct BuiltPackage {
   StoredModel stored;
   std::vector<Reference> names;
   Verdict verdict;
   std::optional<evaluation::MadeVariant> variant;
+  /// With LoadFlags::shapes; empty without, and where the provider is not on this machine.
+  std::optional<CompiledEngine> engine;
 };
 
 /// Checks a model with its gpux.yml by loading it, and stores it. Errors usage (it is stored already, a name),

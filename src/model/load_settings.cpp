@@ -13,6 +13,7 @@
 #include "embedding/level.h"
 #include "gpux/error.h"
 #include "project/project_check.h"
+#include "provider/engine_cache.h"
 #include "provider/options.h"
 #include "provider/probe.h"
 #include "provider/request.h"
@@ -148,8 +149,47 @@ void read_provider_options(const LoadFlags& flags, LoadOptions& options) {
   }
 }
 
+std::string first_provider(const std::string& request) {
+  const provider::ProviderRow* row = provider::find_row(split(request, ',').front());
+  return row == nullptr ? std::string() : std::string(row->id);
+}
+
+// Of the package, where the provider that it was built for is requested.
+void read_packaged_shapes(const LocatedModel& model, LoadOptions& options) {
+  if (!model.stored || model.stored->package.shapes.empty()) return;
+  const std::string provider = first_provider(options.provider);
+  if (provider.empty() || provider != first_provider(model.stored->package.provider)) return;
+  const provider::ProviderRow* row = provider::find_row(provider);
+  // A plugin of OpenVINO refuses them; its bridge is what packages are built with.
+  if (!provider::takes_shapes(*row, false)) return;
+  const ProviderOptions* given = nullptr;
+  for (const ProviderOptions& entry : options.provider_options) {
+    if (first_provider(entry.provider) == provider) given = &entry;
+  }
+  const bool is_said = given != nullptr && std::ranges::any_of(given->values, [](const auto& option) {
+                         return provider::is_shape_option(option.first);
+                       });
+  if (!is_said) add_provider_option(options, provider, "shapes", model.stored->package.shapes, "package");
+}
+
 std::vector<std::string> plugin_names(std::span<const ProviderLibrary> given) {
   return provider::own_names(provider::find_plugins(given, Machine::this_one()));
+}
+
+// --shapes belongs to the provider that is asked for.
+void read_shapes(const LoadFlags& flags, LoadOptions& options) {
+  if (flags.shapes.empty()) return;
+  (void)provider::parse_shape_profile(flags.shapes);
+  if (!compiles_ahead(options.provider)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--shapes: {} compiles nothing ahead of time; accepted: --provider tensorrt, tensorrt-rtx, "
+                            "migraphx, openvino, coreml",
+                            first_provider(options.provider)));
+  }
+  const std::string provider = first_provider(options.provider);
+  if (provider::takes_shapes(*provider::find_row(provider), false)) {
+    add_provider_option(options, provider, "shapes", flags.shapes, "--shapes");
+  }
 }
 
 // The exit code of an unknown name depends on its source: 2 for a flag or variable, 3 for gpux.yml.
@@ -295,6 +335,17 @@ void require_portable_options(const ProjectFile& project) {
   }
 }
 
+bool compiles_ahead(const std::string& request) {
+  const std::string provider = first_provider(request);
+  if (provider.empty()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--shapes: '{}' names no provider that compiles; accepted: --provider tensorrt, "
+                            "tensorrt-rtx, migraphx, openvino, coreml",
+                            request));
+  }
+  return provider::can_keep_engines(*provider::find_row(provider));
+}
+
 double min_cosine_from(const std::string& text) {
   double value = 0;
   const char* end = text.data() + text.size();
@@ -401,8 +452,10 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
     options.optimization = declared.optimization.value_or(Optimization::all);
   }
   read_provider_options(flags, options);
+  read_shapes(flags, options);
   if (project != nullptr && came_with_the_package(*project, model)) require_portable_options(*project);
   if (project != nullptr) read_project(*project, options);
+  read_packaged_shapes(model, options);
   check_request(options, place);
 
   if (const Said limit = flag_or_variable(timeout, "--timeout", "GPUX_TIMEOUT")) {

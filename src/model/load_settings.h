@@ -24,6 +24,7 @@ struct LoadFlags {
   std::string provider, strict, device, memory, precision, min_cosine, cache_directory;
   std::vector<std::string> provider_libraries, provider_options, session_options, custom_operators;
   std::string intra_threads, inter_threads, optimization, profile;
+  std::string shapes;                        ///< that the requested provider compiles for: an option of it
   std::string sandbox;                       ///< "off", "on", "strict"
   std::string provider_from = "--provider";  ///< who said `provider`, for the verdict
   /// "thread", "process"; empty: gpux.yml or decide_isolation() decides.
@@ -55,6 +56,10 @@ void set_batch_axis(const std::string& flag, LoadOptions& options);
 /// Flag, GPUX_* variable, the provider a package was built for, gpux.yml, default: the first that speaks counts.
 /// Errors usage (flags and variables), invalid_config (gpux.yml), each naming the setting.
 LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model);
+
+/// Whether the request's first provider keeps what it compiles, so that it can be compiled ahead. Error usage where it
+/// names none.
+bool compiles_ahead(const std::string& request);
 
 /// The value of a --min-cosine. Error usage.
 double min_cosine_from(const std::string& text);

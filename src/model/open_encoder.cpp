@@ -192,8 +192,8 @@ std::string batching_line(const embedding::Embedder& embedder) {
 OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& tell) {
   auto& [model, located] = chosen;
   OpenModel opened{.located = located, .info = {}, .settings = settings_of(flags, located)};
-  opened.settings.options.pooled_output =
-      embedding::graph_pooling(model, ModelInspector::inspect(located.onnx_file).signature);
+  opened.info = ModelInspector::inspect(located.onnx_file);
+  opened.settings.options.pooled_output = embedding::graph_pooling(model, opened.info.signature);
   const LoadOptions& load = opened.settings.options;
   OpenEncoder encoder{.embedder = nullptr,
                       .options = {.max_tokens = flags.max_tokens,

@@ -104,7 +104,10 @@ Runtime load_located(const LocatedModel& located, LoadSettings settings) {
 }
 
 Runtime OpenModel::load() const {
-  return load_located(located, settings);
+  if (!settings.options.expected_sizes.empty()) return load_located(located, settings);
+  LoadSettings with_sizes = settings;
+  with_sizes.options.expected_sizes = expected_sizes(info.signature, sizes());
+  return load_located(located, std::move(with_sizes));
 }
 
 }  // namespace gpux

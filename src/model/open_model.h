@@ -7,6 +7,7 @@
 
 #include "gpux/model_info.h"
 #include "gpux/runtime.h"
+#include "model/expected_sizes.h"
 #include "model/input_files.h"
 #include "model/load_settings.h"
 #include "model/locate.h"
@@ -42,6 +43,9 @@ struct OpenModel {
 
   /// What is said of outputs.
   [[nodiscard]] std::vector<DeclaredValue> declared_outputs() const;
+
+  /// What is known of the sizes of its inputs, for providers that compile for ranges of shapes; size_facts().
+  [[nodiscard]] SizeFacts sizes() const { return size_facts(located, info.signature); }
 
   /// Makes the session. `fastest` is decided here, by timing each candidate.
   [[nodiscard]] Runtime load() const;

@@ -17,6 +17,7 @@
 #include "base/sha256.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "provider/shape_profile.h"
 
 namespace gpux::provider {
 namespace {
@@ -56,10 +57,6 @@ constexpr std::array<std::string_view, 10> cache_options{"trt_engine_cache_enabl
                                                          "cache_directory",
                                                          "trt_engine_cache_prefix"};
 
-bool is_shape_option(std::string_view name) {
-  return name.find("_profile_") != std::string_view::npos || name == "reshape_input";
-}
-
 std::string or_none(const std::string& text) {
   return text.empty() ? "none" : text;
 }
@@ -93,17 +90,6 @@ struct Kept {
   fs::file_time_type used;
   std::uint64_t bytes = 0;
 };
-
-std::uint64_t bytes_below(const fs::path& folder) {
-  std::uint64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code unreadable;
-    const std::uint64_t size = entry->is_regular_file(unreadable) ? entry->file_size(unreadable) : 0;
-    if (!unreadable) bytes += size;
-  }
-  return bytes;
-}
 
 // All engines, the one that was used last first.
 std::vector<Kept> kept_in(const fs::path& root) {
@@ -197,6 +183,15 @@ EngineKey engine_key(const ProviderRow& row, const std::string& model, const std
   key.options = join(values);
   key.shape_profile = join(shapes);
   return key;
+}
+
+std::string compiled_by(const std::string& core_version, const fs::path& library) {
+  std::error_code error;
+  const auto bytes = fs::file_size(library, error);
+  const auto time = fs::last_write_time(library, error).time_since_epoch();
+  if (error) return core_version;
+  return fmt::format("{} ({} of {} bytes, state {:x})", core_version, library.filename().string(), bytes,
+                     static_cast<std::uint64_t>(time.count()));
 }
 
 bool is_cache_option(std::string_view name) {

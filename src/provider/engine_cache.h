@@ -42,6 +42,10 @@ std::string difference(const EngineKey& kept, const EngineKey& wanted);
 EngineKey engine_key(const ProviderRow& row, const std::string& model, const std::string& version,
                      const ResolvedOptions& options, const std::optional<Device>& device);
 
+/// What compiles, as a part of a key: the ONNX Runtime's version, and the provider's library by name, size and time of
+/// change. The version alone where there is no such file.
+std::string compiled_by(const std::string& core_version, const std::filesystem::path& library);
+
 /// As a cache directory: the folder that gpux makes, where it would make none by itself, too.
 inline constexpr std::string_view own_engine_folder = "auto";
 

@@ -14,7 +14,6 @@
 #include "provider/gpu_devices.h"
 #include "provider/precision.h"
 #include "provider/resolved_options.h"
-#include "provider/shape_profile.h"
 
 namespace gpux::provider {
 namespace {
@@ -279,11 +278,15 @@ bool apply_cache(const ProviderRow& row, const std::string& folder, ResolvedOpti
   return false;
 }
 
-// TensorRT compiles for ranges of shapes. Others take shapes as they come.
-bool apply_shapes(const ProviderRow& row, const std::string& text, ResolvedOptions& options) {
-  const std::string prefix = row.id == "tensorrt" ? "trt" : "nv";
-  if (!has_option(row, prefix + "_profile_min_shapes")) return false;
+// TensorRT and OpenVINO compile for ranges of shapes. Others take shapes as they come.
+bool apply_shapes(const ProviderRow& row, const std::string& text, bool as_plugin, ResolvedOptions& options) {
+  if (!takes_shapes(row, as_plugin)) return false;
   const std::vector<ShapeRange> ranges = parse_shape_profile(text);
+  if (row.id == "openvino") {
+    put_unless_said(options, "reshape_input", reshape_text(ranges));
+    return true;
+  }
+  const std::string prefix = row.id == "tensorrt" ? "trt" : "nv";
   put_unless_said(options, prefix + "_profile_min_shapes", shapes_text(ranges, &ShapeRange::smallest));
   put_unless_said(options, prefix + "_profile_opt_shapes", shapes_text(ranges, &ShapeRange::tuned));
   put_unless_said(options, prefix + "_profile_max_shapes", shapes_text(ranges, &ShapeRange::largest));
@@ -331,6 +334,11 @@ constexpr std::array<std::string_view, 6> recording_options{"enable_cuda_graph",
                                                             "enable_graph_capture", "hip_graph_enable"};
 
 }  // namespace
+
+bool takes_shapes(const ProviderRow& row, bool as_plugin) {
+  return has_option(row, "trt_profile_min_shapes") || has_option(row, "nv_profile_min_shapes") ||
+         (has_option(row, "reshape_input") && !as_plugin);
+}
 
 std::string reason_against(std::string_view name, std::string_view value) {
   const std::string option = lower(name.substr(name.rfind('.') == std::string_view::npos ? 0 : name.rfind('.') + 1));
@@ -443,7 +451,10 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
   const std::string& cache = own.cache_directory.empty() ? common.cache_directory : own.cache_directory;
   apply("cache_directory", !own.cache_directory.empty(), !common.cache_directory.empty(),
         [&] { return apply_cache(row, cache, options); });
-  apply("shapes", !own.shapes.empty(), false, [&] { return apply_shapes(row, own.shapes, options); });
+  const std::string& shapes = own.shapes.empty() ? common.shapes : own.shapes;
+  const bool has_shapes = !shapes.empty() && (!own.shapes.empty() || takes_shapes(row, as_plugin));
+  apply("shapes", !own.shapes.empty(), has_shapes, [&] { return apply_shapes(row, shapes, as_plugin, options); });
+  options.shapes = ranges_of_options(options.passed);
   const auto threads = own.threads ? own.threads : common.threads;
   apply("threads", own.threads.has_value(), common.threads.has_value(),
         [&] { return apply_threads(row, *threads, options) || !own.threads; });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpux/verdict.h"
+#include "provider/shape_profile.h"
 #include "provider/table.h"
 
 namespace gpux::provider {
@@ -21,8 +22,9 @@ struct CommonOptions {
   std::string precision;                      ///< as of LoadOptions, but "any"
   std::string cache_directory;                ///< for compiled engines; empty: none
   std::optional<unsigned> threads;            ///< of the provider's own pool
-  std::string shapes;                         ///< that engines are compiled for, as of shape_profile.h; empty: any
-  bool tf32_is_off = false;                   ///< NVIDIA's libraries compute no TF32: NVIDIA_TF32_OVERRIDE=0 is set
+  /// That engines are compiled for, as of shape_profile.h; empty: any. For providers that take them.
+  std::string shapes;
+  bool tf32_is_off = false;  ///< NVIDIA's libraries compute no TF32: NVIDIA_TF32_OVERRIDE=0 is set
 };
 
 /// Options ready to be passed.
@@ -37,7 +39,12 @@ struct ResolvedOptions {
   bool memory_limited = false;          ///< the provider enforces memory_bytes itself
   std::optional<unsigned> device;       ///< plugins: which device, counted among the provider's
   std::optional<unsigned> used_device;  ///< which of the devices the session is on; empty: not known
+  std::vector<ShapeRange> shapes;       ///< that a run's inputs may have; empty: any
+  std::string shapes_note;              ///< what to say of them where the provider holds nodes; may be empty
 };
+
+/// Whether the provider compiles for ranges of shapes, and is told them by an option. Pure.
+bool takes_shapes(const ProviderRow& row, bool as_plugin);
 
 /// Checks and translates the options of one provider. `given` are by ONNX Runtime's or the common names (device,
 /// memory, precision, cache_directory, threads, shapes); they win over `common`. `as_plugin`: the provider comes as a

@@ -49,6 +49,7 @@ struct ProviderRow {
   /// A session of one thread does all its work on the thread that calls it, so that replicas can share the processors.
   bool works_on_callers_threads = false;
   bool computes_no_padding = false;  ///< padding does not cost time
+  bool compiles_each_size = false;   ///< for a shape that it has not met, except on processors
   /// What it computes float32 in where no option says otherwise; empty: not known.
   std::string_view computes_float32_in = "fp32";
   std::vector<OptionRow> options = {};

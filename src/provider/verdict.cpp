@@ -131,6 +131,10 @@ std::string to_json(const Verdict& verdict) {
     if (attempt.device) entry["device"] = attempt.device->index;
     auto& options = entry["options"] = nlohmann::ordered_json::object();
     for (const auto& [name, value] : attempt.options) options[name] = value;
+    if (!attempt.shapes.empty()) entry["shapes"] = {{"profile", attempt.shapes}, {"from", attempt.shapes_from}};
+    if (!attempt.engine_folder.empty()) {
+      entry["engines"] = {{"folder", attempt.engine_folder}, {"kept", attempt.has_kept_engine}};
+    }
     tried.push_back(std::move(entry));
   }
   json["notes"] = verdict.notes;

@@ -118,4 +118,19 @@ void check_inputs(const Signature& signature, const NamedValues& inputs, const N
   if (!complaints.empty()) throw Error(ErrorCode::invalid_input, join(complaints, "; "));
 }
 
+void check_compiled_shapes(const provider::ActiveProfile& profile, const NamedValues& inputs,
+                           const NamedDeviceTensors& device_inputs) {
+  if (profile.ranges.empty()) return;
+  const auto check = [&](const std::string& name, const Shape& shape) {
+    const std::string complaint = provider::outside_of_profile(profile.ranges, name, shape);
+    if (complaint.empty()) return;
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("{0}; --provider-option {1}.shapes=… compiles it for others", complaint, profile.provider));
+  };
+  for (const auto& [name, value] : inputs) {
+    if (const Tensor* tensor = value.tensor()) check(name, tensor->shape());
+  }
+  for (const auto& [name, tensor] : device_inputs) check(name, tensor.shape());
+}
+
 }  // namespace gpux::runtime

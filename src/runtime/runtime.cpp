@@ -22,6 +22,7 @@
 #include "onnx/pooled_output.h"
 #include "ort/session.h"
 #include "provider/lost_device.h"
+#include "provider/shape_profile.h"
 #include "runtime/check_inputs.h"
 #include "runtime/device_tensor_state.h"
 #include "runtime/isolation/preflight.h"
@@ -98,6 +99,7 @@ struct Runtime::State {
   std::atomic<int> abandoned_runs = 0;  // changed under the mutex
 
   LoadOptions options;
+  provider::ActiveProfile profile_of_shapes;  // empty: any shape can be run
   std::mutex sharing_mutex;
   std::optional<RunSharing> sharing;  // once it is decided for good
 
@@ -109,6 +111,7 @@ struct Runtime::State {
       : info(std::move(model_info)), loaded(std::move(session)), steps(load_options), options(load_options) {
     note_missing_sandbox(options, loaded.verdict);
     note_outputs();
+    note_compiled_shapes();
   }
 
   State(ModelInfo model_info, std::unique_ptr<runtime::isolation::RemoteSession> session,
@@ -120,6 +123,12 @@ struct Runtime::State {
         options(load_options) {
     note_missing_sandbox(options, loaded.verdict);
     note_outputs();
+    note_compiled_shapes();
+  }
+
+  // A model before it makes other inputs of those that callers give.
+  void note_compiled_shapes() {
+    if (options.before.empty()) profile_of_shapes = provider::active_profile(loaded.verdict);
   }
 
   void note_outputs() {
@@ -147,6 +156,7 @@ struct Runtime::State {
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 runtime::StopHandle* handle = nullptr,
                                 WorkerAbsence absence = WorkerAbsence::wait) const {
+    runtime::check_compiled_shapes(profile_of_shapes, inputs);
     if (remote) {
       return remote->run(inputs, outputs, handle == nullptr ? std::stop_token() : handle->in_worker(), absence);
     }
@@ -169,6 +179,7 @@ struct Runtime::State {
                                                  const std::vector<std::size_t>& outputs,
                                                  runtime::StopHandle* handle = nullptr) const {
     using runtime::DeviceTensorState;
+    runtime::check_compiled_shapes(profile_of_shapes, inputs, device_inputs);
     NamedDeviceTensors results;
     if (!uses_device()) {
       NamedValues all = inputs;

@@ -34,6 +34,7 @@ constexpr const char* origin_file_key = "dev.gpux.origin.file";
 constexpr const char* model_key = "dev.gpux.model";
 constexpr const char* provider_key = "dev.gpux.provider";
 constexpr const char* precision_key = "dev.gpux.precision";
+constexpr const char* shapes_key = "dev.gpux.shapes";
 constexpr const char* variant_precision_key = "dev.gpux.variant.precision";
 constexpr const char* weight_bits_key = "dev.gpux.variant.weight-bits";
 constexpr const char* mean_cosine_key = "dev.gpux.variant.mean-cosine";
@@ -183,6 +184,7 @@ PackageManifest decode(const Json& json) {
   package.model_file = text_of(annotations, model_key);
   package.provider = text_of(annotations, provider_key);
   package.precision = text_of(annotations, precision_key);
+  package.shapes = text_of(annotations, shapes_key);
   package.origin = {.source = text_of(annotations, source_key),
                     .revision = text_of(annotations, revision_key),
                     .file = text_of(annotations, origin_file_key)};
@@ -236,6 +238,7 @@ std::string encode_manifest(const PackageManifest& package, const Blob& config) 
   if (!package.description.empty()) annotations[description_key] = package.description;
   if (!package.provider.empty()) annotations[provider_key] = package.provider;
   if (!package.precision.empty()) annotations[precision_key] = package.precision;
+  if (!package.shapes.empty()) annotations[shapes_key] = package.shapes;
   if (!package.origin.source.empty()) annotations[source_key] = package.origin.source;
   if (!package.origin.revision.empty()) annotations[revision_key] = package.origin.revision;
   if (!package.origin.file.empty()) annotations[origin_file_key] = package.origin.file;

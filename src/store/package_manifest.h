@@ -38,6 +38,7 @@ struct PackageManifest {
   std::string model_file;  ///< the ONNX file that runs
   std::string provider;    ///< the request it was built for; empty: none
   std::string precision;   ///< the precision it was built for: "int8"; empty: none
+  std::string shapes;      ///< that its provider compiles for; empty: none were named
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<StoredFile> files;  ///< all of them, gpux.yml under that name
   std::vector<Variant> variants;

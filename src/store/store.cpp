@@ -140,9 +140,10 @@ FileLock Store::lock_index() const {
 }
 
 PackageManifest Store::store_files(const PackageContent& content) const {
-  PackageManifest package{content.name,     content.version,   content.description, content.model_file,
-                          content.provider, content.precision, content.metadata,    {},
-                          content.variants, content.origin};
+  PackageManifest package{content.name,       content.version,  content.description,
+                          content.model_file, content.provider, content.precision,
+                          content.shapes,     content.metadata, {},
+                          content.variants,   content.origin};
   for (const PackageFile& file : content.files) package.files.push_back({file.name, blobs_.add_file(file.source)});
   return package;
 }

@@ -30,6 +30,7 @@ struct PackageContent {
   std::string model_file;  ///< the name of the ONNX file that runs
   std::string provider;    ///< the request it is built for; empty: none
   std::string precision;   ///< the precision it is built for; empty: none
+  std::string shapes;      ///< that its provider compiles for; empty: none are named
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<PackageFile> files;  ///< gpux.yml under that name
   std::vector<Variant> variants;   ///< their files are among `files`

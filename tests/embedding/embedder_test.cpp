@@ -81,6 +81,53 @@ TEST(DefaultBatching, IsThroughputWhereTheMostNodesRunOnAnAccelerator) {
   EXPECT_EQ(default_batching({}), Batching::exact);
 }
 
+TEST(BatchingOnDevices, HasFewRowCountsOrThoseOfTheEngine) {
+  struct Case {
+    const char* id;
+    const char* kind;
+    const char* shapes;
+    std::int64_t max_rows;
+    bool fills_rows;
+    const char* reason;
+  };
+
+  const Case cases[] = {
+      {"cuda", "gpu", "", 128, false, "why"},
+      {"tensorrt", "gpu", "", 128, true,
+       "why; runs are filled up to 2, 4, 8, … texts, as tensorrt compiles for each number"},
+      {"tensorrt", "gpu", "input_ids:1x1..8x16..32x256", 32, false, "why; tensorrt is compiled for no more"},
+      {"tensorrt", "gpu", "input_ids:1x1..8x16..256x256", 128, false, "why"},
+      {"openvino", "npu", "", 128, true,
+       "why; runs are filled up to 2, 4, 8, … texts, as openvino compiles for each number"},
+      {"openvino", "cpu", "", 128, false, "why"},
+  };
+  for (const Case& one : cases) {
+    Verdict verdict = verdict_of({one.id}, {{one.id, one.kind}});
+    verdict.tried.front().shapes = one.shapes;
+    TextBatching found{.limits = batches_on_devices, .padding = nullptr, .sharing = {.shared = true, .reason = "why"}};
+    bound_rows(verdict, found);
+    EXPECT_EQ(found.limits.max_rows, one.max_rows) << one.id << one.shapes;
+    EXPECT_EQ(found.limits.fills_rows, one.fills_rows) << one.id << one.shapes;
+    EXPECT_EQ(found.sharing.reason, one.reason);
+  }
+}
+
+// In a run with more rows than texts, each gets its own vector.
+TEST_F(Embeddings, AreTheSameInRunsThatAreFilledUp) {
+  const Embedder embedder = encoder(R"({"pooling_mode": "mean"})");
+  std::vector<NamedValues> items;
+  std::vector<PreparedText> prepared;
+  for (const char* text : {"a b", "b a", "b b"}) prepared.push_back(embedder.encoder().prepare(text, {}));
+  for (const PreparedText& text : prepared) items.push_back(text.inputs);
+  const std::vector<NamedValues> results = infer_together(embedder.runtime(), items, {}, nullptr, 8);
+  ASSERT_EQ(results.size(), 3U);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const NamedValues alone = embedder.runtime().infer(items[i]);
+    const std::span<const float> expected = alone.front().second.tensor()->as<float>();
+    EXPECT_THAT(results[i].front().second.tensor()->as<float>(), Pointwise(FloatNear(near_enough), expected));
+  }
+}
+
 TEST_F(Embeddings, AgreeWithNumpysOfTheSameModel) {
   for (const char* pooling : {"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}) {
     const Embedder embedder = encoder(Json{{"pooling_mode", pooling}}.dump());

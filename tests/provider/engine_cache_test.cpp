@@ -95,6 +95,19 @@ TEST(EngineKey, IsMadeOfWhatTheProviderIsPassed) {
   EXPECT_EQ(engine_key(*find_row("tensorrt"), "ab12", "1.31.1", options, device), key);
 }
 
+// Another build of the same version compiles otherwise.
+TEST(EngineKey, HasTheStateOfTheLibrary) {
+  const TemporaryFolder folder;
+  const fs::path library = folder.write("libprovider.so", "code");
+  const std::string before = compiled_by("1.31.1", library);
+  EXPECT_THAT(before, testing::StartsWith("1.31.1 (libprovider.so of 4 bytes"));
+  EXPECT_EQ(compiled_by("1.31.1", library), before);
+  EXPECT_NE(compiled_by("1.31.2", library), before);
+  fs::last_write_time(library, fs::file_time_type::clock::now() - 1h);
+  EXPECT_NE(compiled_by("1.31.1", library), before);
+  EXPECT_EQ(compiled_by("1.31.1", folder.path() / "none"), "1.31.1");
+}
+
 // The user's own folder wins.
 TEST(EngineFolder, IsForProvidersThatTakeOneAndWereGivenNone) {
   struct Case {

@@ -1,5 +1,8 @@
 #include "runtime/scheduling/batch_plan.h"
 
+#include <algorithm>
+#include <set>
+
 #include <gmock/gmock.h>
 
 namespace gpux::runtime {
@@ -139,6 +142,45 @@ TEST(BatchPlan, Table) {
     EXPECT_EQ(plan.take, row.take);
     ASSERT_EQ(plan.wait_until.has_value(), row.waits);
     if (row.waits) EXPECT_EQ(*plan.wait_until, start + 5ms);
+  }
+}
+
+TEST(FilledRows, AreFewSizes) {
+  struct Case {
+    std::int64_t rows, row_cost;
+    BatchLimits limits;
+    std::int64_t filled;
+  };
+
+  const BatchLimits of_device{.max_rows = 128, .max_cost = 8192, .fills_rows = true};
+  const Case cases[] = {{1, 100, of_device, 1},
+                        {2, 100, of_device, 2},
+                        {3, 100, of_device, 4},
+                        {5, 100, of_device, 8},
+                        {33, 100, of_device, 64},
+                        {64, 100, of_device, 64},
+                        {65, 100, of_device, 81},  // as many as the cost allows
+                        {81, 100, of_device, 81},
+                        {100, 8, of_device, 128},
+                        {128, 8, of_device, 128},
+                        {3, 4000, of_device, 3},  // more than the cost allows: as it is
+                        {200, 1, of_device, 200},
+                        {3, 0, of_device, 4},
+                        {9, 1, {.max_rows = 12, .fills_rows = true}, 12},
+                        {3, 100, {.max_rows = 128, .max_cost = 8192}, 3}};
+  for (const Case& one : cases) {
+    EXPECT_EQ(filled_rows(one.rows, one.row_cost, one.limits), one.filled) << one.rows << " of " << one.row_cost;
+  }
+  // The sizes of all runs of one row cost.
+  for (const std::int64_t cost : {4, 16, 100, 512, 8192}) {
+    std::set<std::int64_t> sizes;
+    for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(128, 8192 / cost); ++rows) {
+      const std::int64_t filled = filled_rows(rows, cost, of_device);
+      EXPECT_GE(filled, rows);
+      EXPECT_LE(filled * cost, 8192);
+      sizes.insert(filled);
+    }
+    EXPECT_LE(sizes.size(), 9U) << cost;
   }
 }
 

@@ -203,6 +203,8 @@ TEST(LoadMessage, KeepsTheOptions) {
                                        .attention_mask = "attention_mask",
                                        .poolings = {Pooling::last_token, Pooling::mean},
                                        .normalizes = true};
+  options.expected_sizes = {
+      {.input = "x", .dimension = 1, .smallest = 2, .tuned = 3, .largest = 4, .from = "somebody"}};
   options.isolation = Isolation::process;
   options.custom_operator_libraries = {"/ops.so"};
   options.sandbox = Sandbox::strict;
@@ -215,6 +217,9 @@ TEST(LoadMessage, KeepsTheOptions) {
   EXPECT_EQ(read.options.isolation, Isolation::thread);
   EXPECT_EQ(read.options.memory_bytes, options.memory_bytes);
   EXPECT_EQ(read.options.pooled_output, options.pooled_output);
+  ASSERT_EQ(read.options.expected_sizes.size(), 1U);
+  EXPECT_EQ(read.options.expected_sizes.front().largest, 4);
+  EXPECT_EQ(read.options.expected_sizes.front().from, "somebody");
   EXPECT_EQ(read.options.session_config, options.session_config);
   EXPECT_EQ(read.options.optimized_graphs, options.optimized_graphs);
   EXPECT_EQ(read.options.precision_variants.front().weight_bits, 7U);
@@ -235,7 +240,11 @@ TEST(LoadMessage, KeepsTheReport) {
                            .options = {{"a", "b"}},
                            .node_count = 5,
                            .node_share = 0.5,
-                           .other_core = true}};
+                           .other_core = true,
+                           .shapes = "x:1..2..4",
+                           .shapes_from = "option",
+                           .engine_folder = "/engines",
+                           .has_kept_engine = true}};
   report.verdict.notes = {"a note"};
   report.weights = 2;
   report.computed_by = "text";

@@ -180,6 +180,24 @@ TEST(Concatenate, FillsUpWhatIsShorter) {
   EXPECT_THAT(bits, ElementsAre(0x3c00, 0xc000, 1, 2));
 }
 
+TEST(Concatenate, FillsUpInRowsThatAreCutOffAgain) {
+  const Padding padding = of_one_input(ElementType::float32, "9");
+  const std::vector<NamedValues> items{{{"x", of<float>({2, 1}, {1, 2})}}, {{"x", of<float>({1, 2}, {3, 4})}}};
+  BatchGroup group = group_of(items);
+  group.filler_rows = 2;
+  const Tensor whole = *concatenate(items, group, &padding).front().second.tensor();
+  EXPECT_EQ(whole.shape(), (Shape{5, 2}));
+  // The first row again: what every model takes.
+  EXPECT_THAT(whole.as<float>(), ElementsAre(1, 9, 2, 9, 3, 4, 1, 9, 1, 9));
+  const NamedValues results{{"y", whole}};
+  const std::vector<NamedValues> parts = split(results, group, items, &padding);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_THAT(parts[0].front().second.tensor()->as<float>(), ElementsAre(1, 2));
+  EXPECT_THAT(parts[1].front().second.tensor()->as<float>(), ElementsAre(3, 4));
+  // A result of the items' own rows alone is none of a model that has a row for each.
+  EXPECT_TRUE(split({{"y", whole.rows(0, 3)}}, group, items, &padding).empty());
+}
+
 TEST(Concatenate, FillsUpInSeveralDimensions) {
   Signature made;
   made.inputs = {entry("x", ElementType::uint8, {"batch", "height", "2", "width"})};

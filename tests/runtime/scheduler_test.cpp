@@ -160,6 +160,26 @@ TEST(Scheduler, GivesEachCallerItsOwnRowsOfASharedRun) {
   EXPECT_EQ(scheduler.counts().runs, 2U);
 }
 
+TEST(Scheduler, FillsSharedRunsUpToFewSizes) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8, .fills_rows = true}, .can_batch = true});
+  Caller caller(scheduler);
+  auto blocker = caller.occupy(shared);
+  auto a = caller.send(request({2, 3}));
+  auto b = caller.send(request({4}));
+  auto c = caller.send(request({5, 6}));
+  shared.set_open(true);
+  EXPECT_THAT(values(a.get()), ElementsAre(4, 6));
+  const InferAnswer answer = b.get();
+  EXPECT_THAT(values(answer), ElementsAre(8));
+  EXPECT_EQ(answer.times.batch_rows, 5) << "what fills up is nobody's";
+  EXPECT_THAT(values(c.get()), ElementsAre(10, 12));
+  // One that runs alone is as it came.
+  auto alone = caller.send(request({7, 8, 9}));
+  EXPECT_THAT(values(alone.get()), ElementsAre(14, 16, 18));
+  EXPECT_THAT(shared.runs, ElementsAre(1, 8, 3));
+}
+
 TEST(Scheduler, GivesEachCallerTheOutputsOfItsRequest) {
   Doubler::Shared shared;
   Scheduler scheduler(replicas(shared), {.batch = {.max_rows = 8}, .can_batch = true});

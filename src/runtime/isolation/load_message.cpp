@@ -142,15 +142,36 @@ std::optional<PooledOutput> pooled_output_from(const Json& json) {
   return pooled;
 }
 
+Json json_of(const std::vector<ExpectedSize>& sizes) {
+  Json list = Json::array();
+  for (const auto& [input, dimension, smallest, tuned, largest, from] : sizes) {
+    list.push_back(Json::array({input, dimension, smallest, tuned, largest, from}));
+  }
+  return list;
+}
+
+std::vector<ExpectedSize> expected_sizes_from(const Json& list) {
+  std::vector<ExpectedSize> sizes;
+  for (const Json& one : list) {
+    sizes.push_back({.input = one.at(0).get<std::string>(),
+                     .dimension = one.at(1).get<std::size_t>(),
+                     .smallest = one.at(2).get<std::int64_t>(),
+                     .tuned = one.at(3).get<std::int64_t>(),
+                     .largest = one.at(4).get<std::int64_t>(),
+                     .from = one.at(5).get<std::string>()});
+  }
+  return sizes;
+}
+
 // What a worker must not write is left out: RemoteSession refuses it. The names are all fields, in their order, so that
 // a new one does not compile until it is passed on.
 Json json_of(const LoadOptions& options) {
   const auto& [provider, provider_from, provider_libraries, provider_options, strict, device, memory_bytes, precision,
                min_cosine, cache_directory, intra_threads, inter_threads, optimization, profile, optimized_model,
                optimized_graphs, precision_variants, session_config, custom_operator_libraries, map_weights, before,
-               after, pooled_output, batch_axis, batch_axis_from, isolation, isolation_reason, worker_name,
-               restart_worker, preflight, preflight_timeout, crashed_providers, sandbox, pulled_from, stop_grace,
-               max_restart_delay] = options;
+               after, pooled_output, expected_sizes, batch_axis, batch_axis_from, isolation, isolation_reason,
+               worker_name, restart_worker, preflight, preflight_timeout, crashed_providers, sandbox, pulled_from,
+               stop_grace, max_restart_delay] = options;
   (void)profile, (void)optimized_model, (void)isolation, (void)stop_grace, (void)max_restart_delay;
   (void)isolation_reason, (void)worker_name, (void)restart_worker, (void)preflight, (void)preflight_timeout,
       (void)batch_axis,
@@ -179,6 +200,7 @@ Json json_of(const LoadOptions& options) {
   json["before"] = before.string();
   json["after"] = after.string();
   json["pooled_output"] = json_of(pooled_output);
+  json["expected_sizes"] = json_of(expected_sizes);
   json["crashed_providers"] = json_of(crashed_providers);
   return json;
 }
@@ -207,6 +229,7 @@ LoadOptions options_from(const Json& json) {
   options.before = json.at("before").get<std::string>();
   options.after = json.at("after").get<std::string>();
   options.pooled_output = pooled_output_from(json.at("pooled_output"));
+  options.expected_sizes = expected_sizes_from(json.at("expected_sizes"));
   options.crashed_providers = pairs_from(json.at("crashed_providers"));
   return options;
 }
@@ -245,7 +268,11 @@ Json json_of(const ProviderAttempt& attempt) {
           {"options", json_of(attempt.options)},
           {"node_count", attempt.node_count},
           {"node_share", attempt.node_share},
-          {"other_core", attempt.other_core}};
+          {"other_core", attempt.other_core},
+          {"shapes", attempt.shapes},
+          {"shapes_from", attempt.shapes_from},
+          {"engine_folder", attempt.engine_folder},
+          {"has_kept_engine", attempt.has_kept_engine}};
 }
 
 ProviderAttempt attempt_from(const Json& json) {
@@ -259,7 +286,11 @@ ProviderAttempt attempt_from(const Json& json) {
                           .options = pairs_from(json.at("options")),
                           .node_count = json.at("node_count").get<std::uint64_t>(),
                           .node_share = json.at("node_share").get<double>(),
-                          .other_core = json.at("other_core").get<bool>()};
+                          .other_core = json.at("other_core").get<bool>(),
+                          .shapes = json.at("shapes").get<std::string>(),
+                          .shapes_from = json.at("shapes_from").get<std::string>(),
+                          .engine_folder = json.at("engine_folder").get<std::string>(),
+                          .has_kept_engine = json.at("has_kept_engine").get<bool>()};
   for (const Json& device : json.at("devices")) attempt.devices.push_back(device_from(device));
   if (const Json& device = json.at("device"); !device.is_null()) attempt.device = device_from(device);
   return attempt;

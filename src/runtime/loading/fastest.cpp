@@ -288,6 +288,11 @@ Timing time_in_child(const fs::path& program, const fs::path& model, const LoadO
   add("--warmup", std::to_string(warmup_runs));
   add("--samples-of", fs::absolute(model).string());
   if (candidate.is_compared) arguments.emplace_back("--compare");
+  // As the load will have it, so that what is compiled now serves it.
+  if (options.pooled_output) arguments.emplace_back("--pool");
+  if (!candidate.shapes.empty()) {
+    add("--provider-option", fmt::format("{}.shapes={}", candidate.provider.id, candidate.shapes));
+  }
   for (std::string& flag : flags_for(options_for(candidate, options))) arguments.push_back(std::move(flag));
   log::debug("timing {} in a child process", candidate.name);
   try {

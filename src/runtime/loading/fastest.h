@@ -22,6 +22,7 @@ struct FastestCandidate {
   const PrecisionVariant* variant = nullptr;  ///< what it runs instead of the model
   bool is_compared = false;                   ///< its outputs must be within the tolerance of the model's on the CPU
   std::string refusal;                        ///< why it is not even timed; may be empty
+  std::string shapes = {};                    ///< derived, that it compiles for; empty: none
 };
 
 /// What `any` may choose from beside the provider itself.

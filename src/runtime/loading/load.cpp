@@ -156,6 +156,10 @@ OptimizedGraph graph_of(const Plan& plan, const LoadOptions& options) {
   std::vector<std::string> ids, devices, values;
   for (const Candidate& candidate : plan.candidates) {
     ids.push_back(candidate.id);
+    // What it compiled is for its library, as engines of the cache are.
+    if (const auto* row = provider::find_row(candidate.id); row != nullptr && provider::can_keep_engines(*row)) {
+      graph.runtime_version = provider::compiled_by(graph.runtime_version, candidate.library);
+    }
     for (const ProviderAttempt& attempt : plan.verdict.tried) {
       if (attempt.id == candidate.id && !attempt.devices.empty()) devices.push_back(name_of(attempt.devices.front()));
     }
@@ -283,6 +287,7 @@ void tell_options(const Plan& plan, const LoadOptions& options, Verdict& verdict
       throw Error(ErrorCode::provider_unavailable, "strict: " + join(resolved.unenforced, "; "));
     }
     verdict.notes.insert(verdict.notes.end(), resolved.unenforced.begin(), resolved.unenforced.end());
+    if (!resolved.shapes_note.empty()) verdict.notes.push_back(resolved.shapes_note);
   }
 }
 
@@ -492,6 +497,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           pooled_model.fail(error.message());
           continue;
         }
+        if (forget_derived_shapes(plan, error.message())) continue;
         if (plan.candidates.empty()) throw model_error(error, model);
         drop_culprit(error, file, model, wanted, options, plan);
       }

@@ -84,7 +84,9 @@ void check_all_options(const LoadOptions& options, const std::vector<std::string
   }
 }
 
-provider::ResolvedOptions resolve(const ProviderReport& report, const LoadOptions& options) {
+// `shapes`: that were derived for the provider.
+provider::ResolvedOptions resolve(const ProviderReport& report, const LoadOptions& options,
+                                  const std::string& shapes = {}) {
   const ProviderOptions* given = options_of(options, report.id);
   const provider::OptionList values = given == nullptr ? provider::OptionList{} : given->values;
   const provider::ProviderRow* row = provider::find_row(report.id);
@@ -111,6 +113,7 @@ provider::ResolvedOptions resolve(const ProviderReport& report, const LoadOption
     return resolved;
   }
   provider::CommonOptions common = common_options(options);
+  common.shapes = shapes;
   // The CPU is given a precision by a variant of the model, not by an option.
   if (report.id == "cpu" && variant_of(options, options.precision) != nullptr) common.precision.clear();
   const auto resolved = [&] {
@@ -139,16 +142,6 @@ struct Subject {
   const Machine& machine;
 };
 
-std::string version_of(const ProviderReport& report) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(report.library, error);
-  const auto time = std::filesystem::last_write_time(report.library, error).time_since_epoch();
-  const std::string core = ort::Core::current()->version();
-  if (error) return core;
-  return fmt::format("{} ({} of {} bytes, state {:x})", core, report.library.filename().string(), bytes,
-                     static_cast<std::uint64_t>(time.count()));
-}
-
 // Of the file that the provider is given.
 std::string digest_for(const ProviderReport& report, const LoadOptions& options, const Subject& subject,
                        const provider::ResolvedOptions& resolved) {
@@ -162,9 +155,46 @@ std::string digest_for(const ProviderReport& report, const LoadOptions& options,
   return provider::model_digest(subject.model, weights);
 }
 
+/// The shapes that a provider is told beside the user's own.
+struct ShapeChoice {
+  std::string profile;  ///< empty: none
+  std::string from;     ///< "option": the user's own
+  std::string unknown;  ///< why none could be derived; empty: there is nothing to derive
+};
+
+ShapeChoice choose_shapes(const ProviderReport& report, const LoadOptions& options, const ModelInfo& info) {
+  const provider::ProviderRow* row = provider::find_row(report.id);
+  if (row == nullptr || row->id != report.id || !provider::takes_shapes(*row, report.source == "plugin")) return {};
+  const ProviderOptions* given = options_of(options, report.id);
+  const bool is_given = given != nullptr && std::ranges::any_of(given->values, [](const auto& option) {
+                          return provider::is_shape_option(option.first);
+                        });
+  if (is_given) return {.profile = {}, .from = "option", .unknown = {}};
+  if (row->id == "openvino") return {};  // one compilation takes all shapes
+  const provider::DerivedProfile derived =
+      options.before.empty()
+          ? provider::derive_shape_profile(info.signature, options.expected_sizes)
+          : provider::DerivedProfile{.ranges = {}, .from = {}, .unknown = "another model makes the inputs of this one"};
+  return {.profile = provider::profile_text(derived.ranges), .from = derived.from, .unknown = derived.unknown};
+}
+
+std::string note_of(const std::string& id, const ShapeChoice& shapes) {
+  if (!shapes.profile.empty()) {
+    return fmt::format(
+        "{0}: compiled for {1}, which is derived from {2}; other shapes are refused, and "
+        "--provider-option {0}.shapes=… names them",
+        id, shapes.profile, shapes.from);
+  }
+  if (shapes.unknown.empty()) return {};
+  return fmt::format(
+      "{0}: it chooses the shapes that it compiles for, and compiles again for larger ones, as {1}; "
+      "--provider-option {0}.shapes=… names them",
+      id, shapes.unknown);
+}
+
 // Where the user named no folder for engines, the provider is given one of gpux's cache.
 void keep_engines(const ProviderReport& report, const LoadOptions& options, const Subject& subject,
-                  provider::ResolvedOptions& resolved) {
+                  const std::string& shapes, provider::ResolvedOptions& resolved, ProviderAttempt& attempt) {
   const provider::ProviderRow* row = provider::find_row(report.id);
   const bool is_asked_for = options.cache_directory == provider::own_engine_folder;
   if (row == nullptr || row->id != report.id || (!options.cache_directory.empty() && !is_asked_for)) return;
@@ -188,12 +218,14 @@ void keep_engines(const ProviderReport& report, const LoadOptions& options, cons
     return;  // of a file that cannot be read: what loads the model says so
   }
   if (options.pooled_output) digest += "+pooled";  // it may be compiled with that output
-  const provider::EngineFolder folder =
-      cache->open(provider::engine_key(*row, digest, version_of(report), resolved, device));
+  const provider::EngineFolder folder = cache->open(provider::engine_key(
+      *row, digest, provider::compiled_by(ort::Core::current()->version(), report.library), resolved, device));
   if (folder.path.empty()) return;
   LoadOptions with_folder = options;
   with_folder.cache_directory = folder.path;
-  provider::ResolvedOptions with_cache = resolve(report, with_folder);
+  attempt.engine_folder = folder.path.string();
+  attempt.has_kept_engine = folder.is_warm;
+  provider::ResolvedOptions with_cache = resolve(report, with_folder, shapes);
   // What became of an option that nobody gave is not told.
   with_cache.notes = std::move(resolved.notes);
   if (!folder.reason.empty()) {
@@ -206,9 +238,14 @@ void keep_engines(const ProviderReport& report, const LoadOptions& options, cons
 void add_candidate(const ProviderReport& report, const LoadOptions& options, const Subject& subject,
                    ProviderAttempt& attempt, Plan& plan) {
   try {
-    provider::ResolvedOptions resolved = resolve(report, options);
-    keep_engines(report, options, subject, resolved);
+    const ShapeChoice shapes = choose_shapes(report, options, subject.info);
+    provider::ResolvedOptions resolved = resolve(report, options, shapes.profile);
+    keep_engines(report, options, subject, shapes.profile, resolved, attempt);
+    resolved.shapes_note = note_of(report.id, shapes);
     attempt.options = resolved.passed;
+    attempt.shapes = provider::profile_text(resolved.shapes);
+    attempt.shapes_from = attempt.shapes.empty() ? std::string() : shapes.from;
+    if (!shapes.profile.empty()) plan.with_derived_shapes.push_back(report.id);
     if (const auto used = resolved.used_device; used && *used < report.devices.size() && report.id != "cpu") {
       attempt.device = report.devices[*used];
     }
@@ -241,7 +278,12 @@ std::vector<ProviderReport> surveyed(const Request& request, const Supply& suppl
 }
 
 Plan make_plan(const Request& request, const Supply& supply, const Subject& subject, const LoadOptions& options) {
-  Plan plan{.request = request, .candidates = {}, .verdict = {}, .precision = options.precision, .options = {}};
+  Plan plan{.request = request,
+            .candidates = {},
+            .verdict = {},
+            .precision = options.precision,
+            .options = {},
+            .with_derived_shapes = {}};
   const provider::System system = provider::this_system();
   std::vector<ProviderReport> reports = surveyed(plan.request, supply, options);
   const ort::Core& core = ort::Core::open(in_order(supply.cores, provider::core_for(plan.request, reports, system)));
@@ -297,7 +339,10 @@ Fastest find_fastest(std::span<const ProviderReport> reports, const Supply& supp
     const PrecisionChoice choice{.precisions = precisions_of(report, options),
                                  .is_float32 = precision_of(info) == "fp32",
                                  .can_compare = !program.empty()};
-    std::ranges::move(candidates_on(report, choice, options), std::back_inserter(fastest.candidates));
+    std::vector<FastestCandidate> candidates = candidates_on(report, choice, options);
+    // The engine that is compiled while it is timed is the one that the load takes then.
+    for (FastestCandidate& candidate : candidates) candidate.shapes = choose_shapes(report, options, info).profile;
+    std::ranges::move(candidates, std::back_inserter(fastest.candidates));
   }
   const Measure measure = [&](const FastestCandidate& candidate) {
     if (program.empty()) return time_here(model, options, candidate);
@@ -432,6 +477,33 @@ std::vector<ProviderFile> provider_files(const LoadOptions& options, const Machi
     files.push_back({report.id, std::move(version)});
   }
   return files;
+}
+
+bool forget_derived_shapes(Plan& plan, const std::string& reason) {
+  const auto forget = [](std::vector<std::pair<std::string, std::string>>& options) {
+    std::erase_if(options, [](const auto& option) { return provider::is_shape_option(option.first); });
+  };
+  const std::vector<std::string> ids = std::exchange(plan.with_derived_shapes, {});
+  for (const std::string& id : ids) {
+    for (Candidate& candidate : plan.candidates) {
+      if (candidate.id == id) forget(candidate.append.options);
+    }
+    for (ProviderAttempt& attempt : plan.verdict.tried) {
+      if (attempt.id != id) continue;
+      forget(attempt.options);
+      attempt.shapes.clear();
+      attempt.shapes_from.clear();
+    }
+    if (const auto resolved = plan.options.find(id); resolved != plan.options.end()) {
+      forget(resolved->second.passed);
+      resolved->second.shapes.clear();
+      resolved->second.shapes_note = fmt::format(
+          "{}: it chooses the shapes that it compiles for, as there was no session with those that were "
+          "derived: {}",
+          id, reason);
+    }
+  }
+  return !ids.empty();
 }
 
 std::optional<std::size_t> named_in(const Error& error, std::span<const Candidate> candidates,

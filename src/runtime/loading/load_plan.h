@@ -33,7 +33,12 @@ struct Plan {
   Verdict verdict;
   std::string precision;                                     ///< that is asked for; empty: the model's own
   std::map<std::string, provider::ResolvedOptions> options;  ///< of each provider that goes into the session, by id
+  std::vector<std::string> with_derived_shapes;              ///< ids of providers that are told shapes nobody named
 };
+
+/// Takes from the plan the shapes that nobody named, after a session with them failed for the reason. False: there are
+/// none. Pure.
+bool forget_derived_shapes(Plan& plan, const std::string& reason);
 
 /// The options meant for one provider, by whatever name it was called; null where there are none.
 const ProviderOptions* options_of(const LoadOptions& options, const std::string& id);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "gpux/error.h"
@@ -33,6 +34,7 @@ Shape joined_shape(std::span<const NamedValues> items, const BatchGroup& group, 
     shape[0] += group.rows[i];
     for (std::size_t d = 1; d < shape.size(); ++d) shape[d] = std::max(shape[d], own[d]);
   }
+  shape[0] += group.filler_rows;
   return shape;
 }
 
@@ -70,6 +72,10 @@ Tensor concatenate(std::span<const NamedValues> items, const BatchGroup& group, 
     copy_corner(own, 0, joined, row, own.shape());
     row += group.rows[i];
   }
+  const Tensor& first = *value.tensor();
+  Shape first_row = first.shape();
+  first_row[0] = 1;
+  for (std::int64_t i = 0; i < group.filler_rows; ++i) copy_corner(first, 0, joined, row++, first_row);
   return joined;
 }
 
@@ -105,6 +111,10 @@ Tensor cut_part(const Tensor& whole, std::int64_t first_row, std::int64_t rows, 
 }
 
 }  // namespace
+
+std::int64_t BatchGroup::own_rows() const noexcept {
+  return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+}
 
 std::optional<std::int64_t> shared_rows(const NamedValues& item) {
   std::optional<std::int64_t> rows;
@@ -152,7 +162,7 @@ std::vector<BatchGroup> plan_batches(std::span<const NamedValues> items, std::ui
     const auto place = shared ? std::find_if(open.rbegin(), open.rend(), takes) : open.rend();
     if (place == open.rend()) {
       if (shared && !is_full(rows)) open.push_back({groups.size(), rows});
-      groups.push_back({{i}, {rows}});
+      groups.push_back({.items = {i}, .rows = {rows}});
       continue;
     }
     groups[place->index].items.push_back(i);
@@ -176,8 +186,7 @@ NamedValues concatenate(std::span<const NamedValues> items, const BatchGroup& gr
 std::vector<NamedValues> split(const NamedValues& results, const BatchGroup& group, std::span<const NamedValues> items,
                                const Padding* padding) {
   if (group.items.size() == 1) return {results};
-  std::int64_t total = 0;
-  for (const std::int64_t rows : group.rows) total += rows;
+  const std::int64_t total = group.own_rows() + group.filler_rows;
   std::vector<std::vector<std::int64_t>> own_sizes;
   if (padding != nullptr) {
     for (const PaddedSize& size : padding->sizes) own_sizes.push_back(differing_sizes(size, group, items));
@@ -207,7 +216,8 @@ std::vector<NamedValues> split(const NamedValues& results, const BatchGroup& gro
 }
 
 std::vector<NamedValues> infer_in_groups(const Runtime& runtime, std::span<const NamedValues> items,
-                                         const InferOptions& options, std::uint64_t row_limit) {
+                                         const InferOptions& options, std::uint64_t row_limit,
+                                         std::int64_t filled_rows) {
   std::vector<NamedValues> results(items.size());
   const auto one_by_one = [&](const std::vector<std::size_t>& indices) {
     for (const std::size_t item : indices) {
@@ -227,7 +237,8 @@ std::vector<NamedValues> infer_in_groups(const Runtime& runtime, std::span<const
       return {};
     }
   };
-  for (const BatchGroup& group : plan_batches(items, row_limit)) {
+  for (BatchGroup& group : plan_batches(items, row_limit)) {
+    if (group.items.size() > 1) group.filler_rows = std::max<std::int64_t>(filled_rows - group.own_rows(), 0);
     std::vector<NamedValues> parts = together(group);
     if (parts.empty()) one_by_one(group.items);
     for (std::size_t i = 0; i < parts.size(); ++i) results[group.items[i]] = std::move(parts[i]);

@@ -20,6 +20,9 @@ namespace gpux::runtime {
 struct BatchGroup {
   std::vector<std::size_t> items;
   std::vector<std::int64_t> rows;
+  std::int64_t filler_rows = 0;  ///< behind those of several items: copies of the first row, cut off from the results
+
+  [[nodiscard]] std::int64_t own_rows() const noexcept;
 };
 
 /// Whether the signature permits that several items share a run: every input and output is a tensor whose first
@@ -48,7 +51,9 @@ std::vector<NamedValues> split(const NamedValues& results, const BatchGroup& gro
 
 /// Runs the items in groups of up to `row_limit` rows, without asking whether they may share runs; one by one where
 /// a group's run fails or has other outputs than its rows. Errors of an item alone, as "item 3: …".
+/// `filled_rows`: that a group of fewer rows, but several items, is filled up to.
 std::vector<NamedValues> infer_in_groups(const Runtime& runtime, std::span<const NamedValues> items,
-                                         const InferOptions& options, std::uint64_t row_limit);
+                                         const InferOptions& options, std::uint64_t row_limit,
+                                         std::int64_t filled_rows = 0);
 
 }  // namespace gpux::runtime

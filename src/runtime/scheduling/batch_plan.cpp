@@ -83,6 +83,15 @@ std::int64_t row_cost(std::span<const Shape> row_shapes) noexcept {
   return padded_row_cost(row_shapes, row_shapes);
 }
 
+std::int64_t filled_rows(std::int64_t rows, std::int64_t row_cost, const BatchLimits& limits) noexcept {
+  if (!limits.fills_rows || rows < 2) return rows;
+  std::int64_t most = limits.max_rows;
+  if (limits.max_cost != 0 && row_cost > 0) most = std::min(most, limits.max_cost / row_cost);
+  std::int64_t filled = 1;
+  while (filled < rows && filled <= most) filled *= 2;
+  return std::max(rows, std::min(filled, most));
+}
+
 BatchPlan plan_batch(std::span<const WaitingRequest> waiting, const BatchLimits& limits, bool replica_is_free,
                      std::chrono::steady_clock::time_point now) {
   if (waiting.empty()) return {};

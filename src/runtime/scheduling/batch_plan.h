@@ -20,6 +20,7 @@ struct BatchLimits {
   /// padding makes no run larger than max_rows times the largest of its requests.
   std::int64_t max_cost = 0;
   bool counts_padding = true;  ///< false: what is filled up is not computed, and max_cost bounds the rest
+  bool fills_rows = false;     ///< shared runs have filled_rows(): few sizes, where each costs a compilation
 };
 
 /// A waiting request, as the plan sees it.
@@ -40,6 +41,11 @@ struct BatchPlan {
 
 /// Elements that a row of the largest input has. Beyond 64 bits: the largest number.
 [[nodiscard]] std::int64_t row_cost(std::span<const Shape> row_shapes) noexcept;
+
+/// The rows that a shared run of so many is filled up to: the next power of two, or the most that the limits allow,
+/// where fills_rows; else `rows`. Runs of one row cost then have no more sizes than the logarithm of max_rows and two.
+/// Never fewer than `rows`. `row_cost`: of the largest row. Pure.
+[[nodiscard]] std::int64_t filled_rows(std::int64_t rows, std::int64_t row_cost, const BatchLimits& limits) noexcept;
 
 /// Plans the next run. `waiting` is in the order of service; the first is always taken, joined by those within the
 /// look-ahead whose key is the same and whose rows still fit within both bounds, in order. A batch is full where not

@@ -158,6 +158,19 @@ std::vector<NamedValues> Scheduler::State::compute(Lock& lock, Run& run, const B
   return parts;
 }
 
+BatchGroup Scheduler::State::group_of(const Run& run) const {
+  BatchGroup group;
+  std::int64_t cost = 0;
+  for (std::size_t i = 0; i < run.entries.size(); ++i) {
+    group.items.push_back(i);
+    group.rows.push_back(run.entries[i]->rows);
+    cost = std::max(cost, row_cost(run.entries[i]->row_shapes));
+  }
+  const std::int64_t rows = group.own_rows();
+  if (group.items.size() > 1) group.filler_rows = filled_rows(rows, cost, options.batch) - rows;
+  return group;
+}
+
 // The run's inputs as one; without them it has `unjoined`.
 NamedValues Scheduler::State::join(Run& run, const BatchGroup& group) const {
   if (run.inputs.size() == 1) return std::move(run.inputs.front());
@@ -175,11 +188,7 @@ void Scheduler::State::work() {
       run_trial(lock, run);
       continue;
     }
-    BatchGroup group;
-    for (std::size_t i = 0; i < run.entries.size(); ++i) {
-      group.items.push_back(i);
-      group.rows.push_back(run.entries[i]->rows);
-    }
+    const BatchGroup group = group_of(run);
     lock.unlock();
     const Clock::time_point joining = Clock::now();
     NamedValues joined = join(run, group);
@@ -238,7 +247,7 @@ void Scheduler::State::execute(Lock& lock, Run& run, const BatchGroup& group, co
     if (retry) {
       if (!live.contains(entry->ticket)) continue;
       std::optional<Error> own;
-      std::vector<NamedValues> result = compute(lock, run, {{i}, {entry->rows}}, run.inputs[i], own);
+      std::vector<NamedValues> result = compute(lock, run, {.items = {i}, .rows = {entry->rows}}, run.inputs[i], own);
       if (own && run.has_thrown) {
         note_failure(*run.replica, run_failure(*own, run.replica->has_lost_its_worker()), *own, false);
       }

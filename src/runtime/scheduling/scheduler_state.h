@@ -114,6 +114,7 @@ struct Scheduler::State {
 
   // Runs.
   void work();
+  [[nodiscard]] BatchGroup group_of(const Run& run) const;
   NamedValues join(Run& run, const BatchGroup& group) const;
   bool take(Lock& lock, Run& run);
   void execute(Lock& lock, Run& run, const BatchGroup& group, const NamedValues& joined, std::vector<Answer>& answers);

@@ -24,6 +24,7 @@
 #include "model/open_model.h"
 #include "model/package_fingerprint.h"
 #include "project/project_check.h"
+#include "provider/shape_profile.h"
 #include "runtime/scheduling/padding.h"
 #include "server/http/server.h"
 
@@ -58,6 +59,17 @@ class Said {
 
   [[nodiscard]] const auto& warm_up() const {
     return listed_.serving.warm_up.empty() ? own_.warm_up : listed_.serving.warm_up;
+  }
+
+  // Where it says nothing of rows, gpux.yml's runtime.batch_size does.
+  [[nodiscard]] SizeFacts sizes(const OpenModel& opened) const {
+    SizeFacts facts = opened.sizes();
+    if (const auto rows = setting(flags_.max_batch_size, &ServingSettings::batch_size)) {
+      facts.max_rows = rows;
+      facts.rows_from = flags_.max_batch_size ? "--max-batch-size" : "batch_size";
+    }
+    facts.warm_up = warm_up();
+    return facts;
   }
 
   void set_batch_axis(LoadOptions& options) const {
@@ -193,6 +205,7 @@ void bound_batches_of_texts(const Said& said, const ServingFlags& flags, const e
   if (options.padding == nullptr) options.padding = batching.padding;
   options.max_batch_size = said.setting(flags.max_batch_size, &ServingSettings::batch_size).value_or(found.max_rows);
   options.sharing = batching.sharing;
+  options.fills_rows = found.fills_rows;
   if (encoder.batching() == embedding::Batching::exact || !batching.sharing.shared) {
     options.max_batch_size = std::min(options.max_batch_size, found.max_rows);
   }
@@ -371,6 +384,7 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   if (sentences) {
     opened.settings.options.pooled_output = embedding::graph_pooling(*sentences, opened.info.signature);
   }
+  opened.settings.options.expected_sizes = expected_sizes(opened.info.signature, said.sizes(opened));
   const bool threads_are_set = opened.settings.options.intra_threads.has_value();
   Workers loaded = load_workers(request, opened.settings.options, threads_are_set, [&](const LoadOptions& with) {
     opened.settings.options = with;
@@ -391,6 +405,10 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   // runtime.batch_size limits every run.
   if (opened.settings.batch_limit != 0) {
     options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
+  }
+  // A larger run would be refused.
+  if (const std::int64_t most = provider::most_rows(provider::active_profile(session.verdict()).ranges); most != 0) {
+    options.max_batch_size = std::min(options.max_batch_size, most);
   }
   if (!encoder && options.max_batch_size > 1) {
     options.sharing = session.run_sharing({.sizes = options.warm_up});

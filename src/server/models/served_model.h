@@ -111,6 +111,7 @@ struct ServingOptions {
   std::int64_t max_batch_size = 32;  ///< rows; 1: no batching
   RunSharing sharing;                ///< whether requests may share runs, and why; with max_batch_size 1 they do not
   std::int64_t max_batch_cost = 0;   ///< elements of a run's largest input, padding counted; 0: no bound
+  bool fills_rows = false;           ///< runtime::BatchLimits::fills_rows
   /// How requests whose sizes differ share a run; null: they do not. Made by runtime::read_padding().
   std::shared_ptr<const runtime::Padding> padding;
   std::chrono::microseconds max_queue_delay{0};  ///< the oldest request waits so long for company
