@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/folders.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
@@ -15,6 +16,7 @@
 #include "cli/table.h"
 #include "gpux/error.h"
 #include "installation/installation.h"
+#include "installation/package_choice.h"
 #include "installation/packages.h"
 #include "provider/probe.h"
 #include "registry/hub/hub_settings.h"
@@ -41,7 +43,7 @@ Json to_json(const InstalledProvider& provider) {
           {"folder", provider.folder.string()},
           {"installed", provider.installed},
           {"client", provider.client},
-          {"bytes", installation::bytes_of(provider.folder)},
+          {"bytes", bytes_below(provider.folder)},
           {"damage", provider.damage.empty() ? Json(nullptr) : Json(provider.damage)},
           {"packages", packages_json(provider)}};
 }
@@ -115,7 +117,7 @@ void print_installed(const std::vector<InstalledProvider>& providers, const Cont
       packages.push_back(fmt::format("{} {}", package.name, package.version));
     }
     table.rows.push_back({provider.name, provider.version, provider.installed,
-                          format_bytes(installation::bytes_of(provider.folder)),
+                          format_bytes(bytes_below(provider.folder)),
                           provider.damage.empty() ? "ok" : "damaged: " + provider.damage, join(packages)});
   }
   print_data(table.text());
@@ -132,16 +134,19 @@ void require_names(const InstallationFlags& flags, const char* action) {
 
 void install_providers(const InstallationFlags& flags, const Context& context) {
   require_names(flags, "install");
-  std::vector<std::pair<const PackageSet*, std::string>> sets;
+  const installation::MachineFacts facts = installation::machine_facts(Machine::this_one());
+  std::vector<std::pair<installation::PackageChoice, std::string>> choices;
   for (const std::string& name : flags.names) {
     const installation::Wanted wanted = installation::parse_wanted(name);
-    sets.emplace_back(&installation::find_package_set(wanted.name), wanted.version);
+    choices.emplace_back(installation::choose_packages(wanted, facts), wanted.version);
   }
   check_online(flags);
   const installation::InstallOptions options{.source = {flags.from}, .is_dry_run = flags.is_dry_run};
   Json json = Json::array();
   Table table{.head = {"PROVIDER", "PACKAGE", "VERSION", "SHA256"}, .rows = {}};
-  for (const auto& [set, version] : sets) {
+  for (const auto& [choice, version] : choices) {
+    const PackageSet* set = choice.set;
+    if (!choice.reason.empty()) say(context, fmt::format("{}: {}", set->name, choice.reason));
     const InstallResult result = installation::install(Machine::this_one(), *set, version, options,
                                                        [&](const std::string& what) { say(context, what); });
     const InstalledProvider& provider = result.provider;
@@ -151,6 +156,7 @@ void install_providers(const InstallationFlags& flags, const Context& context) {
                     {"folder", provider.folder.string()},
                     {"was_there", result.was_there},
                     {"dry_run", flags.is_dry_run},
+                    {"reason", choice.reason},
                     {"bytes", result.bytes},
                     {"packages", packages_json(provider)}});
     for (const ort::InstalledPackage& package : provider.packages) {

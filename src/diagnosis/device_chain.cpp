@@ -29,10 +29,6 @@ constexpr std::uint16_t nvidia = 0x10de;
 constexpr std::uint16_t amd = 0x1002;
 constexpr std::uint16_t intel = 0x8086;
 
-/// The oldest driver of each CUDA (NVIDIA's table of minor version compatibility).
-constexpr std::string_view driver_of_cuda13 = "580";
-constexpr std::string_view driver_of_cuda12 = "525";
-
 Check link(const char* area, const char* name, State state, std::string found, std::string next = {}) {
   return {.area = area, .name = name, .state = state, .found = std::move(found), .next = std::move(next)};
 }
@@ -67,12 +63,8 @@ Check provider_link(const char* area, const std::string& provider, const std::st
 
 constexpr const char* nvidia_area = "NVIDIA: from the driver to ONNX Runtime";
 
-std::string_view driver_needed(unsigned cuda) {
-  return cuda == 12 ? driver_of_cuda12 : driver_of_cuda13;
-}
-
 bool driver_allows(const NvidiaFacts& facts, unsigned cuda) {
-  return facts.driver.empty() || !provider::is_older(facts.driver, driver_needed(cuda));
+  return facts.driver.empty() || !provider::is_older(facts.driver, provider::oldest_driver(cuda));
 }
 
 // What to install: the packages of the newest CUDA that the driver allows.
@@ -90,14 +82,15 @@ Check nvidia_driver(const NvidiaFacts& facts) {
   }
   if (facts.driver.empty()) return link(nvidia_area, name, State::unknown, "loaded, version unknown");
   if (!driver_allows(facts, 12)) {
-    return link(nvidia_area, name, State::problem,
-                fmt::format("{} is too old for CUDA 12, which needs {} or newer", facts.driver, driver_of_cuda12),
-                "sudo apt install nvidia-driver");
+    return link(
+        nvidia_area, name, State::problem,
+        fmt::format("{} is too old for CUDA 12, which needs {} or newer", facts.driver, provider::oldest_driver(12)),
+        "sudo apt install nvidia-driver");
   }
   if (facts.cuda != 0 && !driver_allows(facts, facts.cuda)) {
     return link(nvidia_area, name, State::problem,
                 fmt::format("{} is too old for CUDA {}, which the provider is made for and which needs {} or newer",
-                            facts.driver, facts.cuda, driver_needed(facts.cuda)),
+                            facts.driver, facts.cuda, provider::oldest_driver(facts.cuda)),
                 installation_for(facts));
   }
   return link(nvidia_area, name, State::ok,

@@ -14,6 +14,7 @@
 #include "base/durability.h"
 #include "base/file_lock.h"
 #include "base/files.h"
+#include "base/folders.h"
 #include "base/scratch_folder.h"
 #include "base/spelling.h"
 #include "base/unique_fd.h"
@@ -122,18 +123,6 @@ InstalledProvider make_plan(const Machine& machine, const PackageSet& set, const
 
 }  // namespace
 
-std::uint64_t bytes_of(const fs::path& folder) {
-  std::uint64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code unreadable;
-    if (!entry->is_regular_file(unreadable) || entry->is_symlink(unreadable)) continue;
-    const std::uint64_t size = entry->file_size(unreadable);
-    if (!unreadable) bytes += size;
-  }
-  return bytes;
-}
-
 InstallResult install(const Machine& machine, const PackageSet& set, const std::string& version,
                       const InstallOptions& options, const StepListener& listener) {
   Source source = options.source;
@@ -166,7 +155,7 @@ InstallResult install(const Machine& machine, const PackageSet& set, const std::
   provider.libraries = ort::library_files(packages);
   ort::record_installation(provider);
   provider.folder = place;
-  result.bytes = bytes_of(made);
+  result.bytes = bytes_below(made);
   put_in_place(provider, made, scratch);
   return result;
 }

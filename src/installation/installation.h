@@ -37,7 +37,4 @@ InstallResult install(const Machine& machine, const PackageSet& set, const std::
 /// installed; permission where a process uses it.
 std::vector<ort::InstalledProvider> remove(const Machine& machine, const std::string& name, const std::string& version);
 
-/// Bytes of all files below the folder.
-std::uint64_t bytes_of(const std::filesystem::path& folder);
-
 }  // namespace gpux::installation

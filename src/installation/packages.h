@@ -19,6 +19,7 @@ struct PackageSet {
   Kind kind = Kind::plugin;                //
   std::vector<std::string_view> packages;  ///< requirements as of pip; the first brings the provider
   std::string_view needs = {};             ///< what no package brings
+  unsigned cuda = 0;                       ///< the release of CUDA that all of them are for; 0: none
 };
 
 /// All of them, in the order of the table of providers.

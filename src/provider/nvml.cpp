@@ -110,6 +110,10 @@ std::optional<DynamicLibrary> open_library(const Machine& machine) {
 
 }  // namespace
 
+std::string_view oldest_driver(unsigned cuda) noexcept {
+  return cuda == 12 ? "525" : "580";
+}
+
 NvmlReport read_nvml(const Machine& machine) {
   NvmlReport report;
   const auto library = open_library(machine);

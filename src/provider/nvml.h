@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/machine.h"
@@ -26,6 +27,9 @@ struct NvmlReport {
   std::string driver;               ///< version
   std::vector<NvmlDevice> devices;  ///< by their addresses on the bus
 };
+
+/// The oldest driver that supports the release of CUDA, 12 or 13 (NVIDIA's table of minor version compatibility). Pure.
+std::string_view oldest_driver(unsigned cuda) noexcept;
 
 /// Opens libnvidia-ml.so.1 of the machine and asks it. It is closed for use again, and stays loaded.
 NvmlReport read_nvml(const Machine& machine);
