@@ -1,7 +1,10 @@
 #include "server/models/workers.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -9,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include "base/eventually.h"
 #include "base/machine.h"
 #include "gpux/error.h"
 
@@ -169,6 +173,67 @@ TEST(Workers, ShareTheProcessorsOnRequest) {
 
   EXPECT_EQ(load_workers(worker_request_from("cores:2", "--workers"), options, false, load).sessions.size(), 2U);
   EXPECT_THROW((void)load_workers(request, options, true, load), Error) << "the threads are set, too";
+}
+
+std::set<std::string> threads_of_this_process() {
+  std::set<std::string> threads;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    threads.insert(task.path().filename());
+  }
+  return threads;
+}
+
+// The processors that a thread may use, as the kernel writes them: "1", "0-3,8". Empty where the thread has ended.
+std::string processors_of_thread(const std::string& thread) {
+  std::ifstream stream("/proc/self/task/" + thread + "/status");
+  const std::string key = "Cpus_allowed_list:\t";
+  for (std::string line; std::getline(stream, line);) {
+    if (line.starts_with(key)) return line.substr(key.size());
+  }
+  return {};
+}
+
+// How many threads that were not there before may use just the one processor, by its number.
+std::map<std::string, int> bound_threads(const std::set<std::string>& before) {
+  std::map<std::string, int> bound;
+  for (const std::string& thread : threads_of_this_process()) {
+    if (before.contains(thread)) continue;
+    const std::string processors = processors_of_thread(thread);
+    if (!processors.empty() && processors.find_first_of("-,") == std::string::npos) ++bound[processors];
+  }
+  return bound;
+}
+
+// The first thread of a share is the caller's, which is bound while it runs; the others are ONNX Runtime's.
+TEST(Workers, OfCoresHaveAThreadOnEachOfTheirProcessors) {
+  const ProcessorShare share = share_processors(read_processors(Machine::this_one()), 1).front();
+  if (share.processors.size() < 2) {
+    GTEST_SKIP() << "needs two cores without a quota: there is no thread but the caller's to bind";
+  }
+  LoadOptions options;
+  options.provider = "cpu";
+  const std::set<std::string> before = threads_of_this_process();
+  std::map<std::string, int> expected;
+  for (std::size_t i = 1; i < share.processors.size(); ++i) expected[std::to_string(share.processors[i])] = 1;
+  {
+    const Workers workers = load_workers(worker_request_from("cores:1", "--workers"), options, false, load);
+    // They bind themselves when they start.
+    EXPECT_TRUE(test::eventually([&] { return bound_threads(before) == expected; }))
+        << bound_threads(before).size() << " processors have threads of their own, and " << expected.size()
+        << " are expected";
+    // And stay so in a run.
+    const NamedValues inputs = synthetic_inputs(workers.sessions.front()->info().signature);
+    EXPECT_EQ(workers.make_replicas().front()->run(inputs, {0}).size(), 1U);
+    EXPECT_EQ(bound_threads(before), expected);
+  }
+  // Threads of other sessions are free to move.
+  LoadOptions with_threads = options;
+  with_threads.intra_threads = static_cast<unsigned>(share.processors.size());
+  const std::set<std::string> those_before = threads_of_this_process();
+  const Workers unbound = load_workers(worker_request_from("1", "--workers"), with_threads, true, load);
+  const NamedValues inputs = synthetic_inputs(unbound.sessions.front()->info().signature);
+  EXPECT_EQ(unbound.make_replicas().front()->run(inputs, {0}).size(), 1U);
+  EXPECT_TRUE(bound_threads(those_before).empty());
 }
 
 TEST(Workers, SayWhatWasMeasured) {
