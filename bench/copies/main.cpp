@@ -2,19 +2,27 @@
 // them, and with values that stay on the device. The results of both are compared.
 //
 //     build/release/bin/bench_copies --provider example --library build/release/lib/libgpux_example_provider.so
+//     GPUX_EXAMPLE_PINNED=off build/release/bin/bench_copies --library build/release/lib/libgpux_example_provider.so
+//     GPUX_EXAMPLE_RUNS=one GPUX_EXAMPLE_SPEED=100,8,100 build/release/bin/bench_copies --overlap 64 --elements 200000
+//         --library build/release/lib/libgpux_example_provider.so
 //     build/release/bin/bench_copies --provider webgpu --library .deps/webgpu/libonnxruntime_providers_webgpu.so
 //         --encoder FOLDER --decoder FOLDER
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <future>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "base/scratch_folder.h"
@@ -26,13 +34,16 @@
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
 #include "onnx/graph_writer.h"
+#include "ort/compute_turn.h"
+#include "runtime/scheduling/scheduler.h"
+#include "runtime/scheduling/session_replica.h"
 
 namespace gpux {
 namespace {
 
 struct Flags {
   std::string provider = "example", library, encoder, decoder;
-  std::size_t elements = 100'000, runs = 8, texts = 16, prompt = 32, tokens = 32;
+  std::size_t elements = 100'000, runs = 8, texts = 16, prompt = 32, tokens = 32, overlap = 0;
 };
 
 LoadOptions load_options(const Flags& flags) {
@@ -47,7 +58,9 @@ TransferCounts operator-(const TransferCounts& after, const TransferCounts& befo
   return {.to_device = after.to_device - before.to_device,
           .to_device_bytes = after.to_device_bytes - before.to_device_bytes,
           .from_device = after.from_device - before.from_device,
-          .from_device_bytes = after.from_device_bytes - before.from_device_bytes};
+          .from_device_bytes = after.from_device_bytes - before.from_device_bytes,
+          .to_device_pinned = after.to_device_pinned - before.to_device_pinned,
+          .from_device_pinned = after.from_device_pinned - before.from_device_pinned};
 }
 
 using Numbers = std::vector<float>;
@@ -67,28 +80,51 @@ double largest_difference(const Numbers& a, const Numbers& b) {
   return largest;
 }
 
-void print_row(std::string_view name, std::string_view values, const TransferCounts& counts, std::size_t runs) {
+/// Blocks of device memory that the example provider has allocated; empty: another provider, which does not count them.
+std::optional<std::uint64_t> allocations(const Flags& flags) {
+  void* const library = flags.library.empty() ? nullptr : ::dlopen(flags.library.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return std::nullopt;
+  const auto count = reinterpret_cast<void (*)(std::uint64_t*)>(::dlsym(library, "GpuxExampleCopies"));
+  if (count == nullptr) return std::nullopt;
+  std::array<std::uint64_t, 14> counts{};
+  count(counts.data());
+  return counts[6];
+}
+
+struct Counts {
+  TransferCounts transfers;
+  std::optional<std::uint64_t> allocations;
+};
+
+Counts counts_of(const Runtime& runtime, const Flags& flags) {
+  return {runtime.transfers(), allocations(flags)};
+}
+
+void print_row(std::string_view name, std::string_view values, const Counts& before, const Counts& after,
+               std::size_t runs) {
+  const TransferCounts counts = after.transfers - before.transfers;
   const auto per_run = [&](std::uint64_t count) { return static_cast<double>(count) / static_cast<double>(runs); };
-  fmt::print("{:<28} {:<14} {:>9.2f} {:>12.0f} {:>9.2f} {:>12.0f}\n", name, values, per_run(counts.to_device),
-             per_run(counts.to_device_bytes), per_run(counts.from_device), per_run(counts.from_device_bytes));
+  fmt::print("{:<28} {:<8} {:>9.2f} {:>12.0f} {:>9.2f} {:>12.0f} {:>9.2f} {:>9}\n", name, values,
+             per_run(counts.to_device), per_run(counts.to_device_bytes), per_run(counts.from_device),
+             per_run(counts.from_device_bytes), per_run(counts.to_device_pinned + counts.from_device_pinned),
+             after.allocations && before.allocations
+                 ? fmt::format("{:.2f}", per_run(*after.allocations - *before.allocations))
+                 : "-");
 }
 
 // Each once: per one of `runs`.
-void compare(std::string_view name, std::size_t runs, const Runtime& before_runtime, const Work& before,
-             const Runtime& after_runtime, const Work& after) {
-  const TransferCounts start_before = before_runtime.transfers();
+void compare(const Flags& flags, std::string_view name, std::size_t runs, const Runtime& before_runtime,
+             const Work& before, const Runtime& after_runtime, const Work& after) {
+  const Counts start_before = counts_of(before_runtime, flags);
   const Numbers expected = before();
-  const TransferCounts of_before = before_runtime.transfers() - start_before;
-  const TransferCounts start_after = after_runtime.transfers();
+  print_row(name, "host", start_before, counts_of(before_runtime, flags), runs);
+  const Counts start_after = counts_of(after_runtime, flags);
   const Numbers found = after();
-  const TransferCounts of_after = after_runtime.transfers() - start_after;
-  print_row(name, "host", of_before, runs);
-  print_row("", "device", of_after, runs);
+  print_row("", "device", start_after, counts_of(after_runtime, flags), runs);
   fmt::print("{:<28} largest difference of the results {:g}\n", "", largest_difference(expected, found));
 }
 
-void compare_products(const Flags& flags) {
-  const ScratchFolder folder;
+std::filesystem::path write_product(const ScratchFolder& folder) {
   const std::filesystem::path file = folder.path() / "product.onnx";
   const std::array<onnx::WrittenSize, 1> sizes{"n"};
   onnx::GraphWriter graph("product");
@@ -96,7 +132,12 @@ void compare_products(const Flags& flags) {
   graph.node("Mul", {"a", "b"}, {}, "c");
   graph.output("c", ElementType::float32, sizes);
   graph.write(file, 17, 8);
-  const Runtime runtime(file, load_options(flags));
+  return file;
+}
+
+void compare_products(const Flags& flags) {
+  const ScratchFolder folder;
+  const Runtime runtime(write_product(folder), load_options(flags));
   fmt::print("{}\n", to_line(runtime.verdict()));
   Tensor a = Tensor::allocate(ElementType::float32, {static_cast<std::int64_t>(flags.elements)}), b = a;
   b = Tensor::allocate(ElementType::float32, a.shape());
@@ -122,7 +163,7 @@ void compare_products(const Flags& flags) {
     append(state.read(), numbers);
     return numbers;
   };
-  compare(fmt::format("{} Mul in a row, per run", flags.runs), flags.runs, runtime, on_host, runtime, on_device);
+  compare(flags, fmt::format("{} Mul in a row, per run", flags.runs), flags.runs, runtime, on_host, runtime, on_device);
 }
 
 void compare_texts(const Flags& flags) {
@@ -145,6 +186,7 @@ void compare_texts(const Flags& flags) {
     return numbers;
   };
   compare(
+      flags,
       fmt::format("{} texts of {} tokens, per run", flags.texts,
                   before.encoder()
                       .prepare("text 1 of a run that all of these texts share, of about as many tokens", {})
@@ -240,8 +282,53 @@ void compare_steps(const Flags& flags) {
   fmt::print("{}\n", to_line(runtime.verdict()));
   const Steps steps(flags, runtime);
   compare(
-      fmt::format("{} tokens behind {}, per token", flags.tokens, flags.prompt), flags.tokens, runtime,
+      flags, fmt::format("{} tokens behind {}, per token", flags.tokens, flags.prompt), flags.tokens, runtime,
       [&] { return steps.on_host(); }, runtime, [&] { return steps.on_device(); });
+}
+
+/// The queue of a server with so many runs of one session in flight; the sum of the products.
+double seconds_of(const Flags& flags, const Runtime& runtime, std::size_t in_flight, Numbers& sums) {
+  const auto turn = std::make_shared<ort::ComputeTurn>(1);
+  std::vector<std::unique_ptr<runtime::Replica>> replicas;
+  for (std::size_t i = 0; i < in_flight; ++i) {
+    replicas.push_back(std::make_unique<runtime::SessionReplica>(runtime, 0, std::vector<unsigned>(), true, turn));
+  }
+  runtime::Scheduler scheduler(std::move(replicas), {.computing_per_device = 1});
+  Tensor b = Tensor::allocate(ElementType::float32, {static_cast<std::int64_t>(flags.elements)});
+  for (std::size_t i = 0; i < flags.elements; ++i) b.mutable_as<float>()[i] = static_cast<float>(i % 7);
+  std::vector<std::promise<float>> answers(flags.overlap);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < flags.overlap; ++i) {
+    Tensor a = Tensor::allocate(ElementType::float32, b.shape());
+    for (float& element : a.mutable_as<float>()) element = static_cast<float>(i);
+    scheduler.submit({.inputs = {{"a", std::move(a)}, {"b", b}}, .outputs = {0}, .deadline = {}},
+                     [&answer = answers[i]](runtime::InferAnswer&& given) {
+                       if (given.error) {
+                         answer.set_exception(std::make_exception_ptr(*given.error));
+                         return;
+                       }
+                       float sum = 0;
+                       for (const float element : given.outputs.front().second.tensor()->as<float>()) sum += element;
+                       answer.set_value(sum);
+                     });
+  }
+  sums.clear();
+  for (std::promise<float>& answer : answers) sums.push_back(answer.get_future().get());
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void compare_overlap(const Flags& flags) {
+  const ScratchFolder folder;
+  const Runtime runtime(write_product(folder), load_options(flags));
+  fmt::print("\n{} runs of one Mul of {} float32: {}\n", flags.overlap, flags.elements, to_line(runtime.verdict()));
+  Numbers expected, sums;
+  const double alone = seconds_of(flags, runtime, 1, expected);
+  for (const std::size_t in_flight : {std::size_t{1}, std::size_t{2}, std::size_t{3}}) {
+    const double seconds = in_flight == 1 ? alone : seconds_of(flags, runtime, in_flight, sums);
+    fmt::print("{} in flight: {:6.1f} runs/s, {:.2f} of one in flight; largest difference of the results {:g}\n",
+               in_flight, static_cast<double>(flags.overlap) / seconds, alone / seconds,
+               in_flight == 1 ? 0 : largest_difference(expected, sums));
+  }
 }
 
 }  // namespace
@@ -257,12 +344,16 @@ int main(int count, char** arguments) {
   program.add_option("--texts", flags.texts, "of a run");
   program.add_option("--prompt", flags.prompt, "tokens of the first run");
   program.add_option("--tokens", flags.tokens, "that are generated");
+  program.add_option("--elements", flags.elements, "of each input of Mul");
+  program.add_option("--overlap", flags.overlap, "runs of Mul whose copies overlap with computations; 0: none");
   CLI11_PARSE(program, count, arguments);
   try {
-    fmt::print("{:<28} {:<14} {:>9} {:>12} {:>9} {:>12}\n", "", "values on", "to device", "bytes", "from it", "bytes");
+    fmt::print("{:<28} {:<8} {:>9} {:>12} {:>9} {:>12} {:>9} {:>9}\n", "", "on", "to device", "bytes", "from it",
+               "bytes", "pinned", "blocks");
     gpux::compare_products(flags);
     if (!flags.encoder.empty()) gpux::compare_texts(flags);
     if (!flags.decoder.empty()) gpux::compare_steps(flags);
+    if (flags.overlap != 0) gpux::compare_overlap(flags);
   } catch (const gpux::Error& error) {
     fmt::print(stderr, "{}\n", error.message());
     return 1;

@@ -58,6 +58,8 @@ struct TransferCounts {
   std::uint64_t to_device_bytes = 0;
   std::uint64_t from_device = 0;
   std::uint64_t from_device_bytes = 0;
+  std::uint64_t to_device_pinned = 0;    ///< of `to_device`: from memory of the host that is pinned for the device
+  std::uint64_t from_device_pinned = 0;  ///< of `from_device`: to such memory
 };
 
 }  // namespace gpux

@@ -92,6 +92,10 @@ class GPUX_API Runtime {
   /// Whether infer_on_device() leaves any output on a device.
   [[nodiscard]] bool keeps_on_device() const noexcept;
 
+  /// Whether inputs and outputs are copied outside of the runs, by way of host memory that is pinned for the device:
+  /// one run copies while another computes. False with Isolation::process.
+  [[nodiscard]] bool uses_pinned_memory() const noexcept;
+
   /// Of all runs, uploads and reads so far. Zero with Isolation::process, whose worker is not asked.
   [[nodiscard]] TransferCounts transfers() const noexcept;
 

@@ -28,6 +28,7 @@
 #include "cli/systemd.h"
 #include "gpux/error.h"
 #include "project/models_file.h"
+#include "runtime/scheduling/runs_in_flight.h"
 #include "server/api_keys.h"
 #include "server/grpc/server.h"
 #include "server/http/server.h"
@@ -509,6 +510,11 @@ void add_serve(CLI::App& program, Context& context) {
                       "concurrent runs (default: 1); auto: measured at load; devices: one per device");
   command->add_option("--max-workers", flags->max_workers, "maximum for auto and devices")
       ->check(CLI::Range(1U, 1024U));
+  command
+      ->add_option("--runs-in-flight", flags->runs_in_flight,
+                   "runs of a session that are computed or copied at the same time, where copies overlap with "
+                   "computations (default: 2, or as many as workers)")
+      ->check(CLI::Range(1U, runtime::max_runs_in_flight));
   command->add_option("--stop-grace", flags->stop_grace,
                       "how long a run may continue after the request to stop, before its worker process is killed "
                       "(default: 5s)");

@@ -207,8 +207,14 @@ RunHandle::RunHandle() : options_(std::make_unique<Options>()) {}
 
 RunHandle::~RunHandle() = default;
 
+void RunHandle::take_turns(ComputeTurn& turn) noexcept {
+  options_->turn = &turn;
+}
+
 void RunHandle::stop() {
+  options_->is_stopped = true;
   options_->options.SetTerminate();
+  if (options_->turn != nullptr) options_->turn->wake();
   const std::scoped_lock lock(options_->mutex);
   if (options_->running == nullptr) return;
   const char* const key = stop_run_option;
@@ -260,6 +266,7 @@ const std::vector<std::string>& Session::output_names() const noexcept {
 }
 
 NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, RunHandle* handle) const {
+  if (state_->staging != nullptr) return run_staged(inputs, outputs, handle);
   // A run of a small model takes microseconds: lists of a few entries are kept from the heap.
   std::array<std::byte, 512> buffer;
   std::pmr::monotonic_buffer_resource memory(buffer.data(), buffer.size());
@@ -281,14 +288,8 @@ NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_
     const StoppableRun stoppable(handle == nullptr || !state_->has_plugins ? nullptr : handle->options_.get(),
                                  state_->session);
     std::optional<Ort::RunOptions> own;
-    if (state_->has_plugins && (handle != nullptr || outputs.size() < state_->output_names.size())) {
-      std::string read;
-      if (outputs.size() < state_->output_names.size())
-        read = fmt::format("{}", fmt::join(std::span(names).subspan(given), "\n"));
-      if (handle == nullptr) own.emplace();
-      (own ? *own : handle->options_->options).AddConfigEntry(RunHandle::outputs_option, read.c_str());
-    }
-    const Ort::RunOptions& options = own ? *own : handle == nullptr ? state_->run_options : handle->options_->options;
+    const Ort::RunOptions& options =
+        state_->options_of_run(handle == nullptr ? nullptr : handle->options_.get(), outputs, own);
     state_->session.Run(options, names.data(), values.data(), given, names.data() + given, values.data() + given,
                         outputs.size());
     state_->count_inputs(inputs);

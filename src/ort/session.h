@@ -19,6 +19,9 @@
 
 namespace gpux::ort {
 
+class ComputeTurn;
+struct StagedValue;
+
 /// How one provider joins a session.
 struct ProviderAppend {
   enum class Way : unsigned char {
@@ -94,6 +97,10 @@ class RunHandle {
   /// The run ends with Error interrupted after the node it is in, or sooner where the provider can. Thread-safe.
   void stop();
 
+  /// A run whose values are copied outside of it computes when it has a turn of `turn`, which must outlive it and the
+  /// last stop(). Other runs take none. Before the run.
+  void take_turns(ComputeTurn& turn) noexcept;
+
  private:
   friend class Session;
   struct Options;
@@ -150,6 +157,10 @@ class Session {
   /// Of all runs, uploads and reads of this session's values so far.
   [[nodiscard]] TransferCounts transfers() const noexcept;
 
+  /// Whether inputs and outputs are copied outside of the runs, by way of pinned memory: so that one run can copy while
+  /// another computes.
+  [[nodiscard]] bool uses_pinned_memory() const noexcept;
+
   /// What ONNX Runtime and the providers logged while this was made.
   [[nodiscard]] const SessionLog& log() const noexcept;
 
@@ -163,6 +174,11 @@ class Session {
   friend class DeviceValue;
   struct State;
   class StoppableRun;
+  struct BoundRun;
+  [[nodiscard]] std::vector<StagedValue> run_bound(const NamedValues& inputs, const NamedDeviceValues& device_inputs,
+                                                   const std::vector<std::size_t>& outputs, RunHandle* handle) const;
+  [[nodiscard]] NamedValues run_staged(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                       RunHandle* handle) const;
   explicit Session(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;  // shared with the values that it left on a device
 };

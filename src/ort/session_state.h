@@ -1,18 +1,22 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ort/api.h"
+#include "ort/compute_turn.h"
+#include "ort/declared_tensor.h"
 #include "ort/empty_sequence.h"
 #include "ort/message.h"
 #include "ort/session.h"
+#include "ort/staging.h"
 #include "ort/value_place.h"
 
 /// What the sources of Session share.
@@ -23,7 +27,11 @@ struct RunHandle::Options {
   std::mutex mutex;
   Ort::Session* running = nullptr;  // with providers that may stop inside a node
   std::string name;                 // of the run; set once
+  ComputeTurn* turn = nullptr;      // that staged runs take
+  std::atomic<bool> is_stopped = false;
 };
+
+MemoryFacts facts_of(const Ort::ConstMemoryInfo& memory);
 
 /// Of all inputs, or all outputs.
 struct ValuePlaces {
@@ -43,7 +51,10 @@ struct Session::State {
   SessionLog log;
   Ort::RunOptions run_options;  // for runs that nobody stops; ONNX Runtime only reads it
   ValuePlaces inputs, outputs;  // in the order of the names; empty where all are in host memory
-  mutable std::array<std::atomic<std::uint64_t>, 4> copies{};  // as TransferCounts
+  mutable CopyCounters copies;
+  std::unique_ptr<Staging> staging;                               // null: runs copy inputs and outputs
+  std::vector<DeclaredTensor> declared_inputs, declared_outputs;  // with staging
+  mutable std::vector<std::atomic<bool>> is_misdeclared;          // with staging: of each output
 
   State(Ort::Session&& created, const SessionSettings& settings)
       : session(std::move(created)),
@@ -56,18 +67,28 @@ struct Session::State {
     if (!settings.providers.empty()) find_places(settings);
   }
 
-  /// Where the session has its inputs and outputs.
+  /// Where the session has its inputs and outputs, and whether they are staged.
   void find_places(const SessionSettings& settings);
+  void stage_values(const SessionSettings& settings);
 
   /// Whether the session takes that input from that memory.
   [[nodiscard]] bool has_input_in(const std::string& name, const MemoryFacts& memory) const;
 
+  /// The options of a run for `outputs`, with the handle's own if there is one; made in `own` where need be.
+  [[nodiscard]] const Ort::RunOptions& options_of_run(RunHandle::Options* handle,
+                                                      const std::vector<std::size_t>& outputs,
+                                                      std::optional<Ort::RunOptions>& own) const;
+
+  /// Whether the run has left this output, an index into output_names, as a tensor on the device.
+  [[nodiscard]] bool is_tensor_of_device(std::size_t output, const Ort::Value& value) const {
+    return outputs.of(output) == Place::device && value && value.IsTensor();
+  }
+
   /// What a run copies between the host and devices: inputs and outputs on the host that the graph has on a device.
+  void count_input(const std::string& name, const Value& value) const;
   void count_inputs(const NamedValues& values) const;
   void count_outputs(const NamedValues& values) const;
   void count_output(std::size_t output, const Value& value) const;
-  void count_to_device(std::size_t bytes) const noexcept;
-  void count_from_device(std::size_t bytes) const noexcept;
 
   // A sequence without elements does not say itself of what type it is.
   [[nodiscard]] Ort::Value wrap_input(const std::string& name, const Value& value) const {

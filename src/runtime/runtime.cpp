@@ -478,6 +478,10 @@ bool Runtime::keeps_on_device() const noexcept {
   return state_->keeps_on_device();
 }
 
+bool Runtime::uses_pinned_memory() const noexcept {
+  return !state_->remote && state_->loaded.session->uses_pinned_memory();
+}
+
 TransferCounts Runtime::transfers() const noexcept {
   return state_->remote ? TransferCounts() : state_->loaded.session->transfers();
 }
@@ -590,8 +594,12 @@ void Runtime::finish_profile() {
 namespace gpux::runtime {
 
 SessionReplica::SessionReplica(const Runtime& runtime, std::size_t device, std::vector<unsigned> processors,
-                               bool waits_for_worker)
-    : runtime_(runtime), device_(device), processors_(std::move(processors)), waits_for_worker_(waits_for_worker) {}
+                               bool waits_for_worker, std::shared_ptr<ort::ComputeTurn> turn)
+    : runtime_(runtime),
+      device_(device),
+      processors_(std::move(processors)),
+      waits_for_worker_(waits_for_worker),
+      turn_(std::move(turn)) {}
 
 SessionReplica::~SessionReplica() = default;
 
@@ -599,6 +607,7 @@ template <typename Run>
 auto SessionReplica::stoppable(const Run& run) {
   // One for each run: a stop that comes too late must not end the next.
   StopHandle handle(runtime_.state_->remote != nullptr);
+  if (turn_ != nullptr && handle.here() != nullptr) handle.here()->take_turns(*turn_);
   {
     const std::lock_guard lock(mutex_);
     running_ = &handle;

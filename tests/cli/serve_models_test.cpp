@@ -425,6 +425,40 @@ TEST(ServedModels, AreUnreadyWhileTheirDeviceHangs) {
   EXPECT_EQ(server.ask(post("/models/mul/predict", body)).status, 200);
 }
 
+TEST(ServedModels, HaveRunsInFlightWhoseCopiesOverlap) {
+  struct Line {
+    std::vector<std::string> more;
+    std::string said;  // empty: nothing of runs in flight
+  };
+
+  for (const Line& line : std::vector<Line>{
+           {{"--isolation", "thread"}, "2 runs in flight: 1 computing, the others copying inputs or outputs"},
+           {{"--isolation", "thread", "--runs-in-flight", "3"}, "3 runs in flight: 1 computing"},
+           {{"--isolation", "thread", "--runs-in-flight", "1"}, ""},
+           {{"--isolation", "thread", "--workers", "2"}, ""},
+           {{"--isolation", "process"}, ""},
+           {{"--isolation", "process", "--runs-in-flight", "2"},
+            "1 in flight: inputs and outputs are copied within the runs"}}) {
+    SCOPED_TRACE(line.more.back());
+    const Program gpux;
+    std::vector<std::string> arguments{"mul=" + model("multiply.onnx"), "--provider-library",
+                                       std::string("example=") + GPUX_EXAMPLE_PROVIDER, "--provider", "example,cpu"};
+    arguments.insert(arguments.end(), line.more.begin(), line.more.end());
+    const Serving server(gpux, arguments);
+    if (line.said.empty()) {
+      EXPECT_THAT(server.log(), Not(HasSubstr("in flight")));
+    } else {
+      EXPECT_THAT(server.log(), HasSubstr(line.said));
+    }
+    const Answered answer = server.ask(post("/models/mul/predict", R"({"a": [1, 2, 3], "b": [4, 5, 6]})"));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+  }
+  const Program gpux;
+  const Outcome many = gpux.run({"serve", "mul=" + model("multiply.onnx"), "--runs-in-flight", "17", "--port", "0"});
+  EXPECT_EQ(many.code, 2);
+  EXPECT_THAT(many.err, HasSubstr("--runs-in-flight"));
+}
+
 // Each session of the example provider fails its computation number 20 and no other: as many requests that failed, or
 // were moved to another session, as many sessions have served.
 TEST(ServedModels, HaveASessionOnEachDevice) {

@@ -211,6 +211,23 @@ INSTANTIATE_TEST_SUITE_P(
                     {},
                     {},
                     {"GPUX_EXAMPLE_DEVICES is 'two'; accepted: 1 to 8"}},
+        FailureCase{"unreadable_speed",
+                    {{"GPUX_EXAMPLE_SPEED", "1,2"}},
+                    {},
+                    {},
+                    {"GPUX_EXAMPLE_SPEED is '1,2'; accepted: IN,COMPUTE,OUT, each from 0 to 100000 (MB/s, ms, MB/s)"}},
+        FailureCase{
+            "speed_with_more", {{"GPUX_EXAMPLE_SPEED", "1,2,3,4"}}, {}, {}, {"GPUX_EXAMPLE_SPEED is '1,2,3,4'"}},
+        FailureCase{"unreadable_pinned",
+                    {{"GPUX_EXAMPLE_PINNED", "maybe"}},
+                    {},
+                    {},
+                    {"GPUX_EXAMPLE_PINNED is 'maybe'; accepted: on, off"}},
+        FailureCase{"unreadable_runs",
+                    {{"GPUX_EXAMPLE_RUNS", "two"}},
+                    {},
+                    {},
+                    {"GPUX_EXAMPLE_RUNS is 'two'; accepted: one, several"}},
         FailureCase{
             "no_number", fail("run:0"), {}, {}, {"GPUX_EXAMPLE_FAIL: 'run:0' is no failure to command; accepted"}},
         FailureCase{"huge_number",
@@ -519,7 +536,7 @@ std::vector<std::uint64_t> counted_copies() {
   void* const library = ::dlopen(EXAMPLE_PROVIDER_LIBRARY, RTLD_NOW | RTLD_NOLOAD);
   using Counting = void (*)(std::uint64_t*);
   const auto count = reinterpret_cast<Counting>(::dlsym(library, "GpuxExampleCopies"));
-  std::vector<std::uint64_t> counts(8);
+  std::vector<std::uint64_t> counts(14);
   count(counts.data());
   return counts;
 }
@@ -538,12 +555,14 @@ TEST(CopyCounts, AreThoseOfTheRuns) {
     for (std::size_t i = 0; i < after.size(); ++i) line += std::to_string(after[i] - before[i]) + " ";
     report(line);
   });
-  expect_lines(outcome, {"2 48 1 24 0 0 3 72 "});
+  expect_lines(outcome, {"2 48 1 24 0 0 3 72 0 0 0 0 0 0 "});
   std::ifstream written(file);
   const std::string text((std::istreambuf_iterator<char>(written)), {});
   EXPECT_EQ(text,
             "{\"to_device\": 2, \"to_device_bytes\": 48, \"from_device\": 1, \"from_device_bytes\": 24, "
-            "\"between\": 0, \"between_bytes\": 0, \"allocations\": 3, \"allocation_bytes\": 72}\n");
+            "\"between\": 0, \"between_bytes\": 0, \"allocations\": 3, \"allocation_bytes\": 72, "
+            "\"pinned_to_device\": 0, \"pinned_to_device_bytes\": 0, \"pinned_from_device\": 0, "
+            "\"pinned_from_device_bytes\": 0, \"pinned_allocations\": 0, \"pinned_allocation_bytes\": 0}\n");
   std::filesystem::remove(file);
 }
 

@@ -2,21 +2,24 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
+#include <ostream>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 
-#include "base/temporary_folder.h"
 #include "gpux/error.h"
-#include "onnx/graph_writer.h"
 #include "ort/value_place.h"
-#include "runtime/cpu_runtime.h"
+#include "runtime/example_device.h"
 
 namespace gpux {
 namespace {
+
+using DeviceTensors = test::ExampleDevice;
+using test::all_provider_counts;
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -44,14 +47,33 @@ TEST(PlaceOf, TellsWhoseMemoryItIs) {
   }
 }
 
-/// Copies to and from the device, as the provider itself counts them.
+/// Copies to and from the device of it.
 std::vector<std::uint64_t> provider_counts() {
-  void* const library = ::dlopen(GPUX_EXAMPLE_PROVIDER, RTLD_NOW);
-  const auto count = reinterpret_cast<void (*)(std::uint64_t*)>(::dlsym(library, "GpuxExampleCopies"));
-  std::vector<std::uint64_t> counts(8);
-  count(counts.data());
+  std::vector<std::uint64_t> counts = all_provider_counts();
   counts.resize(4);
   return counts;
+}
+
+/// Of these counts, and of blocks of device memory and of pinned memory.
+struct RunCounts {
+  std::uint64_t pageable_copies, pinned_copies, allocations, pinned_allocations;
+
+  bool operator==(const RunCounts&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& stream, const RunCounts& counts) {
+  return stream << counts.pageable_copies << " pageable, " << counts.pinned_copies << " pinned, " << counts.allocations
+                << " blocks of the device, " << counts.pinned_allocations << " pinned";
+}
+
+template <typename Work>
+RunCounts counts_during(const Work& work) {
+  const std::vector<std::uint64_t> before = all_provider_counts();
+  work();
+  std::vector<std::uint64_t> counts = all_provider_counts();
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] -= before[i];
+  const std::uint64_t pinned = counts[8] + counts[10];
+  return {counts[0] + counts[2] - pinned, pinned, counts[6], counts[12]};
 }
 
 std::vector<std::uint64_t> counts_of(const Runtime& runtime) {
@@ -63,35 +85,6 @@ std::vector<std::uint64_t> difference(std::vector<std::uint64_t> after, const st
   for (std::size_t i = 0; i < after.size(); ++i) after[i] -= before[i];
   return after;
 }
-
-/// Models of one Mul on the example provider, whose device memory holds every bit inverted.
-class DeviceTensors : public CpuRuntime {
- protected:
-  void SetUp() override {
-    CpuRuntime::SetUp();
-    if (IsSkipped()) return;
-    const std::array<onnx::WrittenSize, 1> sizes{"n"};
-    onnx::GraphWriter graph("product");
-    for (const char* name : {"a", "b"}) graph.input(name, ElementType::float32, sizes);
-    graph.node("Mul", {"a", "b"}, {}, "c");
-    graph.output("c", ElementType::float32, sizes);
-    graph.write(product_file(), 17, 8);
-  }
-
-  [[nodiscard]] std::filesystem::path product_file() const { return folder_.path() / "product.onnx"; }
-
-  static LoadOptions on_example() {
-    LoadOptions options;
-    options.provider = "example";
-    options.provider_libraries = {{"example", GPUX_EXAMPLE_PROVIDER}};
-    options.intra_threads = 1;
-    return options;
-  }
-
-  [[nodiscard]] Runtime product() const { return Runtime(product_file(), on_example()); }
-
-  test::TemporaryFolder folder_;
-};
 
 std::vector<float> values_of(const Tensor& tensor) {
   return {tensor.as<float>().begin(), tensor.as<float>().end()};
@@ -251,6 +244,121 @@ TEST_F(DeviceTensors, TakeATimeLimit) {
   EXPECT_THAT(values_of(kept.front().second.read()), ElementsAre(2, -2, 1.5F));
   EXPECT_THROW((void)runtime.infer_on_device({{"a", three}, {"b", factors}}, {}, {.timeout = {}, .outputs = {"d"}}),
                Error);
+}
+
+// --- pinned memory, and memory of outputs before the run ---------------------------------------------------------
+
+Tensor counted(std::int64_t count, float first) {
+  Tensor tensor = Tensor::allocate(ElementType::float32, {count});
+  for (float& element : tensor.mutable_as<float>()) element = first++;
+  return tensor;
+}
+
+constexpr std::int64_t many = 100'000;  // floats: more than what is copied without pinned memory
+
+TEST_F(DeviceTensors, AreCopiedByWayOfPinnedMemoryThatIsUsedAgain) {
+  const Runtime runtime = product();
+  const Tensor a = counted(many, 0), b = counted(many, 7);
+  const auto run = [&] {
+    const NamedValues results = runtime.infer({{"a", a}, {"b", b}});
+    const auto product = results.front().second.tensor()->as<float>();
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{99'999}}) {
+      EXPECT_EQ(product[i], a.as<float>()[i] * b.as<float>()[i]);
+    }
+  };
+  const TransferCounts before = runtime.transfers();
+  const RunCounts first = counts_during(run), second = counts_during(run);
+  const TransferCounts after = runtime.transfers();
+  EXPECT_EQ(after.to_device - before.to_device, 4U);
+  EXPECT_EQ(after.from_device - before.from_device, 2U);
+  if (has_pinned_memory()) {
+    EXPECT_EQ(first, (RunCounts{0, 3, 3, 2}));  // the product may be in the block of an input
+    EXPECT_EQ(second, (RunCounts{0, 3, 0, 0}));
+    EXPECT_EQ(after.to_device_pinned - before.to_device_pinned, 4U);
+    EXPECT_EQ(after.from_device_pinned - before.from_device_pinned, 2U);
+  } else {
+    EXPECT_EQ(first, (RunCounts{3, 0, 3, 0}));
+    EXPECT_EQ(second, (RunCounts{3, 0, 3, 0}));
+    EXPECT_EQ(after.to_device_pinned + after.from_device_pinned, 0U);
+  }
+}
+
+TEST_F(DeviceTensors, AreNotPinnedWhereTheyAreSmall) {
+  const Runtime runtime = product();
+  const auto run = [&] { (void)runtime.infer({{"a", three}, {"b", factors}}); };
+  run();
+  EXPECT_EQ(counts_during(run), (RunCounts{3, 0, has_pinned_memory() ? 0U : 3U, 0}));
+}
+
+// Memory that a caller still has is not written by the next run.
+TEST_F(DeviceTensors, KeepTheirElementsWhileTheyAreHeld) {
+  const Runtime runtime = product();
+  const Tensor a = counted(many, 1);
+  std::vector<Tensor> held;
+  for (const float factor : {1.0F, 2.0F, 3.0F}) {
+    Tensor b = Tensor::allocate(ElementType::float32, {many});
+    for (float& element : b.mutable_as<float>()) element = factor;
+    held.push_back(*runtime.infer({{"a", a}, {"b", b}}).front().second.tensor());
+  }
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    EXPECT_EQ(held[i].as<float>()[0], static_cast<float>(i + 1));
+    EXPECT_EQ(held[i].as<float>()[9], 10 * static_cast<float>(i + 1));
+  }
+  std::vector<DeviceTensor> on_device;
+  for (const float factor : {1.0F, 2.0F}) {
+    Tensor b = Tensor::allocate(ElementType::float32, {many});
+    for (float& element : b.mutable_as<float>()) element = factor;
+    on_device.push_back(runtime.infer_on_device({{"a", a}, {"b", b}}).front().second);
+  }
+  EXPECT_EQ(on_device[0].read().as<float>()[9], 10);
+  EXPECT_EQ(on_device[1].read().as<float>()[9], 20);
+}
+
+TEST_F(DeviceTensors, AreMadeInMemoryThatWasReleased) {
+  const Runtime runtime = product();
+  const DeviceTensor factor = runtime.upload(factors, "b");
+  DeviceTensor state = runtime.upload(three, "a");
+  const auto run = [&] { state = runtime.infer_on_device({}, {{"a", state}, {"b", factor}}).front().second; };
+  run();
+  run();
+  const RunCounts counts = counts_during([&] {
+    run();
+    run();
+  });
+  EXPECT_EQ(counts, (RunCounts{0, 0, has_pinned_memory() ? 0U : 2U, 0}));
+  EXPECT_THAT(values_of(state.read()), ElementsAre(16, 2, 3.0F / 16));
+}
+
+TEST_F(DeviceTensors, DoNotDependOnTheShapeThatTheModelDeclares) {
+  struct Case {
+    std::vector<onnx::WrittenSize> input, output;
+    Shape given;
+  };
+
+  // Too few, too many, as many in another shape, and a name that stands for the size of another axis.
+  for (const Case& row :
+       {Case{{"n"}, {std::int64_t{2}}, {3}}, Case{{"n"}, {std::int64_t{5}}, {3}},
+        Case{{"r", "c"}, {std::int64_t{2}, std::int64_t{3}}, {3, 2}}, Case{{"r", "c"}, {"c", "r"}, {3, 2}}}) {
+    const Runtime runtime = declared(row.input, row.output);
+    Tensor a = Tensor::allocate(ElementType::float32, row.given), b = Tensor::allocate(ElementType::float32, row.given);
+    for (std::size_t i = 0; i < a.as<float>().size(); ++i) {
+      a.mutable_as<float>()[i] = static_cast<float>(i);
+      b.mutable_as<float>()[i] = 3;
+    }
+    const auto run = [&] {
+      const NamedValues results = runtime.infer({{"a", a}, {"b", b}});
+      const Tensor& product = *results.front().second.tensor();
+      EXPECT_EQ(product.shape(), row.given);
+      for (std::size_t i = 0; i < product.as<float>().size(); ++i) {
+        EXPECT_EQ(product.as<float>()[i], 3 * static_cast<float>(i));
+      }
+    };
+    // The first run allocates for the declared shape, too, and ONNX Runtime for the right one; the next only that.
+    const bool is_pinned = has_pinned_memory();
+    EXPECT_EQ(counts_during(run), (RunCounts{3, 0, is_pinned ? 4U : 3U, 0}));
+    EXPECT_EQ(counts_during(run), (RunCounts{3, 0, is_pinned ? 1U : 3U, 0}));
+    EXPECT_EQ(runtime.infer_on_device({{"a", a}, {"b", b}}).front().second.shape(), row.given);
+  }
 }
 
 }  // namespace

@@ -224,6 +224,26 @@ TEST(Scheduler, AFullBatchIsPreparedWhileTheReplicaRuns) {
   EXPECT_THAT(shared.runs, ElementsAre(1, 2, 1));
 }
 
+// The other replica would only copy its inputs, and what comes meanwhile can still join them.
+TEST(Scheduler, OnlyAFullBatchFollowsTheRunThatComputes) {
+  Doubler::Shared shared;
+  Scheduler scheduler(replicas(shared, 2), {.batch = {.max_rows = 3}, .can_batch = true, .computing_per_device = 1});
+  Caller caller(scheduler);
+  auto blocker = caller.occupy(shared);
+  auto a = caller.send(request({2}));
+  auto b = caller.send(request({3}));
+  auto c = caller.send(request({4}));
+  shared.wait_for_entered(2);
+  auto last = caller.send(request({5}));
+  shared.set_open(true);
+  EXPECT_THAT(values(blocker.get()), ElementsAre(2));
+  EXPECT_THAT(values(a.get()), ElementsAre(4));
+  EXPECT_THAT(values(b.get()), ElementsAre(6));
+  EXPECT_THAT(values(c.get()), ElementsAre(8));
+  EXPECT_THAT(values(last.get()), ElementsAre(10));
+  EXPECT_THAT(shared.runs, ElementsAre(1, 3, 1));
+}
+
 TEST(Scheduler, ABatchThatIsFullByItsElementsIsPreparedToo) {
   for (const bool padded : {false, true}) {
     Doubler::Shared shared;

@@ -55,6 +55,13 @@ TEST(Workers, ShareTheirSessionOrHaveOneADevice) {
   const Workers several = load_workers(request, options, false, load);
   EXPECT_EQ(several.sessions.size(), 1U);
   EXPECT_EQ(several.make_replicas().size(), 3U);
+  EXPECT_EQ(several.computing_per_device(), 0U);
+
+  // The CPU copies nothing.
+  request.in_flight = 5;
+  const Workers asked = load_workers(request, options, false, load);
+  EXPECT_EQ(asked.make_replicas().size(), 3U);
+  EXPECT_EQ(asked.choice, "3 in flight: inputs and outputs are copied within the runs");
 
   request = worker_request_from("devices", "--workers");
   const Workers devices = load_workers(request, options, false, load);

@@ -14,6 +14,7 @@
 
 #include "boundary.h"
 #include "copy_counts.h"
+#include "engines.h"
 #include "failure.h"
 #include "memory.h"
 #include "provider.h"
@@ -65,6 +66,15 @@ std::string release_file_from_environment() {
   return file == nullptr ? "" : file;
 }
 
+/// Unless the environment variable GPUX_EXAMPLE_PINNED is "off".
+bool has_pinned_memory() {
+  const char* const given = std::getenv("GPUX_EXAMPLE_PINNED");
+  const std::string_view text = given == nullptr ? "" : given;
+  if (text.empty() || text == "on") return true;
+  if (text == "off") return false;
+  throw Ort::Exception("GPUX_EXAMPLE_PINNED is '" + std::string(text) + "'; accepted: on, off", ORT_INVALID_ARGUMENT);
+}
+
 constexpr std::size_t max_devices = 8;
 
 /// How many devices the environment variable GPUX_EXAMPLE_DEVICES asks for. Throws Ort::Exception for what is no
@@ -95,7 +105,10 @@ class Factory : public OrtEpFactory {
     CreateAllocator = create_allocator;
     ReleaseAllocator = release_allocator;
     CreateDataTransfer = create_data_transfer;
-    for (std::size_t device = 0; device < max_devices; ++device) memories_.push_back(describe_memory(device));
+    for (std::size_t device = 0; device < max_devices; ++device) {
+      memories_.push_back(describe_memory(device));
+      pinned_memories_.push_back(describe_pinned_memory(device));
+    }
   }
 
  private:
@@ -127,6 +140,10 @@ class Factory : public OrtEpFactory {
           Ort::EpDevice listed(*self, device, metadata.GetConst(), options.GetConst());
           const Ort::MemoryInfo& memory = static_cast<Factory*>(self)->memories_[*supported_count];
           Ort::ThrowOnError(Ort::GetEpApi().EpDevice_AddAllocatorInfo(listed, memory));
+          if (has_pinned_memory()) {
+            const Ort::MemoryInfo& pinned = static_cast<Factory*>(self)->pinned_memories_[*supported_count];
+            Ort::ThrowOnError(Ort::GetEpApi().EpDevice_AddAllocatorInfo(listed, pinned));
+          }
           supported[*supported_count] = listed.release();
         }
       }
@@ -140,10 +157,11 @@ class Factory : public OrtEpFactory {
     return as_status([=] {
       *provider = nullptr;
       if (device_count != 1) throw Ort::Exception("expected one device", ORT_INVALID_ARGUMENT);
-      const Failure failure = failure_of_session(options, device_number(metadata[0]));
+      const std::size_t device = device_number(metadata[0]);
+      const Failure failure = failure_of_session(options, device);
       if (failure.kind == Failure::Kind::create) fail_on_command("create");
       if (failure.kind == Failure::Kind::crash_create) std::raise(SIGSEGV);
-      *provider = std::make_unique<Provider>(failure, release_file_from_environment()).release();
+      *provider = std::make_unique<Provider>(failure, release_file_from_environment(), device).release();
     });
   }
 
@@ -167,7 +185,7 @@ class Factory : public OrtEpFactory {
     return as_status([=] { *transfer = std::make_unique<DataTransfer>().release(); });
   }
 
-  std::vector<Ort::MemoryInfo> memories_;
+  std::vector<Ort::MemoryInfo> memories_, pinned_memories_;
 };
 
 }  // namespace
@@ -192,7 +210,11 @@ __attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char* 
     const gpux_example::Failure::Kind failure = gpux_example::failure_from_environment().kind;
     if (failure == gpux_example::Failure::Kind::load) gpux_example::fail_on_command("load");
     if (failure == gpux_example::Failure::Kind::crash_load) std::raise(SIGSEGV);
-    (void)gpux_example::device_count_from_environment();  // so that a wrong one is told at once
+    // So that a wrong one is told at once.
+    (void)gpux_example::device_count_from_environment();
+    (void)gpux_example::speed_from_environment();
+    (void)gpux_example::has_pinned_memory();
+    (void)gpux_example::runs_one_at_a_time();
     if (room < 1) throw Ort::Exception("no room for a factory", ORT_INVALID_ARGUMENT);
     factories[0] = std::make_unique<gpux_example::Factory>().release();
     *factory_count = 1;

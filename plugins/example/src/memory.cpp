@@ -7,6 +7,7 @@
 
 #include "boundary.h"
 #include "copy_counts.h"
+#include "engines.h"
 #include "provider.h"
 
 namespace gpux_example {
@@ -22,13 +23,26 @@ struct Header {
 
 static_assert(sizeof(Header) <= alignment);
 
-bool is_device(const OrtMemoryDevice* memory) {
+bool is_own(const OrtMemoryDevice* memory, OrtDeviceMemoryType type) {
   const OrtEpApi& api = Ort::GetEpApi();
-  return api.MemoryDevice_GetDeviceType(memory) == device_type && api.MemoryDevice_GetVendorId(memory) == vendor_id;
+  return api.MemoryDevice_GetDeviceType(memory) == device_type && api.MemoryDevice_GetVendorId(memory) == vendor_id &&
+         api.MemoryDevice_GetMemoryType(memory) == type;
+}
+
+bool is_device(const OrtMemoryDevice* memory) {
+  return is_own(memory, OrtDeviceMemoryType_DEFAULT);
+}
+
+bool is_pinned(const OrtMemoryDevice* memory) {
+  return is_own(memory, OrtDeviceMemoryType_HOST_ACCESSIBLE);
 }
 
 bool is_host(const OrtMemoryDevice* memory) {
-  return Ort::GetEpApi().MemoryDevice_GetDeviceType(memory) == OrtMemoryInfoDeviceType_CPU;
+  return Ort::GetEpApi().MemoryDevice_GetDeviceType(memory) == OrtMemoryInfoDeviceType_CPU || is_pinned(memory);
+}
+
+Ort::MemoryInfo describe(const char* name, std::size_t device, OrtDeviceMemoryType type) {
+  return {name, device_type, vendor_id, static_cast<std::uint32_t>(device), type, alignment, OrtDeviceAllocator};
 }
 
 void copy(const OrtValue* from, OrtValue* to) {
@@ -42,11 +56,16 @@ void copy(const OrtValue* from, OrtValue* to) {
   // ONNX Runtime hands on what an allocator could not give.
   if (in == nullptr || out == nullptr) fail_for_memory(bytes);
   const bool from_device = is_on_device(from);
+  const OrtMemoryDevice* const device = Ort::GetEpApi().Value_GetMemoryDevice(from_device ? from : to);
+  const OrtMemoryDevice* const host = Ort::GetEpApi().Value_GetMemoryDevice(from_device ? to : from);
   if (from_device == is_on_device(to)) {
-    count_copy(CopyDirection::between_devices, bytes);
+    count_copy(CopyDirection::between_devices, bytes, false);
     std::memcpy(out, in, bytes);
   } else {
-    count_copy(from_device ? CopyDirection::from_device : CopyDirection::to_device, bytes);
+    const BusyEngine busy(Ort::GetEpApi().MemoryDevice_GetDeviceId(device),
+                          from_device ? Engine::copy_out : Engine::copy_in);
+    count_copy(from_device ? CopyDirection::from_device : CopyDirection::to_device, bytes, is_pinned(host));
+    busy.wait_for_bytes(bytes);
     std::transform(in, in + bytes, out, [](unsigned char byte) { return static_cast<unsigned char>(~byte); });
   }
 }
@@ -54,8 +73,11 @@ void copy(const OrtValue* from, OrtValue* to) {
 }  // namespace
 
 Ort::MemoryInfo describe_memory(std::size_t device) {
-  return {"gpux example device",       device_type, vendor_id,         static_cast<std::uint32_t>(device),
-          OrtDeviceMemoryType_DEFAULT, alignment,   OrtDeviceAllocator};
+  return describe("gpux example device", device, OrtDeviceMemoryType_DEFAULT);
+}
+
+Ort::MemoryInfo describe_pinned_memory(std::size_t device) {
+  return describe("gpux example pinned", device, OrtDeviceMemoryType_HOST_ACCESSIBLE);
 }
 
 bool is_on_device(const OrtValue* value) {
@@ -69,7 +91,10 @@ void fail_for_memory(std::size_t bytes) {
 }
 
 Allocator::Allocator(const OrtMemoryInfo* info, std::size_t limit_bytes)
-    : OrtAllocator{}, info_(info), limit_bytes_(limit_bytes) {
+    : OrtAllocator{},
+      info_(info),
+      is_pinned_(Ort::ConstMemoryInfo(info).GetDeviceMemoryType() == OrtDeviceMemoryType_HOST_ACCESSIBLE),
+      limit_bytes_(limit_bytes) {
   version = ORT_API_VERSION;
   Alloc = allocate;
   Free = free;
@@ -89,7 +114,7 @@ void* Allocator::allocate(OrtAllocator* self, std::size_t size) noexcept {
     return nullptr;
   }
   new (block) Header{size};
-  count_allocation(size);
+  count_allocation(size, memory.is_pinned_);
   return block + alignment;
 }
 

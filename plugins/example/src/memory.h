@@ -27,14 +27,17 @@ inline void store(float value, float* device_address) {
 /// Describes the memory of the device of this number (from 0).
 Ort::MemoryInfo describe_memory(std::size_t device);
 
+/// Describes the host memory that this device copies from and to, as pinned memory of a GPU. Nothing is inverted in it.
+Ort::MemoryInfo describe_pinned_memory(std::size_t device);
+
 /// Whether the value is in the memory of one of this provider's devices.
 bool is_on_device(const OrtValue* value);
 
 /// Throws Ort::Exception: the device had no room for so many bytes.
 [[noreturn]] void fail_for_memory(std::size_t bytes);
 
-/// Gives out pretended device memory, `limit_bytes` at most at a time; null beyond. ONNX Runtime calls it from several
-/// threads at once.
+/// Gives out pretended device memory or pinned memory, `limit_bytes` at most at a time; null beyond. ONNX Runtime calls
+/// it from several threads at once.
 class Allocator : public OrtAllocator {
  public:
   /// `info` describes the memory and outlives the allocator.
@@ -49,6 +52,7 @@ class Allocator : public OrtAllocator {
   static const OrtMemoryInfo* ORT_API_CALL info(const OrtAllocator* self) noexcept;
 
   const OrtMemoryInfo* info_;
+  bool is_pinned_;
   std::size_t limit_bytes_;
   std::atomic<std::size_t> used_bytes_{0};
 };

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "boundary.h"
+#include "engines.h"
 #include "memory.h"
 #include "multiply.h"
 
@@ -77,8 +78,8 @@ std::unique_ptr<FusedMultiply> fuse(Provider& provider, const OrtGraph* graph, c
 
 }  // namespace
 
-Provider::Provider(Failure failure, std::string release_file)
-    : OrtEp{}, failure_(failure), release_file_(std::move(release_file)) {
+Provider::Provider(Failure failure, std::string release_file, std::size_t device)
+    : OrtEp{}, failure_(failure), release_file_(std::move(release_file)), device_(device) {
   ort_version_supported = ORT_API_VERSION;
   GetName = get_name;
   GetCapability = get_capability;
@@ -86,6 +87,10 @@ Provider::Provider(Failure failure, std::string release_file)
   ReleaseNodeComputeInfos = release_compute_infos;
   CreateAllocator = create_allocator;
   SetDynamicOptions = set_dynamic_options;
+  if (runs_one_at_a_time()) {
+    OnRunStart = on_run_start;
+    OnRunEnd = on_run_end;
+  }
 }
 
 const char* Provider::get_name(const OrtEp* /*self*/) noexcept {
@@ -133,9 +138,20 @@ OrtStatus* Provider::create_allocator(OrtEp* self, const OrtMemoryInfo* memory_i
                                       OrtAllocator** allocator) noexcept {
   return as_status([=] {
     const Failure& failure = static_cast<Provider*>(self)->failure_;
-    const bool limited = failure.kind == Failure::Kind::out_of_memory;
+    const bool limited = failure.kind == Failure::Kind::out_of_memory &&
+                         Ort::ConstMemoryInfo(memory_info).GetDeviceMemoryType() == OrtDeviceMemoryType_DEFAULT;
     *allocator = std::make_unique<Allocator>(memory_info, limited ? failure.number : unlimited_memory).release();
   });
+}
+
+OrtStatus* Provider::on_run_start(OrtEp* self, const OrtRunOptions* /*options*/) noexcept {
+  static_cast<Provider*>(self)->run_.acquire();
+  return nullptr;
+}
+
+OrtStatus* Provider::on_run_end(OrtEp* self, const OrtRunOptions* /*options*/, bool /*sync_stream*/) noexcept {
+  static_cast<Provider*>(self)->run_.release();
+  return nullptr;
 }
 
 OrtStatus* Provider::set_dynamic_options(OrtEp* self, const char* const* keys, const char* const* values,
@@ -155,7 +171,9 @@ OrtStatus* Provider::set_dynamic_options(OrtEp* self, const char* const* keys, c
 }
 
 void Provider::compute(OrtKernelContext* context, std::size_t left_input, std::size_t right_input) {
+  const BusyEngine busy(device_, Engine::compute);
   misbehave();
+  busy.wait_for_computation([this] { stop_if_cancelled(); });
   multiply(context, left_input, right_input);
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <semaphore>
 #include <string>
 
 #include <onnxruntime_cxx_api.h>
@@ -18,7 +19,7 @@ inline constexpr const char* provider_name = "GpuxExampleExecutionProvider";
 class Provider : public OrtEp {
  public:
   /// `release_file`: what hangs ends well, and what is broken works, once a file of this name exists; may be empty.
-  Provider(Failure failure, std::string release_file);
+  Provider(Failure failure, std::string release_file, std::size_t device);
 
   /// One computation of a fused node, with the inputs' positions among the node's; throws Ort::Exception.
   void compute(OrtKernelContext* context, std::size_t left_input, std::size_t right_input);
@@ -34,6 +35,8 @@ class Provider : public OrtEp {
                                                  std::size_t count) noexcept;
   static OrtStatus* ORT_API_CALL create_allocator(OrtEp* self, const OrtMemoryInfo* memory_info,
                                                   OrtAllocator** allocator) noexcept;
+  static OrtStatus* ORT_API_CALL on_run_start(OrtEp* self, const OrtRunOptions* options) noexcept;
+  static OrtStatus* ORT_API_CALL on_run_end(OrtEp* self, const OrtRunOptions* options, bool sync_stream) noexcept;
   static OrtStatus* ORT_API_CALL set_dynamic_options(OrtEp* self, const char* const* keys, const char* const* values,
                                                      std::size_t count) noexcept;
 
@@ -46,6 +49,8 @@ class Provider : public OrtEp {
 
   Failure failure_;
   std::string release_file_;
+  std::size_t device_;
+  std::binary_semaphore run_{1};  // whose runs are to be one after the other
   std::atomic<std::uint64_t> computations_{0};
   std::atomic<bool> cancelled_{false};
 };

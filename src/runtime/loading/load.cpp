@@ -263,6 +263,8 @@ void tell_precision(const Plan& plan, const ModelInfo& info, const LoadOptions& 
   verdict.precision = precision_of(info);
   if (front != "cpu" && resolved != plan.options.end()) {
     verdict.precision = computed_precision(verdict.precision, front, resolved->second);
+    std::string note = unmeasured_conversion(front, plan.precision, precision_of(info), verdict.precision);
+    if (!note.empty()) verdict.notes.push_back(std::move(note));
   }
   if (front != "cpu" || plan.precision.empty() || verdict.precision == plan.precision) return;
   for (const PrecisionVariant& variant : options.precision_variants) {
@@ -519,6 +521,9 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
     tell_precision(plan, info, options, variant, verdict);
     tell_options(plan, options, verdict);
     pooled_model.tell(is_pooled, plan, verdict);
+    if (session->uses_pinned_memory()) {
+      verdict.notes.emplace_back("inputs and outputs are copied by way of pinned memory");
+    }
     written = written_graph(plan, options, settings);
   } catch (const Error&) {
     session.reset();

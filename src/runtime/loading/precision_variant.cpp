@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/machine.h"
 
 namespace gpux::runtime {
@@ -24,6 +26,15 @@ const PrecisionVariant* accelerator_variant_of(const LoadOptions& options, const
     if (variant.precision == precision && variant.provider == "gpu") return &variant;
   }
   return nullptr;
+}
+
+std::string unmeasured_conversion(const std::string& provider, const std::string& requested,
+                                  const std::string& models_own, const std::string& computed) {
+  if (requested != "fp16" || computed != "fp16" || models_own != "fp32") return {};
+  return fmt::format(
+      "{} converts the model to fp16 itself, and the difference is not measured: 'gpux verify MODEL --provider {} "
+      "--precision fp16' measures it",
+      provider, provider);
 }
 
 std::string precision_of(const ModelInfo& info) {

@@ -17,6 +17,11 @@ bool can_run(const PrecisionVariant& variant);
 /// The CPU's variant of that precision, or null. Points into the options.
 const PrecisionVariant* variant_of(const LoadOptions& options, const std::string& precision);
 
+/// What the verdict says where a provider makes float16 of a float32 model itself, which nobody has compared with the
+/// model; else empty. `computed`: what the session computes in. Pure.
+std::string unmeasured_conversion(const std::string& provider, const std::string& requested,
+                                  const std::string& models_own, const std::string& computed);
+
 /// That of accelerators, or null.
 const PrecisionVariant* accelerator_variant_of(const LoadOptions& options, const std::string& precision);
 

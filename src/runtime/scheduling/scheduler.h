@@ -97,6 +97,9 @@ struct SchedulerOptions {
   /// A trial run of a device that may have failed: inputs and outputs. Empty: its next request is the trial.
   std::optional<InferRequest> trial = {};
   TrialDelays trial_delays = {};
+  /// Runs that compute at the same time on one device, where its other replicas only copy: 0: all replicas compute.
+  /// While so many are on their way, only full batches follow: what waits may still fill one.
+  std::size_t computing_per_device = 0;
   std::vector<std::string> device_names = {};  ///< by Replica::device(), for messages; may be shorter
 };
 

@@ -44,11 +44,20 @@ Replica* Scheduler::State::take_free() {
   }
   Replica* replica = free[index];
   free.erase(free.begin() + static_cast<std::ptrdiff_t>(index));
+  ++devices[replica->device()].taken;
   return replica;
+}
+
+// Whether a run that is taken now would compute at once, and not copy its inputs while another one computes.
+bool Scheduler::State::may_compute_now() const noexcept {
+  if (options.computing_per_device == 0) return true;
+  return std::ranges::any_of(
+      free, [&](const Replica* replica) { return devices[replica->device()].taken < options.computing_per_device; });
 }
 
 void Scheduler::State::give_back(Replica* replica) {
   ScheduledDevice& device = devices[replica->device()];
+  --device.taken;
   if (!has_several_devices() || device.health.takes_requests()) {
     free.push_back(replica);
     return;
@@ -197,6 +206,7 @@ bool Scheduler::State::take_trial(Run& run, Clock::time_point now) {
     run.reserved = device.parked.back();
     run.is_trial = true;
     device.parked.pop_back();
+    ++device.taken;
     return true;
   }
   return false;

@@ -50,7 +50,9 @@ bool Scheduler::State::take(Lock& lock, Run& run) {
     // The prepared run comes first, and there is one at most.
     const bool has_replica = free.size() > prepared;
     BatchPlan plan;
-    if (has_replica || prepared == 0) plan = plan_batch(waiting_requests(), options.batch, has_replica, now);
+    if (has_replica || prepared == 0) {
+      plan = plan_batch(waiting_requests(), options.batch, has_replica && may_compute_now(), now);
+    }
     if (!plan.take.empty()) {
       if (has_replica) {
         run.reserved = take_free();
@@ -87,8 +89,9 @@ bool Scheduler::State::take(Lock& lock, Run& run) {
 // back to sleep.
 bool Scheduler::State::planner_has_work() const noexcept {
   if (planning_idle == 0 || queue.empty()) return false;
-  if (free.size() > prepared) return true;
-  return prepared == 0 && may_be_full();
+  const bool has_replica = free.size() > prepared;
+  if (has_replica && may_compute_now()) return true;
+  return (has_replica || prepared == 0) && may_be_full();
 }
 
 // Whether what waits could make a full batch. False only where it cannot.

@@ -42,6 +42,7 @@ struct ScheduledDevice {
   DeviceHealth health;
   std::vector<Replica*> parked;  ///< idle, and not to be used: the device takes no requests
   std::size_t replicas = 0;
+  std::size_t taken = 0;               ///< replicas that have a run, or are about to
   std::size_t running = 0;             ///< runs now
   std::uint64_t runs = 0;              ///< that have begun
   std::chrono::nanoseconds recent{0};  ///< how long a run has lately taken; 0: not known
@@ -133,6 +134,7 @@ struct Scheduler::State {
   [[nodiscard]] bool has_several_devices() const noexcept { return devices.size() > 1; }
 
   [[nodiscard]] std::string name_of(std::size_t device) const;
+  [[nodiscard]] bool may_compute_now() const noexcept;
   Replica* take_free();
   void give_back(Replica* replica);
   void refresh_devices();

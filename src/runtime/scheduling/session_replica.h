@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpux/runtime.h"
+#include "ort/compute_turn.h"
 #include "runtime/scheduling/scheduler.h"
 
 namespace gpux::runtime {
@@ -17,9 +18,10 @@ class StopHandle;
 class SessionReplica : public Replica {
  public:
   /// `processors`: that the calling threads are bound to while they run; empty: to none. `waits_for_worker`: runs wait
-  /// while the worker process of the session is being started. False where another device can run them.
+  /// while the worker process of the session is being started. False where another device can run them. `turn`: that
+  /// runs take to compute, with other replicas of the session; null: they do not wait for each other.
   explicit SessionReplica(const Runtime& runtime, std::size_t device = 0, std::vector<unsigned> processors = {},
-                          bool waits_for_worker = true);
+                          bool waits_for_worker = true, std::shared_ptr<ort::ComputeTurn> turn = nullptr);
   ~SessionReplica() override;
 
   NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) override;
@@ -61,6 +63,7 @@ class SessionReplica : public Replica {
   std::size_t device_;
   std::vector<unsigned> processors_;
   bool waits_for_worker_;
+  std::shared_ptr<ort::ComputeTurn> turn_;
   std::mutex mutex_;
   StopHandle* running_ = nullptr;
   bool has_lost_its_worker_ = false;

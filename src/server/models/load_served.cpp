@@ -159,6 +159,7 @@ WorkerRequest workers_asked_for(const Said& said, const ServingFlags& flags, con
       worker_request_from(asked.empty() ? by_default : asked, flags.workers.empty() ? "workers" : "--workers");
   const std::optional<unsigned> most = said.setting(flags.max_workers, &ServingSettings::max_workers);
   request.most = most.value_or(0);
+  request.in_flight = flags.runs_in_flight;
   if (most && request.kind != WorkerRequest::Kind::automatic && request.count > *most) {
     throw Error(ErrorCode::usage, fmt::format("{} workers are asked for, and max_workers is {}", request.count, *most));
   }
@@ -277,6 +278,11 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
     throw Error(ErrorCode::usage, fmt::format("{} is '{}', and '{}' generates text with one session; accepted: 1, or "
                                               "max_sequences for texts at the same time",
                                               flags.workers.empty() ? "workers" : "--workers", workers, listed.name));
+  }
+  if (flags.runs_in_flight && *flags.runs_in_flight != 1) {
+    throw Error(ErrorCode::usage, fmt::format("--runs-in-flight is {}, and '{}' generates text with one session; "
+                                              "accepted: 1, or max_sequences for texts at the same time",
+                                              *flags.runs_in_flight, listed.name));
   }
   if (opened.settings.options.sandbox != Sandbox::off) {
     throw Error(ErrorCode::usage,

@@ -190,6 +190,7 @@ ServedModel::ServedModel(std::string name, std::string version, Workers workers,
                         if (!run.is_probe) statistics_->count(run);
                       },
                   .trial = trial_of(workers_, options),
+                  .computing_per_device = workers_.computing_per_device(),
                   .device_names = workers_.device_names()},
                  lanes_of(runtime(), options.quick_lanes)) {
   if (project_ && project_->outputs) declared_outputs_ = *project_->outputs;

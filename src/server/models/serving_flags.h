@@ -21,7 +21,7 @@ struct ServingFlags {
   std::string timeout, max_queue_delay, workers, batch_axis, batching;
   std::optional<std::int64_t> max_batch_size, max_batch_cost;
   std::optional<std::size_t> max_queue;
-  std::optional<unsigned> max_workers;
+  std::optional<unsigned> max_workers, runs_in_flight;
   std::optional<std::uint32_t> max_sequences, context_length;  ///< of models that generate text
   std::optional<std::uint64_t> cache_bytes;
   unsigned io_threads = 0;  ///< of the transport; 0: its default

@@ -12,7 +12,9 @@
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "ort/compute_turn.h"
 #include "provider/table.h"
+#include "runtime/scheduling/runs_in_flight.h"
 #include "runtime/scheduling/session_replica.h"
 
 namespace gpux::server {
@@ -255,13 +257,20 @@ std::vector<std::unique_ptr<runtime::Replica>> Workers::make_replicas() const {
   std::vector<std::unique_ptr<runtime::Replica>> made;
   const bool has_several_devices = devices().size() > 1;
   for (std::size_t index = 0; index < sessions.size(); ++index) {
-    for (unsigned i = 0; i < replicas; ++i) {
+    const auto turn = in_flight > replicas ? std::make_shared<ort::ComputeTurn>(replicas) : nullptr;
+    for (unsigned i = 0; i < std::max(replicas, in_flight); ++i) {
       made.push_back(std::make_unique<runtime::SessionReplica>(
           *sessions[index], device_number(index), shares.empty() ? std::vector<unsigned>() : shares[index].processors,
-          !has_several_devices));
+          !has_several_devices, turn));
     }
   }
   return made;
+}
+
+std::size_t Workers::computing_per_device() const {
+  if (in_flight <= replicas) return 0;
+  const std::size_t count = devices().size();
+  return replicas * ((sessions.size() + count - 1) / count);
 }
 
 std::vector<std::string> Workers::device_names() const {
@@ -288,8 +297,10 @@ const Device* device_of(const Verdict& verdict) noexcept {
   return nullptr;
 }
 
-Workers load_workers(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
-                     const std::function<Runtime(const LoadOptions&)>& load) {
+namespace {
+
+Workers load_sessions(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
+                      const std::function<Runtime(const LoadOptions&)>& load) {
   switch (request.kind) {
     case WorkerRequest::Kind::automatic:
       return measured_workers(request.most, options, load);
@@ -305,6 +316,20 @@ Workers load_workers(const WorkerRequest& request, const LoadOptions& options, b
   if (request.count > 1 && !threads_are_set) wanted.intra_threads = 1;
   workers.sessions.push_back(shared(load(wanted)));
   workers.replicas = request.count;
+  return workers;
+}
+
+}  // namespace
+
+Workers load_workers(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
+                     const std::function<Runtime(const LoadOptions&)>& load) {
+  Workers workers = load_sessions(request, options, threads_are_set, load);
+  const bool can_overlap =
+      std::ranges::all_of(workers.sessions, [](const auto& session) { return session->uses_pinned_memory(); });
+  const runtime::RunsInFlight decided = runtime::decide_runs_in_flight(
+      {.can_overlap = can_overlap, .computing = workers.replicas, .requested = request.in_flight});
+  workers.in_flight = decided.count;
+  if (!decided.reason.empty()) workers.choice += (workers.choice.empty() ? "" : "; ") + decided.reason;
   return workers;
 }
 

@@ -24,8 +24,9 @@ struct WorkerRequest {
     cores,      ///< `count` sessions that share the processors: share_processors()
   };
   Kind kind = Kind::count;
-  unsigned count = 1;  ///< of `devices`: 0: one on each
-  unsigned most = 0;   ///< for automatic and devices; 0: no limit
+  unsigned count = 1;                      ///< of `devices`: 0: one on each
+  unsigned most = 0;                       ///< for automatic and devices; 0: no limit
+  std::optional<unsigned> in_flight = {};  ///< runs of a session on their way at the same time; empty: gpux decides
 };
 
 /// Reads "4", "auto", "devices", "devices:6", "cores:2". Error usage that names `said_by`.
@@ -35,7 +36,8 @@ WorkerRequest worker_request_from(const std::string& text, const std::string& sa
 /// to a processor: the kernel alone knows what other processes, and other replicas, run there.
 struct Workers {
   std::vector<std::shared_ptr<const Runtime>> sessions;  ///< at least one
-  unsigned replicas = 1;                                 ///< runs at a time of each session
+  unsigned replicas = 1;                                 ///< runs of each session that compute at a time
+  unsigned in_flight = 0;                                ///< with those that only copy; 0: `replicas`
   std::vector<ProcessorShare> shares;                    ///< of each session; empty: they share all processors
   std::string choice;                                    ///< the choice and its reason, for messages; empty: no choice
 
@@ -47,6 +49,9 @@ struct Workers {
   [[nodiscard]] std::size_t device_number(std::size_t session) const;
 
   [[nodiscard]] std::vector<std::unique_ptr<runtime::Replica>> make_replicas() const;
+
+  /// Runs that compute at a time on one device; 0: all that are on their way.
+  [[nodiscard]] std::size_t computing_per_device() const;
 
   /// For messages, as "cuda device 1 (NVIDIA H100 80GB HBM3)", in the order of Replica::device().
   [[nodiscard]] std::vector<std::string> device_names() const;
