@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "base/own_program.h"
 #include "base/temporary_folder.h"
 #include "embedding/embedder.h"
 #include "embedding/encoder_folder.h"
@@ -193,7 +194,8 @@ TEST_F(RefusedGraphs, AreRefusedWithTheReason) {
 /// The encoder in a folder, on a provider.
 class PooledEncoders : public CpuRuntime {
  protected:
-  static Embedder embedder(const std::string& provider, Batching batching, bool is_asked_for = true) {
+  static Embedder embedder(const std::string& provider, Batching batching, bool is_asked_for = true,
+                           Isolation isolation = Isolation::thread) {
     const test::TemporaryFolder folder;
     const importer::SentenceModel model = importer::read_sentence_model(test::write_encoder_folder(
         folder, R"({"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true})", true));
@@ -201,6 +203,7 @@ class PooledEncoders : public CpuRuntime {
     options.provider = provider;
     options.provider_libraries = {{"example", GPUX_EXAMPLE_PROVIDER}};
     options.intra_threads = 1;
+    options.isolation = isolation;
     if (is_asked_for) options.pooled_output = graph_pooling(model, ModelInspector::inspect(model.onnx_file).signature);
     return {model, Runtime(model.onnx_file, options), batching};
   }
@@ -234,6 +237,24 @@ TEST_F(PooledEncoders, GiveTheVectorsOfTheHost) {
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_THAT(found[i], Pointwise(FloatNear(near_enough), expected[i])) << i;
     }
+  }
+}
+
+TEST_F(PooledEncoders, GiveTheSameVectorsInAWorkerProcess) {
+  set_worker_program(GPUX_PROGRAM);
+  const Embedder here = embedder("example", Batching::throughput),
+                 in_a_worker = embedder("example", Batching::throughput, true, Isolation::process);
+  const Verdict& verdict = in_a_worker.runtime().verdict();
+  ASSERT_THAT(verdict.notes, Contains(in_graph));
+  ASSERT_THAT(verdict.notes, Contains("the model runs in a worker process"));
+  EXPECT_EQ(in_a_worker.encoder().output({}), "sentence_embedding");
+  EXPECT_EQ(to_string(in_a_worker.runtime().info().signature.outputs.back().type),
+            to_string(here.runtime().info().signature.outputs.back().type));
+  EmbedOptions cut, plain;
+  cut.dimensions = 5;
+  plain.normalize = false;
+  for (const EmbedOptions& options : {EmbedOptions(), cut, plain}) {
+    EXPECT_EQ(vectors(in_a_worker, options), vectors(here, options));
   }
 }
 
