@@ -32,11 +32,18 @@ std::shared_ptr<std::byte> BlockPool::take(std::size_t bytes) {
   return {block.address, [pool = shared_from_this(), block](std::byte*) { pool->give_back(block); }};
 }
 
+bool BlockPool::free_kept() noexcept {
+  const std::scoped_lock lock(mutex_);
+  const bool has_some = !kept_.empty();
+  free_kept_down_to(0);
+  return has_some;
+}
+
 BlockPool::Block BlockPool::take_kept(std::size_t bytes) noexcept {
   auto best = kept_.end();
   for (auto at = kept_.begin(); at != kept_.end(); ++at) {
-    // Not a large one for a small value: the next large value would need another.
-    if (at->bytes < bytes || at->bytes / 2 > bytes) continue;
+    // Not one of which more than a quarter would be of no use: there may be no memory for the others then.
+    if (at->bytes < bytes || at->bytes - at->bytes / 4 > bytes) continue;
     if (best == kept_.end() || at->bytes < best->bytes) best = at;
   }
   if (best == kept_.end()) return {};

@@ -30,6 +30,9 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   /// keeps the pool. Null: at the limit, or there is no memory, even without the blocks that nobody uses.
   [[nodiscard]] std::shared_ptr<std::byte> take(std::size_t bytes);
 
+  /// Frees the blocks that nobody uses; false: there are none.
+  bool free_kept() noexcept;
+
  private:
   struct Block {
     std::byte* address = nullptr;

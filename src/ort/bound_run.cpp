@@ -195,6 +195,11 @@ std::vector<StagedValue> Session::run_bound(const NamedValues& inputs, const Nam
   try {
     compute();
   } catch (const Ort::Exception& exception) {
+    if (state_->staging != nullptr && translate(exception).code() == ErrorCode::resource_exhausted &&
+        state_->staging->free_kept()) {
+      compute();
+      return run.take_outputs();
+    }
     if (!run.has_preallocated() || !tells_of_wrong_shape(exception.what())) throw;
     const std::vector<StagedValue> expected = std::move(run.outputs);
     run.binding.ClearBoundOutputs();

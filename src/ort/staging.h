@@ -48,6 +48,9 @@ class Staging {
   /// A tensor of the device; without a value where it has no memory, or the tensor no bytes.
   [[nodiscard]] StagedValue device_value(ElementType type, const Shape& shape) const;
 
+  /// Frees the memory of the device that is kept for later runs; false: there is none.
+  bool free_kept() const noexcept { return device_pool_->free_kept(); }
+
   /// The tensors, none of strings, on the device. One without a value had no memory there. Throws Ort::Exception.
   [[nodiscard]] std::vector<StagedValue> copy_in(std::span<const Tensor* const> tensors, CopyCounters& counters) const;
 

@@ -56,7 +56,7 @@ TEST(BlockPool, GivesBlocksAgain) {
   EXPECT_EQ(first.get(), address);
   EXPECT_EQ(memory.allocations, 2);
   first.reset();
-  EXPECT_NE(pool->take(400).get(), address);  // a block of more than twice the size is for others
+  EXPECT_NE(pool->take(700).get(), address);  // more than a quarter of it would be of no use
   EXPECT_EQ(memory.allocations, 3);
 }
 
@@ -94,6 +94,16 @@ TEST(BlockPool, GivesUpWhatNobodyUsesBeforeItHasNoMemory) {
   memory.is_full = true;
   EXPECT_EQ(pool->take(8192), nullptr);
   EXPECT_TRUE(memory.blocks.empty());
+}
+
+TEST(BlockPool, FreesWhatNobodyUses) {
+  Memory memory;
+  auto pool = memory.pool({.kept_bytes = 1 << 20, .all_bytes = 1 << 20});
+  const auto used = pool->take(1024);
+  EXPECT_FALSE(pool->free_kept());
+  pool->take(2048).reset();
+  EXPECT_TRUE(pool->free_kept());
+  EXPECT_EQ(memory.blocks.size(), 1U);
 }
 
 TEST(BlockPool, LivesAsLongAsItsBlocks) {

@@ -329,6 +329,30 @@ TEST_F(DeviceTensors, AreMadeInMemoryThatWasReleased) {
   EXPECT_THAT(values_of(state.read()), ElementsAre(16, 2, 3.0F / 16));
 }
 
+// What is kept for later runs is not what a run of another size lacks.
+TEST_F(DeviceTensors, LeaveTheMemoryOfTheDeviceToTheRun) {
+  const std::array<onnx::WrittenSize, 1> sizes{"n"};
+  onnx::GraphWriter graph("chain");
+  for (const char* name : {"a", "b"}) graph.input(name, ElementType::float32, sizes);
+  graph.node("Mul", {"a", "b"}, {}, "between");
+  graph.node("Mul", {"between", "b"}, {}, "c");
+  graph.output("c", ElementType::float32, sizes);
+  graph.write(folder_.path() / "chain.onnx", 17, 8);
+  LoadOptions options = on_example();
+  options.provider_options.push_back(
+      {.provider = "example", .values = {{"fail", "out-of-memory:1000000"}}, .where = {}});
+  const Runtime runtime(folder_.path() / "chain.onnx", options);
+  const auto run = [&](std::int64_t count) {
+    const NamedValues results = runtime.infer({{"a", counted(count, 1)}, {"b", counted(count, 2)}});
+    EXPECT_EQ(results.front().second.tensor()->as<float>()[2], 3 * 4 * 4);
+  };
+  run(55'000);  // 220,000 bytes each, of which three are kept
+  run(24'000);  // 96,000: too small for these, and the fourth is the run's own
+  run(55'000);
+  EXPECT_THROW(run(100'000), Error);
+  run(55'000);
+}
+
 TEST_F(DeviceTensors, DoNotDependOnTheShapeThatTheModelDeclares) {
   struct Case {
     std::vector<onnx::WrittenSize> input, output;
