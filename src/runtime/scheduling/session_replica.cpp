@@ -1,0 +1,107 @@
+#include "runtime/scheduling/session_replica.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/processors.h"
+#include "gpux/error.h"
+#include "runtime/runtime_state.h"
+#include "runtime/stop_handle.h"
+
+namespace gpux::runtime {
+
+SessionReplica::SessionReplica(const Runtime& runtime, std::size_t device, std::vector<unsigned> processors,
+                               bool waits_for_worker, std::shared_ptr<ort::ComputeTurn> turn)
+    : runtime_(runtime),
+      device_(device),
+      processors_(std::move(processors)),
+      waits_for_worker_(waits_for_worker),
+      turn_(std::move(turn)) {}
+
+SessionReplica::~SessionReplica() = default;
+
+template <typename Run>
+auto SessionReplica::stoppable(const Run& run) {
+  // One for each run: a stop that comes too late must not end the next.
+  StopHandle handle(runtime_.state_->remote != nullptr);
+  if (turn_ != nullptr && handle.here() != nullptr) handle.here()->take_turns(*turn_);
+  {
+    const std::lock_guard lock(mutex_);
+    running_ = &handle;
+  }
+  const auto forget = [this](StopHandle*) {
+    const std::lock_guard lock(mutex_);
+    running_ = nullptr;
+  };
+  const std::unique_ptr<StopHandle, decltype(forget)> running(&handle, forget);
+  return run(&handle);
+}
+
+NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) {
+  return run(inputs, outputs, waits_for_worker_);
+}
+
+NamedValues SessionReplica::run_trial(const NamedValues& inputs, const std::vector<std::size_t>& outputs) {
+  return run(inputs, outputs, true);
+}
+
+NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                bool waits_for_worker) {
+  using isolation::WorkerAbsence;
+  has_lost_its_worker_ = false;
+  const BoundThread bound(processors_);
+  const WorkerAbsence absence = waits_for_worker ? WorkerAbsence::wait : WorkerAbsence::fail;
+  try {
+    return stoppable([&](StopHandle* handle) { return runtime_.state_->run(inputs, outputs, handle, absence); });
+  } catch (const isolation::WorkerEnded&) {
+    has_lost_its_worker_ = true;
+    throw;
+  }
+}
+
+NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
+                                StopHandle& handle) const {
+  return runtime_.state_->run(inputs, outputs, &handle);
+}
+
+NamedDeviceTensors SessionReplica::run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
+                                                 const std::vector<std::size_t>& outputs) {
+  return stoppable(
+      [&](StopHandle* handle) { return runtime_.state_->run_on_device(inputs, device_inputs, outputs, handle); });
+}
+
+bool SessionReplica::keeps_on_device(std::string_view output) const {
+  const Runtime::State& state = *runtime_.state_;
+  if (!state.keeps_on_device()) return false;
+  return state.loaded.session->keeps_on_device(state.output_indices({std::string(output)}).front());
+}
+
+const std::vector<std::string>& SessionReplica::output_names() const noexcept {
+  return runtime_.state_->output_names();
+}
+
+const std::string& SessionReplica::computed_by() const noexcept {
+  return runtime_.state_->loaded.computed_by;
+}
+
+Value SessionReplica::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output) {
+  if (runtime_.state_->remote) {
+    throw Error(ErrorCode::usage,
+                "isolation 'process' does not support models that update caches in place; accepted: "
+                "thread");
+  }
+  const std::size_t index = runtime_.state_->output_indices({std::string(output)}).front();
+  return stoppable([&](StopHandle* handle) {
+    return runtime_.state_->loaded.session->run_in_place(inputs, in_place, index, handle->here());
+  });
+}
+
+void SessionReplica::stop() {
+  const std::lock_guard lock(mutex_);
+  if (running_ != nullptr) running_->stop();
+}
+
+}  // namespace gpux::runtime

@@ -1,0 +1,58 @@
+#include <chrono>
+#include <filesystem>
+#include <mutex>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/sha256.h"
+#include "base/spelling.h"
+#include "gpux/runtime.h"
+#include "runtime/runtime_state.h"
+#include "runtime/sharing/kept_trials.h"
+#include "runtime/sharing/run_sharing.h"
+
+namespace gpux {
+
+RunSharing Runtime::run_sharing(const SharingTrialOptions& options) const {
+  State& state = *state_;
+  const std::lock_guard lock(state.sharing_mutex);
+  if (state.sharing) return *state.sharing;
+  const runtime::SharingSubject subject =
+      runtime::sharing_subject(state.info, state.loaded.weights_file, state.options);
+  state.sharing =
+      runtime::decide_without_trial(runtime::sharing_facts(state.info.signature, subject.operators, state.options));
+  if (state.sharing) return *state.sharing;
+  const bool is_worth_a_trial = options.requests >= runtime::min_requests_for_a_trial;
+  if (!is_worth_a_trial && !runtime::may_have_kept_trials(subject.files)) {
+    return runtime::too_few_for_a_trial(options.requests);
+  }
+  std::string conditions = state.loaded.computed_by;
+  for (const auto& sizes : options.sizes) {
+    conditions += "sizes";
+    for (const auto& [name, size] : sizes) conditions += fmt::format(" {}={}", name, size);
+    conditions += '\n';
+  }
+  const std::string computed_by = sha256_of(conditions);
+  const std::filesystem::path file = runtime::kept_trials_file(subject.files);
+  for (const runtime::KeptTrial& kept : runtime::read_kept_trials(file)) {
+    if (kept.computed_by != computed_by) continue;
+    state.sharing = runtime::decide_by_trial(kept.trial);
+    return *state.sharing;
+  }
+  if (!is_worth_a_trial) return runtime::too_few_for_a_trial(options.requests);
+  const auto run = [this](const NamedValues& inputs, std::chrono::nanoseconds limit) {
+    return infer(inputs, {.timeout = std::chrono::ceil<std::chrono::milliseconds>(limit), .outputs = {}});
+  };
+  const runtime::SharingTrial trial = runtime::try_sharing(state.info.signature, options.sizes, run);
+  if (runtime::is_worth_keeping(trial)) {
+    runtime::keep_trial(file, {.computed_by = computed_by,
+                               .provider = join(state.loaded.verdict.active, ","),
+                               .runtime_version = state.loaded.verdict.runtime_version,
+                               .trial = trial});
+  }
+  state.sharing = runtime::decide_by_trial(trial);
+  return *state.sharing;
+}
+
+}  // namespace gpux
