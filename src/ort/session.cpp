@@ -191,6 +191,15 @@ Ort::SessionOptions to_ort(const SessionSettings& settings) {
   return options;
 }
 
+// Of 1.24 to 1.31: from the declared shape, before the run, or from the shape that the run gives.
+bool is_about_preallocated_memory(std::string_view text) {
+  return std::ranges::any_of(
+      std::array<std::string_view, 5>{"Invalid rank for output", "invalid dimensions for output",
+                                      "pre-allocated output", "OrtValue shape verification failed",
+                                      "Shape mismatch attempting to re-use buffer"},
+      [&](std::string_view mark) { return text.find(mark) != std::string_view::npos; });
+}
+
 }  // namespace
 
 std::uint32_t nnapi_flags(const std::vector<std::pair<std::string, std::string>>& options) {
@@ -265,8 +274,21 @@ const std::vector<std::string>& Session::output_names() const noexcept {
   return state_->output_names;
 }
 
-NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, RunHandle* handle) const {
+bool Session::can_place(std::size_t output) const noexcept {
+  if (state_->staging != nullptr) return false;
+  if (state_->has_providers && (output >= state_->outputs.places.size() || keeps_on_device(output))) return false;
+  return output < state_->output_names.size() &&
+         std::ranges::find(state_->input_names, state_->output_names[output]) == state_->input_names.end();
+}
+
+NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, RunHandle* handle,
+                         std::span<const std::optional<Tensor>> places) const {
   if (state_->staging != nullptr) return run_staged(inputs, outputs, handle);
+  const auto place = [&](std::size_t index) -> const Tensor* {
+    if (index >= places.size()) return nullptr;
+    const std::optional<Tensor>& one = places[index];
+    return one ? &*one : nullptr;
+  };
   // A run of a small model takes microseconds: lists of a few entries are kept from the heap.
   std::array<std::byte, 512> buffer;
   std::pmr::monotonic_buffer_resource memory(buffer.data(), buffer.size());
@@ -281,9 +303,10 @@ NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_
       values.push_back(state_->wrap_input(name, value));
     }
     const std::size_t given = values.size();
-    for (const std::size_t output : outputs) {
-      names.push_back(state_->output_names.at(output).c_str());
-      values.emplace_back(nullptr);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      names.push_back(state_->output_names.at(outputs[i]).c_str());
+      const Tensor* placed = place(i);
+      values.push_back(placed == nullptr ? Ort::Value(nullptr) : wrap(*placed));
     }
     const StoppableRun stoppable(handle == nullptr || !state_->has_plugins ? nullptr : handle->options_.get(),
                                  state_->session);
@@ -297,13 +320,22 @@ NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_
     NamedValues results;
     results.reserve(outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      results.emplace_back(state_->output_names[outputs[i]], unwrap(std::move(values[given + i])));
-      input_memory.replace_shared(results.back().second);
+      const std::string& name = state_->output_names[outputs[i]];
+      if (const Tensor* placed = place(i)) {
+        results.emplace_back(name, *placed);
+      } else {
+        results.emplace_back(name, unwrap(std::move(values[given + i])));
+        input_memory.replace_shared(results.back().second);
+      }
       state_->count_output(outputs[i], results.back().second);
     }
     return results;
   } catch (const Ort::Exception& exception) {
-    throw translate(exception);
+    const Error error = translate(exception);
+    if (!places.empty() && is_about_preallocated_memory(exception.what())) {
+      throw OtherShape(ErrorCode::invalid_input, error.message());
+    }
+    throw Error(error);
   }
 }
 

@@ -107,6 +107,12 @@ class RunHandle {
   std::unique_ptr<Options> options_;
 };
 
+/// An output has another shape than the memory that it was to be written to.
+class OtherShape : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A loaded model in the open core. Runs may happen on several threads at once.
 class Session {
  public:
@@ -125,9 +131,15 @@ class Session {
 
   /// Runs the model. `outputs`: indices into output_names(). Results are in that order. They own their memory and never
   /// refer to an input's: a graph input that is also a graph output is copied.
-  /// Errors invalid_input, interrupted, resource_exhausted, internal.
+  /// `places`: none, or for each of the outputs a tensor whose memory it is written to, and that is its result, if it
+  /// has that type and shape; empty: ONNX Runtime allocates. Only for outputs that can_place().
+  /// Errors invalid_input, interrupted, resource_exhausted, internal; OtherShape (invalid_input).
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                RunHandle* handle = nullptr) const;
+                                RunHandle* handle = nullptr, std::span<const std::optional<Tensor>> places = {}) const;
+
+  /// Whether the output, an index into output_names(), is made in memory of the host, of which ONNX Runtime compares
+  /// the shape, and is no input.
+  [[nodiscard]] bool can_place(std::size_t output) const noexcept;
 
   /// Runs the model and writes the outputs `in_place`, tensors by name, into their memory, which may be that of an
   /// input: what this means is up to the operator. `output`: index of the one more that is returned. Errors as of

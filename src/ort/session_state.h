@@ -46,6 +46,7 @@ struct ValuePlaces {
 struct Session::State {
   Ort::Session session;
   bool has_plugins = false;
+  bool has_providers = false;  // other than the CPU's
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
   SessionLog log;
@@ -61,6 +62,7 @@ struct Session::State {
         has_plugins(std::ranges::any_of(
             settings.providers,
             [](const ProviderAppend& provider) { return provider.way == ProviderAppend::Way::by_device; })),
+        has_providers(!settings.providers.empty()),
         input_names(session.GetInputNames()),
         output_names(session.GetOutputNames()),
         log{take_logged_error(), take_remarks()} {

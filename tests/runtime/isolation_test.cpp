@@ -24,16 +24,21 @@
 #include "cpu_runtime.h"
 #include "gpux/error.h"
 #include "runtime/isolation/load_message.h"
+#include "runtime/isolation/output_forms.h"
 #include "runtime/isolation/restart_delay.h"
 #include "runtime/isolation/run_channel.h"
 #include "runtime/isolation/run_mark.h"
 #include "runtime/isolation/value_encoding.h"
 #include "runtime/isolation/worker_process.h"
+#include "runtime/scheduling/session_replica.h"
+#include "runtime/stop_handle.h"
 
 namespace gpux {
 namespace {
 
 using runtime::isolation::describe_end;
+using runtime::isolation::encode_values;
+using runtime::isolation::EncodedValues;
 using runtime::isolation::failures_in_a_row;
 using runtime::isolation::load_report_from;
 using runtime::isolation::load_request_from;
@@ -41,7 +46,7 @@ using runtime::isolation::LoadReport;
 using runtime::isolation::LoadRequest;
 using runtime::isolation::read_values;
 using runtime::isolation::restart_delay;
-using runtime::isolation::size_of_values;
+using runtime::isolation::ValuesPlace;
 using runtime::isolation::write_values;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
@@ -130,26 +135,32 @@ NamedValues all_kinds() {
           {"deep", sequence_of({sequence_of({floats({1}, {7})})})}};
 }
 
-std::vector<std::byte> written(const NamedValues& values, const std::vector<std::size_t>& outputs) {
-  std::vector<std::byte> memory(size_of_values(values, outputs));
-  write_values(values, outputs, memory.data());
-  return memory;
+struct Written {
+  std::vector<std::byte> memory;
+  ValuesPlace place;
+};
+
+Written written(const NamedValues& values, const std::vector<std::size_t>& outputs) {
+  const EncodedValues encoded = encode_values(values, outputs);
+  Written written{.memory = std::vector<std::byte>(encoded.place.bytes), .place = encoded.place};
+  write_values(encoded, written.memory.data());
+  return written;
 }
 
 TEST(ValueEncoding, KeepsEveryKindOfValue) {
   const std::vector<std::size_t> outputs{2, 0};
-  const std::vector<std::byte> memory = written(all_kinds(), outputs);
-  const auto copied = read_values(memory, nullptr);
+  const Written whole = written(all_kinds(), outputs);
+  const auto copied = read_values(whole.memory, whole.place, nullptr);
   EXPECT_TRUE(same_values(copied.values, all_kinds()));
   EXPECT_EQ(copied.outputs, outputs);
   EXPECT_TRUE(copied.values.front().second.tensor()->has_owner());
 }
 
 TEST(ValueEncoding, RefersToTheMemoryWhereItHasAnOwner) {
-  const std::vector<std::byte> memory = written(all_kinds(), {});
+  const auto [memory, place] = written(all_kinds(), {});
   const auto owner = std::make_shared<int>(1);
   {
-    const auto read = read_values(memory, owner);
+    const auto read = read_values(memory, place, owner);
     EXPECT_TRUE(same_values(read.values, all_kinds()));
     const std::byte* data = read.values.front().second.tensor()->bytes().data();
     EXPECT_TRUE(data >= memory.data() && data < memory.data() + memory.size());
@@ -159,22 +170,94 @@ TEST(ValueEncoding, RefersToTheMemoryWhereItHasAnOwner) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
+TEST(ValueEncoding, LeavesElementsWhereTheyAre) {
+  Tensor block = Tensor::allocate(ElementType::uint8, {4096});
+  const std::span<std::byte> memory = block.mutable_bytes();
+  const std::vector<float> numbers{1, 2, 3};
+  std::memcpy(memory.data() + 64, numbers.data(), sizeof(float) * numbers.size());
+  const NamedValues values{{"there", Tensor::borrow(ElementType::float32, {3}, memory.subspan(64, 12))},
+                           {"elsewhere", floats({2}, {4, 5})}};
+  const EncodedValues encoded = encode_values(values, {}, memory, 128);
+  ASSERT_EQ(encoded.elements.size(), 1U);
+  EXPECT_EQ(encoded.elements.front().offset, 128U);
+  ASSERT_LE(encoded.place.bytes, memory.size());
+  write_values(encoded, memory.data());
+  EXPECT_TRUE(same_values(read_values(memory, encoded.place, nullptr).values, values));
+}
+
+// Any bits are a number, but only two of them are booleans.
+TEST(ValueEncoding, CorrectsBooleans) {
+  auto [memory, place] = written({{"x", tensor<bool>({2}, {false, true})}}, {});
+  memory[1] = std::byte{0x80};
+  const auto owner = std::make_shared<int>(1);
+  const auto read = read_values(memory, place, owner);
+  const std::span<const std::byte> elements = read.values.front().second.tensor()->bytes();
+  EXPECT_EQ(elements[0], std::byte{0});
+  EXPECT_EQ(elements[1], std::byte{1});
+  EXPECT_EQ(owner.use_count(), 1) << "the other process could change them later";
+}
+
 // A worker that writes wildly costs an error, not this process.
 TEST(ValueEncoding, RefusesWhatABrokenProcessWrote) {
-  const std::vector<std::byte> whole = written(all_kinds(), {1});
-  for (std::size_t size = 0; size < std::min<std::size_t>(whole.size(), 900); ++size) {
-    EXPECT_THROW((void)read_values(std::span(whole).first(size), nullptr), Error) << size;
+  const Written whole = written(all_kinds(), {1});
+  const auto refused = [&](const ValuesPlace& place, std::span<const std::byte> memory) {
+    try {
+      (void)read_values(memory, place, nullptr);
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
+  };
+  for (std::size_t size = 0; size < whole.memory.size(); size += 7) {
+    EXPECT_TRUE(refused(whole.place, std::span(whole.memory).first(size))) << size;
   }
-  for (std::size_t i = 0; i < std::min<std::size_t>(whole.size(), 900); ++i) {
+  for (std::uint64_t size = 0; size < whole.place.head_bytes; ++size) {
+    EXPECT_TRUE(refused({.bytes = whole.place.bytes, .head = whole.place.head, .head_bytes = size}, whole.memory));
+  }
+  for (const std::uint64_t wrong : {std::uint64_t{1} << 31, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
+    EXPECT_TRUE(refused({.bytes = wrong, .head = whole.place.head, .head_bytes = 8}, whole.memory));
+    EXPECT_TRUE(refused({.bytes = whole.place.bytes, .head = wrong, .head_bytes = 8}, whole.memory));
+    EXPECT_TRUE(refused({.bytes = whole.place.bytes, .head = 0, .head_bytes = wrong}, whole.memory));
+  }
+  for (std::size_t i = whole.place.head; i < whole.memory.size(); ++i) {
     for (const int wrong : {0x00, 0x7f, 0x80, 0xff}) {
-      std::vector<std::byte> broken = whole;
+      std::vector<std::byte> broken = whole.memory;
       broken[i] = static_cast<std::byte>(wrong);
-      try {
-        (void)read_values(broken, nullptr);
-      } catch (const Error&) {
-      }
+      (void)refused(whole.place, broken);
     }
   }
+}
+
+NamedValues shaped(std::initializer_list<std::int64_t> shape) {
+  return {{"x", Tensor::allocate(ElementType::float32, shape)}};
+}
+
+TEST(OutputForms, KnowsThoseOfEarlierRuns) {
+  runtime::isolation::OutputForms forms;
+  const std::vector<std::size_t> one{0}, two{0, 1};
+  const NamedValues results{{"y", floats({2, 3}, {1, 2, 3, 4, 5, 6})}, {"s", Tensor::of_strings({1}, {"text"})}};
+  EXPECT_EQ(forms.find(shaped({2}), two), nullptr);
+  forms.note(shaped({2}), two, results);
+  const runtime::isolation::RunForms* found = forms.find(shaped({2}), two);
+  ASSERT_NE(found, nullptr);
+  ASSERT_EQ(found->size(), 2U);
+  EXPECT_EQ(found->front()->shape, (Shape{2, 3}));
+  EXPECT_EQ(found->front()->bytes, 24U);
+  EXPECT_FALSE(found->back());
+  EXPECT_EQ(forms.find(shaped({3}), two), nullptr);
+  EXPECT_EQ(forms.find(shaped({2, 1}), two), nullptr);
+  EXPECT_EQ(forms.find(shaped({2}), one), nullptr);
+  EXPECT_EQ(forms.find({{"z", floats({2}, {1, 2})}}, two), nullptr) << "another input";
+  EXPECT_EQ(forms.find({{"x", tensor<std::int64_t>({2}, {1, 2})}}, two), nullptr) << "another type";
+  forms.note({{"x", Sequence()}}, two, results);
+  EXPECT_EQ(forms.find({{"x", Sequence()}}, two), nullptr);
+  for (std::int64_t size = 3; size < 1000; ++size) forms.note(shaped({size}), two, results);
+  EXPECT_NE(forms.find(shaped({999}), two), nullptr);
+  EXPECT_EQ(forms.find(shaped({2}), two), nullptr) << "not all are kept";
+  forms.give_up();
+  EXPECT_EQ(forms.find(shaped({999}), two), nullptr);
+  forms.note(shaped({2}), two, results);
+  EXPECT_EQ(forms.find(shaped({2}), two), nullptr);
 }
 
 TEST(LoadMessage, KeepsTheOptions) {
@@ -401,6 +484,47 @@ TEST_F(Worker, KeepsResultsWhileOthersRun) {
   }
 }
 
+// The worker does so in the shared memory.
+TEST_F(Worker, WritesOutputsWhereItIsTold) {
+  const Runtime here(test_model("identity_float32"), in_thread());
+  const runtime::SessionReplica replica(here);
+  NamedValues inputs = synthetic_inputs(here.info().signature);
+  inputs.front().second = floats({3}, {1, 2, 3});
+  ASSERT_TRUE(replica.can_place(0));
+  const std::vector<std::size_t> outputs{0};
+  const auto run_to = [&](const Shape& shape) {
+    const std::vector<std::optional<Tensor>> places{Tensor::allocate(ElementType::float32, shape)};
+    runtime::StopHandle handle(false);
+    const NamedValues results = replica.run(inputs, outputs, handle, places);
+    EXPECT_EQ(static_cast<const void*>(results.front().second.tensor()->bytes().data()),
+              static_cast<const void*>(places.front()->bytes().data()));
+    EXPECT_TRUE(same_tensor(*results.front().second.tensor(), *inputs.front().second.tensor()));
+  };
+  run_to({3});
+  for (const Shape& other : {Shape{2}, Shape{4}, Shape{3, 1}}) EXPECT_THROW(run_to(other), ort::OtherShape);
+  run_to({3});
+  // What is an input as well is not written.
+  const Runtime passing(test_model("pass_through"), in_thread());
+  const runtime::SessionReplica other(passing);
+  EXPECT_FALSE(other.can_place(0));
+  EXPECT_TRUE(other.can_place(1));
+  EXPECT_FALSE(other.can_place(2));
+}
+
+// Memory is prepared for the shape of the last run with inputs of these sizes, which is another one here.
+TEST_F(Worker, GivesOutputsWhoseShapesDependOnValues) {
+  const Runtime there(test_model("reshape"), in_worker());
+  Tensor numbers = Tensor::allocate(ElementType::float32, {20'000});
+  for (std::size_t i = 0; i < 20'000; ++i) numbers.mutable_as<float>()[i] = static_cast<float>(i);
+  for (const Shape& shape : {Shape{100, 200}, Shape{100, 200}, Shape{200, 100}, Shape{50, 400}, Shape{100, 200}}) {
+    const NamedValues results =
+        there.infer({{"x", numbers}, {"shape", tensor<std::int64_t>({2}, {shape[0], shape[1]})}});
+    EXPECT_TRUE(
+        same_tensor(*results.front().second.tensor(), Tensor::borrow(ElementType::float32, shape, numbers.bytes())));
+  }
+  EXPECT_EQ(there.worker()->restarts, 0U);
+}
+
 TEST_F(Worker, RunsForSeveralThreads) {
   const Runtime there(test_model("add"), in_worker());
   std::vector<std::jthread> threads;
@@ -564,7 +688,7 @@ TEST(RunChannel, KnowsWhichRunWasTaken) {
   EXPECT_TRUE(channel.has_taken(7));
   EXPECT_FALSE(channel.has_taken(8));
   const auto request = message.as<runtime::isolation::RunRequest>();
-  const auto read = read_values(block.bytes().subspan(runtime::isolation::run_mark_bytes, request->bytes), nullptr);
+  const auto read = read_values(block.bytes().subspan(runtime::isolation::run_mark_bytes), request->values, nullptr);
   EXPECT_TRUE(same_values(read.values, three()));
   ASSERT_TRUE(channel.send(8, three(), outputs));
   EXPECT_FALSE(channel.has_taken(8)) << "the mark is of the run before";

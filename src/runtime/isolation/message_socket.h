@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/unique_fd.h"
+#include "runtime/isolation/value_encoding.h"
 
 /// Messages between a process and its worker, over sockets that keep the boundaries of messages. Both ends are the same
 /// program on the same machine.
@@ -57,18 +58,18 @@ struct ReceivedMessage {
 /// Waits for a message. False if the other end is closed.
 [[nodiscard]] bool receive_message(int socket, ReceivedMessage& message) noexcept;
 
-/// A run of the model: the values are in the input block, behind the mark of run_mark.h.
+/// A run of the model. The values are in the input block, behind the mark of run_mark.h.
 struct RunRequest {
-  std::uint64_t run = 0;                               ///< the number of the run
-  std::uint64_t bytes = 0;                             ///< of the values
+  std::uint64_t run = 0;  ///< the number of the run
+  ValuesPlace values;
   std::uint32_t slot = 0;                              ///< of the output block
   std::uint8_t has_new_input = 0, has_new_output = 0;  ///< descriptors that come with it, in this order
 };
 
-/// The end of a run: values at the beginning of the output block, or an error, whose message follows.
+/// The end of a run: values in the output block, or an error, whose message follows.
 struct RunReply {
   std::uint64_t run = 0;
-  std::uint64_t bytes = 0;
+  ValuesPlace values;
   std::int32_t error = 0;            ///< ErrorCode; 0: none
   std::uint32_t is_device_lost = 0;  ///< with an error: this worker cannot use its device any more
 };

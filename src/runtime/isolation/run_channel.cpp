@@ -26,16 +26,16 @@ bool RunChannel::choose_output() {
 }
 
 bool RunChannel::send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs) {
-  const std::size_t size = size_of_values(inputs, outputs);
-  input_.grow_to(run_mark_bytes + size);
-  write_values(inputs, outputs, input_.bytes().subspan(run_mark_bytes).data());
+  const EncodedValues encoded = encode_values(inputs, outputs);
+  input_.grow_to(run_mark_bytes + encoded.place.bytes);
+  write_values(encoded, input_.bytes().subspan(run_mark_bytes).data());
   const bool is_new_output = choose_output();
   std::array<int, max_descriptors> descriptors{};
   std::size_t count = 0;
   if (!worker_has_input_) descriptors.at(count++) = input_.descriptor();
   if (is_new_output) descriptors.at(count++) = outputs_.at(slot_)->memory.descriptor();
   const RunRequest request{.run = run,
-                           .bytes = size,
+                           .values = encoded.place,
                            .slot = static_cast<std::uint32_t>(slot_),
                            .has_new_input = static_cast<std::uint8_t>(worker_has_input_ ? 0 : 1),
                            .has_new_output = static_cast<std::uint8_t>(is_new_output ? 1 : 0)};
@@ -58,15 +58,16 @@ std::optional<NamedValues> RunChannel::receive(std::uint64_t run) {
     throw Error(code, text);
   }
   const std::shared_ptr<OutputBlock>& block = outputs_.at(slot_);
-  if (!block->memory.find_grown(reply->bytes)) {
+  const ValuesPlace& place = reply->values;
+  if (!block->memory.find_grown(place.bytes)) {
     throw Error(ErrorCode::internal, "a worker process answered with less memory than it announced");
   }
-  const std::span<const std::byte> bytes = block->memory.bytes().first(reply->bytes);
-  if (bytes.size() <= max_copied_bytes) return read_values(bytes, nullptr).values;
+  const std::span<const std::byte> bytes = block->memory.bytes();
+  if (place.bytes <= max_copied_bytes) return read_values(bytes, place, nullptr).values;
   ++block->readers;
   const std::shared_ptr<const void> owner(
       bytes.data(), [block](const void*) { block->readers.fetch_sub(1, std::memory_order_release); });
-  return read_values(bytes, owner).values;
+  return read_values(bytes, place, owner).values;
 }
 
 }  // namespace gpux::runtime::isolation

@@ -1,8 +1,10 @@
 #include "runtime/isolation/value_encoding.h"
 
-#include <cstdint>
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "gpux/error.h"
@@ -14,6 +16,8 @@ namespace {
 constexpr std::size_t alignment = 64;
 constexpr unsigned max_depth = 8;  // of sequences in sequences
 constexpr unsigned max_rank = 1024;
+constexpr std::size_t max_head_bytes = std::size_t{256} << 20;
+constexpr std::size_t min_value_bytes = sizeof(std::uint8_t) + sizeof(std::uint32_t);  // of an empty sequence
 
 enum class Kind : std::uint8_t { none, tensor, sequence, map };
 
@@ -21,14 +25,33 @@ std::size_t aligned(std::size_t position) noexcept {
   return (position + alignment - 1) / alignment * alignment;
 }
 
-/// Counts bytes, and writes them if it has memory.
-class Writer {
+class Encoder {
  public:
-  explicit Writer(std::byte* memory) : memory_(memory) {}
+  Encoder(std::span<const std::byte> memory, std::size_t begin) : memory_(memory), end_(begin) {
+    constexpr std::size_t usual_head = 256;
+    encoded_.head.reserve(usual_head);
+  }
 
+  void all(const NamedValues& values, std::span<const std::size_t> outputs) {
+    number(static_cast<std::uint32_t>(outputs.size()));
+    for (const std::size_t output : outputs) number(static_cast<std::uint32_t>(output));
+    number(static_cast<std::uint32_t>(values.size()));
+    for (const auto& [name, one] : values) {
+      text(name);
+      value(one);
+    }
+  }
+
+  EncodedValues finish() && {
+    const std::size_t head = aligned(end_);
+    encoded_.place = {.bytes = head + encoded_.head.size(), .head = head, .head_bytes = encoded_.head.size()};
+    return std::move(encoded_);
+  }
+
+ private:
   void bytes(const void* data, std::size_t size) {
-    if (memory_ != nullptr && size != 0) std::memcpy(memory_ + position_, data, size);
-    position_ += size;
+    const auto* begin = static_cast<const std::byte*>(data);
+    encoded_.head.insert(encoded_.head.end(), begin, begin + size);
   }
 
   template <typename Number>
@@ -41,6 +64,18 @@ class Writer {
     bytes(text.data(), text.size());
   }
 
+  // Where the elements are, or will be.
+  std::size_t place(std::span<const std::byte> elements) {
+    const std::less_equal<const std::byte*> is_not_behind;
+    const bool is_in_memory = !memory_.empty() && is_not_behind(memory_.data(), elements.data()) &&
+                              is_not_behind(elements.data() + elements.size(), memory_.data() + memory_.size());
+    if (is_in_memory) return static_cast<std::size_t>(elements.data() - memory_.data());
+    const std::size_t offset = aligned(end_);
+    end_ = offset + elements.size();
+    encoded_.elements.push_back({.data = elements.data(), .offset = offset, .size = elements.size()});
+    return offset;
+  }
+
   void tensor(const Tensor& tensor) {
     number(tensor.type());
     number(static_cast<std::uint32_t>(tensor.shape().size()));
@@ -49,9 +84,9 @@ class Writer {
       for (const std::string& element : tensor.strings()) text(element);
       return;
     }
-    number<std::uint64_t>(tensor.byte_size());
-    position_ = aligned(position_);
-    bytes(tensor.bytes().data(), tensor.byte_size());
+    const std::span<const std::byte> elements = tensor.bytes().first(tensor.byte_size());
+    number<std::uint64_t>(elements.empty() ? 0 : place(elements));
+    number<std::uint64_t>(elements.size());
   }
 
   void value(const Value& value) {
@@ -71,27 +106,24 @@ class Writer {
     }
   }
 
-  void all(const NamedValues& values, std::span<const std::size_t> outputs) {
-    number(static_cast<std::uint32_t>(outputs.size()));
-    for (const std::size_t output : outputs) number(static_cast<std::uint32_t>(output));
-    number(static_cast<std::uint32_t>(values.size()));
-    for (const auto& [name, one] : values) {
-      text(name);
-      value(one);
-    }
-  }
-
-  [[nodiscard]] std::size_t position() const noexcept { return position_; }
-
- private:
-  std::byte* memory_;
-  std::size_t position_ = 0;
+  std::span<const std::byte> memory_;
+  std::size_t end_;
+  EncodedValues encoded_;
 };
 
-class Reader {
+[[noreturn]] void fail() {
+  throw Error(ErrorCode::internal, "the memory that is shared with a worker process holds no values");
+}
+
+std::span<const std::byte> part_of(std::span<const std::byte> memory, std::uint64_t offset, std::uint64_t size) {
+  if (offset > memory.size() || size > memory.size() - offset) fail();
+  return memory.subspan(offset, size);
+}
+
+class Decoder {
  public:
-  Reader(std::span<const std::byte> memory, const std::shared_ptr<const void>& owner)
-      : memory_(memory), owner_(owner) {}
+  Decoder(std::span<const std::byte> memory, std::span<const std::byte> head, const std::shared_ptr<const void>& owner)
+      : memory_(memory), head_(head.begin(), head.end()), owner_(owner) {}
 
   RunInputs all() {
     RunInputs read;
@@ -105,13 +137,8 @@ class Reader {
   }
 
  private:
-  [[noreturn]] static void fail() {
-    throw Error(ErrorCode::internal, "the memory that is shared with a worker process holds no values");
-  }
-
-  std::span<const std::byte> take(std::size_t size) {
-    if (size > memory_.size() - position_) fail();
-    const auto taken = memory_.subspan(position_, size);
+  std::span<const std::byte> take(std::uint64_t size) {
+    const auto taken = part_of(head_, position_, size);
     position_ += size;
     return taken;
   }
@@ -126,7 +153,7 @@ class Reader {
   // A count of things that take at least so many bytes each.
   std::uint32_t count(std::size_t least) {
     const auto count = number<std::uint32_t>();
-    if (count > (memory_.size() - position_) / least) fail();
+    if (count > (head_.size() - position_) / least) fail();
     return count;
   }
 
@@ -144,17 +171,25 @@ class Reader {
     Shape shape(rank);
     for (std::int64_t& size : shape) size = number<std::int64_t>();
     if (static_cast<ElementType>(type) == ElementType::string) return strings(std::move(shape));
+    const auto offset = number<std::uint64_t>();
     const auto size = number<std::uint64_t>();
-    const std::size_t begin = aligned(position_);
-    if (begin > memory_.size()) fail();
-    position_ = begin;
-    Tensor borrowed = Tensor::borrow(static_cast<ElementType>(type), std::move(shape), take(size), owner_);
+    if (offset % alignment != 0) fail();
+    const Tensor borrowed =
+        Tensor::borrow(static_cast<ElementType>(type), std::move(shape), part_of(memory_, offset, size), owner_);
+    if (borrowed.type() == ElementType::boolean) return corrected(borrowed);
     return owner_ == nullptr ? deep_copy(borrowed) : borrowed;
+  }
+
+  // A bool of another value than 0 and 1 is undefined behavior.
+  static Tensor corrected(const Tensor& booleans) {
+    Tensor copy = deep_copy(booleans);
+    for (std::byte& element : copy.mutable_bytes()) element = element == std::byte{0} ? std::byte{0} : std::byte{1};
+    return copy;
   }
 
   Tensor strings(Shape shape) {
     const auto count = static_cast<std::uint64_t>(element_count(shape));
-    if (count > (memory_.size() - position_) / sizeof(std::uint64_t)) fail();
+    if (count > (head_.size() - position_) / sizeof(std::uint64_t)) fail();
     std::vector<std::string> values;
     values.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) values.push_back(text());
@@ -170,7 +205,7 @@ class Reader {
       case Kind::sequence: {
         if (depth == max_depth) fail();
         Sequence sequence;
-        for (auto left = count(1); left != 0; --left) sequence.values.push_back(value(depth + 1));
+        for (auto left = count(min_value_bytes); left != 0; --left) sequence.values.push_back(value(depth + 1));
         return sequence;
       }
       case Kind::map: {
@@ -182,24 +217,32 @@ class Reader {
   }
 
   std::span<const std::byte> memory_;
+  const std::vector<std::byte> head_;  // a copy
   const std::shared_ptr<const void>& owner_;
   std::size_t position_ = 0;
 };
 
 }  // namespace
 
-std::size_t size_of_values(const NamedValues& values, std::span<const std::size_t> outputs) {
-  Writer counter(nullptr);
-  counter.all(values, outputs);
-  return counter.position();
+EncodedValues encode_values(const NamedValues& values, std::span<const std::size_t> outputs,
+                            std::span<const std::byte> memory, std::size_t begin) {
+  Encoder encoder(memory, begin);
+  encoder.all(values, outputs);
+  return std::move(encoder).finish();
 }
 
-void write_values(const NamedValues& values, std::span<const std::size_t> outputs, std::byte* memory) {
-  Writer(memory).all(values, outputs);
+void write_values(const EncodedValues& values, std::byte* memory) {
+  for (const EncodedValues::Elements& elements : values.elements) {
+    std::memcpy(memory + elements.offset, elements.data, elements.size);
+  }
+  std::memcpy(memory + values.place.head, values.head.data(), values.head.size());
 }
 
-RunInputs read_values(std::span<const std::byte> memory, const std::shared_ptr<const void>& owner) {
-  return Reader(memory, owner).all();
+RunInputs read_values(std::span<const std::byte> memory, const ValuesPlace& place,
+                      const std::shared_ptr<const void>& owner) {
+  if (place.head_bytes > max_head_bytes) fail();
+  const std::span<const std::byte> values = part_of(memory, 0, place.bytes);
+  return Decoder(values, part_of(values, place.head, place.head_bytes), owner).all();
 }
 
 }  // namespace gpux::runtime::isolation

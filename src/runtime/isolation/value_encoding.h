@@ -1,15 +1,34 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "gpux/tensor.h"
 
-/// Values as bytes in memory that two processes of the same program share. The elements of a tensor are aligned to 64
-/// bytes, so that they can be used in place; strings are copied.
+/// Values in memory that two processes of the same program share. The elements of tensors are aligned to 64 bytes, so
+/// that they can be used in place. All else is in the head: names, types, shapes, strings, and where the elements are.
 namespace gpux::runtime::isolation {
+
+/// Where values are in the memory.
+struct ValuesPlace {
+  std::uint64_t bytes = 0;  ///< from the beginning of the memory
+  std::uint64_t head = 0, head_bytes = 0;
+};
+
+/// Values, ready to be written.
+struct EncodedValues {
+  struct Elements {
+    const std::byte* data = nullptr;
+    std::size_t offset = 0, size = 0;
+  };
+
+  std::vector<std::byte> head;
+  std::vector<Elements> elements;  ///< to be copied; they have to live until then
+  ValuesPlace place;
+};
 
 /// What goes to a worker for a run.
 struct RunInputs {
@@ -17,14 +36,21 @@ struct RunInputs {
   std::vector<std::size_t> outputs;  ///< indices of those that are wanted
 };
 
-/// Bytes that write_values() needs.
-std::size_t size_of_values(const NamedValues& values, std::span<const std::size_t> outputs = {});
+/// Decides where everything goes. Tensors whose elements are in `memory` already stay there; the others come behind its
+/// first `begin` bytes.
+EncodedValues encode_values(const NamedValues& values, std::span<const std::size_t> outputs = {},
+                            std::span<const std::byte> memory = {}, std::size_t begin = 0);
 
-/// Writes to memory that is aligned to 64 bytes and large enough.
-void write_values(const NamedValues& values, std::span<const std::size_t> outputs, std::byte* memory);
+/// Writes place.bytes at most, to memory that is aligned to 64 bytes and large enough.
+void write_values(const EncodedValues& values, std::byte* memory);
 
 /// Reads what write_values() wrote. Tensors refer to `memory` and keep `owner` alive; without an owner they are copied.
-/// The memory may have been written by a process that is broken: error internal if it makes no sense.
-RunInputs read_values(std::span<const std::byte> memory, const std::shared_ptr<const void>& owner);
+///
+/// The other process may be broken or hostile, and may write while this reads: what decides over lengths, types and
+/// pointers is copied first, and nothing of it is read twice. Elements that are used in place may change later, and are
+/// only numbers: any bits are a number. Booleans are not, and are copied and corrected.
+/// Error internal if the memory makes no sense.
+RunInputs read_values(std::span<const std::byte> memory, const ValuesPlace& place,
+                      const std::shared_ptr<const void>& owner);
 
 }  // namespace gpux::runtime::isolation

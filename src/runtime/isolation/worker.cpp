@@ -1,15 +1,18 @@
 #include "runtime/isolation/worker.h"
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -21,6 +24,7 @@
 #include "provider/lost_device.h"
 #include "runtime/isolation/load_message.h"
 #include "runtime/isolation/message_socket.h"
+#include "runtime/isolation/output_forms.h"
 #include "runtime/isolation/run_mark.h"
 #include "runtime/isolation/sandbox.h"
 #include "runtime/isolation/shared_block.h"
@@ -62,7 +66,7 @@ class Channel {
       std::string text;
       try {
         take_blocks(*request, message);
-        reply.bytes = run(*request);
+        reply.values = run(*request);
       } catch (const Error& error) {
         reply.error = static_cast<std::int32_t>(error.code());
         text = error.message();
@@ -94,13 +98,13 @@ class Channel {
     if (request.has_new_output != 0 && request.slot < max_slots) {
       outputs_.insert_or_assign(request.slot, SharedBlock(std::move(message.descriptors.at(next))));
     }
-    if (!input_ || !input_->find_grown(run_mark_bytes + request.bytes) || !outputs_.contains(request.slot)) {
+    if (!input_ || !input_->find_grown(run_mark_bytes + request.values.bytes) || !outputs_.contains(request.slot)) {
       throw Error(ErrorCode::internal, "a run came to a worker process without its memory");
     }
     mark_taken(input_->bytes(), request.run);
   }
 
-  std::uint64_t run(const RunRequest& request) {
+  ValuesPlace run(const RunRequest& request) {
     StopHandle handle(false);
     {
       const std::lock_guard lock(mutex_);
@@ -114,19 +118,67 @@ class Channel {
       handle_ = nullptr;
     };
     const std::unique_ptr<StopHandle, decltype(forget)> running(&handle, forget);
-    const RunInputs inputs = read_values(input_->bytes().subspan(run_mark_bytes, request.bytes), not_owned());
-    const NamedValues results = replica_.run(inputs.values, inputs.outputs, handle);
+    const RunInputs inputs = read_values(input_->bytes().subspan(run_mark_bytes), request.values, not_owned());
     SharedBlock& output = outputs_.at(request.slot);
-    const std::size_t size = size_of_values(results);
-    output.grow_to(size);
-    write_values(results, {}, output.bytes().data());
-    return size;
+    std::size_t prepared = 0;
+    const NamedValues results = run(inputs, output, prepared, handle);
+    const EncodedValues encoded = encode_values(results, {}, output.bytes(), prepared);
+    // This may map it elsewhere: results that are in it are known by their offsets now.
+    output.grow_to(encoded.place.bytes);
+    write_values(encoded, output.bytes().data());
+    return encoded.place;
+  }
+
+  // ONNX Runtime writes large outputs right to the shared memory, its first `prepared` bytes.
+  NamedValues run(const RunInputs& inputs, SharedBlock& output, std::size_t& prepared, StopHandle& handle) {
+    if (const RunForms* forms = forms_.find(inputs.values, inputs.outputs)) {
+      const std::vector<std::optional<Tensor>> places = prepare(inputs.outputs, *forms, output, prepared);
+      try {
+        if (prepared != 0) return replica_.run(inputs.values, inputs.outputs, handle, places);
+      } catch (const ort::OtherShape&) {
+        prepared = 0;
+        forms_.give_up();
+      }
+    }
+    NamedValues results = replica_.run(inputs.values, inputs.outputs, handle);
+    forms_.note(inputs.values, inputs.outputs, results);
+    return results;
+  }
+
+  std::vector<std::optional<Tensor>> prepare(const std::vector<std::size_t>& outputs, const RunForms& forms,
+                                             SharedBlock& block, std::size_t& prepared) const {
+    // To copy fewer costs less than to prepare memory.
+    constexpr std::size_t min_bytes = std::size_t{16} * 1024;
+    constexpr std::size_t alignment = 64;
+    std::vector<std::optional<Tensor>> places(outputs.size());
+    std::vector<std::size_t> offsets(outputs.size());
+    const auto form_of = [&](std::size_t i) -> const OutputForm* {
+      if (i >= forms.size() || !replica_.can_place(outputs[i])) return nullptr;
+      const std::optional<OutputForm>& form = forms[i];
+      return form && form->bytes >= min_bytes ? &*form : nullptr;
+    };
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const OutputForm* form = form_of(i);
+      if (form == nullptr) continue;
+      offsets[i] = prepared;
+      prepared = (prepared + form->bytes + alignment - 1) / alignment * alignment;
+    }
+    if (prepared == 0) return places;
+    constexpr std::size_t room_for_head = 4096;
+    block.grow_to(prepared + room_for_head);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const OutputForm* form = form_of(i);
+      if (form == nullptr) continue;
+      places[i] = Tensor::borrow(form->type, form->shape, block.bytes().subspan(offsets[i], form->bytes), not_owned());
+    }
+    return places;
   }
 
   SessionReplica replica_;
   UniqueFd socket_;
   std::unique_ptr<SharedBlock> input_;
   std::map<std::uint32_t, SharedBlock> outputs_;
+  OutputForms forms_;
 
   std::mutex mutex_;
   std::uint64_t running_ = 0, stopped_ = 0;

@@ -62,9 +62,16 @@ NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std
   }
 }
 
-NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                StopHandle& handle) const {
-  return runtime_.state_->run(inputs, outputs, &handle);
+NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, StopHandle& handle,
+                                std::span<const std::optional<Tensor>> places) const {
+  const Runtime::State& state = *runtime_.state_;
+  if (places.empty()) return state.run(inputs, outputs, &handle);
+  return state.noting_device([&] { return state.loaded.session->run(inputs, outputs, handle.here(), places); });
+}
+
+bool SessionReplica::can_place(std::size_t output) const noexcept {
+  const Runtime::State& state = *runtime_.state_;
+  return !state.remote && !state.steps && state.loaded.session->can_place(output);
 }
 
 NamedDeviceTensors SessionReplica::run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,9 +34,13 @@ class SessionReplica : public Replica {
 
   [[nodiscard]] std::size_t device() const noexcept override { return device_; }
 
-  /// run() with a handle of the caller's, which stop() does not find.
-  [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                StopHandle& handle) const;
+  /// run() with a handle of the caller's, which stop() does not find. `places`: as of ort::Session::run(), for outputs
+  /// that can_place(). Error ort::OtherShape.
+  [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, StopHandle& handle,
+                                std::span<const std::optional<Tensor>> places = {}) const;
+
+  /// ort::Session::can_place() of a session in this process, without steps before or behind the model.
+  [[nodiscard]] bool can_place(std::size_t output) const noexcept;
 
   /// Runtime::infer_on_device() with a handle that stop() finds, of inputs that are known to fit.
   NamedDeviceTensors run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
