@@ -505,7 +505,7 @@ NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std:
     end = state_->wait_for_end(*connection);
   }
   throw Error(ErrorCode::provider_unavailable,
-              fmt::format("{}; the run was not begun, on {} workers in turn", end, max_attempts));
+              fmt::format("{}; {} workers in turn ended before they began the run", end, max_attempts));
 }
 
 WorkerStatus RemoteSession::status() const {

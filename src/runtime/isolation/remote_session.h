@@ -53,7 +53,8 @@ class RemoteSession {
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 const std::stop_token& stop, WorkerAbsence absence = WorkerAbsence::wait) const;
 
-  static constexpr int max_attempts = 3;
+  /// A run that no worker takes is not what ends them: only a loop without end has to be avoided.
+  static constexpr int max_attempts = 20;
 
   [[nodiscard]] WorkerStatus status() const;
 
