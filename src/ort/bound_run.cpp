@@ -18,12 +18,6 @@
 namespace gpux::ort {
 namespace {
 
-// What ONNX Runtime 1.31, and releases before it, say of an output of another shape than the memory it was given.
-bool tells_of_wrong_shape(std::string_view text) {
-  return text.find("The output OrtValue provided for output") != std::string_view::npos ||
-         text.find("OrtValue shape verification failed") != std::string_view::npos;
-}
-
 // Holds one of the turns; without a handle that takes turns, nothing.
 class Turn {
  public:
@@ -200,7 +194,7 @@ std::vector<StagedValue> Session::run_bound(const NamedValues& inputs, const Nam
       compute();
       return run.take_outputs();
     }
-    if (!run.has_preallocated() || !tells_of_wrong_shape(exception.what())) throw;
+    if (!run.has_preallocated() || !is_about_preallocated_memory(exception.what())) throw;
     const std::vector<StagedValue> expected = std::move(run.outputs);
     run.binding.ClearBoundOutputs();
     run.bind_outputs(outputs, false);

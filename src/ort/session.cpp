@@ -191,6 +191,8 @@ Ort::SessionOptions to_ort(const SessionSettings& settings) {
   return options;
 }
 
+}  // namespace
+
 // Of 1.24 to 1.31: from the declared shape, before the run, or from the shape that the run gives.
 bool is_about_preallocated_memory(std::string_view text) {
   return std::ranges::any_of(
@@ -199,8 +201,6 @@ bool is_about_preallocated_memory(std::string_view text) {
                                       "Shape mismatch attempting to re-use buffer"},
       [&](std::string_view mark) { return text.find(mark) != std::string_view::npos; });
 }
-
-}  // namespace
 
 std::uint32_t nnapi_flags(const std::vector<std::pair<std::string, std::string>>& options) {
   static constexpr std::array<std::pair<std::string_view, std::uint32_t>, 4> flags{

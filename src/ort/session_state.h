@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct RunHandle::Options {
 };
 
 MemoryFacts facts_of(const Ort::ConstMemoryInfo& memory);
+
+/// Whether ONNX Runtime says that an output has another shape than the memory that it was given.
+bool is_about_preallocated_memory(std::string_view text);
 
 /// Of all inputs, or all outputs.
 struct ValuePlaces {
