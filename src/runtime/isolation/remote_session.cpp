@@ -292,9 +292,11 @@ std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Co
     stopped_runs.erase(run);
   }
   if (lost_device) throw WorkerEnded(*lost_device);
-  if (results || error) connection->give_back(std::move(channel));
-  if (error) throw Error(*error);
-  if (results) return results;
+  if (results || error) {
+    connection->give_back(std::move(channel));
+    if (error) throw Error(*error);
+    return results;
+  }
   const std::string end = wait_for_end(*connection);
   {
     const std::lock_guard lock(mutex);
