@@ -268,6 +268,7 @@ TEST(Isolation, ReplacesAWorkerThatHangs) {
   EXPECT_EQ(worker_of(server, 1).at("last_end"),
             "the worker of 'mul' was killed: a run did not end within 300 ms after the request to stop");
   gpux.folder().write("release", "");
+  EXPECT_TRUE(eventually([&] { return is_ready(server); }));
   EXPECT_EQ(server.json(post("/models/mul/predict", multiply_inputs)), Json::parse(product));
   EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
   server.signal(SIGTERM);
