@@ -1,5 +1,6 @@
 #include "interrupt.h"
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <mutex>
@@ -27,6 +28,7 @@ class Signal {
     const std::lock_guard lock(mutex_);
     if (source_.stop_requested()) source_ = std::stop_source();
     is_running_ = true;
+    earlier_ = signals_;
     return source_.get_token();
   }
 
@@ -50,7 +52,8 @@ class Signal {
     while (true) {
       if (::sem_wait(&semaphore_) != 0) continue;
       const std::lock_guard lock(mutex_);
-      if (is_running_) source_.request_stop();
+      // This thread may wake long after the signal, which has then ended an earlier call and raised its exception.
+      if (is_running_ && signals_ != earlier_) source_.request_stop();
     }
   }
 
@@ -74,6 +77,7 @@ class Signal {
     } else {
       previous_.sa_handler(number);
     }
+    ++signals_;
     ::sem_post(&semaphore_);
     errno = error;
   }
@@ -81,9 +85,11 @@ class Signal {
   static inline struct sigaction previous_ {};
 
   static inline sem_t semaphore_{};
+  static inline std::atomic<unsigned> signals_ = 0;
   std::mutex mutex_;
   std::stop_source source_;
   bool is_running_ = false;
+  unsigned earlier_ = 0;  // signals before the call that runs
 };
 
 bool is_main_thread() {

@@ -248,3 +248,21 @@ except KeyboardInterrupt:
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output, errors) == (0, "interrupted yes\n", "")
+
+
+def test_ctrl_c_ends_only_the_call_that_it_came_to(folder: Path) -> None:
+    code = """
+import gpux, os, signal, threading
+generator = gpux.Generator("plain")
+for _ in range(100):
+    try:
+        threading.Timer(0.005, os.kill, (os.getpid(), signal.SIGINT)).start()
+        while True:
+            generator.generate("a", max_tokens=1)
+    except KeyboardInterrupt:
+        for _ in range(10):
+            generator.generate("a", max_tokens=1)
+print("done")
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "done\n", "")
