@@ -232,6 +232,7 @@ TEST(Scheduler, OnlyAFullBatchFollowsTheRunThatComputes) {
   auto blocker = caller.occupy(shared);
   auto a = caller.send(request({2}));
   auto b = caller.send(request({3}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time in which the second one could take them
   auto c = caller.send(request({4}));
   shared.wait_for_entered(2);
   auto last = caller.send(request({5}));
