@@ -57,7 +57,7 @@ struct ProviderOptions {
 };
 
 /// The sizes that a free dimension of an input has in the runs of a model. Providers that compile for ranges of shapes
-/// are told of them, if they are known of all free dimensions and `shapes` is not set.
+/// get them as options, if they are known of all free dimensions and `shapes` is not set.
 struct ExpectedSize {
   std::string input;
   std::size_t dimension = 0;  ///< from 0

@@ -127,7 +127,7 @@ std::shared_ptr<const runtime::Padding> free_padding(const SentenceEncoder& enco
 
 void bound_rows(const Verdict& verdict, TextBatching& found) {
   const provider::ActiveProfile profile = provider::active_profile(verdict);
-  if (const std::int64_t most = provider::most_rows(profile.ranges); most != 0 && most < found.limits.max_rows) {
+  if (const std::int64_t most = provider::max_rows_of(profile.ranges); most != 0 && most < found.limits.max_rows) {
     found.limits.max_rows = most;
     found.sharing.reason += fmt::format("; {} is compiled for no more", profile.provider);
   }

@@ -40,10 +40,10 @@ struct ResolvedOptions {
   std::optional<unsigned> device;       ///< plugins: which device, counted among the provider's
   std::optional<unsigned> used_device;  ///< which of the devices the session is on; empty: not known
   std::vector<ShapeRange> shapes;       ///< that a run's inputs may have; empty: any
-  std::string shapes_note;              ///< what to say of them where the provider holds nodes; may be empty
+  std::string shapes_note;              ///< for the verdict, where the provider holds nodes; may be empty
 };
 
-/// Whether the provider compiles for ranges of shapes, and is told them by an option. Pure.
+/// Whether the provider compiles for ranges of shapes, and has an option for them. Pure.
 bool takes_shapes(const ProviderRow& row, bool as_plugin);
 
 /// Checks and translates the options of one provider. `given` are by ONNX Runtime's or the common names (device,

@@ -285,7 +285,7 @@ std::string outside_of_profile(std::span<const ShapeRange> ranges, std::string_v
                      fmt::join(range->smallest, "x"), fmt::join(range->largest, "x"));
 }
 
-std::int64_t most_rows(std::span<const ShapeRange> ranges) {
+std::int64_t max_rows_of(std::span<const ShapeRange> ranges) {
   std::int64_t rows = 0;
   for (const ShapeRange& range : ranges) {
     if (range.largest.empty() || range.largest.front() == unbounded_size) continue;

@@ -63,7 +63,7 @@ std::string outside_of_profile(std::span<const ShapeRange> ranges, std::string_v
 
 /// The rows that a run may have in each input of the profile: the least of the largest first sizes; 0: not bounded.
 /// Pure.
-std::int64_t most_rows(std::span<const ShapeRange> ranges);
+std::int64_t max_rows_of(std::span<const ShapeRange> ranges);
 
 /// The first active provider that has compiled for a range of shapes.
 struct ActiveProfile {

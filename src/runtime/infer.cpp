@@ -20,7 +20,7 @@
 namespace gpux {
 namespace {
 
-// Borrowed memory without an owner must not be read after the caller was told that the deadline has passed.
+// Borrowed memory without an owner must not be read after the caller got the error of its deadline.
 void own_memory(Value& value) {
   if (auto* tensor = std::get_if<Tensor>(&value)) {
     if (!tensor->has_owner()) *tensor = deep_copy(*tensor);

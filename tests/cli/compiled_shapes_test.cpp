@@ -1,5 +1,5 @@
 // Providers that compile for ranges of shapes: where the ranges are from, what is kept of the engines, and what a run
-// of another shape gets. tests/provider/made_compiler.cpp stands for TensorRT for RTX and records what it is told.
+// of another shape gets. tests/provider/made_compiler.cpp stands for TensorRT for RTX and records its options.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

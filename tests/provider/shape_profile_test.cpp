@@ -203,9 +203,9 @@ TEST(ShapeProfile, SaysWhatIsOutsideOfIt) {
   EXPECT_NE(outside_of_profile(ranges, "x", {3}), "");
   EXPECT_NE(outside_of_profile(ranges, "y", {1}), "");
   EXPECT_EQ(outside_of_profile(ranges, "z", {9}), "");
-  EXPECT_EQ(most_rows(ranges), 2);
-  EXPECT_EQ(most_rows({}), 0);
-  EXPECT_EQ(most_rows(ranges_of_options(OptionList{{"reshape_input", "x[?,3]"}})), 0);
+  EXPECT_EQ(max_rows_of(ranges), 2);
+  EXPECT_EQ(max_rows_of({}), 0);
+  EXPECT_EQ(max_rows_of(ranges_of_options(OptionList{{"reshape_input", "x[?,3]"}})), 0);
 }
 
 ProviderAttempt active(const std::string& id, const std::string& kind, const std::string& shapes = {}) {

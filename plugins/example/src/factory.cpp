@@ -210,7 +210,7 @@ __attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char* 
     const gpux_example::Failure::Kind failure = gpux_example::failure_from_environment().kind;
     if (failure == gpux_example::Failure::Kind::load) gpux_example::fail_on_command("load");
     if (failure == gpux_example::Failure::Kind::crash_load) std::raise(SIGSEGV);
-    // So that a wrong one is told at once.
+    // So that a wrong one is an error at once.
     (void)gpux_example::device_count_from_environment();
     (void)gpux_example::speed_from_environment();
     (void)gpux_example::has_pinned_memory();

@@ -155,7 +155,7 @@ std::string digest_for(const ProviderReport& report, const LoadOptions& options,
   return provider::model_digest(subject.model, weights);
 }
 
-/// The shapes that a provider is told beside the user's own.
+/// The shapes that a provider gets beside the user's own.
 struct ShapeChoice {
   std::string profile;  ///< empty: none
   std::string from;     ///< "option": the user's own

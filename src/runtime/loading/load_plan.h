@@ -33,7 +33,7 @@ struct Plan {
   Verdict verdict;
   std::string precision;                                     ///< that is asked for; empty: the model's own
   std::map<std::string, provider::ResolvedOptions> options;  ///< of each provider that goes into the session, by id
-  std::vector<std::string> with_derived_shapes;              ///< ids of providers that are told shapes nobody named
+  std::vector<std::string> with_derived_shapes;              ///< ids of providers that get shapes nobody named
 };
 
 /// Takes from the plan the shapes that nobody named, after a session with them failed for the reason. False: there are

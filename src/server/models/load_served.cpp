@@ -413,7 +413,7 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
     options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
   }
   // A larger run would be refused.
-  if (const std::int64_t most = provider::most_rows(provider::active_profile(session.verdict()).ranges); most != 0) {
+  if (const std::int64_t most = provider::max_rows_of(provider::active_profile(session.verdict()).ranges); most != 0) {
     options.max_batch_size = std::min(options.max_batch_size, most);
   }
   if (!encoder && options.max_batch_size > 1) {
