@@ -275,10 +275,12 @@ const std::vector<std::string>& Session::output_names() const noexcept {
 }
 
 bool Session::can_place(std::size_t output) const noexcept {
-  if (state_->staging != nullptr) return false;
-  if (state_->has_providers && (output >= state_->outputs.places.size() || keeps_on_device(output))) return false;
-  return output < state_->output_names.size() &&
-         std::ranges::find(state_->input_names, state_->output_names[output]) == state_->input_names.end();
+  if (state_->staging != nullptr || output >= state_->output_names.size()) return false;
+  if (state_->has_providers) {
+    const auto& memories = state_->outputs.memories;
+    if (output >= memories.size() || !is_written_in_place(facts_of(memories[output]))) return false;
+  }
+  return std::ranges::find(state_->input_names, state_->output_names[output]) == state_->input_names.end();
 }
 
 NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, RunHandle* handle,

@@ -137,8 +137,8 @@ class Session {
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 RunHandle* handle = nullptr, std::span<const std::optional<Tensor>> places = {}) const;
 
-  /// Whether the output, an index into output_names(), is made in memory of the host, of which ONNX Runtime compares
-  /// the shape, and is no input.
+  /// Whether the output, an index into output_names(), is no input, and is_written_in_place() of the memory that the
+  /// session makes it in.
   [[nodiscard]] bool can_place(std::size_t output) const noexcept;
 
   /// Runs the model and writes the outputs `in_place`, tensors by name, into their memory, which may be that of an

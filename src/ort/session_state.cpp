@@ -15,9 +15,9 @@
 namespace gpux::ort {
 
 MemoryFacts facts_of(const Ort::ConstMemoryInfo& memory) {
-  const bool is_host = memory.GetDeviceType() == OrtMemoryInfoDeviceType_CPU ||
-                       memory.GetDeviceMemoryType() == OrtDeviceMemoryType_HOST_ACCESSIBLE;
-  return {.is_host = is_host,
+  const bool is_pinned = memory.GetDeviceMemoryType() == OrtDeviceMemoryType_HOST_ACCESSIBLE;
+  return {.is_host = is_pinned || memory.GetDeviceType() == OrtMemoryInfoDeviceType_CPU,
+          .is_pinned = is_pinned,
           .device_type = memory.GetDeviceType(),
           .vendor = memory.GetVendorId(),
           .device = memory.GetDeviceId()};
