@@ -155,6 +155,10 @@ class Session {
   /// The same of one output, an index into output_names().
   [[nodiscard]] bool keeps_on_device(std::size_t output) const noexcept;
 
+  /// Whether any input or output is in device memory that only runs copy to and from: that of a provider that is no
+  /// plugin.
+  [[nodiscard]] bool uses_other_device() const noexcept;
+
   /// A copy of the tensor where the session takes that input from; the tensor itself where that is the host.
   /// Errors invalid_input: no input of that name, strings for a device; resource_exhausted, provider_unavailable.
   [[nodiscard]] DeviceValue upload(const Tensor& tensor, std::string_view input) const;

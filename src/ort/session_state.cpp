@@ -1,6 +1,7 @@
 #include "ort/session_state.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -196,6 +197,12 @@ bool Session::keeps_on_device() const noexcept {
 
 bool Session::keeps_on_device(std::size_t output) const noexcept {
   return state_->outputs.of(output) == Place::device;
+}
+
+bool Session::uses_other_device() const noexcept {
+  return std::ranges::any_of(std::array{&state_->inputs, &state_->outputs}, [](const ValuePlaces* values) {
+    return std::ranges::find(values->places, Place::other_device) != values->places.end();
+  });
 }
 
 TransferCounts Session::transfers() const noexcept {

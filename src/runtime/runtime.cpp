@@ -154,6 +154,7 @@ std::optional<std::string> Runtime::lost_device() const {
 std::vector<Runtime::PlacedNode> Runtime::placement() const {
   if (state_->remote) return state_->remote->report().placement;
   std::vector<PlacedNode> nodes;
+  if (!verdict().placement_known) return {};
   for (ort::AssignedNode& node : state_->loaded.session->assignment()) {
     std::string id = node.provider;
     for (const ProviderAttempt& attempt : state_->loaded.verdict.tried) {

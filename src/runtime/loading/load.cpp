@@ -13,6 +13,7 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "onnx/input_flow.h"
 #include "onnx/pooled_output.h"
 #include "onnx/weight_references.h"
 #include "ort/core.h"
@@ -113,12 +114,23 @@ bool has_cpu(const Verdict& verdict) {
                      [](const auto& attempt) { return attempt.id == "cpu"; });
 }
 
+// Where the placement is known and there is no node, all results were computed while the model was loaded.
+bool has_work(const Verdict& verdict) {
+  return !verdict.placement_known || verdict.node_count != 0;
+}
+
+bool is_active(const std::string& id, const Verdict& verdict) {
+  return std::ranges::find(verdict.active, id) != verdict.active.end();
+}
+
 void check_after(const Plan& plan, const std::string& wanted, const LoadOptions& options) {
   if (options.strict == Strictness::off) return;
   const Verdict& verdict = plan.verdict;
-  if (std::find(verdict.active.begin(), verdict.active.end(), wanted) == verdict.active.end() &&
-      verdict.node_count != 0) {
-    fail_strictly(wanted, verdict);
+  if (!is_active(wanted, verdict) && has_work(verdict)) fail_strictly(wanted, verdict);
+  if (!verdict.placement_known) {
+    const auto found = std::ranges::find(verdict.tried, wanted, &ProviderAttempt::id);
+    // Nothing shows that it runs a node.
+    if (found != verdict.tried.end() && wanted != "cpu" && !found->reason.empty()) fail_strictly(wanted, verdict);
   }
   if (options.strict != Strictness::nodes) return;
   // A single name stands for itself here; its chain and the CPU are what it must not fall back to.
@@ -128,6 +140,10 @@ void check_after(const Plan& plan, const std::string& wanted, const LoadOptions&
     if (std::find(allowed.begin(), allowed.end(), id) != allowed.end()) continue;
     for (const ProviderAttempt& attempt : verdict.tried) {
       if (attempt.id != id) continue;
+      if (!verdict.placement_known) {
+        throw Error(ErrorCode::provider_unavailable,
+                    fmt::format("strict=nodes: nodes run on {}, outside '{}'", id, verdict.requested));
+      }
       throw Error(ErrorCode::provider_unavailable,
                   fmt::format("strict=nodes: {} of {} nodes run on {}, outside '{}'", attempt.node_count,
                               verdict.node_count, id, verdict.requested));
@@ -514,9 +530,13 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       attempt.reason = "not in the list: it took what the others left";
       verdict.tried.push_back(std::move(attempt));
     }
-    provider::apply_placement(session->assignment(), session->log(), verdict);
-    verdict.fell_back = verdict.node_count != 0 && wanted != "cpu" &&
-                        std::find(verdict.active.begin(), verdict.active.end(), wanted) == verdict.active.end();
+    const std::vector<ort::AssignedNode> nodes = session->assignment();
+    provider::PlacementEvidence evidence{.uses_other_device = session->uses_other_device()};
+    if (provider::may_leave_out_nodes(nodes, verdict)) {
+      evidence.has_work = onnx::input_flow(variant == nullptr ? model : variant->file).reaches_outputs;
+    }
+    provider::apply_placement(nodes, session->log(), verdict, evidence);
+    verdict.fell_back = has_work(verdict) && wanted != "cpu" && !is_active(wanted, verdict);
     check_after(plan, wanted, options);
     tell_precision(plan, info, options, variant, verdict);
     tell_options(plan, options, verdict);
