@@ -1,6 +1,9 @@
 #include "runtime/sharing/run_sharing.h"
 
+#include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -10,6 +13,7 @@
 
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "runtime/scheduling/batch.h"
 
 namespace gpux {
 
@@ -94,10 +98,19 @@ std::string first_axis_obstacle(const Signature& signature) {
 }
 
 std::string dimension_name_obstacle(const Signature& signature) {
-  std::optional<std::string> batch;
-  std::string obstacle;
+  std::string batch, obstacle;
+  std::set<std::string_view> first_names;
   for_each_entry(signature, [&](const SignatureEntry& entry, const char* side) {
     if (!entry.type.dimensions || entry.type.dimensions->empty() || !obstacle.empty()) return;
+    const Dimension& first = entry.type.dimensions->front();
+    if (!first.name.empty()) first_names.insert(first.name);
+    if (!has_telling_name(first)) return;
+    if (batch.empty()) batch = first.name;
+    if (first.name == batch) return;
+    obstacle = fmt::format("{}, and the first dimension of others is called '{}'", described(entry, side), batch);
+  });
+  for_each_entry(signature, [&](const SignatureEntry& entry, const char* side) {
+    if (!entry.type.dimensions || !obstacle.empty()) return;
     const std::vector<Dimension>& dimensions = *entry.type.dimensions;
     if (!batch) batch = dimensions.front().name;
     if (dimensions.front().name != *batch) {
@@ -105,7 +118,7 @@ std::string dimension_name_obstacle(const Signature& signature) {
       return;
     }
     for (std::size_t i = 1; i < dimensions.size(); ++i) {
-      if (batch->empty() || dimensions[i].size || dimensions[i].name != *batch) continue;
+      if (dimensions[i].size || !first_names.contains(dimensions[i].name)) continue;
       obstacle = fmt::format("{}: dimension {} would grow with the rows of a shared run", described(entry, side), i);
       return;
     }

@@ -20,8 +20,8 @@ namespace gpux::runtime {
 /// dimension is fixed or unknown. Empty where they can. Pure.
 std::string first_axis_obstacle(const Signature& signature);
 
-/// Why the names of dimensions contradict a batch along the first axis: first dimensions of different names, or one
-/// whose name another dimension has, too. Empty where they do not. Pure.
+/// Why the names of dimensions contradict a batch along the first axis: first dimensions of different telling names, or
+/// one whose name another dimension has, too. Empty where they do not. Pure.
 std::string dimension_name_obstacle(const Signature& signature);
 
 /// Operators whose answer for a row depends on the other rows, or differs from run to run: dynamic quantization, random
