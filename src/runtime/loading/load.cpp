@@ -174,7 +174,8 @@ OptimizedGraph graph_of(const Plan& plan, const LoadOptions& options) {
     ids.push_back(candidate.id);
     // What it compiled is for its library, as engines of the cache are.
     if (const auto* row = provider::find_row(candidate.id); row != nullptr && provider::can_keep_engines(*row)) {
-      graph.runtime_version = provider::compiled_by(graph.runtime_version, candidate.library);
+      graph.runtime_version =
+          provider::compiled_by(graph.runtime_version, candidate.library, provider::loaded_compilers(*row));
     }
     for (const ProviderAttempt& attempt : plan.verdict.tried) {
       if (attempt.id == candidate.id && !attempt.devices.empty()) devices.push_back(name_of(attempt.devices.front()));
@@ -432,6 +433,21 @@ bool loads_without(std::size_t left_out, const std::filesystem::path& model, con
   return true;
 }
 
+// Where the provider that failed was given an engine that was kept, it may be damaged, or one that this provider cannot
+// read: it is removed, once, so that the provider compiles again.
+bool discard_kept_engine(const Error& error, const std::filesystem::path& file, Plan& plan) {
+  if (plan.candidates.empty() || error.code() == ErrorCode::resource_exhausted) return false;
+  const std::optional<std::size_t> named = named_in(error, plan.candidates, file);
+  if (!named && plan.candidates.size() > 1) return false;
+  ProviderAttempt* attempt = attempt_of(plan.verdict, plan.candidates[named.value_or(0)].id);
+  if (!attempt->has_kept_engine) return false;
+  provider::discard_engines(attempt->engine_folder);
+  attempt->has_kept_engine = false;
+  plan.verdict.notes.push_back(fmt::format("{}: the engine that was kept is removed, and the model compiled again: {}",
+                                           attempt->id, error.message()));
+  return true;
+}
+
 // Leaves out the provider that could not be part of a session of `file`. Throws where it is not a provider's fault.
 void drop_culprit(const Error& error, const std::filesystem::path& file, const std::filesystem::path& model,
                   const std::string& wanted, const LoadOptions& options, Plan& plan) {
@@ -515,6 +531,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           pooled_model.fail(error.message());
           continue;
         }
+        if (discard_kept_engine(error, file, plan)) continue;
         if (forget_derived_shapes(plan, error.message())) continue;
         if (plan.candidates.empty()) throw model_error(error, model);
         drop_culprit(error, file, model, wanted, options, plan);
