@@ -1,6 +1,9 @@
 #include "runtime/isolation/message_socket.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -45,8 +48,19 @@ std::pair<UniqueFd, UniqueFd> make_socket_pair() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-bool send_message(int socket, std::span<const std::byte> message, std::span<const int> descriptors,
-                  bool wait) noexcept {
+SendFailure send_failure(int error_number) noexcept {
+  switch (error_number) {
+    case EAGAIN:
+    case ENOBUFS:
+    case ENOMEM:
+    case ETOOMANYREFS:
+      return SendFailure::no_room;
+    default:
+      return SendFailure::closed;
+  }
+}
+
+bool send_message(int socket, std::span<const std::byte> message, std::span<const int> descriptors, bool wait) {
   iovec part{const_cast<std::byte*>(message.data()), message.size()};
   msghdr header{};
   header.msg_iov = &part;
@@ -62,10 +76,20 @@ bool send_message(int socket, std::span<const std::byte> message, std::span<cons
     control->cmsg_len = CMSG_LEN(size);
     std::memcpy(CMSG_DATA(control), descriptors.data(), size);
   }
-  ssize_t sent = 0;
-  do sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
-  while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(message.size());
+  const auto until = std::chrono::steady_clock::now() + send_patience;
+  for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
+    const ssize_t sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+    if (sent >= 0) return sent == static_cast<ssize_t>(message.size());
+    const int error = errno;
+    if (error == EINTR) continue;
+    if (!wait || send_failure(error) == SendFailure::closed) return false;
+    if (std::chrono::steady_clock::now() >= until) {
+      throw Error(
+          ErrorCode::resource_exhausted,
+          fmt::format("cannot send a message between this process and a worker process: {}", std::strerror(error)));
+    }
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 bool receive_message(int socket, ReceivedMessage& message) noexcept {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -23,6 +24,18 @@ inline constexpr std::size_t max_message_bytes = 4096;
 
 /// Two ends that are connected. Error resource_exhausted.
 std::pair<UniqueFd, UniqueFd> make_socket_pair();
+
+/// What an error of sendmsg() means.
+enum class SendFailure : std::uint8_t {
+  closed,   ///< nobody receives it any more
+  no_room,  ///< the system has no memory for it now, or too many descriptors are on their way
+};
+
+/// Pure.
+SendFailure send_failure(int error_number) noexcept;
+
+/// How long send_message() tries again where the system has no room.
+inline constexpr std::chrono::seconds send_patience{2};
 
 /// False if the other end is closed, or if `wait` is false and there is no room for the message.
 [[nodiscard]] bool send_message(int socket, std::span<const std::byte> message, std::span<const int> descriptors = {},
@@ -73,6 +86,7 @@ struct RunReply {
   std::int32_t error = 0;            ///< ErrorCode; 0: none
   std::uint32_t is_device_lost = 0;  ///< with an error: this worker cannot use its device any more
 };
+  std::uint32_t lacks_memory = 0;    ///< with an error: it has none of the blocks, and the next run has to bring them
 
 /// From the process to its worker. `load` comes first, with a file in memory that holds the options.
 struct WorkerCommand {
@@ -92,7 +106,7 @@ struct LoadReply {
   std::int32_t error = 0;
 };
 
-/// A message that is an error's number and text, cut to what fits behind `Head`.
+/// A message that is an error's number and text, cut to what fits behind `Head`. Error resource_exhausted.
 template <typename Head>
 [[nodiscard]] bool send_with_text(int socket, const Head& head, std::string_view text) noexcept {
   std::array<std::byte, max_message_bytes> bytes;

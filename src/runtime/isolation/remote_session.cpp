@@ -136,6 +136,17 @@ NamedValues require_outputs(NamedValues results, const std::vector<std::size_t>&
   return results;
 }
 
+// RunChannel::send(); a channel that has sent nothing is given back.
+bool send(Connection& connection, std::unique_ptr<RunChannel>& channel, std::uint64_t run, const NamedValues& inputs,
+          const std::vector<std::size_t>& outputs) {
+  try {
+    return channel->send(run, inputs, outputs);
+  } catch (const Error&) {
+    connection.give_back(std::move(channel));
+    throw;
+  }
+}
+
 FileVersion version_of(const std::filesystem::path& file) {
   std::error_code error;
   FileVersion version;
@@ -500,7 +511,7 @@ NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std:
     if (attempt != 0) state_->count_repeated();
     std::unique_ptr<RunChannel> channel = connection->take_channel();
     const std::uint64_t run = ++state_->last_run;
-    if (channel != nullptr && channel->send(run, inputs, outputs)) {
+    if (channel != nullptr && send(*connection, channel, run, inputs, outputs)) {
       std::optional<NamedValues> results = state_->finish(connection, std::move(channel), run, stop);
       if (results) return require_outputs(*std::move(results), outputs, state_->report);
     }

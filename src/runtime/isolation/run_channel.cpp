@@ -12,24 +12,25 @@ namespace gpux::runtime::isolation {
 
 RunChannel::RunChannel(std::uint64_t number, UniqueFd socket) : number_(number), socket_(std::move(socket)) {}
 
-bool RunChannel::choose_output() {
+void RunChannel::choose_output() {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const auto& block = outputs_.at(i);
     if (block == nullptr || block->readers.load(std::memory_order_acquire) != 0) continue;
     slot_ = i;
-    return false;
+    return;
   }
   // The one that is replaced lives on with its readers.
   slot_ = (slot_ + 1) % outputs_.size();
   outputs_.at(slot_) = std::make_shared<OutputBlock>();
-  return true;
+  worker_has_output_.at(slot_) = false;
 }
 
 bool RunChannel::send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs) {
   const EncodedValues encoded = encode_values(inputs, outputs);
   input_.grow_to(run_mark_bytes + encoded.place.bytes);
   write_values(encoded, input_.bytes().subspan(run_mark_bytes).data());
-  const bool is_new_output = choose_output();
+  choose_output();
+  const bool is_new_output = !worker_has_output_.at(slot_);
   std::array<int, max_descriptors> descriptors{};
   std::size_t count = 0;
   if (!worker_has_input_) descriptors.at(count++) = input_.descriptor();
@@ -39,8 +40,9 @@ bool RunChannel::send(std::uint64_t run, const NamedValues& inputs, std::span<co
                            .slot = static_cast<std::uint32_t>(slot_),
                            .has_new_input = static_cast<std::uint8_t>(worker_has_input_ ? 0 : 1),
                            .has_new_output = static_cast<std::uint8_t>(is_new_output ? 1 : 0)};
-  worker_has_input_ = true;
-  return send_message(socket_.get(), request, std::span<const int>(descriptors).first(count));
+  if (!send_message(socket_.get(), request, std::span<const int>(descriptors).first(count))) return false;
+  worker_has_input_ = worker_has_output_.at(slot_) = true;
+  return true;
 }
 
 bool RunChannel::has_taken(std::uint64_t run) const noexcept {
@@ -54,6 +56,7 @@ std::optional<NamedValues> RunChannel::receive(std::uint64_t run) {
   if (reply->error != 0) {
     const ErrorCode code = error_code_of(reply->error);
     const std::string text = message_.text_after(sizeof(RunReply));
+    if (reply->lacks_memory != 0) worker_has_input_ = worker_has_output_[0] = worker_has_output_[1] = false;
     if (reply->is_device_lost != 0) throw DeviceLost(code, text);
     throw Error(code, text);
   }

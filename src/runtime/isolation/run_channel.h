@@ -31,7 +31,7 @@ class RunChannel {
 
   /// Copies the inputs to the shared memory and tells the worker. False if the worker has ended: it never saw the run.
   /// True does not mean that it has seen it: has_taken().
-  /// Error resource_exhausted.
+  /// Error resource_exhausted: it was not sent, and the channel can be used again.
   [[nodiscard]] bool send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs);
 
   /// Waits for the end of the run. Empty if the worker has ended. Results own their memory: small ones are copied,
@@ -51,13 +51,14 @@ class RunChannel {
     std::atomic<std::uint32_t> readers = 0;  // sets of results that refer to it
   };
 
-  /// Takes a block without readers to slot_; whether the worker does not have it yet.
-  bool choose_output();
+  /// Takes a block without readers to slot_.
+  void choose_output();
 
   std::uint64_t number_;
   UniqueFd socket_;
   SharedBlock input_ = SharedBlock::create();
   bool worker_has_input_ = false;
+  std::array<bool, 2> worker_has_output_{};
   std::array<std::shared_ptr<OutputBlock>, 2> outputs_;
   std::size_t slot_ = 0;
   ReceivedMessage message_;

@@ -78,13 +78,15 @@ class Channel {
         text = error.what();
       }
       if (reply.error != 0 && provider::names_lost_device(text)) reply.is_device_lost = 1;
-      if (!send_with_text(socket_.get(), reply, text)) return;
+      if (!send(reply, text)) return;
     }
   }
 
   // From another thread. May come before the run itself.
+      reply.lacks_memory = 1;
   void stop(std::uint64_t run) {
     const std::lock_guard lock(mutex_);
+        reply.lacks_memory = 0;
     stopped_ = run;
     if (running_ == run) handle_->stop();
   }
@@ -96,6 +98,7 @@ class Channel {
     std::size_t next = 0;
     if (request.has_new_input != 0) input_ = std::make_unique<SharedBlock>(std::move(message.descriptors.at(next++)));
     if (request.has_new_output != 0 && request.slot < max_slots) {
+      if (reply.lacks_memory != 0) forget_blocks();
       outputs_.insert_or_assign(request.slot, SharedBlock(std::move(message.descriptors.at(next))));
     }
     if (!input_ || !input_->find_grown(run_mark_bytes + request.values.bytes) || !outputs_.contains(request.slot)) {
@@ -123,6 +126,23 @@ class Channel {
     std::size_t prepared = 0;
     const NamedValues results = run(inputs, output, prepared, handle);
     const EncodedValues encoded = encode_values(results, {}, output.bytes(), prepared);
+  // False if the other end is closed. It waits for the reply: without room for it, this does, too.
+  [[nodiscard]] bool send(const RunReply& reply, const std::string& text) const {
+    for (;;) {
+      try {
+        return send_with_text(socket_.get(), reply, text);
+      } catch (const Error&) {
+        continue;
+      }
+    }
+  }
+
+  // A block that could not be mapped, or did not come, would be missing in all later runs: all come again.
+  void forget_blocks() {
+    input_.reset();
+    outputs_.clear();
+  }
+
     // This may map it elsewhere: results that are in it are known by their offsets now.
     output.grow_to(encoded.place.bytes);
     write_values(encoded, output.bytes().data());
