@@ -113,7 +113,8 @@ bool Runtime::keeps_on_device() const noexcept {
 }
 
 bool Runtime::uses_pinned_memory() const noexcept {
-  return !state_->remote && state_->loaded.session->uses_pinned_memory();
+  if (state_->remote) return state_->remote->report().uses_pinned_memory;
+  return state_->loaded.session->uses_pinned_memory();
 }
 
 TransferCounts Runtime::transfers() const noexcept {
@@ -153,8 +154,8 @@ std::optional<std::string> Runtime::lost_device() const {
 
 std::vector<Runtime::PlacedNode> Runtime::placement() const {
   if (state_->remote) return state_->remote->report().placement;
-  std::vector<PlacedNode> nodes;
   if (!verdict().placement_known) return {};
+  std::vector<PlacedNode> nodes;
   for (ort::AssignedNode& node : state_->loaded.session->assignment()) {
     std::string id = node.provider;
     for (const ProviderAttempt& attempt : state_->loaded.verdict.tried) {

@@ -356,11 +356,9 @@ std::string to_json(const LoadReport& report) {
   for (const Runtime::PlacedNode& node : report.placement) {
     placement.push_back(Json::array({node.provider, node.name, node.domain, node.operator_type}));
   }
-  const Json json{{"verdict", json_of(report.verdict)},
-                  {"weights", report.weights},
-                  {"computed_by", report.computed_by},
-                  {"output_names", report.output_names},
-                  {"placement", std::move(placement)}};
+  const Json json{{"verdict", json_of(report.verdict)}, {"weights", report.weights},
+                  {"computed_by", report.computed_by},  {"output_names", report.output_names},
+                  {"placement", std::move(placement)},  {"uses_pinned_memory", report.uses_pinned_memory}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -371,7 +369,8 @@ LoadReport load_report_from(const std::string& text) {
                       .weights = json.at("weights").get<std::size_t>(),
                       .computed_by = json.at("computed_by").get<std::string>(),
                       .output_names = json.at("output_names").get<std::vector<std::string>>(),
-                      .placement = {}};
+                      .placement = {},
+                      .uses_pinned_memory = json.at("uses_pinned_memory").get<bool>()};
     for (const Json& node : json.at("placement")) {
       report.placement.push_back({node.at(0).get<std::string>(), node.at(1).get<std::string>(),
                                   node.at(2).get<std::string>(), node.at(3).get<std::string>()});

@@ -26,6 +26,7 @@ struct LoadReport {
   std::string computed_by;
   std::vector<std::string> output_names;
   std::vector<Runtime::PlacedNode> placement;
+  bool uses_pinned_memory = false;  ///< Runtime::uses_pinned_memory()
 };
 
 /// As JSON. Error usage if a path is not UTF-8.

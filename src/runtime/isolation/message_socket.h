@@ -38,12 +38,13 @@ SendFailure send_failure(int error_number) noexcept;
 inline constexpr std::chrono::seconds send_patience{2};
 
 /// False if the other end is closed, or if `wait` is false and there is no room for the message.
+/// Error resource_exhausted if `wait` is true and there was no room for send_patience: the other end is as it was.
 [[nodiscard]] bool send_message(int socket, std::span<const std::byte> message, std::span<const int> descriptors = {},
-                                bool wait = true) noexcept;
+                                bool wait = true);
 
 template <typename Message>
 [[nodiscard]] bool send_message(int socket, const Message& message, std::span<const int> descriptors = {},
-                                bool wait = true) noexcept {
+                                bool wait = true) {
   return send_message(socket, std::as_bytes(std::span(&message, 1)), descriptors, wait);
 }
 
@@ -85,8 +86,8 @@ struct RunReply {
   ValuesPlace values;
   std::int32_t error = 0;            ///< ErrorCode; 0: none
   std::uint32_t is_device_lost = 0;  ///< with an error: this worker cannot use its device any more
-};
   std::uint32_t lacks_memory = 0;    ///< with an error: it has none of the blocks, and the next run has to bring them
+};
 
 /// From the process to its worker. `load` comes first, with a file in memory that holds the options.
 struct WorkerCommand {
@@ -94,11 +95,13 @@ struct WorkerCommand {
     load,
     open_channel,  ///< with a socket for runs, one at a time
     stop_run,
+    limit_computing,  ///< of the channels' runs, so many compute at the same time, and the others copy their values
   };
   Kind kind = Kind::load;
   std::int32_t parent = 0;    ///< the process id of the sender, with `load`
   std::uint64_t channel = 0;  ///< its number
   std::uint64_t run = 0;
+  std::uint32_t computing = 0;
 };
 
 /// The answer to `load`, with a file in memory that holds the report; or an error, whose message follows.
@@ -108,7 +111,7 @@ struct LoadReply {
 
 /// A message that is an error's number and text, cut to what fits behind `Head`. Error resource_exhausted.
 template <typename Head>
-[[nodiscard]] bool send_with_text(int socket, const Head& head, std::string_view text) noexcept {
+[[nodiscard]] bool send_with_text(int socket, const Head& head, std::string_view text) {
   std::array<std::byte, max_message_bytes> bytes;
   const std::size_t length = std::min(text.size(), bytes.size() - sizeof head);
   std::memcpy(bytes.data(), &head, sizeof head);

@@ -195,7 +195,8 @@ struct RemoteSession::State {
   std::optional<Error> first_failure;  ///< of the first load: there is no second one
   int process_id = 0;
   std::uint64_t restarts = 0, lost_runs = 0, repeated_runs = 0;
-  unsigned failures = 0;  ///< in a row
+  std::size_t computing = 0;  ///< 0: not limited
+  unsigned failures = 0;      ///< in a row
   std::string last_end;
   Clock::time_point restart_at;
   std::map<std::uint64_t, StoppedRun> stopped_runs;
@@ -209,6 +210,7 @@ struct RemoteSession::State {
   void count_repeated();
   void stop_run(const std::shared_ptr<Connection>& connection, std::uint64_t channel, std::uint64_t run);
   std::string wait_for_end(Connection& connection);
+  void limit_computing(const Connection& connection) const;
   void replace(Connection& connection, const std::string& reason);
 
   // Of the thread that supervises the worker.
@@ -263,6 +265,15 @@ void RemoteSession::State::stop_run(const std::shared_ptr<Connection>& connectio
     stopped_runs.emplace(run, StoppedRun{connection, Clock::now() + options.stop_grace});
   }
   event.set();
+}
+
+// With the mutex held.
+void RemoteSession::State::limit_computing(const Connection& connection) const {
+  if (computing == 0) return;
+  const WorkerCommand command{.kind = WorkerCommand::Kind::limit_computing,
+                              .computing = static_cast<std::uint32_t>(computing)};
+  // One that takes no message has ended.
+  (void)send_message(connection.process.control(), command, {}, false);
 }
 
 // Ends a worker that has not crashed.
@@ -406,6 +417,7 @@ std::shared_ptr<Connection> RemoteSession::State::start() {
     has_loaded = true;
     phase = Phase::ready;
     current = connection;
+    limit_computing(*connection);
     changed.notify_all();
     return connection;
   } catch (const Error& error) {
@@ -519,6 +531,13 @@ NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std:
   }
   throw Error(ErrorCode::provider_unavailable,
               fmt::format("{}; {} workers in turn ended before they began the run", end, max_attempts));
+}
+
+void RemoteSession::limit_computing(std::size_t runs) const {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->computing == runs) return;
+  state_->computing = runs;
+  if (state_->current != nullptr) state_->limit_computing(*state_->current);
 }
 
 WorkerStatus RemoteSession::status() const {

@@ -56,6 +56,10 @@ class RemoteSession {
   /// A run that no worker takes is not what ends them: only a loop without end has to be avoided.
   static constexpr int max_attempts = 20;
 
+  /// From now on so many runs compute at the same time, in this worker and those after it; the others copy their
+  /// values. At the beginning, all compute. `runs`: 1 or more.
+  void limit_computing(std::size_t runs) const;
+
   [[nodiscard]] WorkerStatus status() const;
 
  private:

@@ -51,10 +51,29 @@ void depend_on_parent() {
   if (score) (void)!::write(score.get(), "500", 3);
 }
 
+/// The turns that runs of all channels take to compute; none until they are limited.
+class Turns {
+ public:
+  void limit(std::size_t runs) {
+    const std::lock_guard lock(mutex_);
+    if (runs != 0) turn_ = std::make_shared<ort::ComputeTurn>(runs);
+  }
+
+  [[nodiscard]] std::shared_ptr<ort::ComputeTurn> now() const {
+    const std::lock_guard lock(mutex_);
+    return turn_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<ort::ComputeTurn> turn_;
+};
+
 /// One run at a time, on a thread of its own.
 class Channel {
  public:
-  Channel(const Runtime& runtime, UniqueFd socket) : replica_(runtime), socket_(std::move(socket)) {}
+  Channel(const Runtime& runtime, std::shared_ptr<const Turns> turns, UniqueFd socket)
+      : replica_(runtime), turns_(std::move(turns)), socket_(std::move(socket)) {}
 
   // Returns when the other end is closed.
   void serve() {
@@ -64,8 +83,10 @@ class Channel {
       if (!request) return;
       RunReply reply{.run = request->run};
       std::string text;
+      reply.lacks_memory = 1;
       try {
         take_blocks(*request, message);
+        reply.lacks_memory = 0;
         reply.values = run(*request);
       } catch (const Error& error) {
         reply.error = static_cast<std::int32_t>(error.code());
@@ -77,16 +98,15 @@ class Channel {
         reply.error = static_cast<std::int32_t>(ErrorCode::internal);
         text = error.what();
       }
+      if (reply.lacks_memory != 0) forget_blocks();
       if (reply.error != 0 && provider::names_lost_device(text)) reply.is_device_lost = 1;
       if (!send(reply, text)) return;
     }
   }
 
   // From another thread. May come before the run itself.
-      reply.lacks_memory = 1;
   void stop(std::uint64_t run) {
     const std::lock_guard lock(mutex_);
-        reply.lacks_memory = 0;
     stopped_ = run;
     if (running_ == run) handle_->stop();
   }
@@ -98,7 +118,6 @@ class Channel {
     std::size_t next = 0;
     if (request.has_new_input != 0) input_ = std::make_unique<SharedBlock>(std::move(message.descriptors.at(next++)));
     if (request.has_new_output != 0 && request.slot < max_slots) {
-      if (reply.lacks_memory != 0) forget_blocks();
       outputs_.insert_or_assign(request.slot, SharedBlock(std::move(message.descriptors.at(next))));
     }
     if (!input_ || !input_->find_grown(run_mark_bytes + request.values.bytes) || !outputs_.contains(request.slot)) {
@@ -107,25 +126,6 @@ class Channel {
     mark_taken(input_->bytes(), request.run);
   }
 
-  ValuesPlace run(const RunRequest& request) {
-    StopHandle handle(false);
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopped_ == request.run) throw Error(ErrorCode::interrupted, "the run was stopped");
-      running_ = request.run;
-      handle_ = &handle;
-    }
-    const auto forget = [this](StopHandle*) {
-      const std::lock_guard lock(mutex_);
-      running_ = 0;
-      handle_ = nullptr;
-    };
-    const std::unique_ptr<StopHandle, decltype(forget)> running(&handle, forget);
-    const RunInputs inputs = read_values(input_->bytes().subspan(run_mark_bytes), request.values, not_owned());
-    SharedBlock& output = outputs_.at(request.slot);
-    std::size_t prepared = 0;
-    const NamedValues results = run(inputs, output, prepared, handle);
-    const EncodedValues encoded = encode_values(results, {}, output.bytes(), prepared);
   // False if the other end is closed. It waits for the reply: without room for it, this does, too.
   [[nodiscard]] bool send(const RunReply& reply, const std::string& text) const {
     for (;;) {
@@ -143,6 +143,27 @@ class Channel {
     outputs_.clear();
   }
 
+  ValuesPlace run(const RunRequest& request) {
+    StopHandle handle(false);
+    const std::shared_ptr<ort::ComputeTurn> turn = turns_->now();
+    if (turn != nullptr) handle.here()->take_turns(*turn);
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_ == request.run) throw Error(ErrorCode::interrupted, "the run was stopped");
+      running_ = request.run;
+      handle_ = &handle;
+    }
+    const auto forget = [this](StopHandle*) {
+      const std::lock_guard lock(mutex_);
+      running_ = 0;
+      handle_ = nullptr;
+    };
+    const std::unique_ptr<StopHandle, decltype(forget)> running(&handle, forget);
+    const RunInputs inputs = read_values(input_->bytes().subspan(run_mark_bytes), request.values, not_owned());
+    SharedBlock& output = outputs_.at(request.slot);
+    std::size_t prepared = 0;
+    const NamedValues results = run(inputs, output, prepared, handle);
+    const EncodedValues encoded = encode_values(results, {}, output.bytes(), prepared);
     // This may map it elsewhere: results that are in it are known by their offsets now.
     output.grow_to(encoded.place.bytes);
     write_values(encoded, output.bytes().data());
@@ -195,6 +216,7 @@ class Channel {
   }
 
   SessionReplica replica_;
+  std::shared_ptr<const Turns> turns_;
   UniqueFd socket_;
   std::unique_ptr<SharedBlock> input_;
   std::map<std::uint32_t, SharedBlock> outputs_;
@@ -219,7 +241,8 @@ LoadReport report_of(const Runtime& runtime, const LoadRequest& request) {
           .weights = index_of_weights(runtime, request),
           .computed_by = replica.computed_by(),
           .output_names = replica.output_names(),
-          .placement = runtime.placement()};
+          .placement = runtime.placement(),
+          .uses_pinned_memory = runtime.uses_pinned_memory()};
 }
 
 // A line for the verdict; empty without a sandbox.
@@ -257,18 +280,21 @@ std::unique_ptr<const Runtime> load(int control, int file) {
 // Until the other end is closed.
 void obey(int control, const Runtime& runtime) {
   std::map<std::uint64_t, std::shared_ptr<Channel>> channels;
+  const auto turns = std::make_shared<Turns>();
   ReceivedMessage message;
   while (receive_message(control, message)) {
     const auto command = message.as<WorkerCommand>();
     if (!command) return;
     if (command->kind == WorkerCommand::Kind::open_channel) {
-      auto channel = std::make_shared<Channel>(runtime, std::move(message.descriptors.front()));
+      auto channel = std::make_shared<Channel>(runtime, turns, std::move(message.descriptors.front()));
       channels.insert_or_assign(command->channel, channel);
       std::thread([channel] { channel->serve(); }).detach();
     } else if (command->kind == WorkerCommand::Kind::stop_run) {
       if (const auto found = channels.find(command->channel); found != channels.end()) {
         found->second->stop(command->run);
       }
+    } else if (command->kind == WorkerCommand::Kind::limit_computing) {
+      turns->limit(command->computing);
     }
   }
 }

@@ -19,7 +19,10 @@ SessionReplica::SessionReplica(const Runtime& runtime, std::size_t device, std::
       device_(device),
       processors_(std::move(processors)),
       waits_for_worker_(waits_for_worker),
-      turn_(std::move(turn)) {}
+      turn_(std::move(turn)) {
+  // The runs of a worker process take the turns there.
+  if (turn_ != nullptr && runtime.state_->remote != nullptr) runtime.state_->remote->limit_computing(turn_->runs());
+}
 
 SessionReplica::~SessionReplica() = default;
 
