@@ -10,6 +10,7 @@
 #include "base/storage_error.h"
 #include "gpux/error.h"
 #include "importer/image_project.h"
+#include "project/trust_policy.h"
 
 namespace gpux {
 namespace {
@@ -120,6 +121,7 @@ LocatedModel from_folder(const fs::path& folder, const Store& store, const std::
 
 LocatedModel from_store(const Reference& name, const Store& store, const std::optional<fs::path>& config) {
   StoredModel stored = find_stored(name, store);
+  if (!stored.pulled_from.empty()) require_trusted(read_trust_policy(store.root()), stored);
   const fs::path folder = store.materialize(stored);
   LocatedModel model;
   const bool has_project = stored.package.find(project_file_name) != nullptr;
