@@ -127,7 +127,7 @@ std::string image_project_text(const fs::path& folder) {
 ImportedPackage store_image_folder(const fs::path& folder, const std::string& project_text,
                                    const std::vector<Reference>& names, const ImportRequest& flags,
                                    const fs::path& scratch, Store& store) {
-  ProjectFile project = parse_project_file(project_text, folder / project_file_name);
+  ProjectFile project = parse_project_file(project_text, folder / project_file_name, author_of(flags.origin.source));
   if (flags.quantize.given()) {
     throw Error(
         ErrorCode::usage,

@@ -128,7 +128,7 @@ LocatedModel from_store(const Reference& name, const Store& store, const std::op
   if (config) {
     model = located(read_project_file(*config), {});
   } else if (has_project) {
-    ProjectFile project = read_project_file(folder / project_file_name);
+    ProjectFile project = read_project_file(folder / project_file_name, author_of(stored.pulled_from));
     require_portable(project);
     model = located(std::move(project), {});
   }
@@ -137,6 +137,7 @@ LocatedModel from_store(const Reference& name, const Store& store, const std::op
   model.name = stored.package.name;
   model.version = stored.package.version;
   model.provider = stored.package.provider;
+  model.pulled_from = stored.pulled_from;
   model.stored = std::move(stored);
   return model;
 }

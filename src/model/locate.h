@@ -18,6 +18,7 @@ struct LocatedModel {
   std::string version;                   ///< "1.0.0" where nothing says one
   std::optional<ProjectFile> project;    ///< empty: the ONNX file alone
   std::optional<StoredModel> stored;     ///< where it came from the store
+  std::string pulled_from;               ///< where a model of a stranger came from; empty: it is the user's own
   std::string provider;                  ///< the request the package was built for; empty: none
   std::string note;                      ///< the implicit choice, for messages; may be empty
 };
