@@ -13,6 +13,7 @@
 #include "base/in_quotes.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
+#include "base/own_program.h"
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
@@ -105,6 +106,11 @@ registry::DownloadOptions download_options(const PullContext& context) {
   return options;
 }
 
+void say_where_checked(const PullContext& context) {
+  if (!worker_program().empty()) return;
+  context.say("the model is loaded in this process, without a sandbox: 'gpux pull' loads it in a worker process");
+}
+
 void require_space(const fs::path& folder, std::uint64_t bytes, const std::string& what) {
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
@@ -127,12 +133,6 @@ bool is_full_reference(const std::string& model) {
 
 namespace {
 
-PulledModel pull_package(const std::string& text, const PullOptions& options, const PullListener& listener,
-                         const std::stop_token& stop) {
-  refuse_for("packages of registries",
-             {{"--file", !options.file.empty()},
-              {"--precision", !options.precision.empty()},
-              {"--reranker", !options.reranker.empty()},
 // In the form in which the store records them.
 std::vector<std::string> keys_of(const fs::path& file) {
   if (file.empty()) return {};
@@ -140,6 +140,12 @@ std::vector<std::string> keys_of(const fs::path& file) {
   return public_keys_in(read_file(file, std::uint64_t{1} << 16));
 }
 
+PulledModel pull_package(const std::string& text, const PullOptions& options, const PullListener& listener,
+                         const std::stop_token& stop) {
+  refuse_for("packages of registries",
+             {{"--file", !options.file.empty()},
+              {"--precision", !options.precision.empty()},
+              {"--reranker", !options.reranker.empty()},
               {"--sha256 (REGISTRY/REPOSITORY@sha256:DIGEST names a package)", !options.sha256.empty()}});
   RegistryPull request{.reference = oci::parse_remote_reference(text),
                        .names = {},
@@ -155,17 +161,17 @@ std::vector<std::string> keys_of(const fs::path& file) {
   for (StoredModel& model : store.list()) {
     if (model.reference == name) request.former = std::move(model);
   }
+  // Another repository's package has another signer.
+  const bool is_next = repository_of(request.former.pulled_from) == repository_of(request.reference.text());
+  if (!is_next) request.former.verified_by.clear();
+  request.signature = required_signature(read_trust_policy(store.root()), request.reference.text(),
+                                         keys_of(options.verify_key), request.former.verified_by);
   oci::TransferListener transfers;
   transfers.on_note = listener.on_message;
   if (listener.on_progress) {
     transfers.on_progress = [&listener](std::uint64_t done, std::uint64_t total) {
       listener.on_progress({.file = {}, .file_bytes = 0, .file_done = 0, .bytes = total, .done = done});
     };
-  // Another repository's package has another signer.
-  const bool is_next = repository_of(request.former.pulled_from) == repository_of(request.reference.text());
-  if (!is_next) request.former.verified_by.clear();
-  request.signature = required_signature(read_trust_policy(store.root()), request.reference.text(),
-                                         keys_of(options.verify_key), request.former.verified_by);
   }
   const oci::PulledPackage pulled = pull_from_registry(request, store, transfers);
   std::string summary = counted(pulled.stored.package.files.size(), "file");

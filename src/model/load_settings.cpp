@@ -10,6 +10,7 @@
 #include "base/home.h"
 #include "base/log.h"
 #include "base/memory_size.h"
+#include "base/own_program.h"
 #include "base/spelling.h"
 #include "embedding/level.h"
 #include "gpux/error.h"
@@ -413,10 +414,10 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   for (const std::string& library : flags.custom_operators) add_custom_operators(library, {}, options);
   options.pulled_from = model.pulled_from;
   const ProjectFile* project = model.project ? &*model.project : nullptr;
-  const RuntimeSettings declared = project == nullptr ? RuntimeSettings{} : project->runtime;
   if (project != nullptr) {
     if (const std::string line = ignored_line(*project, model.name); !line.empty()) log::warning("{}", line);
   }
+  const RuntimeSettings declared = project == nullptr ? RuntimeSettings{} : project->runtime;
   if (project != nullptr) {
     options.before = project->before;
     options.after = project->after;
@@ -472,7 +473,6 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   return settings;
 }
 
-}  // namespace gpux
 LoadSettings resolve_check(const LoadFlags& flags, const LocatedModel& model) {
   if (model.pulled_from.empty()) return resolve_load(flags, {}, model);
   LoadFlags in_worker = flags;
@@ -487,3 +487,4 @@ LoadSettings resolve_check(const LoadFlags& flags, const LocatedModel& model) {
   return settings;
 }
 
+}  // namespace gpux
