@@ -225,6 +225,28 @@ DecoderSignature require_decoder(const ModelInfo& model) {
                   model.name, match.obstacle));
 }
 
+Verdict verdict_of_first_token(Runtime runtime) {
+  const std::vector<std::uint32_t> token{0};
+  const Decoder::Row row{0, token};
+  if (!runtime.worker()) {
+    Decoder decoder(std::move(runtime), 1);
+    decoder.reserve(token.size(), {0});
+    (void)decoder.run(0, {&row, 1});
+    return decoder.verdict();
+  }
+  const DecoderSignature signature = require_decoder(runtime.info());
+  NamedValues inputs = token_inputs({&row, 1}, signature);
+  const CacheLayout& cache = signature.cache;
+  const Value none(Tensor::allocate(cache.type, {1, cache.heads, 0, cache.head_size}));
+  for (const DecoderSignature::Layer& layer : signature.layers) {
+    inputs.emplace_back(layer.past_key, none);
+    inputs.emplace_back(layer.past_value, none);
+  }
+  const NamedValues outputs = runtime.infer(inputs, {.outputs = {signature.names.logits}});
+  (void)last_logits(*outputs.front().second.tensor());
+  return runtime.verdict();
+}
+
 Decoder::Decoder(Runtime runtime, std::size_t slots)
     : runtime_(std::move(runtime)),
       signature_(require_decoder(runtime_.info())),

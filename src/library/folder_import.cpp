@@ -72,10 +72,11 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
   located.onnx_file = model.onnx_file;
   located.name = flags.package_name.empty() ? names.front().name : flags.package_name;
   located.version = names.front().tag == "latest" ? "1.0.0" : names.front().tag;
+  located.pulled_from = flags.origin.source;
   PackageContent content = package_content(located, flags.load.provider);
   content.origin = flags.origin;
   for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
-  LoadSettings settings = resolve_load(evaluation::load_flags_beside(flags.load), {}, located);
+  LoadSettings settings = resolve_check(evaluation::load_flags_beside(flags.load), located);
   if (!flags.load.precision.empty()) content.precision = settings.options.precision;
   const Signature signature = ModelInspector::inspect(located.onnx_file).signature;
   auto text_settings = pipeline::read_text_settings(located.onnx_file, nullptr, signature);
@@ -127,7 +128,7 @@ std::string image_project_text(const fs::path& folder) {
 ImportedPackage store_image_folder(const fs::path& folder, const std::string& project_text,
                                    const std::vector<Reference>& names, const ImportRequest& flags,
                                    const fs::path& scratch, Store& store) {
-  ProjectFile project = parse_project_file(project_text, folder / project_file_name);
+  ProjectFile project = parse_project_file(project_text, folder / project_file_name, author_of(flags.origin.source));
   if (flags.quantize.given()) {
     throw Error(
         ErrorCode::usage,
@@ -143,15 +144,17 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
                        .version = names.front().tag == "latest" ? "1.0.0" : names.front().tag,
                        .project = std::move(project),
                        .stored = {},
+                       .pulled_from = flags.origin.source,
                        .provider = {},
                        .note = {}};
   PackageContent content = package_content(located, flags.load.provider);
+  content.origin = flags.origin;
   // Where the folder has no gpux.yml, the package gets one.
   write_file_atomically(scratch / project_file_name, project_text);
   for (PackageFile& file : content.files) {
     if (file.name == project_file_name) file.source = scratch / project_file_name;
   }
-  const LoadSettings settings = resolve_load(flags.load, {}, located);
+  const LoadSettings settings = resolve_check(flags.load, located);
   if (!flags.load.precision.empty()) content.precision = settings.options.precision;
   const std::optional<ImageTower> tower = image_tower_of(located);
   if (!tower) {

@@ -8,10 +8,12 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/files.h"
 #include "base/home.h"
 #include "base/in_quotes.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
+#include "base/own_program.h"
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
@@ -104,6 +106,11 @@ registry::DownloadOptions download_options(const PullContext& context) {
   return options;
 }
 
+void say_where_checked(const PullContext& context) {
+  if (!worker_program().empty()) return;
+  context.say("the model is loaded in this process, without a sandbox: 'gpux pull' loads it in a worker process");
+}
+
 void require_space(const fs::path& folder, std::uint64_t bytes, const std::string& what) {
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
@@ -126,6 +133,13 @@ bool is_full_reference(const std::string& model) {
 
 namespace {
 
+// In the form in which the store records them.
+std::vector<std::string> keys_of(const fs::path& file) {
+  if (file.empty()) return {};
+  (void)oci::VerifyingKey::read(file);
+  return public_keys_in(read_file(file, std::uint64_t{1} << 16));
+}
+
 PulledModel pull_package(const std::string& text, const PullOptions& options, const PullListener& listener,
                          const std::stop_token& stop) {
   refuse_for("packages of registries",
@@ -138,15 +152,20 @@ PulledModel pull_package(const std::string& text, const PullOptions& options, co
                        .access = {options.ca_file, {options.insecure.begin(), options.insecure.end()}},
                        .connections = options.connections,
                        .cancellation = Cancellation(stop),
-                       .verify_key = options.verify_key};
+                       .signature = {},
+                       .former = {}};
   const Reference name = name_for(options, request.reference.stored_name());
   request.names = {name};
   refuse_offline(text);
   Store store = store_of(options);
-  std::string former;
-  for (const StoredModel& model : store.list()) {
-    if (model.reference == name) former = model.digest;
+  for (StoredModel& model : store.list()) {
+    if (model.reference == name) request.former = std::move(model);
   }
+  // Another repository's package has another signer.
+  const bool is_next = repository_of(request.former.pulled_from) == repository_of(request.reference.text());
+  if (!is_next) request.former.verified_by.clear();
+  request.signature = required_signature(read_trust_policy(store.root()), request.reference.text(),
+                                         keys_of(options.verify_key), request.former.verified_by);
   oci::TransferListener transfers;
   transfers.on_note = listener.on_message;
   if (listener.on_progress) {
@@ -156,20 +175,22 @@ PulledModel pull_package(const std::string& text, const PullOptions& options, co
   }
   const oci::PulledPackage pulled = pull_from_registry(request, store, transfers);
   std::string summary = counted(pulled.stored.package.files.size(), "file");
-  if (!options.verify_key.empty()) summary += ", signature verified";
+  if (!request.signature.keys.empty()) summary += ", signature verified";
   return {.package = package_of(pulled.stored),
           .revision = {},
           .file = pulled.stored.package.model_file,
           .summary = std::move(summary),
-          .was_current = pulled.was_complete && former == pulled.stored.digest,
+          .was_current = pulled.was_complete && request.former.digest == pulled.stored.digest,
           .received_bytes = pulled.received_bytes,
           .reused_bytes = pulled.reused_bytes};
 }
 
-/// Whether the package of the reference is in the store: under its name, and with its digest if it has one.
-bool is_stored(const Store& store, const oci::RemoteReference& reference) {
+/// Whether the package of the reference is in the store: under its name, with its digest if it has one, and `trusted`
+/// as the user's policy asks for.
+bool is_stored(const Store& store, const oci::RemoteReference& reference, bool trusted) {
   const std::optional<StoredModel> found = store.find(reference.stored_name());
-  return found && (reference.digest.empty() || reference.digest == found->digest);
+  if (!found || (!reference.digest.empty() && reference.digest != found->digest)) return false;
+  return !trusted || is_trusted(read_trust_policy(store.root()), *found);
 }
 
 }  // namespace
@@ -215,7 +236,9 @@ std::string pull_for_use(const std::string& model, PullWhen when, const PullOpti
   if (is_registry_reference(model)) {
     const oci::RemoteReference remote = oci::parse_remote_reference(model);
     name = remote.stored_name();
-    is_here = is_stored(store_of(options), remote);
+    // One that is not trusted is pulled again, which looks for a signature; what may not be pulled is refused as it
+    // opens.
+    is_here = is_stored(store_of(options), remote, when != PullWhen::never);
   } else if (registry::is_hub_reference(model)) {
     const registry::HubReference hub = registry::parse_hub_reference(model);
     name = registry::stored_name_of(hub);

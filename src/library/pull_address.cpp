@@ -12,6 +12,7 @@
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "library/pull_source.h"
+#include "model/load_settings.h"
 #include "model/package_content.h"
 #include "onnx/model_file.h"
 #include "registry/http/url.h"
@@ -149,9 +150,11 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   const std::string stem = registry::as_name_part(fs::path(base_of(reference.url)).stem().string());
   located.name = stem.empty() ? "model" : stem;
   located.version = "1.0.0";
+  located.pulled_from = reference.url;
   PackageContent content = package_content(located, "");
   content.origin = {.source = reference.url, .revision = version, .file = base_of(reference.url)};
-  const Runtime runtime(located.onnx_file, LoadOptions{});
+  say_where_checked(context);
+  const Runtime runtime(located.onnx_file, resolve_check({}, located).options);
   const StoredModel stored = context.store.add(content, std::span(&name, 1));
   downloads.remove(std::span(&key, 1));
   return {.package = package_of(stored),

@@ -365,6 +365,7 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   import.origin = origin;
   import.reranker = context.options.reranker;
   if (choice.model_file.empty()) context.say("converting the weights to ONNX");
+  say_where_checked(context);
   try {
     const ImportedFolder made = import_folder(import, context.store);
     if (!made.package) throw Error(ErrorCode::internal, "the model was not stored");

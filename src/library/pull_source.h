@@ -30,6 +30,9 @@ struct PullContext {
 /// How progress is shown, and the number of transfers.
 registry::DownloadOptions download_options(const PullContext& context);
 
+/// Tells where a model is loaded in this process to see whether it runs: only the gpux program has worker processes.
+void say_where_checked(const PullContext& context);
+
 /// Error storage unless the file system of the folder has so much space left.
 void require_space(const std::filesystem::path& folder, std::uint64_t bytes, const std::string& what);
 

@@ -46,6 +46,7 @@ struct StoredModel {
   std::string damage;  ///< why it cannot be used; empty where it can
   /// The registry, the archive or the hub's address that it came from; empty: it was made on this machine.
   std::string pulled_from;
+  std::string verified_by = {};  ///< the public key whose signature its pull has seen, as base64; empty: none
 
   /// The identity as people see it.
   [[nodiscard]] std::string short_id() const { return digest.substr(0, 12); }
@@ -73,9 +74,9 @@ class Store {
 
   /// Stores a package from elsewhere as it is, byte by byte: `manifest` is its OCI manifest, and its files are in the
   /// store or have arrived in `blobs`. Errors storage if decode_manifest() refuses the manifest or a file is missing.
-  /// `source`: the registry or the archive, for StoredModel::pulled_from.
+  /// `source`: the registry or the archive, for StoredModel::pulled_from. `verified_by` is kept as there.
   StoredModel adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names,
-                    const std::string& source);
+                    const std::string& source, const std::string& verified_by = {});
 
   /// Whether the blob is in the store and undamaged. Reads all of it.
   [[nodiscard]] bool has(const Blob& blob) const { return blobs_.damage(blob).empty(); }

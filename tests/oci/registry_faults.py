@@ -344,6 +344,53 @@ def test_referrers(server, author, name, digest):
     server.set()
 
 
+def test_trust(server, author, name, digest):
+    """After test_referrers: the package is signed."""
+    reader = Machine()
+    openssl = lambda *words: subprocess.run(["openssl", *words], check=True, cwd=FOLDER, capture_output=True)
+    openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "other.key")
+    openssl("pkey", "-in", "other.key", "-pubout", "-out", "other.pub")
+    public, other = FOLDER / "signer.pub", FOLDER / "other.pub"
+    values = ("-i", '{"x": [[1, 2, 3]]}')
+    server.set(referrers=True)
+    place = server.folder / "data/team/package/manifests"
+    signed = (place / "1").read_bytes()
+
+    # A package that was verified stays one, whatever the tag means later.
+    reader.gpux("pull", name, "--verify-key", public)
+    (FOLDER / "package/notes.bin").write_bytes(b"others")
+    author.gpux("build", FOLDER / "package", "-t", name)
+    author.gpux("push", name)
+    check("the tag means another package now", (place / "1").read_bytes() != signed)
+    refused = reader.gpux("run", name, *values, "--pull", "always", code=10)
+    check("--pull always does not replace a verified package by an unsigned one", "has no signature of this key" in refused.stderr)
+    check("the verified one is still there", reader.json("images")[0]["id"] == digest)
+    reader.gpux("run", name, *values)
+    reader.gpux("rm", name)
+    check("who takes it away starts anew", reader.json("pull", name)["id"] != digest)
+
+    # The policy of the user, for every command.
+    (reader.home / "trust.yml").write_text(f"registries:\n  {server.address}/team: {public}\n")
+    refused = reader.gpux("run", name, *values, "--pull", "never", code=10)
+    check("a stored package without the signature does not run", "trust.yml:2:3" in refused.stderr)
+    for words in (["run", name, *values], ["run", name, *values, "--pull", "always"], ["pull", name],
+                  ["serve", name, "--port", "0", "--no-grpc"]):
+        check(f"{words[0]} refuses it", "signature" in reader.gpux(*words, code=10).stderr)
+    refused = reader.gpux("pull", name, "--verify-key", other, code=2)
+    check("a flag does not weaken the policy", "is none of the keys" in refused.stderr)
+    author.gpux("push", name, "--sign", FOLDER / "other.key")
+    reader.gpux("pull", name, code=10)
+    (reader.home / "trust.yml").write_text(f"registries:\n  {server.address}/team: both.pub\n")
+    (reader.home / "both.pub").write_text(public.read_text() + other.read_text())
+    check("one of several keys will do", reader.json("pull", name)["id"])
+    reader.gpux("run", name, *values, "--pull", "never")
+    reader.gpux("tag", name, "mine")
+    reader.gpux("run", "mine", *values)
+    (reader.home / "trust.yml").write_text(f"registries:\n  {server.address}/team: {public}\n")
+    check("another name is no way around it", "trust.yml" in reader.gpux("run", "mine", *values, code=10).stderr)
+    server.set()
+
+
 def trial_cuts(server, name, digest, trials):
     """Each pull is cut at a random offset; the next one has to end it."""
     table = {"cut": 0, "exit 10": 0, "ended by itself": 0, "torn or unlisted": 0, "not resumable": 0, "reused": 0}
@@ -424,6 +471,7 @@ def main():
         test_json(server, author, digest)
         test_push(server, author, digest)
         test_referrers(server, author, name, digest)
+        test_trust(server, author, name, digest)
         print(f"{checks} checks passed")
     finally:
         server.stop()

@@ -353,6 +353,39 @@ class Pull(unittest.TestCase):
         self.run_gpux("pull", f"{self.url}/files/add.txt", code=2)
         self.assertIn("another file", self.run_gpux("pull", f"{self.url}/files/external.onnx", code=4).stderr)
 
+    def libraries_opened_by(self, *words: str) -> str:
+        """What the dynamic loader says of the process of this command alone: its children write files of their own."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.home))
+        process = subprocess.Popen(
+            [GPUX, *words], env=self.environment(LD_DEBUG="files", LD_DEBUG_OUTPUT=str(folder / "opened")),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        said = process.communicate(timeout=120)[0]
+        self.assertEqual(process.returncode, 0, f"{words}: {said}")
+        return (folder / f"opened.{process.pid}").read_text()
+
+    def test_models_of_others_are_opened_in_a_worker_process_alone(self) -> None:
+        for name, source in (
+            ("encoder", BERT),
+            ("images", SOURCE / "tests/importer/images/vit-classifier"),
+            ("decoder", SOURCE / "tests/generation/references/gpt2"),
+        ):
+            self.run_gpux("import", str(source), "-o", str(self.repositories / "onnx" / name))
+        self.assertIn("libonnxruntime", self.libraries_opened_by("run", str(SOURCE / "tests/models/add.onnx"), "-i", '{"x": [[1, 2, 3]]}'))
+        for reference in (f"{self.url}/files/add.onnx", "org/tiny", "onnx/encoder", "onnx/images", "onnx/decoder"):
+            self.assertNotIn("libonnxruntime", self.libraries_opened_by("pull", reference), reference)
+        self.assertEqual(len(self.names()), 5)
+        # And while it is used straight away.
+        self.assertNotIn("libonnxruntime", self.libraries_opened_by("embed", "hf.co/onnx/encoder@again", "one"))
+        for row in json.loads(self.run_gpux("images", "--json").stdout):
+            self.assertTrue(row["source"], row["name"])
+
+    def test_a_model_that_ends_its_process_ends_its_worker(self) -> None:
+        (self.repositories / "files/nonsense.onnx").write_bytes((SOURCE / "tests/models/opset_too_new.onnx").read_bytes())
+        done = self.run_gpux("pull", f"{self.url}/files/nonsense.onnx", code=4)
+        self.assertIn("cannot be loaded", done.stderr)
+        self.assertEqual(self.names(), [])
+
     def test_a_local_name_asks_nobody(self) -> None:
         for words in (["run", "tiny", "x"], ["embed", "org/tiny", "x"], ["inspect", "tiny:latest"], ["bench", "tiny"]):
             self.run_gpux(*words, code=7)

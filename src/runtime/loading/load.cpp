@@ -25,6 +25,7 @@
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/load_plan.h"
 #include "runtime/loading/precision_variant.h"
+#include "runtime/loading/session_of_file.h"
 #include "store/variant.h"
 
 namespace gpux::runtime {
@@ -356,7 +357,7 @@ ort::Session open_session(const std::filesystem::path& file, const ort::SessionS
       }
     }
   }
-  return ort::Session::from_file(file, settings);
+  return session_of_file(file, settings);
 }
 
 // Whether what the model gives is copied from a device.
@@ -416,6 +417,16 @@ ort::Session open_pooled(const std::string& model, const std::filesystem::path& 
   return ort::Session::from_memory(std::as_bytes(std::span(model)), folder, settings);
 }
 
+// Compiled code of a stranger, which a driver runs unseen, is for a worker process.
+void refuse_compiled_code(const ModelInfo& info, const LoadOptions& options) {
+  if (options.pulled_from.empty() || !info.operators.contains("com.microsoft::EPContext")) return;
+  throw Error(
+      ErrorCode::invalid_model,
+      fmt::format("'{}' has compiled code for a device (EPContext) and comes from {}: such code runs in a worker "
+                  "process with a sandbox only, and this model runs in this process",
+                  info.path.string(), options.pulled_from));
+}
+
 // Whether a session of the model can be made without one of the candidates.
 bool loads_without(std::size_t left_out, const std::filesystem::path& model, const LoadOptions& options,
                    const Plan& plan) {
@@ -425,7 +436,7 @@ bool loads_without(std::size_t left_out, const std::filesystem::path& model, con
     if (i != left_out) settings.providers.push_back(plan.candidates[i].append);
   }
   try {
-    (void)ort::Session::from_file(model, settings);
+    (void)session_of_file(model, settings);
   } catch (const Error& error) {
     log::debug("no session without {} either: {}", plan.candidates[left_out].id, error.message());
     return false;
@@ -471,7 +482,7 @@ void drop_culprit(const Error& error, const std::filesystem::path& file, const s
   if (options.strict == Strictness::off || id != wanted) return;
   try {
     // A model that no provider can load is to be told as such.
-    (void)ort::Session::from_file(model, settings_for(options, {}));
+    (void)session_of_file(model, settings_for(options, {}));
   } catch (const Error& without) {
     throw model_error(without, model);
   }
@@ -488,6 +499,7 @@ void discard_profile(Loaded& loaded) {
 }
 
 Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  refuse_compiled_code(info, options);
   Plan plan = make_plan(model, info, options, Machine::this_one());
   check_before(plan, options);
   const std::string wanted = insisted_on(plan);
@@ -513,7 +525,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
       try {
         // Its external data, too, has to be beside it.
-        if (file != model) (void)ModelInspector::inspect(file);
+        if (file != model) refuse_compiled_code(ModelInspector::inspect(file), options);
         const std::optional<std::string> pooled = graph == nullptr ? pooled_model.of(file, plan) : std::nullopt;
         is_pooled = pooled.has_value();
         session.emplace(pooled ? open_pooled(*pooled, file, settings) : open_session(file, settings, options, plan));
