@@ -485,6 +485,30 @@ TEST_F(ServeChat, CountsTokens) {
   EXPECT_EQ(server_->json(get("/v1/models"))["data"][0]["id"], "chatty");
 }
 
+// A template is its model's author's: nobody else waits for it.
+TEST(ServeSlowTemplate, KeepsNobodyElseWaiting) {
+  const Program gpux;
+  store_chat_model(gpux, "slow",
+                   "{%- for i in range(1900) %}{% for j in range(1000) %}{% endfor %}{% endfor -%}"
+                   "{%- for message in messages -%}{{ message.content }}{%- endfor -%}");
+  store_chat_model(gpux, "quick", plain_template);
+  const Serving server(gpux, {"slow", "quick", "--io-threads", "1", "--no-grpc"});
+  const auto chat = [](const char* name) {
+    return post("/v1/chat/completions",
+                Json{{"model", name}, {"max_tokens", 1}, {"messages", {{{"role", "user"}, {"content", "a"}}}}}.dump());
+  };
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 16; ++i) {
+    slow.push_back(std::make_unique<RawClient>(server.port()));
+    ASSERT_TRUE(slow.back()->send(chat("slow")));
+  }
+  EXPECT_EQ(server.ask(http::get("/health/live")).status, 200);
+  EXPECT_EQ(server.ask(chat("quick")).status, 200);
+  const auto is_answered = [](const auto& client) { return client->readable(std::chrono::milliseconds(0)); };
+  EXPECT_LT(std::count_if(slow.begin(), slow.end(), is_answered), 16);
+  for (const auto& client : slow) EXPECT_EQ(client->receive().status, 200);
+}
+
 TEST(ServeCompletions, SayWhatAModelWithoutATemplateCanDo) {
   const Program gpux;
   store_chat_model(gpux, "plain", "");

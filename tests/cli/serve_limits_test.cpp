@@ -86,7 +86,7 @@ class ReadersLoad {
     const std::string png = black_png(4000);
     const std::string image =
         fmt::format(
-            "POST /models/digits/predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: {}\r\n\r\n",
+            "POST /models/digits/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: {}\r\n\r\n",
             png.size()) +
         png;
     for (int i = 0; i < 6; ++i) {

@@ -76,6 +76,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   if (!failure && !description) failure = Error(ErrorCode::resource_exhausted, "out of memory");
   const std::uint64_t size = resident_bytes();
   std::list<Waiter> served;
+  std::optional<Error> refusal;
   bool is_new_reason = true, is_wanted = true;
   {
     const std::lock_guard lock(state_.mutex);
@@ -87,6 +88,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
       is_new_reason = entry->reason != for_clients(*failure).message();
       if (is_wanted) entry->note_failure(*failure, state_.options.first_retry_delay);
       entry->apply(ModelEvent::load_failed, after);
+      refusal = entry->refusal();
     } else {
       is_wanted = entry->apply(ModelEvent::load_succeeded, after).install;
       if (is_wanted) {
@@ -104,7 +106,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
     } else {
       log::warning("{}: {}", label_of(source), failure->message());
     }
-    fail_all(after.failed, for_clients(*failure));
+    fail_all(after.failed, *refusal);
     return failure;
   }
   if (!is_wanted) {

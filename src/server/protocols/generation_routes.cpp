@@ -32,11 +32,31 @@ std::uint64_t cost_to_tokenize(const std::vector<TextInput>& prompts) {
   return longest * bytes_to_tokenize_a_byte;
 }
 
-// Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary.
-std::uint64_t cost_of(const GenerationPlan& plan) {
+// Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary. A chat template may take
+// seconds for any request: one that is not known to be quick leaves a reader to the requests of others.
+std::uint64_t cost_of(const GenerationPlan& plan, const RenderPace& pace) {
   const bool has_constraint = plan.settings.constraint.kind != OutputConstraint::Kind::none;
+  const bool is_slow = plan.prepare != nullptr && !pace.is_quick(Clock::now());
   return cost_to_tokenize(plan.prompts) + plan.bytes_to_prepare * bytes_to_tokenize_a_byte +
-         (has_constraint ? work_here_bytes + 1 : 0);
+         (has_constraint ? work_here_bytes + 1 : 0) + (is_slow ? ReadersOptions{}.heavy_cost + 1 : 0);
+}
+
+// Makes the prompts, and notes how long that takes, also if it fails: a template may be stopped after all of its steps.
+void prepare(GenerationPlan& plan, RenderPace& pace) {
+  struct Note {
+    RenderPace& pace;
+    Clock::time_point begin = Clock::now();
+
+    ~Note() {
+      const Clock::time_point end = Clock::now();
+      pace.note(end - begin, end);
+    }
+  };
+
+  const auto make_prompts = std::exchange(plan.prepare, nullptr);
+  if (make_prompts == nullptr) return;
+  const Note note{pace};
+  make_prompts(plan);
 }
 
 // As many tokens as the context has room for.
@@ -167,9 +187,9 @@ void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& 
 void Service::generate(const Call& call, const std::shared_ptr<ServedModel>& model, GenerationPlan given) {
   const auto plan = std::make_shared<GenerationPlan>(std::move(given));
   const auto prompts = std::make_shared<Prompts>();
-  do_units(call, cost_of(*plan), [this, call, model, plan, prompts] {
+  do_units(call, cost_of(*plan, model->render_pace()), [this, call, model, plan, prompts] {
     try {
-      if (const auto prepare = std::exchange(plan->prepare, nullptr)) prepare(*plan);
+      prepare(*plan, model->render_pace());
       const TextInput prompt = std::exchange(plan->prompts[prompts->size()], {});
       MemoryShare scratch(call.work.memory);
       constexpr std::size_t short_bytes = 4096;
