@@ -114,10 +114,60 @@ void require_space(const fs::path& folder, std::uint64_t bytes, const std::strin
                           format_bytes(bytes), folder.string(), format_bytes(space.available)));
 }
 
-std::optional<StoredModel> find_pulled(const Store& store, const Reference& name, const std::string& source) {
+namespace {
+
+template <typename Answers>
+std::optional<StoredModel> find_if(const Store& store, const Reference& name, const Answers& answers) {
   std::optional<StoredModel> found = store.find(name);
-  if (!found || lower(found->package.origin.source) != lower(source)) return std::nullopt;
-  return found;
+  return found && answers(*found) ? std::move(found) : std::nullopt;
+}
+
+// Empty where it cannot be told: earlier versions recorded no revision, and gave one name to several.
+std::optional<std::string> requested_revision(const StoredModel& model) {
+  const std::string &recorded = model.package.origin.requested_revision, &tag = model.reference.tag;
+  if (!recorded.empty()) return recorded;
+  if (tag == "latest") return "";
+  constexpr std::size_t limit_tag = 128;
+  const bool is_ambiguous = tag.find('-') != std::string::npos || tag.starts_with('_') || tag.size() == limit_tag;
+  return is_ambiguous ? std::nullopt : std::optional(tag);
+}
+
+// Whether the package has the name of the address that it came from.
+bool is_of_address(const StoredModel& model) {
+  const std::string& source = model.package.origin.source;
+  if (model.pulled_from != source || !is_address(source) || registry::is_hub_reference(source)) return false;
+  try {
+    return stored_name_of(parse_address(source)) == model.reference;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::optional<StoredModel> find_pulled(const Store& store, const registry::HubReference& reference) {
+  return find_if(store, registry::stored_name_of(reference), [&](const StoredModel& model) {
+    const PackageOrigin& origin = model.package.origin;
+    if (lower(origin.source) != lower(origin_of(reference))) return false;
+    if (!reference.file.empty() && origin.file != reference.file) return false;
+    if (!reference.quantization.empty()) return origin.file.ends_with(".gguf");
+    return reference.is_stored_name || requested_revision(model) == reference.revision;
+  });
+}
+
+std::optional<StoredModel> find_pulled(const Store& store, const AddressReference& reference) {
+  return find_if(store, stored_name_of(reference), [&](const StoredModel& model) {
+    const PackageManifest& package = model.package;
+    if (package.origin.source != reference.url) return false;
+    const StoredFile* const file = package.find(package.model_file);
+    return reference.sha256.empty() || (file != nullptr && file->blob.digest == reference.sha256);
+  });
+}
+
+std::optional<StoredModel> find_pulled(const Store& store, const oci::RemoteReference& reference) {
+  return find_if(store, reference.stored_name(), [&](const StoredModel& model) {
+    return (reference.digest.empty() || reference.digest == model.digest) && !is_of_address(model);
+  });
 }
 
 bool is_full_reference(const std::string& model) {
@@ -166,12 +216,6 @@ PulledModel pull_package(const std::string& text, const PullOptions& options, co
           .reused_bytes = pulled.reused_bytes};
 }
 
-/// Whether the package of the reference is in the store: under its name, and with its digest if it has one.
-bool is_stored(const Store& store, const oci::RemoteReference& reference) {
-  const std::optional<StoredModel> found = store.find(reference.stored_name());
-  return found && (reference.digest.empty() || reference.digest == found->digest);
-}
-
 }  // namespace
 
 PulledModel pull(const std::string& reference, const PullOptions& options, const PullListener& given,
@@ -210,22 +254,20 @@ std::string pull_for_use(const std::string& model, PullWhen when, const PullOpti
     throw Error(ErrorCode::usage, fmt::format("--pull always: {} forbids downloads", variable));
   }
   Reference name;
-  std::string source;
   bool is_here = false;
   if (is_registry_reference(model)) {
     const oci::RemoteReference remote = oci::parse_remote_reference(model);
     name = remote.stored_name();
-    is_here = is_stored(store_of(options), remote);
+    is_here = find_pulled(store_of(options), remote).has_value();
   } else if (registry::is_hub_reference(model)) {
     const registry::HubReference hub = registry::parse_hub_reference(model);
     name = registry::stored_name_of(hub);
-    source = origin_of(hub);
+    is_here = find_pulled(store_of(options), hub).has_value();
   } else {
     const AddressReference address = parse_address(model);
     name = stored_name_of(address);
-    source = address.url;
+    is_here = find_pulled(store_of(options), address).has_value();
   }
-  if (!source.empty()) is_here = find_pulled(store_of(options), name, source).has_value();
   if (when != PullWhen::always && is_here) return name.text();
   // Offline, a model of the hub may be in the cache of huggingface_hub.
   const bool may_be_cached = registry::is_hub_reference(model) && when != PullWhen::never;
