@@ -35,7 +35,7 @@ bool names_quantization(std::string_view text);
 
 /// The name of the model in the store: "hf.co/org/name" with the revision or the quantization as its tag, or latest.
 /// Upper-case letters of the repository become lower-case ones. Where that is not all that differs, as for a revision
-/// "a/b", one called latest, and a file, a digest makes the name this reference's alone: "a-b-c14cddc0".
+/// "a/b", one called latest, and a file, a digest makes the name this reference's alone: "a-b-241714c6".
 Reference stored_name_of(const HubReference& reference);
 
 /// The text as a store's name may contain it: lower case, and '-' for what it may not. May be empty.
