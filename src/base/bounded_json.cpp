@@ -16,13 +16,19 @@ class BoundedDocument {
   explicit BoundedDocument(Json& document) : builder_(document) {}
 
   bool null() { return builder_.null(); }
+
   bool boolean(bool value) { return builder_.boolean(value); }
+
   bool number_integer(typename Json::number_integer_t value) { return builder_.number_integer(value); }
+
   bool number_unsigned(typename Json::number_unsigned_t value) { return builder_.number_unsigned(value); }
+
   bool number_float(typename Json::number_float_t value, const std::string& text) {
     return builder_.number_float(value, text);
   }
+
   bool string(std::string& value) { return builder_.string(value); }
+
   bool binary(typename Json::binary_t& value) { return builder_.binary(value); }
 
   bool start_object(std::size_t size) {

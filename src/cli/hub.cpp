@@ -83,7 +83,8 @@ std::vector<std::string> files_to_pull(registry::Hub& hub, const HubModelInfo& i
 }
 
 void show_model(registry::Hub& hub, const HubFlags& flags, const Context& context) {
-  if (flags.words.size() != 1) throw Error(ErrorCode::usage, "hub info: give one model, ORG/NAME[@REVISION|:QUANTIZATION]");
+  if (flags.words.size() != 1)
+    throw Error(ErrorCode::usage, "hub info: give one model, ORG/NAME[@REVISION|:QUANTIZATION]");
   const registry::HubReference reference = registry::parse_hub_reference(flags.words.front(), true);
   const HubModelInfo info = hub.info(reference.repository, reference.revision);
   std::string problem;

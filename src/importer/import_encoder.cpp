@@ -184,6 +184,17 @@ DenseLayer score_of_tokens(const fs::path& folder, const Weights& weights, const
   return layer;
 }
 
+// Each layer takes what the one before it gives.
+void require_fitting(const std::vector<DenseLayer>& layers, std::int64_t width) {
+  for (const DenseLayer& layer : layers) {
+    if (layer.in != width) {
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("a Dense of modules.json takes {} numbers, and there are {}", layer.in, width));
+    }
+    width = layer.out;
+  }
+}
+
 RepresentationSteps representations_of(const fs::path& folder, const SentenceModel& model, const Weights& weights,
                                        const Architecture& architecture) {
   const std::int64_t hidden_size = architecture.transformer.hidden_size;
@@ -203,10 +214,7 @@ RepresentationSteps representations_of(const fs::path& folder, const SentenceMod
                                  .weights = weights.floats("linear.weight", shape),
                                  .bias = std::vector<float>(static_cast<std::size_t>(shape[0]), 0.0F)});
     }
-    if (of_tokens.dense.front().in != hidden_size) {
-      throw Error(ErrorCode::invalid_model, fmt::format("the first Dense takes {} numbers, a token's vector has {}",
-                                                        of_tokens.dense.front().in, hidden_size));
-    }
+    require_fitting(of_tokens.dense, hidden_size);
     return steps;
   }
   if (model.splade) return steps;
@@ -267,6 +275,10 @@ DescribedEncoder describe_encoder(const fs::path& folder) {
     throw error.within(folder.string());
   }
   RepresentationSteps representations = representations_of(folder, model, weights, architecture);
+  if (!model.poolings.empty()) {
+    const auto pooled = static_cast<std::int64_t>(model.poolings.size()) * architecture.transformer.hidden_size;
+    require_fitting(model.dense, pooled);
+  }
   require_tokenizer(folder, model.transformer_folder);
   std::string represented = representation_name(representations);
   // Without those tensors it is an encoder like any other, whatever its architecture's name.

@@ -97,7 +97,8 @@ fs::path apply_modules(const fs::path& root, const JsonSettings& settings, Sente
     if (!modules.empty() && modules.front().kind != "Transformer") {
       settings.refuse("the first module has to be a Transformer");
     }
-    if (kind != LateInteractionKind::stanford) apply_late_interaction_modules(root, modules, settings, kind, late, model);
+    if (kind != LateInteractionKind::stanford)
+      apply_late_interaction_modules(root, modules, settings, kind, late, model);
     return transformer;
   }
   if (!settings.exists()) {

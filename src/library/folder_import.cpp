@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/scratch_folder.h"
 #include "embedding/embedder.h"
+#include "embedding/sentence_encoder.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
@@ -25,6 +26,7 @@
 #include "model/package_content.h"
 #include "pipeline/pipeline.h"
 #include "store/package_manifest.h"
+#include "text/tokenizer.h"
 
 namespace gpux {
 namespace {
@@ -197,7 +199,13 @@ namespace {
 // What is found where the model is stored is found before it is converted.
 void require_readable_texts(const fs::path& folder) {
   if (importer::has_image_preprocessing(folder) || importer::is_decoder_folder(folder)) return;
-  pipeline::require_text_settings(folder);
+  const pipeline::Task task = pipeline::require_text_settings(folder);
+  importer::SentenceModel model = importer::read_sentence_settings(folder);
+  std::error_code unreadable;
+  const bool is_beside = fs::is_regular_file(model.transformer_folder / "tokenizer.json", unreadable);
+  model.tokenizer_file = (is_beside ? model.transformer_folder : folder) / "tokenizer.json";
+  const text::Tokenizer tokenizer = text::Tokenizer::from_file(model.tokenizer_file);
+  if (task == pipeline::Task::none) embedding::require_lower_case(model, tokenizer);
 }
 
 }  // namespace
@@ -240,6 +248,13 @@ bool has_variants(const ImportRequest& flags) {
 }
 
 ImportedFolder import_folder(const ImportRequest& flags, Store& store, const evaluation::VariantListener& listener) {
+  std::error_code unreadable;
+  if (fs::is_regular_file(flags.folder, unreadable) && !importer::gguf::is_gguf_file(flags.folder)) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}' is no GGUF file; accepted: a folder as Hugging Face's libraries write it, or a GGUF "
+                            "file",
+                            flags.folder));
+  }
   const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
   std::vector<Reference> names;
   for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));

@@ -216,6 +216,19 @@ PulledModel pull_package(const std::string& text, const PullOptions& options, co
           .reused_bytes = pulled.reused_bytes};
 }
 
+// A name that `gpux images` prints may have a digest where the revision has other characters.
+registry::HubReference as_stored(const Store& store, const registry::HubReference& named) {
+  const auto found = named.is_stored_name ? find_pulled(store, named) : std::nullopt;
+  if (!found) return named;
+  registry::HubReference meant = named;
+  meant.revision = found->package.origin.requested_revision;
+  for (const std::string& file : {std::string(), found->package.origin.file}) {
+    meant.file = file;
+    if (registry::stored_name_of(meant) == found->reference) return meant;
+  }
+  return named;
+}
+
 }  // namespace
 
 PulledModel pull(const std::string& reference, const PullOptions& options, const PullListener& given,
@@ -238,7 +251,7 @@ PulledModel pull(const std::string& reference, const PullOptions& options, const
     refuse_offline(reference);
     return pull_from_address(address, name, context());
   }
-  const registry::HubReference hub = registry::parse_hub_reference(reference, true);
+  const registry::HubReference hub = as_stored(store, registry::parse_hub_reference(reference, true));
   if (!options.sha256.empty()) {
     throw Error(ErrorCode::usage, "--sha256 is for addresses; the hub gives the digests of its files");
   }

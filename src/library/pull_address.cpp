@@ -110,9 +110,8 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   const bool is_strong = registry::is_strong_etag(tag);
   const auto bytes = head.is_success() ? registry::parse_decimal(head.headers.find("content-length")) : std::nullopt;
   const std::string version = sha256.empty() ? etag : sha256;
-  if (const auto stored = context.store.find(name);
-      stored && stored->package.origin.source == reference.url && !version.empty() &&
-      stored->package.origin.revision == version) {
+  if (const auto stored = context.store.find(name); stored && stored->package.origin.source == reference.url &&
+                                                    !version.empty() && stored->package.origin.revision == version) {
     return {.package = package_of(*stored), .revision = version, .file = base_of(reference.url), .was_current = true};
   }
 

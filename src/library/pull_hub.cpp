@@ -18,6 +18,7 @@
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
+#include "importer/gguf/import_gguf.h"
 #include "library/pull_source.h"
 #include "onnx/model_file.h"
 #include "registry/hub/file_choice.h"
@@ -93,16 +94,26 @@ class RepositoryFiles {
       return true;
     }
     require_online(name);
-    const std::optional<std::string> header =
-        registry::fetch_weight_header(context_.client, {.name = name,
-                                                        .url = hub_.file_url(info_, name),
-                                                        .authorization = hub_.authorization(),
-                                                        .bytes = file.bytes,
-                                                        .error_of = error_of(file)});
+    const std::optional<std::string> header = registry::fetch_weight_header(context_.client, weights_of(file));
     if (!header) return false;
     received_ += header->size();
     registry::write_header_file(folder_ / name, *header, file.bytes);
     return true;
+  }
+
+  /// The first bytes of a file; empty where the server gives no parts of it.
+  std::optional<std::string> fetch_beginning(const std::string& name) {
+    const HubFile& file = file_of(name);
+    constexpr std::uint64_t first_bytes = std::uint64_t{64} << 10;
+    std::error_code error;
+    std::optional<fs::path> here = registry::find_in_cache(context_.hub.cache, info_, file);
+    if (fs::is_regular_file(downloads_ / key_of(info_, file), error)) here = downloads_ / key_of(info_, file);
+    if (here) return std::string(MappedFile(*here).text().substr(0, first_bytes));
+    require_online(name);
+    if (file.bytes == 0) return std::string();
+    std::optional<std::string> begin = registry::fetch_beginning(context_.client, weights_of(file), first_bytes);
+    if (begin) received_ += begin->size();
+    return begin;
   }
 
   void remove(const std::string& name) const {
@@ -155,6 +166,14 @@ class RepositoryFiles {
             .problem_of = [&file](const fs::path& path) { return registry::problem_of(file, path); },
             .error_of = error_of(file),
             .on_answer = [this, &file](const registry::Response& response) { check_answer(file, response); }};
+  }
+
+  registry::RemoteWeights weights_of(const HubFile& file) const {
+    return {.name = file.name,
+            .url = hub_.file_url(info_, file.name),
+            .authorization = hub_.authorization(),
+            .bytes = file.bytes,
+            .error_of = error_of(file)};
   }
 
   void check_answer(const HubFile& file, const registry::Response& response) const {
@@ -302,8 +321,17 @@ void require_space_for_conversion(std::uint64_t missing, std::uint64_t converted
   require_space(temporary, converted, what);
 }
 
+template <typename Check>
+void before_weights(const std::string& name, const fs::path& folder, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    throw as_of_hub(error, folder, name).within(name + " cannot be stored as a model (weights were not downloaded)");
+  }
+}
+
 /// Fetches the settings, and refuses what cannot be stored before its weights are downloaded: what is not supported,
-/// and a disk that is too small. Of a GGUF file, which has its settings in itself, the space alone is known.
+/// and a disk that is too small. Of a GGUF file, which has its settings in itself, the first ones are looked at.
 void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, const std::string& name,
                     const fs::path& folder, const fs::path& downloads, const std::string& reranker) {
   const bool is_onnx = !choice.model_file.empty();
@@ -314,18 +342,21 @@ void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, 
   // The files, and the store's copies of ONNX files.
   const std::uint64_t missing = files.missing_bytes(choice.files);
   require_space(downloads, is_onnx ? 2 * missing : missing, name);
-  if (!choice.gguf_file.empty()) return require_space_for_conversion(missing, files.bytes(choice.files), downloads, name);
+  if (!choice.gguf_file.empty()) {
+    require_space_for_conversion(missing, files.bytes(choice.files), downloads, name);
+    const std::optional<std::string> first_bytes = files.fetch_beginning(choice.gguf_file);
+    if (first_bytes) {
+      before_weights(name, folder, [&] { importer::require_importable_gguf(*first_bytes); });
+    }
+    return;
+  }
   files.fetch(settings);
   // Without them, what the names of tensors decide is seen after the download.
   const bool is_described =
       std::ranges::all_of(headers, [&](const std::string& file) { return files.fetch_header(file); });
   if (is_described) {
     std::uint64_t converted = 0;
-    try {
-      converted = require_importable_folder(folder, is_onnx, reranker);
-    } catch (const Error& error) {
-      throw as_of_hub(error, folder, name).within(name + " cannot be stored as a model (weights were not downloaded)");
-    }
+    before_weights(name, folder, [&] { converted = require_importable_folder(folder, is_onnx, reranker); });
     require_space_for_conversion(files.missing_bytes(choice.files), converted, downloads, name);
   }
   for (const std::string& file : headers) files.remove(file);

@@ -173,9 +173,10 @@ Signature declarable(const Signature& model, const ProjectFile& project) {
   return signature;
 }
 
-void require_text_settings(const fs::path& folder) {
+Task require_text_settings(const fs::path& folder) {
   TextSettings settings;
   read_task(folder, settings);
+  return settings.task;
 }
 
 std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const ProjectFile* project,

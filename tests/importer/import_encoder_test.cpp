@@ -264,6 +264,27 @@ TEST_F(ImportEncoder, ReadsModulesInTheFoldersThatModulesJsonNames) {
   EXPECT_THAT(setting_files_in(from), testing::IsSupersetOf({"text/weights/tokenizer.json", "pooling/config.json"}));
 }
 
+TEST_F(ImportEncoder, RefusesADenseOfAnotherWidth) {
+  const fs::path from = source("bert");
+  fs::create_directories(from / "2_Dense");
+  write(from / "2_Dense/config.json", R"({"in_features": 8, "out_features": 2, "bias": false})");
+  const std::string weights(std::size_t{2} * 8 * sizeof(float), '\0');
+  write(from / "2_Dense/model.safetensors",
+        with_header(R"({"linear.weight": {"dtype": "F32", "shape": [2, 8], "data_offsets": [0, 64]}})", weights));
+  write(from / "modules.json", R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+                                   {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+                                   {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}])");
+  for (const bool is_whole : {false, true}) {
+    try {
+      is_whole ? (void)import_encoder(from, folder_ / "made") : (void)require_importable(from);
+      ADD_FAILURE() << is_whole;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+      EXPECT_THAT(error.message(), HasSubstr("a Dense of modules.json takes 8 numbers, and there are 16"));
+    }
+  }
+}
+
 TEST_F(ImportEncoder, SurvivesALossOfPowerOnceItIsDone) {
   const fs::path from = source("bert");
   std::string risk = "the folder was not renamed to its place";

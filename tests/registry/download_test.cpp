@@ -137,11 +137,11 @@ TEST(Download, KeepsWhatItHasForTheNextCall) {
 // Otherwise parts of two versions would become one file.
 TEST(Download, RequiresTheStrongEtagOfTheWholeWithEachPart) {
   const std::string content = content_of(5'000);
-  for (const auto& [header, message] : std::vector<std::pair<std::string, std::string>>{
-           {"ETag: \"one\"\r\n", ""},
-           {"ETag: W/\"one\"\r\n", "without the ETag of the whole"},
-           {"", "without the ETag of the whole"},
-           {"ETag: \"two\"\r\n", "has changed on the server"}}) {
+  for (const auto& [header, message] :
+       std::vector<std::pair<std::string, std::string>>{{"ETag: \"one\"\r\n", ""},
+                                                        {"ETag: W/\"one\"\r\n", "without the ETag of the whole"},
+                                                        {"", "without the ETag of the whole"},
+                                                        {"ETag: \"two\"\r\n", "has changed on the server"}}) {
     const ScratchFolder folder;
     const test::RawServer server([&, &tag = header](const std::string& request) {
       std::string answer = range_answer(request, content, content.size());

@@ -87,8 +87,9 @@ TEST(FileChoice, FollowsTheTable) {
             {},
             "",
             {"model.safetensors"}},
-           {{"model.safetensors", "2_Dense_1024/model.safetensors", "2_Dense_1024/config.json", "2_Dense_256/config.json",
-             "2_Dense_256/model.safetensors", "2_Dense_8/pytorch_model.bin", "pooling/config.json", "pooling/vocab.txt"},
+           {{"model.safetensors", "2_Dense_1024/model.safetensors", "2_Dense_1024/config.json",
+             "2_Dense_256/config.json", "2_Dense_256/model.safetensors", "2_Dense_8/pytorch_model.bin",
+             "pooling/config.json", "pooling/vocab.txt"},
             with_modules({"2_Dense_1024", "pooling"}),
             "",
             {"2_Dense_1024/config.json", "2_Dense_1024/model.safetensors", "model.safetensors", "pooling/config.json",
@@ -159,15 +160,24 @@ TEST(FileChoice, FollowsTheTable) {
 }
 
 TEST(FileChoice, TakesOneGgufFile) {
-  const Names files{"config.json",       "x-BF16.gguf",        "x-IQ4_NL.gguf",     "x-Q4_K_M.gguf", "x-UD-Q4_K_M.gguf",
-                    "x.Q5_K_S.gguf",     "BF16/x-BF16-00001-of-00002.gguf", "mmproj-F16.gguf", "q4_0.gguf"};
-  for (const auto& [quantization, file] : std::vector<std::pair<std::string, std::string>>{{"", "x-Q4_K_M.gguf"},
-                                                                                          {"q4_k_m", "x-Q4_K_M.gguf"},
-                                                                                          {"UD-Q4_K_M", "x-UD-Q4_K_M.gguf"},
-                                                                                          {"IQ4_NL", "x-IQ4_NL.gguf"},
-                                                                                          {"Q5_K_S", "x.Q5_K_S.gguf"},
-                                                                                          {"Q4_0", "q4_0.gguf"},
-                                                                                          {"BF16", "x-BF16.gguf"}}) {
+  const Names files{"config.json",
+                    "x-BF16.gguf",
+                    "x-IQ4_NL.gguf",
+                    "x-Q4_K_M.gguf",
+                    "x-UD-Q4_K_M.gguf",
+                    "x.Q5_K_S.gguf",
+                    "mmproj-F16.gguf",
+                    "q4_0.gguf",
+                    "Q8_0/x-Q8_0-00001-of-00002.gguf",
+                    "Q8_0/x-Q8_0-00002-of-00002.gguf"};
+  for (const auto& [quantization, file] :
+       std::vector<std::pair<std::string, std::string>>{{"", "x-Q4_K_M.gguf"},
+                                                        {"q4_k_m", "x-Q4_K_M.gguf"},
+                                                        {"UD-Q4_K_M", "x-UD-Q4_K_M.gguf"},
+                                                        {"IQ4_NL", "x-IQ4_NL.gguf"},
+                                                        {"Q5_K_S", "x.Q5_K_S.gguf"},
+                                                        {"Q4_0", "q4_0.gguf"},
+                                                        {"BF16", "x-BF16.gguf"}}) {
     const FileChoice choice = choose_files(files, {.quantization = quantization}, "hf.co/x");
     EXPECT_EQ(choice.gguf_file, file);
     EXPECT_EQ(choice.model_file, "");
@@ -175,6 +185,9 @@ TEST(FileChoice, TakesOneGgufFile) {
     EXPECT_THAT(choice.weights, ElementsAre(file));
     EXPECT_EQ(find_model_file(files, {.quantization = quantization}, "hf.co/x"), file);
   }
+  const FileChoice parts = choose_files(files, {.quantization = "q8_0"}, "hf.co/x");
+  EXPECT_EQ(parts.gguf_file, "Q8_0/x-Q8_0-00001-of-00002.gguf");
+  EXPECT_THAT(parts.files, ElementsAre("Q8_0/x-Q8_0-00001-of-00002.gguf", "Q8_0/x-Q8_0-00002-of-00002.gguf"));
   EXPECT_EQ(choose_files(Names{"only.gguf", "mmproj.gguf"}, {}, "hf.co/x").gguf_file, "only.gguf");
   EXPECT_EQ(choose_files(files, {.file = "x-IQ4_NL.gguf"}, "hf.co/x").gguf_file, "x-IQ4_NL.gguf");
   // Other weights come first, unless a quantization is asked for.
@@ -188,8 +201,13 @@ std::string module_at(const std::string& path) {
 }
 
 TEST(FileChoice, ReadsWhatDependsOnContent) {
-  const Names names{"a/model.safetensors.index.json", "a/one.safetensors", "b/model.safetensors",
-                    "b/model.safetensors.index.json", "c/model.safetensors.index.json", "modules.json", "x.onnx"};
+  const Names names{"a/model.safetensors.index.json",
+                    "a/one.safetensors",
+                    "b/model.safetensors",
+                    "b/model.safetensors.index.json",
+                    "c/model.safetensors.index.json",
+                    "modules.json",
+                    "x.onnx"};
   std::map<std::string, std::string> texts{
       {"modules.json", "[" + module_at("") + "," + module_at("a") + "," + module_at("b/") + "]"},
       {"a/model.safetensors.index.json", R"({"weight_map": {"x": "one.safetensors", "y": "one.safetensors"}})"}};
@@ -206,8 +224,10 @@ TEST(FileChoice, ReadsWhatDependsOnContent) {
   asked.clear();
   EXPECT_THAT(read_layout(names, {.file = "x.onnx"}, "hf.co/x", read).weight_parts, ElementsAre());
   EXPECT_THAT(asked, ElementsAre("modules.json"));
-  texts["a/model.safetensors.index.json"] = R"({"weight_map": {"x": "two.safetensors"}})";
-  EXPECT_THROW((void)read_layout(names, {}, "hf.co/x", read), Error);
+  for (const char* part : {"two.safetensors", "../x.onnx", "one.bin"}) {
+    texts["a/model.safetensors.index.json"] = std::string(R"({"weight_map": {"x": ")") + part + R"("}})";
+    EXPECT_THROW((void)read_layout(names, {}, "hf.co/x", read), Error) << part;
+  }
   texts["modules.json"] = "[" + module_at("../a") + "]";
   EXPECT_THROW((void)read_layout(names, {}, "hf.co/x", read), Error);
 }
@@ -240,10 +260,11 @@ TEST(FileChoice, RefusesWithTheReason) {
             ErrorCode::invalid_model,
             "only as pytorch_model.bin: pickled"},
            {{"training_args.bin"}, {}, ErrorCode::invalid_model, "no weights that gpux reads"},
-           {{"x-00001-of-00002.gguf", "x-00002-of-00002.gguf", "mmproj-x.gguf"},
+           {{"mmproj-x.gguf"}, {}, ErrorCode::invalid_model, "x has mmproj-x.gguf: gpux reads"},
+           {{"x-Q8_0-00001-of-00003.gguf", "x-Q8_0-00003-of-00003.gguf"},
             {},
-            ErrorCode::invalid_model,
-            "GGUF files that are one model each"},
+            ErrorCode::not_found,
+            "2 of the 3 parts of 'x-Q8_0-00001-of-00003.gguf'"},
            {{"x-Q8_0.gguf", "x-Q5_K_M.gguf", "imatrix.gguf"},
             {},
             ErrorCode::usage,
@@ -255,7 +276,7 @@ TEST(FileChoice, RefusesWithTheReason) {
             {.precision = "fp16", .quantization = "Q8_0"},
             ErrorCode::usage,
             "hf.co/x:Q8_0 chooses a GGUF file"},
-           {{"x-00001-of-00002.gguf"}, {.file = "x-00001-of-00002.gguf"}, ErrorCode::usage, "that is one model"},
+           {{"x-00002-of-00002.gguf"}, {.file = "x-00002-of-00002.gguf"}, ErrorCode::usage, "in parts the first one"},
            {{}, {}, ErrorCode::invalid_model, "no weights"},
            {{"model.safetensors", "2_Dense/pytorch_model.bin"},
             with_modules({"2_Dense"}),

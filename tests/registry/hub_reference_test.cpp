@@ -68,9 +68,9 @@ TEST(HubReference, NamesAQuantizationAsOllamaDoes) {
 // Each reference has a name of its own, so that none is answered with the files of another.
 TEST(HubReference, StoresDifferentReferencesUnderDifferentNames) {
   const std::string longest(200, 'a');
-  std::vector<std::string> texts{"hf:o/m",       "hf:o/m@latest", "hf:o/m@a/b", "hf:o/m@a-b",   "hf:o/m@a+b", "hf:o/m@.a",
-                                 "hf:o/m@_a",    "hf:o/m_-x",     "hf:o/m-x",   "hf:o/m.-x",    "hf:o/m_",    "hf:o/m:Q4_K_M",
-                                 "hf:o/m@Q4_K_M", "hf:o/m:a.gguf"};
+  std::vector<std::string> texts{"hf:o/m",    "hf:o/m@latest", "hf:o/m@a/b",    "hf:o/m@a-b",   "hf:o/m@a+b",
+                                 "hf:o/m@.a", "hf:o/m@_a",     "hf:o/m_-x",     "hf:o/m-x",     "hf:o/m.-x",
+                                 "hf:o/m_",   "hf:o/m:Q4_K_M", "hf:o/m@Q4_K_M", "hf:o/m:a.gguf"};
   for (const char* end : {"x", "y"}) texts.push_back("hf:o/m@" + longest + end);
   for (const char* file : {"a.onnx", "b.onnx"}) texts.push_back(std::string("https://hf.co/o/m/blob/a-b/") + file);
   std::map<std::string, std::string> names;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <set>
+#include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -108,28 +111,55 @@ std::string upper(std::string_view text) {
   return changed;
 }
 
-// "model-00001-of-00002.gguf": one of several that are a model together.
-bool is_part_of_gguf(std::string_view name) {
-  const std::string_view stem = name.substr(0, name.size() - std::string_view(".gguf").size());
-  constexpr std::string_view digits = "0123456789", middle = "-of-";
-  const std::size_t count = stem.find_last_not_of(digits);
-  if (count == std::string_view::npos || count + 1 == stem.size()) return false;
-  const std::string_view before = stem.substr(0, count + 1);
-  if (!before.ends_with(middle) || before.size() == middle.size()) return false;
-  return digits.find(before[before.size() - middle.size() - 1]) != std::string_view::npos;
+/// A GGUF file's name, taken apart: "x/model-00001-of-00002.gguf" is part 1 of 2 of "x/model".
+struct GgufName {
+  std::string_view model;  ///< without the part and ".gguf"
+  std::size_t part = 1, parts = 1;
+};
+
+std::size_t number_in(std::string_view digits) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc() && end == digits.data() + digits.size() ? number : 0;
 }
 
-// Beside models lie the projectors of their images, and what their quantization was decided by.
+GgufName gguf_name_of(std::string_view name) {
+  GgufName found{.model = name.substr(0, name.size() - std::string_view(".gguf").size())};
+  constexpr std::string_view middle = "-of-";
+  constexpr std::size_t digits = 5, length = 1 + 2 * digits + middle.size();
+  if (found.model.size() <= length) return found;
+  const std::string_view end = found.model.substr(found.model.size() - length);
+  const std::size_t part = number_in(end.substr(1, digits)), parts = number_in(end.substr(length - digits));
+  if (end.front() != '-' || end.substr(1 + digits, middle.size()) != middle || part == 0 || part > parts) return found;
+  return {.model = found.model.substr(0, found.model.size() - length), .part = part, .parts = parts};
+}
+
+// The first part stands for a model in parts. Beside models lie the projectors of their images, and what their
+// quantization was decided by.
 bool is_gguf_model(std::string_view name) {
+  if (!is_gguf(name) || gguf_name_of(name).part != 1) return false;
   const std::string base = upper(base_of(name));
-  return is_gguf(name) && !is_part_of_gguf(name) && !base.starts_with("MMPROJ") &&
-         base.find("IMATRIX") == std::string::npos;
+  return !base.starts_with("MMPROJ") && base.find("IMATRIX") == std::string::npos;
+}
+
+/// All parts of a model. Error not_found where one is missing.
+std::vector<std::string> parts_of(const std::string& first, std::span<const std::string> names,
+                                  std::string_view repository) {
+  const GgufName wanted = gguf_name_of(first);
+  std::vector<std::string> parts;
+  for (const std::string& name : names) {
+    if (!is_gguf(name)) continue;
+    const GgufName other = gguf_name_of(name);
+    if (other.model == wanted.model && other.parts == wanted.parts) parts.push_back(name);
+  }
+  if (parts.size() == wanted.parts) return parts;
+  throw Error(ErrorCode::not_found,
+              fmt::format("{} has {} of the {} parts of {}", repository, parts.size(), wanted.parts, in_quotes(first)));
 }
 
 /// "Q4_K_M" of "Llama-3.2-1B-Instruct-Q4_K_M.gguf", in upper case; empty where the name has none.
 std::string quantization_of(std::string_view name) {
-  std::string stem = upper(base_of(name));
-  stem.resize(stem.size() - std::string_view(".gguf").size());
+  const std::string stem = upper(base_of(gguf_name_of(name).model));
   if (names_quantization(stem)) return stem;
   std::string found;
   // "UD-Q4_K_XL" has a separator itself.
@@ -200,8 +230,7 @@ std::string file_of_precision(std::span<const std::string> onnx_files, const Fil
   }
   const std::vector<std::string> gguf = matching(names, is_gguf);
   throw Error(ErrorCode::invalid_model,
-              fmt::format("{} has {}: gpux reads ONNX files (*.onnx, onnx/*.onnx), model.safetensors and GGUF files that "
-                          "are one model each",
+              fmt::format("{} has {}: gpux reads ONNX files (*.onnx, onnx/*.onnx), model.safetensors and GGUF files",
                           repository, gguf.empty() ? "no weights that gpux reads" : listed(gguf)));
 }
 
@@ -221,7 +250,7 @@ std::string choose_gguf_file(std::span<const std::string> names, const std::stri
   if (files.empty() && quantization.empty()) refuse_weights(names, repository);
   if (files.empty()) {
     throw Error(ErrorCode::not_found,
-                fmt::format("{0} has no GGUF file that is one model: {1} names a quantization; @{1} names a revision",
+                fmt::format("{0} has no GGUF file of a model: {1} names a quantization; @{1} names a revision",
                             repository, quantization));
   }
   if (quantization.empty() && files.size() == 1) return files.front();
@@ -234,8 +263,8 @@ std::string choose_gguf_file(std::span<const std::string> names, const std::stri
                                               wanted, listed(found)));
   }
   if (!quantization.empty()) {
-    throw Error(ErrorCode::not_found, fmt::format("{} has no GGUF file in {}; it has {}", repository, wanted,
-                                                  quantizations_of(files)));
+    throw Error(ErrorCode::not_found,
+                fmt::format("{} has no GGUF file in {}; it has {}", repository, wanted, quantizations_of(files)));
   }
   throw Error(ErrorCode::usage, fmt::format("{0} has {1} GGUF files: choose one, as {0}:QUANTIZATION: {2}", repository,
                                             files.size(), quantizations_of(files)));
@@ -255,16 +284,17 @@ ModelFile choose_named_file(std::span<const std::string> names, const std::strin
   }
   if (file.ends_with(".onnx")) return {.onnx = file, .gguf = {}};
   if (is_gguf_model(file)) return {.onnx = {}, .gguf = file};
-  throw Error(ErrorCode::usage,
-              fmt::format("--file {} is no ONNX file, nor a GGUF file that is one model; safetensors are converted "
-                          "without --file",
-                          in_quotes(file)));
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("--file {} is no ONNX file, nor the GGUF file of a model, in parts the first one; safetensors are "
+                  "converted without --file",
+                  in_quotes(file)));
 }
 
 /// `may_have_weights`: whether a folder of the repository is one that safetensors of the model are in.
 template <typename MayHaveWeights>
-ModelFile choose_model_file(std::span<const std::string> names, const FileRequest& request,
-                            std::string_view repository, const MayHaveWeights& may_have_weights) {
+ModelFile choose_model_file(std::span<const std::string> names, const FileRequest& request, std::string_view repository,
+                            const MayHaveWeights& may_have_weights) {
   if (!request.file.empty() && !request.precision.empty()) {
     throw Error(ErrorCode::usage, "--file and --precision both choose the ONNX file: use one of them");
   }
@@ -299,8 +329,7 @@ std::string find_model_file(std::span<const std::string> names, const FileReques
 }
 
 RepositoryLayout read_layout(std::span<const std::string> names, const FileRequest& request,
-                             std::string_view repository,
-                             const std::function<std::string(const std::string&)>& read) {
+                             std::string_view repository, const std::function<std::string(const std::string&)>& read) {
   RepositoryLayout layout;
   constexpr const char* modules_file = "modules.json";
   if (contains(names, modules_file)) {
@@ -309,8 +338,8 @@ RepositoryLayout read_layout(std::span<const std::string> names, const FileReque
       if (!module.folder.empty()) layout.module_folders.insert(module.folder);
     }
   }
-  const ModelFile chosen = choose_model_file(
-      names, request, repository, [&](std::string_view folder) { return is_model_folder(folder, layout); });
+  const ModelFile chosen = choose_model_file(names, request, repository,
+                                             [&](std::string_view folder) { return is_model_folder(folder, layout); });
   if (!chosen.onnx.empty() || !chosen.gguf.empty()) return layout;
   const std::set<std::string_view> all(names.begin(), names.end());
   std::vector<std::string> folders(layout.module_folders.begin(), layout.module_folders.end());
@@ -320,9 +349,13 @@ RepositoryLayout read_layout(std::span<const std::string> names, const FileReque
     if (!all.contains(index) || all.contains(in_folder(folder, whole_weights))) continue;
     for (const std::string& part : importer::parts_of_index(read(index), index)) {
       const std::string name = in_folder(folder, part);
+      if (!name.ends_with(".safetensors")) {
+        throw Error(ErrorCode::invalid_model, fmt::format("{}: {} names {}; accepted: files that end in .safetensors",
+                                                          repository, index, in_quotes(name)));
+      }
       if (!all.contains(name)) {
-        throw Error(ErrorCode::not_found, fmt::format("{} has no file {}, which its {} names", repository,
-                                                      in_quotes(name), index));
+        throw Error(ErrorCode::not_found,
+                    fmt::format("{} has no file {}, which its {} names", repository, in_quotes(name), index));
       }
       layout.weight_parts.insert(name);
     }
@@ -332,19 +365,20 @@ RepositoryLayout read_layout(std::span<const std::string> names, const FileReque
 
 FileChoice choose_files(std::span<const std::string> names, const FileRequest& request, std::string_view repository) {
   const RepositoryLayout& layout = request.layout;
-  ModelFile model = choose_model_file(
-      names, request, repository, [&](std::string_view folder) { return is_model_folder(folder, layout); });
+  ModelFile model = choose_model_file(names, request, repository,
+                                      [&](std::string_view folder) { return is_model_folder(folder, layout); });
   if (!model.gguf.empty()) {
-    return {.model_file = {}, .gguf_file = model.gguf, .files = {model.gguf}, .weights = {model.gguf}, .left_out = {}};
+    const std::vector<std::string> parts = parts_of(model.gguf, names, repository);
+    return {.model_file = {}, .gguf_file = model.gguf, .files = parts, .weights = parts, .left_out = {}};
   }
-  FileChoice choice{
-      .model_file = std::move(model.onnx), .gguf_file = {}, .files = {}, .weights = {}, .left_out = {}};
+  FileChoice choice{.model_file = std::move(model.onnx), .gguf_file = {}, .files = {}, .weights = {}, .left_out = {}};
   const bool converts = choice.model_file.empty();
   const std::set<std::string_view> all(names.begin(), names.end());
   const auto is_safetensors = [&](const std::string& name) {
     const bool has_whole = all.contains(in_folder(folder_of(name), whole_weights));
     const bool is_index = base_of(name) == weight_index;
-    return layout.weight_parts.contains(name) || (is_weight_file(name) && is_model_folder(folder_of(name), layout) && !(is_index && has_whole));
+    return layout.weight_parts.contains(name) ||
+           (is_weight_file(name) && is_model_folder(folder_of(name), layout) && !(is_index && has_whole));
   };
   std::set<std::string> onnx_files{choice.model_file};
   if (base_of(choice.model_file) == "text_model.onnx" && contains(names, image_tower_of(choice.model_file))) {

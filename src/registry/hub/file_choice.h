@@ -27,7 +27,7 @@ struct FileRequest {
 
 struct FileChoice {
   std::string model_file;          ///< the ONNX file that runs; empty: safetensors or GGUF, which are converted
-  std::string gguf_file;           ///< empty: another kind of weights
+  std::string gguf_file;           ///< of several parts the first; empty: another kind of weights
   std::vector<std::string> files;  ///< all that are to be downloaded, sorted
   /// Those of the files that have weights: the ONNX file with its external data, and safetensors. Sorted.
   std::vector<std::string> weights;
@@ -35,8 +35,8 @@ struct FileChoice {
   std::vector<std::string> left_out;
 };
 
-/// The ONNX or GGUF file that is the model; empty: safetensors. `request.layout` is not looked at: the weights may be in
-/// any folder. Pure. Errors as choose_files().
+/// The ONNX or GGUF file that is the model; empty: safetensors. `request.layout` is not looked at: the weights may be
+/// in any folder. Pure. Errors as choose_files().
 std::string find_model_file(std::span<const std::string> names, const FileRequest& request,
                             std::string_view repository);
 
@@ -53,8 +53,8 @@ RepositoryLayout read_layout(std::span<const std::string> names, const FileReque
 /// tokenizer, the settings, the chat template, and the folders that modules.json names; a GGUF file has all that in
 /// itself. Never chosen are files of other frameworks. `repository` is for messages. Pure. Errors: not_found where the
 /// requested file, precision or quantization is missing, or a part of the weights; usage where several files may be
-/// the model, and for two requests at once; invalid_model where there is nothing that gpux reads: pickled weights, GGUF
-/// in parts or no weights.
+/// the model, and for two requests at once; invalid_model where there is nothing that gpux reads: pickled weights or no
+/// weights.
 FileChoice choose_files(std::span<const std::string> names, const FileRequest& request, std::string_view repository);
 
 }  // namespace gpux::registry

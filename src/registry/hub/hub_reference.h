@@ -10,10 +10,10 @@ namespace gpux::registry {
 
 /// A model on the Hugging Face hub, as a user names it.
 struct HubReference {
-  std::string repository;    ///< "ORG/NAME" in its original spelling; old repositories are "NAME" alone
-  std::string revision;      ///< a branch, a tag or a commit; empty: the default branch
-  std::string quantization;  ///< "Q4_K_M": of a GGUF file of the default branch; else empty
-  std::string file;          ///< where an address or ":FILE.gguf" names one of its files; else empty
+  std::string repository;       ///< "ORG/NAME" in its original spelling; old repositories are "NAME" alone
+  std::string revision;         ///< a branch, a tag or a commit; empty: the default branch
+  std::string quantization;     ///< "Q4_K_M": of a GGUF file of the default branch; else empty
+  std::string file;             ///< where an address or ":FILE.gguf" names one of its files; else empty
   bool is_stored_name = false;  ///< ":TAG" was typed, as `gpux images` prints it
 
   /// "hf.co/ORG/NAME", "hf.co/ORG/NAME@REVISION" or "hf.co/ORG/NAME:QUANTIZATION"

@@ -163,9 +163,8 @@ std::vector<Descriptor> signature_layers(Repository& repository, const std::stri
 std::string note_on_bundles(Repository& repository, const std::string& digest) {
   constexpr std::string_view bundle_type_prefix = "application/vnd.dev.sigstore.bundle";
   const std::vector<Descriptor> referrers = repository.referrers(digest);
-  const bool has_bundle = std::ranges::any_of(referrers, [&](const Descriptor& one) {
-    return one.artifact_type.starts_with(bundle_type_prefix);
-  });
+  const bool has_bundle = std::ranges::any_of(
+      referrers, [&](const Descriptor& one) { return one.artifact_type.starts_with(bundle_type_prefix); });
   if (!has_bundle) return {};
   return "; it has a sigstore bundle, a format that is not read: 'cosign sign --new-bundle-format=false --key KEY' "
          "makes a signature that is";
@@ -191,9 +190,8 @@ PulledPackage pull_package(Session& session, const RemoteReference& reference, S
   const std::string what = reference.text();
   FetchedDocument document = fetch(repository, reference.selector(), what);
   if (options.verify_key != nullptr && !is_signed_by(repository, document.digest, *options.verify_key)) {
-    throw Error(ErrorCode::network,
-                fmt::format("{} (sha256:{}) has no signature of this key: it is refused{}", what, document.digest,
-                            note_on_bundles(repository, document.digest)));
+    throw Error(ErrorCode::network, fmt::format("{} (sha256:{}) has no signature of this key: it is refused{}", what,
+                                                document.digest, note_on_bundles(repository, document.digest)));
   }
   const RemotePackage package = resolve(repository, std::move(document), what);
   const std::uint64_t total = checked_sum(package.contents, what);
