@@ -86,7 +86,7 @@ SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& r
   } catch (const Error& error) {
     throw error.within(model_.onnx_file.string());
   }
-  require_lower_case();
+  require_lower_case(model_, tokenizer_);
   const std::vector<std::string>& active = runtime.verdict().active;
   const provider::ProviderRow* only = active.size() == 1 ? provider::find_row(active.front()) : nullptr;
   computes_padding_ = only == nullptr || !only->computes_no_padding;
@@ -140,15 +140,15 @@ bool SentenceEncoder::keeps_outputs(const Runtime& runtime, std::size_t tokens, 
   return tried != 0;
 }
 
-void SentenceEncoder::require_lower_case() const {
-  if (!model_.needs_lower_case) return;
+void require_lower_case(const importer::SentenceModel& model, const text::Tokenizer& tokenizer) {
+  if (!model.needs_lower_case) return;
   constexpr std::string_view upper = "A BCD EFGHI JKL MNOPQR STU VWXYZ \u00c4 \u00c9 \u0416 \u03a9";
   constexpr std::string_view lower = "a bcd efghi jkl mnopqr stu vwxyz \u00e4 \u00e9 \u0436 \u03c9";
-  if (std::ranges::equal(tokenizer_.encode(upper).ids(), tokenizer_.encode(lower).ids())) return;
+  if (std::ranges::equal(tokenizer.encode(upper).ids(), tokenizer.encode(lower).ids())) return;
   refuse(
       fmt::format("{}: sentence_bert_config.json says do_lower_case, and the tokenizer does not lower-case texts; "
                   "accepted: a tokenizer.json with a normalizer that does",
-                  model_.tokenizer_file.string()));
+                  model.tokenizer_file.string()));
 }
 
 bool SentenceEncoder::pools(const EmbedOptions& options) const noexcept {

@@ -69,6 +69,9 @@ struct PreparedText {
   std::vector<std::uint8_t> scored;        ///< of late interaction: each of `tokens`, 0: its vector is left out
 };
 
+/// Error invalid_model where the model's settings lower-case texts and its tokenizer does not.
+void require_lower_case(const importer::SentenceModel& model, const text::Tokenizer& tokenizer);
+
 /// What goes into a model for a text, and the vector of what comes out of it. May be used by several threads at once.
 class SentenceEncoder {
  public:
@@ -174,7 +177,6 @@ class SentenceEncoder {
                                        const EmbedOptions& options) const;
   [[nodiscard]] PreparedText prepare_late_interaction(std::string_view text, const EmbedOptions& options) const;
   [[nodiscard]] std::size_t limit_of(const EmbedOptions& options) const noexcept;
-  void require_lower_case() const;
   /// Whether the vectors of tokens become one here rather than in the graph.
   [[nodiscard]] bool pools(const EmbedOptions& options) const noexcept;
   /// `inserted` tokens are to be added.

@@ -7,10 +7,12 @@
 #include "base/files.h"
 #include "base/scratch_folder.h"
 #include "embedding/embedder.h"
+#include "embedding/sentence_encoder.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
 #include "importer/exported_files.h"
+#include "importer/gguf/gguf_file.h"
 #include "importer/image_preprocessing.h"
 #include "importer/image_project.h"
 #include "importer/import_decoder.h"
@@ -24,6 +26,7 @@
 #include "model/package_content.h"
 #include "pipeline/pipeline.h"
 #include "store/package_manifest.h"
+#include "text/tokenizer.h"
 
 namespace gpux {
 namespace {
@@ -194,16 +197,37 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
   return package;
 }
 
+namespace {
+
+// What is found where the model is stored is found before it is converted.
+void require_readable_texts(const fs::path& folder) {
+  if (importer::has_image_preprocessing(folder) || importer::is_decoder_folder(folder)) return;
+  const pipeline::Task task = pipeline::require_text_settings(folder);
+  importer::SentenceModel model = importer::read_sentence_settings(folder);
+  std::error_code unreadable;
+  const bool is_beside = fs::is_regular_file(model.transformer_folder / "tokenizer.json", unreadable);
+  model.tokenizer_file = (is_beside ? model.transformer_folder : folder) / "tokenizer.json";
+  const text::Tokenizer tokenizer = text::Tokenizer::from_file(model.tokenizer_file);
+  if (task == pipeline::Task::none) embedding::require_lower_case(model, tokenizer);
+}
+
+}  // namespace
+
 std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx, const std::string& reranker) {
   if (!is_onnx) {
     const auto as_reranker = reranker_folder(folder, reranker, is_onnx);
-    return in_place_of(folder, as_reranker, [](const fs::path& read) { return importer::require_importable(read); });
+    return in_place_of(folder, as_reranker, [](const fs::path& read) {
+      const std::uint64_t bytes = importer::require_importable(read);
+      require_readable_texts(read);
+      return bytes;
+    });
   }
   if (!reranker.empty()) (void)reranker_folder(folder, reranker, is_onnx);
   // Whether such a folder is a model of images is decided by the inputs of its ONNX file.
   if (importer::has_image_preprocessing(folder)) return 0;
   const importer::SentenceModel model = importer::read_sentence_settings(folder);
   importer::require_tokenizer(folder, model.transformer_folder);
+  require_readable_texts(folder);
   return 0;
 }
 
@@ -227,6 +251,13 @@ bool has_variants(const ImportRequest& flags) {
 }
 
 ImportedFolder import_folder(const ImportRequest& flags, Store& store, const evaluation::VariantListener& listener) {
+  std::error_code unreadable;
+  if (fs::is_regular_file(flags.folder, unreadable) && !importer::gguf::is_gguf_file(flags.folder)) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}' is no GGUF file; accepted: a folder as Hugging Face's libraries write it, or a GGUF "
+                            "file",
+                            flags.folder));
+  }
   const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
   std::vector<Reference> names;
   for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
@@ -259,6 +290,8 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   }
   // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
   if (!flags.output.empty() || !is_onnx) {
+    const auto require_texts = [](const fs::path& read) { require_readable_texts(read); };
+    if (!importer::gguf::is_gguf_file(folder)) in_place_of(folder, as_reranker, require_texts);
     const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
     imported = in_place_of(folder, as_reranker,
                            [&](const fs::path& read) { return importer::import_encoder(read, target, decoder); });

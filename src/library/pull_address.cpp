@@ -104,20 +104,23 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   }
   const std::string sha256 = sha256_for(reference, context.options);
   registry::Response head = context.client.send({.method = registry::Method::head, .url = reference.url});
-  // Some servers know no HEAD: then the size is known when the file is there.
-  const bool is_known = head.is_success();
-  if (!is_known && head.status != 405 && head.status != 501) throw address_error(reference.url, head.status);
-  const std::string etag(registry::strip_etag(head.headers.find("etag")));
-  const auto bytes = is_known ? registry::parse_decimal(head.headers.find("content-length")) : std::nullopt;
+  // Some servers know no HEAD, and an address that is signed is signed for GET: GET tells whether the file is there,
+  // and its size is known when it is.
+  const std::string tag = head.is_success() ? head.headers.find("etag") : std::string();
+  const std::string etag(registry::strip_etag(tag));
+  const bool is_strong = registry::is_strong_etag(tag);
+  const auto bytes = head.is_success() ? registry::parse_decimal(head.headers.find("content-length")) : std::nullopt;
   const std::string version = sha256.empty() ? etag : sha256;
-  if (const auto stored = find_pulled(context.store, name, reference.url);
-      stored && !version.empty() && stored->package.origin.revision == version) {
+  if (const auto stored = context.store.find(name); stored && stored->package.origin.source == reference.url &&
+                                                    !version.empty() && stored->package.origin.revision == version) {
     return {.package = package_of(*stored), .revision = version, .file = base_of(reference.url), .was_current = true};
   }
 
   const DownloadFolder downloads(context.store.root());
   if (bytes) require_space(downloads.path(), *bytes * 2, in_quotes(reference.url));
-  const bool is_identified = !sha256.empty() || !etag.empty();
+  const bool is_identified = !sha256.empty() || is_strong;
+  // Parts of two versions with one weak ETag would be one file.
+  const bool parts_fit = is_strong || (tag.empty() && !sha256.empty());
   const std::string key = sha256.empty() ? sha256_of(reference.url + "\n" + etag) : sha256;
   std::error_code error;
   if (!is_identified) fs::remove(downloads.path() / key, error);
@@ -128,8 +131,8 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
       .headers = {},
       .key = key,
       .bytes = bytes,
-      .etag = etag,
-      .has_ranges = is_identified && head.headers.find("accept-ranges") == "bytes",
+      .etag = is_strong ? etag : std::string(),
+      .has_ranges = parts_fit && head.headers.find("accept-ranges") == "bytes",
       .problem_of =
           [&](const fs::path& file) {
             const std::string digest = sha256.empty() ? sha256 : sha256_of_file(file);
@@ -157,6 +160,10 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   const Runtime runtime(located.onnx_file, resolve_check({}, located).options);
   const StoredModel stored = context.store.add(content, std::span(&name, 1));
   downloads.remove(std::span(&key, 1));
+  if (sha256.empty()) {
+    context.say(fmt::format("{}: its content was not checked, since no digest was given; its SHA-256 is {}",
+                            in_quotes(reference.url), stored.package.find(stored.package.model_file)->blob.digest));
+  }
   return {.package = package_of(stored),
           .revision = version,
           .file = base_of(reference.url),

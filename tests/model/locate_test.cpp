@@ -134,7 +134,12 @@ TEST_F(LocateTest, TakesTheOnlyOnnxFileOfAFolderAndSaysSo) {
   EXPECT_EQ(model.name, "plain");
   EXPECT_THAT(model.note, HasSubstr("no gpux.yml in 'plain': using its only ONNX file, 'net.onnx'"));
   folder_.write("plain/second.onnx", "x");
-  EXPECT_THAT(failure(ErrorCode::not_found, "plain"), HasSubstr("'plain' has no gpux.yml and 2 ONNX files: name one"));
+  EXPECT_THAT(failure(ErrorCode::not_found, "plain"),
+              HasSubstr("'plain' has no gpux.yml and 2 ONNX files, net.onnx, second.onnx: name one of them"));
+  for (const char* name : {"encoder_model.onnx", "decoder_model.onnx"})
+    folder_.write(std::string("parts/onnx/") + name, "x");
+  EXPECT_THAT(failure(ErrorCode::not_found, "parts"),
+              HasSubstr("2 ONNX files, onnx/decoder_model.onnx, onnx/encoder_model.onnx: an encoder and a decoder"));
   fs::create_directory("empty");
   EXPECT_THAT(failure(ErrorCode::not_found, "empty"),
               AllOf(HasSubstr("no gpux.yml and no ONNX file"), Not(HasSubstr("gpux import"))));

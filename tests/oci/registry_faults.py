@@ -7,6 +7,7 @@ usage: registry_faults.py GPUX MODEL.onnx
 
 import argparse
 import base64
+import hashlib
 import json
 import os
 import random
@@ -312,6 +313,60 @@ def test_push(server, author, digest):
     server.set()
 
 
+def test_refused_mount(server, author, digest):
+    """Beside a name in the same registry that these credentials may not read."""
+    foreign = f"{server.address}/foreign/package:1"
+    author.gpux("tag", "package:author", foreign)
+    for number, status in enumerate((401, 403, 404, 500)):
+        name = f"{server.address}/beside-{number}:1"
+        author.gpux("tag", "package:author", name)
+        server.requests()
+        server.set(mount_status=status)
+        pushed = author.json("push", name)
+        server.set()
+        asked = [request["path"] for request in server.requests() if request["method"] == "POST"]
+        check(f"a mount that is answered with {status}: sent instead", pushed["digest"] == digest and
+              any("mount=" in path for path in asked) and any("mount=" not in path for path in asked))
+        check("and comes back whole", is_whole_after_pull(name, digest))
+        author.gpux("rm", name)
+    author.gpux("rm", foreign)
+
+
+def test_oras(server):
+    """What `oras push registry/repository:tag model.onnx` makes by default."""
+    content = (Path(given.model)).read_bytes()
+
+    def push(repository, **layer):
+        place = server.folder / "data" / repository
+        (place / "blobs").mkdir(parents=True)
+        (place / "manifests").mkdir()
+        blobs = {}
+        for body in (b"{}", content):
+            digest = "sha256:" + hashlib.sha256(body).hexdigest()
+            (place / "blobs" / digest).write_bytes(body)
+            blobs[body] = {"digest": digest, "size": len(body)}
+        manifest = json.dumps({
+            "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "artifactType": "application/vnd.unknown.artifact.v1",
+            "config": {"mediaType": "application/vnd.oci.empty.v1+json", **blobs[b"{}"], "data": "e30="},
+            "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar", **blobs[content], **layer}],
+            "annotations": {"org.opencontainers.image.created": "2026-11-24T00:00:00Z"}}).encode()
+        (place / "manifests/1").write_bytes(manifest)
+        (place / "manifests/1.type").write_text("application/vnd.oci.image.manifest.v1+json")
+        return f"{server.address}/{repository}:1"
+
+    title = {"org.opencontainers.image.title": "model.onnx"}
+    machine = Machine()
+    machine.gpux("pull", push("oras/plain", annotations=title))
+    check("oras push MODEL.onnx", machine.listed() == [f"{server.address}/oras/plain"])
+    machine.gpux("pull", push("oras/typed", annotations=title, mediaType="application/octet-stream"))
+    for repository, layer in (("oras/image", {}),
+                              ("oras/folder", {"annotations": {**title, "io.deis.oras.content.unpack": "true"}}),
+                              ("oras/gzip", {"annotations": title, "mediaType": "application/vnd.oci.image.layer.v1.tar+gzip"})):
+        done = machine.gpux("pull", push(repository, **layer), code=4)
+        check(f"{repository}: refused by its type", "only raw files are supported" in done.stderr)
+
+
 def is_whole_after_pull(name, digest):
     machine = Machine()
     machine.gpux("pull", name)
@@ -341,6 +396,16 @@ def test_referrers(server, author, name, digest):
     check("with the referrers API: no fallback tag", not (place / digest.replace(":", "-")).exists())
     tag.unlink()
     check("found by the API alone", Machine().json("pull", name, "--verify-key", public)["id"])
+    listed = server.folder / "data/team/package/referrers" / digest
+    for file in listed.iterdir():
+        file.unlink()
+    refused = Machine().gpux("pull", name, "--verify-key", public, code=10).stderr
+    check("without a signature: refused", "has no signature of this key" in refused and "bundle" not in refused)
+    (listed / "bundle").write_text(json.dumps({
+        "mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": "sha256:" + "0" * 64, "size": 700,
+        "artifactType": "application/vnd.dev.sigstore.bundle.v0.3+json"}))
+    refused = Machine().gpux("pull", name, "--verify-key", public, code=10).stderr
+    check("a bundle of cosign 3: named", "--new-bundle-format=false" in refused)
     server.set()
 
 
@@ -470,6 +535,8 @@ def main():
         test_identity_token(server, name, digest)
         test_json(server, author, digest)
         test_push(server, author, digest)
+        test_refused_mount(server, author, digest)
+        test_oras(server)
         test_referrers(server, author, name, digest)
         test_trust(server, author, name, digest)
         print(f"{checks} checks passed")

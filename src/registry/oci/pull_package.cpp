@@ -159,6 +159,17 @@ std::vector<Descriptor> signature_layers(Repository& repository, const std::stri
   return layers;
 }
 
+// What --verify-key says besides: cosign 3 writes another format unless it is told not to.
+std::string note_on_bundles(Repository& repository, const std::string& digest) {
+  constexpr std::string_view bundle_type_prefix = "application/vnd.dev.sigstore.bundle";
+  const std::vector<Descriptor> referrers = repository.referrers(digest);
+  const bool has_bundle = std::ranges::any_of(
+      referrers, [&](const Descriptor& one) { return one.artifact_type.starts_with(bundle_type_prefix); });
+  if (!has_bundle) return {};
+  return "; it has a sigstore bundle, a format that is not read: 'cosign sign --new-bundle-format=false --key KEY' "
+         "makes a signature that is";
+}
+
 }  // namespace
 
 std::optional<std::size_t> signer_of(Repository& repository, const std::string& digest,
@@ -188,8 +199,8 @@ std::string require_signature(Repository& repository, const std::string& digest,
                         std::ranges::find(options.key_names, options.former.verified_by) != options.key_names.end();
   if (is_known) return options.former.verified_by;
   if (const auto signer = signer_of(repository, digest, options.verify_keys)) return options.key_names.at(*signer);
-  throw Error(ErrorCode::network, fmt::format("{} (sha256:{}) has no signature of this key ({}): it is refused", what,
-                                              digest, options.keys_from));
+  throw Error(ErrorCode::network, fmt::format("{} (sha256:{}) has no signature of this key ({}): it is refused{}", what,
+                                              digest, options.keys_from, note_on_bundles(repository, digest)));
 }
 
 }  // namespace
