@@ -30,8 +30,9 @@ def node(operator, inputs, outputs, attributes=()):
     return text
 
 
-def onnx(nodes, inputs, outputs):
+def onnx(nodes, inputs, outputs, initializers=()):
     graph = b"".join(field(1, one) for one in nodes) + field(2, "g")
+    graph += b"".join(field(5, one) for one in initializers)
     graph += b"".join(field(11, one) for one in inputs) + b"".join(field(12, one) for one in outputs)
     return field(1, 7) + field(8, field(1, "") + field(2, 11)) + field(7, graph)
 

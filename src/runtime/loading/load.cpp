@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/changing_files.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/machine.h"
@@ -24,6 +25,7 @@
 #include "provider/select.h"
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/load_plan.h"
+#include "runtime/loading/model_files.h"
 #include "runtime/loading/precision_variant.h"
 #include "runtime/loading/session_of_file.h"
 #include "store/variant.h"
@@ -209,6 +211,28 @@ std::string computed_by(const Plan& plan, const LoadOptions& options) {
     text += fmt::format("custom operators {} {}\n", library.string(), library_version(library));
   }
   return text;
+}
+
+// What another process that loads the same has to come to. Libraries count by their content.
+LoadedIdentity identity_of(const Plan& plan, const LoadOptions& options, const std::filesystem::path& loaded) {
+  const Verdict& verdict = plan.verdict;
+  LoadedIdentity identity{
+      {"ONNX Runtime", fmt::format("{} ({})", verdict.runtime_version, library_content(verdict.runtime_path))},
+      {"the precision", verdict.precision},
+      {"what it runs on", join(verdict.active)},
+      {"the ONNX file that runs", loaded.filename().string()}};
+  for (const Candidate& candidate : plan.candidates) {
+    const std::string library = candidate.library.empty() ? "ONNX Runtime's own" : library_content(candidate.library);
+    identity.emplace_back("provider " + candidate.id, library);
+  }
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    if (attempt.outcome != Outcome::active || attempt.devices.empty()) continue;
+    identity.emplace_back("the device of " + attempt.id, name_of(attempt.devices.front()));
+  }
+  for (const std::filesystem::path& library : options.custom_operator_libraries) {
+    identity.emplace_back(fmt::format("the library of operators '{}'", library.string()), library_content(library));
+  }
+  return identity;
 }
 
 // The graph made for just this choice, or null.
@@ -511,6 +535,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   const ort::OptimizationLevel optimization = settings.optimization;
   OptimizedGraph written;
   std::optional<ort::Session> session;
+  std::filesystem::path loaded;
   const PrecisionVariant* variant = nullptr;
   bool graphs_fail = false;
   PooledModel pooled_model(options, info.signature);
@@ -525,7 +550,10 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
       try {
         // Its external data, too, has to be beside it.
-        if (file != model) refuse_compiled_code(ModelInspector::inspect(file), options);
+        const ModelInfo info_of_file = file == model ? info : ModelInspector::inspect(file);
+        if (file != model) refuse_compiled_code(info_of_file, options);
+        if (!options.map_weights) settings.changing_files = files_of(file, info_of_file);
+        loaded = file;
         const std::optional<std::string> pooled = graph == nullptr ? pooled_model.of(file, plan) : std::nullopt;
         is_pooled = pooled.has_value();
         session.emplace(pooled ? open_pooled(*pooled, file, settings) : open_session(file, settings, options, plan));
@@ -533,6 +561,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       } catch (const Error& error) {
         remove_profiles(profile_prefix);
         if (error.code() == ErrorCode::usage) throw;  // a library of custom operators
+        if (dynamic_cast<const FileChanged*>(&error) != nullptr) throw;
         if (graph != nullptr) {
           graphs_fail = true;
           plan.verdict.notes.push_back("the graph optimized when the package was built is not used: " +
@@ -582,6 +611,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   const bool memory_limited_by_provider = limits_memory(plan);
   std::string computed = computed_by(plan, options);
   if (is_pooled) computed += "pooled in the graph\n";
+  LoadedIdentity identity = identity_of(plan, options, loaded);
   return {.session = std::make_unique<ort::Session>(std::move(*session)),
           .verdict = std::move(plan.verdict),
           .weights_file = variant == nullptr ? model : variant->file,
@@ -589,6 +619,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           .memory_limited_by_provider = memory_limited_by_provider,
           .resident_before_bytes = resident_before_bytes,
           .computed_by = std::move(computed),
+          .identity = std::move(identity),
           .has_pooled_output = is_pooled,
           .written_graph = std::move(written)};
 }
