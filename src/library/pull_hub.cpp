@@ -3,6 +3,7 @@
 #include <iterator>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -58,21 +59,20 @@ class RepositoryFiles {
 
   void fetch(std::span<const std::string> names) {
     std::vector<registry::DownloadItem> items;
-    std::vector<const HubFile*> files;
+    std::vector<fs::path> places;
     for (const std::string& name : names) {
       const HubFile& file = file_of(name);
-      if (const auto cached = cached_file(context_.hub, info_.repository, file)) {
-        lay_out(*cached, name);
+      if (const auto cached = cached_file(context_.hub, info_.repository, file);
+          cached && link_in_place(*cached, folder_ / name)) {
         reused_ += file.bytes;
         continue;
       }
       require_online(name);
-      files.push_back(&file);
+      tell_of_missing_digest(file);
+      places.push_back(folder_ / name);
       items.push_back(item_of(file));
     }
-    const registry::DownloadResult result =
-        registry::download(context_.client, downloads_, items, download_options(context_));
-    for (std::size_t i = 0; i < files.size(); ++i) lay_out(result.files[i], files[i]->name);
+    const registry::DownloadResult result = download_in_place(context_, downloads_, items, places);
     received_ += result.received_bytes;
     reused_ += result.resumed_bytes;
   }
@@ -80,15 +80,9 @@ class RepositoryFiles {
   /// Lays the header of a safetensors file out, with the file's size; false where the server gives no parts of it.
   bool fetch_header(const std::string& name) {
     const HubFile& file = file_of(name);
-    std::error_code error;
-    if (fs::is_regular_file(downloads_ / key_of(info_, file), error)) {
-      lay_out(downloads_ / key_of(info_, file), name);
-      return true;
-    }
-    if (const auto cached = registry::find_in_cache(context_.hub.cache, info_.repository, file)) {
-      lay_out(*cached, name);
-      return true;
-    }
+    if (link_in_place(downloads_ / key_of(info_, file), folder_ / name)) return true;
+    const auto cached = registry::find_in_cache(context_.hub.cache, info_.repository, file);
+    if (cached && link_in_place(*cached, folder_ / name)) return true;
     require_online(name);
     const std::optional<std::string> header =
         registry::fetch_weight_header(context_.client, {.name = name,
@@ -178,16 +172,10 @@ class RepositoryFiles {
                                                   context_.hub.offline_variable));
   }
 
-  void lay_out(const fs::path& source, const std::string& name) const {
-    const fs::path place = folder_ / name;
-    require_stored(make_folders(place.parent_path()), "make the folder", place.parent_path());
-    std::error_code error;
-    fs::create_hard_link(source, place, error);
-    if (error) {
-      error.clear();
-      fs::create_symlink(fs::absolute(source), place, error);
-    }
-    require_stored(error, "make the link", place);
+  void tell_of_missing_digest(const HubFile& file) {
+    if (!file.content_id().empty() || std::exchange(has_told_, true)) return;
+    context_.say(fmt::format("{} gives no digest of {}: what is downloaded is compared by its size alone",
+                             context_.hub.endpoint, in_quotes(file.name)));
   }
 
   const PullContext& context_;
@@ -196,6 +184,7 @@ class RepositoryFiles {
   const fs::path& downloads_;
   fs::path folder_;
   std::uint64_t received_ = 0, reused_ = 0;
+  bool has_told_ = false;
 };
 
 std::vector<std::string> names_of(const HubModelInfo& info) {

@@ -14,6 +14,8 @@ input ends. Files of 1 kB or more are "large files": requests for them are redir
   wrong    change a byte of each large file
   size     the hub lists files with so many bytes more than they have
   no_ranges  answers with whole files only
+  no_digests  lists no digests of files
+  id       the id of every repository
   retry_after  the value of the header Retry-After with a status of 429 or 503
 
 GET /-/requests is the list of the requests so far: method, host, path, range, authorization.
@@ -220,6 +222,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             entry: dict = {"rfilename": file.relative_to(root).as_posix()}
             if "blobs" in query:
                 entry["size"] = len(content) + self.hub.faults.get("size", 0)
+                if self.hub.faults.get("no_digests"):
+                    siblings.append(entry)
+                    continue
                 entry["blobId"] = git_blob_id(content)
                 if len(content) >= LARGE:
                     entry["lfs"] = {
@@ -230,7 +235,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             siblings.append(entry)
         info = {
             "_id": "0",
-            "id": repository,
+            "id": self.hub.faults.get("id", repository),
             "modelId": repository,
             "author": repository.split("/")[0],
             "sha": commit,
