@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/standard_streams.h"
+#include "base/utf8.h"
 #include "generation/chat_messages.h"
 #include "generation/decoder.h"
 #include "gpux/error.h"
@@ -29,7 +30,7 @@ class AnswerPrinter {
     if (delta.kind == ChatDelta::Kind::reasoning && prints_reasoning_) {
       if (!is_dimmed_) write_to_standard_error("\x1b[2m");
       is_dimmed_ = true;
-      write_to_standard_error(delta.text);
+      write_to_standard_error(shown_on_terminal(delta.text));
     } else if (delta.kind == ChatDelta::Kind::content && prints_content_) {
       end_reasoning();
       print_piece(delta.text);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/durability.h"
 #include "base/files.h"
 #include "base/home.h"
 #include "base/in_quotes.h"
@@ -98,6 +99,7 @@ void refuse_offline(const std::string& reference) {
 registry::DownloadOptions download_options(const PullContext& context) {
   registry::DownloadOptions options;
   options.connections = context.options.connections;
+  options.on_note = context.listener.on_message;
   if (context.listener.on_progress) {
     options.on_progress = [&listener = context.listener](const registry::DownloadProgress& progress) {
       listener.on_progress({progress.file, progress.file_bytes, progress.file_done, progress.bytes, progress.done});
@@ -109,6 +111,46 @@ registry::DownloadOptions download_options(const PullContext& context) {
 void say_where_checked(const PullContext& context) {
   if (!worker_program().empty()) return;
   context.say("the model is loaded in this process, without a sandbox: 'gpux pull' loads it in a worker process");
+}
+
+bool link_in_place(const fs::path& file, const fs::path& place) {
+  require_stored(make_folders(place.parent_path()), "make the folder", place.parent_path());
+  std::error_code error;
+  if (!fs::exists(file, error)) return false;
+  fs::create_hard_link(file, place, error);
+  if (error == std::errc::no_such_file_or_directory) return false;
+  if (error) {
+    error.clear();
+    fs::create_symlink(fs::absolute(file), place, error);
+  }
+  require_stored(error, "make the link", place);
+  return true;
+}
+
+registry::DownloadResult download_in_place(const PullContext& context, const fs::path& downloads,
+                                           std::span<const registry::DownloadItem> items,
+                                           std::span<const fs::path> places) {
+  registry::DownloadResult sum;
+  std::vector<registry::DownloadItem> left(items.begin(), items.end());
+  std::vector<fs::path> left_places(places.begin(), places.end());
+  for (int attempts_left = 10; attempts_left > 0; --attempts_left) {
+    const registry::DownloadResult result =
+        registry::download(context.client, downloads, left, download_options(context));
+    sum.received_bytes += result.received_bytes;
+    sum.resumed_bytes += result.resumed_bytes;
+    std::vector<registry::DownloadItem> gone;
+    std::vector<fs::path> gone_places;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (link_in_place(result.files[i], left_places[i])) continue;
+      gone.push_back(left[i]);
+      gone_places.push_back(left_places[i]);
+    }
+    if (gone.empty()) return sum;
+    left = std::move(gone);
+    left_places = std::move(gone_places);
+  }
+  throw Error(ErrorCode::storage, fmt::format("{} is removed again and again from '{}' while it is stored",
+                                              in_quotes(left.front().name), downloads.string()));
 }
 
 void require_space(const fs::path& folder, std::uint64_t bytes, const std::string& what) {
@@ -165,7 +207,7 @@ std::optional<StoredModel> find_pulled(const Store& store, const registry::HubRe
 std::optional<StoredModel> find_pulled(const Store& store, const AddressReference& reference) {
   return find_if(store, stored_name_of(reference), [&](const StoredModel& model) {
     const PackageManifest& package = model.package;
-    if (package.origin.source != reference.url) return false;
+    if (package.origin.source != origin_of(reference)) return false;
     const StoredFile* const file = package.find(package.model_file);
     return reference.sha256.empty() || (file != nullptr && file->blob.digest == reference.sha256);
   });

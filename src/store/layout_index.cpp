@@ -10,6 +10,7 @@
 #include "base/bounded_json.h"
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/json_problem.h"
 #include "base/storage_error.h"
 #include "base/unique_fd.h"
 #include "base/write_fully.h"
@@ -83,7 +84,7 @@ LayoutIndex LayoutIndex::read(const std::filesystem::path& folder) {
       {"schemaVersion", 2}, {"mediaType", "application/vnd.oci.image.index.v1+json"}, {"manifests", Json::array()}};
   const std::string text = read_index(file);
   if (text.empty() && !std::filesystem::exists(file, error)) return index;
-  const auto damaged = [&](const char* why) -> Error {
+  const auto damaged = [&](const std::string& why) -> Error {
     return {ErrorCode::storage, fmt::format("'{}' is damaged: {}; restore it, or move it away and build the models "
                                             "anew",
                                             file.string(), why)};
@@ -92,7 +93,7 @@ LayoutIndex LayoutIndex::read(const std::filesystem::path& folder) {
     index.json_ = parse_bounded_json<Json>(text);
     require_index(index.json_);
   } catch (const nlohmann::json::exception& failure) {
-    throw damaged(failure.what());
+    throw damaged(json_problem(failure));
   } catch (const Error& failure) {
     throw damaged(failure.what());
   }

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -242,6 +243,68 @@ def test_expired_token(server, name, digest):
     server.set()
 
 
+def test_damaged_manifests(server, name):
+    """What is damaged is the registry's failure; what is whole and no package is none that gpux can use."""
+    layer = {"mediaType": "application/x.raw", "digest": "sha256:" + "a" * 64, "size": 1}
+    whole = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": layer, "layers": [layer]}
+    for manifest, code in (("{", 10), ("[]", 10), ("no JSON", 10), (json.dumps({**whole, "layers": "none"}), 10),
+                           (json.dumps({**whole, "layers": [{**layer, "digest": "md5:1"}]}), 10),
+                           (json.dumps({**whole, "layers": [{**layer, "size": -1}]}), 10), (json.dumps(whole), 4)):
+        server.set(manifest=manifest)
+        failed = Machine().gpux("pull", name, code=code)
+        check(f"the manifest {manifest[:24]!r}…: exit {code}, in plain words", "json.exception" not in failed.stderr)
+    server.set()
+
+
+def test_two_pulls(server, name, digest):
+    """The second waits for the first, says so, and can be ended."""
+    machine = Machine()
+    server.set(slow_seconds=0.02)
+    first = machine.start("pull", name)
+    while machine.received_bytes() < 50_000:
+        time.sleep(0.01)
+    second = subprocess.Popen([given.program, "pull", name], env=machine.environment, stderr=subprocess.PIPE, text=True)
+    line = second.stderr.readline()
+    check("a second pull says that it waits", "waiting for it" in line)
+    second.terminate()
+    second.communicate(timeout=30)
+    check("and ends when it is told to", second.returncode != 0)
+    first.wait(60)
+    server.set()
+    check("the first is not disturbed", first.returncode == 0 and is_whole(machine, name, digest))
+
+
+def test_pulls_beside_rm_and_prune(server, name):
+    """Packages with the same files come and go: none of the pulls fails."""
+    machine = Machine()
+    stop = threading.Event()
+    failed = []
+
+    def pull(tag):
+        for _ in range(8):
+            done = subprocess.run([given.program, "pull", name, "-t", tag], env=machine.environment, capture_output=True,
+                                  text=True, timeout=120)
+            if done.returncode != 0:
+                failed.append(done.stderr)
+
+    def clear():
+        while not stop.is_set():
+            for words in (["rm", "beside:0"], ["rm", "beside:1"], ["rm", "beside:2"], ["prune"]):
+                subprocess.run([given.program, *words], env=machine.environment, capture_output=True, timeout=120)
+
+    server.set()
+    pulls = [threading.Thread(target=pull, args=(f"beside:{i}",)) for i in range(3)]
+    clearing = threading.Thread(target=clear)
+    clearing.start()
+    for one in pulls:
+        one.start()
+    for one in pulls:
+        one.join()
+    stop.set()
+    clearing.join()
+    check(f"24 pulls beside rm and prune: {len(failed)} failed {failed[:1]}", not failed)
+
+
 def test_identity_token(server, name, digest):
     """As `docker login` writes it for registries that give identity tokens."""
     machine = Machine()
@@ -305,6 +368,24 @@ def test_push(server, author, digest):
         check(what, author.json("push", name, "--chunk-size", "256KiB")["digest"] == digest and uploaded(repository))
         server.set()
         check("and comes back whole", is_whole_after_pull(name, digest))
+    # The request that begins an upload is repeated as any other.
+    for status in (408, 500, 502, 504):
+        name = target(f"begins-{status}")
+        for model in author.json("images"):
+            other = f"{model['name']}:{model['tag']}"
+            if other not in (name, "package:author"):
+                author.gpux("rm", other)
+        server.set(fail={"status": status, "times": 1, "path": "blobs/uploads/"})
+        check(f"one {status} for the request that begins an upload", author.json("push", name)["digest"] == digest)
+    # More often than a request is repeated, and each time some of it has arrived.
+    name = target("cut-often")
+    author.gpux("rm", f"{server.address}/begins-504:1")
+    server.set(upload_cut=150_000)
+    check("an upload that is cut after each 150 kB", author.json("push", name)["digest"] == digest)
+    server.set()
+    check("and comes back whole", is_whole_after_pull(name, digest))
+    author.gpux("rm", name)
+    author.gpux("tag", "package:author", f"{server.address}/failing:1")
     server.set(upload_cut=1000)
     name = target("never")
     author.gpux("rm", f"{server.address}/failing:1")
@@ -533,6 +614,9 @@ def main():
         test_expired_token(server, name, digest)
         test_full_disk(server, name, digest)
         test_identity_token(server, name, digest)
+        test_damaged_manifests(server, name)
+        test_two_pulls(server, name, digest)
+        test_pulls_beside_rm_and_prune(server, name)
         test_json(server, author, digest)
         test_push(server, author, digest)
         test_refused_mount(server, author, digest)
