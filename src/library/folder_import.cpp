@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/scratch_folder.h"
 #include "embedding/embedder.h"
+#include "generation/generation_config.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
@@ -191,7 +192,15 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
   return package;
 }
 
+// What the generator refuses when it is loaded.
+void require_supported_generation(const fs::path& folder) {
+  std::error_code unreadable;
+  if (!importer::is_decoder_folder(folder) || fs::exists(folder / "genai_config.json", unreadable)) return;
+  (void)generation::sampling_in(JsonSettings(folder / "generation_config.json"));
+}
+
 std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx, const std::string& reranker) {
+  if (reranker.empty()) require_supported_generation(folder);
   if (!is_onnx) {
     const auto as_reranker = reranker_folder(folder, reranker, is_onnx);
     return in_place_of(folder, as_reranker, [](const fs::path& read) { return importer::require_importable(read); });
@@ -208,11 +217,15 @@ std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx, co
 bool is_onnx_folder(const fs::path& folder) {
   std::error_code unreadable;
   if (fs::exists(folder / "genai_config.json", unreadable)) return true;
-  if (fs::exists(folder / "model.onnx", unreadable) || fs::exists(folder / "onnx/model.onnx", unreadable)) return true;
+  const fs::path transformer = importer::transformer_folder_of(folder);
+  for (const fs::path& place : {folder, transformer}) {
+    if (fs::exists(place / "model.onnx", unreadable) || fs::exists(place / "onnx/model.onnx", unreadable)) return true;
+  }
   for (const char* place : {"", "onnx"}) {
     if (fs::exists(folder / place / "text_model.onnx", unreadable)) return true;
   }
-  return !importer::safetensors_in(folder) && !exported_files_in(folder).empty();
+  const bool has_others = !exported_files_in(folder).empty() || !exported_files_in(transformer).empty();
+  return has_others && !importer::safetensors_in(transformer);
 }
 
 // Whether there is something to be compared with the model.

@@ -11,6 +11,7 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "runtime/loading/model_session.h"
 
 namespace gpux::runtime {
 namespace {
@@ -77,7 +78,7 @@ ort::Session open(const std::filesystem::path& file, const LoadOptions& options)
   settings.optimization = static_cast<ort::OptimizationLevel>(options.optimization);
   settings.custom_operator_libraries = options.custom_operator_libraries;
   try {
-    return ort::Session::from_file(file, settings);
+    return session_of_file(file, settings);
   } catch (const Error& error) {
     throw error.within(file.string());
   }

@@ -23,6 +23,7 @@
 #include "provider/select.h"
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/load_plan.h"
+#include "runtime/loading/model_session.h"
 #include "runtime/loading/precision_variant.h"
 #include "store/variant.h"
 
@@ -229,7 +230,7 @@ OptimizedGraph written_graph(const Plan& plan, const LoadOptions& options, ort::
   }
   settings.optimization = ort::OptimizationLevel::disabled;
   try {
-    (void)ort::Session::from_file(file, settings);
+    (void)session_of_file(file, settings);
   } catch (const Error& failure) {
     throw Error(ErrorCode::provider_unavailable,
                 fmt::format("no optimized graph can be kept: {} cannot load what it compiled: {}", graph.provider,
@@ -339,7 +340,7 @@ ort::Session open_session(const std::filesystem::path& file, const ort::SessionS
       }
     }
   }
-  return ort::Session::from_file(file, settings);
+  return session_of_file(file, settings);
 }
 
 // Whether what the model gives is copied from a device.
@@ -408,7 +409,7 @@ bool loads_without(std::size_t left_out, const std::filesystem::path& model, con
     if (i != left_out) settings.providers.push_back(plan.candidates[i].append);
   }
   try {
-    (void)ort::Session::from_file(model, settings);
+    (void)session_of_file(model, settings);
   } catch (const Error& error) {
     log::debug("no session without {} either: {}", plan.candidates[left_out].id, error.message());
     return false;
@@ -439,7 +440,7 @@ void drop_culprit(const Error& error, const std::filesystem::path& file, const s
   if (options.strict == Strictness::off || id != wanted) return;
   try {
     // A model that no provider can load is to be told as such.
-    (void)ort::Session::from_file(model, settings_for(options, {}));
+    (void)session_of_file(model, settings_for(options, {}));
   } catch (const Error& without) {
     throw model_error(without, model);
   }
