@@ -10,6 +10,7 @@
 
 #include "base/standard_streams.h"
 #include "base/utf8.h"
+#include "embedding/open_tokenizer.h"
 #include "generation/chat_messages.h"
 #include "generation/decoder.h"
 #include "gpux/error.h"
@@ -73,7 +74,7 @@ ChatSession::Model ChatSession::load(const ChatFlags& flags) {
   const std::filesystem::path folder = model.located.onnx_file.parent_path();
   generation::ModelFiles files = generation::read_model_files(folder);
   generation::ChatPrompt prompt = generation::ChatPrompt::from_folder(folder);
-  text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   auto engine = std::make_unique<generation::Engine>(model.load(), std::move(tokenizer), std::move(files));
   return {.name = model.located.name, .prompt = std::move(prompt), .engine = std::move(engine)};
 }

@@ -24,7 +24,7 @@ struct EmbedOptions {
   std::optional<std::string> prompt;                 ///< text to put before each; empty: the model's default
   std::optional<std::size_t> task;                   ///< of SentenceModel::tasks; empty: the model's default
   std::size_t max_tokens = 0;                        ///< with the special ones; 0: as many as the model takes
-  std::size_t dimensions = 0;                        ///< the vector's first so many; 0: all
+  std::size_t dimensions = 0;                        ///< the vector's first so many; 0: SentenceModel::dimensions
   std::optional<bool> truncate_left;                 ///< at which end longer texts are cut; empty: as the model says
   std::optional<bool> normalize;                     ///< to length 1, after the cut; empty: what is cut, else as the
                                                      ///< model says
@@ -69,9 +69,6 @@ struct PreparedText {
   std::vector<std::uint8_t> scored;        ///< of late interaction: each of `tokens`, 0: its vector is left out
 };
 
-/// Error invalid_model where the model's settings lower-case texts and its tokenizer does not.
-void require_lower_case(const importer::SentenceModel& model, const text::Tokenizer& tokenizer);
-
 /// What goes into a model for a text, and the vector of what comes out of it. May be used by several threads at once.
 class SentenceEncoder {
  public:
@@ -81,13 +78,12 @@ class SentenceEncoder {
   /// `batching`: empty: default_batching() of the runtime's verdict.
   SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, std::optional<Batching> batching = {});
 
-  /// Elements of a vector of default_representation() before it is cut; entries of the vocabulary for sparse vectors.
+  /// Elements of a vector of default_representation() unless other dimensions are requested; entries of the vocabulary
+  /// for sparse vectors.
   [[nodiscard]] std::size_t dimension() const noexcept { return dimension({}); }
 
   /// The same of the representation that the options ask for.
-  [[nodiscard]] std::size_t dimension(const EmbedOptions& options) const noexcept {
-    return dimensions_.at(static_cast<std::size_t>(representation(options)));
-  }
+  [[nodiscard]] std::size_t dimension(const EmbedOptions& options) const noexcept;
 
   /// Whether the model makes such representations of texts.
   [[nodiscard]] bool represents(Representation representation) const noexcept;
@@ -157,6 +153,11 @@ class SentenceEncoder {
  private:
   void find_outputs(const Signature& signature);
   void find_dense_output(const Signature& signature);
+
+  /// Before anything is cut.
+  [[nodiscard]] std::size_t max_dimension(const EmbedOptions& options) const noexcept {
+    return dimensions_.at(static_cast<std::size_t>(representation(options)));
+  }
 
   [[nodiscard]] std::size_t& dimension_of(Representation representation) noexcept {
     return dimensions_.at(static_cast<std::size_t>(representation));

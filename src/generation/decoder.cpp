@@ -217,12 +217,15 @@ std::optional<DecoderSignature> decoder_signature(const ModelInfo& model) {
 DecoderSignature require_decoder(const ModelInfo& model) {
   DecoderMatch match = match_in_folder(model);
   if (match.signature) return *std::move(match.signature);
+  const bool makes_vectors = std::ranges::find(model.signature.outputs, "last_hidden_state", &SignatureEntry::name) !=
+                             model.signature.outputs.end();
   throw Error(
       ErrorCode::invalid_model,
       fmt::format("'{}' generates no text: {}; accepted is a model with the inputs input_ids, attention_mask, "
                   "past_key_values.N.key and .value, and position_ids if it has them, and the outputs logits and "
-                  "present.N.key and .value, or with the names of its genai_config.json",
-                  model.name, match.obstacle));
+                  "present.N.key and .value, or with the names of its genai_config.json{}",
+                  model.name, match.obstacle,
+                  makes_vectors ? "; 'gpux embed' makes vectors of its output last_hidden_state" : ""));
 }
 
 Verdict verdict_of_first_token(Runtime runtime) {

@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
+#include "embedding/open_tokenizer.h"
 #include "embedding/recorded_texts.h"
 #include "generation/decoder.h"
 #include "generation/genai_config.h"
@@ -91,7 +92,7 @@ generation::QuantizationAgreement check_quantized(const fs::path& original, cons
                                                   const ImportRequest& request, const fs::path& scratch) {
   const std::string& file = request.quantize.texts;
   const std::string text = file.empty() ? joined_recorded_texts() : read_file(file, max_text_bytes);
-  const text::Tokenizer tokenizer = text::Tokenizer::from_file(quantized / "tokenizer.json");
+  const text::Tokenizer tokenizer = embedding::open_tokenizer(quantized / "tokenizer.json");
   const std::vector<std::vector<std::uint32_t>> parts = generation::measured_parts(tokenizer, text);
   const fs::path unquantized = scratch / "unquantized";
   importer::import_encoder(original, unquantized, {.context_length = request.context_length});

@@ -75,6 +75,8 @@ void read_task(const fs::path& folder, TextSettings& settings) {
     settings.labels.clear();
     settings.pair_template = std::move(score->pair_template);
   }
+  const bool is_cross_encoder = settings.task == Task::text_ranking || settings.task == Task::text_classification;
+  if (is_cross_encoder && !settings.pair_template) settings.prompt = importer::default_prompt_in(folder);
   if (settings.task == Task::text_ranking) {
     settings.ranking = ranking_in(config, JsonSettings(folder / "config_sentence_transformers.json"));
   }
@@ -213,6 +215,7 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   settings.truncate_left = limits.truncate_left;
   settings.first_position = limits.first_position;
   settings.padding_token = limits.padding_token;
+  settings.has_token_types = limits.has_token_types;
   settings.fills_up = limits.pads_to_max_tokens && limits.max_tokens != 0;
   if (const auto fixed = fixed_length(signature)) {
     settings.max_tokens = settings.max_tokens == 0 ? *fixed : std::min(settings.max_tokens, *fixed);

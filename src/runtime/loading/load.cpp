@@ -26,6 +26,7 @@
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/load_plan.h"
 #include "runtime/loading/model_files.h"
+#include "runtime/loading/model_session.h"
 #include "runtime/loading/precision_variant.h"
 #include "runtime/loading/session_of_file.h"
 #include "store/variant.h"
@@ -271,7 +272,7 @@ OptimizedGraph written_graph(const Plan& plan, const LoadOptions& options, ort::
   }
   settings.optimization = ort::OptimizationLevel::disabled;
   try {
-    (void)ort::Session::from_file(file, settings);
+    (void)session_of_file(file, settings);
   } catch (const Error& failure) {
     throw Error(ErrorCode::provider_unavailable,
                 fmt::format("no optimized graph can be kept: {} cannot load what it compiled: {}", graph.provider,

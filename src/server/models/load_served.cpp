@@ -12,6 +12,7 @@
 #include "base/machine.h"
 #include "base/sha256.h"
 #include "embedding/graph_pooling.h"
+#include "embedding/open_tokenizer.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/text_batching.h"
 #include "generation/decoder.h"
@@ -306,7 +307,7 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
   if (const auto queue = said.setting(&ServingSettings::max_queue)) generator.max_waiting = *queue;
   generator.max_waiting = flags.max_queue.value_or(generator.max_waiting);
   generation::ModelFiles files = generation::read_model_files(opened.located.onnx_file.parent_path());
-  text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   auto engine = std::make_shared<generation::Engine>(opened.load(), std::move(tokenizer), std::move(files), generator);
   require_this_core(engine->runtime());
   Workers loaded;
