@@ -465,8 +465,8 @@ void Service::do_later(const Call& call, std::uint64_t cost, std::function<bool(
       *deadline, [exchange = std::weak_ptr(call.exchange), stop = call.work.stop, protocol = call.protocol]() mutable {
         stop.request_stop();
         if (const auto waiting = exchange.lock()) {
-          waiting->respond(error_response(
-              Error(ErrorCode::deadline_exceeded, "the deadline passed before the request was processed"), protocol));
+          waiting->respond(
+              error_response(Error(ErrorCode::deadline_exceeded, "the request was not finished in time"), protocol));
         }
       });
 }
