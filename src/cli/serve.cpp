@@ -28,6 +28,7 @@
 #include "cli/serve_flags.h"
 #include "cli/signals.h"
 #include "cli/systemd.h"
+#include "generation/cache_budget.h"
 #include "gpux/error.h"
 #include "project/models_file.h"
 #include "runtime/scheduling/runs_in_flight.h"
@@ -393,6 +394,7 @@ void serve(const ServeFlags& flags, Context& context) {
   server::RepositoryOptions repository_options;
   repository_options.budget = {.memory_bytes = budget_of("--memory-budget", flags.memory_budget),
                                .device_memory_bytes = budget_of("--device-memory-budget", flags.device_memory_budget)};
+  generation::CacheBudget::of_process()->set_memory(repository_options.budget.memory_bytes);
   repository_options.load_timeout = server::duration_of(flags.load_timeout, "--load-timeout");
   const auto watch = server::duration_of(flags.watch.empty() ? "0" : flags.watch, "--watch");
   if (flags.models.empty() && flags.repository.empty() && flags.models_file.empty()) {
@@ -483,8 +485,10 @@ void add_serve(CLI::App& program, Context& context) {
   command->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
       ->type_name("DIR");
   command->add_option("--watch", flags->watch, "interval to check for changed models, and load them: 2s");
-  command->add_option("--memory-budget", flags->memory_budget,
-                      "unload the least recently used models beyond this size, until they are requested: 8GB");
+  command->add_option(
+      "--memory-budget", flags->memory_budget,
+      "unload the least recently used models if models, keys and values take more than this, until they "
+      "are requested: 8GB");
   command->add_option("--device-memory-budget", flags->device_memory_budget,
                       "the same for the memory of each device: 20GB");
   command->add_flag("-d,--detach", flags->detach, "run in the background once it listens; print the process id");
@@ -560,8 +564,11 @@ void add_serve(CLI::App& program, Context& context) {
       ->check(CLI::Range(2U, 1U << 30));
   command
       ->add_option("--cache-memory", flags->cache_bytes,
-                   "memory for keys and values of generated texts: 4GiB (default: half of the free memory)")
+                   "memory for keys and values of generated texts: 4GiB (default: half of the free memory, which the "
+                   "models share)")
       ->transform(CLI::Validator(bytes_of_size, "SIZE"));
+  command->add_flag("--no-prefix-caching", flags->no_prefix_caching,
+                    "compute each prompt as a whole, also if an earlier one began alike");
   command
       ->add_option("--max-body", flags->max_body_bytes, "maximum size of a request's body: bytes, or a size like 64MiB")
       ->transform(CLI::Validator(bytes_of_size, "SIZE"))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -268,9 +269,9 @@ Decoder::Decoder(Runtime runtime, std::size_t slots)
     add_output(layer.present_key);
     add_output(layer.present_value);
   }
-  const DeviceTensor none(
-      Tensor::allocate(signature_.cache.type, {1, signature_.cache.heads, 0, signature_.cache.head_size}));
-  owned_.assign(slots, std::vector<DeviceTensor>(signature_.cache.arrays, none));
+  none_ =
+      DeviceTensor(Tensor::allocate(signature_.cache.type, {1, signature_.cache.heads, 0, signature_.cache.head_size}));
+  owned_.assign(slots, std::vector<DeviceTensor>(signature_.cache.arrays, none_));
 }
 
 Decoder::~Decoder() = default;
@@ -351,19 +352,26 @@ void Decoder::reserve(std::size_t tokens, const std::vector<std::size_t>& sizes)
   if (signature_.writes_in_place) shared_.reserve(tokens, sizes);
 }
 
+std::size_t Decoder::capacity() const noexcept {
+  return signature_.writes_in_place ? shared_.capacity() : std::numeric_limits<std::size_t>::max();
+}
+
 void Decoder::copy(std::size_t from, std::size_t to, std::size_t tokens) {
   if (signature_.writes_in_place) return shared_.copy(from, to, tokens);
   for (std::size_t i = 0; i < owned_[to].size(); ++i) owned_[to][i] = first_tokens(owned_[from][i], tokens);
 }
 
-void Decoder::exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) {
+void Decoder::exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept {
   if (signature_.writes_in_place) return shared_.exchange(a, tokens_a, b, tokens_b);
   std::swap(owned_[a], owned_[b]);
 }
 
-void Decoder::release(std::size_t slot, std::size_t first, std::size_t end) {
+void Decoder::release(std::size_t slot, std::size_t first, std::size_t end) noexcept {
   if (signature_.writes_in_place) return shared_.release(slot, first, end);
-  for (DeviceTensor& array : owned_[slot]) array = first_tokens(array, first);
+  try {
+    for (DeviceTensor& array : owned_[slot]) array = first == 0 ? none_ : first_tokens(array, first);
+  } catch (const std::exception&) {
+  }
 }
 
 }  // namespace gpux::generation

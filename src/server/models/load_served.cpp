@@ -304,6 +304,7 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
   generator.max_sequences = texts.max_sequences.value_or(generator.max_sequences);
   generator.context_length = texts.context_length.value_or(generator.context_length);
   generator.cache_bytes = texts.cache_bytes.value_or(generator.cache_bytes);
+  generator.reuses_prefixes = !flags.no_prefix_caching;
   generator.max_waiting = options.max_queue;
   generation::ModelFiles files = generation::read_model_files(opened.located.onnx_file.parent_path());
   text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);

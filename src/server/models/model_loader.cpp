@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/machine.h"
+#include "generation/cache_budget.h"
 #include "server/failure_of.h"
 #include "server/models/model_eviction.h"
 #include "server/models/source_watch.h"
@@ -32,8 +33,10 @@ void ModelLoader::work() {
     const std::shared_ptr<LoadJob> job = state_.jobs.start_next();
     lock.unlock();
     std::optional<Error> failure = failure_of([&] { perform(*job); });
-    if (failure) failure = for_clients(*failure);
-    for (const std::uint64_t asker : job->askers) state_.answer(asker, failure);
+    call_guarded([&] {
+      if (failure) failure = for_clients(*failure);
+    });
+    for (const std::uint64_t asker : job->askers) call_guarded([&] { state_.answer(asker, failure); });
     lock.lock();
     state_.jobs.finish();
   }
@@ -75,6 +78,11 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   });
   if (!failure && !description) failure = Error(ErrorCode::resource_exhausted, "out of memory");
   const std::uint64_t size = resident_bytes();
+  ModelBudget budget = state_.options.budget;
+  if (budget.memory_bytes != 0) {
+    generation::CacheBudget::of_process()->measure();
+    budget.cache_bytes = generation::CacheBudget::of_process()->limit_bytes();
+  }
   std::list<Waiter> served;
   std::optional<Error> refusal;
   bool is_new_reason = true, is_wanted = true;
@@ -95,7 +103,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
         served.swap(entry->waiters);
         entry->install(loaded, source.aliases, description, size > before ? size - before : 0);
         entry->last_use = ++state_.uses;
-        make_room(state_.table, *entry, state_.options.budget, after);
+        make_room(state_.table, *entry, budget, after);
       }
     }
   }

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "server/api_keys.h"
 #include "server/generation/generation_job.h"
 #include "server/generation/streamed_answer.h"
 #include "server/protocols/chat_plan.h"
@@ -121,14 +123,25 @@ void Service::keep_alive(const std::shared_ptr<StreamedAnswer>& answer) {
 
 namespace {
 
+// Whose request it is: by its key, or, without keys, by the address of its peer.
+std::string client_of(const http::Request& request, std::span<const std::string> keys) {
+  const auto key = key_of(keys, request.headers["Authorization"], request.headers["X-API-Key"]);
+  if (key) return fmt::format("key {}", *key);
+  const std::string peer = request.peer ? *request.peer : std::string();
+  return peer.substr(0, peer.rfind(':'));
+}
+
 std::shared_ptr<GenerationJob> make_job(const http::Exchange& exchange, const RequestWork& work,
-                                        const std::shared_ptr<ServedModel>& model, const GenerationPlan& plan,
-                                        Prompts prompts, std::shared_ptr<AnswerSink> sink) {
+                                        std::span<const std::string> keys, const std::shared_ptr<ServedModel>& model,
+                                        const GenerationPlan& plan, Prompts prompts, std::shared_ptr<AnswerSink> sink) {
+  std::string client = client_of(exchange.request(), keys);
   GenerationJob::Work asked{.prompts = std::move(prompts),
                             .settings = plan.settings,
                             .shown_tokens = plan.shown_tokens,
                             .is_answer = plan.is_answer,
                             .answers = plan.answers,
+                            .client = client,
+                            .cache_scope = keys.empty() ? std::string() : client,
                             .request = work,
                             .arrived = exchange.request().arrived};
   limit_tokens(plan, asked.settings, asked.prompts, model->engine()->context_length());
@@ -186,10 +199,10 @@ void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& 
                             const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
       return with_times(whole(choices, usage), usage, arrived);
     };
-    sink =
-        std::make_shared<WholeAnswer>(call.exchange, prompts.size() * plan.answers, call.work.memory, render, refuse);
+    sink = std::make_shared<WholeAnswer>(call.exchange, prompts.size() * plan.answers, call.work, render, refuse);
   }
-  const auto job = make_job(*call.exchange, call.work, model, plan, std::move(prompts), std::move(sink));
+  const auto job =
+      make_job(*call.exchange, call.work, options_.api_keys, model, plan, std::move(prompts), std::move(sink));
   cancel_when_gone(*call.exchange, call.work, [job] { job->cancel(); });
   job->start();
   if (streamed) keep_alive(streamed);
