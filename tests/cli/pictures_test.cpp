@@ -197,10 +197,11 @@ TEST_F(Images, AreServed) {
   const auto size = static_cast<std::uint32_t>(file.size());
   std::memcpy(bytes.data(), &size, sizeof size);
   const std::string body = json + bytes + file;
-  EXPECT_EQ(server.json("POST /v2/models/digits/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: " +
-                        std::to_string(json.size()) + "\r\nContent-Length: " + std::to_string(body.size()) +
-                        "\r\n\r\n" + body)["outputs"][0]["data"],
-            told["logits"][0]);
+  EXPECT_EQ(
+      server.json("POST /v2/models/digits/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: " +
+                  std::to_string(json.size()) + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+                  body)["outputs"][0]["data"],
+      told["logits"][0]);
 
   // What lies on the server's machine is not for its clients.
   const std::string path = server.json(http::post("/predict", Json{{"image", image_path(3)}}.dump()), 400).dump();

@@ -200,8 +200,9 @@ std::string get(std::string_view path, std::string_view fields) {
 }
 
 std::string post(std::string_view path, std::string_view body, std::string_view fields) {
-  return "POST " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
-         "\r\n" + std::string(fields) + "\r\n" + std::string(body);
+  return "POST " + std::string(path) +
+         " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" +
+         std::string(fields) + "\r\n" + std::string(body);
 }
 
 void echo(std::shared_ptr<Exchange> exchange) {
