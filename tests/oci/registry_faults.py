@@ -491,7 +491,6 @@ def test_referrers(server, author, name, digest):
 
 
 def test_trust(server, author, name, digest):
-    """After test_referrers: the package is signed."""
     reader = Machine()
     openssl = lambda *words: subprocess.run(["openssl", *words], check=True, cwd=FOLDER, capture_output=True)
     openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "other.key")
@@ -499,6 +498,8 @@ def test_trust(server, author, name, digest):
     public, other = FOLDER / "signer.pub", FOLDER / "other.pub"
     values = ("-i", '{"x": [[1, 2, 3]]}')
     server.set(referrers=True)
+    author.gpux("tag", "package:author", name)
+    author.gpux("push", name, "--sign", FOLDER / "signer.key")  # of test_referrers
     place = server.folder / "data/team/package/manifests"
     signed = (place / "1").read_bytes()
 

@@ -144,7 +144,7 @@ TEST(PackageKeys, OfAStrangerDecideNothing) {
   const std::string line = ignored_line(project, "digits");
   EXPECT_THAT(line, HasSubstr("'digits'"));
   EXPECT_THAT(line, HasSubstr("runtime.gpu.memory"));
-  EXPECT_THAT(line, HasSubstr("and 12 more are ignored"));
+  EXPECT_THAT(line, HasSubstr("and 11 more are ignored"));
 }
 
 TEST(PackageKeys, OfTheUserCount) {

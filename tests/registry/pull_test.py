@@ -610,8 +610,8 @@ class Pull(unittest.TestCase):
         self.run_gpux("pull", f"{self.url}/files/add.txt", code=2)
         self.assertIn("another file", self.run_gpux("pull", f"{self.url}/files/external.onnx", code=4).stderr)
 
-    def libraries_opened_by(self, *words: str) -> str:
-        """What the dynamic loader says of the process of this command alone: its children write files of their own."""
+    def opens_onnx_runtime(self, *words: str) -> bool:
+        """As the dynamic loader tells of the process of this command alone: its children write files of their own."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.home))
         process = subprocess.Popen(
             [GPUX, *words], env=self.environment(LD_DEBUG="files", LD_DEBUG_OUTPUT=str(folder / "opened")),
@@ -619,7 +619,7 @@ class Pull(unittest.TestCase):
         )
         said = process.communicate(timeout=120)[0]
         self.assertEqual(process.returncode, 0, f"{words}: {said}")
-        return (folder / f"opened.{process.pid}").read_text()
+        return "libonnxruntime" in (folder / f"opened.{process.pid}").read_text()
 
     def test_models_of_others_are_opened_in_a_worker_process_alone(self) -> None:
         for name, source in (
@@ -628,12 +628,12 @@ class Pull(unittest.TestCase):
             ("decoder", SOURCE / "tests/generation/references/gpt2"),
         ):
             self.run_gpux("import", str(source), "-o", str(self.repositories / "onnx" / name))
-        self.assertIn("libonnxruntime", self.libraries_opened_by("run", str(SOURCE / "tests/models/add.onnx"), "-i", '{"x": [[1, 2, 3]]}'))
+        self.assertTrue(self.opens_onnx_runtime("run", str(SOURCE / "tests/models/add.onnx"), "-i", '{"x": [[1, 2, 3]]}'))
         for reference in (f"{self.url}/files/add.onnx", "org/tiny", "onnx/encoder", "onnx/images", "onnx/decoder"):
-            self.assertNotIn("libonnxruntime", self.libraries_opened_by("pull", reference), reference)
+            self.assertFalse(self.opens_onnx_runtime("pull", reference), reference)
         self.assertEqual(len(self.names()), 5)
         # And while it is used straight away.
-        self.assertNotIn("libonnxruntime", self.libraries_opened_by("embed", "hf.co/onnx/encoder@again", "one"))
+        self.assertFalse(self.opens_onnx_runtime("embed", "hf.co/onnx/encoder@v1.0", "one"))
         for row in json.loads(self.run_gpux("images", "--json").stdout):
             self.assertTrue(row["source"], row["name"])
 
