@@ -73,7 +73,7 @@ fn reason(message: &str) -> String {
     let lines = message.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('<'));
     let line = lines.clone().next().unwrap_or("llguidance gave no reason");
     if let Some(what) = line.strip_prefix("Unsatisfiable schema: ") {
-        return format!("no text fits it: {what}");
+        return format!("no text fits it: {}", what.replace("Unsatisfiable schema: ", ""));
     }
     let line = line.strip_prefix("panic: ").map_or(line.to_string(), |what| format!("llguidance failed: {what}"));
     in_words(&line)

@@ -510,7 +510,8 @@ impl<'a> Normalizer<'a> {
         let names = self.behind_references(given, &place)?;
         self.copying.truncate(before);
         let rule = property_names::rule_of(names).map_err(|error| format!("at {place}: {error}"))?;
-        let is_alone = !map.contains_key("properties") && !map.contains_key("patternProperties");
+        let has = |key: &str| map.get(key).and_then(Value::as_object).is_some_and(|names| !names.is_empty());
+        let is_alone = !has("properties") && !has("patternProperties");
         match rule {
             property_names::Rule::All => return Ok(()),
             _ if !is_alone => {
