@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/generation_flags.h"
 #include "cli/load_flags.h"
+#include "embedding/open_tokenizer.h"
 #include "generation/decoder.h"
 #include "generation/engine.h"
 #include "gpux/error.h"
@@ -41,7 +42,7 @@ void generate(const GenerateFlags& flags, const Context& context) {
   const OpenModel model = open_model(flags.model, {}, flags.load, flags.timeout);
   (void)generation::require_decoder(model.info);
   const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
-  const text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  const text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   generation::EngineRequest request;
   request.prompt = generation::prompt_tokens(tokenizer, prompt_of(flags));
   request.settings = settings;

@@ -63,6 +63,11 @@ void check(const GenerationSettings& settings) {
                   fmt::format("stop has a text of {} bytes; accepted: 1 to {}", text.size(), limit_stop_bytes));
     }
   }
+  constexpr std::size_t limit_salt_bytes = 1024;
+  if (settings.cache_salt.size() > limit_salt_bytes) {
+    throw Error(ErrorCode::usage, fmt::format("cache_salt has {} bytes; accepted: up to {}", settings.cache_salt.size(),
+                                              limit_salt_bytes));
+  }
   constexpr std::uint32_t limit_scores = 20;
   if (settings.top_log_probabilities > limit_scores) {
     throw Error(ErrorCode::usage, fmt::format("top_log_probabilities is {}; accepted: 0 to {}",

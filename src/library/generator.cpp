@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "embedding/open_tokenizer.h"
 #include "generation/chat_prompt.h"
 #include "generation/chat_stream.h"
 #include "generation/decoder.h"
@@ -104,7 +105,7 @@ Generator::Generator(const std::string& model, const ModelOptions& options, cons
   const std::filesystem::path folder = open.located.onnx_file.parent_path();
   // What the files say is read first: loading takes longer.
   generation::ModelFiles files = generation::read_model_files(folder);
-  text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   KeptChatPrompt chat(folder);
   begin(LoadPhase::session);
   Runtime runtime = open.load();

@@ -31,7 +31,8 @@ class ChatTemplate {
   ///
   /// The work is limited by the size of the values, the nesting of the values to 64 levels, and that of macros and
   /// loops to 200. Errors invalid_input (no JSON object; what the template says by raise_exception(); values that it
-  /// does not take; above `max_bytes`), invalid_model (it takes too many steps, or uses an unknown function, filter or test).
+  /// does not take; above `max_bytes`), invalid_model (it takes too many steps, or uses an unknown function, filter or
+  /// test).
   [[nodiscard]] std::string render(std::string_view values,
                                    std::chrono::system_clock::time_point now = std::chrono::system_clock::now(),
                                    std::size_t max_bytes = max_text_bytes) const;

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "cli/chat_model.h"
 
@@ -590,6 +591,141 @@ TEST_F(ServeChat, CountsTokens) {
   EXPECT_GT(metric(*server_, "gpux_time_to_first_token_seconds_count"), 0);
   EXPECT_GT(metric(*server_, "gpux_time_between_tokens_seconds_count"), 0);
   EXPECT_EQ(server_->json(get("/v1/models"))["data"][0]["id"], "chatty");
+}
+
+// A template is its model's author's: nobody else waits for it.
+TEST(ServeSlowTemplate, KeepsNobodyElseWaiting) {
+  const Program gpux;
+  store_chat_model(gpux, "slow",
+                   "{%- for i in range(1900) %}{% for j in range(1000) %}{% endfor %}{% endfor -%}"
+                   "{%- for message in messages -%}{{ message.content }}{%- endfor -%}");
+  store_chat_model(gpux, "quick", plain_template);
+  const Serving server(gpux, {"slow", "quick", "--io-threads", "1", "--no-grpc"});
+  const auto chat = [](const char* name) {
+    return post("/v1/chat/completions",
+                Json{{"model", name}, {"max_tokens", 1}, {"messages", {{{"role", "user"}, {"content", "a"}}}}}.dump());
+  };
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 16; ++i) {
+    slow.push_back(std::make_unique<RawClient>(server.port()));
+    ASSERT_TRUE(slow.back()->send(chat("slow")));
+  }
+  EXPECT_EQ(server.ask(http::get("/health/live")).status, 200);
+  EXPECT_EQ(server.ask(chat("quick")).status, 200);
+  const auto is_answered = [](const auto& client) { return client->readable(std::chrono::milliseconds(0)); };
+  EXPECT_LT(std::count_if(slow.begin(), slow.end(), is_answered), 16);
+  for (const auto& client : slow) EXPECT_EQ(client->receive().status, 200);
+}
+
+// Three requests ask for more texts than there are places.
+TEST_F(ServeChat, LeavesRoomForOthersBesideRequestsOfManyTexts) {
+  Json many = request("for many", 1, 500);
+  many["n"] = 128;
+  many["ignore_eos"] = true;
+  many["stream"] = true;
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server_->port()));
+    ASSERT_TRUE(clients.back()->send(post("/v1/chat/completions", many.dump())));
+    ASSERT_THAT(clients.back()->receive_some(1), HasSubstr("200"));
+  }
+  const Json single = chat(request("and a single token", 1, 1));
+  EXPECT_EQ(single["usage"]["completion_tokens"], 1);
+  EXPECT_LE(metric(*server_, "gpux_running_sequences"), 16);
+  EXPECT_GT(metric(*server_, "gpux_running_sequences"), 0) << "the others go on";
+}
+
+TEST_F(ServeChat, GivesAllTextsOfARequestForMany) {
+  Json many = request("for many", 5, 12);
+  many["n"] = 40;
+  const Json choices = chat(many).at("choices");
+  ASSERT_EQ(choices.size(), 40);
+  for (int i : {0, 17, 39}) {
+    Json one = request("for many", 5 + i, 12);
+    EXPECT_EQ(chat(one)["choices"][0]["message"], choices[static_cast<std::size_t>(i)]["message"]) << i;
+  }
+}
+
+// The address space is full while texts become long: theirs end, and the server goes on.
+TEST(ServeTexts, EndWhereKeysAndValuesCannotGrow) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers reserve addresses of their own";
+#endif
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  const Serving server(gpux, {"chatty", "--no-grpc"});
+  const Json small{{"prompt", "a"}, {"max_tokens", 2}, {"ignore_eos", true}};
+  const Json large{{"prompt", std::string(400, 'a')}, {"max_tokens", 100}, {"ignore_eos", true}};
+  (void)server.json(post("/v1/completions", small.dump()));
+  const std::string status = read_file("/proc/" + std::to_string(server.process()) + "/status");
+  const std::uint64_t addresses = std::stoull(status.substr(status.find("VmSize:") + 7)) << 10U;
+  rlimit before{}, full{};
+  ASSERT_EQ(::prlimit(server.process(), RLIMIT_AS, nullptr, &before), 0);
+  full = {.rlim_cur = addresses + (512 << 10U), .rlim_max = before.rlim_max};
+  ASSERT_EQ(::prlimit(server.process(), RLIMIT_AS, &full, nullptr), 0);
+  const Answered refused = server.ask(post("/v1/completions", large.dump()));
+  ASSERT_EQ(::prlimit(server.process(), RLIMIT_AS, &before, nullptr), 0);
+  EXPECT_THAT(refused.status, AnyOf(429, 503)) << refused.body;
+  EXPECT_EQ(server.json(post("/v1/completions", small.dump()))["usage"]["completion_tokens"], 2);
+  EXPECT_EQ(server.json(post("/v1/completions", large.dump()))["usage"]["completion_tokens"], 100);
+}
+
+int cached_tokens(const Serving& server, const std::string& key, const std::string& salt = {}) {
+  Json body{{"prompt", "a prompt that begins as others do"}, {"max_tokens", 1}};
+  if (!salt.empty()) body["cache_salt"] = salt;
+  const Answered answer =
+      server.ask(post("/v1/completions", body.dump(), key.empty() ? "" : "Authorization: Bearer " + key + "\r\n"));
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  return Json::parse(answer.body)["usage"]["prompt_tokens_details"]["cached_tokens"];
+}
+
+// Else a key could find out, token by token, what another one sent.
+TEST(ServeTexts, ReuseKeysAndValuesWithinAnApiKey) {
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  const auto keys = gpux.folder().write("keys.txt", "first-key-123\nsecond-key-456\n");
+  const Serving server(gpux, {"chatty", "--no-grpc", "--api-key-file", keys.string()});
+  EXPECT_EQ(cached_tokens(server, "first-key-123"), 0);
+  EXPECT_GT(cached_tokens(server, "first-key-123"), 0);
+  EXPECT_EQ(cached_tokens(server, "second-key-456"), 0);
+  EXPECT_GT(cached_tokens(server, "second-key-456"), 0);
+  EXPECT_EQ(cached_tokens(server, "first-key-123", "a salt"), 0);
+  EXPECT_GT(cached_tokens(server, "first-key-123", "a salt"), 0);
+  EXPECT_EQ(cached_tokens(server, "second-key-456", "a salt"), 0);
+}
+
+TEST(ServeTexts, ReuseKeysAndValuesByDefaultAndWithASalt) {
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  {
+    const Serving server(gpux, {"chatty", "--no-grpc"});
+    EXPECT_EQ(cached_tokens(server, ""), 0);
+    EXPECT_GT(cached_tokens(server, ""), 0);
+    EXPECT_EQ(cached_tokens(server, "", "a salt"), 0);
+    const Json salt{{"prompt", "a"}, {"cache_salt", std::string(1025, 'a')}};
+    EXPECT_EQ(server.json(post("/v1/completions", salt.dump()), 400)["error"]["param"], "cache_salt");
+  }
+  const Serving without(gpux, {"chatty", "--no-grpc", "--no-prefix-caching"});
+  EXPECT_EQ(cached_tokens(without, ""), 0);
+  EXPECT_EQ(cached_tokens(without, ""), 0);
+}
+
+TEST(ServeTexts, CountKeysAndValuesInTheMemoryBudget) {
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  const Serving server(gpux, {"one=chatty", "other=chatty", "--no-grpc", "--memory-budget", "256MiB"});
+  const std::string page = server.ask(get("/metrics")).body;
+  std::size_t models = 0;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_limit = line.starts_with("gpux_kv_cache_limit_bytes "),
+               is_model = line.starts_with("gpux_kv_cache_max_bytes{");
+    if (!is_limit && !is_model) continue;
+    models += is_model ? 1 : 0;
+    EXPECT_LE(std::stod(line.substr(line.rfind(' '))), 128.0 * (1 << 20)) << line;
+  }
+  EXPECT_EQ(models, 2) << page;
+  EXPECT_THAT(page, HasSubstr("\ngpux_kv_cache_limit_bytes "));
 }
 
 TEST(ServeCompletions, SayWhatAModelWithoutATemplateCanDo) {

@@ -16,6 +16,30 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+TEST(ModelSettings, ThatWouldChooseOtherTokensAreRefused) {
+  const test::TemporaryFolder folder;
+  folder.write("tokenizer.json", "{}");
+  folder.write("config.json", R"({"max_position_embeddings": 64})");
+  const auto message_of = [&](const std::string& settings) {
+    folder.write("generation_config.json", settings);
+    try {
+      (void)read_model_files(folder.path());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+      return error.message();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(message_of(R"({"num_beams": 4})"), HasSubstr("num_beams is 4; accepted: null, 1"));
+  EXPECT_THAT(message_of(R"({"suppress_tokens": [1]})"), HasSubstr("suppress_tokens is [1]; accepted: null"));
+  EXPECT_THAT(message_of(R"({"forced_eos_token_id": 0})"), HasSubstr("forced_eos_token_id is 0; accepted: null"));
+  EXPECT_THAT(message_of(R"({"do_sample": true, "eta_cutoff": 0.1})"), HasSubstr("eta_cutoff is 0.1"));
+  EXPECT_EQ(message_of(R"({"eta_cutoff": 0.1})"), "accepted") << "only sampling has a use for it";
+  EXPECT_EQ(message_of(R"({"num_beams": 1, "no_repeat_ngram_size": 0, "suppress_tokens": [], "bad_words_ids": null,
+                           "token_healing": false, "guidance_scale": 1.0, "sequence_bias": {}})"),
+            "accepted");
+}
+
 TEST(Settings, AreRefusedByNameOutsideTheirRange) {
   struct Row {
     std::function<void(GenerationSettings&)> set;

@@ -12,6 +12,7 @@
 #include "base/machine.h"
 #include "base/sha256.h"
 #include "embedding/graph_pooling.h"
+#include "embedding/open_tokenizer.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/text_batching.h"
 #include "generation/decoder.h"
@@ -303,9 +304,10 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
   generator.max_sequences = texts.max_sequences.value_or(generator.max_sequences);
   generator.context_length = texts.context_length.value_or(generator.context_length);
   generator.cache_bytes = texts.cache_bytes.value_or(generator.cache_bytes);
+  generator.reuses_prefixes = !flags.no_prefix_caching;
   generator.max_waiting = options.max_queue;
   generation::ModelFiles files = generation::read_model_files(opened.located.onnx_file.parent_path());
-  text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   auto engine = std::make_shared<generation::Engine>(opened.load(), std::move(tokenizer), std::move(files), generator);
   require_this_core(engine->runtime());
   Workers loaded;

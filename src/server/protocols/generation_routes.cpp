@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "server/api_keys.h"
 #include "server/generation/generation_job.h"
 #include "server/generation/streamed_answer.h"
 #include "server/protocols/chat_plan.h"
@@ -43,11 +45,31 @@ std::uint64_t cost_to_tokenize(const std::vector<TextInput>& prompts) {
   return longest * bytes_to_tokenize_a_byte;
 }
 
-// Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary.
-std::uint64_t cost_of(const GenerationPlan& plan) {
+// Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary. A chat template may take
+// seconds for any request: one that is not known to be quick leaves a reader to the requests of others.
+std::uint64_t cost_of(const GenerationPlan& plan, const RenderPace& pace) {
   const bool has_constraint = plan.settings.constraint.kind != OutputConstraint::Kind::none;
+  const bool is_slow = plan.prepare != nullptr && !pace.is_quick(Clock::now());
   return cost_to_tokenize(plan.prompts) + plan.bytes_to_prepare * bytes_to_tokenize_a_byte +
-         (has_constraint ? work_here_bytes + 1 : 0);
+         (has_constraint ? work_here_bytes + 1 : 0) + (is_slow ? ReadersOptions{}.heavy_cost + 1 : 0);
+}
+
+// Makes the prompts, and notes how long that takes, also if it fails: a template may be stopped after all of its steps.
+void prepare(GenerationPlan& plan, RenderPace& pace) {
+  struct Note {
+    RenderPace& pace;
+    Clock::time_point begin = Clock::now();
+
+    ~Note() {
+      const Clock::time_point end = Clock::now();
+      pace.note(end - begin, end);
+    }
+  };
+
+  const auto make_prompts = std::exchange(plan.prepare, nullptr);
+  if (make_prompts == nullptr) return;
+  const Note note{pace};
+  make_prompts(plan);
 }
 
 // As many tokens as the context has room for.
@@ -101,14 +123,25 @@ void Service::keep_alive(const std::shared_ptr<StreamedAnswer>& answer) {
 
 namespace {
 
+// Whose request it is: by its key, or, without keys, by the address of its peer.
+std::string client_of(const http::Request& request, std::span<const std::string> keys) {
+  const auto key = key_of(keys, request.headers["Authorization"], request.headers["X-API-Key"]);
+  if (key) return fmt::format("key {}", *key);
+  const std::string peer = request.peer ? *request.peer : std::string();
+  return peer.substr(0, peer.rfind(':'));
+}
+
 std::shared_ptr<GenerationJob> make_job(const http::Exchange& exchange, const RequestWork& work,
-                                        const std::shared_ptr<ServedModel>& model, const GenerationPlan& plan,
-                                        Prompts prompts, std::shared_ptr<AnswerSink> sink) {
+                                        std::span<const std::string> keys, const std::shared_ptr<ServedModel>& model,
+                                        const GenerationPlan& plan, Prompts prompts, std::shared_ptr<AnswerSink> sink) {
+  std::string client = client_of(exchange.request(), keys);
   GenerationJob::Work asked{.prompts = std::move(prompts),
                             .settings = plan.settings,
                             .shown_tokens = plan.shown_tokens,
                             .is_answer = plan.is_answer,
                             .answers = plan.answers,
+                            .client = client,
+                            .cache_scope = keys.empty() ? std::string() : client,
                             .request = work,
                             .arrived = exchange.request().arrived};
   limit_tokens(plan, asked.settings, asked.prompts, model->engine()->context_length());
@@ -166,10 +199,10 @@ void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& 
                             const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
       return with_times(whole(choices, usage), usage, arrived);
     };
-    sink =
-        std::make_shared<WholeAnswer>(call.exchange, prompts.size() * plan.answers, call.work.memory, render, refuse);
+    sink = std::make_shared<WholeAnswer>(call.exchange, prompts.size() * plan.answers, call.work, render, refuse);
   }
-  const auto job = make_job(*call.exchange, call.work, model, plan, std::move(prompts), std::move(sink));
+  const auto job =
+      make_job(*call.exchange, call.work, options_.api_keys, model, plan, std::move(prompts), std::move(sink));
   cancel_when_gone(*call.exchange, call.work, [job] { job->cancel(); });
   job->start();
   if (streamed) keep_alive(streamed);
@@ -186,9 +219,9 @@ void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& 
 void Service::generate(const Call& call, const std::shared_ptr<ServedModel>& model, GenerationPlan given) {
   const auto plan = std::make_shared<GenerationPlan>(std::move(given));
   const auto prompts = std::make_shared<Prompts>();
-  do_units(call, cost_of(*plan), [this, call, model, plan, prompts] {
+  do_units(call, cost_of(*plan, model->render_pace()), [this, call, model, plan, prompts] {
     try {
-      if (const auto prepare = std::exchange(plan->prepare, nullptr)) prepare(*plan);
+      prepare(*plan, model->render_pace());
       const TextInput prompt = std::exchange(plan->prompts[prompts->size()], {});
       MemoryShare scratch(call.work.memory);
       constexpr std::size_t short_bytes = 4096;
