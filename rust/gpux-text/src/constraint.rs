@@ -163,7 +163,7 @@ fn try_wide_parts(vocabulary: &Vocabulary, root: &Value) -> Outcome<()> {
 /// What is wrong with the innermost part of the schema that alone cannot be used for the same reason, and its place:
 /// llguidance names no places.
 fn with_place(vocabulary: &Vocabulary, root: &Value, mut reason: String) -> String {
-    const MAX_TIME: Duration = Duration::from_millis(200);
+    const MAX_TIME: Duration = Duration::from_millis(500);
     let kind_of = |reason: &str| reason.split(':').next().map(str::to_string);
     let kind = kind_of(&reason);
     let reason_of = |part: &Value, place: &str| {
