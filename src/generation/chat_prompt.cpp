@@ -170,6 +170,16 @@ ChatPrompt ChatPrompt::from_folder(const fs::path& folder) {
   }
 }
 
+// Some templates for tools take no conversation without.
+bool ChatPrompt::is_shown(std::string_view text_with_tools, std::span<const ChatMessage> messages,
+                          const ChatOptions& options, std::chrono::system_clock::time_point now) const {
+  try {
+    return rendered(messages, options, tool_template(), false, now) != text_with_tools;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 // A template that does not take this conversation is asked again with each one that has tools.
 bool ChatPrompt::find_tools() const {
   ChatMessage message;
@@ -178,10 +188,9 @@ bool ChatPrompt::find_tools() const {
   ChatOptions options;
   options.tools = R"([{"type": "function", "function": {"name": "f", "description": "d", "parameters": )"
                   R"({"type": "object", "properties": {"p": {"type": "string"}}}}}])";
-  const text::ChatTemplate& chosen = tool_use_ ? *tool_use_ : usual_;
   const std::chrono::system_clock::time_point now;
   try {
-    return rendered({&message, 1}, options, chosen, true, now) != rendered({&message, 1}, options, chosen, false, now);
+    return is_shown(rendered({&message, 1}, options, tool_template(), true, now), {&message, 1}, options, now);
   } catch (const Error&) {
     return false;
   }
@@ -191,9 +200,8 @@ std::string ChatPrompt::text(std::span<const ChatMessage> messages, const ChatOp
                              std::chrono::system_clock::time_point now) const {
   if (messages.empty()) throw Error(ErrorCode::invalid_input, "a conversation needs a message");
   const bool has_tools = !options.tools.empty();
-  const text::ChatTemplate& chosen = has_tools && tool_use_ ? *tool_use_ : usual_;
-  std::string text = rendered(messages, options, chosen, has_tools, now);
-  if (has_tools && !shows_tools_ && text == rendered(messages, options, chosen, false, now)) {
+  std::string text = rendered(messages, options, has_tools ? tool_template() : usual_, has_tools, now);
+  if (has_tools && !shows_tools_ && !is_shown(text, messages, options, now)) {
     throw Error(ErrorCode::invalid_input,
                 "tools are given, and the chat template does not show them to the model; accepted: none");
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "gpux/chat.h"
 #include "text/chat_template.h"
@@ -54,9 +55,13 @@ class ChatPrompt {
   [[nodiscard]] bool shows_tools() const noexcept { return shows_tools_; }
 
  private:
+  [[nodiscard]] const text::ChatTemplate& tool_template() const noexcept { return tool_use_ ? *tool_use_ : usual_; }
+
   [[nodiscard]] std::string rendered(std::span<const ChatMessage> messages, const ChatOptions& options,
                                      const text::ChatTemplate& chosen, bool has_tools,
                                      std::chrono::system_clock::time_point now) const;
+  [[nodiscard]] bool is_shown(std::string_view text_with_tools, std::span<const ChatMessage> messages,
+                              const ChatOptions& options, std::chrono::system_clock::time_point now) const;
   [[nodiscard]] bool find_tools() const;
 
   ChatTemplateTexts texts_;

@@ -73,7 +73,7 @@ fn reason(message: &str) -> String {
     let lines = message.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('<'));
     let line = lines.clone().next().unwrap_or("llguidance gave no reason");
     if let Some(what) = line.strip_prefix("Unsatisfiable schema: ") {
-        return format!("no text fits it: {what}");
+        return format!("no text fits it: {}", what.replace("Unsatisfiable schema: ", ""));
     }
     let line = line.strip_prefix("panic: ").map_or(line.to_string(), |what| format!("llguidance failed: {what}"));
     in_words(&line)
@@ -163,7 +163,7 @@ fn try_wide_parts(vocabulary: &Vocabulary, root: &Value) -> Outcome<()> {
 /// What is wrong with the innermost part of the schema that alone cannot be used for the same reason, and its place:
 /// llguidance names no places.
 fn with_place(vocabulary: &Vocabulary, root: &Value, mut reason: String) -> String {
-    const MAX_TIME: Duration = Duration::from_millis(200);
+    const MAX_TIME: Duration = Duration::from_millis(500);
     let kind_of = |reason: &str| reason.split(':').next().map(str::to_string);
     let kind = kind_of(&reason);
     let reason_of = |part: &Value, place: &str| {

@@ -76,7 +76,8 @@ pub fn has_dead_end(parser: &TokenParser) -> bool {
     let grammar = parser.grammar().clone();
     let symbols = Symbols::of(&grammar);
     let fitting = parser.with_recognizer(|recognizer| {
-        let words = symbols.indices.iter().filter_map(|symbol| grammar.sym_data(*symbol).lexeme.map(|word| (symbol, word)));
+        let word_of = |symbol: CSymIdx| grammar.sym_data(symbol).lexeme.map(|word| (symbol, word));
+        let words = symbols.indices.iter().filter_map(|symbol| word_of(*symbol));
         words
             .filter(|(_, word)| {
                 let mut alone = grammar.lexer_spec().alloc_lexeme_set();

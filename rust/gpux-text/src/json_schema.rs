@@ -70,7 +70,14 @@ pub fn normalized(root: &Value) -> Result<Value> {
 
 /// The schema `part` of `root`, at `place`, alone.
 pub fn normalized_part(root: &Value, part: &Value, place: &str) -> Result<Value> {
-    let mut normalizer = Normalizer { root, references: HashMap::new(), pending: Vec::new(), schemas: 0, levels: 0, copying: Vec::new() };
+    let mut normalizer = Normalizer {
+        root,
+        references: HashMap::new(),
+        pending: Vec::new(),
+        schemas: 0,
+        levels: 0,
+        copying: Vec::new(),
+    };
     let mut schema = match normalizer.schema(part, place, 0)? {
         Value::Object(map) => map,
         Value::Bool(true) => Map::new(),
@@ -101,7 +108,9 @@ pub fn parts<'a>(root: &'a Value, schema: &'a Value, place: &str) -> Vec<(String
                 parts.extend(schemas.iter().enumerate().map(|(i, schema)| (format!("{inside}/{i}"), schema)));
             }
             ("items" | "additionalItems" | "additionalProperties", schema) => parts.push((inside, schema)),
-            ("$ref", _) => parts.extend(pointed_to(root, value).map(|(pointer, target)| (format!("#{pointer}"), target))),
+            ("$ref", _) => {
+                parts.extend(pointed_to(root, value).map(|(pointer, target)| (format!("#{pointer}"), target)));
+            }
             _ => {}
         }
     }
@@ -118,8 +127,8 @@ pub fn parts_with_alternatives<'a>(root: &'a Value, count: usize) -> Vec<(String
         all.extend(inner.into_iter().filter(|(place, _)| known.insert(place.clone())));
         next += 1;
     }
-    let is_wide = |key| move |(_, part): &(String, &Value)| part.get(key).and_then(Value::as_array).map_or(0, Vec::len) >= count;
-    all.retain(|part| is_wide("anyOf")(part) || is_wide("oneOf")(part));
+    let alternatives = |part: &Value, key: &str| part.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+    all.retain(|(_, part)| alternatives(part, "anyOf").max(alternatives(part, "oneOf")) >= count);
     all
 }
 
@@ -385,7 +394,10 @@ impl<'a> Normalizer<'a> {
             "format" => match value.as_str() {
                 Some(name) if FORMATS.contains(&name) => value.clone(),
                 Some(name) if !UNSUPPORTED_FORMATS.contains(&name) => return Ok(None),
-                _ => return refuse(place, key, value, &format!("{}, and names that JSON Schema does not have", FORMATS.join(", "))),
+                _ => {
+                    let accepted = format!("{}, and names that JSON Schema does not have", FORMATS.join(", "));
+                    return refuse(place, key, value, &accepted);
+                }
             },
             "$ref" => {
                 let (pointer, target) = self.target(value, place)?;
@@ -502,7 +514,12 @@ impl<'a> Normalizer<'a> {
     }
 
     /// Names that are listed become properties, and those with a pattern the only ones.
-    fn finish_property_names(&mut self, map: &'a Map<String, Value>, simple: &mut Map<String, Value>, place: &str) -> Result<()> {
+    fn finish_property_names(
+        &mut self,
+        map: &'a Map<String, Value>,
+        simple: &mut Map<String, Value>,
+        place: &str,
+    ) -> Result<()> {
         let key = "propertyNames";
         let Some(given) = map.get(key) else { return Ok(()) };
         let place = step(place, key);
@@ -510,11 +527,13 @@ impl<'a> Normalizer<'a> {
         let names = self.behind_references(given, &place)?;
         self.copying.truncate(before);
         let rule = property_names::rule_of(names).map_err(|error| format!("at {place}: {error}"))?;
-        let is_alone = !map.contains_key("properties") && !map.contains_key("patternProperties");
+        let has = |key: &str| map.get(key).and_then(Value::as_object).is_some_and(|names| !names.is_empty());
+        let is_alone = !has("properties") && !has("patternProperties");
         match rule {
             property_names::Rule::All => return Ok(()),
             _ if !is_alone => {
-                return Err(format!("at {place}: {key} next to properties or patternProperties accepts any text; it is {}", excerpt(given)))
+                let why = "next to properties or patternProperties accepts any text";
+                return Err(format!("at {place}: {key} {why}; it is {}", excerpt(given)));
             }
             property_names::Rule::Listed(names) => {
                 let value = match (simple.get("additionalProperties"), map.get("additionalProperties")) {

@@ -20,7 +20,8 @@ pub fn is_unwritten(character: char) -> bool {
 
 /// A regular expression for all texts that a constraint writes in a string.
 pub fn written_text() -> String {
-    let class: String = UNWRITTEN.iter().map(|(first, last)| format!("\\x{:02x}-\\x{:02x}", *first as u32, *last as u32)).collect();
+    let range = |(first, last): &(char, char)| format!("\\x{:02x}-\\x{:02x}", *first as u32, *last as u32);
+    let class: String = UNWRITTEN.iter().map(range).collect();
     format!("[^{class}]*")
 }
 

@@ -7,15 +7,53 @@ use std::time::{Duration, Instant};
 
 use llguidance::{CancellationHandle, Matcher};
 
-/// Far above what the other limits allow, so that a busy machine does not decide what is refused.
+/// Of the processor, so that what else a machine does does not decide what is refused.
 const MAX_STEP: Duration = Duration::from_millis(100);
 const POLL: Duration = Duration::from_millis(20);
 /// Without steps the watching thread ends.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// The time that a thread has been computing; elsewhere than on Linux, the time that has passed.
+#[derive(Clone, Copy)]
+struct Clock {
+    #[cfg(target_os = "linux")]
+    id: libc::clockid_t,
+    #[cfg(not(target_os = "linux"))]
+    begin: Instant,
+}
+
+#[cfg(target_os = "linux")]
+impl Clock {
+    fn of_this_thread() -> Self {
+        let mut id = libc::CLOCK_MONOTONIC;
+        // SAFETY: writes the clock, of a thread that exists. Where it fails, `id` is still a clock.
+        unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut id) };
+        Clock { id }
+    }
+
+    fn now(self) -> Duration {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes the time. The thread runs a step, and is there.
+        unsafe { libc::clock_gettime(self.id, &mut time) };
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Clock {
+    fn of_this_thread() -> Self {
+        Clock { begin: Instant::now() }
+    }
+
+    fn now(self) -> Duration {
+        self.begin.elapsed()
+    }
+}
+
 struct Step {
     number: u64,
-    end: Instant,
+    clock: Clock,
+    end: Duration,
     handle: CancellationHandle,
 }
 
@@ -36,12 +74,11 @@ fn cancel_late_steps() {
     loop {
         thread::sleep(POLL);
         let mut watch = watch();
-        let now = Instant::now();
         if !watch.steps.is_empty() {
-            last_step = now;
+            last_step = Instant::now();
         }
-        watch.steps.iter().filter(|step| step.end <= now).for_each(|step| step.handle.cancel());
-        if now - last_step > IDLE {
+        watch.steps.iter().filter(|step| step.clock.now() >= step.end).for_each(|step| step.handle.cancel());
+        if last_step.elapsed() > IDLE {
             watch.is_watched = false;
             return;
         }
@@ -68,8 +105,8 @@ pub fn limited<T>(matcher: &mut Matcher, step: impl FnOnce(&mut Matcher) -> T) -
             watch.is_watched = thread.is_ok();
         }
         watch.next_number += 1;
-        let number = watch.next_number;
-        watch.steps.push(Step { number, end: Instant::now() + MAX_STEP, handle });
+        let (number, clock) = (watch.next_number, Clock::of_this_thread());
+        watch.steps.push(Step { number, clock, end: clock.now() + MAX_STEP, handle });
         Watched(number)
     };
     step(matcher)
