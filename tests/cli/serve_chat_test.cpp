@@ -597,7 +597,7 @@ TEST_F(ServeChat, CountsTokens) {
 TEST(ServeSlowTemplate, KeepsNobodyElseWaiting) {
   const Program gpux;
   store_chat_model(gpux, "slow",
-                   "{%- for i in range(1900) %}{% for j in range(1000) %}{% endfor %}{% endfor -%}"
+                   "{%- for i in range(900) %}{% for j in range(1000) %}{% endfor %}{% endfor -%}"
                    "{%- for message in messages -%}{{ message.content }}{%- endfor -%}");
   store_chat_model(gpux, "quick", plain_template);
   const Serving server(gpux, {"slow", "quick", "--io-threads", "1", "--no-grpc"});
