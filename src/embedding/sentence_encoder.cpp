@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "base/utf8.h"
 #include "embedding/dense.h"
 #include "embedding/near_vectors.h"
+#include "embedding/open_tokenizer.h"
 #include "embedding/pooling.h"
 #include "embedding/recorded_texts.h"
 #include "gpux/error.h"
@@ -76,23 +78,22 @@ std::size_t filled_length(std::size_t tokens) noexcept {
 SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& runtime,
                                  std::optional<Batching> batching)
     : model_(std::move(model)),
-      tokenizer_(text::Tokenizer::from_file(model_.tokenizer_file)),
+      tokenizer_(open_tokenizer(model_.tokenizer_file)),
       batching_(batching.value_or(default_batching(runtime.verdict()))),
       has_default_batching_(!batching) {
   try {
-    inputs_ = TokenInputs(runtime.info().signature, model_.first_position, model_.tasks.size());
+    inputs_ = TokenInputs(runtime.info().signature, model_.first_position, model_.tasks.size(), model_.has_token_types);
     inputs_.require_no_others();
     find_outputs(runtime.info().signature);
   } catch (const Error& error) {
     throw error.within(model_.onnx_file.string());
   }
-  require_lower_case();
   const std::vector<std::string>& active = runtime.verdict().active;
   const provider::ProviderRow* only = active.size() == 1 ? provider::find_row(active.front()) : nullptr;
   computes_padding_ = only == nullptr || !only->computes_no_padding;
   for (const auto& [representation, name] : representation_names) {
     if (!represents(representation) || dimension_of(representation) != 0) continue;
-    const EmbedOptions options{.representation = representation};
+    const EmbedOptions options{.dimensions = std::numeric_limits<std::size_t>::max(), .representation = representation};
     const PreparedText prepared = prepare("a", options);
     const NamedValues outputs = runtime.infer(prepared.inputs, {.outputs = {output(options)}});
     const Embedding embedding = represent(prepared, outputs.front().second, options);
@@ -140,15 +141,10 @@ bool SentenceEncoder::keeps_outputs(const Runtime& runtime, std::size_t tokens, 
   return tried != 0;
 }
 
-void SentenceEncoder::require_lower_case() const {
-  if (!model_.needs_lower_case) return;
-  constexpr std::string_view upper = "A BCD EFGHI JKL MNOPQR STU VWXYZ \u00c4 \u00c9 \u0416 \u03a9";
-  constexpr std::string_view lower = "a bcd efghi jkl mnopqr stu vwxyz \u00e4 \u00e9 \u0436 \u03c9";
-  if (std::ranges::equal(tokenizer_.encode(upper).ids(), tokenizer_.encode(lower).ids())) return;
-  refuse(
-      fmt::format("{}: sentence_bert_config.json says do_lower_case, and the tokenizer does not lower-case texts; "
-                  "accepted: a tokenizer.json with a normalizer that does",
-                  model_.tokenizer_file.string()));
+std::size_t SentenceEncoder::dimension(const EmbedOptions& options) const noexcept {
+  const std::size_t whole = max_dimension(options);
+  const bool is_cut = model_.dimensions != 0 && representation(options) == Representation::dense;
+  return is_cut ? std::min(whole, model_.dimensions) : whole;
 }
 
 bool SentenceEncoder::pools(const EmbedOptions& options) const noexcept {
@@ -201,9 +197,9 @@ void SentenceEncoder::check_task(const EmbedOptions& options) const {
 void SentenceEncoder::check(const EmbedOptions& options) const {
   check_representation(options);
   check_task(options);
-  if (options.dimensions > dimension(options)) {
+  if (options.dimensions > max_dimension(options)) {
     throw Error(ErrorCode::usage, fmt::format("{} requested; accepted: 1 to the model's {}",
-                                              counted(options.dimensions, "dimension"), dimension(options)));
+                                              counted(options.dimensions, "dimension"), max_dimension(options)));
   }
   const bool is_dense = representation(options) == Representation::dense;
   if (is_dense && !pools(options) && model_.normalize && model_.graph_normalizes && !options.normalize.value_or(true)) {
@@ -370,6 +366,13 @@ std::vector<float> SentenceEncoder::finish(const PreparedText& prepared, const V
   if (!std::ranges::all_of(vector, [](float x) { return std::isfinite(x); })) {
     refuse(fmt::format("output '{}' has NaN or infinite numbers: the model does not hold in the precision it runs in",
                        this->output(options)));
+  }
+  if (options.dimensions == 0 && model_.dimensions != 0 && model_.dimensions < vector.size()) {
+    // What truncate_dim cuts is normalized before the cut, if the model normalizes, and not after it.
+    if (options.normalize.value_or(model_.normalize)) normalize(vector);
+    vector.resize(model_.dimensions);
+    if (options.normalize.value_or(false)) normalize(vector);
+    return vector;
   }
   const bool is_cut = options.dimensions != 0 && options.dimensions < vector.size();
   if (is_cut) vector.resize(options.dimensions);

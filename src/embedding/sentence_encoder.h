@@ -24,7 +24,7 @@ struct EmbedOptions {
   std::optional<std::string> prompt;                 ///< text to put before each; empty: the model's default
   std::optional<std::size_t> task;                   ///< of SentenceModel::tasks; empty: the model's default
   std::size_t max_tokens = 0;                        ///< with the special ones; 0: as many as the model takes
-  std::size_t dimensions = 0;                        ///< the vector's first so many; 0: all
+  std::size_t dimensions = 0;                        ///< the vector's first so many; 0: SentenceModel::dimensions
   std::optional<bool> truncate_left;                 ///< at which end longer texts are cut; empty: as the model says
   std::optional<bool> normalize;                     ///< to length 1, after the cut; empty: what is cut, else as the
                                                      ///< model says
@@ -78,13 +78,12 @@ class SentenceEncoder {
   /// `batching`: empty: default_batching() of the runtime's verdict.
   SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, std::optional<Batching> batching = {});
 
-  /// Elements of a vector of default_representation() before it is cut; entries of the vocabulary for sparse vectors.
+  /// Elements of a vector of default_representation() unless other dimensions are requested; entries of the vocabulary
+  /// for sparse vectors.
   [[nodiscard]] std::size_t dimension() const noexcept { return dimension({}); }
 
   /// The same of the representation that the options ask for.
-  [[nodiscard]] std::size_t dimension(const EmbedOptions& options) const noexcept {
-    return dimensions_.at(static_cast<std::size_t>(representation(options)));
-  }
+  [[nodiscard]] std::size_t dimension(const EmbedOptions& options) const noexcept;
 
   /// Whether the model makes such representations of texts.
   [[nodiscard]] bool represents(Representation representation) const noexcept;
@@ -155,6 +154,11 @@ class SentenceEncoder {
   void find_outputs(const Signature& signature);
   void find_dense_output(const Signature& signature);
 
+  /// Before anything is cut.
+  [[nodiscard]] std::size_t max_dimension(const EmbedOptions& options) const noexcept {
+    return dimensions_.at(static_cast<std::size_t>(representation(options)));
+  }
+
   [[nodiscard]] std::size_t& dimension_of(Representation representation) noexcept {
     return dimensions_.at(static_cast<std::size_t>(representation));
   }
@@ -174,7 +178,6 @@ class SentenceEncoder {
                                        const EmbedOptions& options) const;
   [[nodiscard]] PreparedText prepare_late_interaction(std::string_view text, const EmbedOptions& options) const;
   [[nodiscard]] std::size_t limit_of(const EmbedOptions& options) const noexcept;
-  void require_lower_case() const;
   /// Whether the vectors of tokens become one here rather than in the graph.
   [[nodiscard]] bool pools(const EmbedOptions& options) const noexcept;
   /// `inserted` tokens are to be added.

@@ -246,7 +246,7 @@ Session Session::from_file(const std::filesystem::path& model, const SessionSett
   try {
     const Ort::SessionOptions options = to_ort(settings);
     (void)take_remarks();
-    return Session(std::make_shared<State>(Ort::Session(environment(), model.c_str(), options), settings));
+    return Session(State::create(settings, [&] { return Ort::Session(environment(), model.c_str(), options); }));
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }
@@ -260,7 +260,8 @@ Session Session::from_memory(std::span<const std::byte> model, const std::filesy
     if (!folder.empty()) {
       options.AddConfigEntry("session.model_external_initializers_file_folder_path", folder.c_str());
     }
-    return Session(std::make_shared<State>(Ort::Session(environment(), model.data(), model.size(), options), settings));
+    return Session(
+        State::create(settings, [&] { return Ort::Session(environment(), model.data(), model.size(), options); }));
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }

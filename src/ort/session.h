@@ -62,6 +62,9 @@ struct SessionSettings {
                                                             ///< providers what they compiled; empty: nowhere
   std::vector<std::pair<std::string, std::string>> config;  ///< ONNX Runtime's session configuration entries
   std::vector<std::filesystem::path> custom_operator_libraries;
+  /// Files of the model that may be changed while the session lives: what ONNX Runtime has mapped of them is copied
+  /// once the session is made. Of files that are not listed, it reads what they hold then.
+  std::vector<std::filesystem::path> changing_files;
 };
 
 /// A provider could not be appended to the session's options.
@@ -116,8 +119,8 @@ class OtherShape : public Error {
 /// A loaded model in the open core. Runs may happen on several threads at once.
 class Session {
  public:
-  /// Errors invalid_model, AppendError, usage (a library of custom operators that cannot be used), and what the
-  /// provider's creation says (internal).
+  /// Errors invalid_model, AppendError, usage (a library of custom operators that cannot be used), FileChanged
+  /// (storage), and what the provider's creation says (internal).
   static Session from_file(const std::filesystem::path& model, const SessionSettings& settings);
   /// The model in memory; external data is looked for in `folder`. The bytes may go when this returns.
   static Session from_memory(std::span<const std::byte> model, const std::filesystem::path& folder,

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/changing_files.h"
 #include "base/log.h"
 #include "ort/session.h"
 
@@ -104,6 +108,26 @@ bool has_own_memory(const ProviderAppend& provider) {
   SessionSettings settings;
   settings.providers.push_back(provider);
   return std::ranges::any_of(plugin_memories(settings), [](const MemoryFacts& memory) { return !memory.is_host; });
+}
+
+std::shared_mutex& Session::State::mapping_mutex() {
+  static std::shared_mutex mutex;
+  return mutex;
+}
+
+std::shared_ptr<Session::State> Session::State::create(const SessionSettings& settings,
+                                                       const std::function<Ort::Session()>& make) {
+  const ChangingFiles files(settings.changing_files);
+  std::shared_ptr<State> state;
+  {
+    const std::shared_lock mapping(mapping_mutex());
+    state = std::make_shared<State>(make(), settings);
+  }
+  if (!files.empty()) {
+    const std::unique_lock alone(mapping_mutex());
+    files.detach();
+  }
+  return state;
 }
 
 void Session::State::find_places(const SessionSettings& settings) {

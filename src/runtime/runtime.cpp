@@ -67,7 +67,7 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
                       std::back_inserter(options.crashed_providers));
   Signature signature = runtime::with_steps(info.signature, options);
   if (options.isolation == Isolation::process) {
-    auto session = std::make_unique<runtime::isolation::RemoteSession>(model, name, options);
+    auto session = std::make_unique<runtime::isolation::RemoteSession>(model, name, options, signature.outputs);
     const auto& names = session->report().output_names;
     if (options.pooled_output && names.size() == signature.outputs.size() + 1) {
       signature.outputs.push_back(onnx::pooled_entry(info.signature, *options.pooled_output));

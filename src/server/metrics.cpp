@@ -142,8 +142,11 @@ class Page {
                [](const Statistics& counts) { return counts.reused_tokens; });
     of_engines("gpux_generated_tokens_total", "counter", "Tokens that were generated",
                [](const Statistics& counts) { return counts.generated_tokens; });
-    of_engines("gpux_preempted_sequences_total", "counter", "Texts that began anew for lack of memory",
+    of_engines("gpux_preempted_sequences_total", "counter",
+               "Texts that began anew for lack of memory, or for a turn of other requests",
                [](const Statistics& counts) { return counts.preempted; });
+    page.single("gpux_kv_cache_limit_bytes", "gauge", "Memory that keys and values of all models may take together",
+                generation::CacheBudget::of_process()->limit_bytes());
     text_ += page.text_;
   }
 

@@ -19,6 +19,7 @@
 #include "embedding/pooling.h"
 #include "gpux/error.h"
 #include "onnx/graph_writer.h"
+#include "onnx/model_writer.h"
 #include "runtime/cpu_runtime.h"
 
 namespace gpux::embedding {
@@ -217,6 +218,56 @@ TEST_F(Embeddings, CutLongTexts) {
   EXPECT_NO_THROW(embedder.encoder().check({.max_tokens = 32, .dimensions = 16}));
 }
 
+/// A decoder with keys and values of earlier tokens as inputs, as Qwen3-Embedding is published: a token's vector is its
+/// row of a table, {1, token}.
+std::string decoder_with_past(const char* output, const onnx_test::Dimensions& past) {
+  constexpr std::int64_t tokens = 1500;
+  std::vector<float> table;
+  for (std::int64_t i = 0; i < tokens; ++i) table.insert(table.end(), {1, static_cast<float>(i)});
+  onnx_test::ModelWriter model;
+  for (const char* name : {"input_ids", "attention_mask", "position_ids"}) {
+    model.add_input(name, ElementType::int64, {"batch", "length"});
+  }
+  for (const char* name : {"past_key_values.0.key", "past_key_values.0.value"}) {
+    model.add_input(name, ElementType::float32, past);
+  }
+  return model.add_initializer("table", {tokens, 2}, table)
+      .add_output(output, ElementType::float32, {"batch", "length", 2})
+      .add_output("present.0.key", ElementType::float32, {"batch", 2, "total", 4})
+      .add_node("Gather", {"table", "input_ids"}, {output})
+      .add_node("Identity", {"past_key_values.0.key"}, {"present.0.key"})
+      .bytes();
+}
+
+TEST_F(Embeddings, OfDecodersHaveEmptyCaches) {
+  const test::TemporaryFolder folder;
+  const auto made = [&](const char* output, const onnx_test::Dimensions& past, bool has_modules = true) {
+    const std::filesystem::path encoder = test::write_encoder_folder(folder, R"({"pooling_mode": "lasttoken"})", false);
+    folder.write("encoder/onnx/model.onnx", decoder_with_past(output, past));
+    if (!has_modules) std::filesystem::remove(encoder / "modules.json");
+    const importer::SentenceModel model = importer::read_sentence_model(encoder);
+    return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
+  };
+  const onnx_test::Dimensions published{"batch", 2, "past", 4};
+  const Embedder embedder = made("last_hidden_state", published);
+  const float last = static_cast<float>(embedder.encoder().tokenizer().id("[SEP]").value_or(0));
+  EXPECT_EQ(embedder.embed("the model runs"), (std::vector<float>{1, last}));
+  std::vector<std::vector<float>> all;
+  const std::vector<std::string> texts{"the model runs", "one line", "the"};
+  for (const std::string& text : texts) all.push_back(embedder.embed(text));
+  EXPECT_EQ(all, (std::vector<std::vector<float>>(3, {1, last})));
+
+  EXPECT_THAT(error_of([&] {
+                (void)made("last_hidden_state", {"batch", "heads", "past", 4});
+              }).message(),
+              HasSubstr("input 'past_key_values.0.key' is"));
+  EXPECT_THAT(error_of([&] { (void)made("logits", published); }).message(),
+              HasSubstr("the model generates text: 'gpux generate' runs it"));
+  const Error without = error_of([&] { (void)made("last_hidden_state", published, false); });
+  EXPECT_EQ(without.code(), ErrorCode::invalid_model);
+  EXPECT_THAT(without.message(), HasSubstr("no modules.json says which Pooling its vectors have"));
+}
+
 TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
   const auto refused = [](const std::string& file) {
     const test::TemporaryFolder folder;
@@ -238,19 +289,42 @@ TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
   EXPECT_THAT(error.message(), HasSubstr("names no Pooling"));
 }
 
-TEST_F(Embeddings, LeaveLowerCaseToTheTokenizer) {
-  const auto made = [](const char* tokenizer) {
+TEST_F(Embeddings, AreOfLowerCaseWhereTheFolderSaysSo) {
+  const auto made = [](const char* tokenizer, const char* settings) {
     const test::TemporaryFolder folder;
     const std::filesystem::path encoder = test::write_encoder_folder(folder, mean_pooling, false);
-    folder.write("encoder/sentence_bert_config.json", R"({"max_seq_length": 32, "do_lower_case": true})");
+    folder.write("encoder/sentence_bert_config.json", settings);
     folder.write("encoder/tokenizer.json", read_file(GPUX_SOURCE_DIR "/tests/text/data/" + std::string(tokenizer)));
     const importer::SentenceModel model = importer::read_sentence_model(encoder);
     return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
   };
-  EXPECT_EQ(made("wordpiece.json").embed("The MODEL"), encoder(mean_pooling).embed("the model"));
-  const Error error = error_of([&] { (void)made("bpe.json"); });
-  EXPECT_EQ(error.code(), ErrorCode::invalid_model);
-  EXPECT_THAT(error.message(), HasSubstr("says do_lower_case, and the tokenizer does not lower-case texts"));
+  const char* lower_case = R"({"do_lower_case": true})";
+  EXPECT_EQ(made("wordpiece.json", lower_case).embed("The MODEL"), encoder(mean_pooling).embed("the model"));
+  const Embedder plain = made("bpe.json", "{}"), lowered = made("bpe.json", lower_case);
+  EXPECT_EQ(lowered.embed("The MODEL"), plain.embed("the model"));
+  EXPECT_NE(plain.embed("The MODEL"), plain.embed("the model"));
+}
+
+// As sentence-transformers cuts: behind Normalize, and not normalized again. A request cuts the whole vector.
+TEST_F(Embeddings, AreCutAsTheFolderSays) {
+  const auto made = [](const std::string& sentences) {
+    const test::TemporaryFolder folder;
+    const std::filesystem::path encoder = test::write_encoder_folder(folder, mean_pooling, true);
+    folder.write("encoder/config_sentence_transformers.json", sentences);
+    const importer::SentenceModel model = importer::read_sentence_model(encoder);
+    return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
+  };
+  const Embedder whole = made("{}"), cut = made(R"({"truncate_dim": 4})");
+  EXPECT_EQ(cut.encoder().dimension(), 4U);
+  std::vector<float> expected = whole.embed("the model runs");
+  const std::vector<float> all = expected;
+  expected.resize(4);
+  EXPECT_EQ(cut.embed("the model runs"), expected);
+  EXPECT_EQ(cut.embed("the model runs", {.normalize = true}), normalized(expected));
+  EXPECT_EQ(cut.embed("the model runs", {.dimensions = 16}), all);
+  EXPECT_EQ(cut.embed("the model runs", {.dimensions = 6}), whole.embed("the model runs", {.dimensions = 6}));
+  EXPECT_NO_THROW(cut.encoder().check({.dimensions = 16}));
+  EXPECT_EQ(made(R"({"truncate_dim": 99})").encoder().dimension(), 16U);
 }
 
 TEST_F(Embeddings, AreOfTextsInUtf8) {

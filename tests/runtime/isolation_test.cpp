@@ -350,12 +350,14 @@ TEST(LoadMessage, KeepsTheReport) {
   report.computed_by = "text";
   report.output_names = {"y", "z"};
   report.placement = {{"cpu", "node", "domain", "Add"}};
+  report.identity = {{"ONNX Runtime", "1.31.1"}};
   const LoadReport read = load_report_from(to_json(report));
   EXPECT_EQ(to_json(read.verdict), to_json(report.verdict));
   EXPECT_EQ(read.weights, 2U);
   EXPECT_EQ(read.output_names, report.output_names);
   EXPECT_EQ(read.placement.front().operator_type, "Add");
   EXPECT_EQ(read.computed_by, "text");
+  EXPECT_EQ(read.identity, report.identity);
   for (const char* wrong : {"", "{}", "[", R"({"verdict": 1})", "\xff"}) {
     EXPECT_THROW((void)load_report_from(wrong), Error) << wrong;
   }
@@ -707,7 +709,8 @@ TEST_F(Worker, DoesNotRepeatARunThatWasStopped) {
 // The mark that tells what a worker has begun, without a worker.
 TEST(RunChannel, KnowsWhichRunWasTaken) {
   auto [own, others] = runtime::isolation::make_socket_pair();
-  runtime::isolation::RunChannel channel(1, std::move(own));
+  runtime::isolation::SharedMemoryBudget budget;
+  runtime::isolation::RunChannel channel(1, std::move(own), budget);
   EXPECT_FALSE(channel.has_taken(0)) << "nothing was sent";
   const std::vector<std::size_t> outputs{0};
   ASSERT_TRUE(channel.send(7, three(), outputs));

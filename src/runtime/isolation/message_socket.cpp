@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -111,24 +112,22 @@ bool receive_message(int socket, ReceivedMessage& message) noexcept {
 }
 
 UniqueFd file_of_text(const std::string& text) {
-  UniqueFd file(::memfd_create("gpux-worker", MFD_CLOEXEC));
+  UniqueFd file(::memfd_create("gpux-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) fail("a file in memory", errno);
-  write_text(file.get(), text);
+  const int error = write_fully(file.get(), std::as_bytes(std::span(text)), 0);
+  if (error != 0) fail("a file in memory", error);
+  // No limit of the worker counts what it would write there.
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+    fail("a file in memory that is not changed", errno);
+  }
   return file;
 }
 
-void write_text(int file, const std::string& text) {
-  const int error = write_fully(file, std::as_bytes(std::span(text)), 0);
-  if (error != 0) fail("a file in memory", error);
-}
-
 std::string text_of_file(int file) {
-  constexpr off_t max_size = off_t{64} << 20;
-
   struct stat status {};
 
-  if (file < 0 || ::fstat(file, &status) != 0 || status.st_size > max_size) {
-    throw Error(ErrorCode::internal, "a worker process sent a file that cannot be read");
+  if (file < 0 || ::fstat(file, &status) != 0) {
+    throw Error(ErrorCode::internal, "a worker process got a file that cannot be read");
   }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t done = 0;
@@ -139,6 +138,28 @@ std::string text_of_file(int file) {
     done += static_cast<std::size_t>(count);
   }
   text.resize(done);
+  return text;
+}
+
+bool send_text(int socket, std::string_view text) noexcept {
+  for (std::size_t at = 0; at < text.size(); at += max_message_bytes) {
+    const std::string_view part = text.substr(at, max_message_bytes);
+    if (!send_message(socket, std::as_bytes(std::span(part)))) return false;
+  }
+  return true;
+}
+
+std::optional<std::string> receive_text(int socket, std::uint64_t size, const std::function<void()>& wait) {
+  constexpr std::uint64_t max_size = std::uint64_t{64} << 20;
+  if (size > max_size) throw Error(ErrorCode::internal, "a worker process sent a report of more than 64 MiB");
+  std::string text;
+  ReceivedMessage message;
+  while (text.size() < size) {
+    wait();
+    if (!receive_message(socket, message)) return std::nullopt;
+    if (message.size > size - text.size()) throw Error(ErrorCode::internal, "a worker process sent more than a report");
+    text += message.text_after(0);
+  }
   return text;
 }
 

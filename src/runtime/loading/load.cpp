@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/changing_files.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/machine.h"
@@ -24,7 +25,10 @@
 #include "provider/select.h"
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/load_plan.h"
+#include "runtime/loading/model_files.h"
+#include "runtime/loading/model_session.h"
 #include "runtime/loading/precision_variant.h"
+#include "runtime/loading/session_of_file.h"
 #include "store/variant.h"
 
 namespace gpux::runtime {
@@ -210,6 +214,28 @@ std::string computed_by(const Plan& plan, const LoadOptions& options) {
   return text;
 }
 
+// What another process that loads the same has to come to. Libraries count by their content.
+LoadedIdentity identity_of(const Plan& plan, const LoadOptions& options, const std::filesystem::path& loaded) {
+  const Verdict& verdict = plan.verdict;
+  LoadedIdentity identity{
+      {"ONNX Runtime", fmt::format("{} ({})", verdict.runtime_version, library_content(verdict.runtime_path))},
+      {"the precision", verdict.precision},
+      {"what it runs on", join(verdict.active)},
+      {"the ONNX file that runs", loaded.filename().string()}};
+  for (const Candidate& candidate : plan.candidates) {
+    const std::string library = candidate.library.empty() ? "ONNX Runtime's own" : library_content(candidate.library);
+    identity.emplace_back("provider " + candidate.id, library);
+  }
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    if (attempt.outcome != Outcome::active || attempt.devices.empty()) continue;
+    identity.emplace_back("the device of " + attempt.id, name_of(attempt.devices.front()));
+  }
+  for (const std::filesystem::path& library : options.custom_operator_libraries) {
+    identity.emplace_back(fmt::format("the library of operators '{}'", library.string()), library_content(library));
+  }
+  return identity;
+}
+
 // The graph made for just this choice, or null.
 const OptimizedGraph* graph_for(const Plan& plan, const LoadOptions& options) {
   OptimizedGraph wanted = graph_of(plan, options);
@@ -246,7 +272,7 @@ OptimizedGraph written_graph(const Plan& plan, const LoadOptions& options, ort::
   }
   settings.optimization = ort::OptimizationLevel::disabled;
   try {
-    (void)ort::Session::from_file(file, settings);
+    (void)session_of_file(file, settings);
   } catch (const Error& failure) {
     throw Error(ErrorCode::provider_unavailable,
                 fmt::format("no optimized graph can be kept: {} cannot load what it compiled: {}", graph.provider,
@@ -356,7 +382,7 @@ ort::Session open_session(const std::filesystem::path& file, const ort::SessionS
       }
     }
   }
-  return ort::Session::from_file(file, settings);
+  return session_of_file(file, settings);
 }
 
 // Whether what the model gives is copied from a device.
@@ -416,6 +442,16 @@ ort::Session open_pooled(const std::string& model, const std::filesystem::path& 
   return ort::Session::from_memory(std::as_bytes(std::span(model)), folder, settings);
 }
 
+// Compiled code of a stranger, which a driver runs unseen, is for a worker process.
+void refuse_compiled_code(const ModelInfo& info, const LoadOptions& options) {
+  if (options.pulled_from.empty() || !info.operators.contains("com.microsoft::EPContext")) return;
+  throw Error(
+      ErrorCode::invalid_model,
+      fmt::format("'{}' has compiled code for a device (EPContext) and comes from {}: such code runs in a worker "
+                  "process with a sandbox only, and this model runs in this process",
+                  info.path.string(), options.pulled_from));
+}
+
 // Whether a session of the model can be made without one of the candidates.
 bool loads_without(std::size_t left_out, const std::filesystem::path& model, const LoadOptions& options,
                    const Plan& plan) {
@@ -425,7 +461,7 @@ bool loads_without(std::size_t left_out, const std::filesystem::path& model, con
     if (i != left_out) settings.providers.push_back(plan.candidates[i].append);
   }
   try {
-    (void)ort::Session::from_file(model, settings);
+    (void)session_of_file(model, settings);
   } catch (const Error& error) {
     log::debug("no session without {} either: {}", plan.candidates[left_out].id, error.message());
     return false;
@@ -471,7 +507,7 @@ void drop_culprit(const Error& error, const std::filesystem::path& file, const s
   if (options.strict == Strictness::off || id != wanted) return;
   try {
     // A model that no provider can load is to be told as such.
-    (void)ort::Session::from_file(model, settings_for(options, {}));
+    (void)session_of_file(model, settings_for(options, {}));
   } catch (const Error& without) {
     throw model_error(without, model);
   }
@@ -488,6 +524,7 @@ void discard_profile(Loaded& loaded) {
 }
 
 Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  refuse_compiled_code(info, options);
   Plan plan = make_plan(model, info, options, Machine::this_one());
   check_before(plan, options);
   const std::string wanted = insisted_on(plan);
@@ -499,6 +536,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   const ort::OptimizationLevel optimization = settings.optimization;
   OptimizedGraph written;
   std::optional<ort::Session> session;
+  std::filesystem::path loaded;
   const PrecisionVariant* variant = nullptr;
   bool graphs_fail = false;
   PooledModel pooled_model(options, info.signature);
@@ -513,7 +551,10 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
       try {
         // Its external data, too, has to be beside it.
-        if (file != model) (void)ModelInspector::inspect(file);
+        const ModelInfo info_of_file = file == model ? info : ModelInspector::inspect(file);
+        if (file != model) refuse_compiled_code(info_of_file, options);
+        if (!options.map_weights) settings.changing_files = files_of(file, info_of_file);
+        loaded = file;
         const std::optional<std::string> pooled = graph == nullptr ? pooled_model.of(file, plan) : std::nullopt;
         is_pooled = pooled.has_value();
         session.emplace(pooled ? open_pooled(*pooled, file, settings) : open_session(file, settings, options, plan));
@@ -521,6 +562,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       } catch (const Error& error) {
         remove_profiles(profile_prefix);
         if (error.code() == ErrorCode::usage) throw;  // a library of custom operators
+        if (dynamic_cast<const FileChanged*>(&error) != nullptr) throw;
         if (graph != nullptr) {
           graphs_fail = true;
           plan.verdict.notes.push_back("the graph optimized when the package was built is not used: " +
@@ -570,6 +612,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   const bool memory_limited_by_provider = limits_memory(plan);
   std::string computed = computed_by(plan, options);
   if (is_pooled) computed += "pooled in the graph\n";
+  LoadedIdentity identity = identity_of(plan, options, loaded);
   return {.session = std::make_unique<ort::Session>(std::move(*session)),
           .verdict = std::move(plan.verdict),
           .weights_file = variant == nullptr ? model : variant->file,
@@ -577,6 +620,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           .memory_limited_by_provider = memory_limited_by_provider,
           .resident_before_bytes = resident_before_bytes,
           .computed_by = std::move(computed),
+          .identity = std::move(identity),
           .has_pooled_output = is_pooled,
           .written_graph = std::move(written)};
 }

@@ -97,6 +97,10 @@ const std::string& SessionReplica::computed_by() const noexcept {
   return runtime_.state_->loaded.computed_by;
 }
 
+const LoadedIdentity& SessionReplica::identity() const noexcept {
+  return runtime_.state_->loaded.identity;
+}
+
 Value SessionReplica::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output) {
   if (runtime_.state_->remote) {
     throw Error(ErrorCode::usage,
