@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "gpux/error.h"
+
 namespace gpux::embedding {
 
 Embedder::Embedder(importer::SentenceModel model, Runtime runtime, std::optional<Batching> batching)
@@ -12,7 +14,11 @@ TextBatching Embedder::batching(bool may_try) const {
   Known known = known_;
   if (known == Known::nothing && (may_try || encoder_.batching() == Batching::throughput) &&
       known_.compare_exchange_strong(known, Known::being_found)) {
-    found_ = find_text_batching(encoder_, runtime_);
+    try {
+      found_ = find_text_batching(encoder_, runtime_);
+    } catch (const Error& error) {
+      found_.sharing = {false, RunSharing::Source::not_proven, error.message()};
+    }
     known_ = known = Known::found;
   }
   return known == Known::found ? found_ : TextBatching{.limits = {.max_rows = 1}, .padding = nullptr};

@@ -26,7 +26,7 @@ class Embedder {
   [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
 
   /// What texts may share a run, as find_text_batching() finds it at the first call that `may_try`. Until then, and to
-  /// others meanwhile: none may.
+  /// others meanwhile: none may; nor where it fails.
   [[nodiscard]] TextBatching batching(bool may_try) const;
 
   /// `text` is UTF-8. The options are taken as SentenceEncoder::check() accepts them.

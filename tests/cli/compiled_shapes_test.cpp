@@ -99,7 +99,7 @@ TEST_F(CompiledShapes, AreCompiledAheadAndKeptInThePackage) {
 
 // Half of one that was written when the machine lost power, or of a compiler that is another behind the same name.
 TEST_F(CompiledShapes, AreCompiledAgainWhereTheEngineThatWasKeptCannotBeRead) {
-  const Words arguments{"run",     model("add.onnx"), "--provider", "tensorrt-rtx", "--strict", "provider",
+  const Words arguments{"run",     model("add.onnx"), "--provider", "tensorrt-rtx", "--strict=provider",
                         "--input", two_rows,          "-v"};
   ASSERT_EQ(run(arguments).code, 0);
   fs::path engine;

@@ -755,6 +755,13 @@ TEST(RunChannel, SendsItsMemoryAgainToAWorkerThatCouldNotTakeIt) {
   EXPECT_EQ(descriptors_of(3), std::pair(1, 1));
   answer(3, false);
   EXPECT_EQ(descriptors_of(4), std::pair(0, 0));
+  // A larger block for the results, which the worker could not take.
+  EXPECT_TRUE(
+      isolation::send_message(others.get(), isolation::RunReply{.run = 4, .values = {}, .wanted_bytes = 1 << 20}));
+  answer(4, true);
+  EXPECT_TRUE(isolation::receive_message(others.get(), message));
+  EXPECT_TRUE(message.as<isolation::RunMemory>());
+  EXPECT_EQ(descriptors_of(5), std::pair(1, 1));
 }
 
 // In a process of its own, which has no address space left for a while.

@@ -253,7 +253,7 @@ TEST_F(BuiltInWebGpu, GivesOutputsWhoseShapesDependOnValuesInAWorkerProcess) {
   for (const auto& [rows, columns] : shapes) inputs.push_back({{"x", numbers}, {"shape", {rows, columns}}});
   const std::filesystem::path file = home() / "inputs.json";
   std::ofstream(file) << inputs;
-  const json results = run({"run", model("reshape"), "--provider", "webgpu", "--strict", "provider", "--isolation",
+  const json results = run({"run", model("reshape"), "--provider", "webgpu", "--strict=provider", "--isolation",
                             "process", "--input", "@" + file.string()},
                            GPUX_PROGRAM);
   ASSERT_EQ(results.size(), shapes.size()) << results;

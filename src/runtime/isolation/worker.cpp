@@ -104,6 +104,7 @@ class Channel {
         reply.error = static_cast<std::int32_t>(ErrorCode::internal);
         text = error.what();
       }
+      if (std::exchange(lost_block_, false)) reply.lacks_memory = 1;
       if (reply.lacks_memory != 0) forget_blocks();
       if (!send(reply, text)) return;
     }
@@ -180,17 +181,21 @@ class Channel {
   }
 
   // From the other process, which limits what all runs take. Error resource_exhausted.
-  SharedBlock larger_block(std::size_t bytes) const {
+  SharedBlock larger_block(std::size_t bytes) {
     ReceivedMessage message;
     const RunReply wish{.run = run_, .values = {}, .wanted_bytes = bytes};
     if (!send_message(socket_.get(), wish) || !receive_message(socket_.get(), message)) {
       throw Error(ErrorCode::internal, "the process that asked for a run has gone");
     }
+    // If it cannot be taken, the other process has it all the same, and both would use different ones.
+    lost_block_ = true;
     if (!message.descriptors.front()) {
       throw Error(ErrorCode::resource_exhausted,
                   fmt::format("the results take {}, and there is less memory for results", format_bytes(bytes)));
     }
-    return SharedBlock(std::move(message.descriptors.front()));
+    SharedBlock block(std::move(message.descriptors.front()));
+    lost_block_ = false;
+    return block;
   }
 
   // ONNX Runtime writes large outputs right to the shared memory, its first `prepared` bytes.
@@ -210,7 +215,7 @@ class Channel {
   }
 
   std::vector<std::optional<Tensor>> prepare(const std::vector<std::size_t>& outputs, const RunForms& forms,
-                                             SharedBlock& block, std::size_t& prepared) const {
+                                             SharedBlock& block, std::size_t& prepared) {
     // To copy fewer costs less than to prepare memory.
     constexpr std::size_t min_bytes = std::size_t{16} * 1024;
     constexpr std::size_t alignment = 64;
@@ -242,7 +247,8 @@ class Channel {
   const bool has_device_;
   std::shared_ptr<const Turns> turns_;
   UniqueFd socket_;
-  std::uint64_t run_ = 0;  // the one in progress
+  std::uint64_t run_ = 0;    // the one in progress
+  bool lost_block_ = false;  // the other process has replaced one, and this has not
   std::unique_ptr<SharedBlock> input_;
   std::map<std::uint32_t, SharedBlock> outputs_;
   OutputForms forms_;

@@ -169,6 +169,24 @@ std::string content_obstacle(const Signature& signature, const onnx::InputFlow& 
   return {};
 }
 
+namespace {
+
+// Of the model and its steps. A file may have been removed since it was loaded.
+std::string obstacle_in_files(const Signature& signature, const TrialSubject& files) {
+  if (!first_axis_obstacle(signature).empty()) return {};
+  try {
+    for (const std::filesystem::path& step : files.steps) {
+      std::string obstacle = content_obstacle(signature, onnx::input_flow(step));
+      if (!obstacle.empty()) return obstacle;
+    }
+    return content_obstacle(signature, onnx::input_flow(files.weights));
+  } catch (const Error& error) {
+    return fmt::format("what decides over the answers is not known: {}", error.message());
+  }
+}
+
+}  // namespace
+
 SharingSubject sharing_subject(const ModelInfo& info, const std::filesystem::path& weights,
                                const LoadOptions& options) {
   SharingSubject subject{.files = {.weights = weights, .steps = {}, .external_files = info.external_files},
@@ -188,14 +206,7 @@ SharingSubject sharing_subject(const ModelInfo& info, const std::filesystem::pat
     for (const auto& [name, count] : ModelInspector::inspect(step).operators) operators[name] += count;
   }
   subject.facts.operators = operator_obstacle(operators);
-  if (!subject.facts.first_axis.empty()) return subject;
-  std::vector<std::filesystem::path> files = subject.files.steps;
-  files.push_back(weights);
-  for (const std::filesystem::path& file : files) {
-    if (subject.facts.contents.empty()) {
-      subject.facts.contents = content_obstacle(info.signature, onnx::input_flow(file));
-    }
-  }
+  subject.facts.contents = obstacle_in_files(info.signature, subject.files);
   return subject;
 }
 
