@@ -88,10 +88,10 @@ class Channel {
       if (!request) return;
       RunReply reply{.run = request->run};
       std::string text;
-      reply.lacks_memory = 1;
+      lacks_memory_ = true;
       try {
         take_blocks(*request, message);
-        reply.lacks_memory = 0;
+        lacks_memory_ = false;
         reply.values = run(*request);
       } catch (const Error& error) {
         reply.error = static_cast<std::int32_t>(error.code());
@@ -104,7 +104,10 @@ class Channel {
         reply.error = static_cast<std::int32_t>(ErrorCode::internal);
         text = error.what();
       }
-      if (reply.lacks_memory != 0) forget_blocks();
+      if (lacks_memory_) {
+        reply.lacks_memory = 1;
+        forget_blocks();
+      }
       if (!send(reply, text)) return;
     }
   }
@@ -180,8 +183,10 @@ class Channel {
   }
 
   // From the other process, which limits what all runs take. Error resource_exhausted.
-  SharedBlock larger_block(std::size_t bytes) const {
+  SharedBlock larger_block(std::size_t bytes) {
     ReceivedMessage message;
+    // The other process takes it for this run's memory from now on, whether it comes or not.
+    lacks_memory_ = true;
     const RunReply wish{.run = run_, .values = {}, .wanted_bytes = bytes};
     if (!send_message(socket_.get(), wish) || !receive_message(socket_.get(), message)) {
       throw Error(ErrorCode::internal, "the process that asked for a run has gone");
@@ -190,7 +195,9 @@ class Channel {
       throw Error(ErrorCode::resource_exhausted,
                   fmt::format("the results take {}, and there is less memory for results", format_bytes(bytes)));
     }
-    return SharedBlock(std::move(message.descriptors.front()));
+    SharedBlock block(std::move(message.descriptors.front()));
+    lacks_memory_ = false;
+    return block;
   }
 
   // ONNX Runtime writes large outputs right to the shared memory, its first `prepared` bytes.
@@ -210,7 +217,7 @@ class Channel {
   }
 
   std::vector<std::optional<Tensor>> prepare(const std::vector<std::size_t>& outputs, const RunForms& forms,
-                                             SharedBlock& block, std::size_t& prepared) const {
+                                             SharedBlock& block, std::size_t& prepared) {
     // To copy fewer costs less than to prepare memory.
     constexpr std::size_t min_bytes = std::size_t{16} * 1024;
     constexpr std::size_t alignment = 64;
@@ -242,7 +249,8 @@ class Channel {
   const bool has_device_;
   std::shared_ptr<const Turns> turns_;
   UniqueFd socket_;
-  std::uint64_t run_ = 0;  // the one in progress
+  std::uint64_t run_ = 0;      // the one in progress
+  bool lacks_memory_ = false;  // what the other process has sent is not all here
   std::unique_ptr<SharedBlock> input_;
   std::map<std::uint32_t, SharedBlock> outputs_;
   OutputForms forms_;
