@@ -56,7 +56,7 @@ class WorkerFiles : public CpuRuntime {
     options.provider = "cpu";
     options.intra_threads = 1;
     options.isolation = Isolation::process;
-    options.max_restart_delay = std::chrono::milliseconds(1);
+    options.max_restart_delay = std::chrono::milliseconds(200);
     return Runtime(file, options);
   }
 
