@@ -174,8 +174,11 @@ TEST(ModelFiles, AreThoseThatTheModelNames) {
                                                       .bytes());
   LoadOptions options;
   options.after = step;
-  EXPECT_THAT(runtime::files_of(file, options),
-              testing::ElementsAre(file, file.parent_path() / "weights.bin", file.parent_path() / "engine.bin", step));
+  // One that is not used in the end may be damaged.
+  const fs::path damaged = folder.write("damaged.onnx", "no model");
+  options.precision_variants.push_back({.file = damaged, .precision = "int8", .provider = "cpu"});
+  EXPECT_THAT(runtime::files_of(file, options), testing::ElementsAre(file, file.parent_path() / "weights.bin",
+                                                                     file.parent_path() / "engine.bin", step, damaged));
 }
 
 }  // namespace
