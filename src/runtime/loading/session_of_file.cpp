@@ -20,25 +20,32 @@ namespace fs = std::filesystem;
 constexpr std::string_view missing_locale = "Failed to construct locale with name";
 constexpr std::string_view locale_of_all_machines = "C.UTF-8";
 
-ort::Session session_of(const std::string& model, const fs::path& file, const ort::SessionSettings& settings) {
+// The file's, or that of the model which replaces its content.
+ort::Session open(const fs::path& file, const std::optional<std::string>& model, const ort::SessionSettings& settings) {
+  if (!model) return ort::Session::from_file(file, settings);
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  return ort::Session::from_memory(std::as_bytes(std::span(model)), folder, settings);
+  return ort::Session::from_memory(std::as_bytes(std::span(*model)), folder, settings);
+}
+
+std::optional<std::string> with_known_locale(const fs::path& file, const std::optional<std::string>& model) {
+  if (model) return onnx::with_locale(*model, locale_of_all_machines);
+  const MappedFile content(file);
+  return onnx::with_locale(content.text(), locale_of_all_machines);
 }
 
 }  // namespace
 
 ort::Session session_of_file(const fs::path& file, const ort::SessionSettings& settings) {
-  const std::optional<std::string> included = onnx::with_included_data(file);
+  const std::optional<std::string> model = onnx::with_included_data(file);
   try {
-    return included ? session_of(*included, file, settings) : ort::Session::from_file(file, settings);
+    return open(file, model, settings);
   } catch (const Error& error) {
     if (error.message().find(missing_locale) == std::string::npos) throw;
-    const MappedFile content(file);
-    const auto model = onnx::with_locale(included ? *included : content.text(), locale_of_all_machines);
-    if (!model) throw;
+    const std::optional<std::string> changed = with_known_locale(file, model);
+    if (!changed) throw;
     log::info("{}: the locale of its StringNormalizer is not installed; {} is used", file.string(),
               locale_of_all_machines);
-    return session_of(*model, file, settings);
+    return open(file, changed, settings);
   }
 }
 
