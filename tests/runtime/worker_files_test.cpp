@@ -141,7 +141,9 @@ TEST_F(WorkerFiles, LoseNoDeviceByTheNameOfANode) {
     }
     EXPECT_EQ(run(2).front().second.tensor()->shape(), (Shape{2, 2}));
     EXPECT_FALSE(runtime.lost_device());
-    if (isolation == Isolation::process) EXPECT_EQ(runtime.worker()->restarts, 0U);
+    if (isolation == Isolation::process) {
+      EXPECT_EQ(runtime.worker()->restarts, 0U);
+    }
   }
 }
 
