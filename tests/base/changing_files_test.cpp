@@ -1,7 +1,9 @@
 #include "base/changing_files.h"
 
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -63,6 +65,8 @@ TEST(ChangingFiles, AreNotThoseThatChangedMeanwhile) {
     const fs::path file = folder.write("file", text);
     const Mapped mapped(file, text.size());
     const ChangingFiles files({file});
+    // Times of files are as coarse as the kernel's clock.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     change(file);
     try {
       files.detach();

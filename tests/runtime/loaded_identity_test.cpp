@@ -1,7 +1,9 @@
 // What tells the model that a worker has loaded from the one before it.
 #include "runtime/loading/loaded_identity.h"
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -65,9 +67,11 @@ TEST(FileContents, IsOfTheBytesAndNotOfTheTime) {
   EXPECT_THROW(contents.require_unchanged(), FileChanged);
   // In place, of the same size, with the time that it had.
   const auto time = fs::last_write_time(file);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the kernel's clock is coarse
   folder.write("weights.bin", "five");
   fs::last_write_time(file, time);
   EXPECT_NE(difference(contents.identity(), before), "");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   folder.write("weights.bin", "twos");
   EXPECT_EQ(difference(contents.identity(), before), "");
   fs::remove(file);

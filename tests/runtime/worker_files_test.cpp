@@ -56,7 +56,7 @@ class WorkerFiles : public CpuRuntime {
     options.provider = "cpu";
     options.intra_threads = 1;
     options.isolation = Isolation::process;
-    options.max_restart_delay = std::chrono::milliseconds(1);
+    options.max_restart_delay = std::chrono::milliseconds(200);
     return Runtime(file, options);
   }
 
@@ -141,7 +141,9 @@ TEST_F(WorkerFiles, LoseNoDeviceByTheNameOfANode) {
     }
     EXPECT_EQ(run(2).front().second.tensor()->shape(), (Shape{2, 2}));
     EXPECT_FALSE(runtime.lost_device());
-    if (isolation == Isolation::process) EXPECT_EQ(runtime.worker()->restarts, 0U);
+    if (isolation == Isolation::process) {
+      EXPECT_EQ(runtime.worker()->restarts, 0U);
+    }
   }
 }
 
@@ -174,8 +176,11 @@ TEST(ModelFiles, AreThoseThatTheModelNames) {
                                                       .bytes());
   LoadOptions options;
   options.after = step;
-  EXPECT_THAT(runtime::files_of(file, options),
-              testing::ElementsAre(file, file.parent_path() / "weights.bin", file.parent_path() / "engine.bin", step));
+  // One that is not used in the end may be damaged.
+  const fs::path damaged = folder.write("damaged.onnx", "no model");
+  options.precision_variants.push_back({.file = damaged, .precision = "int8", .provider = "cpu"});
+  EXPECT_THAT(runtime::files_of(file, options), testing::ElementsAre(file, file.parent_path() / "weights.bin",
+                                                                     file.parent_path() / "engine.bin", step, damaged));
 }
 
 }  // namespace

@@ -33,7 +33,6 @@ struct LoadReport {
   LoadedIdentity identity;          ///< of Loaded
 };
 
-/// Errors as of files_of().
 LoadRequest load_request_of(const std::filesystem::path& model, const LoadOptions& options);
 
 /// As JSON. Error usage if a path is not UTF-8.

@@ -29,37 +29,24 @@ constexpr std::array system_paths{
 // /dev/nvidia and its numbers and names are found by their prefix.
 constexpr std::array device_paths{"/dev/nvidia*", "/dev/dri", "/dev/kfd", "/dev/accel", "/dev/dxg"};
 
-constexpr std::array<std::string_view, 17> kept_variables{"PATH",
-                                                          "HOME",
-                                                          "LANG",
-                                                          "LANGUAGE",
-                                                          "TZ",
-                                                          "TMPDIR",
-                                                          "LD_LIBRARY_PATH",
-                                                          "LD_PRELOAD",
-                                                          "GLIBC_TUNABLES",
-                                                          "VIRTUAL_ENV",
-                                                          "CONDA_PREFIX",
-                                                          "XDG_CACHE_HOME",
-                                                          "XDG_CONFIG_HOME",
-                                                          "XDG_CONFIG_DIRS",
-                                                          "XDG_DATA_HOME",
-                                                          "XDG_DATA_DIRS",
-                                                          "XDG_RUNTIME_DIR"};
+constexpr auto kept_variables = std::to_array<std::string_view>(
+    {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "GLIBC_TUNABLES",
+     "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME",
+     "XDG_DATA_DIRS", "XDG_RUNTIME_DIR"});
 
 // Of the system, of gpux and ONNX Runtime, of threads and linear algebra, of vendors, and of sanitizers.
-constexpr std::array<std::string_view, 60> kept_prefixes{
-    "LC_",       "MALLOC_",   "GPUX_",   "ORT_",      "ONNXRUNTIME_", "OMP_",      "GOMP_",  "KMP_",     "MKL_",
-    "DNNL_",     "ONEDNN_",   "TBB_",    "OPENBLAS_", "BLIS_",        "CUDA_",     "CUDNN_", "CUBLAS_",  "NVIDIA_",
-    "TRT_",      "TENSORRT_", "NCCL_",   "HIP_",      "HSA_",         "ROCR_",     "ROCM_",  "ROCBLAS_", "MIOPEN_",
-    "MIGRAPHX_", "AMD_",      "AMDGPU_", "GPU_",      "RADV_",        "OPENVINO_", "OV_",    "ZE_",      "ZET_",
-    "SYCL_",     "ONEAPI_",   "NEO",     "IGC_",      "INTEL_",       "ANV_",      "VK_",    "VULKAN_",  "MESA_",
-    "LIBGL_",    "OCL_",      "OPENCL_", "DAWN_",     "WEBGPU_",      "QNN_",      "ADSP_",  "XLNX_",    "VAIP_",
-    "RYZEN_AI_", "ASCEND_",   "ASAN_",   "UBSAN_",    "TSAN_",        "LSAN_"};
+constexpr auto kept_prefixes = std::to_array<std::string_view>(
+    {"LC_",       "MALLOC_",   "GPUX_",   "ORT_",      "ONNXRUNTIME_", "OMP_",      "GOMP_",  "KMP_",     "MKL_",
+     "DNNL_",     "ONEDNN_",   "TBB_",    "OPENBLAS_", "BLIS_",        "CUDA_",     "CUDNN_", "CUBLAS_",  "NVIDIA_",
+     "TRT_",      "TENSORRT_", "NCCL_",   "HIP_",      "HSA_",         "ROCR_",     "ROCM_",  "ROCBLAS_", "MIOPEN_",
+     "MIGRAPHX_", "AMD_",      "AMDGPU_", "GPU_",      "RADV_",        "OPENVINO_", "OV_",    "ZE_",      "ZET_",
+     "SYCL_",     "ONEAPI_",   "NEO",     "IGC_",      "INTEL_",       "ANV_",      "VK_",    "VULKAN_",  "MESA_",
+     "LIBGL_",    "OCL_",      "OPENCL_", "DAWN_",     "WEBGPU_",      "QNN_",      "ADSP_",  "XLNX_",    "VAIP_",
+     "RYZEN_AI_", "ASCEND_",   "ASAN_",   "UBSAN_",    "TSAN_",        "LSAN_"});
 
 // A vendor's variable may be one, as NVIDIA_API_KEY.
-constexpr std::array<std::string_view, 7> words_of_secrets{"KEY",    "TOKEN",      "SECRET", "PASSWORD",
-                                                           "PASSWD", "CREDENTIAL", "AUTH"};
+constexpr auto words_of_secrets =
+    std::to_array<std::string_view>({"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"});
 
 template <typename Paths>
 void add(const Paths& paths, std::vector<fs::path>& list) {

@@ -88,10 +88,10 @@ class Channel {
       if (!request) return;
       RunReply reply{.run = request->run};
       std::string text;
-      reply.lacks_memory = 1;
+      lacks_memory_ = true;
       try {
         take_blocks(*request, message);
-        reply.lacks_memory = 0;
+        lacks_memory_ = false;
         reply.values = run(*request);
       } catch (const Error& error) {
         reply.error = static_cast<std::int32_t>(error.code());
@@ -104,8 +104,10 @@ class Channel {
         reply.error = static_cast<std::int32_t>(ErrorCode::internal);
         text = error.what();
       }
-      if (std::exchange(lost_block_, false)) reply.lacks_memory = 1;
-      if (reply.lacks_memory != 0) forget_blocks();
+      if (lacks_memory_) {
+        reply.lacks_memory = 1;
+        forget_blocks();
+      }
       if (!send(reply, text)) return;
     }
   }
@@ -183,18 +185,18 @@ class Channel {
   // From the other process, which limits what all runs take. Error resource_exhausted.
   SharedBlock larger_block(std::size_t bytes) {
     ReceivedMessage message;
+    // The other process takes it for this run's memory from now on, whether it comes or not.
+    lacks_memory_ = true;
     const RunReply wish{.run = run_, .values = {}, .wanted_bytes = bytes};
     if (!send_message(socket_.get(), wish) || !receive_message(socket_.get(), message)) {
       throw Error(ErrorCode::internal, "the process that asked for a run has gone");
     }
-    // If it cannot be taken, the other process has it all the same, and both would use different ones.
-    lost_block_ = true;
     if (!message.descriptors.front()) {
       throw Error(ErrorCode::resource_exhausted,
                   fmt::format("the results take {}, and there is less memory for results", format_bytes(bytes)));
     }
     SharedBlock block(std::move(message.descriptors.front()));
-    lost_block_ = false;
+    lacks_memory_ = false;
     return block;
   }
 
@@ -247,8 +249,8 @@ class Channel {
   const bool has_device_;
   std::shared_ptr<const Turns> turns_;
   UniqueFd socket_;
-  std::uint64_t run_ = 0;    // the one in progress
-  bool lost_block_ = false;  // the other process has replaced one, and this has not
+  std::uint64_t run_ = 0;      // the one in progress
+  bool lacks_memory_ = false;  // what the other process has sent is not all here
   std::unique_ptr<SharedBlock> input_;
   std::map<std::uint32_t, SharedBlock> outputs_;
   OutputForms forms_;

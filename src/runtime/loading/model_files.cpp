@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "onnx/context_files.h"
 
@@ -19,12 +20,24 @@ std::vector<fs::path> files_of(const fs::path& model, const ModelInfo& info) {
   return files;
 }
 
+namespace {
+
+std::vector<fs::path> known_files_of(const fs::path& file) {
+  try {
+    return files_of(file, ModelInspector::inspect(file));
+  } catch (const Error&) {
+    return {file};
+  }
+}
+
+}  // namespace
+
 std::vector<fs::path> files_of(const fs::path& model, const LoadOptions& options) {
   std::vector<fs::path> files;
   const auto add = [&](const fs::path& file) {
     std::error_code error;
     if (file.empty() || !fs::exists(file, error)) return;
-    for (const fs::path& one : files_of(file, ModelInspector::inspect(file))) {
+    for (const fs::path& one : known_files_of(file)) {
       const fs::path absolute = fs::absolute(one);
       if (std::ranges::find(files, absolute) == files.end()) files.push_back(absolute);
     }

@@ -14,7 +14,7 @@ namespace gpux::runtime {
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& model, const ModelInfo& info);
 
 /// All that a load with these options may read: of the model, of the steps around it, and of what runs in its place.
-/// Absolute paths, each once. Errors as of ModelInspector.
+/// Absolute paths, each once. Of a file that is no model, itself: the load says so, if it is needed.
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& model, const LoadOptions& options);
 
 }  // namespace gpux::runtime
