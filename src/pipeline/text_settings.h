@@ -42,8 +42,8 @@ struct TextSettings {
 std::optional<TextSettings> read_text_settings(const std::filesystem::path& onnx_file, const ProjectFile* project,
                                                const Signature& signature);
 
-/// Refuses what read_text_settings() would refuse because of the files in the folder, whatever inputs its model has, and
-/// gives the task. Errors invalid_model with the file's name.
+/// Refuses what read_text_settings() would refuse because of the files in the folder, whatever inputs its model has,
+/// and gives the task. Errors invalid_model with the file's name.
 Task require_text_settings(const std::filesystem::path& folder);
 
 /// What gpux.yml may declare of a model: where the model takes tokens, also the texts that they are made of, and what
