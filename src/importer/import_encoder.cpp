@@ -25,18 +25,26 @@
 #include "importer/pair_score.h"
 #include "importer/safetensors.h"
 #include "importer/sentence_model.h"
+#include "importer/transformer_settings.h"
 
 namespace gpux::importer {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array setting_files{"config.json",
+constexpr std::array setting_files{"added_tokens.json",
+                                   "config.json",
                                    "config_sentence_transformers.json",
                                    "genai_config.json",
                                    "generation_config.json",
                                    "modules.json",
-                                   "sentence_bert_config.json",
+                                   transformer_settings_files[0],
+                                   transformer_settings_files[1],
+                                   transformer_settings_files[2],
+                                   transformer_settings_files[3],
+                                   transformer_settings_files[4],
+                                   transformer_settings_files[5],
+                                   transformer_settings_files[6],
                                    "special_tokens_map.json",
                                    "tokenizer.json",
                                    "tokenizer_config.json",

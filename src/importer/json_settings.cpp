@@ -7,6 +7,7 @@
 
 #include "base/bounded_json.h"
 #include "base/files.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 
 namespace gpux {
@@ -80,9 +81,9 @@ void JsonSettings::refuse(std::string_view what) const {
 }
 
 void JsonSettings::refuse_value(std::string_view key, const Json& value, std::string_view accepted) const {
-  constexpr std::size_t max_characters = 40;
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > max_characters) text = text.substr(0, max_characters) + "…";
+  constexpr std::size_t max_bytes = 40;
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > max_bytes) text = std::string(utf8_prefix(text, max_bytes)) + "…";
   refuse(fmt::format("{}{} is {}; accepted: {}", path_, key, text, accepted));
 }
 

@@ -8,10 +8,13 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/durability.h"
+#include "base/files.h"
 #include "base/home.h"
 #include "base/in_quotes.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
+#include "base/own_program.h"
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
@@ -96,12 +99,58 @@ void refuse_offline(const std::string& reference) {
 registry::DownloadOptions download_options(const PullContext& context) {
   registry::DownloadOptions options;
   options.connections = context.options.connections;
+  options.on_note = context.listener.on_message;
   if (context.listener.on_progress) {
     options.on_progress = [&listener = context.listener](const registry::DownloadProgress& progress) {
       listener.on_progress({progress.file, progress.file_bytes, progress.file_done, progress.bytes, progress.done});
     };
   }
   return options;
+}
+
+void say_where_checked(const PullContext& context) {
+  if (!worker_program().empty()) return;
+  context.say("the model is loaded in this process, without a sandbox: 'gpux pull' loads it in a worker process");
+}
+
+bool link_in_place(const fs::path& file, const fs::path& place) {
+  require_stored(make_folders(place.parent_path()), "make the folder", place.parent_path());
+  std::error_code error;
+  if (!fs::exists(file, error)) return false;
+  fs::create_hard_link(file, place, error);
+  if (error == std::errc::no_such_file_or_directory) return false;
+  if (error) {
+    error.clear();
+    fs::create_symlink(fs::absolute(file), place, error);
+  }
+  require_stored(error, "make the link", place);
+  return true;
+}
+
+registry::DownloadResult download_in_place(const PullContext& context, const fs::path& downloads,
+                                           std::span<const registry::DownloadItem> items,
+                                           std::span<const fs::path> places) {
+  registry::DownloadResult sum;
+  std::vector<registry::DownloadItem> left(items.begin(), items.end());
+  std::vector<fs::path> left_places(places.begin(), places.end());
+  for (int attempts_left = 10; attempts_left > 0; --attempts_left) {
+    const registry::DownloadResult result =
+        registry::download(context.client, downloads, left, download_options(context));
+    sum.received_bytes += result.received_bytes;
+    sum.resumed_bytes += result.resumed_bytes;
+    std::vector<registry::DownloadItem> gone;
+    std::vector<fs::path> gone_places;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (link_in_place(result.files[i], left_places[i])) continue;
+      gone.push_back(left[i]);
+      gone_places.push_back(left_places[i]);
+    }
+    if (gone.empty()) return sum;
+    left = std::move(gone);
+    left_places = std::move(gone_places);
+  }
+  throw Error(ErrorCode::storage, fmt::format("{} is removed again and again from '{}' while it is stored",
+                                              in_quotes(left.front().name), downloads.string()));
 }
 
 void require_space(const fs::path& folder, std::uint64_t bytes, const std::string& what) {
@@ -158,7 +207,7 @@ std::optional<StoredModel> find_pulled(const Store& store, const registry::HubRe
 std::optional<StoredModel> find_pulled(const Store& store, const AddressReference& reference) {
   return find_if(store, stored_name_of(reference), [&](const StoredModel& model) {
     const PackageManifest& package = model.package;
-    if (package.origin.source != reference.url) return false;
+    if (package.origin.source != origin_of(reference)) return false;
     const StoredFile* const file = package.find(package.model_file);
     return reference.sha256.empty() || (file != nullptr && file->blob.digest == reference.sha256);
   });
@@ -176,6 +225,13 @@ bool is_full_reference(const std::string& model) {
 
 namespace {
 
+// In the form in which the store records them.
+std::vector<std::string> keys_of(const fs::path& file) {
+  if (file.empty()) return {};
+  (void)oci::VerifyingKey::read(file);
+  return public_keys_in(read_file(file, std::uint64_t{1} << 16));
+}
+
 PulledModel pull_package(const std::string& text, const PullOptions& options, const PullListener& listener,
                          const std::stop_token& stop) {
   refuse_for("packages of registries",
@@ -188,15 +244,20 @@ PulledModel pull_package(const std::string& text, const PullOptions& options, co
                        .access = {options.ca_file, {options.insecure.begin(), options.insecure.end()}},
                        .connections = options.connections,
                        .cancellation = Cancellation(stop),
-                       .verify_key = options.verify_key};
+                       .signature = {},
+                       .former = {}};
   const Reference name = name_for(options, request.reference.stored_name());
   request.names = {name};
   refuse_offline(text);
   Store store = store_of(options);
-  std::string former;
-  for (const StoredModel& model : store.list()) {
-    if (model.reference == name) former = model.digest;
+  for (StoredModel& model : store.list()) {
+    if (model.reference == name) request.former = std::move(model);
   }
+  // Another repository's package has another signer.
+  const bool is_next = repository_of(request.former.pulled_from) == repository_of(request.reference.text());
+  if (!is_next) request.former.verified_by.clear();
+  request.signature = required_signature(read_trust_policy(store.root()), request.reference.text(),
+                                         keys_of(options.verify_key), request.former.verified_by);
   oci::TransferListener transfers;
   transfers.on_note = listener.on_message;
   if (listener.on_progress) {
@@ -206,14 +267,21 @@ PulledModel pull_package(const std::string& text, const PullOptions& options, co
   }
   const oci::PulledPackage pulled = pull_from_registry(request, store, transfers);
   std::string summary = counted(pulled.stored.package.files.size(), "file");
-  if (!options.verify_key.empty()) summary += ", signature verified";
+  if (!request.signature.keys.empty()) summary += ", signature verified";
   return {.package = package_of(pulled.stored),
           .revision = {},
           .file = pulled.stored.package.model_file,
           .summary = std::move(summary),
-          .was_current = pulled.was_complete && former == pulled.stored.digest,
+          .was_current = pulled.was_complete && request.former.digest == pulled.stored.digest,
           .received_bytes = pulled.received_bytes,
           .reused_bytes = pulled.reused_bytes};
+}
+
+/// Whether the package of the reference is in the store: under its name, with its digest if it has one, and `trusted`
+/// as the user's policy asks for.
+bool is_stored(const Store& store, const oci::RemoteReference& reference, bool trusted) {
+  const std::optional<StoredModel> found = find_pulled(store, reference);
+  return found && (!trusted || is_trusted(read_trust_policy(store.root()), *found));
 }
 
 // A name that `gpux images` prints may have a digest where the revision has other characters.
@@ -271,7 +339,9 @@ std::string pull_for_use(const std::string& model, PullWhen when, const PullOpti
   if (is_registry_reference(model)) {
     const oci::RemoteReference remote = oci::parse_remote_reference(model);
     name = remote.stored_name();
-    is_here = find_pulled(store_of(options), remote).has_value();
+    // One that is not trusted is pulled again, which looks for a signature; what may not be pulled is refused as it
+    // opens.
+    is_here = is_stored(store_of(options), remote, when != PullWhen::never);
   } else if (registry::is_hub_reference(model)) {
     const registry::HubReference hub = registry::parse_hub_reference(model);
     name = registry::stored_name_of(hub);

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -61,22 +62,20 @@ class RepositoryFiles {
   /// Files that lie there already are not fetched again.
   void fetch(std::span<const std::string> names) {
     std::vector<registry::DownloadItem> items;
-    std::vector<const HubFile*> files;
+    std::vector<fs::path> places;
     for (const std::string& name : names) {
       if (!fetched_.insert(name).second) continue;
       const HubFile& file = file_of(name);
-      if (const auto cached = cached_file(context_.hub, info_, file)) {
-        lay_out(*cached, name);
+      if (const auto cached = cached_file(context_.hub, info_, file);
+          cached && link_in_place(*cached, folder_ / name)) {
         reused_ += file.bytes;
         continue;
       }
       require_online(name);
-      files.push_back(&file);
+      places.push_back(folder_ / name);
       items.push_back(item_of(file));
     }
-    const registry::DownloadResult result =
-        registry::download(context_.client, downloads_, items, download_options(context_));
-    for (std::size_t i = 0; i < files.size(); ++i) lay_out(result.files[i], files[i]->name);
+    const registry::DownloadResult result = download_in_place(context_, downloads_, items, places);
     received_ += result.received_bytes;
     reused_ += result.resumed_bytes;
   }
@@ -84,15 +83,9 @@ class RepositoryFiles {
   /// Lays the header of a safetensors file out, with the file's size; false where the server gives no parts of it.
   bool fetch_header(const std::string& name) {
     const HubFile& file = file_of(name);
-    std::error_code error;
-    if (fs::is_regular_file(downloads_ / key_of(info_, file), error)) {
-      lay_out(downloads_ / key_of(info_, file), name);
-      return true;
-    }
-    if (const auto cached = registry::find_in_cache(context_.hub.cache, info_, file)) {
-      lay_out(*cached, name);
-      return true;
-    }
+    if (link_in_place(downloads_ / key_of(info_, file), folder_ / name)) return true;
+    const auto cached = registry::find_in_cache(context_.hub.cache, info_, file);
+    if (cached && link_in_place(*cached, folder_ / name)) return true;
     require_online(name);
     const std::optional<std::string> header = registry::fetch_weight_header(context_.client, weights_of(file));
     if (!header) return false;
@@ -212,18 +205,6 @@ class RepositoryFiles {
                                                   "download it",
                                                   info_.repository, context_.hub.cache.string(), in_quotes(name),
                                                   context_.hub.offline_variable));
-  }
-
-  void lay_out(const fs::path& source, const std::string& name) const {
-    const fs::path place = folder_ / name;
-    require_stored(make_folders(place.parent_path()), "make the folder", place.parent_path());
-    std::error_code error;
-    fs::create_hard_link(source, place, error);
-    if (error) {
-      error.clear();
-      fs::create_symlink(fs::absolute(source), place, error);
-    }
-    require_stored(error, "make the link", place);
   }
 
   const PullContext& context_;
@@ -456,6 +437,7 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   import.origin = origin;
   import.reranker = context.options.reranker;
   if (choice.model_file.empty()) context.say("converting the weights to ONNX");
+  say_where_checked(context);
   try {
     const ImportedFolder made = import_folder(import, context.store);
     if (!made.package) throw Error(ErrorCode::internal, "the model was not stored");

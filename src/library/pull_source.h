@@ -1,6 +1,8 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 
@@ -31,6 +33,18 @@ struct PullContext {
 /// How progress is shown, and the number of transfers.
 registry::DownloadOptions download_options(const PullContext& context);
 
+/// Tells where a model is loaded in this process to see whether it runs: only the gpux program has worker processes.
+void say_where_checked(const PullContext& context);
+
+/// Downloads the items into the folder `downloads`, and lays each out at its place: a link, in folders made for it.
+/// What another pull of the same files takes away between the two is downloaded again.
+registry::DownloadResult download_in_place(const PullContext& context, const std::filesystem::path& downloads,
+                                           std::span<const registry::DownloadItem> items,
+                                           std::span<const std::filesystem::path> places);
+
+/// Makes `place` another name of the file; false where there is no such file. Error storage.
+bool link_in_place(const std::filesystem::path& file, const std::filesystem::path& place);
+
 /// Error storage unless the file system of the folder has so much space left.
 void require_space(const std::filesystem::path& folder, std::uint64_t bytes, const std::string& what);
 
@@ -46,6 +60,8 @@ Reference stored_name_of(const AddressReference& reference);
 
 /// The repository's address, as the origin of a package.
 std::string origin_of(const registry::HubReference& reference);
+/// The address as the origin of a package, which others may read: without its query, which may hold a signature.
+std::string origin_of(const AddressReference& reference);
 
 PulledModel pull_from_hub(const registry::HubReference& reference, const Reference& name, const PullContext& context);
 PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context);

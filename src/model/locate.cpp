@@ -13,6 +13,7 @@
 #include "gpux/error.h"
 #include "importer/exported_files.h"
 #include "importer/image_project.h"
+#include "project/trust_policy.h"
 
 namespace gpux {
 namespace {
@@ -138,13 +139,14 @@ LocatedModel from_folder(const fs::path& folder, const Store& store, const std::
 
 LocatedModel from_store(const Reference& name, const Store& store, const std::optional<fs::path>& config) {
   StoredModel stored = find_stored(name, store);
+  if (!stored.pulled_from.empty()) require_trusted(read_trust_policy(store.root()), stored);
   const fs::path folder = store.materialize(stored);
   LocatedModel model;
   const bool has_project = stored.package.find(project_file_name) != nullptr;
   if (config) {
     model = located(read_project_file(*config), {});
   } else if (has_project) {
-    ProjectFile project = read_project_file(folder / project_file_name);
+    ProjectFile project = read_project_file(folder / project_file_name, author_of(stored.pulled_from));
     require_portable(project);
     model = located(std::move(project), {});
   }
@@ -153,6 +155,7 @@ LocatedModel from_store(const Reference& name, const Store& store, const std::op
   model.name = stored.package.name;
   model.version = stored.package.version;
   model.provider = stored.package.provider;
+  model.pulled_from = stored.pulled_from;
   model.stored = std::move(stored);
   return model;
 }

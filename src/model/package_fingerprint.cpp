@@ -11,6 +11,7 @@
 #include "importer/json_settings.h"
 #include "importer/module_list.h"
 #include "importer/sentence_model.h"
+#include "importer/transformer_settings.h"
 
 namespace gpux {
 namespace {
@@ -19,12 +20,12 @@ namespace fs = std::filesystem;
 
 // What tokenizers, pipelines and encoders read beside tokenizer.json.
 constexpr std::array<const char*, 9> settings_files{
+    "added_tokens.json",
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "config.json",
     "modules.json",
-    "sentence_bert_config.json",
     "vocab.txt",
     "config_sentence_transformers.json",
     "preprocessor_config.json",
@@ -67,6 +68,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 
 void append_settings(std::string& out, const fs::path& folder) {
   for (const char* name : settings_files) append_file(out, folder / name);
+  for (const char* name : importer::transformer_settings_files) append_file(out, folder / name);
   for (const fs::path& module : module_folders_of(folder)) {
     for (const fs::path& file : entries_of(module)) append_file(out, file);
   }

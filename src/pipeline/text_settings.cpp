@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 // Of a question and a part of its context, as transformers has it.
 constexpr std::size_t window_tokens = 384;
+constexpr std::size_t limit_filled_tokens = std::size_t{1} << 17;  // 1 MiB of ids for each text, however short
 
 std::size_t label_count(const JsonSettings& config, const std::vector<std::string>& labels) {
   // transformers writes two labels where nothing is said, and num_labels where there is one.
@@ -74,6 +75,8 @@ void read_task(const fs::path& folder, TextSettings& settings) {
     settings.labels.clear();
     settings.pair_template = std::move(score->pair_template);
   }
+  const bool is_cross_encoder = settings.task == Task::text_ranking || settings.task == Task::text_classification;
+  if (is_cross_encoder && !settings.pair_template) settings.prompt = importer::default_prompt_in(folder);
   if (settings.task == Task::text_ranking) {
     settings.ranking = ranking_in(config, JsonSettings(folder / "config_sentence_transformers.json"));
   }
@@ -212,6 +215,7 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   settings.truncate_left = limits.truncate_left;
   settings.first_position = limits.first_position;
   settings.padding_token = limits.padding_token;
+  settings.has_token_types = limits.has_token_types;
   settings.fills_up = limits.pads_to_max_tokens && limits.max_tokens != 0;
   if (const auto fixed = fixed_length(signature)) {
     settings.max_tokens = settings.max_tokens == 0 ? *fixed : std::min(settings.max_tokens, *fixed);
@@ -219,6 +223,10 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   }
   read_task(folder, settings);
   if (project != nullptr) apply(*project, settings);
+  if (settings.fills_up && settings.max_tokens > limit_filled_tokens) {
+    throw Error(ErrorCode::invalid_model, fmt::format("'{}' fills each text up to {} tokens; accepted: up to {}",
+                                                      onnx_file.string(), settings.max_tokens, limit_filled_tokens));
+  }
   const bool has_length = (project != nullptr && project->text.max_tokens) || settings.fills_up;
   if (settings.task == Task::question_answering && !has_length) {
     settings.max_tokens = settings.max_tokens == 0 ? window_tokens : std::min(settings.max_tokens, window_tokens);

@@ -26,6 +26,8 @@ struct TextSettings {
   bool fills_up = false;  ///< shorter ones are filled up to max_tokens with padding_token
   std::uint32_t padding_token = 0;
   std::int64_t first_position = 0;  ///< position id of the first token
+  bool has_token_types = true;      ///< false: token_type_ids are 0, also those of the second of a pair
+  std::string prompt;               ///< before the first text of a pair, or the only text; may be empty
 
   std::vector<std::string> labels;                      ///< of the logits' last dimension
   Activation activation = Activation::softmax;          ///< what makes scores of logits
@@ -36,9 +38,10 @@ struct TextSettings {
 };
 
 /// What gpux.yml says, and the files beside the model, which count where it says nothing: tokenizer.json,
-/// tokenizer_config.json, sentence_bert_config.json, config.json (architectures, id2label, problem_type). `project` may
-/// be null. Empty where the model takes no tokens, or there is no tokenizer beside it and none is named.
-/// Errors not_found, invalid_model with the file's name; invalid_config with gpux.yml's place.
+/// tokenizer_config.json, sentence_bert_config.json, config.json (architectures, id2label, problem_type),
+/// config_sentence_transformers.json (activation_fn, default_prompt_name). `project` may be null. Empty where the model
+/// takes no tokens, or there is no tokenizer beside it and none is named. Errors not_found, invalid_model with the
+/// file's name; invalid_config with gpux.yml's place.
 std::optional<TextSettings> read_text_settings(const std::filesystem::path& onnx_file, const ProjectFile* project,
                                                const Signature& signature);
 

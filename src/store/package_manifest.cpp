@@ -12,6 +12,7 @@
 
 #include "base/bounded_json.h"
 #include "base/in_quotes.h"
+#include "base/json_problem.h"
 #include "gpux/error.h"
 
 namespace gpux {
@@ -183,6 +184,12 @@ void find_model_file(PackageManifest& package) {
   if (package.model_file.empty()) throw Error(ErrorCode::storage, "it holds no ONNX file");
 }
 
+// Packages that were stored by former versions have the whole address, whose query may hold a signature.
+std::string without_query(const std::string& address) {
+  const std::size_t query = address.find('?');
+  return query == std::string::npos ? address : address.substr(0, query) + "?…";
+}
+
 PackageManifest decode(const Json& json) {
   PackageManifest package;
   const Json annotations = json.value("annotations", Json::object());
@@ -193,7 +200,7 @@ PackageManifest decode(const Json& json) {
   package.provider = text_of(annotations, provider_key);
   package.precision = text_of(annotations, precision_key);
   package.shapes = text_of(annotations, shapes_key);
-  package.origin = {.source = text_of(annotations, source_key),
+  package.origin = {.source = without_query(text_of(annotations, source_key)),
                     .revision = text_of(annotations, revision_key),
                     .file = text_of(annotations, origin_file_key),
                     .requested_revision = text_of(annotations, requested_revision_key)};
@@ -213,7 +220,7 @@ auto reading(const std::string& name, const Read& read) {
   try {
     return read();
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::storage, fmt::format("{} is damaged: {}", name, error.what()));
+    throw Error(ErrorCode::storage, fmt::format("{} is damaged: {}", name, json_problem(error)));
   } catch (const Error& error) {
     throw error.within(name);
   }

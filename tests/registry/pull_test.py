@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import pty
 import shutil
 import struct
 import subprocess
@@ -608,6 +609,81 @@ class Pull(unittest.TestCase):
         self.run_gpux("pull", f"{self.url}/files/missing.onnx", code=7)
         self.run_gpux("pull", f"{self.url}/files/add.txt", code=2)
         self.assertIn("another file", self.run_gpux("pull", f"{self.url}/files/external.onnx", code=4).stderr)
+
+    def libraries_opened_by(self, *words: str) -> str:
+        """What the dynamic loader says of the process of this command alone: its children write files of their own."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.home))
+        process = subprocess.Popen(
+            [GPUX, *words], env=self.environment(LD_DEBUG="files", LD_DEBUG_OUTPUT=str(folder / "opened")),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        said = process.communicate(timeout=120)[0]
+        self.assertEqual(process.returncode, 0, f"{words}: {said}")
+        return (folder / f"opened.{process.pid}").read_text()
+
+    def test_models_of_others_are_opened_in_a_worker_process_alone(self) -> None:
+        for name, source in (
+            ("encoder", BERT),
+            ("images", SOURCE / "tests/importer/images/vit-classifier"),
+            ("decoder", SOURCE / "tests/generation/references/gpt2"),
+        ):
+            self.run_gpux("import", str(source), "-o", str(self.repositories / "onnx" / name))
+        self.assertIn("libonnxruntime", self.libraries_opened_by("run", str(SOURCE / "tests/models/add.onnx"), "-i", '{"x": [[1, 2, 3]]}'))
+        for reference in (f"{self.url}/files/add.onnx", "org/tiny", "onnx/encoder", "onnx/images", "onnx/decoder"):
+            self.assertNotIn("libonnxruntime", self.libraries_opened_by("pull", reference), reference)
+        self.assertEqual(len(self.names()), 5)
+        # And while it is used straight away.
+        self.assertNotIn("libonnxruntime", self.libraries_opened_by("embed", "hf.co/onnx/encoder@again", "one"))
+        for row in json.loads(self.run_gpux("images", "--json").stdout):
+            self.assertTrue(row["source"], row["name"])
+
+    def test_a_model_that_ends_its_process_ends_its_worker(self) -> None:
+        (self.repositories / "files/nonsense.onnx").write_bytes((SOURCE / "tests/models/opset_too_new.onnx").read_bytes())
+        done = self.run_gpux("pull", f"{self.url}/files/nonsense.onnx", code=4)
+        self.assertIn("cannot be loaded", done.stderr)
+        self.assertEqual(self.names(), [])
+
+    def test_the_query_of_an_address_stays_secret(self) -> None:
+        address = f"{self.url}/files/add.onnx?sig=c2VjcmV0&part=1"
+        done = self.run_gpux("pull", address)
+        self.run_gpux("pull", address, "-t", "add")
+        self.assertIn("up to date", self.run_gpux("pull", address).stdout)
+        shown = done.stdout + done.stderr
+        for words in (["images"], ["images", "--json"], ["inspect", "add"], ["inspect", "add", "--json"]):
+            shown += self.run_gpux(*words).stdout
+        # Another query is another file, though the answer has the same version.
+        self.assertNotIn("up to date", self.run_gpux("pull", address + "&part=2", "-t", "add").stdout)
+        for missing in (["pull", f"{self.url}/files/none.onnx?sig=c2VjcmV0"], ["pull", f"{self.url}/files/external.onnx?sig=c2VjcmV0"]):
+            shown += subprocess.run([GPUX, *missing], capture_output=True, text=True, env=self.environment()).stderr
+        self.assertIn("/files/add.onnx?…", shown)
+        self.assertNotIn("c2VjcmV0", shown)
+        for file in (self.home / "gpux").rglob("*"):
+            self.assertFalse(file.is_file() and b"c2VjcmV0" in file.read_bytes(), file)
+
+    def test_missing_digests_are_told(self) -> None:
+        self.assertNotIn("no digest", self.run_gpux("pull", "org/tiny").stderr)
+        self.set_faults(no_digests=True)
+        self.assertIn("no digest is known of", self.run_gpux("pull", "Org/Upper_Case").stderr)
+
+    def test_a_terminal_does_not_obey_a_hub(self) -> None:
+        self.set_faults(id="org/tiny\x1b]0;title\x07\u009b31m")
+        main, sub = pty.openpty()
+        for words in (["pull", "org/tiny"], ["hub", "info", "org/tiny"], ["hub", "info", "org/tiny", "--json"]):
+            subprocess.run([GPUX, *words], env=self.environment(), stdin=subprocess.DEVNULL, stdout=sub, stderr=sub)
+        os.close(sub)
+        shown = b""
+        try:
+            while data := os.read(main, 65536):
+                shown += data
+        except OSError:
+            pass
+        os.close(main)
+        # What gpux itself draws: the line of the progress.
+        shown = shown.replace(b"\x1b[K", b"")
+        self.assertIn(b"]0;title", shown)
+        self.assertNotIn(b"\x1b", shown)
+        self.assertNotIn(b"\xc2\x9b", shown)
+        self.assertNotIn(b"\x07", shown)
 
     def test_a_local_name_asks_nobody(self) -> None:
         for words in (["run", "tiny", "x"], ["embed", "org/tiny", "x"], ["inspect", "tiny:latest"], ["bench", "tiny"]):

@@ -46,6 +46,8 @@ struct DownloadOptions {
   RetryPolicy retry = {};
   /// One call at a time, from any thread, some times per second and at the end. May be null.
   std::function<void(const DownloadProgress&)> on_progress;
+  /// One line for the user: that another process downloads the same, which is waited for. May be null.
+  std::function<void(const std::string&)> on_note;
 };
 
 struct DownloadResult {

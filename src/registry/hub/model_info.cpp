@@ -7,6 +7,7 @@
 
 #include "base/bounded_json.h"
 #include "base/in_quotes.h"
+#include "base/json_problem.h"
 #include "gpux/error.h"
 #include "store/package_manifest.h"
 
@@ -90,7 +91,7 @@ auto reading(const Read& read) {
   try {
     return read();
   } catch (const nlohmann::json::exception& error) {
-    refuse(error.what());
+    refuse(json_problem(error));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::network) throw;
     refuse(error.message());

@@ -48,6 +48,9 @@ class Repository {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
+  /// The session's.
+  [[nodiscard]] const Cancellation& cancellation() const noexcept { return session_.cancellation(); }
+
   /// The document of a tag or "sha256:DIGEST", its digest checked; empty if there is none. Errors network (another
   /// digest, above 4 MiB), permission.
   std::optional<FetchedDocument> find_manifest(const std::string& selector);
