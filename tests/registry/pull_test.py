@@ -639,7 +639,7 @@ class Pull(unittest.TestCase):
             self.assertNotIn("libonnxruntime", self.libraries_opened_by("pull", reference), reference)
         self.assertEqual(len(self.names()), 5)
         # And while it is used straight away.
-        self.assertNotIn("libonnxruntime", self.libraries_opened_by("embed", "hf.co/onnx/encoder@again", "one"))
+        self.assertNotIn("libonnxruntime", self.libraries_opened_by("embed", "hf.co/onnx/encoder@v1.0", "one"))
         for row in json.loads(self.run_gpux("images", "--json").stdout):
             self.assertTrue(row["source"], row["name"])
 
