@@ -14,6 +14,7 @@
 #include "cli/interrupts.h"
 #include "cli/line_reader.h"
 #include "cli/load_flags.h"
+#include "cli/pull_flag.h"
 #include "cli/typed_lines.h"
 #include "gpux/error.h"
 
@@ -126,8 +127,11 @@ void chat(const ChatFlags& flags, Context& context) {
 void add_chat(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ChatFlags>();
   CLI::App* command = add_command(program, context, "chat", "Talk with a model that has a chat template");
-  command->add_option("MODEL", flags->model, "a name in the store, or a folder with tokenizer.json and model.onnx")
+  command
+      ->add_option("MODEL", flags->model,
+                   "a name in the store, a folder with tokenizer.json and model.onnx, or hf.co/ORG/NAME")
       ->required();
+  add_pull_flag(*command, flags->pull);
   command->add_option("--message", flags->message,
                       "print the answer to this message, and end; '-' reads standard input as one message");
   command->add_option("--system", flags->system, "the message of the system, before all others");
@@ -143,7 +147,10 @@ void add_chat(CLI::App& program, Context& context) {
       "  gpux chat tiny-llm\n"
       "  gpux chat tiny-llm --system 'Answer in one word.' --message 'Is water wet?'\n"
       "  gpux chat tiny-llm --message - --json < question.txt");
-  command->callback([flags, &context] { chat(*flags, context); });
+  command->callback([flags, &context] {
+    flags->model = pull_argument(flags->model, flags->pull, context);
+    chat(*flags, context);
+  });
 }
 
 }  // namespace gpux::cli

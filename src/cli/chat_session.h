@@ -18,7 +18,7 @@
 namespace gpux::cli {
 
 struct ChatFlags {
-  std::string model, timeout, system;
+  std::string model, timeout, system, pull;
   std::optional<std::string> message;
   ChatOptions options;
   GenerationFlags generation;

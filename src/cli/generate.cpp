@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/generation_flags.h"
 #include "cli/load_flags.h"
+#include "cli/pull_flag.h"
 #include "embedding/open_tokenizer.h"
 #include "generation/decoder.h"
 #include "generation/engine.h"
@@ -23,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct GenerateFlags {
-  std::string model, timeout;
+  std::string model, timeout, pull;
   std::optional<std::string> prompt;
   GenerationFlags generation;
   LoadFlags load;
@@ -74,8 +75,11 @@ void generate(const GenerateFlags& flags, const Context& context) {
 void add_generate(CLI::App& program, Context& context) {
   auto flags = std::make_shared<GenerateFlags>();
   CLI::App* command = add_command(program, context, "generate", "Continue a text with a model that generates text");
-  command->add_option("MODEL", flags->model, "a name in the store, or a folder with tokenizer.json and model.onnx")
+  command
+      ->add_option("MODEL", flags->model,
+                   "a name in the store, a folder with tokenizer.json and model.onnx, or hf.co/ORG/NAME")
       ->required();
+  add_pull_flag(*command, flags->pull);
   command->add_option("PROMPT", flags->prompt, "the text to continue; '-', or none and a pipe: standard input");
   add_generation_flags(*command, flags->generation);
   add_load_flags(*command, flags->load);
@@ -83,9 +87,13 @@ void add_generate(CLI::App& program, Context& context) {
   command->footer(
       "Examples:\n"
       "  gpux generate tiny-llm 'Once upon a time' --max-tokens 50\n"
+      "  gpux generate hf.co/bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M 'Once upon a time'\n"
       "  gpux generate tiny-llm 'Once upon a time' --temperature 0.8 --top-p 0.95 --seed 7\n"
       "  gpux generate tiny-llm 'As JSON: ' --json-schema person.schema.json");
-  command->callback([flags, &context] { generate(*flags, context); });
+  command->callback([flags, &context] {
+    flags->model = pull_argument(flags->model, flags->pull, context);
+    generate(*flags, context);
+  });
 }
 
 }  // namespace gpux::cli

@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "gpux/error.h"
+#include "importer/gguf/import_gguf.h"
 #include "importer/gguf/stored_blocks.h"
 #include "importer/gguf_bytes.h"
 
@@ -55,6 +56,32 @@ TEST(GgufFiles, AreRead) {
   EXPECT_EQ(file.find("a")->shape, (Shape{2, 4}));
   ASSERT_NE(file.find("b"), nullptr);
   EXPECT_EQ(file.find("b")->bytes.size(), 34U);
+}
+
+// What a hub is asked for before the whole file.
+TEST(GgufFiles, ShowTheirFamilyInTheirFirstBytes) {
+  Parts parts;
+  const std::string supported = parts.bytes();
+  for (std::size_t size = 24; size < supported.size(); ++size) {
+    EXPECT_NO_THROW(require_importable_gguf(std::string_view(supported).substr(0, size))) << size;
+  }
+  EXPECT_EQ(read_first_metadata(std::string_view(supported).substr(0, 80)).text("general.architecture"), "llama");
+  parts.keys = key("general.architecture", 8, text("mamba")) + key("some.flag", 7, number(std::uint8_t{1}));
+  Parts old;
+  old.version = 1;
+  for (const auto& [bytes, message] :
+       std::vector<std::pair<std::string, const char*>>{{parts.bytes().substr(0, 80), "general.architecture is"},
+                                                        {std::string(100, 'x'), "it is no GGUF file"},
+                                                        {"", "it is no GGUF file"},
+                                                        {old.bytes(), "its version is 1"}}) {
+    try {
+      require_importable_gguf(bytes);
+      ADD_FAILURE() << message;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+      EXPECT_THAT(error.message(), HasSubstr(message));
+    }
+  }
 }
 
 struct BadFile {

@@ -478,7 +478,8 @@ def test_referrers(server, author, name, digest):
     tag.unlink()
     check("found by the API alone", Machine().json("pull", name, "--verify-key", public)["id"])
     listed = server.folder / "data/team/package/referrers" / digest
-    for file in listed.iterdir():
+    signatures = {file: file.read_bytes() for file in listed.iterdir()}
+    for file in signatures:
         file.unlink()
     refused = Machine().gpux("pull", name, "--verify-key", public, code=10).stderr
     check("without a signature: refused", "has no signature of this key" in refused and "bundle" not in refused)
@@ -487,6 +488,9 @@ def test_referrers(server, author, name, digest):
         "artifactType": "application/vnd.dev.sigstore.bundle.v0.3+json"}))
     refused = Machine().gpux("pull", name, "--verify-key", public, code=10).stderr
     check("a bundle of cosign 3: named", "--new-bundle-format=false" in refused)
+    (listed / "bundle").unlink()
+    for file, content in signatures.items():
+        file.write_bytes(content)
     server.set()
 
 

@@ -37,8 +37,7 @@ def write_repositories(folder: pathlib.Path) -> None:
 
     for name in ("tiny", "gated", "private"):
         repository(name)
-    (repository("large") / "2_Notes").mkdir()
-    (folder / "org/large/2_Notes/model.safetensors").write_bytes(hub_server.safetensors(NOTES))
+    (repository("large") / "2_Normalize/model.safetensors").write_bytes(hub_server.safetensors(NOTES))
     pickled = repository("pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     gguf = repository("gguf")

@@ -67,6 +67,16 @@ TEST(WeightHeader, IsNotFetchedFromAServerWithoutParts) {
   EXPECT_EQ(fetch_weight_header(client, weights_at(server, file.size())), std::nullopt);
 }
 
+TEST(WeightHeader, TheBeginningOfAnyFileIsFetched) {
+  const std::string file(1000, 'x');
+  const RawServer server([&](const std::string& request) { return part_of(file, request); });
+  const RawServer without([&](const std::string&) { return http_answer(200, file); });
+  Client client;
+  EXPECT_EQ(fetch_beginning(client, weights_at(server, file.size()), 100), file.substr(0, 100));
+  EXPECT_EQ(fetch_beginning(client, weights_at(server, file.size()), 5000), file);
+  EXPECT_EQ(fetch_beginning(client, weights_at(without, file.size()), 100), std::nullopt);
+}
+
 TEST(WeightHeader, RefusesWithTheReason) {
   struct Row {
     std::string answer;
