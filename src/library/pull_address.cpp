@@ -12,6 +12,7 @@
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "library/pull_source.h"
+#include "model/load_settings.h"
 #include "model/package_content.h"
 #include "onnx/model_file.h"
 #include "registry/http/url.h"
@@ -107,22 +108,25 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   }
   const std::string sha256 = sha256_for(reference, context.options), origin = origin_of(reference);
   registry::Response head = context.client.send({.method = registry::Method::head, .url = reference.url});
-  // Some servers know no HEAD: then the size is known when the file is there.
-  const bool is_known = head.is_success();
-  if (!is_known && head.status != 405 && head.status != 501) throw address_error(origin, head.status);
-  const std::string etag(registry::strip_etag(head.headers.find("etag")));
-  const auto bytes = is_known ? registry::parse_decimal(head.headers.find("content-length")) : std::nullopt;
+  // Some servers know no HEAD, and an address that is signed is signed for GET: GET tells whether the file is there,
+  // and its size is known when it is.
+  const std::string tag = head.is_success() ? head.headers.find("etag") : std::string();
+  const std::string etag(registry::strip_etag(tag));
+  const bool is_strong = registry::is_strong_etag(tag);
+  const auto bytes = head.is_success() ? registry::parse_decimal(head.headers.find("content-length")) : std::nullopt;
   const std::string version = sha256.empty() ? etag : sha256;
   // The origin lacks the query, which the name of the model tells where the user gave it no other.
   const bool is_told = !sha256.empty() || origin == reference.url || name == stored_name_of(reference);
-  if (const auto stored = find_pulled(context.store, name, origin);
-      stored && is_told && !version.empty() && stored->package.origin.revision == version) {
+  if (const auto stored = context.store.find(name); stored && is_told && stored->package.origin.source == origin &&
+                                                    !version.empty() && stored->package.origin.revision == version) {
     return {.package = package_of(*stored), .revision = version, .file = base_of(reference.url), .was_current = true};
   }
 
   const DownloadFolder downloads(context.store.root());
   if (bytes) require_space(downloads.path(), *bytes * 2, in_quotes(origin));
-  const bool is_identified = !sha256.empty() || !etag.empty();
+  const bool is_identified = !sha256.empty() || is_strong;
+  // Parts of two versions with one weak ETag would be one file.
+  const bool parts_fit = is_strong || (tag.empty() && !sha256.empty());
   const std::string key = sha256.empty() ? sha256_of(reference.url + "\n" + etag) : sha256;
   std::error_code error;
   if (!is_identified) fs::remove(downloads.path() / key, error);
@@ -133,8 +137,8 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
       .headers = {},
       .key = key,
       .bytes = bytes,
-      .etag = etag,
-      .has_ranges = is_identified && head.headers.find("accept-ranges") == "bytes",
+      .etag = is_strong ? etag : std::string(),
+      .has_ranges = parts_fit && head.headers.find("accept-ranges") == "bytes",
       .problem_of =
           [&](const fs::path& file) {
             const std::string digest = sha256.empty() ? sha256 : sha256_of_file(file);
@@ -151,11 +155,17 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   const std::string stem = registry::as_name_part(fs::path(base_of(reference.url)).stem().string());
   located.name = stem.empty() ? "model" : stem;
   located.version = "1.0.0";
+  located.pulled_from = origin;
   PackageContent content = package_content(located, "");
   content.origin = {.source = origin, .revision = version, .file = base_of(reference.url)};
-  const Runtime runtime(located.onnx_file, LoadOptions{});
+  say_where_checked(context);
+  const Runtime runtime(located.onnx_file, resolve_check({}, located).options);
   const StoredModel stored = context.store.add(content, std::span(&name, 1));
   downloads.remove(std::span(&key, 1));
+  if (sha256.empty()) {
+    context.say(fmt::format("{}: its content was not checked, since no digest was given; its SHA-256 is {}",
+                            in_quotes(origin), stored.package.find(stored.package.model_file)->blob.digest));
+  }
   return {.package = package_of(stored),
           .revision = version,
           .file = base_of(reference.url),

@@ -46,14 +46,20 @@ void require_usable(const std::string& key, const std::string& source) {
 }  // namespace
 
 bool holds_key(std::span<const std::string> keys, std::string_view authorization, std::string_view x_api_key) {
-  if (keys.empty()) return true;
+  return keys.empty() || key_of(keys, authorization, x_api_key).has_value();
+}
+
+std::optional<std::size_t> key_of(std::span<const std::string> keys, std::string_view authorization,
+                                  std::string_view x_api_key) {
   constexpr std::string_view scheme = "bearer ";
   std::string_view given = x_api_key;
   if (authorization.size() > scheme.size() && lower(authorization.substr(0, scheme.size())) == scheme) {
     given = authorization.substr(scheme.size());
   }
-  bool found = false;
-  for (const std::string& key : keys) found |= equal_in_constant_time(given, key);
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (equal_in_constant_time(given, keys[i])) found = i;
+  }
   return found;
 }
 

@@ -24,6 +24,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* name_key = "org.opencontainers.image.ref.name";
 constexpr const char* created_key = "org.opencontainers.image.created";
 constexpr const char* pulled_from_key = "dev.gpux.pulled-from";
+constexpr const char* verified_by_key = "dev.gpux.verified-by";
 constexpr std::uint64_t limit_bytes = std::uint64_t{64} << 20;
 
 std::string annotation(const Json& entry, const char* key) {
@@ -108,7 +109,8 @@ std::vector<LayoutIndex::Entry> LayoutIndex::entries() const {
                        entry.at("digest").get<std::string>().substr(7),
                        annotation(entry, created_key),
                        {text_of(entry, "mediaType"), text_of(entry, "artifactType")},
-                       annotation(entry, pulled_from_key)});
+                       annotation(entry, pulled_from_key),
+                       annotation(entry, verified_by_key)});
   }
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.reference < b.reference; });
@@ -129,7 +131,7 @@ std::vector<std::string> LayoutIndex::digests() const {
 }
 
 void LayoutIndex::set(const Reference& reference, const Blob& manifest, const std::string& created,
-                      const ManifestTypes& types, const std::string& pulled_from) {
+                      const ManifestTypes& types, const std::string& pulled_from, const std::string& verified_by) {
   remove(reference);
   Json entry = {{"mediaType", types.media_type.empty() ? oci_manifest_type : types.media_type}};
   if (!types.artifact_type.empty()) entry["artifactType"] = types.artifact_type;
@@ -137,6 +139,7 @@ void LayoutIndex::set(const Reference& reference, const Blob& manifest, const st
   entry["size"] = manifest.bytes;
   entry["annotations"] = {{name_key, reference.text()}, {created_key, created}};
   if (!pulled_from.empty()) entry["annotations"][pulled_from_key] = pulled_from;
+  if (!verified_by.empty()) entry["annotations"][verified_by_key] = verified_by;
   json_.at("manifests").push_back(std::move(entry));
 }
 

@@ -21,7 +21,9 @@ struct PackageOrigin {
   /// on this machine.
   std::string source;
   std::string revision;  ///< the commit
-  std::string file;      ///< the ONNX file of the source that is the model; empty: it was converted
+  std::string file;      ///< the file of the source that is the model; empty: all its weights, which were converted
+  /// The branch, tag or commit that was asked for; empty: the default branch, or an earlier gpux stored it.
+  std::string requested_revision = {};
 
   bool operator==(const PackageOrigin&) const = default;
 };

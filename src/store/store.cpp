@@ -111,7 +111,7 @@ void require_well_formed(const PackageContent& content) {
 }
 
 StoredModel named(const LayoutIndex::Entry& entry) {
-  return {entry.reference, entry.digest, entry.created, {}, {}, entry.pulled_from};
+  return {entry.reference, entry.digest, entry.created, {}, {}, entry.pulled_from, entry.verified_by};
 }
 
 Error no_such_model(const Reference& name) {
@@ -182,7 +182,8 @@ std::string Store::take_in(std::span<const std::string> digests, const IncomingB
 }
 
 StoredModel Store::adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names,
-                         const std::string& source, const std::function<void()>& receive_missing) {
+                         const std::string& source, const std::function<void()>& receive_missing,
+                         const std::string& verified_by) {
   const PackageManifest package = decode_manifest(manifest, "the package");
   const std::vector<std::string> digests = references_of(manifest, "the package").blobs;
   prepare();
@@ -199,11 +200,13 @@ StoredModel Store::adopt(const std::string& manifest, const IncomingBlobs& blobs
   }
   const Blob stored = blobs_.add_text(manifest);
   blobs_.flush();
-  StoredModel model{names.empty() ? Reference{} : names.front(), stored.digest, now(), package, {}, source};
+  StoredModel model{
+      names.empty() ? Reference{} : names.front(), stored.digest, now(), package, {}, source, verified_by};
   lay_out(model, Check::digests);
   const FileLock index_lock = lock_index();
   LayoutIndex index = LayoutIndex::read(root_);
-  for (const Reference& name : names) index.set(name, stored, model.created, types_of(manifest, "the package"), source);
+  const ManifestTypes types = types_of(manifest, "the package");
+  for (const Reference& name : names) index.set(name, stored, model.created, types, source, verified_by);
   storing([&] { index.write(root_); });
   return model;
 }
@@ -218,7 +221,7 @@ StoredModel Store::tag(const Reference& existing, const Reference& name) {
   std::error_code error;
   const std::uint64_t bytes = fs::file_size(blobs_.path_of(entry->digest), error);
   require_stored(error, "read", blobs_.path_of(entry->digest));
-  index.set(name, {entry->digest, bytes}, entry->created, entry->types, entry->pulled_from);
+  index.set(name, {entry->digest, bytes}, entry->created, entry->types, entry->pulled_from, entry->verified_by);
   storing([&] { index.write(root_); });
   model->reference = name;
   return *std::move(model);

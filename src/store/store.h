@@ -47,6 +47,7 @@ struct StoredModel {
   std::string damage;  ///< why it cannot be used; empty where it can
   /// The registry, the archive or the hub's address that it came from; empty: it was made on this machine.
   std::string pulled_from;
+  std::string verified_by = {};  ///< the public key whose signature its pull has seen, as base64; empty: none
 
   /// The identity as people see it.
   [[nodiscard]] std::string short_id() const { return digest.substr(0, 12); }
@@ -75,10 +76,11 @@ class Store {
   /// Stores a package from elsewhere as it is, byte by byte: `manifest` is its OCI manifest. `receive_missing` brings
   /// what the store lacks into `blobs`; it is called first, and again where another process has taken something away
   /// meanwhile, as `gpux rm` of a model with the same files does. `source`: the registry or the archive, for
-  /// StoredModel::pulled_from. Errors storage if decode_manifest() refuses the manifest or a file is still missing; of
-  /// the function.
+  /// StoredModel::pulled_from. `verified_by` is kept as there. Errors storage if decode_manifest() refuses the manifest
+  /// or a file is still missing; of the function.
   StoredModel adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names,
-                    const std::string& source, const std::function<void()>& receive_missing);
+                    const std::string& source, const std::function<void()>& receive_missing,
+                    const std::string& verified_by = {});
 
   /// Whether the blob is in the store and undamaged. Reads all of it.
   [[nodiscard]] bool has(const Blob& blob) const { return blobs_.damage(blob).empty(); }

@@ -20,6 +20,7 @@ What it does wrong is in FOLDER/faults.json, read at every request:
   referrers       the referrers API is supported
   upload_cut      an upload request is cut after so many bytes, which are kept
   forget_uploads  uploads that were cut are forgotten
+  mount_status    what is answered to an upload that would mount a blob of another repository
 FOLDER/requests.jsonl records what was asked; FOLDER/data has manifests and blobs.
 """
 
@@ -217,6 +218,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def begin(self, wrong, query, repository):
         if "mount" in query:
+            if "mount_status" in wrong:
+                return self.refuse(wrong["mount_status"], "DENIED")
             source = DATA / query["from"][0] / "blobs" / query["mount"][0]
             if source.exists():
                 self.keep(repository, source.read_bytes())

@@ -135,6 +135,35 @@ TEST(Download, KeepsWhatItHasForTheNextCall) {
   EXPECT_EQ(server.requests().size(), count);
 }
 
+// Otherwise parts of two versions would become one file.
+TEST(Download, RequiresTheStrongEtagOfTheWholeWithEachPart) {
+  const std::string content = content_of(5'000);
+  for (const auto& [header, message] :
+       std::vector<std::pair<std::string, std::string>>{{"ETag: \"one\"\r\n", ""},
+                                                        {"ETag: W/\"one\"\r\n", "without the ETag of the whole"},
+                                                        {"", "without the ETag of the whole"},
+                                                        {"ETag: \"two\"\r\n", "has changed on the server"}}) {
+    const ScratchFolder folder;
+    const test::RawServer server([&, &tag = header](const std::string& request) {
+      std::string answer = range_answer(request, content, content.size());
+      return answer.insert(answer.find("\r\n") + 2, tag);
+    });
+    Client client;
+    DownloadItem item = item_of(server.url("/"), content);
+    item.etag = "one";
+    std::string refusal;
+    try {
+      (void)download(client, folder.path(), std::span(&item, 1),
+                     {.connections = 1, .piece_bytes = 2'000, .retry = quick, .on_progress = {}});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::network);
+      refusal = error.message();
+    }
+    EXPECT_THAT(refusal, message.empty() ? testing::Matcher<std::string>(testing::IsEmpty())
+                                         : testing::Matcher<std::string>(HasSubstr(message)));
+  }
+}
+
 TEST(Download, RefusesAnotherSizeOrContent) {
   const ScratchFolder folder;
   const std::string content = content_of(5'000), other = content_of(6'000), wrong(5'000, 'x');

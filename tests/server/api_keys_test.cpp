@@ -57,6 +57,16 @@ TEST(ApiKeys, OfAFileSkipComments) {
   }
 }
 
+TEST(ApiKeys, AreTellingWhoAsks) {
+  const std::vector<std::string> keys{"first-key-123", "second-key-456"};
+  EXPECT_EQ(key_of(keys, "Bearer first-key-123", ""), 0);
+  EXPECT_EQ(key_of(keys, "bearer second-key-456", ""), 1);
+  EXPECT_EQ(key_of(keys, "", "second-key-456"), 1);
+  EXPECT_EQ(key_of(keys, "Bearer first-key-123", "second-key-456"), 0);
+  EXPECT_EQ(key_of(keys, "Bearer first-key-12", ""), std::nullopt);
+  EXPECT_EQ(key_of({}, "Bearer first-key-123", ""), std::nullopt);
+}
+
 // Each of these would otherwise start a server that asks nobody for a key.
 TEST(ApiKeys, OfTheVariableAreNeverNone) {
   for (const Line& line : std::vector<Line>{

@@ -213,10 +213,16 @@ class Downloads {
   }
 
   static void check_answer(const DownloadItem& item, const Response& response, std::uint64_t at, bool is_whole) {
-    const std::string etag(strip_etag(response.headers.find("etag")));
-    if (!item.etag.empty() && !etag.empty() && etag != item.etag) {
+    const std::string tag = response.headers.find("etag");
+    if (!item.etag.empty() && !tag.empty() && strip_etag(tag) != item.etag) {
       throw Error(ErrorCode::network,
                   fmt::format("{} has changed on the server while it was downloaded", in_quotes(item.name)));
+    }
+    if (!item.etag.empty() && !is_whole && !is_strong_etag(tag)) {
+      throw Error(ErrorCode::network,
+                  fmt::format("{} cannot be downloaded in parts: the server gives the part from byte {} on without the "
+                              "ETag of the whole",
+                              in_quotes(item.name), at));
     }
     std::optional<std::uint64_t> bytes = parse_decimal(response.headers.find("content-length"));
     if (!is_whole) {

@@ -101,8 +101,8 @@ auto reading(const Read& read) {
 }  // namespace
 
 const HubFile* HubModelInfo::find(std::string_view file) const noexcept {
-  const auto found = std::ranges::find(files, file, &HubFile::name);
-  return found == files.end() ? nullptr : &*found;
+  const auto found = std::ranges::lower_bound(files, file, {}, &HubFile::name);
+  return found == files.end() || found->name != file ? nullptr : &*found;
 }
 
 HubModelInfo parse_model_info(std::string_view json) {

@@ -170,29 +170,58 @@ std::vector<Descriptor> signature_layers(Repository& repository, const std::stri
   return layers;
 }
 
+// What --verify-key says besides: cosign 3 writes another format unless it is told not to.
+std::string note_on_bundles(Repository& repository, const std::string& digest) {
+  constexpr std::string_view bundle_type_prefix = "application/vnd.dev.sigstore.bundle";
+  const std::vector<Descriptor> referrers = repository.referrers(digest);
+  const bool has_bundle = std::ranges::any_of(
+      referrers, [&](const Descriptor& one) { return one.artifact_type.starts_with(bundle_type_prefix); });
+  if (!has_bundle) return {};
+  return "; it has a sigstore bundle, a format that is not read: 'cosign sign --new-bundle-format=false --key KEY' "
+         "makes a signature that is";
+}
+
 }  // namespace
 
-bool is_signed_by(Repository& repository, const std::string& digest, const VerifyingKey& key) {
+std::optional<std::size_t> signer_of(Repository& repository, const std::string& digest,
+                                     std::span<const VerifyingKey> keys) {
   constexpr std::size_t limit_signatures = 256;
   std::size_t count = 0;
   for (const Descriptor& layer : signature_layers(repository, digest)) {
     const auto signature = layer.annotations.find(signature_annotation);
     if (signature == layer.annotations.end() || ++count > limit_signatures) continue;
     const std::string payload = repository.read_blob(layer.blob, limit_payload_bytes);
-    if (digest_of_payload(payload) == digest && key.verifies(payload, signature->second)) return true;
+    if (digest_of_payload(payload) != digest) continue;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i].verifies(payload, signature->second)) return i;
+    }
   }
-  return false;
+  return std::nullopt;
 }
+
+namespace {
+
+// The recorded name of the key that has signed; empty where none is asked for.
+std::string require_signature(Repository& repository, const std::string& digest, const std::string& what,
+                              const PullOptions& options) {
+  if (options.verify_keys.empty()) return {};
+  // What was verified before is what it was.
+  const bool is_known = digest == options.former.digest &&
+                        std::ranges::find(options.key_names, options.former.verified_by) != options.key_names.end();
+  if (is_known) return options.former.verified_by;
+  if (const auto signer = signer_of(repository, digest, options.verify_keys)) return options.key_names.at(*signer);
+  throw Error(ErrorCode::network, fmt::format("{} (sha256:{}) has no signature of this key ({}): it is refused{}", what,
+                                              digest, options.keys_from, note_on_bundles(repository, digest)));
+}
+
+}  // namespace
 
 PulledPackage pull_package(Session& session, const RemoteReference& reference, Store& store, const PullOptions& options,
                            const TransferListener& listener) {
   Repository repository(session, reference.repository);
   const std::string what = reference.text();
   FetchedDocument document = fetch(repository, reference.selector(), what);
-  if (options.verify_key != nullptr && !is_signed_by(repository, document.digest, *options.verify_key)) {
-    throw Error(ErrorCode::network,
-                fmt::format("{} (sha256:{}) has no signature of this key: it is refused", what, document.digest));
-  }
+  const std::string verified_by = require_signature(repository, document.digest, what, options);
   const RemotePackage package = resolve(repository, std::move(document), what);
   const std::uint64_t total = checked_sum(package.contents, what);
 
@@ -226,7 +255,7 @@ PulledPackage pull_package(Session& session, const RemoteReference& reference, S
   };
   const std::vector<Reference> names =
       options.names.empty() ? std::vector<Reference>{reference.stored_name()} : options.names;
-  pulled.stored = store.adopt(package.manifest, blobs, names, what, receive_missing);
+  pulled.stored = store.adopt(package.manifest, blobs, names, what, receive_missing, verified_by);
   return pulled;
 }
 

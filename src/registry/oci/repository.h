@@ -87,6 +87,8 @@ class Repository {
   void wait_before(unsigned attempt, const Error& failure) const;
   void receive_once(const Blob& blob, IncomingBlob& incoming, const TransferObserver& observer);
   bool begin_upload(const UploadSource& source, Upload& upload);
+  /// As begin_upload(), without the mount where it is refused.
+  bool mount_or_begin(UploadSource& source, Upload& upload);
   void send_rest(const UploadSource& source, Upload& upload, const std::function<void(std::int64_t)>& observer);
   void find_offset(const UploadSource& source, Upload& upload, const std::function<void(std::int64_t)>& observer);
   void follow(const registry::Response& answer, Upload& upload) const;

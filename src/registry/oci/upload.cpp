@@ -162,14 +162,28 @@ void Repository::send_rest(const UploadSource& source, Upload& upload,
   advance(size);
 }
 
-Uploaded Repository::upload(const UploadSource& source, const std::function<void(std::int64_t)>& observer) {
+bool Repository::mount_or_begin(UploadSource& source, Upload& upload) {
+  if (source.mount_from.empty()) return begin_upload(source, upload);
+  try {
+    return begin_upload(source, upload);
+  } catch (const registry::TransferError&) {
+    throw;
+  } catch (const Error&) {
+    // The other repository is a name of this machine's store: it may be somebody else's, or not exist.
+    source.mount_from.clear();
+    return begin_upload(source, upload);
+  }
+}
+
+Uploaded Repository::upload(const UploadSource& given, const std::function<void(std::int64_t)>& observer) {
+  UploadSource source = given;
   const auto size = static_cast<std::int64_t>(source.blob.bytes);
   if (has_blob(source.blob)) {
     observer(size);
     return Uploaded::existed;
   }
   Upload upload;
-  if (begin_upload(source, upload)) {
+  if (mount_or_begin(source, upload)) {
     observer(size);
     return Uploaded::mounted;
   }

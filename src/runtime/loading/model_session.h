@@ -1,0 +1,13 @@
+#pragma once
+
+#include <filesystem>
+
+#include "ort/session.h"
+
+namespace gpux::runtime {
+
+/// A session of the ONNX file. A StringNormalizer whose English locale this machine does not have (slim containers have
+/// none) gets C.UTF-8, whose letters have the same cases. Errors as of ort::Session::from_file().
+ort::Session session_of_file(const std::filesystem::path& file, const ort::SessionSettings& settings);
+
+}  // namespace gpux::runtime
