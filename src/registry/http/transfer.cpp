@@ -350,6 +350,8 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
     handles.set(CURLOPT_RANGE, range.c_str());
   }
 
+  // Before libcurl's clock for the request begins.
+  const auto start = std::chrono::steady_clock::now();
   if (curl.multi_add_handle(handles.multi, handles.easy) != CURLM_OK) {
     throw Error(ErrorCode::network, "libcurl refuses another transfer");
   }
@@ -360,7 +362,6 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
     ~Added() { handles.curl.multi_remove_handle(handles.multi, handles.easy); }
   } const added{handles};
 
-  const auto start = std::chrono::steady_clock::now();
   const CURLcode code = handles.run(options.cancellation);
   if (transfer.failure) std::rethrow_exception(transfer.failure);
   const bool is_failure_body_cut = transfer.is_cut && !transfer.response.is_success();
