@@ -105,8 +105,11 @@ class Registry {
   std::vector<fs::path> folders_;
 };
 
-/// Empty, with errno set, where another process has it, or it has gone. Without locks on its file system: unlocked.
-UniqueFd lock_folder(const fs::path& folder) {
+enum class Unlockable : unsigned char { accepted, refused };
+
+/// Empty, with errno set, where another process has it, or it has gone; and where its file system has no locks, unless
+/// that is accepted.
+UniqueFd lock_folder(const fs::path& folder, Unlockable unlockable) {
   UniqueFd descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!descriptor) return descriptor;
 
@@ -114,7 +117,8 @@ UniqueFd lock_folder(const fs::path& folder) {
 
   struct stat named {};
 
-  const bool is_locked = ::flock(descriptor.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  const bool is_locked =
+      ::flock(descriptor.get(), LOCK_EX | LOCK_NB) == 0 || (unlockable == Unlockable::accepted && errno != EWOULDBLOCK);
   const bool is_there = ::fstat(descriptor.get(), &opened) == 0 && ::lstat(folder.c_str(), &named) == 0 &&
                         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
   if (is_locked && is_there) return descriptor;
@@ -138,18 +142,20 @@ Owner owner_of(const fs::path& folder) {
 
 void remove_left_behind(const fs::path& parent, const std::string& prefix) {
   std::error_code error;
-  std::vector<fs::path> found;
+  std::vector<std::pair<fs::path, Unlockable>> found;
   for (fs::directory_iterator entry(parent, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name.size() < random_part.size() + middle.size()) continue;
     const std::string_view begin = std::string_view(name).substr(0, name.size() - random_part.size());
     if (begin != prefix && !begin.ends_with(middle)) continue;
-    // Of another place it goes where it is certain that this program made it.
+    // Of another place it goes where it is certain that this program made it, and that nobody uses it.
     const Owner owner = owner_of(entry->path());
-    if (owner == Owner::marked || (owner == Owner::own && begin == prefix)) found.push_back(entry->path());
+    if (owner == Owner::marked || (owner == Owner::own && begin == prefix)) {
+      found.emplace_back(entry->path(), begin == prefix ? Unlockable::accepted : Unlockable::refused);
+    }
   }
-  for (const fs::path& folder : found) {
-    if (const UniqueFd lock = lock_folder(folder)) fs::remove_all(folder, error);
+  for (const auto& [folder, unlockable] : found) {
+    if (const UniqueFd lock = lock_folder(folder, unlockable)) fs::remove_all(folder, error);
   }
 }
 
@@ -180,7 +186,7 @@ void ScratchFolder::make(const fs::path& parent, const std::string& prefix) {
       if (::mkdtemp(pattern.data()) == nullptr) throw_file_error("make", pattern, errno);
       path_ = pattern;
       (void)::chmod(pattern.c_str(), mark);
-      lock_ = lock_folder(path_);
+      lock_ = lock_folder(path_, Unlockable::accepted);
       if (!lock_ && tries == 10) {
         const int error = errno;
         ::rmdir(pattern.c_str());

@@ -406,6 +406,7 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   const DownloadFolder downloads(context.store.root());
   const ScratchFolder scratch(downloads.path() / "import");
   const fs::path folder = scratch.path() / package_name(info.repository);
+  require_stored(make_folders(folder), "make the folder", folder);  // also where no settings lie in it
   RepositoryFiles files(context, hub, info, downloads.path(), folder);
   request.layout = registry::read_layout(names, request, repository, [&](const std::string& file) {
     files.fetch(std::span(&file, 1));

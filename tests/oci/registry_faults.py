@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -272,37 +271,6 @@ def test_two_pulls(server, name, digest):
     first.wait(60)
     server.set()
     check("the first is not disturbed", first.returncode == 0 and is_whole(machine, name, digest))
-
-
-def test_pulls_beside_rm_and_prune(server, name):
-    """Packages with the same files come and go: none of the pulls fails."""
-    machine = Machine()
-    stop = threading.Event()
-    failed = []
-
-    def pull(tag):
-        for _ in range(8):
-            done = subprocess.run([given.program, "pull", name, "-t", tag], env=machine.environment, capture_output=True,
-                                  text=True, timeout=120)
-            if done.returncode != 0:
-                failed.append(done.stderr)
-
-    def clear():
-        while not stop.is_set():
-            for words in (["rm", "beside:0"], ["rm", "beside:1"], ["rm", "beside:2"], ["prune"]):
-                subprocess.run([given.program, *words], env=machine.environment, capture_output=True, timeout=120)
-
-    server.set()
-    pulls = [threading.Thread(target=pull, args=(f"beside:{i}",)) for i in range(3)]
-    clearing = threading.Thread(target=clear)
-    clearing.start()
-    for one in pulls:
-        one.start()
-    for one in pulls:
-        one.join()
-    stop.set()
-    clearing.join()
-    check(f"24 pulls beside rm and prune: {len(failed)} failed {failed[:1]}", not failed)
 
 
 def test_identity_token(server, name, digest):
@@ -621,7 +589,6 @@ def main():
         test_identity_token(server, name, digest)
         test_damaged_manifests(server, name)
         test_two_pulls(server, name, digest)
-        test_pulls_beside_rm_and_prune(server, name)
         test_json(server, author, digest)
         test_push(server, author, digest)
         test_refused_mount(server, author, digest)

@@ -15,7 +15,6 @@ input ends. Files of 1 kB or more are "large files": requests for them are redir
   wrong    change a byte of each large file
   size     the hub lists files with so many bytes more than they have
   no_ranges  answers with whole files only
-  no_digests  lists no digests of files
   id       the id of every repository
   retry_after  the value of the header Retry-After with a status of 429 or 503
   no_digests  the hub lists names and sizes alone
@@ -240,9 +239,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if "blobs" in query:
                 entry["size"] = len(content) + self.hub.faults.get("size", 0)
             if "blobs" in query and not self.hub.faults.get("no_digests"):
-                if self.hub.faults.get("no_digests"):
-                    siblings.append(entry)
-                    continue
                 entry["blobId"] = git_blob_id(content)
                 if len(content) >= LARGE:
                     entry["lfs"] = {

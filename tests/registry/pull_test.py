@@ -666,11 +666,6 @@ class Pull(unittest.TestCase):
         for file in (self.home / "gpux").rglob("*"):
             self.assertFalse(file.is_file() and b"c2VjcmV0" in file.read_bytes(), file)
 
-    def test_missing_digests_are_told(self) -> None:
-        self.assertNotIn("no digest", self.run_gpux("pull", "org/tiny").stderr)
-        self.set_faults(no_digests=True)
-        self.assertIn("no digest is known of", self.run_gpux("pull", "Org/Upper_Case").stderr)
-
     def test_a_terminal_does_not_obey_a_hub(self) -> None:
         self.set_faults(id="org/tiny\x1b]0;title\x07\u009b31m")
         main, sub = pty.openpty()

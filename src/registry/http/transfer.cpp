@@ -350,6 +350,8 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
     handles.set(CURLOPT_RANGE, range.c_str());
   }
 
+  // Before libcurl's clock for the request begins.
+  const auto start = std::chrono::steady_clock::now();
   if (curl.multi_add_handle(handles.multi, handles.easy) != CURLM_OK) {
     throw Error(ErrorCode::network, "libcurl refuses another transfer");
   }
@@ -360,7 +362,6 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
     ~Added() { handles.curl.multi_remove_handle(handles.multi, handles.easy); }
   } const added{handles};
 
-  const auto start = std::chrono::steady_clock::now();
   const CURLcode code = handles.run(options.cancellation);
   if (transfer.failure) std::rethrow_exception(transfer.failure);
   const bool is_failure_body_cut = transfer.is_cut && !transfer.response.is_success();
@@ -369,7 +370,10 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
                 fmt::format("{} answers with more than {} bytes", without_query(url), request.limit_body_bytes));
   }
   if (code != CURLE_OK && !is_failure_body_cut) {
-    const bool is_out_of_time = is_document && std::chrono::steady_clock::now() - start >= options.document_timeout;
+    // libcurl's clock counts milliseconds, and may end a little earlier.
+    constexpr std::chrono::milliseconds margin{100};
+    const bool is_out_of_time =
+        is_document && std::chrono::steady_clock::now() - start >= options.document_timeout - margin;
     const std::string_view said = reason[0] != '\0' ? reason.data() : curl.easy_strerror(code);
     // So libcurl calls a line of the header that does not end, before 8.6.
     const bool is_too_long = code == CURLE_OUT_OF_MEMORY && transfer.has_status && !transfer.is_answered;
