@@ -42,6 +42,8 @@ struct GenerationSettings {
   bool log_probabilities = false;                           ///< GeneratedToken::score is filled
   std::uint32_t top_log_probabilities = 0;                  ///< most probable tokens in each score; 0 to 20
   bool shows_special_tokens = false;                        ///< the text has special tokens, too
+  /// Keys and values of earlier prompts serve prompts of the same salt alone; up to 1,024 bytes.
+  std::string cache_salt;
   OutputConstraint constraint;  ///< the form of the text; not with ignores_end. A complete text that nothing can follow
                                 ///< ends, also before min_tokens
 };
@@ -211,7 +213,7 @@ struct GeneratorOptions {
   std::size_t max_sequences = 16;  ///< texts at the same time; 1 to 256
   std::size_t max_waiting = 256;   ///< texts that wait for one of these to end
   std::size_t context_length = 0;  ///< tokens of a text with its prompt; 0: the model's, or what the memory holds
-  std::uint64_t cache_bytes = 0;   ///< of keys and values; 0: half of the memory that is free when the model was loaded
+  std::uint64_t cache_bytes = 0;   ///< of keys and values; 0: half of the memory that models leave, for all generators
   std::size_t prompt_chunk = 256;  ///< tokens of a prompt in a run, between which other texts go on; even, 2 to 65,536
   bool reuses_prefixes = true;     ///< the keys and values of earlier prompts serve prompts that begin alike
   std::function<void(LoadPhase phase)> on_load = {};  ///< is called as each phase of loading begins, on the loading

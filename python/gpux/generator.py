@@ -173,7 +173,7 @@ class Generator:
         context_length: tokens of a text with its prompt; None: the model's, or what the memory holds.
         max_sequences: texts at the same time; 1 to 256.
         max_waiting: texts that wait for one of these to end; more raise gpux.ResourceExhausted.
-        cache_bytes: of keys and values; None: half of the memory that is free when the model was loaded.
+        cache_bytes: of keys and values; None: half of the memory that models leave, which all generators share.
         prompt_chunk: tokens of a prompt in a run, between which other texts go on; even, 2 to 65,536.
         reuse_prefixes: the keys and values of earlier prompts serve prompts that begin alike.
         progress: called with a LoadPhase as each phase of loading begins.

@@ -75,20 +75,19 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
                 "--input, --file, --dim and --seconds are not for models that generate text; accepted: "
                 "--prompt-tokens, --generate-tokens, --users, --runs, --warmup");
   }
-  generation::MeasuredLoad load;
-  load.prompt_tokens = flags.prompt_tokens.value_or(load.prompt_tokens);
-  load.generate_tokens = flags.generate_tokens.value_or(load.generate_tokens);
-  load.users = flags.users.value_or(load.users);
-  load.rounds = flags.runs.value_or(load.rounds);
-  load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
   const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
   GeneratorOptions options;
-  options.max_sequences = std::max(options.max_sequences, load.users);
+  options.max_sequences = std::max(options.max_sequences, flags.users.value_or(1));
   options.reuses_prefixes = false;
   generation::Engine engine(model.load(), embedding::open_tokenizer(files.tokenizer), files, options);
   if (const auto absence = provider::absence_of(engine.runtime().verdict())) {
     throw Error(ErrorCode::provider_unavailable, to_line(*absence));
   }
+  generation::MeasuredLoad load =
+      generation::load_for(engine.context_length(), flags.prompt_tokens, flags.generate_tokens);
+  load.users = flags.users.value_or(load.users);
+  load.rounds = flags.runs.value_or(load.rounds);
+  load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
   print_generation_benchmark(context, engine, load, flags.output);
 }
 

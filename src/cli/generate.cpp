@@ -1,9 +1,11 @@
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "base/standard_input.h"
 #include "cli/command.h"
@@ -21,13 +23,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct GenerateFlags {
-  std::string model, prompt, timeout;
+  std::string model, timeout;
+  std::optional<std::string> prompt;
   GenerationFlags generation;
   LoadFlags load;
 };
 
 std::string prompt_of(const GenerateFlags& flags) {
-  return is_standard_input(flags.prompt) ? read_standard_input() : flags.prompt;
+  if (flags.prompt && !is_standard_input(*flags.prompt)) return *flags.prompt;
+  if (!flags.prompt && ::isatty(STDIN_FILENO) != 0) {
+    throw Error(ErrorCode::usage, "PROMPT is missing: the text to continue, as an argument or from a pipe");
+  }
+  return read_standard_input();
 }
 
 void generate(const GenerateFlags& flags, const Context& context) {
@@ -69,7 +76,7 @@ void add_generate(CLI::App& program, Context& context) {
   CLI::App* command = add_command(program, context, "generate", "Continue a text with a model that generates text");
   command->add_option("MODEL", flags->model, "a name in the store, or a folder with tokenizer.json and model.onnx")
       ->required();
-  command->add_option("PROMPT", flags->prompt, "the text to continue; '-' reads standard input")->required();
+  command->add_option("PROMPT", flags->prompt, "the text to continue; '-', or none and a pipe: standard input");
   add_generation_flags(*command, flags->generation);
   add_load_flags(*command, flags->load);
   add_timeout_flag(*command, flags->timeout);

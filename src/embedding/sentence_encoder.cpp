@@ -13,8 +13,10 @@
 #include "base/spelling.h"
 #include "base/utf8.h"
 #include "embedding/dense.h"
+#include "embedding/near_vectors.h"
 #include "embedding/open_tokenizer.h"
 #include "embedding/pooling.h"
+#include "embedding/recorded_texts.h"
 #include "gpux/error.h"
 #include "provider/table.h"
 #include "tensor/convert.h"
@@ -97,6 +99,46 @@ SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& r
     const Embedding embedding = represent(prepared, outputs.front().second, options);
     dimension_of(representation) = embedding.values.size() / std::max<std::size_t>(embedding.rows, 1);
   }
+  find_filling(runtime);
+}
+
+void SentenceEncoder::find_filling(const Runtime& runtime) {
+  if (batching_ != Batching::throughput || model_.pads_to_max_tokens || model_.late_interaction) return;
+  if (!inputs_.has("attention_mask")) {
+    filling_problem_ = "the model has no attention_mask";
+    return;
+  }
+  // Lengths that texts are filled up to anyway, which a provider may compile for.
+  const std::size_t tokens = model_.max_tokens != 0 && model_.max_tokens <= 8 ? 4 : 8;
+  const std::size_t length = model_.max_tokens == 0 ? 12 : std::min<std::size_t>(tokens + 4, model_.max_tokens);
+  try {
+    fills_up_ = length <= tokens || keeps_outputs(runtime, tokens, length);
+    if (!fills_up_) filling_problem_ = "the outputs depend on what the attention_mask leaves out";
+  } catch (const Error& error) {
+    filling_problem_ = error.message();
+  }
+}
+
+bool SentenceEncoder::keeps_outputs(const Runtime& runtime, std::size_t tokens, std::size_t length) const {
+  const double rounding = rounding_of(runtime.verdict().precision);
+  std::vector<std::string> names;
+  for (const auto& [representation, name] : representation_names) {
+    if (represents(representation)) names.push_back(output({.representation = representation}));
+  }
+  constexpr int texts = 2;
+  int tried = 0;
+  for (const std::string_view text : recorded_texts()) {
+    const EmbedOptions options{.max_tokens = tokens};
+    const text::Encoding encoding = encode(text, options);
+    if (encoding.size() != tokens) continue;
+    const NamedValues alone = runtime.infer(of_length(encoding, tokens, options).inputs, {.outputs = names});
+    const NamedValues filled = runtime.infer(of_length(encoding, length, options).inputs, {.outputs = names});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!are_near(alone.at(i).second, filled.at(i).second, rounding)) return false;
+    }
+    if (++tried == texts) return true;
+  }
+  return tried != 0;
 }
 
 std::size_t SentenceEncoder::dimension(const EmbedOptions& options) const noexcept {
@@ -276,13 +318,15 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
   if (encoding.size() == 0) {
     throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
   }
-  // Without a mask what fills a text up would count.
-  const bool fills_up =
-      batching_ == Batching::throughput && inputs_.has("attention_mask") && !model_.pads_to_max_tokens;
-  std::size_t length = encoding.size();
   if (model_.pads_to_max_tokens) return padded(encoding, options);
-  if (fills_up) length = filled_length(length);
-  if (fills_up && model_.max_tokens != 0) length = std::max(std::min(length, model_.max_tokens), encoding.size());
+  std::size_t length = encoding.size();
+  if (fills_up_) length = filled_length(length);
+  if (fills_up_ && model_.max_tokens != 0) length = std::max(std::min(length, model_.max_tokens), encoding.size());
+  return of_length(encoding, length, options);
+}
+
+PreparedText SentenceEncoder::of_length(const text::Encoding& encoding, std::size_t length,
+                                        const EmbedOptions& options) const {
   return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids(), length, model_.padding_token, task(options)),
           .tokens = encoding.size(),
           .length = length,

@@ -102,6 +102,11 @@ class SentenceEncoder {
 
   [[nodiscard]] Batching batching() const noexcept { return batching_; }
 
+  /// Why texts are not filled up to near lengths though Batching::throughput would have it: two texts were filled up,
+  /// and their outputs were others, or the model failed; or there is no mask. Empty where they are, and where nothing
+  /// has it so.
+  [[nodiscard]] const std::string& filling_problem() const noexcept { return filling_problem_; }
+
   /// Whether default_batching() decided it.
   [[nodiscard]] bool has_default_batching() const noexcept { return has_default_batching_; }
 
@@ -159,6 +164,13 @@ class SentenceEncoder {
   }
 
   void find_left_out_tokens();
+  /// Sets fills_up_ and filling_problem_.
+  void find_filling(const Runtime& runtime);
+  /// Whether texts of `tokens` give the same filled up to `length`.
+  [[nodiscard]] bool keeps_outputs(const Runtime& runtime, std::size_t tokens, std::size_t length) const;
+  /// Filled up behind its tokens.
+  [[nodiscard]] PreparedText of_length(const text::Encoding& encoding, std::size_t length,
+                                       const EmbedOptions& options) const;
   void check_representation(const EmbedOptions& options) const;
   void check_task(const EmbedOptions& options) const;
   [[nodiscard]] Embedding sparse(const PreparedText& prepared, const Tensor& output, const EmbedOptions& options) const;
@@ -191,6 +203,8 @@ class SentenceEncoder {
   std::vector<std::uint32_t> skipped_;   // sorted: tokens whose vectors do not count in late interaction
   std::optional<std::uint32_t> expansion_token_;
   std::size_t leading_specials_ = 0;  // that the tokenizer puts before a text
+  bool fills_up_ = false;             // texts, to filled_length()
+  std::string filling_problem_;
   bool computes_padding_ = true;      // the provider gives vectors for what the mask leaves out
   std::vector<std::string> outputs_;  // of the model
   std::array<std::size_t, representation_names.size()> dimensions_{};  // by representation

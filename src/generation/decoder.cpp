@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -228,6 +229,28 @@ DecoderSignature require_decoder(const ModelInfo& model) {
                   makes_vectors ? "; 'gpux embed' makes vectors of its output last_hidden_state" : ""));
 }
 
+Verdict verdict_of_first_token(Runtime runtime) {
+  const std::vector<std::uint32_t> token{0};
+  const Decoder::Row row{0, token};
+  if (!runtime.worker()) {
+    Decoder decoder(std::move(runtime), 1);
+    decoder.reserve(token.size(), {0});
+    (void)decoder.run(0, {&row, 1});
+    return decoder.verdict();
+  }
+  const DecoderSignature signature = require_decoder(runtime.info());
+  NamedValues inputs = token_inputs({&row, 1}, signature);
+  const CacheLayout& cache = signature.cache;
+  const Value none(Tensor::allocate(cache.type, {1, cache.heads, 0, cache.head_size}));
+  for (const DecoderSignature::Layer& layer : signature.layers) {
+    inputs.emplace_back(layer.past_key, none);
+    inputs.emplace_back(layer.past_value, none);
+  }
+  const NamedValues outputs = runtime.infer(inputs, {.outputs = {signature.names.logits}});
+  (void)last_logits(*outputs.front().second.tensor());
+  return runtime.verdict();
+}
+
 Decoder::Decoder(Runtime runtime, std::size_t slots)
     : runtime_(std::move(runtime)),
       signature_(require_decoder(runtime_.info())),
@@ -246,9 +269,9 @@ Decoder::Decoder(Runtime runtime, std::size_t slots)
     add_output(layer.present_key);
     add_output(layer.present_value);
   }
-  const DeviceTensor none(
-      Tensor::allocate(signature_.cache.type, {1, signature_.cache.heads, 0, signature_.cache.head_size}));
-  owned_.assign(slots, std::vector<DeviceTensor>(signature_.cache.arrays, none));
+  none_ =
+      DeviceTensor(Tensor::allocate(signature_.cache.type, {1, signature_.cache.heads, 0, signature_.cache.head_size}));
+  owned_.assign(slots, std::vector<DeviceTensor>(signature_.cache.arrays, none_));
 }
 
 Decoder::~Decoder() = default;
@@ -329,19 +352,26 @@ void Decoder::reserve(std::size_t tokens, const std::vector<std::size_t>& sizes)
   if (signature_.writes_in_place) shared_.reserve(tokens, sizes);
 }
 
+std::size_t Decoder::capacity() const noexcept {
+  return signature_.writes_in_place ? shared_.capacity() : std::numeric_limits<std::size_t>::max();
+}
+
 void Decoder::copy(std::size_t from, std::size_t to, std::size_t tokens) {
   if (signature_.writes_in_place) return shared_.copy(from, to, tokens);
   for (std::size_t i = 0; i < owned_[to].size(); ++i) owned_[to][i] = first_tokens(owned_[from][i], tokens);
 }
 
-void Decoder::exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) {
+void Decoder::exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept {
   if (signature_.writes_in_place) return shared_.exchange(a, tokens_a, b, tokens_b);
   std::swap(owned_[a], owned_[b]);
 }
 
-void Decoder::release(std::size_t slot, std::size_t first, std::size_t end) {
+void Decoder::release(std::size_t slot, std::size_t first, std::size_t end) noexcept {
   if (signature_.writes_in_place) return shared_.release(slot, first, end);
-  for (DeviceTensor& array : owned_[slot]) array = first_tokens(array, first);
+  try {
+    for (DeviceTensor& array : owned_[slot]) array = first == 0 ? none_ : first_tokens(array, first);
+  } catch (const std::exception&) {
+  }
 }
 
 }  // namespace gpux::generation

@@ -51,6 +51,10 @@ std::optional<DecoderSignature> decoder_signature(const ModelInfo& model);
 /// Error invalid_model where it is none, with the reason.
 DecoderSignature require_decoder(const ModelInfo& model);
 
+/// Runs one token without earlier ones, also in a worker process: a decoder for which it works is one. Errors of
+/// require_decoder() and Runtime::infer(); invalid_model.
+Verdict verdict_of_first_token(Runtime runtime);
+
 /// A decoder in a session, and the keys and values of the sequences that it continues, each in a slot. Not thread-safe,
 /// but for stop().
 class Decoder {
@@ -80,9 +84,11 @@ class Decoder {
 
   /// As KeyValueCache.
   void reserve(std::size_t tokens, const std::vector<std::size_t>& sizes);
+  [[nodiscard]] std::size_t capacity() const noexcept;
   void copy(std::size_t from, std::size_t to, std::size_t tokens);
-  void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b);
-  void release(std::size_t slot, std::size_t first, std::size_t end);
+  void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept;
+  /// What cannot be cut off, as where a device is lost, is cut off when the slot runs again.
+  void release(std::size_t slot, std::size_t first, std::size_t end) noexcept;
 
   /// Several rows in a run cost less than one by one.
   [[nodiscard]] bool can_batch() const noexcept { return signature_.writes_in_place; }
@@ -108,6 +114,7 @@ class Decoder {
   bool needs_pairs_ = false;
   std::unique_ptr<runtime::SessionReplica> session_;
   KeyValueCache shared_;                          // where it writes in place
+  DeviceTensor none_;                             // keys or values of no token
   std::vector<std::vector<DeviceTensor>> owned_;  // otherwise, of each slot, where the model makes them
   std::vector<std::size_t> outputs_;              // the logits, and the keys and values of each layer
   bool keeps_on_device_ = false;                  // the keys and values

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <list>
 #include <map>
 #include <mutex>
@@ -13,8 +12,10 @@
 
 #include <fmt/format.h>
 
-#include "base/machine.h"
+#include "base/caught_error.h"
+#include "base/log.h"
 #include "generation/decoder.h"
+#include "generation/end_tokens.h"
 #include "generation/sequence.h"
 #include "generation/slot_table.h"
 #include "generation/step_plan.h"
@@ -44,10 +45,8 @@ void check(const GeneratorOptions& options) {
   }
 }
 
-std::uint64_t default_cache_bytes() {
-  const std::uint64_t usable = usable_memory_bytes(Machine::this_one()), taken = resident_bytes();
-  return usable > taken ? (usable - taken) / 2 : 0;
-}
+// While it waits for memory of other engines, an engine looks for it this often.
+constexpr std::chrono::milliseconds memory_interval{10};
 
 }  // namespace
 
@@ -60,6 +59,7 @@ struct Engine::State {
   struct Running {
     std::unique_ptr<Sequence> sequence;
     std::size_t slot = 0;
+    std::uint64_t last_turn = 0;  // of its prompt
   };
 
   ModelFiles files;
@@ -67,34 +67,41 @@ struct Engine::State {
   Decoder decoder;
   SequenceContext context;
   std::uint64_t max_cache_tokens = 0;
+  std::uint64_t cache_bytes = 0;  // that keys and values may take
   std::size_t vocabulary = 0;
 
   // The engine's thread alone.
   SlotTable slots;
   std::map<SequenceId, Running> running;  // by age
-  std::deque<SequenceId> prompts;         // of those, the ones whose prompts are not through, the next one first
+  std::vector<SequenceId> prompts;        // of those, the ones whose prompts are not through
+  std::uint64_t turns = 0;                // of prompts
   std::size_t prompt_tokens_in_turn = 0;
-  std::list<Waiting> waiting_again;  // were preempted, the oldest first
+  bool is_short_of_memory = false;  // which other engines have
 
   // Of all threads, under the mutex.
   mutable std::mutex mutex;
   std::condition_variable changed;
-  std::list<Waiting> waiting;
+  std::list<Waiting> waiting;  // by age, those that were preempted among them; erased by the engine's thread alone
   std::set<SequenceId> cancelled;
-  SequenceId next_id = 1;
   std::size_t open = 0;  // requests that have not ended
-  bool is_draining = false, is_ending = false;
+  bool is_draining = false, is_ending = false, is_memory_wanted = false;
   EngineStatistics statistics;
+
+  std::shared_ptr<CacheBudget> budget;
+  std::unique_ptr<CacheShare> share;  // before those that release() uses
 
   std::thread thread;
 
-  State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles model_files, const GeneratorOptions& given)
+  State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles model_files, const GeneratorOptions& given,
+        std::shared_ptr<CacheBudget> shared_budget)
       : files(std::move(model_files)),
         options(given),
         decoder(std::move(runtime), given.max_sequences + spare_slots),
         context{std::move(tokenizer)},
-        slots(given.max_sequences + spare_slots) {
+        slots(given.max_sequences + spare_slots),
+        budget(std::move(shared_budget)) {
     context.spelling = token_spelling(context.tokenizer);
+    add_end_tokens();
     context.defaults = files.defaults;
     bound_context();
     measure_vocabulary();
@@ -102,10 +109,25 @@ struct Engine::State {
     statistics.max_cache_bytes = max_cache_tokens * decoder.signature().cache.bytes_per_token();
   }
 
+  void add_end_tokens() {
+    if (files.tokenizer.empty()) return;
+    std::vector<std::uint32_t>& ends = files.defaults.end_tokens;
+    for (const std::uint32_t token : end_tokens_beside(files.tokenizer.parent_path(), context.tokenizer)) {
+      if (std::ranges::find(ends, token) == ends.end()) ends.push_back(token);
+    }
+  }
+
   // A sequence alone always fits, so that one that is preempted comes to its end.
   void bound_context() {
+    budget->measure();
     const std::uint64_t per_token = std::max<std::uint64_t>(decoder.signature().cache.bytes_per_token(), 1);
-    const std::uint64_t bytes = options.cache_bytes != 0 ? options.cache_bytes : default_cache_bytes();
+    const std::uint64_t bytes = options.cache_bytes != 0 ? options.cache_bytes : budget->limit_bytes();
+    if (options.cache_bytes > budget->free_bytes()) {
+      throw Error(ErrorCode::resource_exhausted,
+                  fmt::format("cache_bytes is {}; accepted: up to {}, the memory that models do not take",
+                              options.cache_bytes, budget->free_bytes()));
+    }
+    cache_bytes = bytes;
     max_cache_tokens = bytes / per_token;
     const std::size_t wanted = options.context_length != 0 ? options.context_length : files.context_length;
     if (wanted > files.context_length) {
@@ -120,6 +142,12 @@ struct Engine::State {
                               wanted * per_token, bytes));
     }
     context.context_length = static_cast<std::size_t>(std::min<std::uint64_t>(wanted, max_cache_tokens));
+    const std::uint64_t least = options.cache_bytes != 0 ? bytes : context.context_length * per_token;
+    share = std::make_unique<CacheShare>(budget, least, [this] {
+      const std::lock_guard lock(mutex);
+      is_memory_wanted = true;
+      changed.notify_all();
+    });
   }
 
   // First runs also take what the first request would wait for.
@@ -143,30 +171,75 @@ struct Engine::State {
   // ---- the engine's thread ----
 
   void work() {
-    for (;;) {
-      {
-        std::unique_lock lock(mutex);
-        publish();
-        changed.wait(lock, [&] {
-          return is_ending || !cancelled.empty() || !waiting.empty() || !waiting_again.empty() || !running.empty();
-        });
-        if (is_ending) return;
-      }
-      end_unwanted();
-      admit();
-      run_step();
+    while (wait_for_work()) {
+      try {
+        is_short_of_memory = false;
+        end_unwanted();
+        admit();
+        run_step();
+        share->shrink(bytes_of(slots.tokens()));
+        if (running.empty() && !is_short_of_memory) share->stop_waiting();
 #ifndef NDEBUG
-      slots.check();
+        slots.check();
 #endif
+      } catch (...) {
+        end_after(caught_error());
+      }
     }
   }
 
-  void publish() {
+  // False where the engine ends.
+  bool wait_for_work() {
+    const std::uint64_t limit = budget->limit_bytes();
+    bool gives_memory = false;
+    {
+      std::unique_lock lock(mutex);
+      publish(limit);
+      const auto has_news = [&] { return is_ending || is_memory_wanted || !cancelled.empty(); };
+      if (is_short_of_memory) {
+        changed.wait_for(lock, memory_interval, has_news);
+      } else {
+        changed.wait(lock, [&] { return has_news() || !waiting.empty() || !running.empty(); });
+      }
+      if (is_ending) return false;
+      gives_memory = std::exchange(is_memory_wanted, false);
+    }
+    if (gives_memory) clear_kept();
+    return true;
+  }
+
+  void publish(std::uint64_t limit) {
     statistics.running = running.size();
-    statistics.waiting = waiting.size() + waiting_again.size();
+    statistics.waiting = waiting.size();
     statistics.cached_tokens = slots.tokens();
-    statistics.cache_bytes = statistics.cached_tokens * decoder.signature().cache.bytes_per_token();
+    statistics.cache_bytes = bytes_of(statistics.cached_tokens);
+    statistics.max_cache_bytes = std::min(bytes_of(max_cache_tokens), limit);
     changed.notify_all();
+  }
+
+  [[nodiscard]] std::uint64_t bytes_of(std::uint64_t tokens) const noexcept {
+    return tokens * decoder.signature().cache.bytes_per_token();
+  }
+
+  // An error that is of no text in particular ends those that run; or, if there are none, those that wait, so that it
+  // is not met for ever.
+  void end_after(const Error& error) noexcept {
+    try {
+      log::error("texts are ended: {}", error.message());
+    } catch (...) {  // no memory for the line
+    }
+    std::list<Waiting> ended;
+    if (running.empty()) {
+      const std::lock_guard lock(mutex);
+      ended.swap(waiting);
+    }
+    while (slots.decoding() != 0) slots.part();
+    for (std::size_t slot = 0; slot < slots.size(); ++slot) clear(slot);
+    prompts.clear();
+    std::map<SequenceId, Running> ending;
+    ending.swap(running);
+    for (const auto& [id, one] : ending) fail(*one.sequence, error);
+    for (const Waiting& one : ended) fail(*one.sequence, error);
   }
 
   template <typename Change>
@@ -192,7 +265,10 @@ struct Engine::State {
       sequence.end(FinishReason::cancelled);
       return;
     }
-    const Error error(ErrorCode::deadline_exceeded, "the text was not finished in time");
+    fail(sequence, Error(ErrorCode::deadline_exceeded, "the text was not finished in time"));
+  }
+
+  void fail(Sequence& sequence, const Error& error) noexcept {
     count_end(error, false);
     sequence.fail(error);
   }
@@ -204,12 +280,10 @@ struct Engine::State {
     {
       const std::lock_guard lock(mutex);
       ids.swap(cancelled);
-      for (std::list<Waiting>* list : {&waiting, &waiting_again}) {
-        for (auto it = list->begin(); it != list->end();) {
-          const auto next = std::next(it);
-          if (ids.contains(it->id) || is_late(*it->sequence, now)) ended.splice(ended.end(), *list, it);
-          it = next;
-        }
+      for (auto it = waiting.begin(); it != waiting.end();) {
+        const auto next = std::next(it);
+        if (ids.contains(it->id) || is_late(*it->sequence, now)) ended.splice(ended.end(), waiting, it);
+        it = next;
       }
     }
     for (const Waiting& one : ended) end_early(*one.sequence, ids.contains(one.id));
@@ -252,20 +326,58 @@ struct Engine::State {
     }
   }
 
-  // Prompts of earlier sequences go first, then the youngest sequence, which starts anew later.
-  void make_room(std::size_t tokens) {
-    while (slots.tokens() + tokens > max_cache_tokens) {
-      if (const std::optional<std::size_t> oldest = slots.least_recent()) {
-        clear(*oldest);
-        continue;
-      }
-      if (running.size() <= 1) return;
-      const SequenceId youngest = running.rbegin()->first;
-      std::unique_ptr<Sequence> sequence = take_out(youngest);
-      count([](EngineStatistics& counts) { ++counts.preempted; });
-      const std::lock_guard lock(mutex);
-      waiting_again.push_front({youngest, std::move(sequence)});
+  void clear_kept() {
+    while (const std::optional<std::size_t> oldest = slots.least_recent()) clear(*oldest);
+  }
+
+  // The text starts anew later.
+  void preempt(SequenceId id) {
+    std::list<Waiting> again(1);  // first: nothing may fail behind take_out()
+    again.front() = {id, take_out(id)};
+    const std::lock_guard lock(mutex);
+    ++statistics.preempted;
+    waiting.splice(std::ranges::find_if(waiting, [&](const Waiting& one) { return one.id > id; }), again);
+  }
+
+  // Whether there is memory for so many tokens more. Prompts of earlier sequences go for it.
+  bool find_memory(std::size_t tokens, SequenceId oldest) {
+    for (;;) {
+      const std::size_t wanted = slots.tokens() + tokens;
+      if (wanted <= max_cache_tokens && share->resize(bytes_of(wanted), oldest)) return true;
+      const std::optional<std::size_t> kept = slots.least_recent();
+      if (!kept) return false;
+      clear(*kept);
     }
+  }
+
+  [[nodiscard]] SequenceId next_to_preempt() const {
+    std::vector<RunningText> texts;
+    for (const auto& [id, one] : running) {
+      texts.push_back({one.sequence->request().client, one.sequence->request().number});
+    }
+    return std::next(running.begin(), static_cast<std::ptrdiff_t>(plan_preemption(texts)))->first;
+  }
+
+  // The same, for those that run. Other texts go for it, but not the oldest; false where others have the memory: their
+  // engines give it up where their texts came later, else this one has.
+  bool make_room(std::size_t tokens) {
+    for (;;) {
+      if (running.empty()) return false;
+      const SequenceId oldest = running.begin()->first;
+      if (find_memory(tokens, oldest)) return true;
+      if (running.size() == 1) {
+        wait_for_memory(oldest);
+        return false;
+      }
+      preempt(next_to_preempt());
+    }
+  }
+
+  void wait_for_memory(SequenceId oldest) {
+    is_short_of_memory = true;
+    if (share->wait(oldest)) return;
+    if (!running.empty()) preempt(running.begin()->first);
+    clear_kept();
   }
 
   // Of those that run: what they hold, or will when their prompts are through.
@@ -275,28 +387,79 @@ struct Engine::State {
     return sum;
   }
 
+  bool has_room_for(const Waiting& next) {
+    if (running.size() == options.max_sequences) return false;
+    if (!running.empty() && promised_tokens() + next.sequence->tokens().size() > max_cache_tokens) return false;
+    const SequenceId oldest = running.empty() ? next.id : std::min(next.id, running.begin()->first);
+    if (find_memory(next.sequence->prompt_tokens(), oldest)) return true;
+    if (running.empty()) wait_for_memory(oldest);
+    return false;
+  }
+
+  // Of the requests whose texts wait, the one that has waited longest first, and of those that run.
+  [[nodiscard]] std::vector<Claim> claims() const {
+    std::vector<Claim> all;
+    std::map<std::pair<std::string_view, std::uint64_t>, std::size_t> places;
+    const auto claim_of = [&](const Sequence& sequence) -> Claim& {
+      const EngineRequest& request = sequence.request();
+      const auto [place, is_new] =
+          places.emplace(std::pair(std::string_view(request.client), request.number), all.size());
+      if (is_new) all.push_back({.client = request.client, .request = request.number});
+      return all[place->second];
+    };
+    for (const Waiting& one : waiting) ++claim_of(*one.sequence).waiting;
+    for (const auto& [id, one] : running) ++claim_of(*one.sequence).running;
+    return all;
+  }
+
+  // The text whose turn it is, where there is room for it. Texts of who has more slots make room.
   std::optional<Waiting> next_waiting() {
-    const std::lock_guard lock(mutex);
-    std::list<Waiting>& list = waiting_again.empty() ? waiting : waiting_again;
-    if (list.empty() || running.size() == options.max_sequences) return std::nullopt;
-    if (!running.empty() && promised_tokens() + list.front().sequence->tokens().size() > max_cache_tokens) {
-      return std::nullopt;
+    for (;;) {
+      std::list<Waiting>::iterator next;
+      std::optional<SequenceId> yielding;
+      {
+        const std::lock_guard lock(mutex);
+        const std::vector<Claim> all = claims();
+        const std::optional<Admission> admission = plan_admission(all);
+        if (!admission) return std::nullopt;
+        const auto is_of = [&](const Sequence& sequence, std::size_t claim) {
+          return sequence.request().number == all[claim].request && sequence.request().client == all[claim].client;
+        };
+        next = std::ranges::find_if(waiting, [&](const Waiting& one) { return is_of(*one.sequence, admission->next); });
+        for (const auto& [id, one] : running) {
+          if (admission->yielding && is_of(*one.sequence, *admission->yielding)) yielding = id;
+        }
+      }
+      if (has_room_for(*next)) {
+        const std::lock_guard lock(mutex);
+        Waiting taken = std::move(*next);
+        waiting.erase(next);
+        return taken;
+      }
+      if (!yielding) return std::nullopt;
+      preempt(*yielding);
     }
-    Waiting first = std::move(list.front());
-    list.pop_front();
-    return first;
   }
 
   void admit() {
-    while (std::optional<Waiting> next = next_waiting()) give_slot(std::move(*next));
+    while (std::optional<Waiting> next = next_waiting()) {
+      try {
+        give_slot(*next);
+      } catch (...) {
+        fail(*next->sequence, caught_error());
+      }
+    }
   }
 
-  void give_slot(Waiting next) {
+  // There is room for it. Where it throws, the text has no slot, and nothing else has changed.
+  void give_slot(Waiting& next) {
     Sequence& sequence = *next.sequence;
-    make_room(sequence.prompt_tokens());  // first: it may clear the slot that matches
     const std::span<const std::uint32_t> prompt = sequence.tokens().first(sequence.prompt_tokens());
+    SlotTable::Prompt own{.scope = sequence.request().cache_scope, .tokens = {prompt.begin(), prompt.end()}};
+    own.scope += '\0';
+    own.scope += sequence.request().settings.cache_salt;
     std::optional<SlotTable::Match> match;
-    if (options.reuses_prefixes) match = slots.longest_match(prompt);
+    if (options.reuses_prefixes) match = slots.longest_match(own.scope, prompt);
     const std::size_t kept = match ? reusable_tokens(match->tokens, prompt.size()) : 0;
     std::size_t slot = 0;
     if (!match || kept == 0) {
@@ -310,10 +473,12 @@ struct Engine::State {
       clear(slot);
       decoder.copy(match->slot, slot, kept);
     }
-    slots.take(slot, next.id, {prompt.begin(), prompt.end()}, kept);
+    prompts.reserve(prompts.size() + 1);
+    running.emplace(next.id, Running{.sequence = nullptr, .slot = slot, .last_turn = turns})
+        .first->second.sequence.swap(next.sequence);
+    slots.take(slot, next.id, std::move(own), kept);
     sequence.start(kept);
     count([&](EngineStatistics& counts) { counts.reused_tokens += kept; });
-    running.emplace(next.id, Running{std::move(next.sequence), slot});
     if (kept < prompt_part(prompt.size())) {
       prompts.push_back(next.id);
     } else {
@@ -327,16 +492,26 @@ struct Engine::State {
   }
 
   void run_step() {
-    std::vector<std::size_t> left;
-    for (const SequenceId id : prompts) {
-      const Running& one = running.at(id);
-      left.push_back(prompt_part(one.sequence->prompt_tokens()) - slots[one.slot].size);
+    std::optional<SequenceId> prompt;
+    if (!prompts.empty()) {
+      std::vector<PendingPrompt> pending;
+      for (const SequenceId id : prompts) {
+        const EngineRequest& request = running.at(id).sequence->request();
+        pending.push_back({request.client, request.number, running.at(id).last_turn});
+      }
+      prompt = prompts[next_prompt(pending)];
     }
-    const Step step =
-        plan_step({.decoding = slots.decoding(), .prompts = left, .prompt_tokens_in_turn = prompt_tokens_in_turn},
-                  options.prompt_chunk);
-    if (step.kind == Step::Kind::prompt) run_prompt(step.tokens);
+    const Step step = plan_step({.decoding = slots.decoding(),
+                                 .prompt_tokens = prompt ? left_of_prompt(*prompt) : 0,
+                                 .prompt_tokens_in_turn = prompt_tokens_in_turn},
+                                options.prompt_chunk);
+    if (step.kind == Step::Kind::prompt) run_prompt(*prompt, step.tokens);
     if (step.kind == Step::Kind::decode) run_decode();
+  }
+
+  [[nodiscard]] std::size_t left_of_prompt(SequenceId id) const {
+    const Running& one = running.at(id);
+    return prompt_part(one.sequence->prompt_tokens()) - slots[one.slot].size;
   }
 
   // What a run throws ends its sequences, and no others.
@@ -344,18 +519,12 @@ struct Engine::State {
     try {
       logits = decoder.run(first_slot, rows);
       return std::nullopt;
-    } catch (const Error& error) {
-      return error;
-    } catch (const std::exception& exception) {
-      return Error(ErrorCode::internal, exception.what());
+    } catch (...) {
+      return caught_error();
     }
   }
 
-  void fail(SequenceId id, const Error& error) {
-    const std::unique_ptr<Sequence> sequence = take_out(id);
-    count_end(error, false);
-    sequence->fail(error);
-  }
+  void fail(SequenceId id, const Error& error) { fail(*take_out(id), error); }
 
   // Whether the sequence is still there.
   bool advance(SequenceId id, std::span<const float> logits) {
@@ -366,20 +535,22 @@ struct Engine::State {
       const std::unique_ptr<Sequence> sequence = take_out(id);
       count_end({}, false);
       sequence->end(*reason);
-    } catch (const Error& error) {
-      fail(id, error);
+    } catch (...) {
+      fail(id, caught_error());
     }
     return false;
   }
 
-  void run_prompt(std::size_t tokens) {
-    const SequenceId id = prompts.front();
-    make_room(tokens);
-    if (!running.contains(id)) return;
-    prompts.pop_front();
-    const Running& one = running.at(id);
+  void run_prompt(SequenceId id, std::size_t tokens) {
+    if (!make_room(tokens) || !running.contains(id)) return;
+    Running& one = running.at(id);
+    one.last_turn = ++turns;
     const std::size_t slot = one.slot, past = slots[slot].size, length = one.sequence->prompt_tokens();
-    reserve(past + tokens);
+    try {
+      reserve(past + tokens);
+    } catch (...) {
+      return fail(id, caught_error());
+    }
     const Decoder::Row row{past, one.sequence->tokens().subspan(past, tokens)};
     Tensor logits;
     if (const std::optional<Error> error = run(slot, {&row, 1}, logits)) return fail(id, *error);
@@ -389,10 +560,8 @@ struct Engine::State {
       ++counts.steps;
       counts.prompt_tokens += tokens;
     });
-    if (past + tokens < prompt_part(length)) {
-      prompts.push_back(id);
-      return;
-    }
+    if (past + tokens < prompt_part(length)) return;
+    std::erase(prompts, id);
     // A sequence that was preempted has tokens behind its prompt.
     const bool is_last = past + tokens == one.sequence->tokens().size();
     if (is_last && !advance(id, logits.as<float>())) return;
@@ -401,7 +570,7 @@ struct Engine::State {
 
   void run_decode() {
     prompt_tokens_in_turn = 0;
-    make_room(slots.decoding());
+    if (!make_room(slots.decoding())) return;
     const std::size_t count_of_rows = slots.decoding();
     if (count_of_rows == 0) return;
     std::vector<SequenceId> ids;
@@ -419,7 +588,11 @@ struct Engine::State {
       rows.push_back({slots[count_of_rows].size, {&any_token, 1}});
       longest = std::max(longest, rows.back().past);
     }
-    reserve(longest + 1);
+    try {
+      reserve(longest + 1);
+    } catch (...) {
+      return end_longest(ids, caught_error());
+    }
     Tensor logits;
     if (const std::optional<Error> error = run(0, rows, logits)) {
       for (const SequenceId id : ids) fail(id, *error);
@@ -434,12 +607,27 @@ struct Engine::State {
     }
   }
 
+  // There is no memory for the next token of the longest texts. The others go on.
+  void end_longest(const std::vector<SequenceId>& ids, const Error& error) {
+    const std::size_t capacity = decoder.capacity(), spare = slots.decoding();
+    bool is_ended = false;
+    for (const SequenceId id : ids) {
+      if (slots[running.at(id).slot].size + 1 <= capacity) continue;
+      fail(id, error);
+      is_ended = true;
+    }
+    if (is_ended) return;
+    // It is the second row of a pair that is too long.
+    const std::optional<SequenceId> owner = slots[spare].owner;
+    if (owner) return fail(*owner, error);
+    clear(spare);
+  }
+
   void end_all() {
     const Error error(ErrorCode::interrupted, "the model was unloaded");
     std::list<Waiting> rest;
     {
       const std::lock_guard lock(mutex);
-      rest.splice(rest.end(), waiting_again);
       rest.splice(rest.end(), waiting);
     }
     for (auto& [id, one] : running) one.sequence->fail(error);
@@ -448,9 +636,11 @@ struct Engine::State {
   }
 };
 
-Engine::Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, const GeneratorOptions& options) {
+Engine::Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, const GeneratorOptions& options,
+               std::shared_ptr<CacheBudget> budget) {
   check(options);
-  state_ = std::make_unique<State>(std::move(runtime), std::move(tokenizer), std::move(files), options);
+  state_ =
+      std::make_unique<State>(std::move(runtime), std::move(tokenizer), std::move(files), options, std::move(budget));
   state_->thread = std::thread([state = state_.get()] { state->work(); });
 }
 
@@ -467,21 +657,22 @@ Engine::~Engine() {
 
 Engine::Ticket Engine::submit(EngineRequest request) {
   generation::check(request.settings);
+  const bool is_taken_on = request.continues_number;
   auto sequence = std::make_unique<Sequence>(std::move(request), state_->context, state_->vocabulary);
   const std::lock_guard lock(state_->mutex);
-  if (state_->is_draining || state_->is_ending) {
+  if ((state_->is_draining && !is_taken_on) || state_->is_ending) {
     throw Error(ErrorCode::interrupted, "the model is being unloaded");
   }
   const GeneratorOptions& options = state_->options;
-  if (state_->open >= options.max_sequences + options.max_waiting) {
+  if (!is_taken_on && state_->open >= options.max_sequences + options.max_waiting) {
     throw Error(ErrorCode::resource_exhausted,
                 fmt::format("the model has {} requests; accepted: up to {} that run (max_sequences) and {} that wait "
                             "(max_waiting)",
                             state_->open, options.max_sequences, options.max_waiting));
   }
-  ++state_->open;
-  const SequenceId id = state_->next_id++;
+  const SequenceId id = state_->budget->next_age();
   state_->waiting.push_back({id, std::move(sequence)});
+  ++state_->open;
   state_->changed.notify_all();
   return id;
 }
@@ -528,7 +719,15 @@ const Runtime& Engine::runtime() const noexcept {
 }
 
 Verdict Engine::verdict() const {
-  return state_->decoder.verdict();
+  Verdict verdict = state_->decoder.verdict();
+  const std::size_t context = state_->context.context_length;
+  if (state_->options.context_length == 0 && context < state_->files.context_length) {
+    verdict.notes.push_back(
+        fmt::format("the context is {} tokens instead of {}: the memory for keys and values ({} bytes) "
+                    "holds no more",
+                    context, state_->files.context_length, state_->cache_bytes));
+  }
+  return verdict;
 }
 
 std::uint64_t Engine::memory_needed(std::size_t tokens) const noexcept {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "generation/cache_budget.h"
 #include "generation/model_files.h"
 #include "gpux/error.h"
 #include "gpux/generator.h"
@@ -25,6 +26,13 @@ struct EngineRequest {
   GenerationSettings settings;        ///< have passed check()
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
+  std::string client;             ///< whose request it is: clients take turns
+  std::uint64_t number = 0;       ///< of the request among its client's: its texts are one, and requests take turns
+  bool continues_number = false;  ///< taken also where too many wait, or while requests are waited for: another text of
+                                  ///< the request has just ended
+  /// Keys and values of earlier prompts serve it if their requests had the same scope, and the same
+  /// settings.cache_salt.
+  std::string cache_scope;
   /// Special tokens that the text has, although the settings skip the others: the markers of an answer's parts.
   std::vector<std::uint32_t> shown_tokens;
   /// Whether the text answers the prompt instead of continuing it: the space with which SentencePiece begins a word is
@@ -52,7 +60,8 @@ struct EngineStatistics {
   std::uint64_t prompt_tokens = 0;  ///< that were computed
   std::uint64_t reused_tokens = 0;  ///< of prompts, whose keys and values were there
   std::uint64_t generated_tokens = 0;
-  std::uint64_t finished = 0, cancelled = 0, failed = 0, preempted = 0;
+  std::uint64_t finished = 0, cancelled = 0, failed = 0;
+  std::uint64_t preempted = 0;  ///< began anew, for memory or a turn of others
 };
 
 /// Generates the texts of many requests with one session. A request joins and leaves between two runs of the model; its
@@ -60,8 +69,9 @@ struct EngineStatistics {
 class Engine {
  public:
   /// Error invalid_model: it is no decoder; resource_exhausted: the memory for keys and values does not hold a
-  /// sequence.
-  Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, const GeneratorOptions& options = {});
+  /// sequence, or is more than there is.
+  Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, const GeneratorOptions& options = {},
+         std::shared_ptr<CacheBudget> budget = CacheBudget::of_process());
   /// Ends all requests with Error interrupted.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -91,7 +101,7 @@ class Engine {
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept;
   [[nodiscard]] const ModelFiles& files() const noexcept;
   [[nodiscard]] const Runtime& runtime() const noexcept;
-  /// As Decoder::verdict().
+  /// As Decoder::verdict(), and where the context is smaller than the model's for want of memory.
   [[nodiscard]] Verdict verdict() const;
   /// Bytes that the keys and values of so many tokens take.
   [[nodiscard]] std::uint64_t memory_needed(std::size_t tokens) const noexcept;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/caught_error.h"
 #include "generation/engine.h"
 
 namespace gpux::generation {
@@ -28,9 +29,13 @@ struct PieceStream::Queue {
 
   void end(const std::optional<Error>& failure, Completion whole) {
     const std::lock_guard lock(mutex);
-    if (!whole.held_text.empty() || !next.tokens.empty()) flush(whole.held_text);
-    completion = std::move(whole);
     error = failure;
+    try {
+      if (!whole.held_text.empty() || !next.tokens.empty()) flush(whole.held_text);
+    } catch (...) {  // who waits is told in any case
+      if (!error) error = caught_error();
+    }
+    completion = std::move(whole);
     has_ended = true;
     came.notify_one();
   }

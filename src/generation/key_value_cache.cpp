@@ -54,8 +54,14 @@ void KeyValueCache::for_each_head(const Work& work) const {
 
 void KeyValueCache::reserve(std::size_t tokens, const std::vector<std::size_t>& sizes) {
   if (tokens <= capacity_) return;
-  for (std::shared_ptr<std::byte>& array : arrays_) {
-    std::shared_ptr<std::byte> larger = reserved(std::max<std::size_t>(slots_ * slot_bytes(tokens), 1));
+  // All addresses first: arrays of two layouts would be no cache.
+  std::vector<std::shared_ptr<std::byte>> all;
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    all.push_back(reserved(std::max<std::size_t>(slots_ * slot_bytes(tokens), 1)));
+  }
+  for (std::size_t index = 0; index < arrays_.size(); ++index) {
+    std::shared_ptr<std::byte>& array = arrays_[index];
+    std::shared_ptr<std::byte>& larger = all[index];
     for (std::size_t slot = 0; array && slot < slots_; ++slot) {
       for (std::size_t i = 0; i < static_cast<std::size_t>(layout_.heads); ++i) {
         std::memcpy(larger.get() + slot * slot_bytes(tokens) + i * tokens * row_bytes(),
@@ -81,7 +87,7 @@ void KeyValueCache::copy(std::size_t from, std::size_t to, std::size_t tokens) {
   });
 }
 
-void KeyValueCache::exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) {
+void KeyValueCache::exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept {
   const std::size_t shared = std::min(tokens_a, tokens_b) * row_bytes();
   for_each_head([&](std::size_t array, std::size_t i) {
     std::byte* const first = head(array, a, i);
@@ -94,7 +100,7 @@ void KeyValueCache::exchange(std::size_t a, std::size_t tokens_a, std::size_t b,
   release(tokens_a > tokens_b ? a : b, std::min(tokens_a, tokens_b), std::max(tokens_a, tokens_b));
 }
 
-void KeyValueCache::release(std::size_t slot, std::size_t first, std::size_t end) {
+void KeyValueCache::release(std::size_t slot, std::size_t first, std::size_t end) noexcept {
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   end = std::min(end, capacity_);
   if (first >= end) return;

@@ -34,7 +34,7 @@ class KeyValueCache {
   [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
 
   /// Makes room for `tokens` in each slot. `sizes`: tokens of each slot that are kept. Addresses change.
-  /// Error resource_exhausted: there are no such addresses.
+  /// Error resource_exhausted, and nothing changed: there are no such addresses.
   void reserve(std::size_t tokens, const std::vector<std::size_t>& sizes);
 
   /// [count, heads, capacity, head_size], which does not own its memory: the slots from `first` on.
@@ -43,9 +43,9 @@ class KeyValueCache {
   /// The first tokens of a slot, over those of another.
   void copy(std::size_t from, std::size_t to, std::size_t tokens);
   /// Exchanges two slots that hold so many tokens.
-  void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b);
+  void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept;
   /// Gives the memory of the tokens from `first` to before `end` back to the system, as whole pages.
-  void release(std::size_t slot, std::size_t first, std::size_t end);
+  void release(std::size_t slot, std::size_t first, std::size_t end) noexcept;
 
  private:
   [[nodiscard]] std::size_t row_bytes() const noexcept;  // of a token in a head

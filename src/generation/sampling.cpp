@@ -5,9 +5,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <set>
+
+#include "generation/leading_share.h"
 
 namespace gpux::generation {
 namespace {
@@ -45,53 +45,71 @@ std::vector<double> probabilities(std::span<const float> logits) {
   return shares;
 }
 
-// Leaves out all but the first tokens by `is_before`, a strict order, that together have the share p. Few tokens have
-// most of it as a rule: only as many as needed are sorted.
-template <typename Before>
-void keep_share(std::span<float> logits, std::span<const double> shares, double p, const Before& is_before) {
+// Leaves out all but the first tokens by their keys, from 0, that together have the share p; of equal keys the first
+// tokens. One pass finds the keys at the border, and only their tokens are compared.
+template <typename Key>
+void keep_share(std::span<float> logits, std::span<const double> shares, double p, const Key& key) {
+  constexpr std::size_t last = 4095;
+  constexpr double buckets_per_unit = 128;
+  const auto bucket_of = [&](std::size_t token) {
+    const double place = key(token) * buckets_per_unit;
+    return place < static_cast<double>(last) ? static_cast<std::size_t>(place) : last;
+  };
+  std::vector<double> sums(last + 1, 0);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > left_out) sums[bucket_of(i)] += shares[i];
+  }
+  std::size_t border = 0;
+  double before = 0;
+  while (border < last && before + sums[border] < p) before += sums[border++];
   std::vector<std::uint32_t> order;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > left_out) order.push_back(static_cast<std::uint32_t>(i));
+    if (!(logits[i] > left_out)) continue;
+    const std::size_t bucket = bucket_of(i);
+    if (bucket == border) order.push_back(static_cast<std::uint32_t>(i));
+    if (bucket > border) logits[i] = left_out;
   }
-  constexpr std::size_t first_part = 256, growth = 8;
-  std::size_t sorted = 0, kept = 0;
-  double sum = 0;
-  for (std::size_t part = first_part; sorted < order.size() && sum < p; part *= growth) {
-    const std::size_t end = std::min(order.size(), sorted + part);
-    const auto from = order.begin() + static_cast<std::ptrdiff_t>(sorted);
-    std::partial_sort(from, order.begin() + static_cast<std::ptrdiff_t>(end), order.end(), is_before);
-    for (; kept < end && sum < p; ++kept) sum += shares[order[kept]];
-    sorted = end;
-  }
+  const std::size_t kept = leading_share(std::span(order), shares, p - before, [&](std::uint32_t a, std::uint32_t b) {
+    return key(a) != key(b) ? key(a) < key(b) : a < b;
+  });
   for (const std::uint32_t token : std::span(order).subspan(kept)) logits[token] = left_out;
 }
 
 }  // namespace
 
-bool has_penalties(const Sampling& sampling) noexcept {
-  return !sampling.logit_bias.empty() || sampling.repetition_penalty != 1 || sampling.presence_penalty != 0 ||
-         sampling.frequency_penalty != 0;
+TokenCounts::Entry& TokenCounts::entry_of(std::uint32_t token) {
+  const auto [place, is_new] = places_.emplace(token, entries_.size());
+  if (is_new) entries_.push_back({.token = token, .generated = 0});
+  return entries_[place->second];
 }
 
-void apply_penalties(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
-                     const Sampling& sampling) {
+void TokenCounts::add_prompt(std::span<const std::uint32_t> tokens) {
+  for (const std::uint32_t token : tokens) (void)entry_of(token);
+}
+
+void TokenCounts::add_generated(std::uint32_t token) {
+  ++entry_of(token).generated;
+}
+
+bool counts_tokens(const Sampling& sampling) noexcept {
+  return sampling.repetition_penalty != 1 || sampling.presence_penalty != 0 || sampling.frequency_penalty != 0;
+}
+
+bool has_penalties(const Sampling& sampling) noexcept {
+  return !sampling.logit_bias.empty() || counts_tokens(sampling);
+}
+
+void apply_penalties(std::span<float> logits, const TokenCounts& counts, const Sampling& sampling) {
   for (const auto& [token, bias] : sampling.logit_bias) {
     if (token < logits.size()) logits[token] += bias;
   }
-  if (sampling.repetition_penalty != 1) {
-    const std::set<std::uint32_t> seen(tokens.begin(), tokens.end());
-    for (const std::uint32_t token : seen) {
-      if (token >= logits.size()) continue;
-      float& logit = logits[token];
-      logit = logit < 0 ? logit * sampling.repetition_penalty : logit / sampling.repetition_penalty;
-    }
-  }
-  if (sampling.presence_penalty == 0 && sampling.frequency_penalty == 0) return;
-  std::map<std::uint32_t, std::size_t> counts;
-  for (const std::uint32_t token : tokens.subspan(prompt_tokens)) ++counts[token];
-  for (const auto& [token, count] : counts) {
-    if (token >= logits.size()) continue;
-    logits[token] -= sampling.presence_penalty + sampling.frequency_penalty * static_cast<float>(count);
+  if (!counts_tokens(sampling)) return;
+  for (const TokenCounts::Entry& entry : counts.entries()) {
+    if (entry.token >= logits.size()) continue;
+    float& logit = logits[entry.token];
+    logit = logit < 0 ? logit * sampling.repetition_penalty : logit / sampling.repetition_penalty;
+    if (entry.generated == 0) continue;
+    logit -= sampling.presence_penalty + sampling.frequency_penalty * static_cast<float>(entry.generated);
   }
 }
 
@@ -108,8 +126,10 @@ void keep_top_k(std::span<float> logits, std::uint32_t k) {
 void keep_top_p(std::span<float> logits, float p) {
   if (p >= 1) return;
   const std::vector<double> shares = probabilities(logits);
-  keep_share(logits, shares, p,
-             [&](std::uint32_t a, std::uint32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
+  const float most = highest(logits);
+  keep_share(logits, shares, p, [&](std::size_t token) {
+    return logits[token] < most ? static_cast<double>(most) - static_cast<double>(logits[token]) : 0;
+  });
 }
 
 void keep_min_p(std::span<float> logits, float p) {
@@ -129,9 +149,7 @@ void keep_typical(std::span<float> logits, float p) {
   }
   std::vector<double> distances(shares.size());
   for (std::size_t i = 0; i < shares.size(); ++i) distances[i] = std::abs(-std::log(shares[i]) - entropy);
-  keep_share(logits, shares, p, [&](std::uint32_t a, std::uint32_t b) {
-    return distances[a] != distances[b] ? distances[a] < distances[b] : a < b;
-  });
+  keep_share(logits, shares, p, [&](std::size_t token) { return distances[token]; });
 }
 
 std::uint32_t greedy_token(std::span<const float> logits) {
@@ -219,11 +237,11 @@ std::uint32_t sampled_token(std::span<float> logits, double share, const Samplin
 
 }  // namespace
 
-std::uint32_t choose_token(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
+std::uint32_t choose_token(std::span<float> logits, const TokenCounts& counts, std::uint64_t position,
                            const Sampling& sampling) {
-  apply_penalties(logits, tokens, prompt_tokens, sampling);
+  apply_penalties(logits, counts, sampling);
   if (sampling.temperature == 0) return greedy_token(logits);
-  const double share = share_of(sampling.seed, tokens.size() - prompt_tokens);
+  const double share = share_of(sampling.seed, position);
   if (sampling.top_k == 0 || sampling.top_k >= logits.size()) {
     for (float& logit : logits) logit /= sampling.temperature;
     return sampled_token(logits, share, sampling);

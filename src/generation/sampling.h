@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "generation/settings.h"
@@ -14,10 +15,34 @@ namespace gpux::generation {
 /// minus infinity. The steps are those of transformers' logits processors of the same names; presence and frequency
 /// penalties are OpenAI's.
 
-/// `tokens`: of prompt and text; the first `prompt_tokens` of them are the prompt's.
+/// The tokens that a prompt and its text have so far, each once. Kept as they come: what is done with them at each step
+/// costs what there are different ones.
+class TokenCounts {
+ public:
+  struct Entry {
+    std::uint32_t token = 0;
+    std::uint32_t generated = 0;  ///< how often the text has it, the prompt not counted
+
+    bool operator==(const Entry&) const = default;
+  };
+
+  void add_prompt(std::span<const std::uint32_t> tokens);
+  void add_generated(std::uint32_t token);
+
+  /// In the order in which they came.
+  [[nodiscard]] std::span<const Entry> entries() const noexcept { return entries_; }
+
+ private:
+  Entry& entry_of(std::uint32_t token);
+
+  std::vector<Entry> entries_;
+  std::unordered_map<std::uint32_t, std::size_t> places_;
+};
+
+/// Whether the steps depend on TokenCounts.
+[[nodiscard]] bool counts_tokens(const Sampling& sampling) noexcept;
 [[nodiscard]] bool has_penalties(const Sampling& sampling) noexcept;
-void apply_penalties(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
-                     const Sampling& sampling);
+void apply_penalties(std::span<float> logits, const TokenCounts& counts, const Sampling& sampling);
 
 /// Tokens of equal logits at the border are all kept.
 void keep_top_k(std::span<float> logits, std::uint32_t k);
@@ -35,8 +60,9 @@ std::uint32_t token_at(std::span<const float> logits, double share);
 /// A number in [0, 1) for the position of a text: the same for the same seed, whatever else is generated.
 double share_of(std::uint64_t seed, std::uint64_t position);
 
-/// All of it. `logits` are changed.
-std::uint32_t choose_token(std::span<float> logits, std::span<const std::uint32_t> tokens, std::size_t prompt_tokens,
+/// All of it, for the token at a position of the text. `logits` are changed. `counts` may be empty unless
+/// counts_tokens().
+std::uint32_t choose_token(std::span<float> logits, const TokenCounts& counts, std::uint64_t position,
                            const Sampling& sampling);
 
 }  // namespace gpux::generation

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "generation/sampling.h"
+#include "base/caught_error.h"
 
 namespace gpux::generation {
 namespace {
@@ -95,6 +95,7 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
   if (!request_.settings.ignores_end) {
     ends_.insert(ends_.end(), context.defaults.end_tokens.begin(), context.defaults.end_tokens.end());
   }
+  if (counts_tokens(sampling_)) counts_.add_prompt(tokens_);
   completion_.prompt_tokens = prompt_tokens_;
   const OutputConstraint& constraint = request_.settings.constraint;
   if (request_.constraint) {
@@ -123,7 +124,7 @@ std::uint32_t Sequence::choose(std::span<const float> logits) {
       if (end < changed.size()) changed[end] = -std::numeric_limits<float>::infinity();
     }
   }
-  return choose_token(changed, tokens_, prompt_tokens_, sampling_);
+  return choose_token(changed, counts_, generated, sampling_);
 }
 
 TokenScore Sequence::score(std::span<const float> logits, std::uint32_t token) const {
@@ -159,6 +160,7 @@ std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
   }
   if (constraint_) constraint_->accept(token);
   tokens_.push_back(token);
+  if (counts_tokens(sampling_)) counts_.add_generated(token);
   GeneratedToken given{
       .token = token, .text = stream_.add(token, generated + 1 >= request_.settings.min_tokens), .score = {}};
   if (request_.settings.log_probabilities) {
@@ -173,22 +175,29 @@ std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
   return std::nullopt;
 }
 
-void Sequence::end(FinishReason reason) {
+void Sequence::end(FinishReason reason) noexcept {
   completion_.reason = reason;
-  tell_end({});
+  tell_end(std::nullopt);
 }
 
-void Sequence::fail(const Error& error) {
+void Sequence::fail(const Error& error) noexcept {
   completion_.reason = FinishReason::cancelled;
   tell_end(error);
 }
 
-void Sequence::tell_end(const std::optional<Error>& error) {
-  completion_.held_text = stream_.finish();
-  completion_.text += completion_.held_text;
-  completion_.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(prompt_tokens_), tokens_.end());
+void Sequence::tell_end(std::optional<Error> error) noexcept {
+  try {
+    completion_.held_text = stream_.finish();
+    completion_.text += completion_.held_text;
+    completion_.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(prompt_tokens_), tokens_.end());
+  } catch (...) {
+    if (!error) error = caught_error();
+  }
   completion_.time = Clock::now() - request_.arrived;
-  if (request_.on_end) request_.on_end(error, std::move(completion_));
+  try {
+    if (request_.on_end) request_.on_end(error, std::move(completion_));
+  } catch (...) {  // nobody else can be told
+  }
 }
 
 }  // namespace gpux::generation

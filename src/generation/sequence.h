@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "generation/engine.h"
+#include "generation/sampling.h"
 #include "generation/settings.h"
 #include "generation/text_stream.h"
 #include "generation/token_bytes.h"
@@ -54,14 +55,15 @@ class Sequence {
   /// the text ends with it, if it does: end() is next. Error internal: no logit is a number.
   [[nodiscard]] std::optional<FinishReason> advance(std::span<const float> logits);
 
-  /// Ends the text here, and calls EngineRequest::on_end.
-  void end(FinishReason reason);
-  void fail(const Error& error);
+  /// Ends the text here, and calls EngineRequest::on_end: with the error resource_exhausted instead where there is no
+  /// memory for the completion.
+  void end(FinishReason reason) noexcept;
+  void fail(const Error& error) noexcept;
 
  private:
   [[nodiscard]] std::uint32_t choose(std::span<const float> logits);
   [[nodiscard]] TokenScore score(std::span<const float> logits, std::uint32_t token) const;
-  void tell_end(const std::optional<Error>& error);
+  void tell_end(std::optional<Error> error) noexcept;
 
   EngineRequest request_;
   const SequenceContext* context_;
@@ -69,6 +71,7 @@ class Sequence {
   std::size_t prompt_tokens_, limit_;  // limit: of generated tokens
   std::vector<std::uint32_t> ends_;
   Sampling sampling_;
+  TokenCounts counts_;  // where the sampling depends on them
   std::optional<text::TokenConstraint> constraint_;
   TextStream stream_;
   Completion completion_;

@@ -63,6 +63,11 @@ void check(const GenerationSettings& settings) {
                   fmt::format("stop has a text of {} bytes; accepted: 1 to {}", text.size(), limit_stop_bytes));
     }
   }
+  constexpr std::size_t limit_salt_bytes = 1024;
+  if (settings.cache_salt.size() > limit_salt_bytes) {
+    throw Error(ErrorCode::usage, fmt::format("cache_salt has {} bytes; accepted: up to {}", settings.cache_salt.size(),
+                                              limit_salt_bytes));
+  }
   constexpr std::uint32_t limit_scores = 20;
   if (settings.top_log_probabilities > limit_scores) {
     throw Error(ErrorCode::usage, fmt::format("top_log_probabilities is {}; accepted: 0 to {}",
@@ -71,15 +76,25 @@ void check(const GenerationSettings& settings) {
   if (settings.constraint.kind != OutputConstraint::Kind::none && settings.ignores_end) {
     throw Error(ErrorCode::usage, "ignores_end is set, and a constraint; accepted: one of them");
   }
+  if (settings.constraint.kind != OutputConstraint::Kind::none && settings.min_tokens != 0) {
+    throw Error(ErrorCode::usage,
+                fmt::format("min_tokens is {}, and a constraint decides where the text ends; accepted: "
+                            "one of them",
+                            settings.min_tokens));
+  }
   if (settings.max_tokens != 0 && settings.min_tokens > settings.max_tokens) {
     throw Error(ErrorCode::usage, fmt::format("min_tokens is {}; accepted: up to max_tokens, {}", settings.min_tokens,
                                               settings.max_tokens));
   }
 }
 
+// Below, logits over the temperature lose their order, and then become infinite. As vLLM.
+constexpr float least_temperature = 1e-5F;
+
 Sampling resolve(const GenerationSettings& settings, const ModelDefaults& defaults, std::uint64_t seed) {
   Sampling sampling = defaults.sampling;
   sampling.temperature = settings.temperature.value_or(sampling.temperature);
+  if (sampling.temperature < least_temperature) sampling.temperature = 0;
   sampling.top_k = settings.top_k.value_or(sampling.top_k);
   sampling.top_p = settings.top_p.value_or(sampling.top_p);
   sampling.min_p = settings.min_p.value_or(sampling.min_p);

@@ -24,9 +24,11 @@ std::vector<std::size_t> SlotTable::sizes() const {
   return sizes;
 }
 
-std::optional<SlotTable::Match> SlotTable::longest_match(std::span<const std::uint32_t> prompt) const {
+std::optional<SlotTable::Match> SlotTable::longest_match(std::string_view scope,
+                                                         std::span<const std::uint32_t> prompt) const {
   std::optional<Match> best;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].scope != scope) continue;
     const std::span<const std::uint32_t> held = std::span(slots_[i].prompt).first(slots_[i].computed);
     const auto tokens = static_cast<std::size_t>(std::ranges::mismatch(held, prompt).in1 - held.begin());
     if (tokens > (best ? best->tokens : 0)) best = Match{i, tokens};
@@ -56,8 +58,13 @@ std::optional<std::size_t> SlotTable::least_recent() const {
   return oldest;
 }
 
-void SlotTable::take(std::size_t slot, SequenceId owner, std::vector<std::uint32_t> prompt, std::size_t kept) {
-  slots_.at(slot) = {.owner = owner, .size = kept, .prompt = std::move(prompt), .computed = kept, .last_use = ++clock_};
+void SlotTable::take(std::size_t slot, SequenceId owner, Prompt prompt, std::size_t kept) {
+  slots_.at(slot) = {.owner = owner,
+                     .size = kept,
+                     .scope = std::move(prompt.scope),
+                     .prompt = std::move(prompt.tokens),
+                     .computed = kept,
+                     .last_use = ++clock_};
 }
 
 void SlotTable::add_prompt(std::size_t slot, std::size_t tokens) {

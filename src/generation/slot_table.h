@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace gpux::generation {
@@ -18,6 +20,7 @@ class SlotTable {
   struct Slot {
     std::optional<SequenceId> owner{};
     std::size_t size = 0;                 ///< tokens whose keys and values are here
+    std::string scope{};                  ///< whose prompts may begin with them
     std::vector<std::uint32_t> prompt{};  ///< the first of them, which ran as a prompt or will
     std::size_t computed = 0;             ///< of the prompt's tokens, those that are here
     std::uint64_t last_use = 0;           ///< larger: later
@@ -37,12 +40,13 @@ class SlotTable {
   [[nodiscard]] std::size_t tokens() const noexcept;
   [[nodiscard]] std::vector<std::size_t> sizes() const;
 
-  /// The slot that holds the longest beginning of the prompt, and its length. Empty where none holds a token of it.
+  /// The slot of the scope that holds the longest beginning of the prompt, and its length. Empty where none holds a
+  /// token of it.
   struct Match {
     std::size_t slot = 0, tokens = 0;
   };
 
-  [[nodiscard]] std::optional<Match> longest_match(std::span<const std::uint32_t> prompt) const;
+  [[nodiscard]] std::optional<Match> longest_match(std::string_view scope, std::span<const std::uint32_t> prompt) const;
 
   /// The slot for a new sequence: one without tokens, otherwise the one of no sequence that was used least recently,
   /// rather not `spared`. There is one as long as fewer sequences than slots have slots.
@@ -50,8 +54,14 @@ class SlotTable {
   /// The slot of no sequence that was used least recently and holds tokens.
   [[nodiscard]] std::optional<std::size_t> least_recent() const;
 
+  /// A prompt of a scope.
+  struct Prompt {
+    std::string scope;
+    std::vector<std::uint32_t> tokens;
+  };
+
   /// Gives the slot, with the first `kept` tokens of the prompt in it, to a sequence.
-  void take(std::size_t slot, SequenceId owner, std::vector<std::uint32_t> prompt, std::size_t kept);
+  void take(std::size_t slot, SequenceId owner, Prompt prompt, std::size_t kept);
   /// Tokens were added: of the prompt, or generated.
   void add_prompt(std::size_t slot, std::size_t tokens);
   void add_generated(std::size_t slot);

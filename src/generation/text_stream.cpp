@@ -76,21 +76,15 @@ std::string TextStream::added(const std::string& before, const std::string& now)
 }
 
 std::string TextStream::certain(std::string piece, bool may_stop) {
+  const std::size_t held = held_.size();
   std::string text = std::exchange(held_, {}) + piece;
-  if (may_stop) {
-    std::size_t first = std::string::npos;
-    for (const std::string& stop : stops_) {
-      const std::size_t found = text.find(stop);
-      if (found >= first) continue;
-      first = found;
-      stop_ = stop;
-    }
-    if (first != std::string::npos) {
-      is_stopped_ = true;
-      return text.substr(0, first);
-    }
+  const std::optional<StopTexts::Found> found = stops_.add(piece);
+  if (found && may_stop) {
+    is_stopped_ = true;
+    stop_ = stops_[found->text];
+    return text.substr(0, held + found->end - stop_.size());
   }
-  held_ = text.substr(text.size() - held_back(text, stops_));
+  held_ = text.substr(text.size() - stops_.held());
   text.resize(text.size() - held_.size());
   return text;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "generation/stop_texts.h"
 #include "text/tokenizer.h"
 
 namespace gpux::generation {
@@ -44,7 +45,7 @@ class TextStream {
   [[nodiscard]] bool is_hidden(std::uint32_t token) const;
 
   text::Tokenizer tokenizer_;
-  std::vector<std::string> stops_;
+  StopTexts stops_;
   std::vector<std::uint32_t> tokens_;
   std::size_t prefix_ = 0;  // the first token that decides how the next ones are spelt
   std::size_t read_ = 0;    // tokens whose text was given

@@ -17,8 +17,15 @@ namespace fs = std::filesystem;
 JsonSettings::JsonSettings(fs::path file, Json::value_t kind) : file_(std::move(file)), json_(kind) {
   std::error_code unreadable;
   if (!fs::exists(file_, unreadable) && !unreadable) return;
+  parse(read_file(file_), kind);
+}
+
+JsonSettings::JsonSettings(std::string_view text, fs::path name, Json::value_t kind) : file_(std::move(name)) {
+  parse(text, kind);
+}
+
+void JsonSettings::parse(std::string_view text, Json::value_t kind) {
   exists_ = true;
-  const std::string text = read_file(file_);
   try {
     json_ = parse_bounded_json(text);
   } catch (const Json::exception&) {

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "gpux/error.h"
 #include "importer/json_settings.h"
+#include "importer/module_list.h"
 
 namespace gpux::importer {
 namespace {
@@ -186,20 +187,11 @@ std::string chat_template_in(const fs::path& folder) {
 
 // The folder of the module of that kind, by modules.json.
 std::optional<fs::path> module_folder(const fs::path& folder, std::string_view kind) {
-  const JsonSettings modules(folder / "modules.json", JsonSettings::Json::value_t::array);
-  for (const JsonSettings::Json& entry : modules.json()) {
-    if (!entry.is_object()) continue;
-    const auto type = entry.find("type"), path = entry.find("path");
-    if (type == entry.end() || !type->is_string() || path == entry.end() || !path->is_string()) continue;
-    const std::string name = type->get<std::string>();
-    if (name.substr(name.rfind('.') + 1) != kind) continue;
-    const fs::path relative = fs::path(path->get<std::string>()).lexically_normal();
-    if (relative.is_absolute() || (!relative.empty() && *relative.begin() == "..")) {
-      modules.refuse(fmt::format("the path '{}' leads out of the folder", relative.string()));
-    }
-    return folder / relative;
-  }
-  return std::nullopt;
+  const std::vector<Module> modules =
+      read_modules(JsonSettings(folder / "modules.json", JsonSettings::Json::value_t::array));
+  const auto found = std::ranges::find(modules, kind, &Module::kind);
+  if (found == modules.end()) return std::nullopt;
+  return folder / found->folder;
 }
 
 std::optional<std::int64_t> token_in(const JsonSettings& settings, const char* key) {

@@ -15,6 +15,7 @@
 #include "importer/dense_layer.h"
 #include "importer/exported_files.h"
 #include "importer/json_settings.h"
+#include "importer/module_list.h"
 #include "importer/safetensors.h"
 #include "importer/transformer_settings.h"
 
@@ -24,33 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = JsonSettings::Json;
 
-struct Module {
-  std::string kind;  ///< the last part of its type
-  fs::path folder;
-};
-
-fs::path folder_below(const fs::path& root, const JsonSettings& modules, const std::string& path) {
-  const fs::path relative = fs::path(path).lexically_normal();
-  if (relative.is_absolute() || (!relative.empty() && *relative.begin() == "..")) {
-    modules.refuse(fmt::format("the path '{}' leads out of the folder", path));
-  }
-  return path.empty() || relative == "." || relative == "./" ? root : root / relative;
-}
-
-std::vector<Module> read_modules(const fs::path& root, const JsonSettings& settings) {
-  std::vector<Module> modules;
-  for (const Json& entry : settings.json()) {
-    const auto text = [&](const char* key) {
-      const auto found = entry.is_object() ? entry.find(key) : entry.end();
-      if (!entry.is_object() || found == entry.end() || !found->is_string()) {
-        settings.refuse(fmt::format("each module needs '{}', a text", key));
-      }
-      return found->get<std::string>();
-    };
-    const std::string type = text("type");
-    modules.push_back({type.substr(type.rfind('.') + 1), folder_below(root, settings, text("path"))});
-  }
-  return modules;
+// Where the module lies.
+fs::path folder_of(const Module& module, const fs::path& root) {
+  return module.folder.empty() ? root : root / module.folder;
 }
 
 std::vector<Pooling> read_poolings(const JsonSettings& settings) {
@@ -84,10 +61,12 @@ std::vector<Pooling> read_poolings(const JsonSettings& settings) {
 }
 
 // A text's vector per token: Transformer, Dense, MultiVectorMask and Normalize.
-void apply_late_interaction_modules(const std::vector<Module>& modules, const JsonSettings& settings,
-                                    LateInteractionKind kind, LateInteraction& late, SentenceModel& model) {
+void apply_late_interaction_modules(const fs::path& root, const std::vector<Module>& modules,
+                                    const JsonSettings& settings, LateInteractionKind kind, LateInteraction& late,
+                                    SentenceModel& model) {
   for (std::size_t i = 1; i < modules.size(); ++i) {
-    const auto& [name, folder] = modules[i];
+    const std::string& name = modules[i].kind;
+    const fs::path folder = folder_of(modules[i], root);
     if (name == "Dense" && !late.normalize) {
       model.dense.push_back(read_dense(folder, token_feature));
     } else if (name == "MultiVectorMask") {
@@ -105,21 +84,23 @@ void apply_late_interaction_modules(const std::vector<Module>& modules, const Js
   if (kind == LateInteractionKind::pylate) late.normalize = true;
 }
 
-bool is_masked_language_model(const Module& module) {
+bool is_masked_language_model(const Module& module, const fs::path& root) {
   if (module.kind == "MLMTransformer") return true;
-  return module.kind == "Transformer" && transformer_settings(module.folder).text("transformer_task") == "fill-mask";
+  return module.kind == "Transformer" &&
+         transformer_settings(folder_of(module, root)).text("transformer_task") == "fill-mask";
 }
 
 // Gives the folder of the Transformer, where the tokenizer's files lie.
 fs::path apply_modules(const fs::path& root, const JsonSettings& settings, SentenceModel& model) {
-  const std::vector<Module> modules = settings.exists() ? read_modules(root, settings) : std::vector<Module>();
-  const fs::path transformer = modules.empty() ? root : modules.front().folder;
+  const std::vector<Module> modules = read_modules(settings);
+  const fs::path transformer = modules.empty() ? root : folder_of(modules.front(), root);
   if (const LateInteractionKind kind = late_interaction_kind(root, transformer); kind != LateInteractionKind::none) {
     LateInteraction& late = model.late_interaction.emplace(read_late_interaction(kind, root, transformer));
     if (!modules.empty() && modules.front().kind != "Transformer") {
       settings.refuse("the first module has to be a Transformer");
     }
-    if (kind != LateInteractionKind::stanford) apply_late_interaction_modules(modules, settings, kind, late, model);
+    if (kind != LateInteractionKind::stanford)
+      apply_late_interaction_modules(root, modules, settings, kind, late, model);
     return transformer;
   }
   if (!settings.exists()) {
@@ -133,15 +114,16 @@ fs::path apply_modules(const fs::path& root, const JsonSettings& settings, Sente
                     modules.front().kind));
   }
   const bool is_sparse = modules.size() == 2 && modules.back().kind == "SpladePooling";
-  if (is_sparse && is_masked_language_model(modules.front())) {
-    model.splade = read_splade_pooling(modules.back().folder);
+  if (is_sparse && is_masked_language_model(modules.front(), root)) {
+    model.splade = read_splade_pooling(folder_of(modules.back(), root));
     return transformer;
   }
   if (modules.empty() || modules.front().kind != "Transformer") {
     settings.refuse("the first module has to be a Transformer");
   }
   for (std::size_t i = 1; i < modules.size(); ++i) {
-    const auto& [kind, folder] = modules[i];
+    const std::string& kind = modules[i].kind;
+    const fs::path folder = folder_of(modules[i], root);
     if (kind == "Pooling" && i == 1) {
       const JsonSettings pooling(folder / "config.json");
       model.poolings = read_poolings(pooling);

@@ -64,7 +64,9 @@ std::string_view to_string(LoadPhase phase) noexcept {
 struct Generator::State {
   State(Runtime runtime, text::Tokenizer tokenizer, generation::ModelFiles files, KeptChatPrompt kept,
         const GeneratorOptions& options)
-      : engine(std::move(runtime), std::move(tokenizer), std::move(files), options), chat(std::move(kept)) {}
+      : engine(std::move(runtime), std::move(tokenizer), std::move(files), options),
+        chat(std::move(kept)),
+        verdict(engine.verdict()) {}
 
   [[nodiscard]] generation::ChatRequest request_of(std::span<const ChatMessage> messages,
                                                    const GenerationSettings& settings,
@@ -74,6 +76,7 @@ struct Generator::State {
 
   generation::Engine engine;
   KeptChatPrompt chat;
+  Verdict verdict;
 };
 
 struct GenerationStream::State {
@@ -208,7 +211,7 @@ GenerationMemory Generator::memory_of(const std::string& model, std::size_t toke
 }
 
 const Verdict& Generator::verdict() const noexcept {
-  return state_->engine.runtime().verdict();
+  return state_->verdict;
 }
 
 }  // namespace gpux

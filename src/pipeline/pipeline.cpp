@@ -544,6 +544,22 @@ Tensor Pipeline::entities(const Prepared& prepared, std::span<const NamedValues>
   return strings_of(std::move(texts));
 }
 
+namespace {
+
+float score_of(float logit, PairActivation activation) {
+  switch (activation) {
+    case PairActivation::identity:
+      return logit;
+    case PairActivation::tanh:
+      return std::tanh(logit);
+    case PairActivation::sigmoid:
+      break;
+  }
+  return 1 / (1 + std::exp(-logit));
+}
+
+}  // namespace
+
 NamedValues Pipeline::finish(const Prepared& prepared, std::span<const NamedValues> results,
                              std::span<const std::string> names) const {
   std::vector<std::string> wanted(names.begin(), names.end());
@@ -566,8 +582,7 @@ NamedValues Pipeline::finish(const Prepared& prepared, std::span<const NamedValu
       for (const NamedValues& result : results) {
         const std::vector<float> logits = floats_of(result, logits_, 2);
         check_count(logits_, logits.size(), 1);
-        const bool is_raw = settings_.ranking == Activation::none;
-        scores.push_back(is_raw ? logits.front() : 1 / (1 + std::exp(-logits.front())));
+        scores.push_back(score_of(logits.front(), settings_.ranking));
       }
       const Shape shape{static_cast<std::int64_t>(scores.size())};
       outputs.emplace_back(name, Tensor::of<float>(shape, scores));

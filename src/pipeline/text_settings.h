@@ -29,9 +29,9 @@ struct TextSettings {
   bool has_token_types = true;      ///< false: token_type_ids are 0, also those of the second of a pair
   std::string prompt;               ///< before the first text of a pair, or the only text; may be empty
 
-  std::vector<std::string> labels;              ///< of the logits' last dimension
-  Activation activation = Activation::softmax;  ///< what makes scores of logits
-  Activation ranking = Activation::sigmoid;     ///< text ranking: what makes `scores` of logits; none or sigmoid
+  std::vector<std::string> labels;                      ///< of the logits' last dimension
+  Activation activation = Activation::softmax;          ///< what makes scores of logits
+  PairActivation ranking = PairActivation::sigmoid;     ///< text ranking: what makes `scores` of logits
   std::optional<importer::PairTemplate> pair_template;  ///< text ranking: joins the pair; else the tokenizer does
   Aggregation aggregation = Aggregation::simple;        ///< token classification
   std::size_t max_answer_tokens = 15;                   ///< question answering
@@ -44,6 +44,10 @@ struct TextSettings {
 /// file's name; invalid_config with gpux.yml's place.
 std::optional<TextSettings> read_text_settings(const std::filesystem::path& onnx_file, const ProjectFile* project,
                                                const Signature& signature);
+
+/// Refuses what read_text_settings() would refuse because of the files in the folder, whatever inputs its model has,
+/// and gives the task. Errors invalid_model with the file's name.
+Task require_text_settings(const std::filesystem::path& folder);
 
 /// What gpux.yml may declare of a model: where the model takes tokens, also the texts that they are made of, and what
 /// tasks answer.

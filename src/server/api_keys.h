@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +12,10 @@ namespace gpux::server {
 /// Whether a request may pass: no keys are set, or one of them came as "Bearer KEY" in its field Authorization or as it
 /// is in X-API-Key. Takes the same time wherever a wrong key differs.
 bool holds_key(std::span<const std::string> keys, std::string_view authorization, std::string_view x_api_key);
+
+/// Which of the keys came; empty where none did.
+std::optional<std::size_t> key_of(std::span<const std::string> keys, std::string_view authorization,
+                                  std::string_view x_api_key);
 
 /// What is wrong where holds_key() is false.
 std::string_view key_problem(std::string_view authorization, std::string_view x_api_key) noexcept;

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <exception>
-#include <new>
 #include <optional>
 
+#include "base/caught_error.h"
 #include "base/log.h"
 #include "gpux/error.h"
 
@@ -13,21 +12,10 @@ namespace gpux::server {
 template <typename Work>
 std::optional<Error> failure_of(const Work& work) noexcept {
   try {
-    try {
-      work();
-      return std::nullopt;
-    } catch (const Error& error) {
-      return error;
-    } catch (const std::bad_alloc&) {
-      return Error(ErrorCode::resource_exhausted, "out of memory");
-    } catch (const std::exception& error) {
-      return Error(ErrorCode::internal, error.what());
-    } catch (...) {
-      return Error(ErrorCode::internal, "an exception of an unknown type was thrown");
-    }
-  } catch (...) {
-    // No memory even for the message.
+    work();
     return std::nullopt;
+  } catch (...) {
+    return caught_error();
   }
 }
 

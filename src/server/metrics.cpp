@@ -142,8 +142,11 @@ class Page {
                [](const Statistics& counts) { return counts.reused_tokens; });
     of_engines("gpux_generated_tokens_total", "counter", "Tokens that were generated",
                [](const Statistics& counts) { return counts.generated_tokens; });
-    of_engines("gpux_preempted_sequences_total", "counter", "Texts that began anew for lack of memory",
+    of_engines("gpux_preempted_sequences_total", "counter",
+               "Texts that began anew for lack of memory, or for a turn of other requests",
                [](const Statistics& counts) { return counts.preempted; });
+    page.single("gpux_kv_cache_limit_bytes", "gauge", "Memory that keys and values of all models may take together",
+                generation::CacheBudget::of_process()->limit_bytes());
     text_ += page.text_;
   }
 
@@ -240,7 +243,7 @@ class Page {
     for (const auto& model : models_) {
       for (const auto& session : model->workers().sessions) {
         for (const ProviderAttempt& attempt : session->verdict().tried) {
-          if (attempt.node_count == 0 || !attempt.device) continue;
+          if (attempt.outcome != ProviderAttempt::Outcome::active || !attempt.device) continue;
           const Device& device = *attempt.device;
           const std::string labels = label_device(attempt.id, device);
           ++sessions[fmt::format(R"({},{},vendor="{}",driver="{}",address="{}")", labels_of(*model), labels,

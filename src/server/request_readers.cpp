@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "server/failure_of.h"
 #include "server/request_work.h"
 
 namespace gpux::server {
@@ -19,7 +23,7 @@ bool do_unit(RequestReaders::Task& task) {
     task.cancellation.check();
     return task.unit();
   } catch (...) {
-    task.failed(current_error());
+    call_guarded(task.failed, current_error());
     return false;
   }
 }
@@ -39,11 +43,20 @@ void RequestReaders::post(Task task) {
     if (!task.is_admitted && waiting >= options_.max_tasks) {
       throw Error(ErrorCode::resource_exhausted, "too many requests wait to be read: try later");
     }
+    if (waiting + 1 > idle_ && threads_.size() < std::max(options_.threads, 1U)) start_thread();
     (is_heavy(task) ? heavy_ : light_).push_back(std::move(task));
-    if (waiting + 1 > idle_ && threads_.size() < std::max(options_.threads, 1U))
-      threads_.emplace_back([this] { work(); });
   }
   changed_.notify_one();
+}
+
+void RequestReaders::start_thread() {
+  in_progress_.reserve(threads_.size() + 1);
+  try {
+    threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& error) {
+    if (!threads_.empty()) return;  // fewer do it, too
+    throw Error(ErrorCode::resource_exhausted, fmt::format("no thread can be started: {}", error.what()));
+  }
 }
 
 void RequestReaders::stop() {
@@ -60,8 +73,8 @@ void RequestReaders::stop() {
     heavy_.clear();
   }
   changed_.notify_all();
-  for (const auto& failed : to_tell) failed(stopped_error());
-  for (const Task& task : dropped) task.failed(stopped_error());
+  for (const auto& failed : to_tell) call_guarded(failed, stopped_error());
+  for (const Task& task : dropped) call_guarded(task.failed, stopped_error());
 }
 
 std::size_t RequestReaders::waiting() const {
@@ -103,13 +116,15 @@ void RequestReaders::work() {
     lock.lock();
     std::erase(in_progress_, &*task);
     if (was_heavy && heavy_running_-- != 0) changed_.notify_one();
+    std::optional<Error> failure;
+    if (goes_on && stopped_) failure = stopped_error();
     if (goes_on && !stopped_) {
-      (was_heavy ? heavy_ : light_).push_back(std::move(*task));
-      continue;
+      failure = failure_of([&] { (was_heavy ? heavy_ : light_).push_back(std::move(*task)); });
+      if (!failure) continue;
     }
     // What it holds may take a while to end, or call back.
     lock.unlock();
-    if (goes_on) task->failed(stopped_error());
+    if (failure) call_guarded(task->failed, *failure);
     task.reset();
     lock.lock();
   }

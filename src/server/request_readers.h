@@ -61,6 +61,7 @@ class RequestReaders {
 
  private:
   void work();
+  void start_thread();
   [[nodiscard]] bool can_take() const noexcept;
   [[nodiscard]] Task take();
 

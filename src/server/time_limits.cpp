@@ -1,9 +1,8 @@
 #include "server/time_limits.h"
 
-#include <exception>
 #include <utility>
 
-#include "base/log.h"
+#include "server/failure_of.h"
 
 namespace gpux::server {
 
@@ -45,11 +44,7 @@ void TimeLimits::watch() {
       const std::function<void()> late = std::move(limits_.begin()->second);
       limits_.erase(limits_.begin());
       lock.unlock();
-      try {
-        late();
-      } catch (const std::exception& error) {
-        log::error("an answer could not be given in time: {}", error.what());
-      }
+      call_guarded(late);
       lock.lock();
     }
   }

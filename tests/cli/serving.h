@@ -74,6 +74,8 @@ class Serving {
     return Json::parse(answer.body);
   }
 
+  [[nodiscard]] pid_t process() const noexcept { return child_; }
+
   void signal(int number) const { ::kill(child_, number); }
 
   /// The exit code; -1 where it does not end within ten seconds.

@@ -1,8 +1,10 @@
 #include "embedding/embedder.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <thread>
 
@@ -13,8 +15,10 @@
 #include "base/files.h"
 #include "embedding/embed_all.h"
 #include "embedding/encoder_folder.h"
+#include "embedding/near_vectors.h"
 #include "embedding/pooling.h"
 #include "gpux/error.h"
+#include "onnx/graph_writer.h"
 #include "onnx/model_writer.h"
 #include "runtime/cpu_runtime.h"
 
@@ -33,14 +37,15 @@ constexpr float near_enough = 2e-6F;
 constexpr float half_precision = 5e-4F;
 
 /// The encoder with the poolings; loaded with one thread.
-Embedder encoder(const std::string& pooling, bool normalize = false, const std::string& file = "encoder.onnx") {
+Embedder encoder(const std::string& pooling, bool normalize = false, const std::string& file = "encoder.onnx",
+                 std::optional<Batching> batching = {}) {
   const test::TemporaryFolder folder;
   const importer::SentenceModel model =
       importer::read_sentence_model(test::write_encoder_folder(folder, pooling, normalize, file));
   LoadOptions options;
   options.provider = "cpu";
   options.intra_threads = 1;
-  return {model, Runtime(model.onnx_file, options)};
+  return {model, Runtime(model.onnx_file, options), batching};
 }
 
 Json answers() {
@@ -395,6 +400,74 @@ TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
   });
   EXPECT_EQ(given, count);
   EXPECT_LE(max_ahead, threads * 256 + 1);
+}
+
+// encoder_variant.onnx has the largest of all tokens' vectors, whatever the mask says.
+TEST_F(Embeddings, AreNotFilledUpWhereTheMaskIsNotObeyed) {
+  const std::string text = "the model runs on the processor";
+  const Embedder obeying = encoder(mean_pooling, false, "encoder.onnx", Batching::throughput);
+  EXPECT_EQ(obeying.encoder().filling_problem(), "");
+  const PreparedText filled = obeying.encoder().prepare(text, {});
+  EXPECT_EQ(filled.length, filled_length(filled.tokens));
+  EXPECT_GT(obeying.batching(true).limits.max_rows, 1);
+  EXPECT_THAT(obeying.batching(true).sharing.reason, testing::StartsWith("batching is throughput"));
+
+  const Embedder other = encoder(mean_pooling, false, "encoder_variant.onnx", Batching::throughput);
+  const Embedder exact = encoder(mean_pooling, false, "encoder_variant.onnx", Batching::exact);
+  EXPECT_EQ(exact.encoder().filling_problem(), "");
+  EXPECT_EQ(other.encoder().filling_problem(), "the outputs depend on what the attention_mask leaves out");
+  const TextBatching batching = other.batching(true);
+  EXPECT_GT(batching.limits.max_rows, 1) << "texts of one length share runs";
+  EXPECT_THAT(batching.sharing.reason, HasSubstr("only texts of one length share runs: the outputs depend on"));
+  for (const std::string& each : {text, std::string("a"), std::string("naïve café")}) {
+    const PreparedText prepared = other.encoder().prepare(each, {});
+    EXPECT_EQ(prepared.length, prepared.tokens);
+    EXPECT_THAT(other.embed(each), Pointwise(FloatNear(half_precision), exact.embed(each)));
+  }
+}
+
+// A model that centers the texts of a run around their mean.
+TEST_F(Embeddings, ShareNoRunsWhereTheyChangeOneAnother) {
+  const test::TemporaryFolder folder;
+  const importer::SentenceModel model =
+      importer::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+  for (const bool mixes : {false, true}) {
+    onnx::GraphWriter graph("centered");
+    const std::array<onnx::WrittenSize, 2> tokens{"batch", "sequence"};
+    const std::array<onnx::WrittenSize, 3> vectors{"batch", "sequence", std::int64_t{4}};
+    for (const char* name : {"input_ids", "attention_mask"}) graph.input(name, ElementType::int64, tokens);
+    std::vector<float> table(2048 * 4);
+    for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i * 37 % 101) - 50;
+    const std::string own = graph.node("Gather", {graph.floats("table", table, {2048, 4}), "input_ids"});
+    const std::string mean = graph.node("ReduceMean", {own}, {{"axes", std::vector<std::int64_t>{0}}});
+    graph.node("Sub", {own, mixes ? mean : graph.scalar(1)}, {}, "last_hidden_state");
+    graph.output("last_hidden_state", ElementType::float32, vectors);
+    graph.write(model.onnx_file, 17, 8);
+    for (const Batching batching : {Batching::exact, Batching::throughput}) {
+      const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu", .intra_threads = 1}), batching);
+      const TextBatching found = embedder.batching(true);
+      EXPECT_EQ(found.sharing.shared, !mixes) << found.sharing.reason;
+      EXPECT_EQ(found.limits.max_rows == 1, mixes);
+      EXPECT_EQ(found.sharing.source == RunSharing::Source::trial, mixes || batching == Batching::exact);
+    }
+  }
+}
+
+TEST(NearVectors, AreApartByRoundingAlone) {
+  const auto tensor = [](Shape shape, const std::vector<float>& values) {
+    return Value(Tensor::of<float>(std::move(shape), values));
+  };
+  const Value vector = tensor({1, 2}, {3, 4}), rows = tensor({1, 2, 2}, {1, 2, 3, 4});
+  EXPECT_TRUE(are_near(vector, tensor({1, 2}, {3.01F, 4}), 0.01));
+  EXPECT_FALSE(are_near(vector, tensor({1, 2}, {3.2F, 4}), 0.01));
+  EXPECT_TRUE(are_near(vector, tensor({1, 2}, {3.2F, 4}), 0.1));
+  EXPECT_FALSE(are_near(vector, tensor({1, 2}, {NAN, 4}), 0.1));
+  EXPECT_FALSE(are_near(vector, tensor({1, 3}, {3, 4, 0}), 0.1)) << "longer, but no vectors of tokens";
+  EXPECT_TRUE(are_near(rows, tensor({1, 3, 2}, {1, 2, 3, 4, 90, 90}), 0.01)) << "what fills up does not count";
+  EXPECT_FALSE(are_near(rows, tensor({1, 1, 2}, {1, 2}), 0.01));
+  EXPECT_FALSE(are_near(rows, tensor({1, 2, 1}, {1, 2}), 0.01));
+  EXPECT_LT(rounding_of("fp32"), rounding_of("int8"));
+  EXPECT_EQ(rounding_of("bf16"), rounding_of(""));
 }
 
 TEST_F(Embeddings, EndAtTheFirstTextThatFails) {

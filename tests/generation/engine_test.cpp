@@ -49,13 +49,14 @@ class Engines : public testing::TestWithParam<Storage> {
 
   static void TearDownTestSuite() { delete folder_; }
 
-  static std::unique_ptr<Engine> engine(const GeneratorOptions& options = {}, unsigned threads = 2) {
+  static std::unique_ptr<Engine> engine(const GeneratorOptions& options = {}, unsigned threads = 2,
+                                        const std::shared_ptr<CacheBudget>& budget = CacheBudget::of_process()) {
     const fs::path made = folder_->path() / GetParam().name;
     if (!fs::exists(made))
       importer::import_encoder(references / GetParam().family, made, {.blocks = GetParam().blocks});
     const ModelFiles files = read_model_files(made);
     return std::make_unique<Engine>(Runtime(made / "model.onnx", {.intra_threads = threads}),
-                                    text::Tokenizer::from_file(files.tokenizer), files, options);
+                                    text::Tokenizer::from_file(files.tokenizer), files, options, budget);
   }
 
   static EngineRequest request(std::size_t number) {
@@ -178,6 +179,107 @@ TEST_P(Engines, GiveTheSameWhereMemoryIsShort) {
   for (std::size_t i = 0; i < requests; ++i) expect_equal(answers[i].get(), alone()[i], i);
   EXPECT_GT(small->statistics().preempted, 0);
   EXPECT_LE(small->statistics().cached_tokens, 130);
+}
+
+// 130 tokens for all three, of which each may have 100: they wait for one another.
+TEST_P(Engines, GiveTheSameWhereSeveralShareTheMemory) {
+  GeneratorOptions options;
+  options.context_length = 100;
+  const auto budget = std::make_shared<CacheBudget>(engine(options)->memory_needed(130));
+  std::vector<std::unique_ptr<Engine>> engines;
+  for (int i = 0; i < 3; ++i) engines.push_back(engine(options, 1, budget));
+  std::vector<std::shared_future<Answer>> answers;
+  for (std::size_t i = 0; i < requests; ++i) answers.push_back(submitted(*engines[i % 3], request(i)));
+  bool has_exceeded = false;
+  for (std::size_t i = 0; i < requests; ++i) {
+    while (answers[i].wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+      has_exceeded = has_exceeded || budget->held_bytes() > budget->limit_bytes();
+    }
+    expect_equal(answers[i].get(), alone()[i], i);
+  }
+  EXPECT_FALSE(has_exceeded);
+  EXPECT_EQ(budget->limit_bytes(), engines.front()->memory_needed(130));
+}
+
+TEST_P(Engines, RefuseMoreMemoryThanThereIs) {
+  const CacheBudget& budget = *CacheBudget::of_process();
+  GeneratorOptions options;
+  options.cache_bytes = budget.free_bytes() * 2;
+  try {
+    (void)engine(options);
+    FAIL() << "there is not so much memory";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+    EXPECT_THAT(error.message(), HasSubstr("cache_bytes is"));
+  }
+}
+
+TEST_P(Engines, ReusePrefixesWithinAScope) {
+  const auto one = engine();
+  const auto cached = [&](const std::string& scope, const std::string& salt) {
+    EngineRequest made = request(2);
+    made.cache_scope = scope;
+    made.settings.cache_salt = salt;
+    const Answer answer = submitted(*one, std::move(made)).get();
+    expect_equal(answer, alone()[2], 2);
+    return answer.completion.cached_tokens;
+  };
+  EXPECT_EQ(cached("one", ""), 0);
+  EXPECT_GT(cached("one", ""), 0);
+  EXPECT_EQ(cached("other", ""), 0);
+  EXPECT_EQ(cached("one", "salt"), 0);
+  EXPECT_EQ(cached("", "one"), 0);
+  EXPECT_GT(cached("other", ""), 0);
+  EXPECT_GT(cached("one", "salt"), 0);
+}
+
+// All slots and all waiting texts are of one request.
+TEST_P(Engines, DoNotLetARequestKeepOthersWaiting) {
+  GeneratorOptions options;
+  options.max_sequences = 4;
+  const auto many = engine(options);
+  std::promise<void> gate;
+  const std::shared_future<void> opened = gate.get_future().share();
+  std::vector<std::shared_future<Answer>> answers;
+  std::vector<Engine::Ticket> tickets(24);
+  for (std::size_t i = 0; i < tickets.size(); ++i) {
+    EngineRequest made = request(i);
+    made.number = 1;
+    made.settings.max_tokens = 400;
+    // Its first token comes when all slots are taken.
+    const bool is_last_to_run = i == options.max_sequences - 1;
+    answers.push_back(
+        submitted(*many, std::move(made), &tickets[i], is_last_to_run ? opened : std::shared_future<void>()));
+  }
+  EngineRequest small = request(2);
+  small.number = 2;
+  small.settings.max_tokens = 1;
+  const auto answer = submitted(*many, std::move(small));
+  gate.set_value();
+  EXPECT_EQ(answer.get().completion.tokens.size(), 1);
+  EXPECT_EQ(many->statistics().finished, 1) << "none of the others has ended";
+  EXPECT_GT(many->statistics().preempted, 0);
+  for (const Engine::Ticket ticket : tickets) many->cancel(ticket);
+  for (const auto& one : answers) EXPECT_FALSE(one.get().error.has_value());
+}
+
+// What a caller's function throws is an error of its request, and of no other.
+TEST_P(Engines, OutliveWhatOneTextThrows) {
+  const auto one = engine();
+  EngineRequest made = request(1);
+  std::promise<std::optional<Error>> promise;
+  made.on_token = [](const GeneratedToken& /*token*/) { throw std::bad_alloc(); };
+  made.on_end = [&](const std::optional<Error>& error, const Completion& /*completion*/) {
+    promise.set_value(error);
+    throw std::bad_alloc();
+  };
+  const auto other = submitted(*one, request(2));
+  (void)one->submit(std::move(made));
+  const std::optional<Error> error = promise.get_future().get();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
+  expect_equal(other.get(), alone()[2], 2);
+  expect_equal(submitted(*one, request(3)).get(), alone()[3], 3);
 }
 
 TEST_P(Engines, LetTextsJoinAndLeave) {

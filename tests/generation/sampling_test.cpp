@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "generation/leading_share.h"
+
 namespace gpux::generation {
 namespace {
 
@@ -117,25 +119,66 @@ TEST(Typical, KeepsWhatIsNearestToTheEntropy) {
 }
 
 TEST(Penalties, CountPromptAndTextAsTheirDefinitionsSay) {
-  const std::vector<std::uint32_t> tokens{0, 0, 1, 2, 2, 99};  // the first two are the prompt's
+  TokenCounts counts;
+  counts.add_prompt(std::vector<std::uint32_t>{0, 0});
+  for (const std::uint32_t token : {1U, 2U, 2U, 99U}) counts.add_generated(token);
   Sampling sampling;
   sampling.repetition_penalty = 2;
   std::vector<float> values{4, -4, 1, 3};
-  apply_penalties(values, tokens, 2, sampling);
+  apply_penalties(values, counts, sampling);
   EXPECT_THAT(values, ElementsAre(2, -8, 0.5F, 3));
 
   sampling.repetition_penalty = 1;
   sampling.presence_penalty = 1;
   sampling.frequency_penalty = 0.5F;
   values = {4, -4, 1, 3};
-  apply_penalties(values, tokens, 2, sampling);
+  apply_penalties(values, counts, sampling);
   EXPECT_THAT(values, ElementsAre(4, -5.5F, -1, 3));
 
   sampling = {};
   sampling.logit_bias = {{3, -100}, {0, 2}, {1000, 5}};
   values = {4, -4, 1, 3};
-  apply_penalties(values, tokens, 2, sampling);
+  apply_penalties(values, counts, sampling);
   EXPECT_THAT(values, ElementsAre(6, -4, 1, -97));
+}
+
+TEST(TokenCounts, HaveEachTokenOnce) {
+  TokenCounts counts;
+  std::vector<std::uint32_t> prompt(20'000);
+  for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<std::uint32_t>(i % 3);
+  counts.add_prompt(prompt);
+  counts.add_generated(7);
+  counts.add_generated(2);
+  counts.add_generated(7);
+  using Entry = TokenCounts::Entry;
+  EXPECT_THAT(counts.entries(), ElementsAre(Entry{0, 0}, Entry{1, 0}, Entry{2, 1}, Entry{7, 2}));
+}
+
+// Where all tokens are equally probable, nearly all of them have to be looked at, but not sorted.
+TEST(LeadingShare, ComparesATokenAFewTimes) {
+  constexpr std::size_t count = 150'000;
+  std::mt19937 random(5);
+  std::vector<double> shares(count);
+  double sum = 0;
+  for (double& share : shares) sum += share = 1 + static_cast<double>(random() % 1000) / 1000;
+  for (double& share : shares) share /= sum;
+  for (const double p : {0.01, 0.5, 0.9, 0.999}) {
+    std::vector<std::uint32_t> order(count);
+    std::iota(order.begin(), order.end(), 0U);
+    std::size_t comparisons = 0;
+    const std::size_t kept = leading_share(std::span(order), shares, p, [&](std::uint32_t a, std::uint32_t b) {
+      ++comparisons;
+      return shares[a] != shares[b] ? shares[a] > shares[b] : a < b;
+    });
+    double first = 0, least = 1, rest = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i < kept) first += shares[order[i]], least = std::min(least, shares[order[i]]);
+      if (i >= kept) rest = std::max(rest, shares[order[i]]);
+    }
+    EXPECT_NEAR(first, p, 2.0 / count) << p;
+    EXPECT_GE(least, rest) << p;
+    EXPECT_LT(comparisons, 12 * count) << p;
+  }
 }
 
 TEST(Greedy, TakesTheFirstOfTheHighestAndNeverNaN) {
@@ -234,9 +277,8 @@ TEST(Choice, IsThatOfTheSteps) {
     keep_top_p(stepwise, sampling.top_p);
     keep_min_p(stepwise, sampling.min_p);
     keep_typical(stepwise, sampling.typical_p);
-    const std::vector<std::uint32_t> tokens(3);
     const std::uint32_t expected = token_at(stepwise, share_of(sampling.seed, 2));
-    EXPECT_EQ(choose_token(values, tokens, 1, sampling), expected) << trial;
+    EXPECT_EQ(choose_token(values, {}, 2, sampling), expected) << trial;
   }
 }
 

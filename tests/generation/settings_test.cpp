@@ -67,6 +67,11 @@ TEST(Settings, AreRefusedByNameOutsideTheirRange) {
          s.constraint.kind = OutputConstraint::Kind::json_object;
        },
        "ignores_end is set, and a constraint"},
+      {[](auto& s) {
+         s.min_tokens = 3;
+         s.constraint.kind = OutputConstraint::Kind::regex;
+       },
+       "min_tokens is 3, and a constraint decides where the text ends"},
       {[](auto& s) { s.min_tokens = 3, s.max_tokens = 2; }, "min_tokens is 3; accepted: up to max_tokens, 2"},
   };
   for (const Row& row : rows) {
@@ -109,6 +114,20 @@ TEST(Settings, AreTheModelsWhereTheyAreEmpty) {
   // Without do_sample, transformers takes the most probable token.
   folder.write("generation_config.json", R"({"temperature": 0.6})");
   EXPECT_EQ(read_model_files(folder.path()).defaults.sampling.temperature, 0);
+}
+
+// Logits over it would be infinite, and all tokens alike.
+TEST(Settings, TakeATinyTemperatureForZero) {
+  GenerationSettings settings;
+  for (const float tiny : {1e-38F, 1e-6F, std::numeric_limits<float>::denorm_min()}) {
+    settings.temperature = tiny;
+    EXPECT_EQ(resolve(settings, {}, 5).temperature, 0) << tiny;
+  }
+  settings.temperature = 1e-5F;
+  EXPECT_EQ(resolve(settings, {}, 5).temperature, 1e-5F);
+  ModelDefaults defaults;
+  defaults.sampling.temperature = 1e-30F;
+  EXPECT_EQ(resolve({}, defaults, 5).temperature, 0);
 }
 
 TEST(Settings, OfAModelAreRefusedWithTheirFile) {

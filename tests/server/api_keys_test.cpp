@@ -40,9 +40,31 @@ TEST(ApiKeys, OfAFileSkipComments) {
            {"\t\t\t\t\t\t\t\t\t\n", {}, "keys.txt holds no key"},
            {"# a comment\n", {}, "keys.txt holds no key"},
            {"short", {}, "less than 8"},
+           {"\xef\xbb\xbf"
+            "first-key-123\n",
+            {"first-key-123"}},
+           {"\xef\xbb\xbf# a comment\nfirst-key-123", {"first-key-123"}},
+           {std::string("first\0key-123", 13), {}, "a NUL character at byte offset 5"},
+           {std::string("\xff\xfe"
+                        "f\0i\0r\0s\0t\0-\0k\0e\0y\0",
+                        20),
+            {},
+            "UTF-16"},
+           {"first-key-123\xe9", {}, "not UTF-8"},
+           {"first\x1bkey-123", {}, "control characters"},
        }) {
     check(line, [](const std::string& text) { return keys_of_file(text, "keys.txt"); });
   }
+}
+
+TEST(ApiKeys, AreTellingWhoAsks) {
+  const std::vector<std::string> keys{"first-key-123", "second-key-456"};
+  EXPECT_EQ(key_of(keys, "Bearer first-key-123", ""), 0);
+  EXPECT_EQ(key_of(keys, "bearer second-key-456", ""), 1);
+  EXPECT_EQ(key_of(keys, "", "second-key-456"), 1);
+  EXPECT_EQ(key_of(keys, "Bearer first-key-123", "second-key-456"), 0);
+  EXPECT_EQ(key_of(keys, "Bearer first-key-12", ""), std::nullopt);
+  EXPECT_EQ(key_of({}, "Bearer first-key-123", ""), std::nullopt);
 }
 
 // Each of these would otherwise start a server that asks nobody for a key.

@@ -20,6 +20,8 @@
 #include "base/files.h"
 #include "image/recipe.h"
 #include "server/black_png.h"
+#include "server/generation/whole_answer.h"
+#include "server/request_readers.h"
 #include "server/run_job.h"
 
 namespace gpux::server {
@@ -352,6 +354,47 @@ TEST_F(RequestsOfAService, AJobIsRefusedWhatItsPreparationTakes) {
     EXPECT_EQ(prepared, is_too_much ? 0 : 1);
   }
   EXPECT_EQ(request.memory->held_bytes(), 0U);
+}
+
+// The thread that generates the texts of all only hands a long answer over.
+TEST(WholeAnswers, AreRenderedByTheReadersWhereTheyAreLong) {
+  RequestReaders readers({.threads = 1});
+  for (const std::size_t bytes : {std::size_t{100}, std::size_t{1} << 20U}) {
+    const auto exchange = std::make_shared<RecordedExchange>("POST", "/v1/completions", "");
+    const auto memory = std::make_shared<MemoryBudget>(std::uint64_t{1} << 30U);
+    RequestWork work;
+    work.readers = &readers;
+    work.memory = memory;
+    const auto render = [](const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
+      EXPECT_EQ(usage.generated_tokens, 7);
+      return http::Response::json(200, choices.front().text);
+    };
+    const auto refuse = [](const Error& error) { return http::Response::json(500, error.message()); };
+    WholeAnswer answer(exchange, 1, work, render, refuse);
+    AnswerDelta delta;
+    delta.text = std::string(bytes, 'a');
+    answer.write(std::move(delta));
+    EXPECT_GE(memory->held_bytes(), 2 * bytes);
+    answer.finish({.generated_tokens = 7});
+    EXPECT_EQ(exchange->answer().text.size(), bytes);
+    EXPECT_EQ(exchange->answered_by() == std::this_thread::get_id(), bytes == 100) << bytes;
+    EXPECT_EQ(memory->held_bytes(), 0);
+  }
+}
+
+TEST(WholeAnswers, AreRefusedWhereTheServerEnds) {
+  RequestReaders readers({.threads = 1});
+  readers.stop();
+  const auto exchange = std::make_shared<RecordedExchange>("POST", "/v1/completions", "");
+  RequestWork work;
+  work.readers = &readers;
+  WholeAnswer answer(
+      exchange, 1, work, [](const auto&, const AnswerUsage&) { return http::Response::json(200, "too late"); },
+      [](const Error& error) { return http::Response::json(503, error.message()); });
+  AnswerDelta delta;
+  delta.text = std::string(1 << 20U, 'a');
+  answer.write(std::move(delta));
+  EXPECT_THROW(answer.finish({}), Error);
 }
 
 TEST_F(RequestsOfAService, AJobEndsWhereItsAnswersTakeTooMuch) {

@@ -3,9 +3,12 @@
 mod changes;
 mod constraint;
 mod cut;
+mod dead_ends;
 mod json_schema;
 mod lark_text;
+mod property_names;
 mod regex_text;
+mod step_limit;
 mod template;
 mod vocabulary;
 

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <system_error>
 
 #include <fmt/format.h>
 
+#include "base/caught_error.h"
+#include "base/log.h"
 #include "runtime/scheduling/scheduler_state.h"
 
 namespace gpux::runtime {
@@ -46,7 +49,13 @@ std::vector<Shape> row_shapes(const NamedValues& inputs) {
 }  // namespace
 
 void Scheduler::State::deliver(std::vector<Answer>& answers) {
-  for (Answer& answer : answers) answer.done(std::move(answer.answer));
+  for (Answer& answer : answers) {
+    try {
+      answer.done(std::move(answer.answer));
+    } catch (...) {  // its request alone goes without an answer
+      log::error("an answer could not be given: {}", caught_error().message());
+    }
+  }
   answers.clear();
 }
 
@@ -174,10 +183,15 @@ Scheduler::Scheduler(std::vector<std::unique_ptr<Replica>> replicas, const Sched
   for (const auto& lane : state_->lanes) state_->free_lanes.push_back(lane.get());
   for (const auto& replica : state_->replicas) state_->free.push_back(replica.get());
   state_->set_up_devices();
-  for (std::size_t i = 0; i < state_->replicas.size() + 1; ++i) {
-    state_->workers.emplace_back([state = state_.get()] { state->work(); });
+  try {
+    for (std::size_t i = 0; i < state_->replicas.size() + 1; ++i) {
+      state_->workers.emplace_back([state = state_.get()] { state->work(); });
+    }
+    state_->watcher = std::thread([state = state_.get()] { state->watch_deadlines(); });
+  } catch (const std::system_error& error) {
+    state_->end_threads();
+    throw Error(ErrorCode::resource_exhausted, fmt::format("no thread can be started: {}", error.what()));
   }
-  state_->watcher = std::thread([state = state_.get()] { state->watch_deadlines(); });
 }
 
 Scheduler::~Scheduler() {
@@ -185,12 +199,19 @@ Scheduler::~Scheduler() {
   {
     State::Lock lock(state_->mutex);
     state_->all_quiet.wait(lock, [&] { return state_->free_lanes.size() == state_->lanes.size(); });
-    state_->ended = true;
-    state_->arrived.notify_all();
-    state_->watch.notify_all();
   }
-  for (std::thread& worker : state_->workers) worker.join();
-  state_->watcher.join();
+  state_->end_threads();
+}
+
+void Scheduler::State::end_threads() {
+  {
+    const std::lock_guard lock(mutex);
+    ended = true;
+    arrived.notify_all();
+    watch.notify_all();
+  }
+  for (std::thread& worker : workers) worker.join();
+  if (watcher.joinable()) watcher.join();
 }
 
 void Scheduler::abandon() {

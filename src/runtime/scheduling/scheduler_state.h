@@ -112,6 +112,7 @@ struct Scheduler::State {
   void settle(const EntryPointer& entry, std::optional<Error> error, NamedValues outputs, std::vector<Answer>& answers);
   void give_up(const EntryPointer& entry, const Error& error, std::vector<Answer>& answers);
   void watch_deadlines();
+  void end_threads();
 
   // Runs.
   void work();

@@ -1,5 +1,6 @@
 #include "server/generation/generation_job.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -50,6 +51,9 @@ generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
   request.shown_tokens = work_.shown_tokens;
   request.is_answer = work_.is_answer;
   request.constraint = constraint_;
+  request.client = work_.client;
+  request.number = number_;
+  request.cache_scope = work_.cache_scope;
   request.on_token = [self, choice](GeneratedToken token) {
     call_guarded([&] { self->take(choice, std::move(token)); });
   };
@@ -64,7 +68,7 @@ void GenerationJob::start() {
     if (const auto job = weak.lock()) job->fail(Error(ErrorCode::interrupted, "the server is going down"));
   });
   try {
-    submit_all();
+    submit_first();
   } catch (const Error& error) {
     model_->statistics().count(error, work_.arrived);
     bool is_told = false;
@@ -79,7 +83,7 @@ void GenerationJob::start() {
   }
 }
 
-void GenerationJob::submit_all() {
+void GenerationJob::submit_first() {
   const GeneratorOptions& options = model_->generator_options();
   const std::size_t limit = options.max_sequences + options.max_waiting, count = last_token_.size();
   if (count > limit) {
@@ -88,16 +92,40 @@ void GenerationJob::submit_all() {
   }
   const OutputConstraint& constraint = work_.settings.constraint;
   if (constraint.kind != OutputConstraint::Kind::none) constraint_ = model_->engine()->constraint(constraint);
-  for (std::size_t choice = 0; choice < count; ++choice) {
-    const generation::Engine::Ticket ticket = model_->engine()->submit(request_for(choice));
-    bool is_cancelled = false;
-    {
-      const std::lock_guard lock(mutex_);
-      tickets_.push_back(ticket);
-      is_cancelled = is_cancelled_;
-    }
-    if (is_cancelled) model_->engine()->cancel(ticket);
+  // Two at least: while one ends, the other keeps the place of the next one.
+  const std::size_t first = std::min(count, std::max<std::size_t>(options.max_sequences, 2));
+  {
+    const std::lock_guard lock(mutex_);
+    submitted_ = first;
   }
+  for (std::size_t choice = 0; choice < first; ++choice) submit(request_for(choice));
+}
+
+void GenerationJob::submit(generation::EngineRequest request) {
+  const generation::Engine::Ticket ticket = model_->engine()->submit(std::move(request));
+  bool is_cancelled = false;
+  {
+    const std::lock_guard lock(mutex_);
+    tickets_.push_back(ticket);
+    is_cancelled = is_cancelled_;
+  }
+  if (is_cancelled) model_->engine()->cancel(ticket);
+}
+
+// In the place of one that has ended.
+void GenerationJob::submit_next() {
+  std::size_t choice = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_cancelled_ || listener_ == nullptr || submitted_ == last_token_.size()) return;
+    choice = submitted_++;
+  }
+  const auto failure = failure_of([&] {
+    generation::EngineRequest request = request_for(choice);
+    request.continues_number = true;
+    submit(std::move(request));
+  });
+  if (failure) fail(*failure);
 }
 
 void GenerationJob::cancel() {
@@ -149,6 +177,7 @@ void GenerationJob::end(std::size_t choice, const std::optional<Error>& error, C
     model_->end_texts(number_);
     listener.done(std::nullopt);
   });
+  submit_next();
 }
 
 // What `event` throws is the answer to the request, and ends the other texts.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "generation/engine.h"
@@ -32,7 +33,8 @@ class GenerationListener {
   virtual void done(const std::optional<Error>& error) = 0;
 };
 
-/// The answers to the prompts of one request: each is a text of the model's engine. All members from any thread.
+/// The answers to the prompts of one request: each is a text of the model's engine. No more of them wait there than can
+/// run at the same time: the next one is submitted when one ends. All members from any thread.
 class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
  public:
   struct Work {
@@ -41,14 +43,15 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
     std::vector<std::uint32_t> shown_tokens;          ///< EngineRequest::shown_tokens
     bool is_answer = false;                           ///< EngineRequest::is_answer
     std::size_t answers = 1;                          ///< to each prompt: with the seeds seed, seed + 1, …
+    std::string client, cache_scope;                  ///< EngineRequest::client, cache_scope
     RequestWork request;
     std::chrono::steady_clock::time_point arrived;
   };
 
   GenerationJob(std::shared_ptr<ServedModel> model, Work work, std::shared_ptr<GenerationListener> listener);
 
-  /// Submits all answers, or none. Errors of Engine::submit() and Engine::constraint(), invalid_input where there are
-  /// more answers than may ever wait; the listener is not called then.
+  /// Submits the first answers, or none. Errors of Engine::submit() and Engine::constraint(), invalid_input where there
+  /// are more answers than may ever wait; the listener is not called then.
   void start();
 
   /// Nobody waits any more: the answers end after the run under way.
@@ -62,7 +65,9 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
   void take(std::size_t choice, GeneratedToken&& token);
   void end(std::size_t choice, const std::optional<Error>& error, Completion&& completion);
   void tell(const std::function<void(GenerationListener&)>& event);
-  void submit_all();
+  void submit_first();
+  void submit(generation::EngineRequest request);
+  void submit_next();
   void cancel_all();
 
   std::shared_ptr<ServedModel> model_;
@@ -72,7 +77,7 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
 
   std::mutex mutex_;
   std::shared_ptr<GenerationListener> listener_;  // null after done()
-  std::size_t missing_;
+  std::size_t missing_, submitted_ = 0;
   bool is_cancelled_ = false;
   std::uint64_t number_ = 0;  // of begin_texts()
   std::vector<generation::Engine::Ticket> tickets_;

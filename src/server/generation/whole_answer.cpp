@@ -2,16 +2,22 @@
 
 #include <utility>
 
-#include "server/request_work.h"
+#include "server/request_readers.h"
 
 namespace gpux::server {
+namespace {
 
-WholeAnswer::WholeAnswer(std::shared_ptr<http::Exchange> exchange, std::size_t choices,
-                         std::shared_ptr<MemoryBudget> memory, Render render, Refuse refuse)
+// Less than this (as it is, and as JSON) takes no millisecond to render.
+constexpr std::uint64_t render_here_bytes = 64 << 10;
+
+}  // namespace
+
+WholeAnswer::WholeAnswer(std::shared_ptr<http::Exchange> exchange, std::size_t choices, RequestWork work, Render render,
+                         Refuse refuse)
     : exchange_(std::move(exchange)),
       choices_(choices),
-      memory_(std::move(memory)),
-      share_(memory_),
+      work_(std::move(work)),
+      share_(work_.memory),
       render_(std::move(render)),
       refuse_(std::move(refuse)) {
   for (std::size_t i = 0; i < choices; ++i) choices_[i].choice = i;
@@ -19,14 +25,30 @@ WholeAnswer::WholeAnswer(std::shared_ptr<http::Exchange> exchange, std::size_t c
 
 void WholeAnswer::write(AnswerDelta delta) {
   // Once as it is, and once as JSON.
-  grow_share(share_, memory_, 2 * (delta.bytes() - AnswerDelta{}.bytes()), "the answer");
+  grow_share(share_, work_.memory, 2 * (delta.bytes() - AnswerDelta{}.bytes()), "the answer");
   choices_.at(delta.choice).append(std::move(delta));
 }
 
 void WholeAnswer::finish(const AnswerUsage& usage) {
-  http::Response response = render_(choices_, usage);
-  share_.release();
-  exchange_->respond(std::move(response));
+  const std::uint64_t bytes = share_.bytes();
+  const auto share = std::make_shared<MemoryShare>(std::move(share_));
+  auto choices = std::make_shared<std::vector<AnswerDelta>>(std::move(choices_));
+  auto respond = [exchange = exchange_, render = render_, share, choices = std::move(choices), usage] {
+    http::Response response = render(*choices, usage);
+    share->release();
+    exchange->respond(std::move(response));
+    return false;
+  };
+  if (work_.readers == nullptr || bytes <= render_here_bytes) {
+    (void)respond();
+    return;
+  }
+  work_.readers->post(
+      {.cancellation = {},
+       .cost = bytes,
+       .unit = std::move(respond),
+       .failed = [exchange = exchange_, refuse = refuse_](const Error& error) { exchange->respond(refuse(error)); },
+       .is_admitted = true});
 }
 
 void WholeAnswer::fail(const Error& error) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "server/failure_of.h"
+
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define GPUX_HAS_THREAD_SANITIZER
@@ -135,7 +137,8 @@ void CallQueue::help() {
 void CallQueue::handle(const Event& event) {
   Operation& operation = *static_cast<Operation*>(event.tag);
   take_over(operation);
-  operation(event.ok);
+  // What it throws is about its call: the others go on.
+  call_guarded([&] { operation(event.ok); });
 }
 
 void CallQueue::look(Event& event) {

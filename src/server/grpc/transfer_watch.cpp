@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/failure_of.h"
+
 namespace gpux::server {
 
 using Clock = std::chrono::steady_clock;
@@ -65,7 +67,7 @@ void TransferWatch::sweep(const std::stop_token& stop) {
       WatchedTransfer& transfer = *transfers_[i];
       if (now < transfer.deadline_) continue;
       take_out(transfer);
-      transfer.give_up(WatchedTransfer::GivenUp::as_late);
+      call_guarded([&] { transfer.give_up(WatchedTransfer::GivenUp::as_late); });
     }
   }
 }

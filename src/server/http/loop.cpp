@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 
 #include "base/log.h"
+#include "server/failure_of.h"
 #include "server/http/connection.h"
 
 namespace gpux::http {
@@ -42,15 +43,20 @@ void Loop::start() {
 
 void Loop::run() {
   while (!context_.stopped()) {
-    if (context_.poll() != 0) continue;
-    const auto time = busy_poll_.time();
-    if (time.count() != 0) {
-      const bool paid_off = look_out(time);
-      busy_poll_.learn(paid_off);
-      if (paid_off) continue;
-    }
-    context_.run_one();
+    // What a handler throws is about its connection: the others go on.
+    server::call_guarded([this] { run_some(); });
   }
+}
+
+void Loop::run_some() {
+  if (context_.poll() != 0) return;
+  const auto time = busy_poll_.time();
+  if (time.count() != 0) {
+    const bool paid_off = look_out(time);
+    busy_poll_.learn(paid_off);
+    if (paid_off) return;
+  }
+  context_.run_one();
 }
 
 bool Loop::look_out(std::chrono::microseconds time) {

@@ -93,6 +93,7 @@ class Loop {
 
  private:
   void run();
+  void run_some();
   bool look_out(std::chrono::microseconds time);
   void schedule_sweep();
   void sweep();

@@ -11,6 +11,7 @@ struct ModelEntry;
 /// How much the loaded models may take together.
 struct ModelBudget {
   std::uint64_t memory_bytes = 0;         ///< of the host's memory; 0: no limit
+  std::uint64_t cache_bytes = 0;          ///< of these, what keys and values of all models that generate text may take
   std::uint64_t device_memory_bytes = 0;  ///< of the memory of each device; 0: no limit
 };
 

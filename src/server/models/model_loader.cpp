@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/machine.h"
+#include "generation/cache_budget.h"
 #include "server/failure_of.h"
 #include "server/models/model_eviction.h"
 #include "server/models/source_watch.h"
@@ -32,8 +33,10 @@ void ModelLoader::work() {
     const std::shared_ptr<LoadJob> job = state_.jobs.start_next();
     lock.unlock();
     std::optional<Error> failure = failure_of([&] { perform(*job); });
-    if (failure) failure = for_clients(*failure);
-    for (const std::uint64_t asker : job->askers) state_.answer(asker, failure);
+    call_guarded([&] {
+      if (failure) failure = for_clients(*failure);
+    });
+    for (const std::uint64_t asker : job->askers) call_guarded([&] { state_.answer(asker, failure); });
     lock.lock();
     state_.jobs.finish();
   }
@@ -75,7 +78,13 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   });
   if (!failure && !description) failure = Error(ErrorCode::resource_exhausted, "out of memory");
   const std::uint64_t size = resident_bytes();
+  ModelBudget budget = state_.options.budget;
+  if (budget.memory_bytes != 0) {
+    generation::CacheBudget::of_process()->measure();
+    budget.cache_bytes = generation::CacheBudget::of_process()->limit_bytes();
+  }
   std::list<Waiter> served;
+  std::optional<Error> refusal;
   bool is_new_reason = true, is_wanted = true;
   {
     const std::lock_guard lock(state_.mutex);
@@ -87,13 +96,14 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
       is_new_reason = entry->reason != for_clients(*failure).message();
       if (is_wanted) entry->note_failure(*failure, state_.options.first_retry_delay);
       entry->apply(ModelEvent::load_failed, after);
+      refusal = entry->refusal();
     } else {
       is_wanted = entry->apply(ModelEvent::load_succeeded, after).install;
       if (is_wanted) {
         served.swap(entry->waiters);
         entry->install(loaded, source.aliases, description, size > before ? size - before : 0);
         entry->last_use = ++state_.uses;
-        make_room(state_.table, *entry, state_.options.budget, after);
+        make_room(state_.table, *entry, budget, after);
       }
     }
   }
@@ -104,7 +114,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
     } else {
       log::warning("{}: {}", label_of(source), failure->message());
     }
-    fail_all(after.failed, for_clients(*failure));
+    fail_all(after.failed, *refusal);
     return failure;
   }
   if (!is_wanted) {

@@ -24,6 +24,7 @@ struct ServingFlags {
   std::optional<unsigned> max_workers, runs_in_flight;
   std::optional<std::uint32_t> max_sequences, context_length;  ///< of models that generate text
   std::optional<std::uint64_t> cache_bytes;
+  bool no_prefix_caching = false;
   unsigned io_threads = 0;  ///< of the transport; 0: its default
   bool no_grpc = false;
   std::string stop_grace, max_restart_delay;  ///< of worker processes

@@ -32,7 +32,7 @@ double measured_rate(const Runtime& session, unsigned threads) {
     try {
       (void)session.infer(inputs);
       ++runs;
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       failed = true;
     }
   };
@@ -40,7 +40,7 @@ double measured_rate(const Runtime& session, unsigned threads) {
   if (failed) return 0;
   runs = 0;
   const Clock::time_point start = Clock::now();
-  std::vector<std::thread> others;
+  std::vector<std::jthread> others;  // joined also where no more can be started
   others.reserve(threads);
   for (unsigned i = 0; i < threads; ++i) {
     others.emplace_back([&] {
@@ -48,7 +48,7 @@ double measured_rate(const Runtime& session, unsigned threads) {
       while (!failed && Clock::now() - start < span);
     });
   }
-  for (std::thread& other : others) other.join();
+  for (std::jthread& other : others) other.join();
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return failed ? 0 : static_cast<double>(runs) / seconds;
 }

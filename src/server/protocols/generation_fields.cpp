@@ -122,6 +122,7 @@ void read_sampling(Members& members, GenerationSettings& settings) {
   settings.min_tokens = members.whole("min_tokens").value_or(0);
   settings.ignores_end = members.flag("ignore_eos", false);
   settings.shows_special_tokens = !members.flag("skip_special_tokens", true);
+  settings.cache_salt = members.text("cache_salt");
   check_settings(settings);
 }
 

@@ -25,9 +25,9 @@ struct StreamSettings {
 void read_common_sampling(Members& members, GenerationSettings& settings);
 
 /// "temperature", "top_p", "presence_penalty", "frequency_penalty", "logit_bias", "seed", "stop" of OpenAI; "top_k",
-/// "min_p", "typical_p", "repetition_penalty", "min_tokens", "stop_token_ids", "ignore_eos", "skip_special_tokens" of
-/// vLLM. What is not there is left as it is. Error invalid_input that names the member; also for a value outside its
-/// range.
+/// "min_p", "typical_p", "repetition_penalty", "min_tokens", "stop_token_ids", "ignore_eos", "skip_special_tokens",
+/// "cache_salt" of vLLM. What is not there is left as it is. Error invalid_input that names the member; also for a
+/// value outside its range.
 void read_sampling(Members& members, GenerationSettings& settings);
 
 /// "stream", "stream_options". Error invalid_input.

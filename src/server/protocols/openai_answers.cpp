@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -30,7 +31,7 @@ void append_bytes(std::string& out, std::string_view bytes) {
   out += '[';
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (i != 0) out += ',';
-    out += fmt::format("{}", static_cast<unsigned char>(bytes[i]));
+    fmt::format_to(std::back_inserter(out), "{}", static_cast<unsigned char>(bytes[i]));
   }
   out += ']';
 }
@@ -39,7 +40,7 @@ void append_bytes(std::string& out, std::string_view bytes) {
 void append_token(std::string& out, const TokenLogProbability& token) {
   out += R"({"token":)";
   append_json_string(out, token.bytes);
-  out += fmt::format(R"(,"logprob":{},"bytes":)", finite_logarithm(token.log_probability));
+  fmt::format_to(std::back_inserter(out), R"(,"logprob":{},"bytes":)", finite_logarithm(token.log_probability));
   append_bytes(out, token.bytes);
 }
 

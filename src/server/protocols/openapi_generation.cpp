@@ -63,6 +63,7 @@ Json openai_settings(const std::vector<const ServedModel*>& models) {
                    {"stop_token_ids", or_null(list(token_schema(models), 0, max_stop_tokens))},
                    {"ignore_eos", or_null(flag)},
                    {"skip_special_tokens", or_null(flag)},
+                   {"cache_salt", or_null(text)},
                    {"stream", or_null(flag)},
                    {"stream_options", or_null(any_object)},
                    {"response_format", or_null(any_object)},

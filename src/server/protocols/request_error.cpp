@@ -7,7 +7,7 @@ namespace gpux::server {
 namespace {
 
 // Settings as the library's messages begin with them, and the members of requests.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 14> setting_members{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 15> setting_members{{
     {"temperature", "temperature"},
     {"top_p", "top_p"},
     {"min_p", "min_p"},
@@ -22,6 +22,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> setting_
     {"ignores_end", "ignore_eos"},
     {"min_tokens", "min_tokens"},
     {"max_tokens", "max_tokens"},
+    {"cache_salt", "cache_salt"},
 }};
 
 std::string joined(const std::string& member, std::string_view what) {

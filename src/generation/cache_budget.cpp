@@ -1,0 +1,114 @@
+#include "generation/cache_budget.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/machine.h"
+
+namespace gpux::generation {
+
+const std::shared_ptr<CacheBudget>& CacheBudget::of_process() {
+  static const std::shared_ptr<CacheBudget> budget(new CacheBudget());
+  return budget;
+}
+
+CacheBudget::CacheBudget() : is_measured_(true) {
+  measure();
+}
+
+void CacheBudget::set_memory(std::uint64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    memory_ = bytes;
+  }
+  measure();
+}
+
+void CacheBudget::measure() {
+  const std::uint64_t usable = usable_memory_bytes(Machine::this_one()), resident = resident_bytes();
+  const std::lock_guard lock(mutex_);
+  if (!is_measured_) return;
+  const std::uint64_t memory = memory_ == 0 ? usable : std::min(memory_, usable);
+  const std::uint64_t models = resident - std::min(resident, held());
+  free_ = memory - std::min(memory, models);
+  // Where models fill a budget, those that were least recently used make room.
+  constexpr std::uint64_t least_part = 8;
+  limit_ = std::max(free_ / 2, memory_ / least_part);
+  free_ = std::max(free_, limit_);
+}
+
+std::uint64_t CacheBudget::limit() const noexcept {
+  std::uint64_t most = limit_;
+  for (const CacheShare* share : shares_) most = std::max(most, share->least_bytes_);
+  return most;
+}
+
+std::uint64_t CacheBudget::held() const noexcept {
+  std::uint64_t sum = 0;
+  for (const CacheShare* share : shares_) sum += share->bytes_;
+  return sum;
+}
+
+std::uint64_t CacheBudget::limit_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return limit();
+}
+
+std::uint64_t CacheBudget::free_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return free_;
+}
+
+std::uint64_t CacheBudget::held_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return held();
+}
+
+bool CacheBudget::is_wanted_by_older(const CacheShare* share, std::uint64_t age) const noexcept {
+  return std::ranges::any_of(shares_, [&](const CacheShare* other) {
+    return other != share && other->waiting_age_ && *other->waiting_age_ < age;
+  });
+}
+
+CacheShare::CacheShare(std::shared_ptr<CacheBudget> budget, std::uint64_t least_bytes, std::function<void()> release)
+    : budget_(std::move(budget)), least_bytes_(least_bytes), release_(std::move(release)) {
+  const std::lock_guard lock(budget_->mutex_);
+  budget_->shares_.push_back(this);
+}
+
+CacheShare::~CacheShare() {
+  const std::lock_guard lock(budget_->mutex_);
+  std::erase(budget_->shares_, this);
+}
+
+bool CacheShare::resize(std::uint64_t bytes, std::uint64_t age) {
+  const std::lock_guard lock(budget_->mutex_);
+  const bool is_more = bytes > bytes_;
+  if (is_more && (budget_->held() - bytes_ + bytes > budget_->limit() || budget_->is_wanted_by_older(this, age))) {
+    return false;
+  }
+  bytes_ = bytes;
+  waiting_age_.reset();
+  return true;
+}
+
+void CacheShare::shrink(std::uint64_t bytes) {
+  const std::lock_guard lock(budget_->mutex_);
+  bytes_ = std::min(bytes_, bytes);
+}
+
+bool CacheShare::wait(std::uint64_t age) {
+  const std::lock_guard lock(budget_->mutex_);
+  waiting_age_ = age;
+  for (const CacheShare* other : budget_->shares_) {
+    if (other != this) other->release_();
+  }
+  return !budget_->is_wanted_by_older(this, age);
+}
+
+void CacheShare::stop_waiting() {
+  const std::lock_guard lock(budget_->mutex_);
+  waiting_age_.reset();
+}
+
+}  // namespace gpux::generation

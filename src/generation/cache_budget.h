@@ -1,0 +1,92 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace gpux::generation {
+
+class CacheShare;
+
+/// The memory that the keys and values of several engines take together. Where it is short, the text that came first
+/// goes on: who has younger ones gives up theirs until it has what it needs, so that each text comes to its end. All
+/// members from any thread.
+class CacheBudget {
+ public:
+  /// That of this process: half of the memory that it may use and that models do not take, at least what one of its
+  /// engines needs for a text, or was given by its user.
+  static const std::shared_ptr<CacheBudget>& of_process();
+
+  explicit CacheBudget(std::uint64_t limit_bytes) : limit_(limit_bytes) {}
+
+  CacheBudget(const CacheBudget&) = delete;
+  CacheBudget& operator=(const CacheBudget&) = delete;
+
+  /// Memory that models and caches of the process may take together; 0: what the machine has. Caches get an eighth of
+  /// it at least.
+  void set_memory(std::uint64_t bytes);
+  /// Looks how much memory models take now. Does nothing where a limit was given.
+  void measure();
+
+  [[nodiscard]] std::uint64_t limit_bytes() const;
+  /// The most that a user may give one engine.
+  [[nodiscard]] std::uint64_t free_bytes() const;
+  [[nodiscard]] std::uint64_t held_bytes() const;
+
+  /// The number of a text: a larger one came later.
+  std::uint64_t next_age() noexcept { return ++last_age_; }
+
+ private:
+  friend class CacheShare;
+
+  CacheBudget();  // of the process
+
+  [[nodiscard]] std::uint64_t held() const noexcept;
+  [[nodiscard]] std::uint64_t limit() const noexcept;
+  [[nodiscard]] bool is_wanted_by_older(const CacheShare* share, std::uint64_t age) const noexcept;
+
+  mutable std::mutex mutex_;
+  bool is_measured_ = false;
+  std::uint64_t memory_ = 0, limit_ = 0, free_ = ~std::uint64_t{0};
+  std::atomic<std::uint64_t> last_age_ = 0;
+  std::vector<CacheShare*> shares_;
+};
+
+/// What one engine takes of a budget. One thread at a time; `release` is called by other shares, on their threads, when
+/// memory is short: what can be given up without a loss should be, soon. It must return at once, and call no share.
+class CacheShare {
+ public:
+  /// `least_bytes`: what the limit is at least as long as the share is there.
+  CacheShare(std::shared_ptr<CacheBudget> budget, std::uint64_t least_bytes, std::function<void()> release);
+  ~CacheShare();
+  CacheShare(const CacheShare&) = delete;
+  CacheShare& operator=(const CacheShare&) = delete;
+
+  /// Takes more or gives back until it has so many, and waits no longer. False, and nothing changed, where the limit
+  /// would be exceeded, or an older text than `age`, the oldest of this engine, waits for memory.
+  bool resize(std::uint64_t bytes, std::uint64_t age);
+  /// Gives back what is beyond so many.
+  void shrink(std::uint64_t bytes);
+
+  /// Waits for memory for a text of that age: others are asked to release theirs. True: no older text waits, so that
+  /// what this engine has may stay until the next resize(); false: it must give up all.
+  bool wait(std::uint64_t age);
+  /// Its texts have ended.
+  void stop_waiting();
+
+ private:
+  friend class CacheBudget;
+
+  std::shared_ptr<CacheBudget> budget_;
+  std::uint64_t least_bytes_;
+  std::function<void()> release_;
+  // Under the budget's mutex.
+  std::uint64_t bytes_ = 0;
+  std::optional<std::uint64_t> waiting_age_;
+};
+
+}  // namespace gpux::generation
