@@ -423,9 +423,8 @@ TokenLimits read_token_limits(const fs::path& folder) {
 }
 
 fs::path transformer_folder_of(const fs::path& folder) {
-  const JsonSettings settings(folder / "modules.json", Json::value_t::array);
-  const std::vector<Module> modules = settings.exists() ? read_modules(folder, settings) : std::vector<Module>();
-  return modules.empty() ? folder : modules.front().folder;
+  const std::vector<Module> modules = read_modules(JsonSettings(folder / "modules.json", Json::value_t::array));
+  return modules.empty() ? folder : folder_of(modules.front(), folder);
 }
 
 SentenceModel read_sentence_settings(const fs::path& folder) {
