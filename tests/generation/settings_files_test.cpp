@@ -233,6 +233,7 @@ const std::vector<Row> rows{
     {Kind::encoder, tokenizer, "trim_offsets", "false", unused, "offsets alone"},
     {Kind::encoder, tokenizer, "clean_up_tokenization_spaces", "true", unused, "the decoder of tokenizer.json counts"},
     {Kind::encoder, tokenizer, "spaces_between_special_tokens", "true", unused, "of tokenizers without tokenizer.json"},
+    {Kind::encoder, tokenizer, "fix_mistral_regex", "true", unused, "tokenizer.json is saved with it"},
     {Kind::encoder, tokenizer, "errors", R"("ignore")", unused, "of decoded bytes"},
     {Kind::encoder, tokenizer, "legacy", "false", unused, "tokenizer.json has it"},
     {Kind::encoder, tokenizer, "sp_model_kwargs", R"({"a": 1})", unused, "of tokenizers without tokenizer.json"},
