@@ -105,8 +105,8 @@ std::optional<Error> naming_assumed_sizes(const Error& error, const MadeInputs& 
   const bool may_be_the_reason = error.code() == ErrorCode::invalid_input || error.code() == ErrorCode::invalid_model;
   if (inputs.assumed.empty() || !may_be_the_reason) return std::nullopt;
   return Error(error.code(),
-               fmt::format("{}; in made-up inputs, dimensions whose size the model leaves open are 1: give "
-                           "sizes with --dim NAME=SIZE ({}), or inputs with --input",
+               fmt::format("{}; in made-up inputs, dimensions whose size the model leaves open are 1: --dim "
+                           "NAME=SIZE of bench and verify sets sizes ({}), --input gives other inputs",
                            error.message(), join(inputs.assumed)));
 }
 
