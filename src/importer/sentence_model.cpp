@@ -423,7 +423,8 @@ TokenLimits read_token_limits(const fs::path& folder) {
 }
 
 fs::path transformer_folder_of(const fs::path& folder) {
-  const std::vector<Module> modules = read_modules(JsonSettings(folder / "modules.json", Json::value_t::array));
+  const JsonSettings settings(folder / "modules.json", Json::value_t::array);
+  const std::vector<Module> modules = read_modules(settings);
   return modules.empty() ? folder : folder_of(modules.front(), folder);
 }
 

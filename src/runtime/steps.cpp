@@ -12,7 +12,6 @@
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "runtime/loading/model_files.h"
-#include "runtime/loading/model_session.h"
 #include "runtime/loading/session_of_file.h"
 
 namespace gpux::runtime {

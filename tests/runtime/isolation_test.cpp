@@ -731,7 +731,8 @@ TEST(RunChannel, KnowsWhichRunWasTaken) {
 TEST(RunChannel, SendsItsMemoryAgainToAWorkerThatCouldNotTakeIt) {
   namespace isolation = runtime::isolation;
   auto [own, others] = isolation::make_socket_pair();
-  isolation::RunChannel channel(1, std::move(own));
+  isolation::SharedMemoryBudget budget;
+  isolation::RunChannel channel(1, std::move(own), budget);
   isolation::ReceivedMessage message;
   const std::vector<std::size_t> outputs{0};
   const auto descriptors_of = [&](std::uint64_t run) {
@@ -745,7 +746,7 @@ TEST(RunChannel, SendsItsMemoryAgainToAWorkerThatCouldNotTakeIt) {
                                     .error = static_cast<std::int32_t>(ErrorCode::resource_exhausted),
                                     .lacks_memory = lacks_memory ? 1U : 0U};
     EXPECT_TRUE(isolation::send_with_text(others.get(), reply, "full"));
-    EXPECT_THROW((void)channel.receive(run), Error);
+    EXPECT_THROW((void)channel.receive(run, {}), Error);
   };
   EXPECT_EQ(descriptors_of(1), std::pair(1, 1));
   answer(1, false);

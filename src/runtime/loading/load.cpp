@@ -26,7 +26,6 @@
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/load_plan.h"
 #include "runtime/loading/model_files.h"
-#include "runtime/loading/model_session.h"
 #include "runtime/loading/precision_variant.h"
 #include "runtime/loading/session_of_file.h"
 #include "store/variant.h"
