@@ -511,15 +511,20 @@ TEST(SettingsFiles, AreReadOrRefusedKeyByKey) {
     try {
       const std::string after = seen_in(files);
       EXPECT_NE(row.handling, Handling::refused) << "it was not refused";
-      if (row.handling == Handling::read) EXPECT_NE(after, before) << "it was not read";
-      if (row.handling == Handling::unused) EXPECT_EQ(after, before) << "it was read";
+      if (row.handling == Handling::read) {
+        EXPECT_NE(after, before) << "it was not read";
+      } else {
+        EXPECT_EQ(after, before) << "it was read";
+      }
     } catch (const Error& error) {
       EXPECT_EQ(row.handling, Handling::refused) << error.message();
       EXPECT_EQ(error.code(), ErrorCode::invalid_model);
       const std::string key(row.key);
       // The weights of a Dense say what they have; a SpladePooling, which model it needs.
       const bool names_other = row.file == dense || (row.kind == Kind::splade && file == transformer);
-      if (!names_other) EXPECT_THAT(error.message(), HasSubstr(key.substr(key.rfind('.') + 1)));
+      if (!names_other) {
+        EXPECT_THAT(error.message(), HasSubstr(key.substr(key.rfind('.') + 1)));
+      }
     }
   }
 }
